@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lines that the experiment kernel changes in a kernel tree, and the step that changes them.
+
+Everything larger lives in `src/` as files of its own. A hook names the exact text it replaces; a
+tree in which that text does not stand exactly once is refused, never patched by guess.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from mprun.errors import HostError
+
+
+@dataclass(frozen=True)
+class Hook:
+    """Replace `find` by `replace` in `file` (relative to the kernel tree)."""
+
+    file: str
+    find: str
+    replace: str
+    purpose: str
+
+
+HOOKS = (
+    Hook(
+        "arch/um/os-Linux/util.c",
+        "ssize_t os_getrandom(void *buf, size_t len, unsigned int flags)\n{\n",
+        "extern _Bool mprun_getrandom(void *buf, size_t len); /* mprun */\n"
+        "ssize_t os_getrandom(void *buf, size_t len, unsigned int flags)\n{\n"
+        "\tif (mprun_getrandom(buf, len)) /* mprun */\n\t\treturn len;\n",
+        "repeatable randomness",
+    ),
+    Hook(
+        "init/main.c",
+        "\trandom_init_early(command_line);\n",
+        "\trandom_init_early(mprun_pool_command_line(command_line)); /* mprun */\n",
+        "paths on the command line stay out of the random pool",
+    ),
+    Hook(
+        "init/main.c",
+        "#include <linux/random.h>\n",
+        "#include <linux/random.h>\n#include <linux/mprun.h> /* mprun */\n",
+        "declaration of the above",
+    ),
+    Hook(
+        "arch/um/kernel/time.c",
+        "\t\t\ttime_travel_update_time_rel(TIMER_MULTIPLIER);\n",
+        "\t\t\ttime_travel_update_time_rel(mprun_clock_step(TIMER_MULTIPLIER)); /* mprun */\n",
+        "time moves for a program that polls the clock",
+    ),
+    Hook(
+        "arch/um/kernel/time.c",
+        "#include <linux/time-internal.h>\n",
+        "#include <linux/time-internal.h>\n#include <linux/mprun.h> /* mprun */\n",
+        "declaration of the above",
+    ),
+    Hook(
+        "arch/um/kernel/skas/syscall.c",
+        "\t\tPT_REGS_SET_SYSCALL_RETURN(regs, ret);\n",
+        "\t\tPT_REGS_SET_SYSCALL_RETURN(regs, ret);\n"
+        "\t\tmprun_after_syscall(syscall, ret); /* mprun */\n",
+        "time moves for a program that polls without looking at the clock",
+    ),
+    Hook(
+        "arch/um/kernel/skas/syscall.c",
+        "#include <linux/time-internal.h>\n",
+        "#include <linux/time-internal.h>\n#include <linux/mprun.h> /* mprun */\n",
+        "declaration of the above",
+    ),
+    Hook(
+        "arch/um/kernel/Makefile",
+        "obj-y += load_file.o\n",
+        "obj-y += load_file.o\nobj-y += mprun_random.o mprun_poll.o # mprun\n",
+        "build our files",
+    ),
+)
+
+# Our file -> where it goes in the tree.
+PLACES = {
+    "mprun.h": "include/linux/mprun.h",
+    "mprun_random.c": "arch/um/kernel/mprun_random.c",
+    "mprun_poll.c": "arch/um/kernel/mprun_poll.c",
+}
+
+
+def apply_hooks(tree: Path, sources: Path) -> None:
+    """Put our files into `tree` and apply every hook.
+
+    Raises HostError, with nothing changed, if a hook does not fit.
+    """
+    texts: dict[str, str] = {}
+    for hook in HOOKS:
+        try:
+            text = texts.get(hook.file) or (tree / hook.file).read_text()
+        except OSError as error:
+            raise HostError(f"{tree}: no {hook.file} ({error.strerror}): is this a Linux tree?") from error
+        count = text.count(hook.find)
+        if count != 1:
+            raise HostError(
+                f"{tree / hook.file}: the hook for {hook.purpose!r} fits {count} times instead of once: "
+                f"{hook.find.strip()!r}; this tree needs a hook of its own in mprun/kernel/hooks.py"
+            )
+        texts[hook.file] = text.replace(hook.find, hook.replace)
+    for name, text in texts.items():
+        (tree / name).write_text(text)
+    for name, place in PLACES.items():
+        (tree / place).write_bytes((sources / name).read_bytes())

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * First process of the experiment kernel: makes the file tree that a run sees, starts the agent,
+ * reaps orphans and powers off. Static and without a shell, since every process is dear here.
+ *
+ * The root is the host's, read-only. The environment variable MPRUN_BOOT names a file of lines,
+ * their fields separated by tabs:
+ *
+ *   hide PATH           an empty directory instead of the host's
+ *   bind HOST INSIDE    the host's directory HOST at INSIDE (made if it is missing)
+ *   env NAME=VALUE      environment of the agent (it has no other)
+ *   arg WORD            next word of the agent's command line
+ *   cwd PATH            where it starts
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/reboot.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MAX_WORDS 256
+
+static char *args[MAX_WORDS + 1], *envs[MAX_WORDS + 1];
+
+static void power_off(void)
+{
+	sync();
+	reboot(RB_POWER_OFF);
+}
+
+static void fail(const char *attempt, const char *what)
+{
+	fprintf(stderr, "mprun-init: %s %s: %s\n", attempt, what, strerror(errno));
+	power_off();
+	_exit(1);
+}
+
+static void mount_or_fail(const char *source, const char *at, const char *type, const char *data)
+{
+	if (mount(source, at, type, MS_NOSUID, data))
+		fail("mount", at);
+}
+
+static void make_directories(const char *path)
+{
+	char partial[4096];
+	size_t i;
+
+	for (i = 0; path[i] && i < sizeof(partial) - 1; i++) {
+		if (path[i] == '/' && i) {
+			partial[i] = 0;
+			mkdir(partial, 0755);
+		}
+		partial[i] = path[i];
+	}
+	partial[i] = 0;
+	mkdir(partial, 0755);
+}
+
+static void make_device(const char *path, mode_t mode, unsigned int major, unsigned int minor)
+{
+	if (mknod(path, S_IFCHR | mode, makedev(major, minor)))
+		fail("make", path);
+	chmod(path, mode);
+}
+
+static void make_tree(void)
+{
+	umask(0);
+	mount_or_fail("proc", "/proc", "proc", NULL);
+	mount_or_fail("sysfs", "/sys", "sysfs", NULL);
+	mount_or_fail("dev", "/dev", "tmpfs", "mode=755");
+	make_device("/dev/null", 0666, 1, 3);
+	make_device("/dev/zero", 0666, 1, 5);
+	make_device("/dev/full", 0666, 1, 7);
+	make_device("/dev/random", 0666, 1, 8);
+	make_device("/dev/urandom", 0666, 1, 9);
+	make_device("/dev/tty", 0666, 5, 0);
+	make_device("/dev/console", 0600, 5, 1);
+	mkdir("/dev/net", 0755);
+	make_device("/dev/net/tun", 0666, 10, 200);
+	mkdir("/dev/pts", 0755);
+	mount_or_fail("devpts", "/dev/pts", "devpts", "ptmxmode=666");
+	if (symlink("pts/ptmx", "/dev/ptmx") || symlink("/proc/self/fd", "/dev/fd"))
+		fail("link", "/dev");
+	mkdir("/dev/shm", 01777);
+	mount_or_fail("shm", "/dev/shm", "tmpfs", "mode=1777");
+	mount_or_fail("tmp", "/tmp", "tmpfs", "mode=1777");
+	mount_or_fail("run", "/run", "tmpfs", "mode=755");
+	umask(022);
+}
+
+static char *next_field(char **rest)
+{
+	char *field = strsep(rest, "\t");
+
+	if (!field || !*rest)
+		fail("read", "a line of the boot file");
+	return field;
+}
+
+static void obey(char *line, int *n_args, int *n_envs)
+{
+	char *rest = line, *verb = next_field(&rest);
+
+	if (!strcmp(verb, "hide")) {
+		mount_or_fail("hidden", rest, "tmpfs", "mode=755");
+	} else if (!strcmp(verb, "bind")) {
+		char *host = next_field(&rest);
+
+		make_directories(rest);
+		mount_or_fail("none", rest, "hostfs", host);
+	} else if (!strcmp(verb, "cwd")) {
+		if (chdir(rest))
+			fail("enter", rest);
+	} else if (!strcmp(verb, "arg") && *n_args < MAX_WORDS) {
+		args[(*n_args)++] = strdup(rest);
+	} else if (!strcmp(verb, "env") && *n_envs < MAX_WORDS) {
+		envs[(*n_envs)++] = strdup(rest);
+	} else {
+		errno = EINVAL;
+		fail("obey", verb);
+	}
+}
+
+int main(void)
+{
+	const char *boot = getenv("MPRUN_BOOT");
+	int n_args = 0, n_envs = 0, status;
+	char *text, *rest, *line;
+	ssize_t size;
+	struct stat st;
+	pid_t agent, ended;
+	int fd;
+
+	/* read whole before anything is mounted over it */
+	fd = boot ? open(boot, O_RDONLY) : -1;
+	if (fd < 0 || fstat(fd, &st))
+		fail("open", boot ? boot : "MPRUN_BOOT");
+	text = calloc(1, st.st_size + 1);
+	size = read(fd, text, st.st_size);
+	if (size != st.st_size)
+		fail("read", boot);
+	close(fd);
+
+	make_tree();
+	for (rest = text; (line = strsep(&rest, "\n"));)
+		if (*line)
+			obey(line, &n_args, &n_envs);
+
+	agent = fork();
+	if (agent == 0) {
+		setsid();
+		execve(args[0], args, envs);
+		fail("start", args[0]);
+	}
+	while ((ended = wait(&status)) != agent)
+		if (ended < 0 && errno != EINTR)
+			break;
+	power_off();
+	return 0;
+}

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a machine can do, as far as a plan depends on it: an explicit, recorded input of `compile`.
+
+`engines` find it out; nothing here reads the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """Tools and limits of the place where a plan will run.
+
+    iperf3_speaks_mptcp: `--mptcp` exists (iperf3 3.19); else mptcp_library is preloaded.
+    mptcp_library: libmptcpwrap of the package mptcpize.
+    bulk_library: wakes bulk receivers every 32 kB instead of at every packet; None: not here.
+    kernel_wide_max: largest value that a kernel-wide sysctl may be given; None: it can be set.
+    """
+
+    iperf3_speaks_mptcp: bool = False
+    mptcp_library: str = "/usr/lib/x86_64-linux-gnu/mptcpize/libmptcpwrap.so.0"
+    bulk_library: str | None = "/run/mprun/kernel/bulk.so"
+    kernel_wide_max: Mapping[str, int] | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+# What a plan is bound to when nobody asks for a machine: the virtual engine on Debian 12.
+REFERENCE = Capabilities()

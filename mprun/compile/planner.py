@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Network -> Plan: the commands in their order, the processes in their time, the intent beside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network
+from typing import Any
+
+from mprun.capabilities import REFERENCE, Capabilities
+from mprun.compile.addressing import address_commands, namespace_commands, sysctl
+from mprun.compile.endpoint import mptcp_commands, subflows_wanted
+from mprun.compile.network import Network, Path
+from mprun.compile.wire import WIRES, link_commands, shaping_commands, start_commands
+from mprun.errors import HostError
+from mprun.plan import ROOT, Command, Node, Plan, Process
+from mprun.spec.spec import Flow, Spec
+from mprun.tools import TOOLS, ping, tcpdump
+from mprun.tools.tool import Endpoints
+
+FIRST_PORT = 5201
+PROBE_INTERVAL_NS = 200_000_000
+# Where a run finds its directory, in every engine: the name of a run must not enter its result.
+RUN_DIRECTORY = "/run/mprun/run"
+
+# sysctls of the kernel as a whole, not of a namespace.
+KERNEL_WIDE = ("net.core.rmem_max", "net.core.wmem_max", "net.core.rmem_default", "net.core.wmem_default")
+
+
+def compile_plan(spec: Spec, network: Network, capabilities: Capabilities = REFERENCE) -> Plan:
+    """Bind a network and an experiment to commands.
+
+    Raises SpecError for what no machine can do, HostError for what these capabilities cannot.
+    """
+    flows = _place_flows(spec, network)
+    return Plan(
+        intent=_intent(spec, network, flows),
+        seed=spec.experiment.seed,
+        nodes=tuple(_nodes(network)),
+        build=tuple(_build(spec, network, capabilities)),
+        daemons=tuple(_daemons(spec, flows, capabilities)),
+        probes=tuple(_probes(spec, network)),
+        flows=tuple(TOOLS[flow.tool].client(flow, ends, capabilities) for flow, ends in flows),
+    )
+
+
+def _nodes(network: Network) -> Iterator[Node]:
+    for node in network.nodes.values():
+        yield Node(node.name, node.kind)
+    if any(link.wire is not None for link in network.links):
+        yield Node(WIRES, "wires", hidden=True)
+
+
+def _build(spec: Spec, network: Network, capabilities: Capabilities) -> Iterator[Command]:
+    yield from _kernel_wide(spec, capabilities)
+    for node in network.nodes.values():
+        yield from namespace_commands(node)
+    for link in network.links:
+        yield from link_commands(link)
+    for link in network.links:
+        yield from start_commands(link)
+    for link in network.links:
+        yield from shaping_commands(link)
+    for node in network.nodes.values():
+        yield from address_commands(node)
+        yield from mptcp_commands(network, spec.experiment, node)
+        if node.name in spec.experiment.hosts:
+            for name, value in spec.experiment.hosts[node.name].sysctl:
+                if name not in KERNEL_WIDE:
+                    yield sysctl(node.name, name, value)
+
+
+def _kernel_wide(spec: Spec, capabilities: Capabilities) -> Iterator[Command]:
+    """Kernel-wide sysctls: set where the kernel is ours, refused above what the host has where not."""
+    for host, settings in spec.experiment.hosts.items():
+        for name, value in settings.sysctl:
+            if name not in KERNEL_WIDE:
+                continue
+            if capabilities.kernel_wide_max is None:
+                yield sysctl(ROOT, name, value)
+            elif not value.isdigit() or int(value) > capabilities.kernel_wide_max.get(name, 0):
+                raise HostError(
+                    f"hosts.{host}.sysctl.{name}: {value} is more than this kernel's "
+                    f"{capabilities.kernel_wide_max.get(name, 'unknown value')}, and it is one value for the whole "
+                    f"machine; run with --engine virtual, or `sysctl -w {name}={value}` as root"
+                )
+
+
+def _place_flows(spec: Spec, network: Network) -> list[tuple[Flow, Endpoints]]:
+    placed = []
+    for number, flow in enumerate(spec.experiment.traffic):
+        first = network.paths[flow.source, flow.destination][0]
+        source, destination = first.source.address, first.destination.address
+        assert source is not None and destination is not None
+        placed.append((flow, Endpoints(str(source.ip), str(destination.ip), FIRST_PORT + number)))
+    return placed
+
+
+def _daemons(spec: Spec, flows: list[tuple[Flow, Endpoints]], capabilities: Capabilities) -> Iterator[Process]:
+    """Captures first, so that they see everything."""
+    for wanted in spec.experiment.captures:
+        yield tcpdump.capture(wanted, f"{RUN_DIRECTORY}/pcap")
+    for flow, ends in flows:
+        yield from TOOLS[flow.tool].servers(flow, ends, capabilities)
+
+
+def _probes(spec: Spec, network: Network) -> Iterator[Process]:
+    if not spec.experiment.probe_pings:
+        return
+    for path in probed_paths(network):
+        assert path.source.address is not None and path.destination.address is not None
+        ends = Endpoints(str(path.source.address.ip), str(path.destination.address.ip), 0)
+        yield Process(
+            name=f"probe.{path.name}",
+            node=path.source.node,
+            argv=ping.argv(ends, spec.experiment.probe_pings, PROBE_INTERVAL_NS),
+            role="probe",
+        )
+
+
+def probed_paths(network: Network) -> tuple[Path, ...]:
+    """The paths that the experiment's flows may take, one for each name."""
+    by_name: dict[str, Path] = {}
+    for paths in network.paths.values():
+        for path in paths:
+            by_name.setdefault(path.name, path)
+    return tuple(by_name.values())
+
+
+def _intent(spec: Spec, network: Network, flows: list[tuple[Flow, Endpoints]]) -> dict[str, Any]:
+    """The meaning of the inputs as JSON values: network, hosts, timeline, captures, seed."""
+    experiment = spec.experiment
+    value = {
+        "nodes": [asdict(node) for node in network.nodes.values()],
+        "links": [asdict(link) for link in network.links],
+        "hosts": {name: asdict(settings) for name, settings in experiment.hosts.items()},
+        "traffic": [
+            {
+                **asdict(flow),
+                "endpoints": asdict(ends),
+                "paths": [
+                    {
+                        "name": path.name,
+                        "source": str(path.source.address.ip if path.source.address else ""),
+                        "destination": str(path.destination.address.ip if path.destination.address else ""),
+                        "links": path.links,
+                        "rtt_ns": path.rtt_ns,
+                        "backup": path.backup,
+                    }
+                    for path in network.paths[flow.source, flow.destination]
+                ],
+                "subflows": subflows_wanted(network, experiment, flow.source, flow.destination)
+                if flow.protocol == "mptcp"
+                else 1,
+            }
+            for flow, ends in flows
+        ],
+        "captures": [asdict(capture) for capture in experiment.captures],
+        "probe_pings": experiment.probe_pings,
+        "seed": experiment.seed,
+    }
+    plain: dict[str, Any] = _plain(value)
+    return plain
+
+
+def _plain(value: Any) -> Any:
+    """The value in JSON's types, addresses as text."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, (IPv4Address, IPv4Interface, IPv4Network)):
+        return str(value)
+    return value

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""iperf3(1): bulk transfer over TCP or MPTCP.
+
+Under MPTCP iperf3 has two connections, one for control and one for data; `data_ports` tells which
+is which. Versions before 3.19 cannot open MPTCP sockets themselves: the wrap library of mptcpize
+does it for them.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from mprun.capabilities import Capabilities
+from mprun.plan import Process, Ready
+from mprun.spec.spec import Flow
+from mprun.tools.tool import Endpoints, Result
+
+PROGRAMS = {"iperf3": "iperf3"}
+
+# Beyond its duration a client gets this long to connect, drain queues and exchange results.
+GRACE_NS = 30_000_000_000
+
+
+def servers(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> tuple[Process, ...]:
+    """A server for one test on the flow's own port."""
+    argv = ("iperf3", "--server", "--one-off", "--json", "--port", str(ends.port), *_mptcp_flag(flow, capabilities))
+    return (
+        Process(
+            name=f"{flow.name}.server",
+            node=flow.destination,
+            argv=argv,
+            env=_preload(flow, capabilities, receives=not flow.options.get("reverse")),
+            role="server",
+            ready=Ready("port", str(ends.port)),
+        ),
+    )
+
+
+def client(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Process:
+    """The client; its JSON is on standard output."""
+    assert flow.duration_ns is not None
+    options = flow.options
+    argv = ["iperf3", "--client", ends.destination_address, "--port", str(ends.port)]
+    argv += ["--time", f"{flow.duration_ns / 1e9:g}", "--json"]
+    if options.get("reverse"):
+        argv.append("--reverse")
+    if options.get("parallel", 1) != 1:
+        argv += ["--parallel", str(options["parallel"])]
+    return Process(
+        name=flow.name,
+        node=flow.source,
+        argv=(*argv, *_mptcp_flag(flow, capabilities)),
+        env=_preload(flow, capabilities, receives=bool(options.get("reverse"))),
+        role="flow",
+        at_ns=flow.start_ns,
+        timeout_ns=flow.duration_ns + GRACE_NS,
+    )
+
+
+def _mptcp_flag(flow: Flow, capabilities: Capabilities) -> tuple[str, ...]:
+    return ("--mptcp",) if flow.protocol == "mptcp" and capabilities.iperf3_speaks_mptcp else ()
+
+
+def _preload(flow: Flow, capabilities: Capabilities, receives: bool) -> dict[str, str]:
+    libraries = []
+    if flow.protocol == "mptcp" and not capabilities.iperf3_speaks_mptcp:
+        libraries.append(capabilities.mptcp_library)
+    if receives and capabilities.bulk_library:
+        libraries.append(capabilities.bulk_library)
+    return {"LD_PRELOAD": ":".join(libraries)} if libraries else {}
+
+
+def parse(output: str) -> Result:
+    """goodput: what the receiver got over its own time; retransmits of all subflows together."""
+    try:
+        report: dict[str, Any] = json.loads(output)
+    except ValueError:
+        return Result(error="its output is not whole: " + (output.strip()[-200:] or "it printed nothing"))
+    if "error" in report:
+        return Result(error=str(report["error"]))
+    try:
+        received = report["end"]["sum_received"]
+        sent = report["end"]["sum_sent"]
+        values = {
+            "goodput": (float(received["bits_per_second"]), "bit/s"),
+            "bytes": (float(received["bytes"]), "byte"),
+        }
+        if "retransmits" in sent:
+            values["retransmits"] = (float(sent["retransmits"]), "1")
+        ports = tuple(int(c["local_port"]) for c in report["start"]["connected"])
+    except (KeyError, TypeError, ValueError) as fault:
+        return Result(error=f"its report lacks {fault}")
+    return Result(values, ports)

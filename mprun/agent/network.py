@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plan's network as a Mininet: nodes that are namespaces, links that the builder made.
+
+Mininet's own classes start a shell per node and a process per setting. Ours start a shell when
+somebody asks for one (the CLI, a script) and leave building to `build.py`. What Mininet does to the
+whole host (sysctls, limits, clean-up) never runs.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from subprocess import PIPE, STDOUT, Popen
+from typing import Any
+
+from mprun.agent.namespace import create, inside
+from mprun.agent.rtnetlink import Netlink
+
+try:
+    import distutils.version  # noqa: F401  gone since Python 3.12, and Mininet 2.3 still asks for it
+except ImportError:  # pragma: no cover  (depends on the interpreter)
+    import sys
+    import types
+
+    _version = types.ModuleType("distutils.version")
+    _version.StrictVersion = str  # type: ignore[attr-defined]
+    sys.modules["distutils"] = types.ModuleType("distutils")
+    sys.modules["distutils.version"] = _version
+
+from mininet.link import Intf, Link
+from mininet.net import Mininet
+from mininet.node import Node
+
+# Mininet.init() would write sysctls of the whole host and raise its limits.
+Mininet.inited = True
+
+# Interfaces are numbered from here, above those that a kernel gives each new namespace (loopback,
+# tunnels' fallback devices), so that their numbers are known without asking.
+FIRST_INDEX = 100
+
+
+class NamespaceNode(Node):  # type: ignore[misc]
+    """A node that is a namespace and nothing else until its shell is asked for."""
+
+    def __init__(self, name: str, **params: Any) -> None:
+        self._shell: Popen[bytes] | None = None
+        self._pid: int | None = None
+        self._born = False
+        self.home: int = params.pop("home")
+        self.namespace = create()
+        self.netlink = Netlink()
+        self.indices = {"lo": 1}
+        super().__init__(name, **params)
+        self._born = True
+
+    def new_index(self, interface: str) -> int:
+        """The kernel's number of an interface about to be made here."""
+        self.indices[interface] = FIRST_INDEX + len(self.indices)
+        return self.indices[interface]
+
+    def startShell(self, mnopts: str | None = None) -> None:
+        """Mininet's constructor asks for a shell at once; it gets one at first use."""
+        if self._born:
+            super().startShell(mnopts)
+
+    @property
+    def shell(self) -> Popen[bytes] | None:
+        if self._shell is None and self._born:
+            self._born = False  # startShell() looks at `shell` itself
+            try:
+                super().startShell()
+            finally:
+                self._born = True
+        return self._shell
+
+    @shell.setter
+    def shell(self, value: Popen[bytes] | None) -> None:
+        self._shell = value
+
+    @property
+    def pid(self) -> int | None:
+        return self._pid if self._pid or not self._born or not self.shell else self._pid
+
+    @pid.setter
+    def pid(self, value: int | None) -> None:
+        self._pid = value
+
+    def _popen(self, cmd: list[str], **params: Any) -> Popen[bytes]:
+        """Start a process inside; Mininet's prefix (mnexec and its options) is not needed."""
+        if cmd and cmd[0] == "mnexec":
+            cmd = cmd[cmd.index("env") :] if "env" in cmd[:3] else cmd[3:]
+        params.setdefault("start_new_session", True)
+        with inside(self.namespace, self.home):
+            return super()._popen(cmd, **params)
+
+    def terminate(self) -> None:
+        """End the shell if there is one, and let go of the namespace."""
+        if self._shell is not None:
+            if self._shell.poll() is None:
+                os.killpg(self._shell.pid, signal.SIGHUP)
+            self.stdin.close()
+            os.close(self.slave)
+            self._shell.wait()
+            self._shell = None
+        if self.namespace >= 0:
+            self.netlink.close()
+            os.close(self.namespace)
+            self.namespace = -1
+
+
+class BuiltInterface(Intf):  # type: ignore[misc]
+    """An interface that exists already."""
+
+    def __init__(self, name: str, node: NamespaceNode, link: Link, mac: str) -> None:
+        super().__init__(name, node=node, link=link, mac=mac, moveIntfFn=lambda *_: None)
+
+    def config(self, **_params: Any) -> dict[str, Any]:
+        return {}
+
+
+class BuiltLink(Link):  # type: ignore[misc]
+    """A link that exists already, directly or as a wire."""
+
+    def __init__(self, first: tuple[NamespaceNode, str, str], second: tuple[NamespaceNode, str, str]) -> None:
+        node, name, mac = first
+        self.intf1 = BuiltInterface(name, node, self, mac)
+        node, name, mac = second
+        self.intf2 = BuiltInterface(name, node, self, mac)
+
+    def stop(self) -> None:
+        """Its namespaces take it with them."""
+
+
+class PlannedNetwork(Mininet):  # type: ignore[misc]
+    """A Mininet that is given its nodes and links instead of making them."""
+
+    def __init__(self, home: int) -> None:
+        self.home = home
+        super().__init__(topo=None, build=False)
+        self.built = True
+
+    def add_node(self, name: str, kind: str) -> NamespaceNode:
+        node = NamespaceNode(name, home=self.home)
+        if kind == "wires":
+            self.nameToNode[name] = node
+        else:
+            (self.switches if kind == "switch" else self.hosts).append(node)
+            self.nameToNode[name] = node
+        return node
+
+    def add_link(self, first: tuple[NamespaceNode, str, str], second: tuple[NamespaceNode, str, str]) -> None:
+        self.links.append(BuiltLink(first, second))
+
+    def release(self) -> None:
+        """Let all namespaces go; the kernel takes their links, qdiscs and routes with them."""
+        for node in reversed(list(self.nameToNode.values())):
+            node.terminate()
+
+
+def run(node: NamespaceNode, argv: list[str], text: str) -> tuple[int, str]:
+    """Run a program inside a node with `text` as its input; (status, output and errors)."""
+    with inside(node.namespace, node.home):
+        process = Popen(argv, stdin=PIPE, stdout=PIPE, stderr=STDOUT, close_fds=False)
+    output, _ = process.communicate(text.encode())
+    return process.returncode, output.decode(errors="replace")

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes of a run: start them in their namespace, wait until they are ready, end them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from subprocess import DEVNULL, Popen
+from typing import Any
+
+from mprun.agent.namespace import inside
+from mprun.agent.network import NamespaceNode
+
+LISTEN_STATE = "0A"
+READY_POLL_S = 0.002
+READY_TIMEOUT_S = 10.0
+STOP_TIMEOUT_S = 5.0
+
+
+class ProcessError(Exception):
+    """A process of the run could not do its part."""
+
+
+class RunningProcess:
+    """One process of the plan; its output goes to `logs/<name>.out` and `.err`."""
+
+    def __init__(self, plan: dict[str, Any], node: NamespaceNode, logs: str) -> None:
+        self.plan = plan
+        self.name: str = plan["name"]
+        self.status: int | None = None
+        self.timed_out = False
+        self.log_path = f"{logs}/{self.name}.err"
+        self._node = node
+        environment = {**os.environ, **plan["env"]}
+        with open(f"{logs}/{self.name}.out", "wb") as out, open(self.log_path, "wb") as err:
+            try:
+                with inside(node.namespace, node.home):
+                    self._process = Popen(
+                        plan["argv"],
+                        stdin=DEVNULL,
+                        stdout=out,
+                        stderr=err,
+                        env=environment,
+                        start_new_session=True,
+                        close_fds=False,
+                    )
+            except FileNotFoundError:
+                raise ProcessError(f"{self.name}: no program '{plan['argv'][0]}' on this machine") from None
+        self.started_ns = time.monotonic_ns()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def poll(self) -> bool:
+        """Whether it has ended; then `status` is its exit status, negative for a signal."""
+        if self.status is None:
+            self.status = self._process.poll()
+        return self.status is not None
+
+    def wait_ready(self) -> None:
+        """Return once it is ready as its plan says. Raises ProcessError if it ends or takes too long."""
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        while not self._is_ready():
+            if self.poll():
+                raise ProcessError(f"{self.name}: ended with status {self.status} before it was ready{self.tail()}")
+            if time.monotonic() > deadline:
+                raise ProcessError(f"{self.name}: not ready after {READY_TIMEOUT_S:g} s{self.tail()}")
+            time.sleep(READY_POLL_S)
+
+    def _is_ready(self) -> bool:
+        ready = self.plan["ready"]
+        if ready is None:
+            return True
+        if ready["kind"] == "output":
+            with open(self.log_path, "rb") as log:
+                return bool(ready["value"].encode() in log.read())
+        return self._listens(int(ready["value"]))
+
+    def _listens(self, port: int) -> bool:
+        suffix = f":{port:04X}"
+        with inside(self._node.namespace, self._node.home):
+            for table in ("tcp", "tcp6"):
+                with open(f"/proc/thread-self/net/{table}") as file:
+                    for line in file:
+                        fields = line.split()
+                        if len(fields) > 3 and fields[1].endswith(suffix) and fields[3] == LISTEN_STATE:
+                            return True
+        return False
+
+    def stop(self) -> None:
+        """End it as its plan says, then by force; return when it is gone."""
+        for number in (self.plan["stop_signal"], signal.SIGKILL):
+            if self.poll():
+                break
+            os.killpg(self.pid, number)
+            deadline = time.monotonic() + STOP_TIMEOUT_S
+            while not self.poll() and time.monotonic() < deadline:
+                time.sleep(READY_POLL_S)
+        self.status = self._process.wait()
+
+    def tail(self, lines: int = 5) -> str:
+        """The end of what it said, ready to be appended to a message."""
+        text = ""
+        for path in (self.log_path, self.log_path[: -len("err")] + "out"):
+            with open(path, "rb") as log:
+                log.seek(max(0, os.fstat(log.fileno()).st_size - 2000))
+                text = text or log.read().decode(errors="replace").strip()
+        return ": " + "\n".join(text.splitlines()[-lines:]) if text else " without a word"

@@ -16,13 +16,15 @@ class Capabilities:
 
     iperf3_speaks_mptcp: `--mptcp` exists (iperf3 3.19); else mptcp_library is preloaded.
     mptcp_library: libmptcpwrap of the package mptcpize.
-    bulk_library: wakes bulk receivers every 32 kB instead of at every packet; None: not here.
+    bulk_library: wakes bulk receivers every 8 kB instead of at every packet; None: not here.
+    timer_slack_ns: how late a wake-up may come; a shaper's burst must cover it. 0: timers are exact.
     kernel_wide_max: largest value that a kernel-wide sysctl may be given; None: it can be set.
     """
 
     iperf3_speaks_mptcp: bool = False
     mptcp_library: str = "/usr/lib/x86_64-linux-gnu/mptcpize/libmptcpwrap.so.0"
     bulk_library: str | None = "/run/mprun/kernel/bulk.so"
+    timer_slack_ns: int = 0
     kernel_wide_max: Mapping[str, int] | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
 

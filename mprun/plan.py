@@ -18,6 +18,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from mprun.errors import MprunError
+
 # The node of the namespace in which the agent starts; it builds links from there.
 ROOT = ""
 
@@ -96,9 +98,29 @@ class Plan:
         """The plan as JSON values, as the agent and `plan.json` have it."""
         return {"format": FORMAT, "digest": self.digest, "end_ns": self.end_ns, **asdict(self)}
 
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Plan:
+        """The plan that `to_json` wrote. Raises MprunError for one of another format."""
+        if value.get("format") != FORMAT:
+            raise MprunError(f"a plan of format {value.get('format')}; this mprun reads format {FORMAT}")
+        return cls(
+            intent=value["intent"],
+            seed=value["seed"],
+            nodes=tuple(Node(**node) for node in value["nodes"]),
+            build=tuple(Command(command["node"], tuple(command["argv"])) for command in value["build"]),
+            daemons=tuple(_process(process) for process in value["daemons"]),
+            probes=tuple(_process(process) for process in value["probes"]),
+            flows=tuple(_process(process) for process in value["flows"]),
+        )
+
     def commands_of(self, node: str) -> Iterator[str]:
         """The lines of `build` that a person would type on `node`."""
         return (shlex.join(command.argv) for command in self.build if command.node == node)
+
+
+def _process(value: Mapping[str, Any]) -> Process:
+    ready = Ready(**value["ready"]) if value["ready"] else None
+    return Process(**{**value, "argv": tuple(value["argv"]), "ready": ready})
 
 
 def canonical_json(value: object) -> str:

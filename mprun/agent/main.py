@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One run: build, start what must listen, measure idle paths, go through the timeline, tidy up.
 
-    python -m mprun.agent.main RUN_DIRECTORY [--shell before|after|only]
+    python -m mprun.agent.main RUN_DIRECTORY [--simulated] [--shell before|after|only]
 
 reads `plan.json` there and leaves `steps.jsonl`, `agent.json`, `logs/` and `pcap/`. Exit status 0
 if every step succeeded; what failed is in `agent.json`.
@@ -41,8 +41,9 @@ class Stopped(Exception):
 class Run:
     """The state of a run in the agent: what has been started, and where it is written down."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, is_simulated: bool) -> None:
         self.directory = directory
+        self.is_simulated = is_simulated
         self.logs = f"{directory}/logs"
         with open(f"{directory}/plan.json") as file:
             self.plan: dict[str, Any] = json.load(file)
@@ -96,9 +97,11 @@ class Run:
         }
 
 
-def next_second(at_least_ns: int = 0) -> None:
-    """Sleep until the next whole second of the monotonic clock: phases then start at the same time
-    whatever came before took."""
+def next_phase(run: Run, at_least_ns: int = 0) -> None:
+    """Where waiting is free, sleep until the next whole second of the monotonic clock: phases then
+    start at the same time whatever came before took."""
+    if not run.is_simulated:
+        return
     now = max(time.monotonic_ns() + SECOND_NS // 10, at_least_ns)
     sleep_until(-(-now // SECOND_NS) * SECOND_NS)
 
@@ -125,7 +128,7 @@ def carry_out(run: Run, shell: str | None) -> None:
         interact(run)
     if shell == "only":
         return
-    next_second(FIRST_PHASE_NS)
+    next_phase(run, FIRST_PHASE_NS)
     run.report("starting captures and servers")
     for planned in run.plan["daemons"]:
         process = run.start(planned)
@@ -138,7 +141,7 @@ def carry_out(run: Run, shell: str | None) -> None:
         with namespace.inside(node.namespace, home):
             run.observers.append(Observer(host))
             run.counters_before[host] = read_counters()
-    next_second()
+    next_phase(run)
     run.zero_ns = time.monotonic_ns()
     run.note("time zero")
     go_through_timeline(run)
@@ -150,7 +153,7 @@ def carry_out(run: Run, shell: str | None) -> None:
 def measure_idle_paths(run: Run) -> None:
     if not run.plan["probes"]:
         return
-    next_second()
+    next_phase(run)
     run.report("measuring idle paths")
     probes = [run.start(planned) for planned in run.plan["probes"]]
     for probe in probes:
@@ -288,10 +291,10 @@ def tidy_up(run: Run) -> None:
 def main(arguments: list[str]) -> int:
     """Run and leave the record; the exit status is 0 if every step succeeded."""
     directory = arguments[0]
-    shell = arguments[2] if len(arguments) > 2 else None
+    shell = arguments[-1] if "--shell" in arguments else None
     namespace.be_punctual()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    run = Run(directory)
+    run = Run(directory, is_simulated="--simulated" in arguments)
     try:
         carry_out(run, shell)
         run.result["complete"] = True

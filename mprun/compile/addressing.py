@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mprun import plan
 from mprun.compile.network import Node, Route
 from mprun.plan import Command
 
@@ -21,7 +22,7 @@ ROUTER_SYSCTLS = (("net.ipv4.ip_forward", "1"), ("net.ipv4.conf.all.send_redirec
 BRIDGE = "br0"
 
 
-def namespace_commands(node: Node) -> Iterator[Command]:
+def namespace_commands(node: plan.Node) -> Iterator[Command]:
     """What a namespace needs before its links exist."""
     sysctls = COMMON_SYSCTLS + (ROUTER_SYSCTLS if node.kind == "router" else ())
     for name, value in sysctls:

@@ -54,14 +54,14 @@ def _nodes(network: Network) -> Iterator[Node]:
 
 def _build(spec: Spec, network: Network, capabilities: Capabilities) -> Iterator[Command]:
     yield from _kernel_wide(spec, capabilities)
-    for node in network.nodes.values():
+    for node in _nodes(network):
         yield from namespace_commands(node)
     for link in network.links:
         yield from link_commands(link)
     for link in network.links:
         yield from start_commands(link)
     for link in network.links:
-        yield from shaping_commands(link)
+        yield from shaping_commands(link, capabilities.timer_slack_ns)
     for node in network.nodes.values():
         yield from address_commands(node)
         yield from mptcp_commands(network, spec.experiment, node)

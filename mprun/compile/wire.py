@@ -18,7 +18,8 @@ from fractions import Fraction
 from mprun.compile.network import FRAME_BYTES, Impairment, Interface, Link
 from mprun.plan import ROOT, Command
 
-WIRES = "wires"
+# No name of a user begins so.
+WIRES = "_wires"
 # The delay line only delays: more packets than any rate x delay that the models allow can put in it.
 DELAY_LINE_PACKETS = 10_000_000
 
@@ -63,13 +64,13 @@ def _port_mac(end: Interface) -> str:
     return "02:01" + end.mac[5:]
 
 
-def shaping_commands(link: Link) -> Iterator[Command]:
+def shaping_commands(link: Link, timer_slack_ns: int) -> Iterator[Command]:
     """The tc commands of a wire, in the namespace of all wires."""
     if link.wire is None:
         return
     first, second = ports(link.wire)
     for port, other, impairment in ((second, first, link.forward), (first, second, link.reverse)):
-        for words in _qdiscs(port, impairment):
+        for words in _qdiscs(port, impairment, timer_slack_ns):
             yield Command(WIRES, ("tc", *words))
         yield Command(WIRES, ("tc", "qdisc", "add", "dev", other, "ingress"))
         redirect = f"u32 match u32 0 0 action mirred egress redirect dev {port}"
@@ -78,8 +79,11 @@ def shaping_commands(link: Link) -> Iterator[Command]:
         )
 
 
-def _qdiscs(port: str, impairment: Impairment) -> Iterator[list[str]]:
-    """delay and loss, below them the rate, below that the queue; a stage without effect is left out."""
+def _qdiscs(port: str, impairment: Impairment, timer_slack_ns: int) -> Iterator[list[str]]:
+    """delay and loss, below them the rate, below that the queue; a stage without effect is left out.
+
+    The burst is one frame where timers are exact: more would let packets past the queue.
+    """
     parent = "root"
     if impairment.delay_ns or impairment.loss:
         netem = f"qdisc add dev {port} root handle 1: netem limit {DELAY_LINE_PACKETS}"
@@ -91,7 +95,8 @@ def _qdiscs(port: str, impairment: Impairment) -> Iterator[list[str]]:
         parent = "parent 1:1"
     if impairment.rate_bit_per_s:
         limit = impairment.queue_bytes or (impairment.queue_packets or 0) * FRAME_BYTES
-        tbf = f"tbf rate {impairment.rate_bit_per_s}bit burst {FRAME_BYTES} limit {limit}"
+        burst = max(FRAME_BYTES, impairment.rate_bit_per_s * timer_slack_ns // 8_000_000_000)
+        tbf = f"tbf rate {spell_rate(impairment.rate_bit_per_s)} burst {burst} limit {limit}"
         yield f"qdisc add dev {port} {parent} handle 10: {tbf}".split()
         if impairment.queue_packets is not None:
             queue = f"pfifo limit {impairment.queue_packets}"
@@ -104,6 +109,14 @@ def spell_time(ns: int) -> str:
         if ns % size == 0:
             return f"{ns // size}{unit}"
     return f"{ns}ns"
+
+
+def spell_rate(bit_per_s: int) -> str:
+    """A rate as tc reads it without loss: `20mbit`, `1500bit`."""
+    for unit, size in (("gbit", 10**9), ("mbit", 10**6), ("kbit", 10**3)):
+        if bit_per_s % size == 0:
+            return f"{bit_per_s // size}{unit}"
+    return f"{bit_per_s}bit"
 
 
 def spell_percent(probability: float) -> str:

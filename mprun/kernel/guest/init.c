@@ -11,6 +11,7 @@
  *   env NAME=VALUE      environment of the agent (it has no other)
  *   arg WORD            next word of the agent's command line
  *   cwd PATH            where it starts
+ *   log PATH            where its output goes, if not to the console
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -18,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/reboot.h>
 #include <sys/stat.h>
@@ -28,6 +30,7 @@
 #define MAX_WORDS 256
 
 static char *args[MAX_WORDS + 1], *envs[MAX_WORDS + 1];
+static const char *log_path;
 
 static void power_off(void)
 {
@@ -120,6 +123,8 @@ static void obey(char *line, int *n_args, int *n_envs)
 	} else if (!strcmp(verb, "cwd")) {
 		if (chdir(rest))
 			fail("enter", rest);
+	} else if (!strcmp(verb, "log")) {
+		log_path = strdup(rest);
 	} else if (!strcmp(verb, "arg") && *n_args < MAX_WORDS) {
 		args[(*n_args)++] = strdup(rest);
 	} else if (!strcmp(verb, "env") && *n_envs < MAX_WORDS) {
@@ -158,6 +163,14 @@ int main(void)
 	agent = fork();
 	if (agent == 0) {
 		setsid();
+		if (log_path) {
+			fd = open(log_path, O_WRONLY | O_CREAT | O_APPEND, 0644);
+			if (fd < 0 || dup2(fd, 1) < 0 || dup2(fd, 2) < 0)
+				fail("log to", log_path);
+			close(fd);
+		} else {
+			ioctl(0, TIOCSCTTY, 1);
+		}
 		execve(args[0], args, envs);
 		fail("start", args[0]);
 	}

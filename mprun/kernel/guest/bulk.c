@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define LARGE_READ (64 * 1024)
-#define LOW_WATER (32 * 1024)
+#define LOW_WATER (8 * 1024)
 #define MAX_FD 1024
 
 static ssize_t (*real_read)(int, void *, size_t);

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+# The commands of a newcomer (lab, test) and of a developer (lint, bench).
+
+.PHONY: help setup lab test lint bench golden clean
+
+help:
+	@echo "make lab     set up what is missing, run the first lab with TCP and with MPTCP"
+	@echo "make test    set up what is missing, run the tests"
+	@echo "make setup   packages, .venv, experiment kernel"
+	@echo "make lint    ruff and mypy"
+	@echo "make bench   measure speed: start, network, traffic, command line"
+	@echo "make golden  rewrite the golden files of the tests and the schemas"
+
+setup:
+	@./setup.sh
+
+lab: setup
+	@.venv/bin/mprun lab run 01
+
+test: setup
+	.venv/bin/python -m pytest
+
+lint:
+	@./setup.sh --no-kernel
+	.venv/bin/ruff check mprun tests benchmarks
+	.venv/bin/ruff format --check mprun tests benchmarks
+	.venv/bin/mypy
+
+bench: setup
+	@.venv/bin/python benchmarks/bench.py
+
+golden: setup
+	.venv/bin/python -m pytest -q --update-golden tests/core tests/spec
+	.venv/bin/mprun schema --write schemas
+
+clean:
+	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

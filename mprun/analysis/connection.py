@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From what the agent observed to the connections of a flow and their subflows.
+
+A flow's data connection is known by its client's port; MPTCP events then give the token that its
+subflows share, and sockets give each subflow's bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Tuple4 = tuple[str, int, str, int]
+
+
+@dataclass(frozen=True)
+class Subflow:
+    """One subflow as its client saw it. path: None where no path has its addresses.
+
+    bytes_acked, bytes_received: payload in this subflow's two directions.
+    """
+
+    addresses: Tuple4
+    path: str | None
+    is_initial: bool
+    established_ns: int
+    bytes_acked: int
+    bytes_received: int
+    retransmits: int
+
+
+@dataclass(frozen=True)
+class Connection:
+    """A connection of a flow; `token` None for plain TCP."""
+
+    token: int | None
+    subflows: tuple[Subflow, ...]
+
+
+def find_connections(
+    observed: Mapping[str, Any], ports: Iterable[int], paths: Sequence[Mapping[str, Any]]
+) -> tuple[Connection, ...]:
+    """The connections whose initial subflow left from one of `ports`.
+
+    observed: the client's part of the agent's record. paths: those of the flow, from the intent.
+    """
+    wanted = set(ports)
+    names = {(path["source"], path["destination"]): path["name"] for path in paths}
+    totals = _totals(observed)
+    connections = []
+    for event in observed["events"]:
+        if event["event"] == "created" and event["local_port"] in wanted:
+            wanted.discard(event["local_port"])
+            members = [event] + [
+                other
+                for other in observed["events"]
+                if other["event"] == "subflow established" and other["token"] == event["token"]
+            ]
+            subflows = tuple(_subflow(member, member is event, totals, names) for member in members)
+            connections.append(Connection(event["token"], subflows))
+    for addresses in totals:
+        if addresses[1] in wanted:
+            plain = {"local": addresses[0], "local_port": addresses[1], "remote": addresses[2]}
+            plain |= {"remote_port": addresses[3], "at_ns": 0}
+            connections.append(Connection(None, (_subflow(plain, True, totals, names),)))
+            wanted.discard(addresses[1])
+    return tuple(connections)
+
+
+def _subflow(
+    event: Mapping[str, Any],
+    is_initial: bool,
+    totals: Mapping[Tuple4, Mapping[str, Any]],
+    names: Mapping[tuple[str, str], str],
+) -> Subflow:
+    addresses = (event["local"], event["local_port"], event["remote"], event["remote_port"])
+    last = totals.get(addresses, {})
+    return Subflow(
+        addresses=addresses,
+        path=names.get((event["local"], event["remote"])),
+        is_initial=is_initial,
+        established_ns=event["at_ns"],
+        bytes_acked=last.get("bytes_acked", 0),
+        bytes_received=last.get("bytes_received", 0),
+        retransmits=last.get("retransmits_total", 0),
+    )
+
+
+def _totals(observed: Mapping[str, Any]) -> dict[Tuple4, Mapping[str, Any]]:
+    """Each socket's last state: what the kernel said when it closed, else the last sample.
+
+    A disconnected socket closes with its counts cleared, hence the larger of the two.
+    """
+    totals: dict[Tuple4, Mapping[str, Any]] = {}
+    for record in (*observed["samples"], *observed["closed"]):
+        key = (record["local"], record["local_port"], record["remote"], record["remote_port"])
+        before = totals.get(key)
+        volume = record.get("bytes_acked", 0) + record.get("bytes_received", 0)
+        if before is None or volume >= before.get("bytes_acked", 0) + before.get("bytes_received", 0):
+            totals[key] = record
+    return totals

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why a flow that asked for MPTCP did not get it, or got fewer subflows than it should have.
+
+Each cause leaves its trace in the MIB counters of the two ends (nstat(8), MPTcpExt*): which packet
+of the handshakes of RFC 8684 3.1 and 3.2 was the last that was seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+def explain_plain_tcp(client: Mapping[str, int], server: Mapping[str, int]) -> str:
+    """Cause of a connection without MPTCP."""
+    if not _count(client, "MPCapableSYNTX"):
+        return "the application opened a plain TCP socket: no MP_CAPABLE was sent"
+    if not _count(server, "MPCapableSYNRX"):
+        return "MP_CAPABLE was sent and did not arrive: something between the hosts removes TCP options"
+    if not _count(client, "MPCapableSYNACKRX"):
+        return "the server answered without MP_CAPABLE: its socket is plain TCP, or its answer lost the option"
+    return "the connection fell back to TCP after its handshake (fallback, RFC 8684 3.7)"
+
+
+def explain_missing_subflows(
+    client: Mapping[str, int], server: Mapping[str, int], wanted: int, got: int, limit: int | None
+) -> str:
+    """Cause of fewer subflows than the endpoints allow. limit: the client's `subflows` limit."""
+    sent, received = _count(client, "MPJoinSynTx"), _count(server, "MPJoinSynRx")
+    answered = _count(client, "MPJoinSynAckRx")
+    if not sent:
+        if limit is not None and got - 1 >= limit:
+            return f"limits: the client may open {limit} additional subflows"
+        return "no join was sent: the client has no endpoint for its other addresses, or no route from them"
+    if not received:
+        return "MP_JOIN was sent and did not arrive: no route from that address, or the path drops it"
+    if not answered:
+        if _count(server, "MPJoinRejected") or _count(server, "MPJoinPortSynRx"):
+            return "the server refused the join: its limits allow no further subflow"
+        return (
+            "join unanswered: the server received MP_JOIN and its answer did not come back; its limits may be 0, or its "
+            "answer leaves through another device than the one that the endpoint is bound to"
+        )
+    if sent > answered:
+        return f"{sent - answered} of {sent} joins had no answer: a path was down or lossy during the handshake"
+    return f"{answered} joins were answered, and the connection still had {got} subflows instead of {wanted}"
+
+
+def _count(counters: Mapping[str, int], name: str) -> int:
+    return counters.get(f"MPTcpExt{name}", 0)

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line: the one place that prints, and that turns errors into exit codes.
+
+Commands live in modules of their own and are imported when they are called, so that `--help` and
+completion answer at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping
+
+import click
+
+from mprun.errors import MprunError
+
+# command -> (module, what `mprun --help` says of it)
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "run": ("run", "Run an experiment on a topology; `mprun -t T -x X` is short for it."),
+    "new": ("new", "Write a commented pair of files to start from."),
+    "validate": ("validate", "Check the files and say all that is wrong with them."),
+    "plan": ("plan", "Show what a run would do, node by node."),
+    "shell": ("shell", "Build the network and offer Mininet's prompt on it."),
+    "lab": ("lab", "List and run the labs that come with mprun."),
+    "verify": ("verify", "Run again and prove that the result is identical, byte by byte."),
+    "runs": ("runs", "List, show, open, repeat and remove runs."),
+    "kernel": ("kernel", "Build, list and describe experiment kernels."),
+    "doctor": ("doctor", "Say what this machine can run and what mends the rest."),
+    "schema": ("schema", "Print the JSON Schemas of the two files."),
+}
+
+
+class LateGroup(click.Group):
+    """A group that imports a command when it is called, and takes `run` for granted."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"mprun.cli.{COMMANDS[cmd_name][0]}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0].startswith("-") and args[0] not in ("--help", "-h", "--version"):
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS:
+            import difflib
+
+            near = difflib.get_close_matches(args[0], COMMANDS, 1)
+            hint = f": did you mean '{near[0]}'?" if near else "; `mprun --help` lists them"
+            raise click.UsageError(f"no command '{args[0]}'{hint}")
+        return super().resolve_command(ctx, args)
+
+
+def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if value:
+        from importlib.metadata import version
+
+        click.echo(f"mprun {version('mprun')}")
+        ctx.exit()
+
+
+@click.group(cls=LateGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version)
+def group() -> None:
+    """Run multipath-transport experiments from two YAML files.
+
+    mprun -t TOPOLOGY -x EXPERIMENT builds the network, runs the traffic and leaves everything
+    that happened in runs/latest.
+    """
+
+
+def main() -> None:
+    """Entry point: exit codes 0, 1 (failed), 2 (bad input), 3 (this machine cannot), 130 (interrupted)."""
+    try:
+        group(standalone_mode=False, prog_name="mprun")
+    except click.exceptions.Abort:
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except MprunError as error:
+        click.echo(str(error), err=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        click.echo("interrupted", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(141)
+
+
+if __name__ == "__main__":
+    main()

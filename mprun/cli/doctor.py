@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mprun doctor`: what this machine can and cannot run, with the command that mends each."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+import click
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that a run may need. mend: the command that gets it; empty if there is none."""
+
+    name: str
+    serves: str
+    ok: bool
+    says: str
+    mend: str = ""
+
+
+@click.command("doctor")
+@click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
+def command(as_json: bool) -> None:
+    """Say what this machine can run and what mends the rest.
+
+    Exit status 0 if at least one engine can run an experiment, 3 if none can.
+    """
+    checks = list(_all_checks())
+    usable = all(check.ok for check in checks if check.serves in ("virtual", "both")) or all(
+        check.ok for check in checks if check.serves in ("real", "both")
+    )
+    if as_json:
+        click.echo(json.dumps([asdict(check) for check in checks]))
+    else:
+        width = max(len(check.name) for check in checks)
+        for check in checks:
+            mark = click.style("✓", fg="green") if check.ok else click.style("✗", fg="red")
+            click.echo(f"{mark} {check.name:{width}}  {check.says}")
+            if not check.ok and check.mend:
+                click.echo(f"  {'':{width}}  → {check.mend}")
+    sys.exit(0 if usable else 3)
+
+
+def _all_checks() -> Iterator[Check]:
+    from mprun.engines import capability
+    from mprun.engines.real import unshare_command
+    from mprun.engines.engine import find_library
+    from mprun.errors import HostError
+    from mprun.kernel import store
+    from mprun.tools import iperf3, ping, tcpdump
+
+    try:
+        yield Check("Mininet", "both", True, str(find_library().mininet))
+    except HostError:
+        yield Check("Mininet", "both", False, "not installed", "apt-get install mininet")
+    for tool, package in {"tc": "iproute2", **iperf3.PROGRAMS, **ping.PROGRAMS, **tcpdump.PROGRAMS}.items():
+        found = shutil.which(tool)
+        says = capability.version_of(tool) if found else "not installed"
+        yield Check(tool, "both", bool(found), says, f"apt-get install {package}")
+    wrapper = capability.mptcp_library()
+    yield Check("mptcpize", "both", bool(wrapper), wrapper or "not installed", "apt-get install mptcpize")
+    try:
+        kernel = store.find_kernel()
+        current = store.is_current(kernel)
+        says = f"{kernel.version}, {kernel.digest[:12]}" + ("" if current else ", of another version of mprun")
+        yield Check("experiment kernel", "virtual", current, says, "mprun kernel build")
+    except HostError:
+        yield Check("experiment kernel", "virtual", False, "not built", "mprun kernel build")
+    source = store.DEFAULT_SOURCE
+    yield Check("kernel source", "building", source.exists(), str(source), "apt-get install linux-source-6.12")
+    lacking = capability.missing_tools(store.BUILD_TOOLS)
+    says = "all there" if not lacking else f"missing: {', '.join(lacking)}"
+    yield Check("build tools", "building", not lacking, says, f"apt-get install {' '.join(lacking)}")
+    yield from _real_checks(capability.kernel_features(), unshare_command([]) == ["unshare", "--"])
+
+
+def _real_checks(features: dict[str, bool], is_root: bool) -> Iterator[Check]:
+    release = os.uname().release
+    yield Check("namespaces", "real", features["namespaces"], "root" if is_root else "as this user", "run as root")
+    for name in ("mptcp", "tbf", "netem"):
+        has = features[name]
+        mend = "modprobe sch_netem" if name == "netem" else ""
+        needed = "real" if name != "netem" else "delays in the real engine"
+        yield Check(f"kernel: {name}", needed, has, f"{release} {'has it' if has else 'has it not'}", mend)

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mprun kernel build|list|info`."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+
+@click.group("kernel", context_settings={"help_option_names": ["-h", "--help"]})
+def command() -> None:
+    """Build, list and describe experiment kernels.
+
+    The virtual engine runs experiments inside a Linux kernel that is an ordinary process. It is
+    built once per user from Debian's linux-source-6.12, or from any tree from 6.12 on.
+    """
+
+
+@command.command()
+@click.option("--source", type=click.Path(path_type=Path), help="Kernel tree or tarball instead of Debian's.")
+@click.option("--name", default="default", show_default=True, help="Name to run it by: --kernel NAME.")
+@click.option("-j", "--jobs", type=click.IntRange(1), help="Compilers at a time (as many as there are CPUs).")
+@click.option("--json", "as_json", is_flag=True, help="Print the kernel as JSON.")
+def build(source: Path | None, name: str, jobs: int | None, as_json: bool) -> None:
+    """Build a kernel, unless the same one is built already."""
+    from mprun.cli.progress import Bar
+    from mprun.kernel import store
+
+    with Bar() as bar:
+        kernel, fresh = store.build(source, name, jobs or len(os.sched_getaffinity(0)), bar.show)
+    if as_json:
+        click.echo(json.dumps(asdict(kernel)))
+    elif fresh:
+        click.echo(f"built {kernel.version} in {kernel.build_seconds:.0f} s: {kernel.path}")
+    else:
+        click.echo(f"{kernel.version} is built already: {kernel.path}")
+
+
+@command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print a list of kernels as JSON.")
+def list_(as_json: bool) -> None:
+    """List the kernels that are built."""
+    from mprun.kernel import store
+
+    kernels = store.list_kernels()
+    if as_json:
+        click.echo(json.dumps([asdict(kernel) for kernel in kernels]))
+    elif not kernels:
+        click.echo("none yet; `mprun kernel build` builds one")
+    for kernel in kernels if not as_json else ():
+        stale = "" if store.is_current(kernel) else "  (built by another version of the recipe: build it again)"
+        click.echo(f"{kernel.name:12} {kernel.version:20} {kernel.digest[:12]}{stale}")
+
+
+@command.command()
+@click.argument("name", default="default")
+@click.option("--json", "as_json", is_flag=True, help="Print the kernel as JSON.")
+def info(name: str, as_json: bool) -> None:
+    """Describe a kernel."""
+    from mprun.kernel import store
+
+    kernel = store.find_kernel(name)
+    if as_json:
+        click.echo(json.dumps(asdict(kernel)))
+        return
+    for key, value in asdict(kernel).items():
+        click.echo(f"{key.replace('_', ' '):14} {value}")

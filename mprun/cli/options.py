@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options that several commands share, and what they mean."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from mprun.errors import SpecError
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+DEFAULT_PARENT = Path("runs")
+
+
+def topology(command: Command) -> Command:
+    return click.option("-t", "--topology", required=True, metavar="FILE", help="Topology: FILE, FILE.yaml or FILE.yml.")(
+        command
+    )
+
+
+def experiment(command: Command) -> Command:
+    return click.option("-x", "--experiment", required=True, metavar="FILE", help="Experiment: as -t.")(command)
+
+
+def parameters(command: Command) -> Command:
+    return click.option(
+        "-p", "--param", "params", multiple=True, metavar="NAME=VALUE", help="Override a parameter of the files; repeatable."
+    )(command)
+
+
+def seed(command: Command) -> Command:
+    return click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of all randomness, instead of the file's.")(
+        command
+    )
+
+
+def strict(command: Command) -> Command:
+    return click.option("--strict", is_flag=True, help="Treat warnings as errors.")(command)
+
+
+def engine(command: Command) -> Command:
+    return click.option(
+        "--engine",
+        type=click.Choice(["auto", "virtual", "real"]),
+        default="auto",
+        show_default=True,
+        help="virtual: simulated time, rootless, repeatable. real: this machine's kernel.",
+    )(command)
+
+
+def kernel(command: Command) -> Command:
+    return click.option("--kernel", default="default", show_default=True, metavar="NAME", help="Experiment kernel to boot.")(
+        command
+    )
+
+
+def parent(command: Command) -> Command:
+    return click.option(
+        "-o",
+        "--output",
+        "parent",
+        type=click.Path(file_okay=False, path_type=Path),
+        default=DEFAULT_PARENT,
+        show_default=True,
+        help="Where run directories are.",
+    )(command)
+
+
+def parse_parameters(params: tuple[str, ...]) -> dict[str, str]:
+    """`-p a=1 -p b=2` as a dict. Raises SpecError for what is no NAME=VALUE."""
+    found = {}
+    for text in params:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise SpecError(f"-p {text}: write -p NAME=VALUE")
+        found[name] = value
+    return found
+
+
+def give_to_invoker(path: Path) -> None:
+    """Under sudo, what a run leaves belongs to the user who asked for it."""
+    uid, gid = os.environ.get("SUDO_UID"), os.environ.get("SUDO_GID")
+    if os.geteuid() != 0 or not uid or not gid:
+        return
+    for folder, folders, files in os.walk(path):
+        for name in (".", *folders, *files):
+            os.lchown(os.path.join(folder, name), int(uid), int(gid))

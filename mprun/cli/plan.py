@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mprun plan`: what a run would do, as text, as JSON, or compared with another."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from mprun.cli import options
+from mprun.plan import Plan
+
+
+@click.command("plan")
+@click.option("-t", "--topology", metavar="FILE", help="Topology: FILE, FILE.yaml or FILE.yml.")
+@click.option("-x", "--experiment", metavar="FILE", help="Experiment: as -t.")
+@options.parameters
+@options.seed
+@options.strict
+@click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
+@click.option("--diff", nargs=2, metavar="A B", help="Compare two plans: run directories or plan.json files.")
+def command(
+    topology: str | None,
+    experiment: str | None,
+    params: tuple[str, ...],
+    seed: int | None,
+    strict: bool,
+    as_json: bool,
+    diff: tuple[str, str] | None,
+) -> None:
+    """Show what a run would do, node by node, as a person would type it.
+
+    Nothing is read from this machine: the plan is that of the virtual engine on Debian 12, and its
+    digest is the same everywhere.
+    """
+    from mprun.plan import render
+
+    if diff:
+        _show_difference(*diff)
+        return
+    if not topology or not experiment:
+        raise click.UsageError("give -t and -x, or --diff A B")
+    from mprun.compile import allocate, compile_plan
+    from mprun.spec import load
+
+    loaded = load(topology, experiment, options.parse_parameters(params), seed, strict)
+    for warning in loaded.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    plan = compile_plan(loaded.spec, allocate(loaded.spec))
+    click.echo(json.dumps(plan.to_json(), indent=1, sort_keys=True) if as_json else render(plan), nl=as_json)
+
+
+def _show_difference(first: str, second: str) -> None:
+    """Exit status 1 if the plans differ, as diff(1) does."""
+    import difflib
+
+    from mprun.plan import render
+
+    texts = [render(_read_plan(name)).splitlines() for name in (first, second)]
+    lines = list(difflib.unified_diff(*texts, first, second, lineterm="", n=1))
+    for line in lines:
+        colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
+        click.echo(click.style(line, fg=colour))
+    if lines:
+        click.get_current_context().exit(1)
+    click.echo("no difference")
+
+
+def _read_plan(name: str) -> Plan:
+    from mprun import rundir
+    from mprun.errors import SpecError
+
+    path = Path(name)
+    if path.is_file():
+        try:
+            return Plan.from_json(json.loads(path.read_text()))
+        except (ValueError, KeyError, TypeError) as error:
+            raise SpecError(f"{name}: not a plan: {error}") from error
+    return Plan.from_json(rundir.find(options.DEFAULT_PARENT, name).read("plan.json"))

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mprun run`, also `mprun -t T -x X`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from mprun.cli import options
+
+
+@click.command("run")
+@options.topology
+@options.experiment
+@options.parameters
+@options.seed
+@options.strict
+@options.engine
+@options.kernel
+@options.parent
+@click.option("--shell", type=click.Choice(["before", "after"]), help="Stop there at Mininet's prompt.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, with the directory of the run.")
+def command(
+    topology: str,
+    experiment: str,
+    params: tuple[str, ...],
+    seed: int | None,
+    strict: bool,
+    engine: str,
+    kernel: str,
+    parent: Path,
+    shell: str | None,
+    as_json: bool,
+) -> None:
+    """Run an experiment on a topology and leave everything that happened in runs/latest."""
+    from mprun import runner
+    from mprun.cli.progress import Bar
+    from mprun.cli.show import show_summary
+    from mprun.spec import load
+
+    loaded = load(topology, experiment, options.parse_parameters(params), seed, strict)
+    for warning in loaded.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    place = runner.choose_place(engine, kernel)  # type: ignore[arg-type]
+    if not as_json:
+        click.echo(f"engine: {place.engine} ({place.reason})", err=True)
+    with Bar() as bar:
+        run, summary = runner.run_spec(
+            loaded.spec,
+            place,
+            parent,
+            loaded.sources,
+            loaded.warnings,
+            bar.show,
+            shell,  # type: ignore[arg-type]
+        )
+    options.give_to_invoker(run.path)
+    if as_json:
+        click.echo(json.dumps({"directory": str(run.path), **summary}))
+    else:
+        show_summary(summary, run)
+    sys.exit(0 if summary["status"] == "passed" else 1)

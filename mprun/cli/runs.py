@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mprun runs list|show|open|rerun|rm`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+
+from mprun.cli import options
+
+
+@click.group("runs", context_settings={"help_option_names": ["-h", "--help"]})
+def command() -> None:
+    """List, show, open, repeat and remove runs.
+
+    A run is named by its directory, its name, the beginning of its name, its digest, or `latest`.
+    """
+
+
+@command.command("list")
+@options.parent
+@click.option("--json", "as_json", is_flag=True, help="Print a list as JSON.")
+def list_(parent: Path, as_json: bool) -> None:
+    """List the runs, oldest first."""
+    from mprun import rundir
+
+    rows = []
+    for run in rundir.list_runs(parent):
+        summary = run.read("summary.json") if (run.path / "summary.json").exists() else {}
+        status = summary.get("status", "incomplete") if run.is_complete else "incomplete"
+        rows.append({"name": run.name, "status": status, "engine": summary.get("engine", "")})
+    if as_json:
+        click.echo(json.dumps(rows))
+    elif not rows:
+        click.echo(f"no runs in {parent}")
+    for row in rows if not as_json else ():
+        click.echo(f"{row['status']:10} {row['engine']:8} {row['name']}")
+
+
+@command.command()
+@click.argument("name", default="latest")
+@options.parent
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+def show(name: str, parent: Path, as_json: bool) -> None:
+    """Show the summary of a run."""
+    from mprun import rundir
+    from mprun.cli.show import show_summary
+
+    run = rundir.find(parent, name)
+    summary = run.read("summary.json")
+    if as_json:
+        click.echo(json.dumps({"directory": str(run.path), **summary}))
+    else:
+        show_summary(summary, run)
+
+
+@command.command("open")
+@click.argument("name", default="latest")
+@options.parent
+def open_(name: str, parent: Path) -> None:
+    """Open the captures of a run in Wireshark, with the names of the hosts."""
+    from mprun import rundir
+    from mprun.errors import HostError
+
+    run = rundir.find(parent, name)
+    program = shutil.which("wireshark")
+    if program is None:
+        raise HostError(f"Wireshark is not installed: apt-get install wireshark; the captures are in {run.path / 'pcap'}")
+    names = run.path / "logs" / "hosts"
+    names.write_text("".join(f"{address} {node}\n" for address, node in run.addresses()))
+    for capture in sorted((run.path / "pcap").glob("*.pcap")):
+        subprocess.Popen([program, "-H", str(names), "-N", "n", str(capture)], start_new_session=True)
+
+
+@command.command()
+@click.argument("name", default="latest")
+@options.kernel
+@options.parent
+def rerun(name: str, kernel: str, parent: Path) -> None:
+    """Run the plan of a run again, into a directory of its own."""
+    from mprun import rundir, runner
+    from mprun.cli.progress import Bar
+    from mprun.cli.show import show_summary
+
+    original = rundir.find(parent, name)
+    engine = original.read("environment.json")["engine"]
+    place = runner.choose_place(engine, kernel)
+    digest = original.read("plan.json")["digest"]
+    again = rundir.RunDirectory.create(original.path.parent, original.title, digest)
+    with Bar() as bar:
+        summary = runner.repeat(original, again, place, bar.show)
+    options.give_to_invoker(again.path)
+    show_summary(summary, again)
+    sys.exit(0 if summary["status"] == "passed" else 1)
+
+
+@command.command()
+@click.argument("names", nargs=-1, required=True)
+@options.parent
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+def rm(names: tuple[str, ...], parent: Path, yes: bool) -> None:
+    """Remove runs."""
+    from mprun import rundir
+
+    for run in [rundir.find(parent, name) for name in names]:
+        if yes or click.confirm(f"remove {run.path}?"):
+            rundir.remove(run)

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run's summary in the terminal: the verdict, the metrics, what was expected."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from mprun.rundir import RunDirectory
+
+_MARKS = {"passed": ("passed", "green"), "failed": ("FAILED", "red"), "error": ("ERROR", "red")}
+
+
+def show_summary(summary: Mapping[str, Any], run: RunDirectory) -> None:
+    """Print a summary; colours only where the output is a terminal."""
+    expected = {verdict["metric"]: verdict for verdict in summary["expectations"]}
+    metrics: Mapping[str, Mapping[str, Any]] = summary["metrics"]
+    names = [*metrics, *(name for name in expected if name not in metrics)]
+    width = max((len(name) for name in names), default=0)
+    for name in names:
+        metric = metrics.get(name)
+        value = format_value(metric["value"], metric["unit"]) if metric else "not measured"
+        line = f"  {name:{width}}  {value:>14}"
+        if name in expected:
+            verdict = expected[name]
+            unit = metric["unit"] if metric else "1"
+            line += "  " + click.style("✓" if verdict["held"] else "✗", fg="green" if verdict["held"] else "red")
+            line += " " + _bound(verdict, unit)
+        click.echo(line)
+    for kind, colour in (("errors", "red"), ("failures", "red"), ("warnings", "yellow")):
+        for text in summary.get(kind, ()):
+            click.echo(f"  {click.style(kind[:-1], fg=colour)}: {text}")
+    word, colour = _MARKS[summary["status"]]
+    click.echo(f"{click.style(word, fg=colour, bold=True)}  {run.path}")
+
+
+def format_value(value: float, unit: str) -> str:
+    """A value as people say it: `36.9 Mbit/s`, `40.0 ms`, `50.1 %`."""
+    if unit == "bit/s":
+        for size, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+            if abs(value) >= size:
+                return f"{value / size:.2f} {prefix}bit/s"
+        return f"{value:.0f} bit/s"
+    if unit == "s":
+        return f"{value * 1e3:.3f} ms" if abs(value) < 1 else f"{value:.3f} s"
+    if unit == "byte":
+        return f"{value / 1e6:.2f} MB" if value >= 1e6 else f"{value:.0f} B"
+    if unit == "share":
+        return f"{value:.1%}".replace("%", " %")
+    return f"{value:g}"
+
+
+def _bound(verdict: Mapping[str, Any], unit: str) -> str:
+    if verdict["equals"] is not None:
+        return f"= {format_value(verdict['equals'], unit)}"
+    low, high = verdict["minimum"], verdict["maximum"]
+    if low is not None and high is not None:
+        return f"{format_value(low, unit)} to {format_value(high, unit)}"
+    return f"≥ {format_value(low, unit)}" if low is not None else f"≤ {format_value(high, unit)}"
+
+
+def show_comparison(summaries: Mapping[str, Mapping[str, Any]], ratio_of: str) -> None:
+    """Print several summaries side by side, a column each, and the ratio of the last to the first."""
+    rows = list(dict.fromkeys(name for summary in summaries.values() for name in summary["metrics"]))
+    width = max(len(name) for name in [*rows, ratio_of])
+    click.echo()
+    click.echo("  " + " " * width + "".join(f"  {title:>16}" for title in summaries))
+    for name in rows:
+        cells = []
+        for summary in summaries.values():
+            metric = summary["metrics"].get(name)
+            cells.append(format_value(metric["value"], metric["unit"]) if metric else "-")
+        click.echo(f"  {name:{width}}" + "".join(f"  {cell:>16}" for cell in cells))
+    words = [_MARKS[summary["status"]] for summary in summaries.values()]
+    click.echo("  " + " " * width + "".join("  " + click.style(f"{word:>16}", fg=colour) for word, colour in words))
+    for title, summary in summaries.items():
+        for kind in ("errors", "failures", "warnings"):
+            for text in summary[kind]:
+                click.echo(f"  {title}: {text}")
+    values = [summary["metrics"].get(ratio_of, {}).get("value") for summary in summaries.values()]
+    if values[0] and values[-1]:
+        first, *_, last = summaries
+        click.echo(f"\n  {ratio_of}: {last} is {click.style(f'{values[-1] / values[0]:.2f} times', bold=True)} {first}")

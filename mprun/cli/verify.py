@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mprun verify`: run again and compare every byte."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from mprun.cli import options
+
+
+@click.command("verify")
+@click.argument("name", metavar="RUN", default="latest")
+@options.kernel
+@options.parent
+@click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
+def command(name: str, kernel: str, parent: Path, as_json: bool) -> None:
+    """Run RUN again in the virtual engine and say whether the result is identical, or the first
+    artifact and byte that differ."""
+    from mprun import rundir, runner
+    from mprun.cli.progress import Bar
+    from mprun.errors import RunError
+
+    original = rundir.find(parent, name)
+    before = original.read("environment.json")
+    if before["engine"] != "virtual":
+        raise RunError(f"{original.name} ran in the {before['engine']} engine, in real time: no two such runs are equal")
+    place = runner.choose_place("virtual", kernel)
+    assert place.kernel is not None
+    if before["kernel"]["digest"] != place.kernel.digest:
+        click.echo(f"note: it ran on kernel {before['kernel']['digest'][:12]}, this is {place.kernel.digest[:12]}", err=True)
+    with tempfile.TemporaryDirectory(prefix="mprun-verify-") as scratch, Bar() as bar:
+        again = rundir.RunDirectory.create(Path(scratch), "verify", "0" * 8)
+        runner.repeat(original, again, place, bar.show)
+        difference = runner.first_difference(original, again)
+    count = sum(1 for _ in original.artifacts())
+    if as_json:
+        click.echo(json.dumps({"run": original.name, "identical": difference is None, "difference": difference}))
+    elif difference is None:
+        click.echo(f"identical: {count} artifacts of {original.name}, byte by byte")
+    else:
+        click.echo(f"different: {difference}")
+    sys.exit(0 if difference is None else 1)

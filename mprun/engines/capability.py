@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Find out what this machine offers to a plan, and name what is missing before anything is built."""
+
+from __future__ import annotations
+
+import glob
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from mprun.capabilities import Capabilities
+from mprun.compile.planner import KERNEL_WIDE
+from mprun.errors import HostError
+from mprun.spec.spec import Spec
+from mprun.tools import TOOLS, tcpdump
+
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_WRAPPERS = "/usr/lib/*/mptcpize/libmptcpwrap.so.0"
+_VERSION_ARGUMENTS = {"iperf3": "--version", "tcpdump": "--version", "ping": "-V", "tc": "-V"}
+# In real time a wake-up may come this late; a shaper that holds less loses rate.
+REAL_TIME_SLACK_NS = 250_000
+# iperf3 has --mptcp since this version.
+IPERF3_MPTCP = (3, 19)
+
+
+def programs_needed(spec: Spec) -> dict[str, str]:
+    """Program -> Debian package of all that a run of `spec` starts."""
+    needed: dict[str, str] = {"ip": "iproute2", "tc": "iproute2"}
+    for flow in spec.experiment.traffic:
+        needed |= TOOLS[flow.tool].PROGRAMS
+    if spec.experiment.captures:
+        needed |= tcpdump.PROGRAMS
+    if spec.experiment.probe_pings and spec.experiment.traffic:
+        needed |= TOOLS["ping"].PROGRAMS
+    return needed
+
+
+def find_capabilities(spec: Spec, virtual: bool) -> Capabilities:
+    """What this machine offers to `spec`. Raises HostError that names every missing program."""
+    needed = programs_needed(spec)
+    missing = {tool: package for tool, package in needed.items() if not shutil.which(tool, path=_PATH)}
+    versions = {tool: version_of(tool) for tool in needed if tool not in missing and tool in _VERSION_ARGUMENTS}
+    native = _numbers(versions.get("iperf3", "")) >= IPERF3_MPTCP
+    wrapper = mptcp_library()
+    if wrapper is None and not native and any(f.protocol == "mptcp" for f in spec.experiment.traffic):
+        missing["mptcpize"] = "mptcpize"
+    if missing:
+        packages = " ".join(sorted(set(missing.values())))
+        raise HostError(f"this run needs {', '.join(sorted(missing))}: apt-get install {packages}")
+    return Capabilities(
+        iperf3_speaks_mptcp=native,
+        mptcp_library=wrapper or "",
+        bulk_library=Capabilities().bulk_library if virtual else None,
+        kernel_wide_max=None if virtual else _kernel_wide_values(),
+        timer_slack_ns=0 if virtual else REAL_TIME_SLACK_NS,
+        versions=versions,
+    )
+
+
+def mptcp_library() -> str | None:
+    """libmptcpwrap of the package mptcpize (libmptcpwrap0)."""
+    found = sorted(glob.glob(_WRAPPERS))
+    return found[0] if found else None
+
+
+def version_of(tool: str) -> str:
+    """The first line of what a program says of its version."""
+    done = subprocess.run([tool, _VERSION_ARGUMENTS[tool]], capture_output=True, text=True)
+    lines = (done.stdout or done.stderr).strip().splitlines()
+    return lines[0] if lines else "unknown"
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    match = re.search(r"(\d+)\.(\d+)", version)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
+
+
+def _kernel_wide_values() -> Mapping[str, int]:
+    return {name: int(Path("/proc/sys", *name.split(".")).read_text()) for name in KERNEL_WIDE}
+
+
+def missing_qdiscs(kinds: Iterable[str]) -> list[str]:
+    """Which of the queueing disciplines this kernel lacks, tried in a namespace that ends at once."""
+    return [kind for kind in kinds if not _kernel_has(kind)]
+
+
+_TRIALS = {
+    "netem": ["qdisc add dev lo root netem delay 1ms"],
+    "tbf": ["qdisc add dev lo root tbf rate 1mbit burst 1514 limit 15140"],
+    "pfifo": ["qdisc add dev lo root pfifo limit 10"],
+    "ingress": [
+        "qdisc add dev lo ingress",
+        "filter add dev lo parent ffff: protocol all u32 match u32 0 0 action mirred egress redirect dev lo",
+    ],
+}
+
+
+def _kernel_has(kind: str) -> bool:
+    from mprun.engines.real import unshare_command
+
+    lines = "\n".join(_TRIALS[kind]) + "\n"
+    done = subprocess.run([*unshare_command(["--net"]), "tc", "-batch", "-"], input=lines, capture_output=True, text=True)
+    return done.returncode == 0
+
+
+def missing_tools(tools: Mapping[str, str]) -> list[str]:
+    """Packages of the programs that are not installed."""
+    return [package for tool, package in tools.items() if not shutil.which(tool, path=_PATH)]
+
+
+def kernel_features() -> dict[str, bool]:
+    """What the real engine finds in this host's kernel."""
+    from mprun.engines.real import unshare_command
+
+    namespaces = subprocess.run([*unshare_command(["--net"]), "true"], capture_output=True).returncode == 0
+    mptcp = Path("/proc/sys/net/mptcp/enabled").exists()
+    if not namespaces:
+        return {"namespaces": False, "mptcp": mptcp, "tbf": False, "netem": False}
+    return {"namespaces": True, "mptcp": mptcp, "tbf": _kernel_has("tbf"), "netem": _kernel_has("netem")}

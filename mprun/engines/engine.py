@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What both engines do: give the agent a place with fixed paths, watch it, end it.
+
+Inside an engine a run finds its directory at /run/mprun/run and the agent at /run/mprun/lib,
+whatever they are called outside, so that names of this machine do not enter a result.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import mprun
+from mprun.errors import HostError, Interrupted, RunError
+from mprun.rundir import RunDirectory
+
+INSIDE = "/run/mprun"
+ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "LANG": "C.UTF-8",
+    "HOME": "/run/mprun",
+    "USER": "root",
+    "TERM": os.environ.get("TERM", "dumb"),
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+# Real time without any sign of progress after which a run counts as hung.
+HANG_S = 300.0
+# After being asked to stop a run gets this long to put its things in order.
+STOP_S = 10.0
+
+Shell = Literal["before", "after", "only"]
+Progress = Callable[[str, float, str], None]
+
+
+@dataclass(frozen=True)
+class Library:
+    """Where the agent's Python code is: our package and Mininet's."""
+
+    package: Path
+    mininet: Path
+
+
+def find_library() -> Library:
+    """Raises HostError where Mininet is not installed."""
+    import importlib.util
+
+    found = importlib.util.find_spec("mininet")
+    candidates = [Path(found.origin).parent] if found and found.origin else []
+    candidates.append(Path("/usr/lib/python3/dist-packages/mininet"))
+    for candidate in candidates:
+        if (candidate / "net.py").is_file():
+            return Library(Path(mprun.__file__).parent, candidate)
+    raise HostError("Mininet is not installed: apt-get install mininet")
+
+
+def interpreter() -> Path:
+    """The Python that runs the agent: the one that runs us, not the environment around it."""
+    return Path(os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable))
+
+
+def agent_command(shell: Shell | None, is_simulated: bool) -> list[str]:
+    """The agent's command line inside an engine. -I -S: no user site, no environment, a quick start."""
+    start = f"import sys; sys.path.insert(0, '{INSIDE}/lib'); from mprun.agent.main import main; sys.exit(main(sys.argv[1:]))"
+    options = ["--simulated"] if is_simulated else []
+    options += ["--shell", shell] if shell else []
+    return [str(interpreter()), "-I", "-S", "-c", start, f"{INSIDE}/run", *options]
+
+
+def watch(process: subprocess.Popen[bytes], run: RunDirectory, progress: Progress, interactive: bool) -> None:
+    """Show progress until the process has ended.
+
+    Raises Interrupted on Ctrl-C, after the run had its chance to stop in order; RunError if nothing
+    happens for HANG_S.
+    """
+    shown = ""
+    moved = time.monotonic()
+    try:
+        with _pidfd(process.pid) as ended:
+            while not ended.wait(0.05):
+                text = _read(run.path / ".progress")
+                if text != shown:
+                    shown, moved = text, time.monotonic()
+                    if not interactive:
+                        _show(text, progress)
+                elif not interactive and time.monotonic() - moved > HANG_S:
+                    raise RunError(
+                        f"nothing happened for {HANG_S:g} s of real time (last sign: {_last_sign(shown)}): a program "
+                        "that spins without any system call stops simulated time"
+                    )
+    except KeyboardInterrupt:
+        _stop_in_order(process, run)
+        raise Interrupted(f"interrupted; what was gathered so far is in {run.path}") from None
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        for name in (".progress", ".stop"):
+            (run.path / name).unlink(missing_ok=True)
+
+
+def _stop_in_order(process: subprocess.Popen[bytes], run: RunDirectory) -> None:
+    """Ask the agent to end; a second Ctrl-C or STOP_S ends it at once."""
+    (run.path / ".stop").touch()
+    try:
+        process.wait(STOP_S)
+    except (subprocess.TimeoutExpired, KeyboardInterrupt):
+        pass
+
+
+class _pidfd:
+    """Waits for a process without reaping it."""
+
+    def __init__(self, pid: int) -> None:
+        self._descriptor = os.pidfd_open(pid)
+        self._poll = select.poll()
+        self._poll.register(self._descriptor, select.POLLIN)
+
+    def wait(self, seconds: float) -> bool:
+        return bool(self._poll.poll(seconds * 1000))
+
+    def __enter__(self) -> _pidfd:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._descriptor)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        return ""
+
+
+def _show(text: str, progress: Progress) -> None:
+    try:
+        state = json.loads(text)
+    except ValueError:
+        return
+    end_ns = state["end_ns"] or 1
+    done = min(1.0, state["done_ns"] / end_ns)
+    note = f"{state['done_ns'] / 1e9:.1f} of {end_ns / 1e9:g} s" if state["done_ns"] else ""
+    progress(state["text"], done, note)
+
+
+def _last_sign(text: str) -> str:
+    try:
+        state = json.loads(text)
+    except ValueError:
+        return "none"
+    return f"'{state['text']}' at {state['done_ns'] / 1e9:g} s"

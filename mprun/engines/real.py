@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The real engine: the host's own kernel, in real time, in namespaces that die with the run.
+
+The agent is process 1 of a new pid namespace beside new net and mount namespaces: when it ends, or
+is killed, the kernel ends every process of the run and takes every interface, qdisc and mount with
+it. Without root a user namespace is put around them.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from collections.abc import Sequence
+
+from mprun.engines.engine import ENVIRONMENT, INSIDE, Progress, Shell, agent_command, find_library, watch
+from mprun.errors import HostError, RunError
+from mprun.plan import Plan
+from mprun.rundir import RunDirectory
+
+NAME = "real"
+
+
+def unshare_command(namespaces: Sequence[str]) -> list[str]:
+    """`unshare` for a user with or without root."""
+    return ["unshare", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"]), *namespaces, "--"]
+
+
+def run_plan(plan: Plan, run: RunDirectory, progress: Progress, shell: Shell | None = None) -> None:
+    """Run the agent in fresh namespaces; its record is then in the run directory.
+
+    Raises HostError (before anything is built), RunError or Interrupted.
+    """
+    if reason := missing(plan):
+        raise HostError(reason)
+    library = find_library()
+    places = [(str(run.path.resolve()), "run"), (str(library.package), "lib/mprun"), (str(library.mininet), "lib/mininet")]
+    log = run.path / "logs" / "agent.log"
+    script = ["set -e", "mount -t tmpfs -o mode=755 run /run", "mkdir -p /run/lock"]
+    for outside, inside in places:
+        script += [f"mkdir -p {INSIDE}/{inside}", f"mount --bind {shlex.quote(outside)} {INSIDE}/{inside}"]
+    script += [f"cd {INSIDE}/run", f"exec {shlex.join(agent_command(shell, is_simulated=False))}"]
+    argv = unshare_command(["--net", "--mount", "--pid", "--fork", "--kill-child=SIGKILL", "--mount-proc"])
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [*argv, "sh", "-c", "\n".join(script)],
+            stdin=None if shell else subprocess.DEVNULL,
+            stdout=None if shell else output,
+            stderr=None if shell else subprocess.STDOUT,
+            process_group=0 if not shell else None,
+            env=ENVIRONMENT,
+        )
+        watch(process, run, progress, interactive=bool(shell))
+    if not (run.path / "agent.json").exists():
+        raise RunError(f"the agent ended before the run did:\n{log.read_text(errors='replace').strip()[-2000:]}")
+
+
+def missing(plan: Plan) -> str | None:
+    """What this host lacks for a plan, with the way out; None if nothing."""
+    from mprun.engines.capability import missing_qdiscs
+
+    tried = subprocess.run([*unshare_command(["--net"]), "true"], capture_output=True, text=True)
+    if tried.returncode:
+        return f"no namespaces for this user ({tried.stderr.strip()}): run as root, or with --engine virtual"
+    kinds = set()
+    for command in plan.build:
+        if command.argv[0] == "tc" and command.argv[1] == "qdisc":
+            kinds.add(next(kind for kind in ("netem", "tbf", "pfifo", "bfifo", "ingress") if kind in command.argv))
+    lacking = missing_qdiscs(sorted(kinds - {"bfifo"}))
+    if lacking:
+        return (
+            f"this kernel ({os.uname().release}) has no {', '.join(lacking)}, which the topology needs; load "
+            f"{', '.join('sch_' + kind for kind in lacking)}, or run with --engine virtual"
+        )
+    return None

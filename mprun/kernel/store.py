@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Experiment kernels of this user: build them, find them, tell about them.
+
+A kernel lives in `~/.cache/mprun/kernels/<digest>/` beside `init` and `bulk.so`; the digest is that
+of its source, its configuration and our sources, so what is built already is not built again.
+Names (`default`, or what `--name` gave) are links to digests.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from mprun.errors import HostError, RunError
+from mprun.kernel.hooks import apply_hooks
+
+HERE = Path(__file__).parent
+SOURCES = HERE / "src"
+GUEST = HERE / "guest"
+FRAGMENT = HERE / "config.fragment"
+DEFAULT_SOURCE = Path("/usr/src/linux-source-6.12.tar.xz")
+DEFAULT_NAME = "default"
+BUILD_TOOLS = {"make": "make", "gcc": "gcc", "flex": "flex", "bison": "bison", "bc": "bc", "xz": "xz-utils"}
+
+# What no build for this architecture reads; leaving it packed saves a third of the unpacking.
+# Kconfig files stay, since those of all subsystems are read.
+_NOT_NEEDED = (
+    *(f"*/Documentation/*.{suffix}" for suffix in ("rst", "yaml", "txt", "svg")),
+    *(f"*/{folder}/*.[ch]" for folder in ("samples", "tools/testing", "tools/perf")),
+    *(f"*/drivers/{name}/*.[ch]" for name in "gpu media staging infiniband scsi usb iio clk pinctrl".split()),
+    *(f"*/drivers/net/{name}/*.[ch]" for name in ("ethernet", "wireless", "phy", "dsa")),
+    *(f"*/fs/{name}/*.[ch]" for name in "btrfs xfs ext4 f2fs ocfs2 nfs nfsd smb ceph bcachefs ntfs3".split()),
+    "*/sound/*.[ch]",
+    *(
+        f"*/arch/{name}/*.{suffix}"
+        for name in "alpha arc arm arm64 loongarch m68k mips parisc powerpc riscv s390 sh sparc xtensa".split()
+        for suffix in ("[chS]", "dts*")
+    ),
+)
+# Fixed, so that the build's place, time and user do not enter the kernel (they are in utsname, which
+# is mixed into its random pool).
+_BUILD_IDENTITY = {
+    "KBUILD_BUILD_TIMESTAMP": "2026-01-01 00:00:00 UTC",
+    "KBUILD_BUILD_USER": "mprun",
+    "KBUILD_BUILD_HOST": "mprun",
+    "KBUILD_BUILD_VERSION": "1",
+}
+# Files compiled by the configuration as it is; only the progress bar needs it.
+_EXPECTED_STEPS = 1090
+
+Progress = Callable[[str, float], None]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel that can be booted. `options`: how many configuration options are on."""
+
+    name: str
+    path: str
+    version: str
+    digest: str
+    source: str
+    options: int
+    compiler: str
+    build_seconds: float
+
+    @property
+    def directory(self) -> Path:
+        return Path(self.path).parent
+
+
+def store() -> Path:
+    """Where this user's kernels are."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "mprun" / "kernels"
+
+
+def list_kernels() -> list[Kernel]:
+    """All that are built, by name."""
+    found = []
+    if store().is_dir():
+        for link in sorted(store().iterdir()):
+            if link.is_symlink() and (link / "kernel.json").is_file():
+                found.append(_load(link))
+    return found
+
+
+def find_kernel(name: str = DEFAULT_NAME) -> Kernel:
+    """A built kernel. Raises HostError that says how to build it where there is none."""
+    link = store() / name
+    if not (link / "kernel.json").is_file():
+        others = ", ".join(kernel.name for kernel in list_kernels()) or "none"
+        what = "no experiment kernel" if name == DEFAULT_NAME else f"no experiment kernel '{name}'"
+        raise HostError(f"{what} is built for this user (built: {others}); run `mprun kernel build`")
+    return _load(link)
+
+
+def is_current(kernel: Kernel) -> bool:
+    """Whether it was built by this version of the recipe."""
+    facts = json.loads((kernel.directory / "kernel.json").read_text())
+    return bool(facts["recipe"] == recipe_digest() and facts["guest"] == guest_digest())
+
+
+def _load(link: Path) -> Kernel:
+    facts = json.loads((link / "kernel.json").read_text())
+    directory = link.resolve()
+    return Kernel(
+        name=link.name,
+        path=str(directory / "linux"),
+        **{key: facts[key] for key in ("version", "digest", "source", "options", "compiler", "build_seconds")},
+    )
+
+
+def recipe_digest() -> str:
+    """SHA-256 over what the kernel is made of beside its source: configuration, hooks, our files."""
+    return _files_digest(FRAGMENT, HERE / "hooks.py", *sorted(SOURCES.glob("*.[ch]")))
+
+
+def guest_digest() -> str:
+    """SHA-256 over the sources of the programs that run beside the kernel; these build at once."""
+    return _files_digest(*sorted(GUEST.glob("*.c")))
+
+
+def _files_digest(*paths: Path) -> str:
+    total = hashlib.sha256()
+    for path in paths:
+        total.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return total.hexdigest()
+
+
+def _source_digest(source: Path) -> str:
+    """SHA-256 of a tarball, or of names, sizes and times of a tree."""
+    total = hashlib.sha256()
+    if source.is_file():
+        with source.open("rb") as file:
+            while block := file.read(1 << 20):
+                total.update(block)
+        return total.hexdigest()
+    for folder, folders, files in os.walk(source):
+        folders[:] = sorted(name for name in folders if name != ".git")
+        for name in sorted(files):
+            if name.endswith((".o", ".cmd", ".a", ".d")):
+                continue
+            status = os.lstat(os.path.join(folder, name))
+            total.update(f"{os.path.relpath(folder, source)}/{name} {status.st_size} {status.st_mtime_ns}\n".encode())
+    return total.hexdigest()
+
+
+def build(source: Path | None, name: str, jobs: int, progress: Progress) -> tuple[Kernel, bool]:
+    """Build the kernel of `source` (tarball or tree) and call it `name`.
+
+    Returns it and whether there was anything to do. Raises HostError for what is missing here,
+    RunError with the end of the log if the build fails.
+    """
+    source = source or DEFAULT_SOURCE
+    if not source.exists():
+        mend = "install it: apt-get install linux-source-6.12" if source == DEFAULT_SOURCE else "give another --source"
+        raise HostError(f"no kernel source at {source}: {mend}")
+    missing = [package for tool, package in BUILD_TOOLS.items() if not shutil.which(tool)]
+    if missing:
+        raise HostError(f"building a kernel needs {', '.join(missing)}: apt-get install {' '.join(missing)}")
+    store().mkdir(parents=True, exist_ok=True)
+    with _locked(store() / ".lock", lambda: progress("waiting for another build of this user", 0)):
+        progress("reading the source", 0)
+        digest = hashlib.sha256((_source_digest(source) + recipe_digest()).encode()).hexdigest()
+        target = store() / digest[:16]
+        fresh = not (target / "kernel.json").is_file()
+        if fresh:
+            _build_into(target, source, digest, jobs, progress)
+        facts = json.loads((target / "kernel.json").read_text())
+        if facts.get("guest") != guest_digest():
+            _build_guest(target)
+            facts["guest"] = guest_digest()
+            (target / "kernel.json").write_text(json.dumps(facts, indent=1) + "\n")
+        temporary = store() / f".{name}.new"
+        temporary.unlink(missing_ok=True)
+        temporary.symlink_to(target.name)
+        temporary.replace(store() / name)
+    return find_kernel(name), fresh
+
+
+@contextmanager
+def _locked(path: Path, on_wait: Callable[[], None]) -> Iterator[None]:
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            on_wait()
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _build_into(target: Path, source: Path, digest: str, jobs: int, progress: Progress) -> None:
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix=".build-", dir=store()) as work:
+        progress("unpacking the source", 0)
+        tree = _unpack(source, Path(work))
+        apply_hooks(tree, SOURCES)
+        log = store() / "build.log"
+        with log.open("w") as output:
+            progress("configuring", 0)
+            _make(tree, log, output, [f"KCONFIG_ALLCONFIG={FRAGMENT}", "allnoconfig"], None)
+            _check_configuration(tree)
+            _make(tree, log, output, [f"-j{jobs}", "linux"], lambda done: progress("compiling", done))
+        progress("finishing", 1)
+        made = Path(work) / "made"
+        made.mkdir()
+        shutil.copy(tree / "linux", made / "linux")
+        _compile(["strip", str(made / "linux")])
+        shutil.copy(tree / ".config", made / "config")
+        facts = {
+            "digest": digest,
+            "recipe": recipe_digest(),
+            "version": _compile(["make", "-s", "ARCH=um", "kernelrelease"], tree).strip(),
+            "source": str(source),
+            "options": (tree / ".config").read_text().count("=y\n"),
+            "compiler": _compile(["gcc", "--version"]).splitlines()[0],
+            "build_seconds": round(time.monotonic() - started, 1),
+        }
+        (made / "kernel.json").write_text(json.dumps(facts, indent=1) + "\n")
+        made.chmod(0o755)
+        made.rename(target)
+
+
+def _build_guest(target: Path) -> None:
+    """Compile the first process of the kernel and the library for bulk receivers."""
+    for name, flags in (("init", ["-static"]), ("bulk.so", ["-shared", "-fPIC", "-ldl"])):
+        partial = target / f".{name}.new"
+        _compile(["gcc", "-O2", "-o", str(partial), str(GUEST / f"{name.split('.')[0]}.c"), *flags])
+        partial.replace(target / name)
+
+
+def _unpack(source: Path, work: Path) -> Path:
+    """The source as a tree that we may change."""
+    if source.is_dir():
+        tree = work / "tree"
+        shutil.copytree(source, tree, symlinks=True, ignore=shutil.ignore_patterns(".git", "*.o", "*.cmd", "*.a"))
+        return tree
+    excluded = [f"--exclude={pattern}" for pattern in _NOT_NEEDED]
+    done = subprocess.run(["tar", "-x", "-f", source, "-C", work, *excluded], capture_output=True, text=True)
+    if done.returncode:
+        raise HostError(f"{source}: cannot be unpacked: {done.stderr.strip()[-500:]}")
+    trees = [path for path in work.iterdir() if path.is_dir()]
+    if len(trees) != 1:
+        raise HostError(f"{source}: holds {len(trees)} folders instead of one kernel tree")
+    return trees[0]
+
+
+def _make(tree: Path, log: Path, output: object, words: list[str], progress: Callable[[float], None] | None) -> None:
+    process = subprocess.Popen(
+        ["make", "ARCH=um", *words],
+        cwd=tree,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, **_BUILD_IDENTITY},
+    )
+    assert process.stdout is not None
+    steps = 0
+    tail: list[str] = []
+    for line in process.stdout:
+        output.write(line)  # type: ignore[attr-defined]
+        tail = [*tail[-14:], line]
+        if line.startswith("  CC "):
+            steps += 1
+            if progress:
+                progress(min(0.99, steps / _EXPECTED_STEPS))
+    if process.wait():
+        raise RunError(f"the kernel does not build (whole log: {log}):\n{''.join(tail)}")
+
+
+def _check_configuration(tree: Path) -> None:
+    """Every option that was asked for must be on: an unmet dependency drops one without a word."""
+    made = set((tree / ".config").read_text().splitlines())
+    asked = [line for line in FRAGMENT.read_text().splitlines() if line.startswith("CONFIG_")]
+    if missing := [line for line in asked if line not in made]:
+        raise HostError(f"this kernel tree has no {', '.join(missing)}; mprun needs 6.12 or later")
+
+
+def _compile(argv: list[str], directory: Path | None = None) -> str:
+    done = subprocess.run(argv, cwd=directory, capture_output=True, text=True)
+    if done.returncode:
+        raise RunError(f"{' '.join(argv)}: status {done.returncode}:\n{done.stderr[-2000:]}")
+    return done.stdout

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The layout of a run directory; the only reader and writer of it.
+
+    runs/<time>-<topology>-<experiment>-<digest8>/
+        inputs/            resolved topology.yaml, experiment.yaml and the files they came from
+        plan.json          what was to be done, with the digest of the intent
+        environment.json   where: engine, kernel, versions
+        steps.jsonl        each step: asked time, actual time, exit status
+        agent.json         what the agent saw: read-back, sockets, events, counters
+        logs/  pcap/       output of each process; captures
+        summary.json       metrics, expectations, warnings
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from mprun.errors import MprunError, SpecError
+
+LATEST = "latest"
+INCOMPLETE = "incomplete"
+_NAME = re.compile(r"^\d{8}-\d{6}-(.*)-([0-9a-f]{8})(\.\d+)?$")
+
+
+class RunDirectory:
+    """One run's directory."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def create(cls, parent: Path, title: str, digest: str) -> RunDirectory:
+        """Make a new one under `parent` and point `latest` at it; never one that exists.
+
+        title: "<topology>-<experiment>", for people.
+        """
+        parent.mkdir(parents=True, exist_ok=True)
+        stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{title}-{digest[:8]}"
+        number = 0
+        while True:
+            path = parent / (stem if number == 0 else f"{stem}.{number}")
+            try:
+                path.mkdir()
+                break
+            except FileExistsError:
+                number += 1
+        for name in ("inputs", "logs", "pcap"):
+            (path / name).mkdir()
+        (path / INCOMPLETE).touch()
+        _point_latest(parent, path.name)
+        return cls(path)
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def title(self) -> str:
+        """What `create` was given."""
+        match = _NAME.match(self.name)
+        return match[1] if match else self.name
+
+    @property
+    def is_complete(self) -> bool:
+        return not (self.path / INCOMPLETE).exists()
+
+    def mark_complete(self) -> None:
+        (self.path / INCOMPLETE).unlink(missing_ok=True)
+
+    def keep_inputs(self, files: Mapping[str, str]) -> None:
+        for name, text in files.items():
+            (self.path / "inputs" / name).write_text(text)
+
+    def write(self, name: str, value: object) -> None:
+        """Write a JSON file of the layout, whole or not at all."""
+        target = self.path / name
+        partial = target.with_name(f".{target.name}.partial")
+        partial.write_text(json.dumps(value, indent=1, sort_keys=True) + "\n")
+        partial.replace(target)
+
+    def read(self, name: str) -> Any:
+        """A JSON file of the layout. Raises MprunError where it is missing or not whole."""
+        try:
+            return json.loads((self.path / name).read_text())
+        except FileNotFoundError:
+            raise MprunError(f"{self.path}: no {name}: the run did not come so far") from None
+        except ValueError as error:
+            raise MprunError(f"{self.path / name}: not whole: {error}") from error
+
+    def log(self, process: str, stream: str = "out") -> str:
+        """What a process printed; empty if it never started."""
+        try:
+            return (self.path / "logs" / f"{process}.{stream}").read_text(errors="replace")
+        except FileNotFoundError:
+            return ""
+
+    def addresses(self) -> Iterator[tuple[str, str]]:
+        """(address, node) of every interface."""
+        for node in self.read("plan.json")["intent"]["nodes"]:
+            for interface in node["interfaces"]:
+                if interface["address"]:
+                    yield interface["address"].split("/")[0], node["name"]
+
+    def artifacts(self) -> Iterator[tuple[str, Path]]:
+        """The files that a repetition must reproduce byte for byte, by name."""
+        for pattern in ("pcap/*.pcap", "summary.json", "steps.jsonl", "logs/*.out"):
+            for path in sorted(self.path.glob(pattern)):
+                yield str(path.relative_to(self.path)), path
+
+
+def find(parent: Path, name: str) -> RunDirectory:
+    """A run by path, by name, by the beginning of its name or digest, or `latest`."""
+    for candidate in (Path(name), parent / name):
+        if (candidate / "plan.json").is_file():
+            return RunDirectory(candidate.resolve())
+    matches = [run for run in list_runs(parent) if run.name.startswith(name) or _digest_of(run.name) == name]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise SpecError(f"'{name}' means several runs: {', '.join(run.name for run in matches[:5])}")
+    raise SpecError(f"no run '{name}' here or in {parent}; `mprun runs list` shows what there is")
+
+
+def list_runs(parent: Path) -> list[RunDirectory]:
+    """The runs under `parent`, oldest first."""
+    if not parent.is_dir():
+        return []
+    return [RunDirectory(path) for path in sorted(parent.iterdir()) if _NAME.match(path.name) and not path.is_symlink()]
+
+
+def remove(run: RunDirectory) -> None:
+    """Delete a run directory; `latest` moves to the newest that is left."""
+    parent = run.path.parent
+    shutil.rmtree(run.path)
+    link = parent / LATEST
+    if link.is_symlink() and os.readlink(link) == run.name:
+        link.unlink()
+        left = list_runs(parent)
+        if left:
+            _point_latest(parent, left[-1].name)
+
+
+def _digest_of(name: str) -> str:
+    match = _NAME.match(name)
+    return match[2] if match else ""
+
+
+def _point_latest(parent: Path, name: str) -> None:
+    """Change `latest` in one step: a reader always finds a run."""
+    temporary = parent / f".latest-{os.getpid()}"
+    temporary.symlink_to(name)
+    temporary.replace(parent / LATEST)

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One run from a Spec or a Plan to a finished run directory: the pipeline's last arrows.
+
+Chooses the engine, makes the directory, runs the plan, reads the artifacts. Prints nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from mprun.analysis.summary import summarize
+from mprun.capabilities import Capabilities
+from mprun.compile import allocate, compile_plan
+from mprun.engines import real, virtual
+from mprun.engines.capability import find_capabilities
+from mprun.engines.engine import Progress, Shell
+from mprun.errors import HostError
+from mprun.kernel.store import Kernel, find_kernel, is_current
+from mprun.plan import Plan
+from mprun.rundir import RunDirectory
+from mprun.spec.spec import Expectation, Spec
+
+EngineName = Literal["auto", "virtual", "real"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a run takes place, and why there."""
+
+    engine: str
+    reason: str
+    kernel: Kernel | None
+
+
+def choose_place(wanted: EngineName, kernel_name: str) -> Place:
+    """The engine for a run. Raises HostError that says what is missing and what mends it."""
+    if wanted == "real":
+        return Place(real.NAME, "as asked", None)
+    reason = virtual.missing(kernel_name)
+    if reason is None:
+        kernel = find_kernel(kernel_name)
+        if kernel_name == "default" and not is_current(kernel):
+            raise HostError("the experiment kernel is of another version of mprun; run `mprun kernel build`")
+        why = "as asked" if wanted == "virtual" else "its kernel is built: simulated time, repeatable"
+        return Place(virtual.NAME, why, kernel)
+    if wanted == "virtual":
+        raise HostError(reason)
+    return Place(real.NAME, f"the virtual engine cannot be used: {reason}", None)
+
+
+def make_plan(spec: Spec, place: Place) -> tuple[Plan, Capabilities]:
+    """Compile for a place. Raises SpecError or HostError before anything exists on disk."""
+    capabilities = find_capabilities(spec, virtual=place.engine == virtual.NAME)
+    plan = compile_plan(spec, allocate(spec), capabilities)
+    if place.engine == real.NAME and (reason := real.missing(plan)):
+        raise HostError(reason)
+    return plan, capabilities
+
+
+def run_spec(
+    spec: Spec,
+    place: Place,
+    parent: Path,
+    inputs: Sequence[Path],
+    warnings: Sequence[str],
+    progress: Progress,
+    shell: Shell | None = None,
+) -> tuple[RunDirectory, dict[str, Any]]:
+    """Run an experiment; its directory and its summary.
+
+    Raises HostError before the directory exists; RunError or Interrupted after, with what was
+    gathered kept and marked incomplete.
+    """
+    plan, capabilities = make_plan(spec, place)
+    run = RunDirectory.create(parent, f"{spec.topology.name}-{spec.experiment.name}", plan.digest)
+    run.write("inputs/spec.json", asdict(spec))
+    run.keep_inputs({path.name: path.read_text() for path in inputs})
+    facts = {"warnings": list(warnings), "versions": dict(capabilities.versions)}
+    summary = run_plan(plan, run, place, spec.experiment.expectations, facts, progress, shell)
+    return run, summary
+
+
+def run_plan(
+    plan: Plan,
+    run: RunDirectory,
+    place: Place,
+    expectations: Sequence[Expectation],
+    facts: Mapping[str, Any],
+    progress: Progress,
+    shell: Shell | None = None,
+) -> dict[str, Any]:
+    """Run a plan into a directory that exists; the summary, also written there."""
+    run.write("plan.json", plan.to_json())
+    run.write("environment.json", _environment(place, facts))
+    if place.engine == virtual.NAME:
+        assert place.kernel is not None
+        virtual.run_plan(plan, run, place.kernel, progress, shell)
+    else:
+        real.run_plan(plan, run, progress, shell)
+    agent = run.read("agent.json")
+    if shell == "only":
+        return {"status": "passed", "metrics": {}, "expectations": []}
+    summary = summarize(plan.to_json()["intent"], agent, run.log, expectations, place.engine, facts["warnings"])
+    run.write("summary.json", summary)
+    if agent["complete"]:
+        run.mark_complete()
+    return summary
+
+
+def repeat(original: RunDirectory, run: RunDirectory, place: Place, progress: Progress) -> dict[str, Any]:
+    """Run the plan of `original` again into `run`."""
+    plan = Plan.from_json(original.read("plan.json"))
+    facts = original.read("environment.json")
+    expectations = [
+        Expectation(**{key: value for key, value in verdict.items() if key not in ("value", "held")})
+        for verdict in original.read("summary.json")["expectations"]
+    ]
+    for path in sorted((original.path / "inputs").iterdir()):
+        (run.path / "inputs" / path.name).write_bytes(path.read_bytes())
+    return run_plan(plan, run, place, expectations, facts, progress)
+
+
+def first_difference(one: RunDirectory, other: RunDirectory) -> str | None:
+    """The first artifact and byte in which two runs differ; None if they are identical."""
+    ours, theirs = dict(one.artifacts()), dict(other.artifacts())
+    for name in sorted(ours.keys() | theirs.keys()):
+        if name not in theirs or name not in ours:
+            return f"{name} is only in {one.path if name in ours else other.path}"
+        a, b = ours[name].read_bytes(), theirs[name].read_bytes()
+        if a != b:
+            at = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+            return f"{name} differs from byte {at} on (sizes {len(a)} and {len(b)})"
+    return None
+
+
+def _environment(place: Place, facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "engine": place.engine,
+        "engine_reason": place.reason,
+        "kernel": asdict(place.kernel) if place.kernel else {"version": os.uname().release},
+        "python": platform.python_version(),
+        **facts,
+    }

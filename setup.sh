@@ -1,0 +1,70 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Sets up what is missing: packages, .venv, experiment kernel. Says what it does; doing it again
+# costs nothing.
+set -eu
+cd "$(dirname "$0")"
+
+fail() {
+	printf 'setup: %s\n' "$1" >&2
+	[ $# -lt 2 ] || printf '  → %s\n' "$2" >&2
+	exit 1
+}
+
+as_root() {
+	if [ "$(id -u)" = 0 ]; then
+		"$@"
+	elif command -v sudo >/dev/null; then
+		sudo "$@"
+	else
+		fail "packages are missing and this user is not root" "install sudo, or run as root: $*"
+	fi
+}
+
+is_installed() {
+	[ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+is_known() {
+	[ -n "$(apt-cache search --names-only "^$1\$" 2>/dev/null)" ]
+}
+
+# The packages of packages.txt that are not installed; of alternatives the first that is known.
+missing_packages() {
+	sed 's/#.*//' packages.txt | while IFS= read -r line; do
+		[ -n "$(echo "$line" | tr -d ' ')" ] || continue
+		chosen=
+		for package in $(echo "$line" | tr '|' ' '); do
+			if is_installed "$package"; then
+				continue 2
+			fi
+			if [ -z "$chosen" ] && is_known "$package"; then
+				chosen=$package
+			fi
+		done
+		# a name that is not known yet may be after an update: ask for the first
+		echo "${chosen:-$(echo "$line" | cut -d '|' -f 1 | tr -d ' ')}"
+	done
+}
+
+command -v apt-get >/dev/null || fail "no apt-get here" "mprun is packaged for Debian 12, 13 and Ubuntu 24.04; elsewhere use the Vagrantfile"
+if [ -n "$(missing_packages)" ]; then
+	echo "setup: reading package lists"
+	as_root apt-get -q update >/dev/null || fail "apt-get update failed" "check the network and /etc/apt/sources.list*"
+	missing=$(missing_packages | tr '\n' ' ')
+	echo "setup: installing $missing"
+	# shellcheck disable=SC2086  # a list of words
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends $missing ||
+		fail "apt-get could not install: $missing" "look above for the package that failed"
+fi
+
+stamp=.venv/.installed
+if [ ! -e "$stamp" ] || [ setup.cfg -nt "$stamp" ] || [ pyproject.toml -nt "$stamp" ]; then
+	echo "setup: making .venv"
+	/usr/bin/python3 -m venv .venv || fail "python3 -m venv failed" "apt-get install python3-venv"
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' ||
+		fail "pip could not install mprun into .venv" "check the network, then run make setup again"
+	touch "$stamp"
+fi
+
+[ "${1:-}" = --no-kernel ] || .venv/bin/mprun kernel build || fail "the experiment kernel could not be built" ".venv/bin/mprun doctor"

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Imports point down the data's way only, and the core imports nothing of the machine."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "mprun"
+
+# What each part may import of mprun, beside itself.
+VALUES = {"errors", "plan", "capabilities", "spec.spec"}
+MAY_IMPORT = {
+    "errors": set(),
+    "capabilities": set(),
+    "plan": {"errors"},
+    "spec": {"errors", "topologies"},
+    "topologies": {"errors", "spec"},
+    "tools": VALUES,
+    "compile": VALUES | {"tools"},
+    "agent": set(),
+    "rundir": {"errors"},
+    "kernel": {"errors"},
+    "engines": VALUES | {"rundir", "kernel", "tools", "compile"},
+    "analysis": VALUES | {"tools"},
+    "runner": VALUES | {"analysis", "compile", "engines", "kernel", "rundir"},
+}
+CORE = ("spec", "topologies", "tools", "compile", "analysis", "plan.py", "capabilities.py")
+MACHINE = {"os", "subprocess", "socket", "time", "random", "mininet", "matplotlib"}
+# Reading the user's files is the input stage's work.
+EXCEPTIONS = {"spec/reader.py": {"os"}, "spec/input.py": {"os"}}
+
+FILES = sorted(path for path in PACKAGE.rglob("*.py") if "__pycache__" not in path.parts)
+
+
+def imported(path: Path) -> set[str]:
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+def part_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_point_down(path: Path) -> None:
+    part = part_of(path)
+    if part in ("cli", "__init__", "__main__"):
+        return
+    allowed = MAY_IMPORT[part] | {part}
+    for name in imported(path):
+        if name == "mprun" or not name.startswith("mprun."):
+            continue
+        inner = name.removeprefix("mprun.")
+        if inner.split(".")[0] == "engines" and part == "engines":
+            continue
+        assert any(inner == one or inner.startswith(one + ".") for one in allowed), f"{part} imports {name}"
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if p.relative_to(PACKAGE).parts[0] in CORE], ids=lambda p: p.stem)
+def test_core_leaves_the_machine_alone(path: Path) -> None:
+    roots = {name.split(".")[0] for name in imported(path)}
+    assert not roots & MACHINE - EXCEPTIONS.get(str(path.relative_to(PACKAGE)), set())
+
+
+def test_every_part_is_listed() -> None:
+    assert {part_of(path) for path in FILES} - {"cli", "__init__", "__main__"} == set(MAY_IMPORT)

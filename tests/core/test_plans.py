@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Golden plans: `tests/golden/plans/<case>/{topo,xp}.yaml` and what they compile to."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mprun.compile import allocate, compile_plan
+from mprun.plan import Plan, canonical_json, render
+from mprun.spec import load
+
+CASES = sorted((Path(__file__).parents[1] / "golden" / "plans").iterdir())
+ROOT = Path(__file__).parents[2]
+
+
+def plan_of(folder: Path) -> Plan:
+    spec = load(folder / "topo.yaml", folder / "xp.yaml").spec
+    return compile_plan(spec, allocate(spec))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda path: path.name)
+def test_plan_is_golden(case: Path, update_golden: bool) -> None:
+    text = render(plan_of(case))
+    golden = case / "plan.txt"
+    if update_golden:
+        golden.write_text(text)
+    assert text == golden.read_text()
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda path: path.name)
+def test_plan_survives_json(case: Path) -> None:
+    plan = plan_of(case)
+    again = Plan.from_json(json.loads(json.dumps(plan.to_json())))
+    assert canonical_json(again.to_json()) == canonical_json(plan.to_json())
+    assert again.digest == plan.digest
+
+
+@pytest.mark.parametrize("hash_seed", ["0", "4242"])
+def test_plan_does_not_depend_on_hash_seed(hash_seed: str) -> None:
+    folder = CASES[-1]
+    argv = [sys.executable, "-m", "mprun", "plan", "-t", str(folder / "topo"), "-x", str(folder / "xp"), "--json"]
+    done = subprocess.run(
+        argv, cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": hash_seed}, capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout) == json.loads(json.dumps(plan_of(folder).to_json()))
+
+
+@pytest.mark.parametrize("lab", sorted(ROOT.glob("labs/*/xp*.yaml")), ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_every_lab_compiles(lab: Path) -> None:
+    spec = load(lab.parent / "topo.yaml", lab).spec
+    assert compile_plan(spec, allocate(spec)).flows
+
+
+def test_capabilities_do_not_change_the_digest() -> None:
+    from mprun.capabilities import Capabilities
+
+    folder = CASES[-1]
+    spec = load(folder / "topo.yaml", folder / "xp.yaml").spec
+    network = allocate(spec)
+    here = compile_plan(spec, network)
+    elsewhere = compile_plan(spec, network, Capabilities(iperf3_speaks_mptcp=True, bulk_library=None, timer_slack_ns=10**6))
+    assert render(here) != render(elsewhere)
+    assert here.digest == elsewhere.digest

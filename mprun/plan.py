@@ -55,6 +55,7 @@ class Ready:
 class Process:
     """A program of the run. `name` also names its logs: `logs/<name>.out` and `.err`.
 
+    output: file of the run directory that its standard output goes to instead.
     at_ns: start, counted from time zero; None for daemons and probes, which start before it.
     timeout_ns: after this long a process that has not ended is an error.
     stop_signal: what ends a daemon (signal(7) number).
@@ -69,6 +70,7 @@ class Process:
     timeout_ns: int = 60_000_000_000
     ready: Ready | None = None
     stop_signal: int = 15
+    output: str | None = None
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,8 @@ def render(plan: Plan) -> str:
 def _render_process(process: Process) -> str:
     at = "" if process.at_ns is None else f"{format_seconds(process.at_ns)} "
     env = "".join(f"{name}={shlex.quote(value)} " for name, value in process.env.items())
-    return f"{at}{process.node}: {env}{shlex.join(process.argv)}"
+    output = f" > {process.output}" if process.output else ""
+    return f"{at}{process.node}: {env}{shlex.join(process.argv)}{output}"
 
 
 def format_seconds(ns: int) -> str:

@@ -6,6 +6,7 @@
         plan.json          what was to be done, with the digest of the intent
         environment.json   where: engine, kernel, versions
         steps.jsonl        each step: asked time, actual time, exit status
+        wall.json          real time at which each phase began: the one file that never repeats
         agent.json         what the agent saw: read-back, sockets, events, counters
         logs/  pcap/       output of each process; captures
         summary.json       metrics, expectations, warnings

@@ -44,7 +44,6 @@ class Run:
     def __init__(self, directory: str, is_simulated: bool) -> None:
         self.directory = directory
         self.is_simulated = is_simulated
-        self.logs = f"{directory}/logs"
         with open(f"{directory}/plan.json") as file:
             self.plan: dict[str, Any] = json.load(file)
         self.network: PlannedNetwork | None = None
@@ -83,7 +82,7 @@ class Run:
 
     def start(self, planned: dict[str, Any]) -> RunningProcess:
         asked = planned["at_ns"]
-        process = RunningProcess(planned, self.node(planned["node"]), self.logs)
+        process = RunningProcess(planned, self.node(planned["node"]), self.directory)
         self.note("start", asked, name=process.name, node=planned["node"])
         return process
 
@@ -265,7 +264,9 @@ def interact(run: Run) -> None:
     """Mininet's prompt on the running network."""
     from mininet.cli import CLI
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     CLI(run.network)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def tidy_up(run: Run) -> None:

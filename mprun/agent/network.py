@@ -108,11 +108,17 @@ class NamespaceNode(Node):  # type: ignore[misc]
             self.namespace = -1
 
 
-class BuiltInterface(Intf):  # type: ignore[misc]
-    """An interface that exists already."""
+# One end of a link: its node, and the interface's name, MAC and address.
+End = tuple[NamespaceNode, str, str, str | None]
 
-    def __init__(self, name: str, node: NamespaceNode, link: Link, mac: str) -> None:
+
+class BuiltInterface(Intf):  # type: ignore[misc]
+    """An interface that exists already. address: with prefix length, None on a switch."""
+
+    def __init__(self, node: NamespaceNode, link: Link, name: str, mac: str, address: str | None) -> None:
         super().__init__(name, node=node, link=link, mac=mac, moveIntfFn=lambda *_: None)
+        if address:
+            self.ip, self.prefixLen = address.split("/")
 
     def config(self, **_params: Any) -> dict[str, Any]:
         return {}
@@ -121,11 +127,9 @@ class BuiltInterface(Intf):  # type: ignore[misc]
 class BuiltLink(Link):  # type: ignore[misc]
     """A link that exists already, directly or as a wire."""
 
-    def __init__(self, first: tuple[NamespaceNode, str, str], second: tuple[NamespaceNode, str, str]) -> None:
-        node, name, mac = first
-        self.intf1 = BuiltInterface(name, node, self, mac)
-        node, name, mac = second
-        self.intf2 = BuiltInterface(name, node, self, mac)
+    def __init__(self, first: End, second: End) -> None:
+        self.intf1 = BuiltInterface(first[0], self, *first[1:])
+        self.intf2 = BuiltInterface(second[0], self, *second[1:])
 
     def stop(self) -> None:
         """Its namespaces take it with them."""
@@ -148,7 +152,7 @@ class PlannedNetwork(Mininet):  # type: ignore[misc]
             self.nameToNode[name] = node
         return node
 
-    def add_link(self, first: tuple[NamespaceNode, str, str], second: tuple[NamespaceNode, str, str]) -> None:
+    def add_link(self, first: End, second: End) -> None:
         self.links.append(BuiltLink(first, second))
 
     def release(self) -> None:

@@ -23,17 +23,18 @@ class ProcessError(Exception):
 
 
 class RunningProcess:
-    """One process of the plan; its output goes to `logs/<name>.out` and `.err`."""
+    """One process of the plan; its output goes to `logs/<name>.out` (or where the plan says) and `.err`."""
 
-    def __init__(self, plan: dict[str, Any], node: NamespaceNode, logs: str) -> None:
+    def __init__(self, plan: dict[str, Any], node: NamespaceNode, directory: str) -> None:
         self.plan = plan
         self.name: str = plan["name"]
         self.status: int | None = None
         self.timed_out = False
-        self.log_path = f"{logs}/{self.name}.err"
+        self.log_path = f"{directory}/logs/{self.name}.err"
+        self.output_path = f"{directory}/{plan['output'] or f'logs/{self.name}.out'}"
         self._node = node
         environment = {**os.environ, **plan["env"]}
-        with open(f"{logs}/{self.name}.out", "wb") as out, open(self.log_path, "wb") as err:
+        with open(self.output_path, "wb") as out, open(self.log_path, "wb") as err:
             try:
                 with inside(node.namespace, node.home):
                     self._process = Popen(
@@ -103,7 +104,7 @@ class RunningProcess:
     def tail(self, lines: int = 5) -> str:
         """The end of what it said, ready to be appended to a message."""
         text = ""
-        for path in (self.log_path, self.log_path[: -len("err")] + "out"):
+        for path in (self.log_path, *([] if self.plan["output"] else [self.output_path])):
             with open(path, "rb") as log:
                 log.seek(max(0, os.fstat(log.fileno()).st_size - 2000))
                 text = text or log.read().decode(errors="replace").strip()

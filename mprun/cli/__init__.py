@@ -7,6 +7,7 @@ completion answer at once.
 
 from __future__ import annotations
 
+import errno
 import importlib
 import sys
 from collections.abc import Mapping
@@ -29,6 +30,9 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "doctor": ("doctor", "Say what this machine can run and what mends the rest."),
     "schema": ("schema", "Print the JSON Schemas of the two files."),
 }
+
+# Failures to write that are the machine's, not ours.
+OUTSIDE_CAUSES = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO)
 
 
 class LateGroup(click.Group):
@@ -101,6 +105,11 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(141)
+    except OSError as error:
+        if error.errno not in OUTSIDE_CAUSES:
+            raise
+        click.echo(f"{error.filename or 'a file'}: {error.strerror}", err=True)
+        sys.exit(1)
 
 
 if __name__ == "__main__":

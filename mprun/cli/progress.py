@@ -1,57 +1,62 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Progress on a terminal: one line that is redrawn; elsewhere a line when the text changes."""
+"""Progress on standard error: a bar on a terminal; elsewhere a line when the phase changes."""
 
 from __future__ import annotations
 
 import sys
-import time
 from types import TracebackType
+from typing import TYPE_CHECKING
 
-WIDTH = 24
-REDRAW_S = 0.1
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 
 class Bar:
-    """Shows what is going on and how far it is, on standard error."""
+    """Shows what is going on and how far it is; quiet while a person has the terminal."""
 
-    def __init__(self) -> None:
-        self._is_terminal = sys.stderr.isatty()
-        self._started = time.monotonic()
-        self._drawn = 0.0
+    def __init__(self, quiet: bool = False) -> None:
         self._text = ""
+        self._progress: Progress | None = None
+        self._task: TaskID | None = None
+        self._quiet = quiet
+        if sys.stderr.isatty() and not quiet:
+            self._progress = _make_progress()
 
     def show(self, text: str, done: float, note: str = "") -> None:
-        """`done` from 0 to 1."""
-        now = time.monotonic()
-        if not self._is_terminal:
+        """done: from 0 to 1; note: said beside the bar."""
+        if self._quiet:
+            return
+        if self._progress is None:
             if text != self._text:
                 print(f"{text} ...", file=sys.stderr, flush=True)
             self._text = text
             return
-        if text == self._text and now - self._drawn < REDRAW_S:
-            return
-        self._text, self._drawn = text, now
-        full = int(done * WIDTH)
-        bar = "█" * full + "░" * (WIDTH - full)
-        left = self._left(now, done)
-        sys.stderr.write(f"\r\x1b[2K{bar} {done:4.0%}  {text}{'  ' + note if note else ''}{left}")
-        sys.stderr.flush()
-
-    def _left(self, now: float, done: float) -> str:
-        elapsed = now - self._started
-        if done < 0.05 or elapsed < 5:
-            return ""
-        return f"  {elapsed / done * (1 - done):.0f} s left"
-
-    def clear(self) -> None:
-        if self._is_terminal and self._drawn:
-            sys.stderr.write("\r\x1b[2K")
-            sys.stderr.flush()
+        if self._task is None:
+            self._task = self._progress.add_task(text, total=1.0, note=note)
+        self._progress.update(self._task, completed=done, description=text, note=note)
 
     def __enter__(self) -> Bar:
+        if self._progress is not None:
+            self._progress.start()
         return self
 
     def __exit__(
         self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None:
-        self.clear()
+        if self._progress is not None:
+            self._progress.stop()
+
+
+def _make_progress() -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    return Progress(
+        BarColumn(bar_width=30),
+        TaskProgressColumn(),
+        TextColumn("{task.description}"),
+        TextColumn("[dim]{task.fields[note]}"),
+        TimeRemainingColumn(compact=True),
+        console=Console(stderr=True),
+        transient=True,
+    )

@@ -47,7 +47,7 @@ def command(
     place = runner.choose_place(engine, kernel)  # type: ignore[arg-type]
     if not as_json:
         click.echo(f"engine: {place.engine} ({place.reason})", err=True)
-    with Bar() as bar:
+    with Bar(quiet=shell is not None) as bar:
         run, summary = runner.run_spec(
             loaded.spec,
             place,

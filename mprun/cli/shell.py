@@ -22,11 +22,10 @@ def command(topology: str, params: tuple[str, ...], engine: str, kernel: str) ->
     `client ping server`, `client ip route`, `nodes`, `links`, `dump`, `exit`. Nothing is left behind.
     """
     from mprun import runner
-    from mprun.cli.progress import Bar
     from mprun.spec import load
 
     loaded = load(topology, None, options.parse_parameters(params))
     place = runner.choose_place(engine, kernel)  # type: ignore[arg-type]
     click.echo(f"engine: {place.engine} ({place.reason}), in real time", err=True)
-    with tempfile.TemporaryDirectory(prefix="mprun-shell-") as scratch, Bar() as bar:
-        runner.run_spec(loaded.spec, place, Path(scratch), (), loaded.warnings, bar.show, "only")
+    with tempfile.TemporaryDirectory(prefix="mprun-shell-") as scratch:
+        runner.run_spec(loaded.spec, place, Path(scratch), (), loaded.warnings, lambda *_: None, "only")

@@ -13,7 +13,6 @@ from mprun.plan import Command
 # it: its router solicitations would stand in every capture.
 COMMON_SYSCTLS = (
     ("net.ipv6.conf.all.disable_ipv6", "1"),
-    ("net.ipv6.conf.default.disable_ipv6", "1"),
     ("net.ipv4.conf.all.rp_filter", "0"),
     ("net.ipv4.conf.default.rp_filter", "0"),
     ("net.ipv4.tcp_no_metrics_save", "1"),

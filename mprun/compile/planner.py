@@ -21,9 +21,8 @@ from mprun.tools.tool import Endpoints
 
 FIRST_PORT = 5201
 PROBE_INTERVAL_NS = 200_000_000
-# Where a run finds its directory, in every engine: the name of a run must not enter its result.
-RUN_DIRECTORY = "/run/mprun/run"
-
+# With more, a packet of the default time to live (64) might not arrive.
+MANY_ROUTERS = 60
 # sysctls of the kernel as a whole, not of a namespace.
 KERNEL_WIDE = ("net.core.rmem_max", "net.core.wmem_max", "net.core.rmem_default", "net.core.wmem_default")
 
@@ -54,8 +53,11 @@ def _nodes(network: Network) -> Iterator[Node]:
 
 def _build(spec: Spec, network: Network, capabilities: Capabilities) -> Iterator[Command]:
     yield from _kernel_wide(spec, capabilities)
+    routers = sum(node.kind == "router" for node in network.nodes.values())
     for node in _nodes(network):
         yield from namespace_commands(node)
+        if node.kind == "host" and routers > MANY_ROUTERS:
+            yield sysctl(node.name, "net.ipv4.ip_default_ttl", "255")
     for link in network.links:
         yield from link_commands(link)
     for link in network.links:
@@ -100,7 +102,7 @@ def _place_flows(spec: Spec, network: Network) -> list[tuple[Flow, Endpoints]]:
 def _daemons(spec: Spec, flows: list[tuple[Flow, Endpoints]], capabilities: Capabilities) -> Iterator[Process]:
     """Captures first, so that they see everything."""
     for wanted in spec.experiment.captures:
-        yield tcpdump.capture(wanted, f"{RUN_DIRECTORY}/pcap")
+        yield tcpdump.capture(wanted)
     for flow, ends in flows:
         yield from TOOLS[flow.tool].servers(flow, ends, capabilities)
 

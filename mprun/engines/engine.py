@@ -7,17 +7,20 @@ whatever they are called outside, so that names of this machine do not enter a r
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import select
 import signal
 import subprocess
 import sys
+import termios
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import mprun
 from mprun.errors import HostError, Interrupted, RunError
@@ -34,8 +37,14 @@ ENVIRONMENT = {
 }
 # Real time without any sign of progress after which a run counts as hung.
 HANG_S = 300.0
+# How often the progress of a run is looked at.
+POLL_S = 0.02
 # After being asked to stop a run gets this long to put its things in order.
 STOP_S = 10.0
+
+PR_SET_PDEATHSIG = 1
+
+_libc = ctypes.CDLL(None, use_errno=True)
 
 Shell = Literal["before", "after", "only"]
 Progress = Callable[[str, float, str], None]
@@ -75,27 +84,25 @@ def agent_command(shell: Shell | None, is_simulated: bool) -> list[str]:
     return [str(interpreter()), "-I", "-S", "-c", start, f"{INSIDE}/run", *options]
 
 
+def die_with_parent() -> None:
+    """In a child before exec: be killed when mprun ends, whatever ends it (prctl(2))."""
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
 def watch(process: subprocess.Popen[bytes], run: RunDirectory, progress: Progress, interactive: bool) -> None:
-    """Show progress until the process has ended.
+    """Show progress until the process has ended; while a person has the terminal, only wait.
 
     Raises Interrupted on Ctrl-C, after the run had its chance to stop in order; RunError if nothing
     happens for HANG_S.
     """
-    shown = ""
-    moved = time.monotonic()
+    started = time.monotonic()
+    phases: list[dict[str, object]] = []
     try:
-        with _pidfd(process.pid) as ended:
-            while not ended.wait(0.05):
-                text = _read(run.path / ".progress")
-                if text != shown:
-                    shown, moved = text, time.monotonic()
-                    if not interactive:
-                        _show(text, progress)
-                elif not interactive and time.monotonic() - moved > HANG_S:
-                    raise RunError(
-                        f"nothing happened for {HANG_S:g} s of real time (last sign: {_last_sign(shown)}): a program "
-                        "that spins without any system call stops simulated time"
-                    )
+        if interactive:
+            with _terminal_lent():
+                process.wait()
+        else:
+            _follow(process, run, progress, started, phases)
     except KeyboardInterrupt:
         _stop_in_order(process, run)
         raise Interrupted(f"interrupted; what was gathered so far is in {run.path}") from None
@@ -103,8 +110,46 @@ def watch(process: subprocess.Popen[bytes], run: RunDirectory, progress: Progres
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        phases.append({"wall_s": round(time.monotonic() - started, 3), "text": "ended"})
+        run.write("wall.json", phases)
         for name in (".progress", ".stop"):
             (run.path / name).unlink(missing_ok=True)
+
+
+def _follow(
+    process: subprocess.Popen[bytes],
+    run: RunDirectory,
+    progress: Progress,
+    started: float,
+    phases: list[dict[str, object]],
+) -> None:
+    shown = ""
+    moved = started
+    with _pidfd(process.pid) as ended:
+        while not ended.wait(POLL_S):
+            text = _read(run.path / ".progress")
+            if text != shown:
+                shown, moved = text, time.monotonic()
+                phases.append({"wall_s": round(moved - started, 3), "text": _text(text)})
+                _show(text, progress)
+            elif time.monotonic() - moved > HANG_S:
+                raise RunError(
+                    f"nothing happened for {HANG_S:g} s of real time (last sign: {_last_sign(shown)}): a program that "
+                    "spins without any system call stops simulated time"
+                )
+
+
+@contextmanager
+def _terminal_lent() -> Iterator[None]:
+    """Leave Ctrl-C to the prompt, and take the terminal back as it was."""
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    settings = termios.tcgetattr(0) if os.isatty(0) else None
+    try:
+        yield
+    finally:
+        if settings is not None:
+            termios.tcsetattr(0, termios.TCSADRAIN, settings)
+        signal.signal(signal.SIGINT, handler)
 
 
 def _stop_in_order(process: subprocess.Popen[bytes], run: RunDirectory) -> None:
@@ -141,10 +186,20 @@ def _read(path: Path) -> str:
         return ""
 
 
-def _show(text: str, progress: Progress) -> None:
+def _state(text: str) -> dict[str, Any]:
+    """What the agent last reported; empty while it has said nothing whole."""
     try:
-        state = json.loads(text)
+        return dict(json.loads(text))
     except ValueError:
+        return {}
+
+
+def _text(text: str) -> str:
+    return str(_state(text).get("text", ""))
+
+
+def _show(text: str, progress: Progress) -> None:
+    if not (state := _state(text)):
         return
     end_ns = state["end_ns"] or 1
     done = min(1.0, state["done_ns"] / end_ns)
@@ -153,8 +208,5 @@ def _show(text: str, progress: Progress) -> None:
 
 
 def _last_sign(text: str) -> str:
-    try:
-        state = json.loads(text)
-    except ValueError:
-        return "none"
-    return f"'{state['text']}' at {state['done_ns'] / 1e9:g} s"
+    state = _state(text)
+    return f"'{state['text']}' at {state['done_ns'] / 1e9:g} s" if state else "none"

@@ -13,7 +13,7 @@ import shlex
 import subprocess
 from collections.abc import Sequence
 
-from mprun.engines.engine import ENVIRONMENT, INSIDE, Progress, Shell, agent_command, find_library, watch
+from mprun.engines.engine import ENVIRONMENT, INSIDE, Progress, Shell, agent_command, die_with_parent, find_library, watch
 from mprun.errors import HostError, RunError
 from mprun.plan import Plan
 from mprun.rundir import RunDirectory
@@ -47,8 +47,9 @@ def run_plan(plan: Plan, run: RunDirectory, progress: Progress, shell: Shell | N
             stdin=None if shell else subprocess.DEVNULL,
             stdout=None if shell else output,
             stderr=None if shell else subprocess.STDOUT,
-            process_group=0 if not shell else None,
+            start_new_session=not shell,
             env=ENVIRONMENT,
+            preexec_fn=die_with_parent,
         )
         watch(process, run, progress, interactive=bool(shell))
     if not (run.path / "agent.json").exists():

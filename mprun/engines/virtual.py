@@ -8,19 +8,26 @@ root, home directories are hidden except what the run needs, only the run direct
 
 from __future__ import annotations
 
-import ctypes
 import fcntl
 import os
 import shutil
-import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from mprun.engines.engine import ENVIRONMENT, INSIDE, Progress, Shell, agent_command, find_library, interpreter, watch
+from mprun.engines.engine import (
+    ENVIRONMENT,
+    INSIDE,
+    Progress,
+    Shell,
+    agent_command,
+    die_with_parent,
+    find_library,
+    interpreter,
+    watch,
+)
 from mprun.errors import HostError, RunError
 from mprun.kernel.store import Kernel, store
 from mprun.plan import Plan
@@ -31,9 +38,6 @@ NAME = "virtual"
 START_NS = 1_700_000_000_000_000_000
 MEMORY_MIB = 1024
 MEMORY_PER_NODE_MIB = 1
-PR_SET_PDEATHSIG = 1
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def run_plan(
@@ -61,9 +65,8 @@ def run_plan(
                 stdout=None if shell else output,
                 stderr=subprocess.STDOUT if not shell else None,
                 start_new_session=not shell,
-                process_group=0 if shell else None,
                 env={"TMPDIR": _memory_directory(), "PATH": ENVIRONMENT["PATH"], "TERM": ENVIRONMENT["TERM"]},
-                preexec_fn=lambda: _before_exec(cpu, foreground=bool(shell)),
+                preexec_fn=lambda: _before_exec(cpu),
             )
             watch(process, run, progress, interactive=bool(shell))
     if not (run.path / "agent.json").exists():
@@ -147,13 +150,10 @@ def _own_cpu() -> Iterator[int]:
     yield cpus[os.getpid() % len(cpus)]
 
 
-def _before_exec(cpu: int, foreground: bool) -> None:
-    """In the child: stay on one CPU, and die with us whatever kills us."""
+def _before_exec(cpu: int) -> None:
+    """In the child: stay on one CPU."""
     os.sched_setaffinity(0, {cpu})
-    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if foreground and sys.stdin.isatty():
-        signal.signal(signal.SIGTTOU, signal.SIG_IGN)
-        os.tcsetpgrp(0, os.getpid())
+    die_with_parent()
 
 
 def _tail(path: Path, lines: int = 10) -> str:

@@ -25,24 +25,30 @@ class Hook:
 
 HOOKS = (
     Hook(
-        "arch/um/os-Linux/util.c",
-        "ssize_t os_getrandom(void *buf, size_t len, unsigned int flags)\n{\n",
-        "extern _Bool mprun_getrandom(void *buf, size_t len); /* mprun */\n"
-        "ssize_t os_getrandom(void *buf, size_t len, unsigned int flags)\n{\n"
-        "\tif (mprun_getrandom(buf, len)) /* mprun */\n\t\treturn len;\n",
+        "drivers/char/random.c",
+        "\tunsigned long flags;\n\tstruct crng *crng;\n\n\tBUG_ON(random_data_len > 32);\n",
+        "\tunsigned long flags;\n\tstruct crng *crng;\n\tu8 *seeded_key = mprun_random_key(); /* mprun */\n\n"
+        "\tBUG_ON(random_data_len > 32);\n\n"
+        "\tif (seeded_key) { /* mprun */\n"
+        "\t\tlocal_irq_save(flags);\n"
+        "\t\tcrng_fast_key_erasure(seeded_key, chacha_state, random_data, random_data_len);\n"
+        "\t\tlocal_irq_restore(flags);\n"
+        "\t\treturn;\n"
+        "\t}\n",
         "repeatable randomness",
     ),
     Hook(
-        "init/main.c",
-        "\trandom_init_early(command_line);\n",
-        "\trandom_init_early(mprun_pool_command_line(command_line)); /* mprun */\n",
-        "paths on the command line stay out of the random pool",
-    ),
-    Hook(
-        "init/main.c",
+        "drivers/char/random.c",
         "#include <linux/random.h>\n",
         "#include <linux/random.h>\n#include <linux/mprun.h> /* mprun */\n",
         "declaration of the above",
+    ),
+    Hook(
+        "arch/um/kernel/time.c",
+        "\ttime_travel_add_event(&time_travel_timer_event,\n\t\t\t\t      time_travel_time + delta);\n",
+        "\ttime_travel_add_event(&time_travel_timer_event,\n"
+        "\t\t\t\t      mprun_timer_moment(time_travel_time, delta)); /* mprun */\n",
+        "timers fire when they are due, not a rest of a clock step later",
     ),
     Hook(
         "arch/um/kernel/time.c",
@@ -72,7 +78,7 @@ HOOKS = (
     Hook(
         "arch/um/kernel/Makefile",
         "obj-y += load_file.o\n",
-        "obj-y += load_file.o\nobj-y += mprun_random.o mprun_poll.o # mprun\n",
+        "obj-y += load_file.o\nobj-y += mprun_random.o mprun_time.o # mprun\n",
         "build our files",
     ),
 )
@@ -81,7 +87,7 @@ HOOKS = (
 PLACES = {
     "mprun.h": "include/linux/mprun.h",
     "mprun_random.c": "arch/um/kernel/mprun_random.c",
-    "mprun_poll.c": "arch/um/kernel/mprun_poll.c",
+    "mprun_time.c": "arch/um/kernel/mprun_time.c",
 }
 
 

@@ -55,7 +55,9 @@ def parse(output: str) -> Result:
     if not summary:
         return Result(error="no summary: " + (output.strip()[-200:] or "it printed nothing"))
     sent, received = int(summary[1]), int(summary[2])
-    values = {"loss": ((sent - received) / sent if sent else 0.0, "1")}
+    if not received:
+        return Result({"loss": (1.0, "share")}, error=f"no answer to any of its {sent} requests")
+    values = {"loss": ((sent - received) / sent, "share")}
     times = _TIMES.search(output)
     if times:
         low, mean, high, deviation = (float(text) / 1e3 for text in times.groups())

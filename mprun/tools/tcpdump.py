@@ -14,9 +14,10 @@ _DROPPED = re.compile(r"(\d+) packets? dropped by kernel")
 SIGINT = 2
 
 
-def capture(wanted: Capture, directory: str) -> Process:
-    """`-Z root`: inside the engine root is the invoking user, and there is nobody to become."""
-    argv = ["tcpdump", "-i", "any", "-n", "-Z", "root", "-w", f"{directory}/{wanted.host}.pcap"]
+def capture(wanted: Capture) -> Process:
+    """`-Z root`: inside the engine root is the invoking user, and there is nobody to become. Standard
+    output, because tcpdump would give a file of its own to root."""
+    argv = ["tcpdump", "-i", "any", "-n", "-Z", "root", "-w", "-"]
     if wanted.snaplen:
         argv += ["-s", str(wanted.snaplen)]
     if wanted.filter:
@@ -28,6 +29,7 @@ def capture(wanted: Capture, directory: str) -> Process:
         role="capture",
         ready=Ready("output", "listening on"),
         stop_signal=SIGINT,
+        output=f"pcap/{wanted.host}.pcap",
     )
 
 

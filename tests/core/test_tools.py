@@ -72,12 +72,13 @@ def test_only_the_receiver_is_woken_less_often() -> None:
 def test_ping_report() -> None:
     values = ping.parse(output("ping-20221126.txt")).values
     assert values["rtt"] == (0.04, "s")
-    assert values["loss"] == (0.0, "1")
+    assert values["loss"] == (0.0, "share")
 
 
 def test_ping_without_answers() -> None:
     result = ping.parse("3 packets transmitted, 0 received, 100% packet loss, time 400ms\n")
-    assert result.values == {"loss": (1.0, "1")}
+    assert result.values == {"loss": (1.0, "share")}
+    assert result.error == "no answer to any of its 3 requests"
 
 
 def test_ping_truncated() -> None:

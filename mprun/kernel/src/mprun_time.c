@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * In time-travel=inf-cpu a program that polls makes no time pass: computing is free, so it would
- * poll for ever for something that only time can bring. Two rules let time move, both functions
- * of what the task did and of nothing else, so that runs repeat exactly:
+ * Simulated time.
+ *
+ * Timers: the clock reads in steps of 256 ns, and a timer is programmed by its distance from that
+ * reading. Mainline adds the distance to the exact time, so the rest below a step, which depends
+ * on all that happened before, would shift every later event. Here timers fire on the step, at
+ * most 255 ns after they are due, wherever they were set from: what starts at a whole second
+ * starts at the same nanosecond in every run.
+ *
+ * Polling: in time-travel=inf-cpu computing is free, so a program that polls would poll for ever
+ * for something that only time can bring. Two rules let time move, both functions of what the task
+ * did and of nothing else, so that runs repeat exactly:
  *
  *   clock  A reading of the clock costs 256 ns (mainline). When one task reads it more than 256
  *          times without having slept in between, the cost doubles every 16 further readings, up
@@ -16,12 +24,14 @@
  */
 #include <linux/delay.h>
 #include <linux/errno.h>
+#include <linux/math.h>
 #include <linux/minmax.h>
 #include <linux/mprun.h>
 #include <linux/sched.h>
 #include <linux/time-internal.h>
 #include <asm/unistd.h>
 
+#define CLOCK_STEP_NS	256
 #define FREE_CALLS	256
 #define CALLS_PER_STEP	16
 #define MAX_DOUBLINGS	9
@@ -83,6 +93,13 @@ void mprun_after_syscall(int nr, long ret)
 	doublings = count_call(&poll_spin);
 	if (!doublings)
 		return;
-	ndelay(256UL << doublings);
+	ndelay((unsigned long)CLOCK_STEP_NS << doublings);
 	schedule();
+}
+
+unsigned long long mprun_timer_moment(unsigned long long now, unsigned long delta)
+{
+	unsigned long long due = round_down(now, CLOCK_STEP_NS) + delta;
+
+	return max(now, round_up(due, CLOCK_STEP_NS));
 }

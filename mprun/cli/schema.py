@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mprun schema`: the JSON Schemas of the two files, for editors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("which", required=False, type=click.Choice(["topology", "experiment"]))
+@click.option("--write", "directory", type=click.Path(file_okay=False, path_type=Path), help="Write both into DIR.")
+def command(which: str | None, directory: Path | None) -> None:
+    """Print the JSON Schema of a topology or an experiment file.
+
+    An editor that speaks YAML completes and checks the files with it; in VS Code the first line of
+    a file names it: `# yaml-language-server: $schema=...`.
+    """
+    if (which is None) == (directory is None):
+        raise click.UsageError("name one schema, `topology` or `experiment`, or write both with --write DIR")
+    from mprun.spec.schema import SCHEMAS, render
+
+    if directory is None:
+        assert which is not None
+        click.echo(render(which), nl=False)
+        return
+    directory.mkdir(parents=True, exist_ok=True)
+    for name in SCHEMAS:
+        (directory / f"{name}.schema.json").write_text(render(name), encoding="utf-8")
+        click.echo(f"{directory / name}.schema.json")

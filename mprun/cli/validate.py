@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mprun validate`: the input stage alone. Nothing is built and nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from mprun.spec.fault import Fault
+    from mprun.spec.spec import Spec
+
+
+@click.command()
+@click.option("-t", "topology", required=True, metavar="TOPOLOGY", help="The topology file.")
+@click.option("-x", "experiment", metavar="EXPERIMENT", help="The experiment file.")
+@click.option("-p", "parameters", multiple=True, metavar="NAME=VALUE", help="Replace a parameter of the files.")
+@click.option("--strict", is_flag=True, help="Take warnings for faults.")
+@click.option("--json", "as_json", is_flag=True, help="Print the faults as JSON on standard output.")
+def command(topology: str, experiment: str | None, parameters: tuple[str, ...], strict: bool, as_json: bool) -> None:
+    """Check a topology and an experiment, and say all that is wrong with them."""
+    from mprun.spec import load
+    from mprun.spec.fault import InputError
+
+    try:
+        loaded = load(topology, experiment, read_parameters(parameters), strict=strict)
+    except InputError as error:
+        if as_json:
+            _print_json(error.found)
+        raise
+    for warning in loaded.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    if as_json:
+        _print_json(())
+    else:
+        click.echo(f"ok: {describe(loaded.spec)}")
+
+
+def _print_json(faults: Sequence[Fault]) -> None:
+    import json
+
+    from mprun.spec.fault import render_path
+
+    entries = [{"file": f.file, "line": f.line, "path": render_path(f.path), "message": f.message} for f in faults]
+    click.echo(json.dumps(entries, indent=2, ensure_ascii=False))
+
+
+def read_parameters(given: tuple[str, ...]) -> dict[str, str]:
+    """The values of -p by name. Raises click.BadParameter."""
+    parameters = {}
+    for entry in given:
+        name, equals, value = entry.partition("=")
+        if not equals or not name:
+            raise click.BadParameter(f"'{entry}' is no parameter: write -p name=value", param_hint="-p")
+        parameters[name.strip()] = value
+    return parameters
+
+
+def describe(spec: Spec) -> str:
+    """`3 nodes, 3 links, 1 flow, 2 captures, 5 expectations`, without what is not there."""
+    counts = {
+        "node": len(spec.topology.nodes),
+        "link": len(spec.topology.links),
+        "flow": len(spec.experiment.traffic),
+        "capture": len(spec.experiment.captures),
+        "expectation": len(spec.experiment.expectations),
+    }
+    return ", ".join(f"{count} {noun}{'' if count == 1 else 's'}" for noun, count in counts.items() if count)

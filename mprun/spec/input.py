@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The input stage: two files in, one Spec out, or every fault of both.
+
+read -> fill in parameters -> hold against the models -> hold against each other
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
+
+from mprun.spec import agreement
+from mprun.spec.document import Document
+from mprun.spec.fault import Fault, InputError, name_nearest
+from mprun.spec.field import DEFAULT_SEED, SEED
+from mprun.spec.parameter import Parameters
+from mprun.spec.reader import read
+from mprun.spec.scalar import Scalar, read_scalar
+from mprun.spec.spec import ExperimentSpec, Spec, TopologySpec
+from mprun.spec.startup import pause_collection
+from mprun.spec.topology import Topology, read_topology
+
+# What happens on a network that somebody only wants to look around in.
+EMPTY = ExperimentSpec("", "", {}, (), (), (), probe_pings=0, seed=DEFAULT_SEED)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A checked input. sources: all files that were read, those of the topology first."""
+
+    spec: Spec
+    warnings: tuple[str, ...]
+    sources: tuple[Path, ...]
+
+
+def load(
+    topology: Path | str,
+    experiment: Path | str | None,
+    parameters: Mapping[str, str] = {},
+    seed: int | None = None,
+    strict: bool = False,
+) -> Loaded:
+    """Read and check a topology and an experiment; without one, nothing happens on the topology.
+
+    parameters: values that replace those of the files, as written on the command line;
+    seed: replaces that of the experiment; strict: warnings are faults.
+    Raises InputError (a SpecError) with every fault of both files, in the order of files and lines.
+    """
+    with pause_collection():
+        return _load(topology, experiment, parameters, seed, strict)
+
+
+def _load(
+    topology: Path | str, experiment: Path | str | None, parameters: Mapping[str, str], seed: int | None, strict: bool
+) -> Loaded:
+    first = Document(read(topology))
+    second = None if experiment is None else Document(read(experiment))
+    documents = [first] if second is None else [first, second]
+    given = _gather(documents, parameters)
+    network = _read_network(first, given)
+    action = EMPTY if second is None else _read_action(second, given, network, PurePath(first.name).stem)
+    if seed is not None and not SEED.minimum <= seed <= SEED.maximum:
+        first.faults.append(Fault("--seed", None, (), f"{seed} is negative or has more than 63 bits: write '--seed 1'"))
+    elif seed is not None and action is not None:
+        action = replace(action, seed=seed)
+    faults = _sort(documents, [fault for document in documents for fault in document.faults])
+    if second is not None and not faults:
+        _warn_unused(given, documents)
+    warnings = _sort(documents, [warning for document in documents for warning in document.warnings])
+    if faults or (strict and warnings) or network.spec is None or action is None:
+        raise InputError(_sort(documents, faults + warnings) if strict else faults)
+    sources = tuple(Path(file) for document in documents for file in document.files)
+    return Loaded(Spec(network.spec, action), tuple(map(str, warnings)), tuple(dict.fromkeys(sources)))
+
+
+def load_topology(topology: Path | str, parameters: Mapping[str, str] = {}) -> TopologySpec:
+    """Read and check a topology alone. Raises InputError (a SpecError)."""
+    return load(topology, None, parameters).spec.topology
+
+
+def _gather(documents: list[Document], overrides: Mapping[str, str]) -> Parameters:
+    """The parameters of all files, those of the experiment over those of the topology, and the overrides."""
+    values: dict[str, Scalar] = {}
+    for document in documents:
+        for name, value in document.parameters().items():
+            if name in values:
+                message = f"parameter '{name}' is in {documents[0].name} too, and this one holds: keep one of the two"
+                document.warn(("params", name), message)
+            values[name] = value
+    whole = all(document.is_readable for document in documents)
+    for name, text in overrides.items():
+        if name in values or not whole:
+            values[name] = read_scalar(text)
+        else:
+            files = " or ".join(document.name for document in documents)
+            message = f"no parameter '{name}' in {files}{name_nearest(name, values, 'parameters')}"
+            documents[0].faults.append(Fault(f"-p {name}", None, (), message))
+    return Parameters(values, whole)
+
+
+def _read_network(document: Document, parameters: Parameters) -> Topology:
+    values = document.plain(parameters)
+    if values is None:
+        return Topology(None, None)
+    topology = read_topology(values, document)
+    if topology.spec is not None:
+        for name in agreement.find_lonely(topology.spec):
+            document.warn(("nodes", name), "has no link: join it or take it out")
+    return topology
+
+
+def _read_action(
+    document: Document, parameters: Parameters, network: Topology, topology_name: str
+) -> ExperimentSpec | None:
+    from mprun.spec.experiment import read_experiment
+
+    values = document.plain(parameters)
+    if values is None:
+        return None
+    action = read_experiment(values, document)
+    if network.nodes is not None:
+        agreement.check_references(values, network.nodes, topology_name, document)
+    if action is not None and network.spec is not None:
+        agreement.check_routes(network.spec, action.traffic, document)
+        agreement.check_metrics(network.spec, action, document)
+        agreement.check_mptcp(action, document)
+    return action
+
+
+def _warn_unused(parameters: Parameters, documents: list[Document]) -> None:
+    for document in documents:
+        for name in document.parameters():
+            if name not in parameters.used:
+                document.warn(
+                    ("params", name), f"no value uses parameter '{name}': write {{{{ {name} }}}} or take it out"
+                )
+
+
+def _sort(documents: list[Document], faults: list[Fault]) -> list[Fault]:
+    """In the order of the files that were read and the lines in them; what has no file comes first."""
+    files = [file for document in documents for file in document.files]
+    order = {file: n for n, file in reversed(list(enumerate(files)))}
+    return sorted(faults, key=lambda fault: (order.get(fault.file, -1), fault.line or 0))

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a plain YAML scalar means. Only null, true/false, and decimal numbers are not text.
+
+YAML 1.1 has many more (`on`, `yes`, `1:30`, `010`, `1_000`), each of which has bitten somebody.
+"""
+
+from __future__ import annotations
+
+import re
+
+Scalar = str | int | float | bool | None
+
+_WORDS: dict[str, bool | None] = {
+    "": None, "~": None, "null": None, "Null": None, "NULL": None,
+    "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False,
+}  # fmt: skip
+_INT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,18})")
+_FLOAT = re.compile(r"[-+]?(?:[0-9]{1,18}\.[0-9]{0,18}|\.[0-9]{1,18}|[0-9]{1,18}(?=[eE]))(?:[eE][-+]?[0-9]{1,3})?")
+
+
+def read_scalar(text: str) -> Scalar:
+    """The value of an unquoted scalar."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if text[0] in "+-.0123456789":
+        if _INT.fullmatch(text):
+            return int(text)
+        if _FLOAT.fullmatch(text):
+            return float(text)
+    return text

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JSON Schemas (draft 2020-12) of the two files, generated from the models, for editors to complete.
+
+A file on disk may be less than a model asks for, as others can complete it, and more: any scalar may
+be a template, and keys that begin with `x-` are the user's own. The schemas say so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from pydantic import BaseModel
+
+from mprun.spec.document import PRIVATE
+from mprun.spec.experiment import ExperimentFile
+from mprun.spec.topology import WrittenTopology, load_generator
+from mprun.topologies import GENERATORS
+
+Schema = dict[str, Any]
+
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+_TEMPLATE_PATTERN = r"\{\{"
+_TEMPLATE: Schema = {
+    "type": "string",
+    "pattern": _TEMPLATE_PATTERN,
+    "description": "A template: {{ name }} stands for a parameter.",
+}
+_FILE_KEYS: Schema = {
+    "extends": {"type": "string", "description": "A file that this one is laid over, relative to this one."},
+    "include": {
+        "type": ["string", "array"],
+        "items": {"type": "string"},
+        "description": "Files that this one is laid over, the later over the earlier, relative to this one.",
+    },
+    "params": {
+        "type": "object",
+        "additionalProperties": {"type": ["string", "number", "boolean"]},
+        "description": "Parameters: {{ name }} in a value of either file stands for one; -p name=value replaces it.",
+    },
+}
+
+
+def experiment_schema() -> Schema:
+    """The schema of experiment files."""
+    root, definitions = _generate(ExperimentFile)
+    return _document("mprun experiment", _open(root), definitions)
+
+
+def topology_schema() -> Schema:
+    """The schema of topology files: `topology` says which generator's keys are meant; without it, a written one."""
+    definitions: Schema = {}
+    cases = []
+    for name in GENERATORS:
+        root, more = _generate(load_generator(name).Parameters)
+        definitions |= more
+        definitions[name] = _open(root)
+        is_this = {"required": ["topology"], "properties": {"topology": {"const": name}}}
+        cases.append({"if": is_this, "then": {"$ref": f"#/$defs/{name}"}})
+    written, more = _generate(WrittenTopology)
+    definitions |= more
+    definitions["written"] = _open(written)
+    builds_on = [{"required": [key]} for key in ("topology", "extends", "include")]
+    cases.append({"if": {"not": {"anyOf": builds_on}}, "then": {"$ref": "#/$defs/written"}})
+    top: Schema = {
+        "description": "A network: made by a generator, or written out as nodes and links.",
+        "type": "object",
+        "properties": {
+            "topology": {
+                "type": "string",
+                "enum": list(GENERATORS),
+                "description": "The generator; none: nodes and links.",
+            }
+        },
+        "allOf": cases,
+    }
+    return _document("mprun topology", top, definitions)
+
+
+SCHEMAS: dict[str, Callable[[], Schema]] = {"topology": topology_schema, "experiment": experiment_schema}
+
+
+def render(name: str) -> str:
+    """The text of a schema, as it stands in `schemas/`."""
+    return json.dumps(SCHEMAS[name](), indent=2, ensure_ascii=False) + "\n"
+
+
+def _document(title: str, root: Schema, definitions: Schema) -> Schema:
+    shared = {"Template": _TEMPLATE, **definitions}
+    return {"$schema": _DRAFT, "title": title, **root, "$defs": dict(sorted(shared.items()))}
+
+
+def _open(root: Schema) -> Schema:
+    """A whole file: the keys that join files, and nothing required where other files may have it."""
+    required = root.pop("required", [])
+    root["properties"] = {**root["properties"], **_FILE_KEYS}
+    builds_on = {"anyOf": [{"required": ["extends"]}, {"required": ["include"]}]}
+    return {**root, "if": {"not": builds_on}, "then": {"required": required}}
+
+
+def _generate(model: type[BaseModel]) -> tuple[Schema, Schema]:
+    """The schema of a model and the definitions that it refers to."""
+    schema = model.model_json_schema(by_alias=True)
+    definitions = {name: _tidy(definition) for name, definition in schema.pop("$defs", {}).items()}
+    return _tidy(schema), definitions
+
+
+def _tidy(schema: Schema) -> Schema:
+    """Drop pydantic's titles and nulls; let every scalar be a template and every mapping hold x- keys."""
+    tidied: Schema = {}
+    for key, value in schema.items():
+        if key == "title" and isinstance(value, str):
+            continue
+        if key in ("properties", "patternProperties"):
+            tidied[key] = {name: _tidy(inner) for name, inner in value.items()}
+        elif key in ("items", "additionalProperties", "propertyNames") and isinstance(value, dict):
+            tidied[key] = value if key == "propertyNames" else _tidy(value)
+        elif key in ("anyOf", "oneOf", "allOf"):
+            tidied[key] = [_tidy(inner) for inner in value if inner != {"type": "null"}]
+        elif key != "discriminator" and not (key == "default" and value in (None, [], {}, "")):
+            tidied[key] = value
+    if len(tidied.get("anyOf", ())) == 1:
+        tidied |= tidied.pop("anyOf")[0] | {k: v for k, v in tidied.items() if k != "anyOf"}
+    if tidied.get("type") == "object":
+        if "patternProperties" in tidied:
+            tidied["additionalProperties"] = False
+        tidied["patternProperties"] = {f"^{PRIVATE}": True, **tidied.get("patternProperties", {})}
+    return _or_template(tidied)
+
+
+def _or_template(schema: Schema) -> Schema:
+    """A scalar that is not free text, or a template."""
+    if schema.get("type") == "string" and "pattern" in schema:
+        return {**schema, "pattern": f"{schema['pattern']}|{_TEMPLATE_PATTERN}"}
+    if not (schema.get("type") in ("integer", "number", "boolean") or schema.keys() & {"const", "enum"}):
+        return schema
+    outer: Schema = {key: schema[key] for key in ("description", "default", "examples") if key in schema}
+    inner = {key: value for key, value in schema.items() if key not in outer}
+    return {**outer, "anyOf": [inner, {"$ref": "#/$defs/Template"}]}

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`line`: a client and a server with a chain of routers between them.
+
+client ---- r1 ---- r2 ---- ... ---- rn ---- server
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from mprun.spec.field import Whole
+from mprun.spec.link import LinkProperties
+from mprun.spec.spec import LinkSpec, NodeKind
+from mprun.spec.topology import Expansion, GeneratedTopology
+
+
+class Parameters(GeneratedTopology, LinkProperties):
+    """A chain of routers; what is said of a link holds for each link of the chain."""
+
+    topology: Literal["line"] = Field(description="The generator.")
+    routers: Annotated[int, Whole(1, 254, "an IP packet lives for 255 hops at most")] = Field(
+        description="How many routers stand between client and server.", examples=[2]
+    )
+
+
+def expand(parameters: Parameters) -> Expansion:
+    """Links are named after their ends; addresses are left to be derived."""
+    routers = [f"r{n + 1}" for n in range(parameters.routers)]
+    chain = ["client", *routers, "server"]
+    forward, reverse = parameters.directions()
+    nodes: dict[str, NodeKind] = {"client": "host", **dict.fromkeys(routers, "router"), "server": "host"}
+    links = tuple(LinkSpec(f"{a}-{b}", (a, b), forward, reverse, parameters.backup) for a, b in pairwise(chain))
+    return nodes, links

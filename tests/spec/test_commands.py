@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mprun validate`, `new` and `schema`, and the schemas in the tree."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from mprun.cli import new, schema, validate
+from mprun.errors import HostError, SpecError
+from mprun.spec import load
+from mprun.spec.schema import SCHEMAS, render
+
+ROOT = Path(__file__).parent.parent.parent
+LAB = ROOT / "labs" / "01_multipath"
+KINDS = ("multi-path", "line", "graph")
+
+
+def _run(command: click.Command, *arguments: str | Path) -> str:
+    """Standard output of a command; its errors are raised."""
+    return CliRunner().invoke(command, list(map(str, arguments)), catch_exceptions=False, standalone_mode=False).stdout
+
+
+def test_validate_says_what_there_is() -> None:
+    assert _run(validate.command, "-t", LAB / "topo") == "ok: 3 nodes, 3 links\n"
+    full = _run(validate.command, "-t", LAB / "topo", "-x", LAB / "xp_tcp")
+    assert full == "ok: 3 nodes, 3 links, 1 flow, 2 captures, 3 expectations\n"
+
+
+def test_validate_prints_warnings_beside_its_answer(tmp_path: Path) -> None:
+    (tmp_path / "topo.yaml").write_text("version: 1\nnodes: {a: {kind: host}}\n")
+    result = CliRunner().invoke(validate.command, ["-t", str(tmp_path / "topo")])
+    assert result.stdout == "ok: 1 node\n"
+    assert result.stderr == f"warning: {tmp_path}/topo.yaml:2: nodes.a: has no link: join it or take it out\n"
+
+
+def test_validate_json() -> None:
+    assert json.loads(_run(validate.command, "--json", "-t", LAB / "topo")) == []
+    case = ROOT / "tests" / "golden" / "faults" / "unknown-host"
+    result = CliRunner().invoke(validate.command, ["--json", "-t", str(case / "topo"), "-x", str(case / "xp")])
+    assert isinstance(result.exception, SpecError)
+    faults = json.loads(result.stdout)
+    assert len(faults) == 4
+    assert faults[2] == {
+        "file": str(case / "xp.yaml"),
+        "line": 7,
+        "path": "traffic[0].to",
+        "message": "no host 'srv' in topology 'topo'; hosts: client, server",
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_new_writes_a_pair_that_is_clean(tmp_path: Path, kind: str) -> None:
+    output = _run(new.command, tmp_path / "lab", "--topology", kind)
+    assert output.endswith(f"next: mprun -t {tmp_path}/lab/topo -x {tmp_path}/lab/xp\n")
+    loaded = load(tmp_path / "lab" / "topo", tmp_path / "lab" / "xp", strict=True)
+    assert loaded.spec.experiment.hosts["client"].sysctl == (("net.ipv4.tcp_congestion_control", "cubic"),)
+    assert len(loaded.spec.experiment.expectations) >= 3
+
+
+def test_new_overwrites_nothing(tmp_path: Path) -> None:
+    (tmp_path / "xp.yaml").write_text("mine")
+    with pytest.raises(SpecError, match=r"xp\.yaml would be overwritten"):
+        _run(new.command, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["xp.yaml"]
+    assert (tmp_path / "xp.yaml").read_text() == "mine"
+
+
+def test_new_says_where_it_cannot_write(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(HostError, match="cannot be written: not a directory"):
+        _run(new.command, tmp_path / "file" / "lab")
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_schema_in_the_tree_is_current(name: str) -> None:
+    current = (ROOT / "schemas" / f"{name}.schema.json").read_text()
+    assert current == render(name), "run: mprun schema --write schemas"
+    assert _run(schema.command, name) == current
+
+
+def test_schema_writes_both(tmp_path: Path) -> None:
+    _run(schema.command, "--write", tmp_path / "schemas")
+    assert sorted(path.name for path in (tmp_path / "schemas").iterdir()) == [
+        "experiment.schema.json",
+        "topology.schema.json",
+    ]
+    with pytest.raises(click.UsageError):
+        _run(schema.command)
+
+
+def test_every_key_is_described() -> None:
+    def undescribed(value: object, path: str) -> list[str]:
+        if not isinstance(value, dict):
+            return []
+        found = [
+            f"{path}.{key}"
+            for key, inner in value.get("properties", {}).items()
+            if "description" not in inner and "const" not in inner
+        ]
+        for key, inner in value.items():
+            if key not in ("if", "not"):
+                found += undescribed(inner, f"{path}.{key}")
+        return found
+
+    for name in SCHEMAS:
+        assert undescribed(json.loads(render(name)), name) == []

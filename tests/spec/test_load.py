@@ -1,0 +1,402 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What good input comes to: labs, parameters, joined files, limits on size, and independence of chance."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mprun.errors import SpecError
+from mprun.spec import Loaded, load, load_topology
+from mprun.spec.scalar import Scalar, read_scalar
+from mprun.spec.spec import Capture, Direction, Expectation, Flow, LinkSpec, Mptcp, Queue
+from mprun.topologies import GENERATORS
+
+ROOT = Path(__file__).parent.parent.parent
+LAB = ROOT / "labs" / "01_multipath"
+
+TOPOLOGY = "version: 1\ntopology: multi-path\npaths: [{rate: 20mbit}]\n"
+
+
+def _write(directory: Path, **files: str) -> None:
+    for name, text in files.items():
+        (directory / f"{name}.yaml").write_text(text)
+
+
+def _load(directory: Path, topology: str, experiment: str = "version: 1\n", **parameters: str) -> Loaded:
+    _write(directory, topo=topology, xp=experiment)
+    return load(directory / "topo", directory / "xp", parameters)
+
+
+def _faults(directory: Path, topology: str, experiment: str = "version: 1\n", **parameters: str) -> list[str]:
+    with pytest.raises(SpecError) as error:
+        _load(directory, topology, experiment, **parameters)
+    return [fault.removeprefix(f"{directory}/") for fault in error.value.faults]
+
+
+def test_lab_01() -> None:
+    loaded = load(LAB / "topo", LAB / "xp_mptcp.yaml")
+    spec = loaded.spec
+    shaped = Direction(20_000_000, 20_000_000, 0.0, Queue(80, "packets"))
+    assert spec.topology.nodes == {"client": "host", "router": "router", "server": "host"}
+    assert spec.topology.links == (
+        LinkSpec("path0", ("client", "router"), shaped, shaped, False, ("10.0.0.1/24", "10.0.0.2/24")),
+        LinkSpec("path1", ("client", "router"), shaped, shaped, False, ("10.0.1.1/24", "10.0.1.2/24")),
+        LinkSpec("server0", ("router", "server"), addresses=("10.1.0.2/24", "10.1.0.1/24")),
+    )
+    options = {"reverse": False, "parallel": 1}
+    assert spec.experiment.traffic == (Flow("bulk", "iperf3", "client", "server", "mptcp", 0, 10**10, options),)
+    assert spec.experiment.captures == (Capture("client", 100), Capture("server", 100))
+    assert spec.experiment.hosts["client"].mptcp == Mptcp("fullmesh")
+    assert spec.experiment.expectations[1:3] == (
+        Expectation("bulk.subflows", equals=2.0),
+        Expectation("bulk.share.path0", 0.47, 0.53),
+    )
+    assert spec.experiment.expectations[3] == Expectation("path0.rtt", 0.0399, 0.0401)
+    assert (spec.experiment.probe_pings, spec.experiment.seed) == (3, 1)
+    assert loaded.warnings == ()
+    assert loaded.sources == (LAB / "topo.yaml", LAB / "xp_mptcp.yaml")
+
+
+@pytest.mark.parametrize("file", sorted(ROOT.glob("labs/*/xp*.yaml")), ids=lambda p: f"{p.parent.name}-{p.stem}")
+def test_labs_are_clean_and_name_their_schema(file: Path) -> None:
+    loaded = load(file.parent / "topo", file, strict=True)
+    assert loaded.spec.experiment.name == file.stem
+    for source in loaded.sources:
+        kind = "topology" if source.name.startswith("topo") else "experiment"
+        first, second = source.read_text().split("\n")[:2]
+        assert first == f"# yaml-language-server: $schema=../../schemas/{kind}.schema.json"
+        assert second == "# SPDX-License-Identifier: Apache-2.0"
+
+
+def test_written_out_equals_generated(tmp_path: Path) -> None:
+    generated = _load(tmp_path, "version: 1\ntopology: multi-path\npaths: [{rate: 20mbit, rtt: 40ms, backup: true}]\n")
+    written = _load(
+        tmp_path,
+        """
+version: 1
+nodes: {client: {kind: host}, router: {kind: router}, server: {kind: host}}
+links:
+  - name: path0
+    between: [client, router]
+    rate: {forward: 20mbit, reverse: 20mbit}
+    delay: 0.02s
+    backup: true
+    addresses: [10.0.0.1/24, 10.0.0.2/24]
+  - {name: server0, between: [router, server], addresses: [10.1.0.2/24, 10.1.0.1/24]}
+""",
+    )
+    assert written.spec == generated.spec
+
+
+def test_each_direction_has_its_own(tmp_path: Path) -> None:
+    text = (
+        "{rate: {forward: 5mbit}, queue: {forward: 10packets}, delay: {reverse: 3ms}, loss: {forward: 1%, reverse: 2%}}"
+    )
+    link = _load(tmp_path, f"version: 1\ntopology: multi-path\npaths: [{text}]\n").spec.topology.links[0]
+    assert link.forward == Direction(5_000_000, 0, 0.01, Queue(10, "packets"))
+    assert link.reverse == Direction(None, 3_000_000, 0.02, None)
+
+
+def test_server_paths(tmp_path: Path) -> None:
+    spec = _load(
+        tmp_path,
+        "version: 1\ntopology: multi-path\npaths: [{}, {name: lte}]\nserver_paths: [{rate: 5mbit}, {}]\n",
+        "version: 1\ntraffic: [{tool: iperf3, from: client, to: server, protocol: mptcp, duration: 1s}]\n"
+        "expect: [{metric: iperf3.share.lte-server1, min: 1%}, {metric: path0-server0.rtt, max: 1ms}]\n",
+    ).spec
+    assert [link.name for link in spec.topology.links] == ["path0", "lte", "server0", "server1"]
+    assert spec.topology.links[3].addresses == ("10.1.1.2/24", "10.1.1.1/24")
+    assert spec.topology.links[2].forward.rate_bit_per_s == 5_000_000
+
+
+def test_line(tmp_path: Path) -> None:
+    spec = _load(tmp_path, "version: 1\ntopology: line\nrouters: 2\ndelay: 1ms\n").spec
+    assert spec.topology.nodes == {"client": "host", "r1": "router", "r2": "router", "server": "host"}
+    assert [link.ends for link in spec.topology.links] == [("client", "r1"), ("r1", "r2"), ("r2", "server")]
+    assert {link.reverse.delay_ns for link in spec.topology.links} == {1_000_000}
+    assert {link.addresses for link in spec.topology.links} == {(None, None)}
+
+
+def test_every_generator_has_the_name_of_its_module() -> None:
+    assert {name: f"mprun.topologies.{name.replace('-', '_')}" for name in GENERATORS} == GENERATORS
+
+
+def test_default_names(tmp_path: Path) -> None:
+    spec = _load(
+        tmp_path,
+        "version: 1\nnodes: {a: {kind: host}, b: {kind: host}}\nlinks:\n"
+        + "  - {between: [a, b]}\n" * 2
+        + "  - {between: [a, b], name: a-b-2}\n",
+        "version: 1\ntraffic:\n"
+        + "  - {tool: ping, from: a, to: b}\n" * 2
+        + "  - {tool: ping, from: a, to: b, name: ping}\n",
+    ).spec
+    assert [link.name for link in spec.topology.links] == ["a-b", "a-b-3", "a-b-2"]
+    assert [flow.name for flow in spec.experiment.traffic] == ["ping-2", "ping-3", "ping"]
+
+
+def test_ping_options(tmp_path: Path) -> None:
+    traffic = "version: 1\ntraffic:\n  - {tool: ping, from: client, to: server, start: 1s, interval: 10ms, size: 1kb, "
+    counted = _load(tmp_path, TOPOLOGY, traffic + "count: 7}\n").spec.experiment.traffic[0]
+    assert (counted.start_ns, counted.duration_ns) == (10**9, None)
+    assert counted.options == {"interval_ns": 10_000_000, "size_bytes": 1024, "count": 7}
+    timed = _load(tmp_path, TOPOLOGY, traffic + "duration: 2s}\n").spec.experiment.traffic[0]
+    assert timed.duration_ns == 2 * 10**9
+    assert timed.options == {"interval_ns": 10_000_000, "size_bytes": 1024}
+
+
+def test_without_an_experiment_nothing_happens() -> None:
+    loaded = load(LAB / "topo", None, seed=7)
+    experiment = loaded.spec.experiment
+    assert (experiment.traffic, experiment.captures, experiment.probe_pings, experiment.seed) == ((), (), 0, 7)
+    assert load_topology(str(LAB / "topo")) == loaded.spec.topology
+
+
+def test_seed_on_the_command_line_replaces_that_of_the_file(tmp_path: Path) -> None:
+    _write(tmp_path, topo=TOPOLOGY, xp="version: 1\nrepeat: {seed: 5}\n")
+    assert load(tmp_path / "topo", tmp_path / "xp").spec.experiment.seed == 5
+    assert load(tmp_path / "topo", tmp_path / "xp", seed=0).spec.experiment.seed == 0
+    with pytest.raises(SpecError, match="--seed: -1 is negative"):
+        load(tmp_path / "topo", tmp_path / "xp", seed=-1)
+
+
+# Parameters
+
+
+def test_parameters_of_either_file_hold_in_both_and_keep_their_type(tmp_path: Path) -> None:
+    topology = TOPOLOGY.replace("20mbit", '"{{ speed }}mbit"') + "params: {pings: 7, up: 3}\n"
+    experiment = 'version: 1\nparams: {speed: 5}\nprobe: {pings: "{{ pings }}"}\nrepeat: {seed: "{{ up * 2 + 1 }}"}\n'
+    loaded = _load(tmp_path, topology, experiment)
+    assert loaded.spec.topology.links[0].forward.rate_bit_per_s == 5_000_000
+    assert (loaded.spec.experiment.probe_pings, loaded.spec.experiment.seed) == (7, 7)
+    assert loaded.warnings == ()
+    assert _load(tmp_path, topology, experiment, speed="8").spec.topology.links[0].forward.rate_bit_per_s == 8_000_000
+    assert _load(tmp_path, topology, experiment, pings="0").spec.experiment.probe_pings == 0
+
+
+def test_override_has_the_type_that_yaml_gives_it(tmp_path: Path) -> None:
+    experiment = 'version: 1\nparams: {x: 1}\nprobe: {pings: "{{ x }}"}\n'
+    assert "probe.pings: 'many' is not a whole number" in _faults(tmp_path, TOPOLOGY, experiment, x="many")[0]
+    assert _faults(tmp_path, TOPOLOGY, experiment, x="{{ 7 }}")[0].startswith("xp.yaml:3: probe.pings: '{{ 7 }}'")
+
+
+def test_experiment_wins_over_topology_and_warns(tmp_path: Path) -> None:
+    topology = TOPOLOGY.replace("20mbit", '"{{ rate }}"') + "params: {rate: 1mbit}\n"
+    loaded = _load(tmp_path, topology, "version: 1\nparams: {rate: 2mbit, other: 1}\n")
+    assert loaded.spec.topology.links[0].forward.rate_bit_per_s == 2_000_000
+    assert [warning.removeprefix(f"{tmp_path}/").split(": ")[:2] for warning in loaded.warnings] == [
+        ["xp.yaml:2", "params.rate"],
+        ["xp.yaml:2", "params.other"],
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["{{ lipsum() }}", "{{ [1, 2]|random }}", "{{ ''.__class__.__mro__ }}", "{{ cycler }}"]
+)
+def test_templates_reach_neither_chance_nor_the_interpreter(tmp_path: Path, text: str) -> None:
+    faults = _faults(tmp_path, f'version: 1\ntopology: line\nrouters: 1\ndescription: "{text}"\n')
+    assert len(faults) == 1
+    assert faults[0].startswith("topo.yaml:4: description: ")
+
+
+# Joined files
+
+
+def test_extends_and_include(tmp_path: Path) -> None:
+    (tmp_path / "parts").mkdir()
+    _write(
+        tmp_path / "parts",
+        base="version: 1\ntopology: multi-path\npaths: [{rate: 1mbit}]\ndescription: base\n",
+        first="description: first\nx-anything: {at: all}\n",
+        second="extends: base.yaml\ndescription: second\nserver_paths: [{}, {}]\n",
+    )
+    loaded = _load(
+        tmp_path, "extends: parts/base.yaml\ninclude: [parts/second.yaml, parts/first.yaml]\npaths: [{}, {}]\n"
+    )
+    topology = loaded.spec.topology
+    assert topology.description == "first"
+    assert [link.name for link in topology.links] == ["path0", "path1", "server0", "server1"]
+    assert topology.links[0].forward == Direction()
+    names = [str(source.relative_to(tmp_path)) for source in loaded.sources]
+    assert names == ["topo.yaml", "parts/base.yaml", "parts/second.yaml", "parts/first.yaml", "xp.yaml"]
+
+
+def test_mappings_are_merged_at_every_level(tmp_path: Path) -> None:
+    _write(
+        tmp_path,
+        base="version: 1\nhosts: {client: {mptcp: {path_manager: fullmesh, limits: {subflows: 2}}, sysctl: {a.b: 1}}}",
+    )
+    experiment = "extends: base.yaml\nhosts: {client: {mptcp: {limits: {subflows: 3}}, sysctl: {c.d: 4 5 6}}}\n"
+    host = _load(tmp_path, TOPOLOGY, experiment).spec.experiment.hosts["client"]
+    assert host.mptcp == Mptcp("fullmesh", subflows=3)
+    assert host.sysctl == (("a.b", "1"), ("c.d", "4 5 6"))
+
+
+def test_a_file_included_many_times_is_read_once(tmp_path: Path) -> None:
+    _write(tmp_path, f0=TOPOLOGY)
+    for n in range(1, 60):
+        _write(tmp_path, **{f"f{n}": f"include: [f{n - 1}.yaml, f{n - 1}.yaml]\n"})
+    assert len(load(tmp_path / "f59", None).sources) == 60
+
+
+def test_a_missing_part_is_the_only_fault(tmp_path: Path) -> None:
+    experiment = "include: parts.yaml\nprobe: {pings: '{{ pings }}'}\n"
+    assert _faults(tmp_path, TOPOLOGY.replace("20mbit", "20"), experiment) == [
+        "topo.yaml:3: paths[0].rate: a bare number has no unit: write '20mbit' or '20kbit'",
+        f"xp.yaml:1: include: {tmp_path}/parts.yaml: cannot be read: no such file or directory",
+    ]
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "loop/x", "a\0b"])
+def test_names_that_no_file_has(tmp_path: Path, name: str) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(SpecError):
+        load(tmp_path / name, None)
+    quoted = name.replace("\0", "\\0")
+    (tmp_path / "topo.yaml").write_text(f'include: ["{quoted}"]\n')
+    with pytest.raises(SpecError, match=r"topo\.yaml:1: include: "):
+        load(tmp_path / "topo", None)
+
+
+def test_private_keys_are_ignored_and_may_hold_anchors(tmp_path: Path) -> None:
+    text = "version: 1\nx-common: &c {rate: 3mbit, x-why: {{ not rendered }}}\ntopology: multi-path\npaths: [*c, *c]\n"
+    links = _load(tmp_path, text.replace("{{ not rendered }}", '"{{ not rendered }}"')).spec.topology.links
+    assert [link.forward.rate_bit_per_s for link in links] == [3_000_000, 3_000_000, None]
+
+
+def test_lines_survive_templates_and_blocks(tmp_path: Path) -> None:
+    topology = """\
+version: 1
+params:
+  n: 5
+description: |
+  {{ n }} lines
+  of text
+
+topology: multi-path
+paths:
+  -
+    rate: >-
+      20mbit
+    delay:
+      "{{ n }}"
+  - rate: 5mbit
+    delay: {forward: 5ms,
+            reverse: 6}
+"""
+    assert [fault.split(": ")[:2] for fault in _faults(tmp_path, topology)] == [
+        ["topo.yaml:13", "paths[0].delay"],
+        ["topo.yaml:17", "paths[1].delay.reverse"],
+    ]
+
+
+# Scalars
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("", None), ("~", None), ("null", None), ("true", True), ("False", False),
+        ("0", 0), ("-7", -7), ("+7", 7), ("1.5", 1.5), (".5", 0.5), ("1.", 1.0), ("1e3", 1000.0), ("-1.5E-3", -0.0015),
+        ("yes", "yes"), ("on", "on"), ("Off", "Off"), ("n", "n"), ("1:30", "1:30"), ("010", "010"), ("0x1f", "0x1f"),
+        ("1_000", "1_000"), (".inf", ".inf"), (".nan", ".nan"), ("2026-01-01", "2026-01-01"), ("=", "="), ("<<", "<<"),
+        ("1.2.3.4", "1.2.3.4"), ("9" * 30, "9" * 30), ("-", "-"), (".", "."), ("e5", "e5"), ("1e", "1e"),
+    ],
+)  # fmt: skip
+def test_plain_scalars(text: str, value: Scalar) -> None:
+    found = read_scalar(text)
+    assert (found, type(found)) == (value, type(value))
+
+
+# Limits
+
+BOMBS = {
+    "lists": "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+    + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 30)),
+    "mappings": "a0: &a0 {k: v}\n"
+    + "".join(f"a{n}: &a{n} {{{', '.join(f'k{m}: *a{n - 1}' for m in range(10))}}}\n" for n in range(1, 30)),
+    "keys": "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} {{? [*a{n - 1}, *a{n - 1}] : v}}\n" for n in range(1, 60)),
+    "itself": "a: &a [*a, *a]\n",
+    "ten megabytes": "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 350_000)),
+    "deep": "a: " + "[" * 1_000_000 + "\n",
+    "deep mappings": "a: " + "{b: " * 500_000 + "\n",
+    "wide": "a: [" + "x, " * 1_000_000 + "]\n",
+}
+
+
+BASES = {
+    "merge of what contains itself": "a: &a {b: *a}\n",
+    "merge of mappings": BOMBS["mappings"],
+}
+
+
+def _bound_resources() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (512 << 20, 512 << 20))
+    resource.setrlimit(resource.RLIMIT_CPU, (10, 10))
+
+
+@pytest.mark.parametrize("name", [*BOMBS, *BASES])
+def test_bombs_are_refused_in_bounded_time_and_memory(tmp_path: Path, name: str) -> None:
+    topology = "version: 1\ntopology: line\nrouters: 1\n" + (BOMBS | BASES)[name]
+    (tmp_path / "topo.yaml").write_text(topology)
+    if name in BASES:
+        _write(tmp_path, base=topology, topo="extends: base.yaml\n" + topology)
+    code = "import sys; from mprun.spec import load\ntry: load('topo', None)\nexcept Exception as e: sys.exit(str(e))"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        preexec_fn=_bound_resources,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr[-2000:]
+    assert done.stderr.startswith("topo.yaml")
+    assert len(done.stderr) < 20_000
+
+
+def test_a_file_of_the_largest_size_is_read(tmp_path: Path) -> None:
+    (tmp_path / "topo.yaml").write_text(TOPOLOGY + "#" * ((4 << 20) - len(TOPOLOGY)))
+    assert load_topology(tmp_path / "topo").nodes
+    with (tmp_path / "topo.yaml").open("a") as file:
+        file.write("#")
+    with pytest.raises(SpecError, match="is larger than 4 MB"):
+        load_topology(tmp_path / "topo")
+
+
+def test_the_name_on_the_command_line_comes_before_its_suffixes(tmp_path: Path) -> None:
+    for name, description in (("topo", "none"), ("topo.yaml", "yaml"), ("topo.yml", "yml")):
+        (tmp_path / name).write_text(f"{TOPOLOGY}description: {description}\n")
+    for description, name in (("none", "topo"), ("yaml", "topo.yaml"), ("yml", "topo.yml")):
+        assert load_topology(tmp_path / "topo").description == description
+        (tmp_path / name).unlink()
+
+
+def test_neither_values_nor_faults_depend_on_the_hash_seed() -> None:
+    code = """
+import sys; from mprun.spec import load
+print(load('labs/01_multipath/topo', 'labs/01_multipath/xp_mptcp'))
+try: load(*sys.argv[1:])
+except Exception as e: print(e)
+"""
+    case = ROOT / "tests" / "golden" / "faults" / "everything-at-once"
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", code, case / "topo", case / "xp"],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": str(seed)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in (1, 2, 3)
+    }
+    assert len(outputs) == 1
+    assert "xp.yaml:4" in outputs.pop()

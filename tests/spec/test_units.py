@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantities: what tc's spelling comes to, and that no digit is lost on the way there and back."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from mprun.spec import units
+from mprun.spec.spec import Queue
+from mprun.spec.units import Quantity, QuantityError
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "amount"),
+    [
+        (units.RATE, "100bit", 100),
+        (units.RATE, "20kbit", 20_000),
+        (units.RATE, "20mbit", 20_000_000),
+        (units.RATE, "0.5mbit", 500_000),
+        (units.RATE, "1.000001mbit", 1_000_001),
+        (units.RATE, "100gbit", 10**11),
+        (units.RATE, "1mibit", 1 << 20),
+        (units.DELAY, "0ms", 0),
+        (units.DELAY, "1ns", 1),
+        (units.DELAY, "0.001us", 1),
+        (units.DELAY, "20ms", 20_000_000),
+        (units.DELAY, "0.1s", 100_000_000),
+        (units.TIME, "2min", 120 * 10**9),
+        (units.SIZE, "64kb", 65_536),
+        (units.SIZE, "1500bytes", 1500),
+        (units.SIZE, "0.5kb", 512),
+    ],
+)
+def test_parse(kind: Quantity, text: str, amount: int) -> None:
+    assert kind.parse(text) == amount
+    assert re.search(kind.pattern, text)
+
+
+@pytest.mark.parametrize("kind", [units.RATE, units.DELAY, units.TIME, units.SIZE], ids=lambda k: k.noun)
+def test_render_and_parse_are_inverse(kind: Quantity) -> None:
+    # Every decade and its neighbours, a product of many primes, and every bound of the kind.
+    amounts = {10**n + step for n in range(12) for step in (-1, 0, 1)} | {720_720, 1_048_576, 999_999_999}
+    within = [a for a in amounts | {kind.minimum} if kind.minimum <= a <= (kind.maximum or a)]
+    assert len(within) > 20
+    for amount in within:
+        assert kind.parse(kind.render(amount)) == amount
+
+
+@pytest.mark.parametrize("kind", [units.RATE, units.DELAY, units.TIME, units.SIZE], ids=lambda k: k.noun)
+def test_bounds_are_where_they_are_said_to_be(kind: Quantity) -> None:
+    assert kind.maximum is not None
+    base = next(iter(kind.units))
+    assert kind.parse(f"{kind.maximum}{base}") == kind.maximum
+    with pytest.raises(QuantityError, match="is above"):
+        kind.parse(f"{kind.maximum + 1}{base}")
+    if kind.minimum:
+        with pytest.raises(QuantityError, match="is below"):
+            kind.parse(f"{kind.minimum - 1}{base}")
+
+
+def test_finer_than_the_base_unit_is_refused() -> None:
+    assert units.RATE.parse("1.5kbit") == 1500
+    for kind, text in ((units.DELAY, "0.5ns"), (units.DELAY, "1.0000001us"), (units.RATE, "100.5bit")):
+        with pytest.raises(QuantityError, match="is finer than"):
+            kind.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "amount", "unit", "canonical"),
+    [
+        ("80packets", 80, "packets", "80packets"),
+        ("1packet", 1, "packets", "1packets"),
+        ("64kb", 65_536, "bytes", "65536bytes"),
+        ("2000bytes", 2000, "bytes", "2000bytes"),
+        ("50ms", 50_000_000, "time", "50ms"),
+        ("1bdp", 1, "bdp", "1bdp"),
+        ("0.25bdp", 0.25, "bdp", "0.25bdp"),
+    ],
+)
+def test_queue(text: str, amount: float, unit: str, canonical: str) -> None:
+    queue = units.parse_queue(text)
+    assert (queue.amount, queue.unit) == (amount, unit)
+    assert units.render_queue(queue) == canonical
+    assert units.parse_queue(canonical) == queue
+    assert isinstance(queue, Queue)
+
+
+def test_loss_is_rounded_correctly_and_comes_back() -> None:
+    for text, ratio in (("0%", 0.0), ("1%", 0.01), ("0.1%", 0.001), ("33.3%", 0.333), ("100%", 1.0)):
+        assert units.parse_loss(text) == ratio
+        assert units.render_ratio(ratio) == text
+    for percent in range(1, 10_000, 7):
+        ratio = percent / 10_000
+        assert units.parse_ratio(units.render_ratio(ratio)) == ratio
+
+
+@pytest.mark.parametrize(
+    "value", ["", "mbit", "1e6bit", "1,5mbit", "0x10mbit", "1__0mbit", "٣mbit", "9" * 5000 + "bit"]
+)
+def test_what_is_no_quantity_is_refused(value: str) -> None:
+    with pytest.raises(QuantityError):
+        units.RATE.parse(value)
+
+
+@pytest.mark.parametrize("value", [True, None, [], {}, object()])
+def test_what_is_no_text_is_refused(value: object) -> None:
+    with pytest.raises(QuantityError, match="must be a rate: write one as in '20mbit'"):
+        units.RATE.parse(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "written"), [(20, "20"), (1.5, "1.5"), (-3, "3"), (1e21, "1000000000000000000000"), (float("inf"), "inf")]
+)
+def test_bare_number_says_what_to_write(value: float, written: str) -> None:
+    with pytest.raises(QuantityError, match=f"write '{written}mbit' or '{written}kbit'"):
+        units.RATE.parse(value)

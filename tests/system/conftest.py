@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The real thing: mprun as a user calls it, in either engine."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LAB = ROOT / "labs" / "01_multipath"
+COMMAND = [sys.executable, "-m", "mprun"]
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a call of mprun ended."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        value: dict[str, Any] = json.loads(self.out)
+        return value
+
+    @property
+    def run(self) -> Path:
+        """Its directory; give -o, or take it relative to where it was called."""
+        return Path(self.summary["directory"])
+
+    def metric(self, name: str) -> float:
+        return float(self.summary["metrics"][name]["value"])
+
+
+def environment(**changes: str) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), **changes}
+
+
+def call(*arguments: object, cwd: Path, prefix: list[str] | None = None, env: Mapping[str, str] | None = None) -> Result:
+    """Run mprun and wait for it."""
+    argv = [*(prefix or []), *COMMAND, *map(str, arguments)]
+    done = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, env=env or environment(), timeout=300)
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture
+def mprun(tmp_path: Path) -> Callable[..., Result]:
+    """mprun in an empty directory of its own."""
+
+    def run(*arguments: object, **options: Any) -> Result:
+        result = call(*arguments, cwd=tmp_path, **options)
+        if "--json" in arguments and result.out.startswith('{"directory": "runs'):
+            out = result.out.replace('"directory": "', f'"directory": "{tmp_path}/', 1)
+            return Result(result.status, out, result.err)
+        return result
+
+    return run
+
+
+def snapshot() -> dict[str, list[str]]:
+    """What a run must leave as it was: namespaces, interfaces, mounts, our processes."""
+    mounts = Path("/proc/mounts").read_text().splitlines()
+    interfaces = sorted(os.listdir("/sys/class/net"))
+    named = sorted(os.listdir("/run/netns")) if os.path.isdir("/run/netns") else []
+    return {"mounts": mounts, "interfaces": interfaces, "namespaces": named, "processes": leftovers()}
+
+
+def leftovers() -> list[str]:
+    """Processes of a run, whoever their parent is now."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit():
+            continue
+        try:
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+            state = (folder / "stat").read_text().rsplit(")", 1)[1].split()[0]
+        except OSError:
+            continue
+        text = b" ".join(words).decode(errors="replace")
+        if state != "Z" and ("mprun_seed=" in text or "mprun.agent.main" in text):
+            found.append(f"{folder.name} {text[:120]}")
+    return found
+
+
+@pytest.fixture
+def leaves_nothing() -> Iterator[None]:
+    """Fails the test if anything is there after it that was not there before."""
+    before = snapshot()
+    yield
+    deadline = time.monotonic() + 5
+    while snapshot() != before and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert snapshot() == before
+
+
+def interrupt_when(text: str, number: signal.Signals, *arguments: object, cwd: Path) -> tuple[int, str]:
+    """Start mprun, send it a signal when its progress says `text`, and return its status and errors."""
+    process = subprocess.Popen(
+        [*COMMAND, *map(str, arguments)],
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+        start_new_session=True,
+    )
+    assert process.stderr is not None
+    said = ""
+    for line in process.stderr:
+        said += line
+        if text in line:
+            process.send_signal(number)
+            break
+    _, rest = process.communicate(timeout=60)
+    return process.returncode, said + rest

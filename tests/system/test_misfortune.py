@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes wrong in a run ends with a clear message, the right status, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.system.conftest import COMMAND, LAB, Result, environment, interrupt_when, leftovers
+
+ENGINES = ("virtual", "real")
+RATES_ONLY = """\
+version: 1
+topology: multi-path
+paths:
+  - {rate: 20mbit, queue: 80packets}
+  - {rate: 20mbit, queue: 80packets}
+"""
+XP = """\
+version: 1
+traffic:
+  - {name: bulk, tool: iperf3, from: client, to: server, protocol: tcp, start: 0s, duration: DURATION}
+capture:
+  - {host: client, snaplen: 100}
+probe: {pings: 1}
+"""
+# In a mount namespace of its own a program of this machine is replaced for the run alone.
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="replacing a program for one run needs root")
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    (tmp_path / "topo.yaml").write_text(RATES_ONLY)
+    (tmp_path / "xp.yaml").write_text(XP.replace("DURATION", "2s"))
+    (tmp_path / "long.yaml").write_text(XP.replace("DURATION", "3000s"))
+    return tmp_path
+
+
+def replacing(program: str, script: str, folder: Path) -> list[str]:
+    """A command prefix under which `program` is `script` (empty: missing)."""
+    if script:
+        instead = folder / "instead"
+        instead.write_text("#!/bin/sh\n" + script)
+        instead.chmod(0o755)
+        source = str(instead)
+    else:
+        source = "/dev/null"
+    shell = f'mount --bind {source} {program} && exec "$@"'
+    return ["unshare", "--mount", "sh", "-c", shell, "sh"]
+
+
+@pytest.mark.usefixtures("leaves_nothing")
+@pytest.mark.parametrize("engine", ENGINES)
+def test_interrupted_run_is_kept_and_marked(files: Path, engine: str) -> None:
+    status, said = interrupt_when("bulk", signal.SIGINT, "-t", "topo", "-x", "long", "--engine", engine, cwd=files)
+    assert status == 130
+    assert "interrupted; what was gathered so far is in runs/" in said
+    run = files / "runs" / "latest"
+    assert (run / "incomplete").exists()
+    assert "stopped by the user" in (run / "agent.json").read_text()
+    assert (run / "pcap" / "client.pcap").stat().st_size > 24
+
+
+@pytest.mark.usefixtures("leaves_nothing")
+@pytest.mark.parametrize("engine", ENGINES)
+def test_nothing_is_left_when_mprun_is_killed(files: Path, engine: str) -> None:
+    status, _ = interrupt_when("bulk", signal.SIGKILL, "-t", "topo", "-x", "long", "--engine", engine, cwd=files)
+    assert status == -signal.SIGKILL
+
+
+@needs_root
+@pytest.mark.usefixtures("leaves_nothing")
+@pytest.mark.parametrize("engine", ENGINES)
+def test_missing_tool_is_named_before_anything_exists(files: Path, mprun: Callable[..., Result], engine: str) -> None:
+    prefix = replacing("/usr/bin/tcpdump", "", files)
+    result = mprun("-t", "topo", "-x", "xp", "--engine", engine, prefix=prefix)
+    assert result.status == 3
+    assert "this run needs tcpdump: apt-get install tcpdump" in result.err
+    assert not (files / "runs").exists()
+
+
+@needs_root
+@pytest.mark.usefixtures("leaves_nothing")
+@pytest.mark.parametrize("engine", ENGINES)
+def test_server_that_exits_at_once(files: Path, mprun: Callable[..., Result], engine: str) -> None:
+    script = 'case "$*" in *--server*) echo "no server today" >&2; exit 7;; *--version*) echo iperf 3.12;; esac\n'
+    result = mprun("-t", "topo", "-x", "xp", "--engine", engine, prefix=replacing("/usr/bin/iperf3", script, files))
+    assert result.status == 1
+    assert "bulk.server: ended with status 7 before it was ready: no server today" in result.out
+    assert (files / "runs" / "latest" / "incomplete").exists()
+
+
+@needs_root
+@pytest.mark.usefixtures("leaves_nothing")
+def test_client_that_hangs(files: Path, mprun: Callable[..., Result]) -> None:
+    """In simulated time a time-out of 32 s costs nothing."""
+    (files / "real-iperf3").write_bytes(Path("/usr/bin/iperf3").read_bytes())
+    (files / "real-iperf3").chmod(0o755)
+    script = f'case "$*" in *--client*) exec sleep 100000;; esac\nexec {files}/real-iperf3 "$@"\n'
+    prefix = replacing("/usr/bin/iperf3", script, files)
+    # the test's folder is below /tmp, which a run does not see: put the copy where it does
+    visible = Path("/usr/local/lib/mprun-test-iperf3")
+    try:
+        visible.write_bytes(Path("/usr/bin/iperf3").read_bytes())
+        visible.chmod(0o755)
+        instead = files / "instead"
+        instead.write_text(instead.read_text().replace(f"{files}/real-iperf3", str(visible)))
+        result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", prefix=prefix)
+    finally:
+        visible.unlink(missing_ok=True)
+    assert result.status == 1
+    assert "bulk: did not end in time and was stopped" in result.out
+
+
+@needs_root
+@pytest.mark.usefixtures("leaves_nothing")
+@pytest.mark.parametrize("engine", ENGINES)
+def test_full_disk(files: Path, mprun: Callable[..., Result], engine: str) -> None:
+    (files / "small").mkdir()
+    shell = 'mount -t tmpfs -o size=400k none small && "$@"; status=$?; ls small/latest/ >&2; exit $status'
+    prefix = ["unshare", "--mount", "sh", "-c", shell, "sh"]
+    result = mprun("-t", "topo", "-x", "xp", "--engine", engine, "-o", "small", prefix=prefix)
+    assert result.status == 1
+    assert "No space left on device" in result.out + result.err
+    assert "Traceback" not in result.err
+    assert "incomplete" in result.err
+    assert "steps.jsonl" in result.err
+
+
+def test_wrong_netem_is_refused_before_anything_exists(tmp_path: Path, mprun: Callable[..., Result]) -> None:
+    """On a kernel without netem the real engine names it; on one with netem this shows nothing."""
+    from mprun.engines.capability import missing_qdiscs
+
+    if not missing_qdiscs(["netem"]):
+        pytest.skip("this kernel has netem")
+    result = mprun("-t", LAB / "topo", "-x", LAB / "xp_tcp", "--engine", "real")
+    assert result.status == 3
+    assert "has no netem, which the topology needs" in result.err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_bad_input_creates_nothing(tmp_path: Path, mprun: Callable[..., Result]) -> None:
+    (tmp_path / "topo.yaml").write_text("version: 1\ntopology: multi-path\npaths: [{rate: 20}]\n")
+    result = mprun("-t", "topo", "-x", LAB / "xp_tcp")
+    assert result.status == 2
+    assert result.err.startswith("topo.yaml:3: paths[0].rate: ")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["topo.yaml"]
+
+
+def test_command_that_is_no_command(mprun: Callable[..., Result]) -> None:
+    result = mprun("validat")
+    assert result.status == 2
+    assert "did you mean 'validate'?" in result.err
+
+
+def test_leftovers_sees_what_it_should() -> None:
+    """The check that the others rely on can fail."""
+    marked = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", "mprun_seed=0"])
+    try:
+        assert any(str(marked.pid) in line for line in leftovers())
+    finally:
+        marked.kill()
+        marked.wait()

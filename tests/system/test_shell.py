@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mininet's prompt on the running network, through a terminal, in both engines."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.system.conftest import COMMAND, environment
+
+TOPOLOGY = """\
+version: 1
+topology: multi-path
+paths:
+  - {rate: 20mbit, queue: 80packets}
+  - {rate: 20mbit, queue: 80packets}
+"""
+PROMPT = "mininet> "
+
+
+class Terminal:
+    """A person at a terminal: types a line, reads until the prompt is back."""
+
+    def __init__(self, *arguments: str, cwd: Path) -> None:
+        self._master, slave = pty.openpty()
+        self.process = subprocess.Popen(
+            [*COMMAND, *arguments], cwd=cwd, stdin=slave, stdout=slave, stderr=slave, env=environment(), start_new_session=True
+        )
+        os.close(slave)
+
+    def until(self, text: str, seconds: float = 30) -> str:
+        said = ""
+        deadline = time.monotonic() + seconds
+        while text not in said:
+            ready, _, _ = select.select([self._master], [], [], max(0, deadline - time.monotonic()))
+            assert ready, f"no {text!r} within {seconds} s after {said!r}"
+            try:
+                said += os.read(self._master, 4096).decode(errors="replace")
+            except OSError:
+                raise AssertionError(f"ended before {text!r}: {said!r}") from None
+        return said
+
+    def ask(self, line: str) -> str:
+        os.write(self._master, line.encode() + b"\n")
+        return self.until(PROMPT)
+
+    def close(self) -> int:
+        os.write(self._master, b"exit\n")
+        try:
+            while os.read(self._master, 4096):
+                pass
+        except OSError:
+            pass
+        os.close(self._master)
+        return self.process.wait(30)
+
+
+@pytest.mark.usefixtures("leaves_nothing")
+@pytest.mark.parametrize("engine", ["virtual", "real"])
+def test_prompt_on_the_network(tmp_path: Path, engine: str) -> None:
+    (tmp_path / "topo.yaml").write_text(TOPOLOGY)
+    terminal = Terminal("shell", "-t", "topo", "--engine", engine, cwd=tmp_path)
+    terminal.until(PROMPT)
+    assert "client router server" in terminal.ask("nodes")
+    assert "client-eth0<->router-eth0" in terminal.ask("links")
+    assert "10.0.1.1/24" in terminal.ask("client ip -br address")
+    assert "2 received" in terminal.ask("client ping -c 2 -i 0.2 server")
+    assert "0% dropped" in terminal.ask("pingall")
+    assert terminal.close() == 0
+    assert not (tmp_path / "runs").exists()

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lab 01 in the virtual engine: the figures, and that they repeat byte by byte."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mprun.kernel.store import find_kernel
+from tests.system.conftest import LAB, Result, call, environment
+
+# What 20 Mbit/s on the wire carry: 1448 bytes of payload in a frame of 1514.
+TCP_CEILING = 20e6 * 1448 / 1514
+
+
+def digests(run: Path) -> dict[str, str]:
+    """SHA-256 of what must repeat."""
+    files = [*sorted(run.glob("pcap/*.pcap")), run / "summary.json", run / "steps.jsonl"]
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+@pytest.fixture(scope="module")
+def mptcp(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    folder = tmp_path_factory.mktemp("mptcp")
+    result = call("-t", LAB / "topo", "-x", LAB / "xp_mptcp", "--engine", "virtual", "--json", "-o", folder, cwd=folder)
+    assert result.status == 0, result.err
+    return result
+
+
+@pytest.mark.usefixtures("leaves_nothing")
+def test_tcp_gets_one_path(mprun: Callable[..., Result]) -> None:
+    result = mprun("-t", LAB / "topo", "-x", LAB / "xp_tcp", "--engine", "virtual", "--json")
+    assert result.status == 0, result.err
+    assert 18.8e6 <= result.metric("bulk.goodput") <= TCP_CEILING
+    assert result.metric("bulk.share.path0") == 1
+
+
+def test_mptcp_gets_both_paths(mptcp: Result) -> None:
+    assert mptcp.summary["status"] == "passed"
+    assert 36.0e6 <= mptcp.metric("bulk.goodput") <= 2 * TCP_CEILING
+    assert mptcp.metric("bulk.subflows") == 2
+    assert mptcp.metric("bulk.share.path0") == pytest.approx(0.5, abs=0.03)
+    for path in ("path0", "path1"):
+        assert mptcp.metric(f"{path}.rtt") == pytest.approx(0.04, abs=1e-5)
+
+
+def test_share_agrees_with_the_capture(mptcp: Result) -> None:
+    """Two independent ways to one figure: tcp_info and the bytes that tshark counts."""
+    fields = ["-T", "fields", "-e", "ip.src", "-e", "tcp.len", "-Y", "tcp.len > 0 && ip.dst == 10.1.0.1"]
+    argv = ["tshark", "-r", str(mptcp.run / "pcap" / "server.pcap"), *fields]
+    lines = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split("\n")
+    carried: dict[str, int] = {}
+    for line in filter(None, lines):
+        source, length = line.split("\t")
+        carried[source] = carried.get(source, 0) + int(length)
+    share = carried["10.0.0.1"] / sum(carried.values())
+    assert share == pytest.approx(mptcp.metric("bulk.share.path0"), abs=0.01)
+
+
+def test_captures_are_read_as_mptcp(mptcp: Result) -> None:
+    for host in ("client", "server"):
+        argv = ["tshark", "-r", str(mptcp.run / "pcap" / f"{host}.pcap"), "-Y", "tcp.options.mptcp.subtype == 1"]
+        joins = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
+        # SYN, SYN+ACK and ACK of a join for each of iperf3's two connections, control and data
+        assert len(joins) == 6
+
+
+def test_repeats_while_the_other_core_is_busy(mptcp: Result, mprun: Callable[..., Result]) -> None:
+    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        again = mprun("-t", LAB / "topo", "-x", LAB / "xp_mptcp", "--engine", "virtual", "--json")
+    finally:
+        busy.kill()
+        busy.wait()
+    assert digests(again.run) == digests(mptcp.run)
+
+
+def test_two_runs_at_once_give_the_bytes_of_one(mptcp: Result, tmp_path: Path) -> None:
+    results: list[Result] = []
+
+    def run(name: str) -> None:
+        folder = tmp_path / name
+        folder.mkdir()
+        lab = ("-t", LAB / "topo", "-x", LAB / "xp_mptcp", "--engine", "virtual", "--json", "-o", folder)
+        results.append(call(*lab, cwd=folder))
+
+    threads = [threading.Thread(target=run, args=(name,)) for name in ("one", "two")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 2
+    for result in results:
+        assert digests(result.run) == digests(mptcp.run)
+
+
+def test_verify_says_identical_and_shows_the_first_difference(mptcp: Result, mprun: Callable[..., Result]) -> None:
+    same = mprun("verify", mptcp.run)
+    assert same.status == 0, same.err
+    assert same.out.startswith("identical: ")
+    changed = shutil.copytree(mptcp.run, mptcp.run.parent / "changed")
+    pcap = changed / "pcap" / "client.pcap"
+    data = bytearray(pcap.read_bytes())
+    data[1000] ^= 1
+    pcap.write_bytes(data)
+    other = mprun("verify", changed)
+    assert other.status == 1
+    assert other.out.startswith("different: pcap/client.pcap differs from byte 1000 on")
+
+
+def test_another_seed_gives_other_bytes(mptcp: Result, mprun: Callable[..., Result]) -> None:
+    other = mprun("-t", LAB / "topo", "-x", LAB / "xp_mptcp", "--engine", "virtual", "--seed", 2, "--json")
+    assert other.status == 0, other.err
+    ours, theirs = digests(mptcp.run), digests(other.run)
+    assert ours["client.pcap"] != theirs["client.pcap"]
+
+
+@pytest.mark.usefixtures("leaves_nothing")
+def test_unprivileged_user_gets_the_same_bytes(mptcp: Result) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("this whole test run is unprivileged already")
+    folder = Path(tempfile.mkdtemp(prefix="mprun-test-"))
+    try:
+        cache = folder / "cache" / "mprun" / "kernels" / "default"
+        shutil.copytree(find_kernel().directory, cache.with_name("it"), symlinks=True)
+        cache.symlink_to("it")
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, 65534, 65534, follow_symlinks=False)
+        as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+        reachable = subprocess.run([*as_nobody, sys.executable, "-c", "import mprun.cli"], env=environment(), check=False)
+        if reachable.returncode:
+            pytest.skip("an unprivileged user cannot read this checkout, so cannot run it")
+        env = environment(XDG_CACHE_HOME=str(folder / "cache"), HOME="/nonexistent")
+        lab = ("-t", LAB / "topo", "-x", LAB / "xp_mptcp", "--engine", "virtual", "--json")
+        result = call(*lab, cwd=folder, prefix=as_nobody, env=env)
+        assert result.status == 0, result.err
+        assert digests(folder / result.run) == digests(mptcp.run)
+    finally:
+        shutil.rmtree(folder)

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The layout of a run directory; the only reader and writer of it.
 
-    runs/<time>-<topology>-<experiment>-<digest8>/
-        inputs/            resolved topology.yaml, experiment.yaml and the files they came from
-        plan.json          what was to be done, with the digest of the intent
-        environment.json   where: engine, kernel, versions
-        steps.jsonl        each step: asked time, actual time, exit status
-        wall.json          real time at which each phase began: the one file that never repeats
-        agent.json         what the agent saw: read-back, sockets, events, counters
-        logs/  pcap/       output of each process; captures
-        summary.json       metrics, expectations, warnings
+runs/<time>-<topology>-<experiment>-<digest8>/
+    inputs/            resolved topology.yaml, experiment.yaml and the files they came from
+    plan.json          what was to be done, with the digest of the intent
+    environment.json   where: engine, kernel, versions
+    steps.jsonl        each step: asked time, actual time, exit status
+    wall.json          real time at which each phase began: the one file that never repeats
+    agent.json         what the agent saw: read-back, sockets, events, counters
+    logs/  pcap/       output of each process; captures
+    summary.json       metrics, expectations, warnings
 """
 
 from __future__ import annotations

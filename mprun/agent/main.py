@@ -53,13 +53,13 @@ class Run:
         self.observers: list[Observer] = []
         self.counters_before: dict[str, dict[str, int]] = {}
         self.result: dict[str, Any] = {"error": None, "complete": False, "processes": {}}
-        self._steps: IO[str] = open(f"{directory}/steps.jsonl", "w", buffering=1)
+        self._steps: IO[str] = open(f"{directory}/steps.jsonl", "w", buffering=1)  # noqa: SIM115  until the end
         self._progress = os.open(f"{directory}/.progress", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
 
     def note(self, step: str, asked_ns: int | None = None, **facts: Any) -> None:
         """A line of steps.jsonl; times count from time zero once there is one, from boot before."""
         zero = self.zero_ns or 0
-        line = {"step": step, "phase": "run" if self.zero_ns is not None else "before"}
+        line: dict[str, Any] = {"step": step, "phase": "run" if self.zero_ns is not None else "before"}
         line |= {"asked_ns": asked_ns, "actual_ns": time.monotonic_ns() - zero, **facts}
         self._steps.write(json.dumps(line) + "\n")
 
@@ -284,7 +284,9 @@ def tidy_up(run: Run) -> None:
     for observer in run.observers:
         observer.read()
         observer.close()
-    run.result["observed"] = {o.host: {"events": o.events, "closed": o.closed, "samples": o.samples} for o in run.observers}
+    run.result["observed"] = {
+        o.host: {"events": o.events, "closed": o.closed, "samples": o.samples} for o in run.observers
+    }
     if run.network is not None:
         run.network.release()
 

@@ -79,7 +79,9 @@ class NamespaceNode(Node):  # type: ignore[misc]
 
     @property
     def pid(self) -> int | None:
-        return self._pid if self._pid or not self._born or not self.shell else self._pid
+        """That of the shell, which is started if there is none yet."""
+        shell = self.shell if self._born else None
+        return shell.pid if shell else self._pid
 
     @pid.setter
     def pid(self, value: int | None) -> None:
@@ -91,7 +93,8 @@ class NamespaceNode(Node):  # type: ignore[misc]
             cmd = cmd[cmd.index("env") :] if "env" in cmd[:3] else cmd[3:]
         params.setdefault("start_new_session", True)
         with inside(self.namespace, self.home):
-            return super()._popen(cmd, **params)
+            process: Popen[bytes] = super()._popen(cmd, **params)
+            return process
 
     def terminate(self) -> None:
         """End the shell if there is one, and let go of the namespace."""

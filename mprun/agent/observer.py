@@ -110,7 +110,7 @@ class Observer:
 
 
 def _waiting(link: Netlink) -> list[bytes]:
-    bodies = []
+    bodies: list[bytes] = []
     while True:
         try:
             data = link.socket.recv(1 << 16)

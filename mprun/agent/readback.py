@@ -56,7 +56,7 @@ def _shown_option(kind: str, name: str, options: dict[str, Any]) -> float | None
         return float(options["rate"]) * 8
     elif kind == "tbf" and name == "limit":
         # tc shows a limit only through the time that it takes to drain
-        value = options.get("limit", None)
+        value = options.get("limit")
         if value is None and "lat" in options:
             return float(options["rate"]) * float(options["lat"]) / 1e6 + float(options["burst"])
     else:

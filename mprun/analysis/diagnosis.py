@@ -37,8 +37,8 @@ def explain_missing_subflows(
         if _count(server, "MPJoinRejected") or _count(server, "MPJoinPortSynRx"):
             return "the server refused the join: its limits allow no further subflow"
         return (
-            "join unanswered: the server received MP_JOIN and its answer did not come back; its limits may be 0, or its "
-            "answer leaves through another device than the one that the endpoint is bound to"
+            "join unanswered: the server received MP_JOIN and its answer did not come back; its limits may be 0, or "
+            "its answer leaves through another device than the one that the endpoint is bound to"
         )
     if sent > answered:
         return f"{sent - answered} of {sent} joins had no answer: a path was down or lossy during the handshake"

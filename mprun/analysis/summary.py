@@ -139,7 +139,9 @@ def _read_captures(intent: Mapping[str, Any], logs: Logs, found: _Findings) -> N
     for wanted in intent["captures"]:
         lost = tcpdump.dropped(logs(f"capture.{wanted['host']}", "err"))
         if lost:
-            found.warnings.append(f"capture of {wanted['host']}: the kernel dropped {lost} packets before they were seen")
+            found.warnings.append(
+                f"capture of {wanted['host']}: the kernel dropped {lost} packets before they were seen"
+            )
 
 
 def _judge(expectation: Expectation, metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

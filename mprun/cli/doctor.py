@@ -49,8 +49,8 @@ def command(as_json: bool) -> None:
 
 def _all_checks() -> Iterator[Check]:
     from mprun.engines import capability
-    from mprun.engines.real import unshare_command
     from mprun.engines.engine import find_library
+    from mprun.engines.real import unshare_command
     from mprun.errors import HostError
     from mprun.kernel import store
     from mprun.tools import iperf3, ping, tcpdump

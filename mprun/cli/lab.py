@@ -65,7 +65,7 @@ def run(number: str, engine: str, kernel: str, parent: Path) -> None:
         loaded = load(folder / lab["topology"], folder / name)
         with Bar() as bar:
             inputs = (loaded.spec, place, parent, loaded.sources, loaded.warnings)
-            directory, summary = runner.run_spec(*inputs, lambda text, done, note, bar=bar: bar.show(text, done, note))
+            directory, summary = runner.run_spec(*inputs, bar.show)
         options.give_to_invoker(directory.path)
         summaries[name] = summary
     show_comparison(summaries, lab["compare"])

@@ -18,9 +18,9 @@ DEFAULT_PARENT = Path("runs")
 
 
 def topology(command: Command) -> Command:
-    return click.option("-t", "--topology", required=True, metavar="FILE", help="Topology: FILE, FILE.yaml or FILE.yml.")(
-        command
-    )
+    return click.option(
+        "-t", "--topology", required=True, metavar="FILE", help="Topology: FILE, FILE.yaml or FILE.yml."
+    )(command)
 
 
 def experiment(command: Command) -> Command:
@@ -29,14 +29,19 @@ def experiment(command: Command) -> Command:
 
 def parameters(command: Command) -> Command:
     return click.option(
-        "-p", "--param", "params", multiple=True, metavar="NAME=VALUE", help="Override a parameter of the files; repeatable."
+        "-p",
+        "--param",
+        "params",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Override a parameter of the files; repeatable.",
     )(command)
 
 
 def seed(command: Command) -> Command:
-    return click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of all randomness, instead of the file's.")(
-        command
-    )
+    return click.option(
+        "--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of all randomness, instead of the file's."
+    )(command)
 
 
 def strict(command: Command) -> Command:
@@ -54,9 +59,9 @@ def engine(command: Command) -> Command:
 
 
 def kernel(command: Command) -> Command:
-    return click.option("--kernel", default="default", show_default=True, metavar="NAME", help="Experiment kernel to boot.")(
-        command
-    )
+    return click.option(
+        "--kernel", default="default", show_default=True, metavar="NAME", help="Experiment kernel to boot."
+    )(command)
 
 
 def parent(command: Command) -> Command:

@@ -57,8 +57,8 @@ def _show_difference(first: str, second: str) -> None:
 
     from mprun.plan import render
 
-    texts = [render(_read_plan(name)).splitlines() for name in (first, second)]
-    lines = list(difflib.unified_diff(*texts, first, second, lineterm="", n=1))
+    one, other = (render(_read_plan(name)).splitlines() for name in (first, second))
+    lines = list(difflib.unified_diff(one, other, first, second, lineterm="", n=1))
     for line in lines:
         colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
         click.echo(click.style(line, fg=colour))

@@ -70,7 +70,9 @@ def open_(name: str, parent: Path) -> None:
     run = rundir.find(parent, name)
     program = shutil.which("wireshark")
     if program is None:
-        raise HostError(f"Wireshark is not installed: apt-get install wireshark; the captures are in {run.path / 'pcap'}")
+        raise HostError(
+            f"Wireshark is not installed: apt-get install wireshark; the captures are in {run.path / 'pcap'}"
+        )
     names = run.path / "logs" / "hosts"
     names.write_text("".join(f"{address} {node}\n" for address, node in run.addresses()))
     for capture in sorted((run.path / "pcap").glob("*.pcap")):

@@ -28,11 +28,15 @@ def command(name: str, kernel: str, parent: Path, as_json: bool) -> None:
     original = rundir.find(parent, name)
     before = original.read("environment.json")
     if before["engine"] != "virtual":
-        raise RunError(f"{original.name} ran in the {before['engine']} engine, in real time: no two such runs are equal")
+        raise RunError(
+            f"{original.name} ran in the {before['engine']} engine, in real time: no two such runs are equal"
+        )
     place = runner.choose_place("virtual", kernel)
     assert place.kernel is not None
     if before["kernel"]["digest"] != place.kernel.digest:
-        click.echo(f"note: it ran on kernel {before['kernel']['digest'][:12]}, this is {place.kernel.digest[:12]}", err=True)
+        click.echo(
+            f"note: it ran on kernel {before['kernel']['digest'][:12]}, this is {place.kernel.digest[:12]}", err=True
+        )
     with tempfile.TemporaryDirectory(prefix="mprun-verify-") as scratch, Bar() as bar:
         again = rundir.RunDirectory.create(Path(scratch), "verify", "0" * 8)
         runner.repeat(original, again, place, bar.show)

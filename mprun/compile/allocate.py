@@ -75,9 +75,7 @@ def allocate(spec: Spec) -> Network:
 def _name_interfaces(topology: TopologySpec) -> _Built:
     segments = number_segments(topology.nodes, topology.links)
     subnets = _subnets(topology, segments)
-    used = {
-        IPv4Interface(address).ip for link in topology.links for address in link.addresses if address
-    }
+    used = {IPv4Interface(address).ip for link in topology.links for address in link.addresses if address}
     hosts = {segment: iter(subnet.hosts()) for segment, subnet in subnets.items()}
     count: dict[str, int] = {}
     built: _Built = []
@@ -249,9 +247,7 @@ def _longest_rtt(routing: Routing, topology: TopologySpec) -> dict[str, int]:
 
 def _impair(direction: Direction, rtt_ns: int) -> Impairment:
     """Resolve a direction's queue: one BDP of the path by default, at least 20 packets."""
-    impairment = Impairment(
-        delay_ns=direction.delay_ns, loss=direction.loss, rate_bit_per_s=direction.rate_bit_per_s
-    )
+    impairment = Impairment(delay_ns=direction.delay_ns, loss=direction.loss, rate_bit_per_s=direction.rate_bit_per_s)
     if direction.rate_bit_per_s is None:
         return impairment
     bdp_packets = direction.rate_bit_per_s * rtt_ns / 1e9 / 8 / FRAME_BYTES

@@ -54,10 +54,10 @@ def _nodes(network: Network) -> Iterator[Node]:
 def _build(spec: Spec, network: Network, capabilities: Capabilities) -> Iterator[Command]:
     yield from _kernel_wide(spec, capabilities)
     routers = sum(node.kind == "router" for node in network.nodes.values())
-    for node in _nodes(network):
-        yield from namespace_commands(node)
-        if node.kind == "host" and routers > MANY_ROUTERS:
-            yield sysctl(node.name, "net.ipv4.ip_default_ttl", "255")
+    for namespace in _nodes(network):
+        yield from namespace_commands(namespace)
+        if namespace.kind == "host" and routers > MANY_ROUTERS:
+            yield sysctl(namespace.name, "net.ipv4.ip_default_ttl", "255")
     for link in network.links:
         yield from link_commands(link)
     for link in network.links:
@@ -93,10 +93,16 @@ def _place_flows(spec: Spec, network: Network) -> list[tuple[Flow, Endpoints]]:
     placed = []
     for number, flow in enumerate(spec.experiment.traffic):
         first = network.paths[flow.source, flow.destination][0]
-        source, destination = first.source.address, first.destination.address
-        assert source is not None and destination is not None
-        placed.append((flow, Endpoints(str(source.ip), str(destination.ip), FIRST_PORT + number)))
+        placed.append((flow, _endpoints(first, FIRST_PORT + number)))
     return placed
+
+
+def _endpoints(path: Path, port: int) -> Endpoints:
+    """The addresses that a path joins; both of its ends have one."""
+    source, destination = path.source.address, path.destination.address
+    assert source is not None
+    assert destination is not None
+    return Endpoints(str(source.ip), str(destination.ip), port)
 
 
 def _daemons(spec: Spec, flows: list[tuple[Flow, Endpoints]], capabilities: Capabilities) -> Iterator[Process]:
@@ -111,8 +117,7 @@ def _probes(spec: Spec, network: Network) -> Iterator[Process]:
     if not spec.experiment.probe_pings:
         return
     for path in probed_paths(network):
-        assert path.source.address is not None and path.destination.address is not None
-        ends = Endpoints(str(path.source.address.ip), str(path.destination.address.ip), 0)
+        ends = _endpoints(path, 0)
         yield Process(
             name=f"probe.{path.name}",
             node=path.source.node,
@@ -144,8 +149,8 @@ def _intent(spec: Spec, network: Network, flows: list[tuple[Flow, Endpoints]]) -
                 "paths": [
                     {
                         "name": path.name,
-                        "source": str(path.source.address.ip if path.source.address else ""),
-                        "destination": str(path.destination.address.ip if path.destination.address else ""),
+                        "source": _endpoints(path, 0).source_address,
+                        "destination": _endpoints(path, 0).destination_address,
                         "links": path.links,
                         "rtt_ns": path.rtt_ns,
                         "backup": path.backup,

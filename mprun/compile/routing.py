@@ -50,9 +50,7 @@ def number_segments(kinds: Mapping[str, NodeKind], links: Sequence[LinkSpec]) ->
 class Routing:
     """Next hops towards each segment, computed when first asked for."""
 
-    def __init__(
-        self, kinds: Mapping[str, NodeKind], links: Sequence[tuple[LinkSpec, Interface, Interface]]
-    ) -> None:
+    def __init__(self, kinds: Mapping[str, NodeKind], links: Sequence[tuple[LinkSpec, Interface, Interface]]) -> None:
         self._kinds = kinds
         self.members: dict[int, list[Interface]] = {}
         self.interfaces: dict[str, list[Interface]] = {name: [] for name in kinds}

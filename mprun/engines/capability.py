@@ -101,7 +101,9 @@ def _kernel_has(kind: str) -> bool:
     from mprun.engines.real import unshare_command
 
     lines = "\n".join(_TRIALS[kind]) + "\n"
-    done = subprocess.run([*unshare_command(["--net"]), "tc", "-batch", "-"], input=lines, capture_output=True, text=True)
+    done = subprocess.run(
+        [*unshare_command(["--net"]), "tc", "-batch", "-"], input=lines, capture_output=True, text=True
+    )
     return done.returncode == 0
 
 

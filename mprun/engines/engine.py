@@ -17,7 +17,7 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -78,7 +78,8 @@ def interpreter() -> Path:
 
 def agent_command(shell: Shell | None, is_simulated: bool) -> list[str]:
     """The agent's command line inside an engine. -I -S: no user site, no environment, a quick start."""
-    start = f"import sys; sys.path.insert(0, '{INSIDE}/lib'); from mprun.agent.main import main; sys.exit(main(sys.argv[1:]))"
+    start = f"import sys; sys.path.insert(0, '{INSIDE}/lib'); import mprun.agent.main as agent; "
+    start += "sys.exit(agent.main(sys.argv[1:]))"
     options = ["--simulated"] if is_simulated else []
     options += ["--shell", shell] if shell else []
     return [str(interpreter()), "-I", "-S", "-c", start, f"{INSIDE}/run", *options]
@@ -155,10 +156,8 @@ def _terminal_lent() -> Iterator[None]:
 def _stop_in_order(process: subprocess.Popen[bytes], run: RunDirectory) -> None:
     """Ask the agent to end; a second Ctrl-C or STOP_S ends it at once."""
     (run.path / ".stop").touch()
-    try:
+    with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
         process.wait(STOP_S)
-    except (subprocess.TimeoutExpired, KeyboardInterrupt):
-        pass
 
 
 class _pidfd:

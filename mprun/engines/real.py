@@ -13,7 +13,16 @@ import shlex
 import subprocess
 from collections.abc import Sequence
 
-from mprun.engines.engine import ENVIRONMENT, INSIDE, Progress, Shell, agent_command, die_with_parent, find_library, watch
+from mprun.engines.engine import (
+    ENVIRONMENT,
+    INSIDE,
+    Progress,
+    Shell,
+    agent_command,
+    die_with_parent,
+    find_library,
+    watch,
+)
 from mprun.errors import HostError, RunError
 from mprun.plan import Plan
 from mprun.rundir import RunDirectory
@@ -34,7 +43,11 @@ def run_plan(plan: Plan, run: RunDirectory, progress: Progress, shell: Shell | N
     if reason := missing(plan):
         raise HostError(reason)
     library = find_library()
-    places = [(str(run.path.resolve()), "run"), (str(library.package), "lib/mprun"), (str(library.mininet), "lib/mininet")]
+    places = [
+        (str(run.path.resolve()), "run"),
+        (str(library.package), "lib/mprun"),
+        (str(library.mininet), "lib/mininet"),
+    ]
     log = run.path / "logs" / "agent.log"
     script = ["set -e", "mount -t tmpfs -o mode=755 run /run", "mkdir -p /run/lock"]
     for outside, inside in places:

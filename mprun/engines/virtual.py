@@ -8,18 +8,21 @@ root, home directories are hidden except what the run needs, only the run direct
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
+import importlib.util
 import os
+import py_compile
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from mprun.engines.engine import (
     ENVIRONMENT,
     INSIDE,
+    Library,
     Progress,
     Shell,
     agent_command,
@@ -84,9 +87,21 @@ def _kernel_command(scratch: Path, plan: Plan, kernel: Kernel, shell: Shell | No
     return words
 
 
+def _compile_agent(library: Library) -> None:
+    """Compile the agent's modules where that is not done: inside, nothing can be written, and each
+    run would compile them again."""
+    folders = [library.package / "agent", library.package]
+    for path in (path for folder in folders for path in folder.glob("*.py")):
+        compiled = Path(importlib.util.cache_from_source(str(path)))
+        if not compiled.exists() or compiled.stat().st_mtime < path.stat().st_mtime:
+            with contextlib.suppress(OSError):
+                py_compile.compile(str(path), cfile=str(compiled), quiet=1)
+
+
 def _write_boot_file(scratch: Path, run: RunDirectory, kernel: Kernel, shell: Shell | None, is_simulated: bool) -> None:
     """What our init obeys (see kernel/guest/init.c)."""
     library = find_library()
+    _compile_agent(library)
     (scratch / "init").symlink_to(kernel.directory / "init")
     lines: list[tuple[str, ...]] = [("hide", home) for home in _homes()]
     lines += [("bind", str(path), str(path)) for path in _needed_below_homes()]
@@ -130,7 +145,7 @@ def _memory_directory() -> str:
     return tempfile.gettempdir()
 
 
-@contextmanager
+@contextlib.contextmanager
 def _own_cpu() -> Iterator[int]:
     """A CPU that no other run of this user has, if there is one.
 

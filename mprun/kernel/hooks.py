@@ -65,8 +65,7 @@ HOOKS = (
     Hook(
         "arch/um/kernel/skas/syscall.c",
         "\t\tPT_REGS_SET_SYSCALL_RETURN(regs, ret);\n",
-        "\t\tPT_REGS_SET_SYSCALL_RETURN(regs, ret);\n"
-        "\t\tmprun_after_syscall(syscall, ret); /* mprun */\n",
+        "\t\tPT_REGS_SET_SYSCALL_RETURN(regs, ret);\n\t\tmprun_after_syscall(syscall, ret); /* mprun */\n",
         "time moves for a program that polls without looking at the clock",
     ),
     Hook(

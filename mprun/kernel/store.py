@@ -16,13 +16,13 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from mprun.errors import HostError, RunError
-from mprun.kernel.hooks import apply_hooks
+from mprun.kernel.hooks import HOOKS, PLACES, apply_hooks
 
 HERE = Path(__file__).parent
 SOURCES = HERE / "src"
@@ -123,19 +123,30 @@ def _load(link: Path) -> Kernel:
 
 def recipe_digest() -> str:
     """SHA-256 over what the kernel is made of beside its source: configuration, hooks, our files."""
-    return _files_digest(FRAGMENT, HERE / "hooks.py", *sorted(SOURCES.glob("*.[ch]")))
+    options = "\n".join(_asked_options())
+    hooks = json.dumps([asdict(hook) for hook in HOOKS] + [PLACES])
+    return _digest({"options": options.encode(), "hooks": hooks.encode()} | _contents(SOURCES, "*.[ch]"))
 
 
 def guest_digest() -> str:
     """SHA-256 over the sources of the programs that run beside the kernel; these build at once."""
-    return _files_digest(*sorted(GUEST.glob("*.c")))
+    return _digest(_contents(GUEST, "*.c"))
 
 
-def _files_digest(*paths: Path) -> str:
+def _contents(folder: Path, pattern: str) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.glob(pattern))}
+
+
+def _digest(parts: Mapping[str, bytes]) -> str:
     total = hashlib.sha256()
-    for path in paths:
-        total.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    for name, content in parts.items():
+        total.update(f"{name} {len(content)}\n".encode() + content)
     return total.hexdigest()
+
+
+def _asked_options() -> list[str]:
+    """The lines of the configuration that say something."""
+    return [line for line in FRAGMENT.read_text().splitlines() if line.startswith("CONFIG_")]
 
 
 def _source_digest(source: Path) -> str:
@@ -282,8 +293,7 @@ def _make(tree: Path, log: Path, output: object, words: list[str], progress: Cal
 def _check_configuration(tree: Path) -> None:
     """Every option that was asked for must be on: an unmet dependency drops one without a word."""
     made = set((tree / ".config").read_text().splitlines())
-    asked = [line for line in FRAGMENT.read_text().splitlines() if line.startswith("CONFIG_")]
-    if missing := [line for line in asked if line not in made]:
+    if missing := [line for line in _asked_options() if line not in made]:
         raise HostError(f"this kernel tree has no {', '.join(missing)}; mprun needs 6.12 or later")
 
 

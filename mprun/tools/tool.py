@@ -37,8 +37,9 @@ class Result:
 class Tool(Protocol):
     """One module in this folder; `TOOLS` names them."""
 
-    # Debian packages that hold its programs, for the message when one is missing.
-    PROGRAMS: Mapping[str, str]
+    @property
+    def PROGRAMS(self) -> Mapping[str, str]:
+        """Program -> Debian package that holds it, for the message when one is missing."""
 
     def servers(self, flow: Flow, ends: Endpoints, capabilities: Capabilities) -> tuple[Process, ...]:
         """What must listen before the flow starts."""

@@ -51,7 +51,9 @@ def test_plan_does_not_depend_on_hash_seed(hash_seed: str) -> None:
     assert json.loads(done.stdout) == json.loads(json.dumps(plan_of(folder).to_json()))
 
 
-@pytest.mark.parametrize("lab", sorted(ROOT.glob("labs/*/xp*.yaml")), ids=lambda path: f"{path.parent.name}-{path.stem}")
+@pytest.mark.parametrize(
+    "lab", sorted(ROOT.glob("labs/*/xp*.yaml")), ids=lambda path: f"{path.parent.name}-{path.stem}"
+)
 def test_every_lab_compiles(lab: Path) -> None:
     spec = load(lab.parent / "topo.yaml", lab).spec
     assert compile_plan(spec, allocate(spec)).flows
@@ -64,6 +66,8 @@ def test_capabilities_do_not_change_the_digest() -> None:
     spec = load(folder / "topo.yaml", folder / "xp.yaml").spec
     network = allocate(spec)
     here = compile_plan(spec, network)
-    elsewhere = compile_plan(spec, network, Capabilities(iperf3_speaks_mptcp=True, bulk_library=None, timer_slack_ns=10**6))
+    elsewhere = compile_plan(
+        spec, network, Capabilities(iperf3_speaks_mptcp=True, bulk_library=None, timer_slack_ns=10**6)
+    )
     assert render(here) != render(elsewhere)
     assert here.digest == elsewhere.digest

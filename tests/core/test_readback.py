@@ -51,7 +51,10 @@ def test_equal_endpoints_have_no_difference() -> None:
 @pytest.mark.parametrize(
     ("shown", "message"),
     [
-        (["10.0.0.1 id 1 subflow fullmesh", "add_addr_accepted 0 subflows 2"], "limit add_addr_accepted: asked 1, reads 0"),
+        (
+            ["10.0.0.1 id 1 subflow fullmesh", "add_addr_accepted 0 subflows 2"],
+            "limit add_addr_accepted: asked 1, reads 0",
+        ),
         (["10.0.0.1 id 1 subflow", "add_addr_accepted 1 subflows 2"], "endpoint 10.0.0.1 lacks fullmesh"),
         (["add_addr_accepted 1 subflows 2"], "no endpoint 10.0.0.1"),
     ],

@@ -47,7 +47,9 @@ def environment(**changes: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT), **changes}
 
 
-def call(*arguments: object, cwd: Path, prefix: list[str] | None = None, env: Mapping[str, str] | None = None) -> Result:
+def call(
+    *arguments: object, cwd: Path, prefix: list[str] | None = None, env: Mapping[str, str] | None = None
+) -> Result:
     """Run mprun and wait for it."""
     argv = [*(prefix or []), *COMMAND, *map(str, arguments)]
     done = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, env=env or environment(), timeout=300)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.conftest import COMMAND, LAB, Result, environment, interrupt_when, leftovers
+from tests.system.conftest import LAB, Result, interrupt_when, leftovers
 
 ENGINES = ("virtual", "real")
 RATES_ONLY = """\

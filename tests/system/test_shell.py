@@ -30,7 +30,13 @@ class Terminal:
     def __init__(self, *arguments: str, cwd: Path) -> None:
         self._master, slave = pty.openpty()
         self.process = subprocess.Popen(
-            [*COMMAND, *arguments], cwd=cwd, stdin=slave, stdout=slave, stderr=slave, env=environment(), start_new_session=True
+            [*COMMAND, *arguments],
+            cwd=cwd,
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            env=environment(),
+            start_new_session=True,
         )
         os.close(slave)
 

@@ -136,7 +136,9 @@ def test_unprivileged_user_gets_the_same_bytes(mptcp: Result) -> None:
         for path in (folder, *folder.rglob("*")):
             os.chown(path, 65534, 65534, follow_symlinks=False)
         as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-        reachable = subprocess.run([*as_nobody, sys.executable, "-c", "import mprun.cli"], env=environment(), check=False)
+        reachable = subprocess.run(
+            [*as_nobody, sys.executable, "-c", "import mprun.cli"], env=environment(), check=False
+        )
         if reachable.returncode:
             pytest.skip("an unprivileged user cannot read this checkout, so cannot run it")
         env = environment(XDG_CACHE_HOME=str(folder / "cache"), HOME="/nonexistent")

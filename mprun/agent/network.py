@@ -15,21 +15,13 @@ from typing import Any
 
 from mprun.agent.namespace import create, inside
 from mprun.agent.rtnetlink import Netlink
+from mprun.mininet_library import make_importable
 
-try:
-    import distutils.version  # noqa: F401  gone since Python 3.12, and Mininet 2.3 still asks for it
-except ImportError:  # pragma: no cover  (depends on the interpreter)
-    import sys
-    import types
+make_importable()
 
-    _version = types.ModuleType("distutils.version")
-    _version.StrictVersion = str  # type: ignore[attr-defined]
-    sys.modules["distutils"] = types.ModuleType("distutils")
-    sys.modules["distutils.version"] = _version
-
-from mininet.link import Intf, Link
-from mininet.net import Mininet
-from mininet.node import Node
+from mininet.link import Intf, Link  # noqa: E402
+from mininet.net import Mininet  # noqa: E402
+from mininet.node import Node  # noqa: E402
 
 # Mininet.init() would write sysctls of the whole host and raise its limits.
 Mininet.inited = True

@@ -19,11 +19,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
 import mprun
 from mprun.errors import HostError, Interrupted, RunError
+from mprun.mininet_library import make_importable
 from mprun.rundir import RunDirectory
 
 INSIDE = "/run/mprun"
@@ -60,15 +62,11 @@ class Library:
 
 def find_library() -> Library:
     """Raises HostError where Mininet is not installed."""
-    import importlib.util
-
-    found = importlib.util.find_spec("mininet")
-    candidates = [Path(found.origin).parent] if found and found.origin else []
-    candidates.append(Path("/usr/lib/python3/dist-packages/mininet"))
-    for candidate in candidates:
-        if (candidate / "net.py").is_file():
-            return Library(Path(mprun.__file__).parent, candidate)
-    raise HostError("Mininet is not installed: apt-get install mininet")
+    make_importable()
+    found = find_spec("mininet")
+    if found is None or found.origin is None:
+        raise HostError("Mininet is not installed: apt-get install mininet")
+    return Library(Path(mprun.__file__).parent, Path(found.origin).parent)
 
 
 def interpreter() -> Path:

@@ -166,6 +166,8 @@ class _Reading:
 
 def _text(path: Path) -> str:
     """The text of a file, at most MOST_BYTES of it. Raises InputError."""
+    if path.suffix == ".py" and path.is_file():
+        return _converted(path)
     try:
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
@@ -185,13 +187,20 @@ def _text(path: Path) -> str:
     return text
 
 
+def _converted(path: Path) -> str:
+    """A Mininet Topo class as the text of a topology file. Raises InputError."""
+    from mprun.spec.mininet_topo import TopoError, convert
+
+    try:
+        return convert(path)
+    except TopoError as error:
+        raise _refusal(str(path), str(error)) from error
+
+
 def _refuse_other_formats(text: str, name: str) -> None:
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith(("#", "---", "%")):
             continue
-        if name.endswith(".py"):
-            # A user's own Mininet Topo class enters here.
-            raise _refusal(name, "is a Python file, which cannot be read yet: write the topology as YAML", number)
         if _OLDER_FORMAT.match(line):
             message = (
                 "is of the older key:value format, which cannot be imported yet:"

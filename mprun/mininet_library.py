@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Make Mininet importable where it is installed: beside us, or as the distribution's package.
+
+Mininet is pure Python, so the distribution's copy serves every interpreter. Its release 2.3 asks
+for distutils, which Python 3.12 no longer has, to compare versions of Open vSwitch.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from types import ModuleType
+
+DISTRIBUTION_FOLDER = "/usr/lib/python3/dist-packages"
+
+
+def make_importable() -> None:
+    """After this `import mininet` finds it if it is installed at all."""
+    if find_spec("mininet") is None:
+        sys.path.append(DISTRIBUTION_FOLDER)
+    if find_spec("distutils") is None:
+        version = ModuleType("distutils.version")
+        version.StrictVersion = str  # type: ignore[attr-defined]
+        sys.modules["distutils"] = ModuleType("distutils")
+        sys.modules["distutils.version"] = version

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A user's own Mininet Topo class in place of a topology file.
+
+The class is a program, so it is run; what it describes becomes the same keys that a topology file
+holds, as text, and is checked like any other. What Mininet's links can have and ours cannot yet is
+refused by name.
+"""
+
+from __future__ import annotations
+
+import json
+import runpy
+from pathlib import Path
+from typing import Any
+
+from mprun.mininet_library import make_importable
+
+# Says nothing about the network, or nothing that we do not decide ourselves.
+_IGNORED = {"node1", "node2", "port1", "port2", "cls", "cls1", "cls2", "intf", "intfName1", "intfName2", "fast"}
+_IGNORED |= {"params1", "params2", "addr1", "addr2", "use_hfsc", "use_htb", "use_tbf"}
+_KNOWN = {"bw", "delay", "loss", "max_queue_size"}
+
+
+class TopoError(Exception):
+    """The file cannot stand for a topology; the message says why and what would do."""
+
+
+def convert(path: Path) -> str:
+    """The topology of a Python file as the text of a topology file (JSON, which is YAML).
+
+    It holds one Topo subclass, or `topos` with one entry or one called 'mprun', as `mn --custom` has.
+    """
+    make_importable()
+    try:
+        from mininet.topo import Topo
+    except ImportError:
+        raise TopoError("needs Mininet to be read: apt-get install mininet") from None
+    try:
+        names = runpy.run_path(str(path))
+        topo = _choose(names, Topo)()
+    except TopoError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise TopoError(f"does not run: {type(error).__name__}: {error}") from error
+    description = {
+        "version": 1,
+        "description": f"Mininet topology {type(topo).__name__}",
+        "nodes": {name: {"kind": _kind(topo, name)} for name in topo.nodes()},
+        "links": [_link(topo, *link) for link in topo.links(sort=True, withKeys=False, withInfo=True)],
+    }
+    return json.dumps(description)
+
+
+def _choose(names: dict[str, Any], base: type) -> Any:
+    made = names.get("topos")
+    if isinstance(made, dict) and made:
+        if "mprun" in made or len(made) == 1:
+            return made.get("mprun") or next(iter(made.values()))
+        raise TopoError(f"'topos' names several ({', '.join(made)}): call the one to be used 'mprun'")
+    own = [
+        value
+        for value in names.values()
+        if isinstance(value, type) and issubclass(value, base) and value.__module__ == "<run_path>"
+    ]
+    if len(own) != 1:
+        found = ", ".join(sorted(one.__name__ for one in own)) or "none"
+        raise TopoError(f"holds {len(own)} Topo classes ({found}): name one in topos = {{'mprun': TheClass}}")
+    return own[0]
+
+
+def _kind(topo: Any, name: str) -> str:
+    if topo.isSwitch(name):
+        return "switch"
+    cls = topo.nodeInfo(name).get("cls")
+    return "router" if cls is not None and "router" in cls.__name__.lower() else "host"
+
+
+def _link(topo: Any, first: str, second: str, options: dict[str, Any]) -> dict[str, Any]:
+    ends = [options.get("node1", first), options.get("node2", second)]
+    entry: dict[str, Any] = {"between": ends}
+    if strange := sorted(set(options) - _KNOWN - _IGNORED):
+        raise TopoError(f"link {'-'.join(ends)}: '{strange[0]}' of a Mininet link has no counterpart here yet")
+    if options.get("bw") is not None:
+        entry["rate"] = f"{round(float(options['bw']) * 1e6)}bit"
+    if options.get("delay") is not None:
+        text = str(options["delay"])
+        # tc reads a bare number of netem's delay as microseconds
+        entry["delay"] = f"{text}us" if text.isdigit() else text
+    if options.get("loss") is not None:
+        entry["loss"] = f"{float(options['loss']):g}%"
+    if options.get("max_queue_size") is not None and "rate" in entry:
+        entry["queue"] = f"{options['max_queue_size']}packets"
+    addresses = [_address(topo, ends[0], options.get("params1")), _address(topo, ends[1], options.get("params2"))]
+    if any(addresses):
+        entry["addresses"] = addresses
+    return entry
+
+
+def _address(topo: Any, node: str, parameters: Any) -> str | None:
+    """What the link says of this end, else what the node says if this is its only link."""
+    if parameters and parameters.get("ip"):
+        return str(parameters["ip"])
+    own = topo.nodeInfo(node).get("ip")
+    is_only = sum(node in ends for ends in topo.links()) == 1
+    return str(own) if own and "/" in str(own) and is_only else None

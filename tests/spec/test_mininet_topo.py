@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Mininet Topo class as a topology: what becomes of its nodes and links, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mprun.errors import SpecError
+from mprun.spec import load_topology
+from mprun.spec.spec import Direction, Queue
+
+HEAD = "from mininet.topo import Topo\nfrom mininet.node import Node\nclass LinuxRouter(Node):\n    pass\n"
+BODY = """\
+class Mine(Topo):
+    def build(self):
+        self.addHost('h1', ip='192.0.2.1/30')
+        self.addHost('h2')
+        self.addNode('r1', cls=LinuxRouter)
+        self.addLink('h1', 'r1', bw=1.5, delay='5ms', loss=0.5, max_queue_size=50, params2={'ip': '192.0.2.2/30'})
+        self.addLink('r1', 'h2', delay=250)
+"""
+
+
+def topology(folder: Path, text: str) -> Path:
+    path = folder / "mine.py"
+    path.write_text(text)
+    return path
+
+
+def test_nodes_and_links(tmp_path: Path) -> None:
+    spec = load_topology(topology(tmp_path, HEAD + BODY))
+    assert spec.nodes == {"h1": "host", "h2": "host", "r1": "router"}
+    first, second = spec.links
+    assert first.forward == Direction(1_500_000, 5_000_000, 0.005, Queue(50, "packets"))
+    assert first.reverse == first.forward
+    assert first.addresses == ("192.0.2.1/30", "192.0.2.2/30")
+    assert second.forward == Direction(delay_ns=250_000)
+    assert second.addresses == (None, None)
+
+
+def test_dictionary_of_custom_topologies_chooses(tmp_path: Path) -> None:
+    other = "class Other(Mine):\n    pass\n"
+    spec = load_topology(topology(tmp_path, HEAD + BODY + other + "topos = {'a': Other, 'mprun': Mine}\n"))
+    assert spec.description == "Mininet topology Mine"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (HEAD, "mine.py: holds 0 Topo classes (none): name one in topos = {'mprun': TheClass}"),
+        (HEAD + BODY + "class B(Mine):\n    pass\n", "holds 2 Topo classes (B, Mine)"),
+        (HEAD + "1 / 0\n", "mine.py: does not run: ZeroDivisionError: division by zero"),
+        ("raise SystemExit(3)\n", "mine.py: does not run: SystemExit: 3"),
+        (HEAD + BODY.replace("loss=0.5", "jitter='1ms'"), "link h1-r1: 'jitter' of a Mininet link has no counterpart"),
+        (HEAD + BODY.replace("bw=1.5", "bw=-1"), "links[0].rate: a rate cannot be negative"),
+    ],
+)
+def test_refusals(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        load_topology(topology(tmp_path, text))
+    assert message in str(caught.value)

@@ -18,7 +18,7 @@ def make_importable() -> None:
     """After this `import mininet` finds it if it is installed at all."""
     if find_spec("mininet") is None:
         sys.path.append(DISTRIBUTION_FOLDER)
-    if find_spec("distutils") is None:
+    if sys.version_info >= (3, 12) and "distutils" not in sys.modules:
         version = ModuleType("distutils.version")
         version.StrictVersion = str  # type: ignore[attr-defined]
         sys.modules["distutils"] = ModuleType("distutils")

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every YAML block in the docs is checked, every command that they show exists."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from mprun.cli import COMMANDS, group
+from mprun.compile import allocate, compile_plan
+from mprun.spec import load
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+TOPOLOGY = (ROOT / "labs" / "01_multipath" / "topo.yaml").read_text()
+BLOCKS = [
+    pytest.param(block, id=f"{page.stem}-{number}")
+    for page in PAGES
+    for number, block in enumerate(re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL))
+]
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_yaml_block_compiles(block: str, tmp_path: Path) -> None:
+    is_experiment = "traffic:" in block
+    (tmp_path / "topo.yaml").write_text(TOPOLOGY if is_experiment else block)
+    (tmp_path / "xp.yaml").write_text(block)
+    spec = load(tmp_path / "topo.yaml", tmp_path / "xp.yaml" if is_experiment else None).spec
+    compile_plan(spec, allocate(spec))
+
+
+def test_commands_shown_exist() -> None:
+    shown = set()
+    for page in PAGES:
+        shown |= set(re.findall(r"(?:`|^    )mprun ([a-z]+)", page.read_text(), re.MULTILINE))
+    assert shown
+    assert shown <= set(COMMANDS)
+
+
+def test_every_command_is_in_the_readme_or_its_help() -> None:
+    context = click.Context(group)
+    for name in COMMANDS:
+        command = group.get_command(context, name)
+        assert command is not None
+        assert command.help
+        assert command.get_short_help_str(200)

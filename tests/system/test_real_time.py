@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same agent in real time: on this host's kernel, and in an experiment kernel without time travel,
+which has the netem that this host may lack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mprun import runner
+from mprun.compile import allocate, compile_plan
+from mprun.engines import virtual
+from mprun.kernel.store import find_kernel
+from mprun.rundir import RunDirectory
+from mprun.spec import load
+from tests.system.conftest import LAB, Result
+from tests.system.test_shell import PROMPT, Terminal
+
+RATES_ONLY = """\
+version: 1
+topology: multi-path
+paths:
+  - {rate: 20mbit, queue: 80packets}
+  - {rate: 20mbit, queue: 80packets}
+"""
+SHORT = """\
+version: 1
+hosts:
+  client: {mptcp: {path_manager: fullmesh}}
+  server: {mptcp: {path_manager: fullmesh}}
+traffic:
+  - {name: bulk, tool: iperf3, from: client, to: server, protocol: mptcp, start: 0s, duration: 3s}
+capture:
+  - {host: client, snaplen: 100}
+"""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    (tmp_path / "topo.yaml").write_text(RATES_ONLY)
+    (tmp_path / "xp.yaml").write_text(SHORT)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("leaves_nothing", "files")
+def test_rates_on_the_hosts_kernel(mprun: Callable[..., Result]) -> None:
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "real", "--json")
+    assert result.status == 0, result.err
+    assert result.metric("bulk.subflows") == 2
+    # headers allow 37.6; a busy machine may take some
+    assert 33e6 <= result.metric("bulk.goodput") <= 38.3e6
+
+
+@pytest.mark.usefixtures("leaves_nothing")
+def test_delays_in_an_experiment_kernel_in_real_time(files: Path) -> None:
+    spec = load(LAB / "topo", files / "xp.yaml").spec
+    plan = compile_plan(spec, allocate(spec))
+    run = RunDirectory.create(files / "runs", "real-time", plan.digest)
+    run.write("plan.json", plan.to_json())
+    virtual.run_plan(plan, run, find_kernel(), lambda *_: None, real_time=True)
+    agent = run.read("agent.json")
+    assert agent["error"] is None
+    summary = runner.summarize(plan.to_json()["intent"], agent, run.log, (), "virtual")
+    assert summary["status"] == "passed", summary
+    assert summary["metrics"]["bulk.subflows"]["value"] == 2
+    # two paths for certain, how much of them is a matter of this machine's speed
+    assert summary["metrics"]["bulk.goodput"]["value"] > 20e6
+    assert 0.04 <= summary["metrics"]["path0.rtt"]["value"] < 0.06
+
+
+@pytest.mark.usefixtures("leaves_nothing")
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("engine", ["virtual", "real"])
+def test_a_run_stops_at_the_prompt(files: Path, engine: str, moment: str) -> None:
+    terminal = Terminal("-t", "topo", "-x", "xp", "--engine", engine, "--shell", moment, cwd=files)
+    terminal.until(PROMPT)
+    assert "client router server" in terminal.ask("nodes")
+    assert (files / "runs" / "latest" / "logs" / "bulk.out").exists() == (moment == "after")
+    assert terminal.close() == 0
+    assert (files / "runs" / "latest" / "summary.json").exists()

@@ -15,7 +15,8 @@ from typing import Any, Literal
 
 from mprun.analysis.summary import summarize
 from mprun.capabilities import Capabilities
-from mprun.compile import allocate, compile_plan
+from mprun.compile import allocate, compile_plan, resolve
+from mprun.compile.network import Network
 from mprun.engines import real, virtual
 from mprun.engines.capability import find_capabilities
 from mprun.engines.engine import Progress, Shell
@@ -24,6 +25,7 @@ from mprun.kernel.store import Kernel, find_kernel, is_current
 from mprun.plan import Plan
 from mprun.rundir import RunDirectory
 from mprun.spec.spec import Expectation, Spec
+from mprun.spec.writer import write_experiment, write_topology
 
 EngineName = Literal["auto", "virtual", "real"]
 
@@ -53,10 +55,10 @@ def choose_place(wanted: EngineName, kernel_name: str) -> Place:
     return Place(real.NAME, f"the virtual engine cannot be used: {reason}", None)
 
 
-def make_plan(spec: Spec, place: Place) -> tuple[Plan, Capabilities]:
+def make_plan(spec: Spec, network: Network, place: Place) -> tuple[Plan, Capabilities]:
     """Compile for a place. Raises SpecError or HostError before anything exists on disk."""
     capabilities = find_capabilities(spec, virtual=place.engine == virtual.NAME)
-    plan = compile_plan(spec, allocate(spec), capabilities)
+    plan = compile_plan(spec, network, capabilities)
     if place.engine == real.NAME and (reason := real.missing(plan)):
         raise HostError(reason)
     return plan, capabilities
@@ -76,10 +78,14 @@ def run_spec(
     Raises HostError before the directory exists; RunError or Interrupted after, with what was
     gathered kept and marked incomplete.
     """
-    plan, capabilities = make_plan(spec, place)
+    network = allocate(spec)
+    plan, capabilities = make_plan(spec, network, place)
     run = RunDirectory.create(parent, f"{spec.topology.name}-{spec.experiment.name}", plan.digest)
-    run.write("inputs/spec.json", asdict(spec))
-    run.keep_inputs({path.name: path.read_text() for path in inputs})
+    resolved = resolve(spec, network)
+    files = {path.name: path.read_text() for path in inputs}
+    files["resolved-topology.yaml"] = write_topology(resolved.topology)
+    files["resolved-experiment.yaml"] = write_experiment(resolved.experiment)
+    run.keep_inputs(files)
     facts = {"warnings": list(warnings), "versions": dict(capabilities.versions)}
     summary = run_plan(plan, run, place, spec.experiment.expectations, facts, progress, shell)
     return run, summary

@@ -11,27 +11,23 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import sys
-import time
 import traceback
 from typing import IO, Any
 
 from mprun.agent import namespace
-from mprun.agent.build import Builder, BuildError
-from mprun.agent.network import NamespaceNode, PlannedNetwork
-from mprun.agent.observer import Observer
-from mprun.agent.process import ProcessError, RunningProcess
+from mprun.agent.build import BuildError
+from mprun.agent.machine import SECOND_NS, Machine, Running, Watch
+from mprun.agent.process import ProcessError
 
-SECOND_NS = 1_000_000_000
 TICK_NS = SECOND_NS // 2
 # iputils' ping takes a monotonic clock in its first second for unset and then ignores its interval.
 FIRST_PHASE_NS = 2 * SECOND_NS
 # How long before a flow is due to end its sockets are looked at for the last time.
 LAST_SAMPLE_NS = 1_000_000
 # What the kernel still has to say of sockets that have just closed.
-SETTLE_S = 0.2
+SETTLE_NS = SECOND_NS // 5
 
 
 class Stopped(Exception):
@@ -41,16 +37,16 @@ class Stopped(Exception):
 class Run:
     """The state of a run in the agent: what has been started, and where it is written down."""
 
-    def __init__(self, directory: str, is_simulated: bool) -> None:
+    def __init__(self, directory: str, plan: dict[str, Any], machine: Machine, is_simulated: bool) -> None:
         self.directory = directory
+        self.plan = plan
+        self.machine = machine
         self.is_simulated = is_simulated
-        with open(f"{directory}/plan.json") as file:
-            self.plan: dict[str, Any] = json.load(file)
-        self.network: PlannedNetwork | None = None
         self.zero_ns: int | None = None
-        self.daemons: list[RunningProcess] = []
-        self.flows: list[RunningProcess] = []
-        self.observers: list[Observer] = []
+        self.daemons: list[Running] = []
+        self.probes: list[Running] = []
+        self.flows: list[Running] = []
+        self.observers: list[Watch] = []
         self.counters_before: dict[str, dict[str, int]] = {}
         self.result: dict[str, Any] = {"error": None, "complete": False, "processes": {}}
         self._steps: IO[str] = open(f"{directory}/steps.jsonl", "w", buffering=1)  # noqa: SIM115  until the end
@@ -60,7 +56,7 @@ class Run:
         """A line of steps.jsonl; times count from time zero once there is one, from boot before."""
         zero = self.zero_ns or 0
         line: dict[str, Any] = {"step": step, "phase": "run" if self.zero_ns is not None else "before"}
-        line |= {"asked_ns": asked_ns, "actual_ns": time.monotonic_ns() - zero, **facts}
+        line |= {"asked_ns": asked_ns, "actual_ns": self.machine.now_ns() - zero, **facts}
         self._steps.write(json.dumps(line) + "\n")
 
     def report(self, text: str, done_ns: int = 0) -> None:
@@ -70,194 +66,139 @@ class Run:
         if os.path.exists(f"{self.directory}/.stop"):
             raise Stopped
 
-    def node(self, name: str) -> NamespaceNode:
-        assert self.network is not None
-        node: NamespaceNode = self.network.nameToNode[name]
-        return node
-
     def hosts_in_use(self) -> list[str]:
         """Hosts that a flow starts or ends on, in the plan's order."""
         used = {end for flow in self.plan["intent"]["traffic"] for end in (flow["source"], flow["destination"])}
         return [node["name"] for node in self.plan["nodes"] if node["name"] in used]
 
-    def start(self, planned: dict[str, Any]) -> RunningProcess:
-        asked = planned["at_ns"]
-        process = RunningProcess(planned, self.node(planned["node"]), self.directory)
-        self.note("start", asked, name=process.name, node=planned["node"])
+    def start(self, planned: dict[str, Any], among: list[Running]) -> Running:
+        """Start a process and keep it where `tidy_up` will find it."""
+        process = self.machine.start(planned)
+        among.append(process)
+        self.note("start", planned["at_ns"], name=process.name, node=planned["node"])
         return process
 
-    def end_of(self, process: RunningProcess) -> None:
+    def end_of(self, process: Running) -> None:
         """Write down how a process ended."""
         self.note("end", None, name=process.name, status=process.status)
-        self.result["processes"][process.name] = {
-            "status": process.status,
-            "timed_out": process.timed_out,
-            "role": process.plan["role"],
-        }
+        ended = {"status": process.status, "timed_out": process.timed_out, "role": process.plan["role"]}
+        self.result["processes"][process.name] = ended
 
-
-def next_phase(run: Run, at_least_ns: int = 0) -> None:
-    """Where waiting is free, sleep until the next whole second of the monotonic clock: phases then
-    start at the same time whatever came before took."""
-    if not run.is_simulated:
-        return
-    now = max(time.monotonic_ns() + SECOND_NS // 10, at_least_ns)
-    sleep_until(-(-now // SECOND_NS) * SECOND_NS)
-
-
-def sleep_until(moment_ns: int) -> None:
-    remaining = moment_ns - time.monotonic_ns()
-    if remaining > 0:
-        time.sleep(remaining / SECOND_NS)
+    def next_phase(self, at_least_ns: int = 0) -> None:
+        """Where waiting is free, sleep until the next whole second of the clock: phases then start at
+        the same time whatever came before took."""
+        if self.is_simulated:
+            now = max(self.machine.now_ns() + SECOND_NS // 10, at_least_ns)
+            self.machine.sleep_until(-(-now // SECOND_NS) * SECOND_NS)
 
 
 def carry_out(run: Run, shell: str | None) -> None:
     """All phases. Raises BuildError, ProcessError or Stopped."""
-    home = namespace.open_current()
     run.report("building the network")
-    builder = Builder(run.plan, home)
-    run.network = builder.network
-    started = time.monotonic_ns()
+    started = run.machine.now_ns()
     try:
-        builder.build()
+        run.machine.build()
     finally:
-        run.result["readback"] = builder.readback
-    run.note("built", None, nodes=len(run.plan["nodes"]), took_ns=time.monotonic_ns() - started)
+        run.result["readback"] = run.machine.readback
+    run.note("built", None, nodes=len(run.plan["nodes"]), took_ns=run.machine.now_ns() - started)
     if shell in ("before", "only"):
         interact(run)
     if shell == "only":
         return
-    next_phase(run, FIRST_PHASE_NS)
+    run.next_phase(FIRST_PHASE_NS)
     run.report("starting captures and servers")
     for planned in run.plan["daemons"]:
-        process = run.start(planned)
-        run.daemons.append(process)
+        process = run.start(planned, run.daemons)
         process.wait_ready()
         run.note("ready", None, name=process.name)
     measure_idle_paths(run)
     for host in run.hosts_in_use():
-        node = run.node(host)
-        with namespace.inside(node.namespace, home):
-            run.observers.append(Observer(host))
-            run.counters_before[host] = read_counters()
-    next_phase(run)
-    run.zero_ns = time.monotonic_ns()
+        run.observers.append(run.machine.observe(host))
+        run.counters_before[host] = run.machine.counters(host)
+    run.next_phase()
+    run.zero_ns = run.machine.now_ns()
     run.note("time zero")
-    go_through_timeline(run)
+    go_through_timeline(run, run.zero_ns)
     settle(run)
     if shell == "after":
         interact(run)
 
 
 def measure_idle_paths(run: Run) -> None:
+    """All probes at once, before there is any traffic."""
     if not run.plan["probes"]:
         return
-    next_phase(run)
+    run.next_phase()
     run.report("measuring idle paths")
-    probes = [run.start(planned) for planned in run.plan["probes"]]
-    for probe in probes:
-        wait_for(probe)
+    for planned in run.plan["probes"]:
+        run.start(planned, run.probes)
+    for probe in run.probes:
+        wait_for(run, probe)
         run.end_of(probe)
         if probe.status:
             raise ProcessError(f"{probe.name}: no answer over this path before any traffic{probe.tail()}")
 
 
-def wait_for(process: RunningProcess) -> None:
+def wait_for(run: Run, process: Running) -> None:
+    """Until it has ended, or its time-out has ended it."""
     deadline = process.started_ns + process.plan["timeout_ns"]
-    descriptor = os.pidfd_open(process.pid)
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    poll.poll(max(0, deadline - time.monotonic_ns()) / 1e6)
-    os.close(descriptor)
-    if not process.poll():
+    descriptor = run.machine.attend(process)
+    while not process.poll() and run.machine.now_ns() < deadline:
+        run.machine.pause(deadline)
+    run.machine.leave(descriptor)
+    end_if_late(run, process)
+
+
+def end_if_late(run: Run, process: Running) -> None:
+    if not process.poll() and run.machine.now_ns() >= process.started_ns + process.plan["timeout_ns"]:
         process.timed_out = True
         process.stop()
 
 
-def go_through_timeline(run: Run) -> None:
+def go_through_timeline(run: Run, zero_ns: int) -> None:
     """Start each flow at its time on an absolute clock and wait until all have ended."""
-    assert run.zero_ns is not None
+    machine = run.machine
     waiting = sorted(run.plan["flows"], key=lambda flow: flow["at_ns"])
     ends = [flow["start_ns"] + (flow["duration_ns"] or 0) for flow in run.plan["intent"]["traffic"]]
-    last_samples = sorted(run.zero_ns + end - LAST_SAMPLE_NS for end in ends)
-    active: dict[int, RunningProcess] = {}
-    poll = select.poll()
-    for observer in run.observers:
-        poll.register(observer.fileno(), select.POLLIN)
-    observing = {observer.fileno(): observer for observer in run.observers}
-    tick_ns = run.zero_ns
+    last_samples = sorted(zero_ns + end - LAST_SAMPLE_NS for end in ends)
+    active: dict[int, Running] = {}
+    tick_ns = zero_ns
     while waiting or active:
-        now = time.monotonic_ns()
-        while waiting and run.zero_ns + waiting[0]["at_ns"] <= now:
-            process = run.start(waiting.pop(0))
-            run.flows.append(process)
-            descriptor = os.pidfd_open(process.pid)
-            active[descriptor] = process
-            poll.register(descriptor, select.POLLIN)
-        sampling = now >= tick_ns
-        while last_samples and now >= last_samples[0]:
-            last_samples.pop(0)
-            sampling = True
-        if sampling:
+        now = machine.now_ns()
+        while waiting and zero_ns + waiting[0]["at_ns"] <= now:
+            process = run.start(waiting.pop(0), run.flows)
+            active[machine.attend(process)] = process
+        is_tick = now >= tick_ns
+        is_last = bool(last_samples) and now >= last_samples[0]
+        last_samples = [moment for moment in last_samples if moment > now]
+        if is_tick or is_last:
             for observer in run.observers:
                 observer.sample()
-        if now >= tick_ns:
-            done_ns = now - run.zero_ns
-            run.report(", ".join(p.name for p in active.values()) or "waiting", done_ns)
-            tick_ns = now - done_ns % TICK_NS + TICK_NS
+        if is_tick:
+            run.report(", ".join(p.name for p in active.values()) or "waiting", now - zero_ns)
+            tick_ns += TICK_NS * (1 + (now - tick_ns) // TICK_NS)
         moments = [tick_ns, *last_samples[:1]] + [p.started_ns + p.plan["timeout_ns"] for p in active.values()]
-        if waiting:
-            moments.append(run.zero_ns + waiting[0]["at_ns"])
-        for descriptor, _ in pause(poll, min(moments)):
-            if descriptor in observing:
-                observing[descriptor].read()
+        machine.pause(min(moments + [zero_ns + flow["at_ns"] for flow in waiting[:1]]))
+        for observer in run.observers:
+            observer.read()
         for descriptor, process in list(active.items()):
-            if not process.poll() and time.monotonic_ns() >= process.started_ns + process.plan["timeout_ns"]:
-                process.timed_out = True
-                process.stop()
+            end_if_late(run, process)
             if process.poll():
-                poll.unregister(descriptor)
-                os.close(descriptor)
+                machine.leave(descriptor)
                 del active[descriptor]
                 run.end_of(process)
 
 
-def pause(poll: select.poll, until_ns: int) -> list[tuple[int, int]]:
-    """What happened until a moment, or nothing if it came first. poll(2) counts in milliseconds, so
-    the rest is slept."""
-    remaining = until_ns - time.monotonic_ns()
-    if remaining >= 1_000_000:
-        return poll.poll(remaining // 1_000_000)
-    if remaining > 0:
-        time.sleep(remaining / SECOND_NS)
-    return poll.poll(0)
-
-
 def settle(run: Run) -> None:
     """Let queues drain and sockets close, then take in what the kernel said of them."""
-    assert run.network is not None
-    time.sleep(SETTLE_S)
+    run.machine.sleep_until(run.machine.now_ns() + SETTLE_NS)
     counters = {}
     for observer in run.observers:
         observer.read()
-        with namespace.inside(run.node(observer.host).namespace, run.network.home):
-            after = read_counters()
         before = run.counters_before[observer.host]
+        after = run.machine.counters(observer.host)
         counters[observer.host] = {k: v - before.get(k, 0) for k, v in after.items() if v != before.get(k, 0)}
     run.result["counters"] = counters
-
-
-def read_counters() -> dict[str, int]:
-    """The MIB counters of the namespace at hand (nstat(8)), as `MPTcpExtMPJoinSynRx`."""
-    counters = {}
-    for name in ("netstat", "snmp"):
-        with open(f"/proc/thread-self/net/{name}") as file:
-            lines = file.read().splitlines()
-        for names, values in zip(lines[::2], lines[1::2], strict=True):
-            group = names.split(":")[0]
-            for counter, value in zip(names.split()[1:], values.split()[1:], strict=True):
-                counters[group + counter] = int(value)
-    return counters
 
 
 def interact(run: Run) -> None:
@@ -265,13 +206,13 @@ def interact(run: Run) -> None:
     from mininet.cli import CLI
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    CLI(run.network)
+    CLI(run.machine.network)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def tidy_up(run: Run) -> None:
     """Stop everything in the reverse of the order in which it was started, whatever happened."""
-    for process in reversed(run.flows):
+    for process in [*reversed(run.flows), *reversed(run.probes)]:
         if not process.poll():
             process.stop()
             run.end_of(process)
@@ -287,17 +228,11 @@ def tidy_up(run: Run) -> None:
     run.result["observed"] = {
         o.host: {"events": o.events, "closed": o.closed, "samples": o.samples} for o in run.observers
     }
-    if run.network is not None:
-        run.network.release()
+    run.machine.release()
 
 
-def main(arguments: list[str]) -> int:
-    """Run and leave the record; the exit status is 0 if every step succeeded."""
-    directory = arguments[0]
-    shell = arguments[-1] if "--shell" in arguments else None
-    namespace.be_punctual()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    run = Run(directory, is_simulated="--simulated" in arguments)
+def perform(run: Run, shell: str | None) -> int:
+    """Carry the plan out and leave the record; 0 if every step succeeded, else 1."""
     try:
         carry_out(run, shell)
         run.result["complete"] = True
@@ -312,9 +247,20 @@ def main(arguments: list[str]) -> int:
         tidy_up(run)
         run.result["zero_ns"] = run.zero_ns
         run.note("end of run")
-        with open(f"{directory}/agent.json", "w") as file:
+        with open(f"{run.directory}/agent.json", "w") as file:
             json.dump(run.result, file)
     return 0 if run.result["complete"] and run.result["error"] is None else 1
+
+
+def main(arguments: list[str]) -> int:
+    """Entry point inside an engine."""
+    directory = arguments[0]
+    shell = arguments[-1] if "--shell" in arguments else None
+    namespace.be_punctual()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with open(f"{directory}/plan.json") as file:
+        plan = json.load(file)
+    return perform(Run(directory, plan, Machine(plan, directory), "--simulated" in arguments), shell)
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ def _all_checks() -> Iterator[Check]:
         yield Check("experiment kernel", "virtual", current, says, "mprun kernel build")
     except HostError:
         yield Check("experiment kernel", "virtual", False, "not built", "mprun kernel build")
-    source = store.DEFAULT_SOURCE
+    source = store.default_source()
     yield Check("kernel source", "building", source.exists(), str(source), "apt-get install linux-source-6.12")
     lacking = capability.missing_tools(store.BUILD_TOOLS)
     says = "all there" if not lacking else f"missing: {', '.join(lacking)}"

@@ -5,5 +5,6 @@ from __future__ import annotations
 
 from mprun.compile.allocate import allocate
 from mprun.compile.planner import compile_plan
+from mprun.compile.resolve import resolve
 
-__all__ = ["allocate", "compile_plan"]
+__all__ = ["allocate", "compile_plan", "resolve"]

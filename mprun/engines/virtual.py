@@ -104,12 +104,12 @@ def _write_boot_file(scratch: Path, run: RunDirectory, kernel: Kernel, shell: Sh
     _compile_agent(library)
     (scratch / "init").symlink_to(kernel.directory / "init")
     lines: list[tuple[str, ...]] = [("hide", home) for home in _homes()]
-    lines += [("bind", str(path), str(path)) for path in _needed_below_homes()]
+    lines += [("show", str(path), str(path)) for path in _needed_below_homes()]
     lines += [
-        ("bind", str(run.path.resolve()), f"{INSIDE}/run"),
-        ("bind", str(kernel.directory), f"{INSIDE}/kernel"),
-        ("bind", str(library.package), f"{INSIDE}/lib/mprun"),
-        ("bind", str(library.mininet), f"{INSIDE}/lib/mininet"),
+        ("open", str(run.path.resolve()), f"{INSIDE}/run"),
+        ("show", str(kernel.directory), f"{INSIDE}/kernel"),
+        ("show", str(library.package), f"{INSIDE}/lib/mprun"),
+        ("show", str(library.mininet), f"{INSIDE}/lib/mininet"),
         ("cwd", f"{INSIDE}/run"),
     ]
     lines += [("env", f"{name}={value}") for name, value in ENVIRONMENT.items()]

@@ -12,6 +12,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -28,7 +29,10 @@ HERE = Path(__file__).parent
 SOURCES = HERE / "src"
 GUEST = HERE / "guest"
 FRAGMENT = HERE / "config.fragment"
-DEFAULT_SOURCE = Path("/usr/src/linux-source-6.12.tar.xz")
+# Debian's; on other releases what their linux-source package of 6.12 or later is called.
+SOURCE_FOLDER = Path("/usr/src")
+DEFAULT_SOURCE = SOURCE_FOLDER / "linux-source-6.12.tar.xz"
+OLDEST = (6, 12)
 DEFAULT_NAME = "default"
 BUILD_TOOLS = {"make": "make", "gcc": "gcc", "flex": "flex", "bison": "bison", "bc": "bc", "xz": "xz-utils"}
 
@@ -149,6 +153,19 @@ def _asked_options() -> list[str]:
     return [line for line in FRAGMENT.read_text().splitlines() if line.startswith("CONFIG_")]
 
 
+def default_source() -> Path:
+    """Debian's source of 6.12 if it is there, else the newest installed from 6.12 on, else where the
+    former would be."""
+    if DEFAULT_SOURCE.exists():
+        return DEFAULT_SOURCE
+    found = []
+    for path in SOURCE_FOLDER.glob("linux-source-*.tar.*"):
+        match = re.match(r"linux-source-(\d+)\.(\d+)", path.name)
+        if match and (version := (int(match[1]), int(match[2]))) >= OLDEST:
+            found.append((version, path))
+    return max(found, default=((0, 0), DEFAULT_SOURCE))[1]
+
+
 def _source_digest(source: Path) -> str:
     """SHA-256 of a tarball, or of names, sizes and times of a tree."""
     total = hashlib.sha256()
@@ -173,7 +190,7 @@ def build(source: Path | None, name: str, jobs: int, progress: Progress) -> tupl
     Returns it and whether there was anything to do. Raises HostError for what is missing here,
     RunError with the end of the log if the build fails.
     """
-    source = source or DEFAULT_SOURCE
+    source = source or default_source()
     if not source.exists():
         mend = "install it: apt-get install linux-source-6.12" if source == DEFAULT_SOURCE else "give another --source"
         raise HostError(f"no kernel source at {source}: {mend}")

@@ -45,3 +45,14 @@ def parse_bound(unit: Unit, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
         raise QuantityError("is a count: write a bare number, as in '2'")
     return float(value)
+
+
+def render_bound(unit: Unit, value: float) -> str | float:
+    """The text of a bound given in the base unit, as `parse_bound` reads it."""
+    if unit == "rate":
+        return _RATE.render(round(value))
+    if unit == "time":
+        return units.TIME.render(round(value * NS_PER_S))
+    if unit == "ratio":
+        return units.render_ratio(value)
+    return int(value) if value == int(value) else value

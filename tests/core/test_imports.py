@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "kernel": {"errors"},
     "engines": VALUES | {"mininet_library", "rundir", "kernel", "tools", "compile"},
     "analysis": VALUES | {"tools"},
-    "runner": VALUES | {"analysis", "compile", "engines", "kernel", "rundir"},
+    "runner": VALUES | {"spec", "analysis", "compile", "engines", "kernel", "rundir"},
 }
 CORE = ("spec", "topologies", "tools", "compile", "analysis", "plan.py", "capabilities.py")
 MACHINE = {"os", "subprocess", "socket", "time", "random", "mininet", "matplotlib"}

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from mprun.compile import allocate, compile_plan
+from mprun.compile import allocate, compile_plan, resolve
 from mprun.plan import Plan, canonical_json, render
 from mprun.spec import load
+from mprun.spec.writer import write_experiment, write_topology
 
 CASES = sorted((Path(__file__).parents[1] / "golden" / "plans").iterdir())
 ROOT = Path(__file__).parents[2]
@@ -57,6 +58,18 @@ def test_plan_does_not_depend_on_hash_seed(hash_seed: str) -> None:
 def test_every_lab_compiles(lab: Path) -> None:
     spec = load(lab.parent / "topo.yaml", lab).spec
     assert compile_plan(spec, allocate(spec)).flows
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda path: path.name)
+def test_resolved_files_mean_the_same(case: Path, tmp_path: Path) -> None:
+    spec = load(case / "topo.yaml", case / "xp.yaml").spec
+    network = allocate(spec)
+    resolved = resolve(spec, network)
+    (tmp_path / "topo.yaml").write_text(write_topology(resolved.topology))
+    (tmp_path / "xp.yaml").write_text(write_experiment(resolved.experiment))
+    again = load(tmp_path / "topo.yaml", tmp_path / "xp.yaml").spec
+    assert compile_plan(again, allocate(again)).digest == compile_plan(spec, network).digest
+    assert again.experiment == spec.experiment
 
 
 def test_capabilities_do_not_change_the_digest() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mprun import runner
+from mprun.analysis.summary import summarize
 from mprun.compile import allocate, compile_plan
 from mprun.engines import virtual
 from mprun.kernel.store import find_kernel
@@ -62,7 +62,7 @@ def test_delays_in_an_experiment_kernel_in_real_time(files: Path) -> None:
     virtual.run_plan(plan, run, find_kernel(), lambda *_: None, real_time=True)
     agent = run.read("agent.json")
     assert agent["error"] is None
-    summary = runner.summarize(plan.to_json()["intent"], agent, run.log, (), "virtual")
+    summary = summarize(plan.to_json()["intent"], agent, run.log, (), "virtual")
     assert summary["status"] == "passed", summary
     assert summary["metrics"]["bulk.subflows"]["value"] == 2
     # two paths for certain, how much of them is a matter of this machine's speed

@@ -7,7 +7,8 @@
  * their fields separated by tabs:
  *
  *   hide PATH           an empty directory instead of the host's
- *   bind HOST INSIDE    the host's directory HOST at INSIDE (made if it is missing)
+ *   show HOST INSIDE    the host's directory HOST at INSIDE (made if it is missing), read-only
+ *   open HOST INSIDE    the same, writable
  *   env NAME=VALUE      environment of the agent (it has no other)
  *   arg WORD            next word of the agent's command line
  *   cwd PATH            where it starts
@@ -45,9 +46,10 @@ static void fail(const char *attempt, const char *what)
 	_exit(1);
 }
 
-static void mount_or_fail(const char *source, const char *at, const char *type, const char *data)
+static void mount_or_fail(const char *source, const char *at, const char *type, unsigned long flags,
+			  const char *data)
 {
-	if (mount(source, at, type, MS_NOSUID, data))
+	if (mount(source, at, type, MS_NOSUID | flags, data))
 		fail("mount", at);
 }
 
@@ -77,9 +79,9 @@ static void make_device(const char *path, mode_t mode, unsigned int major, unsig
 static void make_tree(void)
 {
 	umask(0);
-	mount_or_fail("proc", "/proc", "proc", NULL);
-	mount_or_fail("sysfs", "/sys", "sysfs", NULL);
-	mount_or_fail("dev", "/dev", "tmpfs", "mode=755");
+	mount_or_fail("proc", "/proc", "proc", 0, NULL);
+	mount_or_fail("sysfs", "/sys", "sysfs", 0, NULL);
+	mount_or_fail("dev", "/dev", "tmpfs", 0, "mode=755");
 	make_device("/dev/null", 0666, 1, 3);
 	make_device("/dev/zero", 0666, 1, 5);
 	make_device("/dev/full", 0666, 1, 7);
@@ -90,13 +92,13 @@ static void make_tree(void)
 	mkdir("/dev/net", 0755);
 	make_device("/dev/net/tun", 0666, 10, 200);
 	mkdir("/dev/pts", 0755);
-	mount_or_fail("devpts", "/dev/pts", "devpts", "ptmxmode=666");
+	mount_or_fail("devpts", "/dev/pts", "devpts", 0, "ptmxmode=666");
 	if (symlink("pts/ptmx", "/dev/ptmx") || symlink("/proc/self/fd", "/dev/fd"))
 		fail("link", "/dev");
 	mkdir("/dev/shm", 01777);
-	mount_or_fail("shm", "/dev/shm", "tmpfs", "mode=1777");
-	mount_or_fail("tmp", "/tmp", "tmpfs", "mode=1777");
-	mount_or_fail("run", "/run", "tmpfs", "mode=755");
+	mount_or_fail("shm", "/dev/shm", "tmpfs", 0, "mode=1777");
+	mount_or_fail("tmp", "/tmp", "tmpfs", 0, "mode=1777");
+	mount_or_fail("run", "/run", "tmpfs", 0, "mode=755");
 	umask(022);
 }
 
@@ -114,12 +116,12 @@ static void obey(char *line, int *n_args, int *n_envs)
 	char *rest = line, *verb = next_field(&rest);
 
 	if (!strcmp(verb, "hide")) {
-		mount_or_fail("hidden", rest, "tmpfs", "mode=755");
-	} else if (!strcmp(verb, "bind")) {
+		mount_or_fail("hidden", rest, "tmpfs", 0, "mode=755");
+	} else if (!strcmp(verb, "show") || !strcmp(verb, "open")) {
 		char *host = next_field(&rest);
 
 		make_directories(rest);
-		mount_or_fail("none", rest, "hostfs", host);
+		mount_or_fail("none", rest, "hostfs", *verb == 's' ? MS_RDONLY : 0, host);
 	} else if (!strcmp(verb, "cwd")) {
 		if (chdir(rest))
 			fail("enter", rest);

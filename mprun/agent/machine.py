@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the agent does to the machine: build, start, watch, wait. The run's order is `main`'s.
+
+`Machine` is the one that does it; tests have one that records what it was asked and fails at will.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from typing import Any, Protocol
+
+from mprun.agent import namespace
+from mprun.agent.build import Builder
+from mprun.agent.network import PlannedNetwork
+from mprun.agent.observer import Observer
+from mprun.agent.process import RunningProcess
+
+SECOND_NS = 1_000_000_000
+
+
+class Running(Protocol):
+    """A process that was started."""
+
+    plan: dict[str, Any]
+    name: str
+    status: int | None
+    timed_out: bool
+    started_ns: int
+
+    @property
+    def pid(self) -> int: ...
+
+    def poll(self) -> bool: ...
+
+    def wait_ready(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def tail(self, lines: int = 5) -> str: ...
+
+
+class Watch(Protocol):
+    """One host's observer."""
+
+    host: str
+    events: list[dict[str, Any]]
+    closed: list[dict[str, Any]]
+    samples: list[dict[str, Any]]
+
+    def fileno(self) -> int: ...
+
+    def read(self) -> None: ...
+
+    def sample(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Machine:
+    """The machine that the agent runs on."""
+
+    def __init__(self, plan: dict[str, Any], directory: str) -> None:
+        self._directory = directory
+        self._home = namespace.open_current()
+        self._builder = Builder(plan, self._home)
+        self._poll = select.poll()
+
+    @property
+    def network(self) -> PlannedNetwork:
+        return self._builder.network
+
+    @property
+    def readback(self) -> dict[str, Any]:
+        return self._builder.readback
+
+    def now_ns(self) -> int:
+        return time.monotonic_ns()
+
+    def build(self) -> None:
+        """Build the whole network. Raises BuildError."""
+        self._builder.build()
+
+    def start(self, planned: dict[str, Any]) -> Running:
+        """Start a process of the plan in its node. Raises ProcessError."""
+        return RunningProcess(planned, self._builder.network.nameToNode[planned["node"]], self._directory)
+
+    def observe(self, host: str) -> Watch:
+        """Start to watch a host's connections; `pause` wakes for what happens there."""
+        with self._inside(host):
+            observer = Observer(host)
+        self._poll.register(observer.fileno(), select.POLLIN)
+        return observer
+
+    def counters(self, host: str) -> dict[str, int]:
+        """The MIB counters of a host (nstat(8)), as `MPTcpExtMPJoinSynRx`."""
+        counters = {}
+        with self._inside(host):
+            for name in ("netstat", "snmp"):
+                with open(f"/proc/thread-self/net/{name}") as file:
+                    lines = file.read().splitlines()
+                for names, values in zip(lines[::2], lines[1::2], strict=True):
+                    group = names.split(":")[0]
+                    for counter, value in zip(names.split()[1:], values.split()[1:], strict=True):
+                        counters[group + counter] = int(value)
+        return counters
+
+    def attend(self, process: Running) -> int:
+        """Let `pause` wake when a process ends; gives what `leave` wants back."""
+        descriptor = os.pidfd_open(process.pid)
+        self._poll.register(descriptor, select.POLLIN)
+        return descriptor
+
+    def leave(self, descriptor: int) -> None:
+        self._poll.unregister(descriptor)
+        os.close(descriptor)
+
+    def pause(self, until_ns: int) -> None:
+        """Wait until a moment, or until something happens that is watched. poll(2) counts in
+        milliseconds, so the rest is slept."""
+        remaining = until_ns - time.monotonic_ns()
+        if remaining >= 1_000_000:
+            self._poll.poll(remaining // 1_000_000)
+        elif remaining > 0:
+            time.sleep(remaining / SECOND_NS)
+
+    def sleep_until(self, moment_ns: int) -> None:
+        remaining = moment_ns - time.monotonic_ns()
+        if remaining > 0:
+            time.sleep(remaining / SECOND_NS)
+
+    def release(self) -> None:
+        """Let all namespaces go; the kernel takes everything in them."""
+        self._builder.network.release()
+
+    def _inside(self, host: str) -> Any:
+        return namespace.inside(self._builder.network.nameToNode[host].namespace, self._home)

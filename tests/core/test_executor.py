@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The executor on a machine that records what it is asked and fails at step k, for every k."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mprun.agent.main import Run, perform
+from mprun.agent.process import ProcessError
+from mprun.compile import allocate, compile_plan
+from mprun.spec import load
+
+LAB = Path(__file__).parents[2] / "labs" / "01_multipath"
+SECOND_NS = 10**9
+
+
+class Failure(Exception):
+    """What the recording machine raises at the step it is told to fail at."""
+
+
+class RecordingProcess:
+    """Ends by itself after what its plan gives it; daemons run until they are stopped."""
+
+    def __init__(self, machine: RecordingMachine, planned: dict[str, Any]) -> None:
+        self.plan = planned
+        self.name: str = planned["name"]
+        self.status: int | None = None
+        self.timed_out = False
+        self.started_ns = machine.clock_ns
+        self.pid = 1
+        self._machine = machine
+        is_daemon = planned["role"] in ("capture", "server")
+        self._ends_ns = None if is_daemon else machine.clock_ns + machine.lasts_ns
+
+    def poll(self) -> bool:
+        if self.status is None and self._ends_ns is not None and self._machine.clock_ns >= self._ends_ns:
+            self.status = 0
+            self._machine.alive.remove(self.name)
+        return self.status is not None
+
+    def wait_ready(self) -> None:
+        self._machine.step(f"ready {self.name}")
+
+    def stop(self) -> None:
+        if not self.poll():
+            self.status = -15
+            self._machine.alive.remove(self.name)
+            self._machine.stopped.append(self.name)
+
+    def tail(self, lines: int = 5) -> str:
+        return ""
+
+
+class RecordingWatch:
+    def __init__(self, machine: RecordingMachine, host: str) -> None:
+        self.host = host
+        self.events: list[dict[str, Any]] = []
+        self.closed: list[dict[str, Any]] = []
+        self.samples: list[dict[str, Any]] = []
+        self._machine = machine
+
+    def fileno(self) -> int:
+        return 0
+
+    def read(self) -> None:
+        pass
+
+    def sample(self) -> None:
+        self.samples.append({"at_ns": self._machine.clock_ns})
+
+    def close(self) -> None:
+        self._machine.watched.remove(self.host)
+
+
+class RecordingMachine:
+    """A machine without one: time moves when somebody waits for it."""
+
+    def __init__(self, fail_at: int | None = None, lasts_ns: int = 10 * SECOND_NS) -> None:
+        self.clock_ns = 0
+        self.lasts_ns = lasts_ns
+        self.steps: list[str] = []
+        self.alive: list[str] = []
+        self.stopped: list[str] = []
+        self.watched: list[str] = []
+        self.released = False
+        self.readback: dict[str, Any] = {}
+        self.network = None
+        self._fail_at = fail_at
+
+    def step(self, name: str) -> None:
+        self.steps.append(name)
+        if self._fail_at is not None and len(self.steps) == self._fail_at + 1:
+            raise ProcessError(f"failed at {name}") if name.startswith("ready") else Failure(name)
+
+    def now_ns(self) -> int:
+        return self.clock_ns
+
+    def build(self) -> None:
+        self.step("build")
+
+    def start(self, planned: dict[str, Any]) -> RecordingProcess:
+        self.step(f"start {planned['name']}")
+        self.alive.append(planned["name"])
+        return RecordingProcess(self, planned)
+
+    def observe(self, host: str) -> RecordingWatch:
+        self.step(f"observe {host}")
+        self.watched.append(host)
+        return RecordingWatch(self, host)
+
+    def counters(self, host: str) -> dict[str, int]:
+        self.step(f"counters {host}")
+        return {}
+
+    def attend(self, process: RecordingProcess) -> int:
+        return id(process)
+
+    def leave(self, descriptor: int) -> None:
+        pass
+
+    def pause(self, until_ns: int) -> None:
+        self.clock_ns = max(self.clock_ns, until_ns)
+
+    sleep_until = pause
+
+    def release(self) -> None:
+        assert not self.alive, "processes outlive their namespaces"
+        self.released = True
+
+
+def run_on(machine: RecordingMachine, folder: Path) -> tuple[int, dict[str, Any]]:
+    spec = load(LAB / "topo", LAB / "xp_mptcp").spec
+    plan = json.loads(json.dumps(compile_plan(spec, allocate(spec)).to_json()))
+    status = perform(Run(str(folder), plan, machine, is_simulated=True), None)  # type: ignore[arg-type]
+    result: dict[str, Any] = json.loads((folder / "agent.json").read_text())
+    return status, result
+
+
+def all_steps(folder: Path) -> list[str]:
+    machine = RecordingMachine()
+    run_on(machine, folder)
+    return machine.steps
+
+
+def test_order_of_a_run(tmp_path: Path) -> None:
+    assert all_steps(tmp_path) == [
+        "build",
+        *("start capture.client", "ready capture.client", "start capture.server", "ready capture.server"),
+        *("start bulk.server", "ready bulk.server", "start probe.path0", "start probe.path1"),
+        *("observe client", "counters client", "observe server", "counters server"),
+        *("start bulk", "counters client", "counters server"),
+    ]
+
+
+def test_a_run_that_succeeds_stops_its_daemons_in_reverse(tmp_path: Path) -> None:
+    machine = RecordingMachine()
+    status, result = run_on(machine, tmp_path)
+    assert status == 0
+    assert result["complete"]
+    assert machine.stopped == ["bulk.server", "capture.server", "capture.client"]
+    assert machine.released
+
+
+@pytest.mark.parametrize("step", range(16))
+def test_failure_at_each_step_stops_what_was_started(tmp_path: Path, step: int) -> None:
+    machine = RecordingMachine(fail_at=step)
+    status, result = run_on(machine, tmp_path)
+    assert status == 1
+    assert not result["complete"]
+    assert machine.steps[step].split()[-1] in result["error"]
+    assert machine.released
+    assert machine.watched == []
+    daemons = [name.removeprefix("start ") for name in machine.steps[:step] if name.startswith("start ")]
+    daemons = [name for name in daemons if name.startswith("capture") or name.endswith("server")]
+    assert [name for name in machine.stopped if name in daemons] == daemons[::-1]
+
+
+def test_there_are_as_many_steps_as_are_tried(tmp_path: Path) -> None:
+    assert len(all_steps(tmp_path)) == 16
+
+
+def test_a_flow_that_does_not_end_is_stopped_at_its_time_out(tmp_path: Path) -> None:
+    machine = RecordingMachine(lasts_ns=30 * SECOND_NS)
+    _, result = run_on(machine, tmp_path)
+    assert not result["processes"]["bulk"]["timed_out"]
+    (tmp_path / "again").mkdir()
+    machine = RecordingMachine(lasts_ns=50 * SECOND_NS)
+    _, result = run_on(machine, tmp_path / "again")
+    assert result["processes"]["bulk"]["timed_out"]
+    assert "bulk" in machine.stopped
+
+
+def test_stop_file_ends_a_run_in_order(tmp_path: Path) -> None:
+    (tmp_path / ".stop").touch()
+    machine = RecordingMachine()
+    status, result = run_on(machine, tmp_path)
+    assert status == 1
+    assert result["error"] == "stopped by the user"
+    assert machine.released

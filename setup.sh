@@ -47,7 +47,7 @@ missing_packages() {
 	done
 }
 
-command -v apt-get >/dev/null || fail "no apt-get here" "mprun is packaged for Debian 12, 13 and Ubuntu 24.04; elsewhere use the Vagrantfile"
+command -v apt-get >/dev/null || fail "no apt-get here" "mprun is packaged for Debian 12, 13 and Ubuntu 24.04; use one of these"
 if [ -n "$(missing_packages)" ]; then
 	echo "setup: reading package lists"
 	as_root apt-get -q update >/dev/null || fail "apt-get update failed" "check the network and /etc/apt/sources.list*"

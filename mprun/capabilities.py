@@ -18,14 +18,14 @@ class Capabilities:
     mptcp_library: libmptcpwrap of the package mptcpize.
     bulk_library: wakes bulk receivers every 8 kB instead of at every packet; None: not here.
     timer_slack_ns: how late a wake-up may come; a shaper's burst must cover it. 0: timers are exact.
-    kernel_wide_max: largest value that a kernel-wide sysctl may be given; None: it can be set.
+    kernel_wide: values of the sysctls that hold for the whole kernel; None: it is ours to set them.
     """
 
     iperf3_speaks_mptcp: bool = False
     mptcp_library: str = "/usr/lib/x86_64-linux-gnu/mptcpize/libmptcpwrap.so.0"
     bulk_library: str | None = "/run/mprun/kernel/bulk.so"
     timer_slack_ns: int = 0
-    kernel_wide_max: Mapping[str, int] | None = None
+    kernel_wide: Mapping[str, str] | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
 
 

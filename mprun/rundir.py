@@ -77,7 +77,7 @@ class RunDirectory:
 
     def keep_inputs(self, files: Mapping[str, str]) -> None:
         for name, text in files.items():
-            (self.path / "inputs" / name).write_text(text)
+            (self.path / "inputs" / name).write_text(text, encoding="utf-8")
 
     def write(self, name: str, value: object) -> None:
         """Write a JSON file of the layout, whole or not at all."""

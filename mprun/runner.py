@@ -17,15 +17,19 @@ from mprun.analysis.summary import summarize
 from mprun.capabilities import Capabilities
 from mprun.compile import allocate, compile_plan, resolve
 from mprun.compile.network import Network
+from mprun.compile.planner import kernel_wide_warnings
 from mprun.engines import real, virtual
 from mprun.engines.capability import find_capabilities
 from mprun.engines.engine import Progress, Shell
-from mprun.errors import HostError
+from mprun.errors import HostError, RunError
 from mprun.kernel.store import Kernel, find_kernel, is_current
 from mprun.plan import Plan
 from mprun.rundir import RunDirectory
+from mprun.spec import load
 from mprun.spec.spec import Expectation, Spec
 from mprun.spec.writer import write_experiment, write_topology
+
+RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT = "resolved-topology.yaml", "resolved-experiment.yaml"
 
 EngineName = Literal["auto", "virtual", "real"]
 
@@ -82,11 +86,14 @@ def run_spec(
     plan, capabilities = make_plan(spec, network, place)
     run = RunDirectory.create(parent, f"{spec.topology.name}-{spec.experiment.name}", plan.digest)
     resolved = resolve(spec, network)
-    files = {path.name: path.read_text() for path in inputs}
-    files["resolved-topology.yaml"] = write_topology(resolved.topology)
-    files["resolved-experiment.yaml"] = write_experiment(resolved.experiment)
+    files = {RESOLVED_TOPOLOGY: write_topology(resolved.topology)}
+    files[RESOLVED_EXPERIMENT] = write_experiment(resolved.experiment)
+    for number, path in enumerate(inputs):
+        name = path.name if path.name not in files else f"{number}-{path.name}"
+        files[name] = path.read_text(encoding="utf-8")
     run.keep_inputs(files)
-    facts = {"warnings": list(warnings), "versions": dict(capabilities.versions)}
+    all_warnings = [*warnings, *kernel_wide_warnings(spec, capabilities)]
+    facts = {"warnings": all_warnings, "versions": dict(capabilities.versions)}
     summary = run_plan(plan, run, place, spec.experiment.expectations, facts, progress, shell)
     return run, summary
 
@@ -102,7 +109,7 @@ def run_plan(
 ) -> dict[str, Any]:
     """Run a plan into a directory that exists; the summary, also written there."""
     run.write("plan.json", plan.to_json())
-    run.write("environment.json", _environment(place, facts))
+    run.write("environment.json", _environment(place, shell, facts))
     if place.engine == virtual.NAME:
         assert place.kernel is not None
         virtual.run_plan(plan, run, place.kernel, progress, shell)
@@ -110,6 +117,8 @@ def run_plan(
         real.run_plan(plan, run, progress, shell)
     agent = run.read("agent.json")
     if shell == "only":
+        if agent["error"]:
+            raise RunError(agent["error"])
         return {"status": "passed", "metrics": {}, "expectations": []}
     summary = summarize(plan.to_json()["intent"], agent, run.log, expectations, place.engine, facts["warnings"])
     run.write("summary.json", summary)
@@ -118,17 +127,24 @@ def run_plan(
     return summary
 
 
-def repeat(original: RunDirectory, run: RunDirectory, place: Place, progress: Progress) -> dict[str, Any]:
-    """Run the plan of `original` again into `run`."""
-    plan = Plan.from_json(original.read("plan.json"))
-    facts = original.read("environment.json")
-    expectations = [
-        Expectation(**{key: value for key, value in verdict.items() if key not in ("value", "held")})
-        for verdict in original.read("summary.json")["expectations"]
-    ]
-    for path in sorted((original.path / "inputs").iterdir()):
-        (run.path / "inputs" / path.name).write_bytes(path.read_bytes())
-    return run_plan(plan, run, place, expectations, facts, progress)
+def repeat(
+    original: RunDirectory, parent: Path, place: Place, progress: Progress
+) -> tuple[RunDirectory, dict[str, Any]]:
+    """Run again what `original` was asked for, into a new directory under `parent`.
+
+    Its resolved inputs are compiled anew: a plan is a list of commands, and that of a stranger is not
+    obeyed. Raises RunError if this mprun makes another intent of them.
+    """
+    files = (original.path / "inputs" / RESOLVED_TOPOLOGY, original.path / "inputs" / RESOLVED_EXPERIMENT)
+    spec = load(*files).spec
+    network = allocate(spec)
+    plan, capabilities = make_plan(spec, network, place)
+    if plan.digest != original.read("plan.json")["digest"]:
+        raise RunError(f"{original.name}: this version of mprun makes another plan of its inputs; run them anew")
+    run = RunDirectory.create(parent, original.title, plan.digest)
+    run.keep_inputs({path.name: path.read_text(encoding="utf-8") for path in (original.path / "inputs").iterdir()})
+    facts = {"warnings": original.read("environment.json")["warnings"], "versions": dict(capabilities.versions)}
+    return run, run_plan(plan, run, place, spec.experiment.expectations, facts, progress)
 
 
 def first_difference(one: RunDirectory, other: RunDirectory) -> str | None:
@@ -144,11 +160,12 @@ def first_difference(one: RunDirectory, other: RunDirectory) -> str | None:
     return None
 
 
-def _environment(place: Place, facts: Mapping[str, Any]) -> dict[str, Any]:
+def _environment(place: Place, shell: Shell | None, facts: Mapping[str, Any]) -> dict[str, Any]:
     return {
+        **facts,
         "engine": place.engine,
+        "real_time": place.engine == real.NAME or shell is not None,
         "engine_reason": place.reason,
         "kernel": asdict(place.kernel) if place.kernel else {"version": os.uname().release},
         "python": platform.python_version(),
-        **facts,
     }

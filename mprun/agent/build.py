@@ -140,13 +140,14 @@ class Builder:
         self._enter(place)
         try:
             got = _read_small(path)
+        except OSError:
+            raise BuildError(f"{place.name}: this kernel has no sysctl {name}") from None
+        try:
             if got.split() != value.split():
                 _write_small(path, value)
                 got = _read_small(path)
-        except FileNotFoundError:
-            raise BuildError(f"{place.name}: this kernel has no sysctl {name}") from None
         except OSError as error:
-            raise BuildError(f"{place.name}: sysctl -w {name}={value}: {error.strerror}") from error
+            raise BuildError(f"{place.name}: sysctl -w {name}={value}: {_refused(path, error)}") from error
         if got.split() != value.split():
             raise BuildError(f"{place.name}: sysctl {name} was set to '{value}' and reads '{got.strip()}'")
 
@@ -212,6 +213,24 @@ def _read_small(path: str) -> str:
         return os.read(descriptor, 4096).decode()
     finally:
         os.close(descriptor)
+
+
+# The sysctl that lists what another may be set to.
+CHOICES = {
+    "net/ipv4/tcp_congestion_control": "net/ipv4/tcp_available_congestion_control",
+    "net/mptcp/scheduler": "net/mptcp/available_schedulers",
+}
+
+
+def _refused(path: str, error: OSError) -> str:
+    """Why a value was not taken; of a choice, what there is."""
+    choices = CHOICES.get(path.removeprefix("/proc/sys/"))
+    if choices is None:
+        return error.strerror or str(error)
+    try:
+        return f"this kernel has: {', '.join(_read_small('/proc/sys/' + choices).split())}"
+    except OSError:
+        return "this kernel does not have it"
 
 
 def _write_small(path: str, text: str) -> None:

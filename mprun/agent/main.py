@@ -14,6 +14,8 @@ import os
 import signal
 import sys
 import traceback
+from collections.abc import Callable
+from functools import partial
 from typing import IO, Any
 
 from mprun.agent import namespace
@@ -53,10 +55,16 @@ class Run:
         self._progress = os.open(f"{directory}/.progress", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
 
     def note(self, step: str, asked_ns: int | None = None, **facts: Any) -> None:
-        """A line of steps.jsonl; times count from time zero once there is one, from boot before."""
-        zero = self.zero_ns or 0
+        """A line of steps.jsonl; times count from time zero once there is one, from boot before.
+
+        In simulated time those before are given to the millisecond: a file more or less that a program
+        looked for moves them by a microsecond, and nothing that follows.
+        """
+        actual_ns = self.machine.now_ns() - (self.zero_ns or 0)
+        if self.zero_ns is None and self.is_simulated:
+            actual_ns -= actual_ns % 1_000_000
         line: dict[str, Any] = {"step": step, "phase": "run" if self.zero_ns is not None else "before"}
-        line |= {"asked_ns": asked_ns, "actual_ns": self.machine.now_ns() - zero, **facts}
+        line |= {"asked_ns": asked_ns, "actual_ns": actual_ns, **facts}
         self._steps.write(json.dumps(line) + "\n")
 
     def report(self, text: str, done_ns: int = 0) -> None:
@@ -95,12 +103,11 @@ class Run:
 def carry_out(run: Run, shell: str | None) -> None:
     """All phases. Raises BuildError, ProcessError or Stopped."""
     run.report("building the network")
-    started = run.machine.now_ns()
     try:
         run.machine.build()
     finally:
         run.result["readback"] = run.machine.readback
-    run.note("built", None, nodes=len(run.plan["nodes"]), took_ns=run.machine.now_ns() - started)
+    run.note("built", None, nodes=len(run.plan["nodes"]))
     if shell in ("before", "only"):
         interact(run)
     if shell == "only":
@@ -211,24 +218,37 @@ def interact(run: Run) -> None:
 
 
 def tidy_up(run: Run) -> None:
-    """Stop everything in the reverse of the order in which it was started, whatever happened."""
+    """Stop everything in the reverse of the order in which it was started. One that cannot be stopped,
+    or written down, keeps none of the others from it."""
     for process in [*reversed(run.flows), *reversed(run.probes)]:
         if not process.poll():
-            process.stop()
-            run.end_of(process)
+            _try(run, process.stop)
+            _try(run, partial(run.end_of, process))
     for process in reversed(run.daemons):
         early = process.poll()
-        process.stop()
-        run.end_of(process)
+        _try(run, process.stop)
+        _try(run, partial(run.end_of, process))
         if early and process.status and run.result["error"] is None:
             run.result["error"] = f"{process.name}: ended with status {process.status} during the run{process.tail()}"
     for observer in run.observers:
-        observer.read()
-        observer.close()
+        _try(run, observer.read)
+        _try(run, observer.close)
     run.result["observed"] = {
         o.host: {"events": o.events, "closed": o.closed, "samples": o.samples} for o in run.observers
     }
-    run.machine.release()
+    _try(run, run.machine.release)
+    _try(run, lambda: run.note("end of run"))
+
+
+def _try(run: Run, action: Callable[[], None]) -> None:
+    """A step of tidying up; the first that fails is the run's error if it has none yet."""
+    try:
+        action()
+    except Exception as error:
+        run.result["complete"] = False
+        if run.result["error"] is None:
+            run.result["error"] = f"the agent could not tidy up: {error}"
+        traceback.print_exc()
 
 
 def perform(run: Run, shell: str | None) -> int:
@@ -246,7 +266,6 @@ def perform(run: Run, shell: str | None) -> int:
     finally:
         tidy_up(run)
         run.result["zero_ns"] = run.zero_ns
-        run.note("end of run")
         with open(f"{run.directory}/agent.json", "w") as file:
             json.dump(run.result, file)
     return 0 if run.result["complete"] and run.result["error"] is None else 1

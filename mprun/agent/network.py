@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import signal
-from subprocess import PIPE, STDOUT, Popen
+from subprocess import PIPE, STDOUT, Popen, TimeoutExpired
 from typing import Any
 
 from mprun.agent.namespace import create, inside
@@ -29,6 +29,7 @@ Mininet.inited = True
 # Interfaces are numbered from here, above those that a kernel gives each new namespace (loopback,
 # tunnels' fallback devices), so that their numbers are known without asking.
 FIRST_INDEX = 100
+BATCH_TIMEOUT_S = 60
 
 
 class NamespaceNode(Node):  # type: ignore[misc]
@@ -160,5 +161,10 @@ def run(node: NamespaceNode, argv: list[str], text: str) -> tuple[int, str]:
     """Run a program inside a node with `text` as its input; (status, output and errors)."""
     with inside(node.namespace, node.home):
         process = Popen(argv, stdin=PIPE, stdout=PIPE, stderr=STDOUT, close_fds=False)
-    output, _ = process.communicate(text.encode())
+    try:
+        output, _ = process.communicate(text.encode(), timeout=BATCH_TIMEOUT_S)
+    except TimeoutExpired:
+        process.kill()
+        output, _ = process.communicate()
+        output += f"\ndid not end within {BATCH_TIMEOUT_S} s".encode()
     return process.returncode, output.decode(errors="replace")

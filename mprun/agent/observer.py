@@ -23,7 +23,7 @@ TCP_DESTROY_GROUPS = 1 << 0 | 1 << 2
 NOT_LISTENING = 0xFFF & ~(1 << 10)
 GENL_ID_CTRL, CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_NAME, CTRL_ATTR_MCAST_GROUPS = 16, 3, 2, 7
 CTRL_ATTR_MCAST_GRP_NAME, CTRL_ATTR_MCAST_GRP_ID = 1, 2
-SOL_NETLINK, NETLINK_ADD_MEMBERSHIP = 270, 1
+SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, SO_RCVBUFFORCE = 270, 1, 33
 INET_DIAG_INFO = 2
 
 # enum mptcp_event_type and mptcp_event_attr (include/uapi/linux/mptcp_pm.h)
@@ -69,11 +69,10 @@ class Observer:
         self._diag = Netlink(NETLINK_SOCK_DIAG)
         self._mptcp = Netlink(NETLINK_GENERIC)
         group = _multicast_group(self._mptcp, "mptcp_pm", "mptcp_pm_events")
-        self._has_mptcp = group is not None
         if group is not None:
             self._mptcp.socket.setsockopt(SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, group)
         for link in (self._closed, self._mptcp):
-            link.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+            link.socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 22)
             link.socket.setblocking(False)
 
     def fileno(self) -> int:

@@ -39,13 +39,20 @@ class Connection:
 
 
 def find_connections(
-    observed: Mapping[str, Any], ports: Iterable[int], paths: Sequence[Mapping[str, Any]]
+    observed: Mapping[str, Any], peer: Mapping[str, Any], ports: Iterable[int], paths: Sequence[Mapping[str, Any]]
 ) -> tuple[Connection, ...]:
     """The connections whose initial subflow left from one of `ports`.
 
-    observed: the client's part of the agent's record. paths: those of the flow, from the intent.
+    observed, peer: the client's and the server's part of the agent's record. A subflow counts when
+    both ends say that it is established: the client says so one packet before a server refuses it.
+    paths: those of the flow, from the intent.
     """
     wanted = set(ports)
+    accepted = {
+        (event["remote"], event["remote_port"], event["local"], event["local_port"])
+        for event in peer["events"]
+        if event["event"] == "subflow established"
+    }
     names = {(path["source"], path["destination"]): path["name"] for path in paths}
     totals = _totals(observed)
     connections = []
@@ -55,7 +62,9 @@ def find_connections(
             members = [event] + [
                 other
                 for other in observed["events"]
-                if other["event"] == "subflow established" and other["token"] == event["token"]
+                if other["event"] == "subflow established"
+                and other["token"] == event["token"]
+                and _addresses(other) in accepted
             ]
             subflows = tuple(_subflow(member, member is event, totals, names) for member in members)
             connections.append(Connection(event["token"], subflows))
@@ -74,7 +83,7 @@ def _subflow(
     totals: Mapping[Tuple4, Mapping[str, Any]],
     names: Mapping[tuple[str, str], str],
 ) -> Subflow:
-    addresses = (event["local"], event["local_port"], event["remote"], event["remote_port"])
+    addresses = _addresses(event)
     last = totals.get(addresses, {})
     return Subflow(
         addresses=addresses,
@@ -87,6 +96,10 @@ def _subflow(
     )
 
 
+def _addresses(record: Mapping[str, Any]) -> Tuple4:
+    return record["local"], record["local_port"], record["remote"], record["remote_port"]
+
+
 def _totals(observed: Mapping[str, Any]) -> dict[Tuple4, Mapping[str, Any]]:
     """Each socket's last state: what the kernel said when it closed, else the last sample.
 
@@ -94,7 +107,7 @@ def _totals(observed: Mapping[str, Any]) -> dict[Tuple4, Mapping[str, Any]]:
     """
     totals: dict[Tuple4, Mapping[str, Any]] = {}
     for record in (*observed["samples"], *observed["closed"]):
-        key = (record["local"], record["local_port"], record["remote"], record["remote_port"])
+        key = _addresses(record)
         before = totals.get(key)
         volume = record.get("bytes_acked", 0) + record.get("bytes_received", 0)
         if before is None or volume >= before.get("bytes_acked", 0) + before.get("bytes_received", 0):

@@ -15,9 +15,12 @@ def explain_plain_tcp(client: Mapping[str, int], server: Mapping[str, int]) -> s
     if not _count(client, "MPCapableSYNTX"):
         return "the application opened a plain TCP socket: no MP_CAPABLE was sent"
     if not _count(server, "MPCapableSYNRX"):
-        return "MP_CAPABLE was sent and did not arrive: something between the hosts removes TCP options"
+        return (
+            "MP_CAPABLE was sent and no MPTCP socket received it: the server's program listens on plain TCP, or "
+            "something between the hosts removes the option"
+        )
     if not _count(client, "MPCapableSYNACKRX"):
-        return "the server answered without MP_CAPABLE: its socket is plain TCP, or its answer lost the option"
+        return "the server answered MP_CAPABLE and its answer lost the option: something between the hosts removes it"
     return "the connection fell back to TCP after its handshake (fallback, RFC 8684 3.7)"
 
 
@@ -40,6 +43,8 @@ def explain_missing_subflows(
             "join unanswered: the server received MP_JOIN and its answer did not come back; its limits may be 0, or "
             "its answer leaves through another device than the one that the endpoint is bound to"
         )
+    if not _count(server, "MPJoinAckRx"):
+        return "the server refused the join: its limits allow no further subflow"
     if sent > answered:
         return f"{sent - answered} of {sent} joins had no answer: a path was down or lossy during the handshake"
     return f"{answered} joins were answered, and the connection still had {got} subflows instead of {wanted}"

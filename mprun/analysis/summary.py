@@ -88,10 +88,10 @@ def _read_flow(
         found.errors.append(f"{name}: {flow['tool']} ended with status {ended['status']}: {said}")
     for metric, (value, unit) in result.values.items():
         found.add(f"{name}.{metric}", value, unit)
-    observed = agent["observed"].get(flow["source"])
-    if not result.data_ports or observed is None:
+    observed, peer = (agent["observed"].get(flow[end]) for end in ("source", "destination"))
+    if not result.data_ports or observed is None or peer is None:
         return
-    connections = find_connections(observed, result.data_ports, flow["paths"])
+    connections = find_connections(observed, peer, result.data_ports, flow["paths"])
     _count_subflows(flow, connections, intent, agent, found)
     _share_paths(flow, connections, found)
 
@@ -105,7 +105,8 @@ def _count_subflows(
 ) -> None:
     """subflows: of the data connection with the fewest; fewer than the endpoints allow is a failure."""
     if not connections:
-        found.warnings.append(f"{flow['name']}: its connection was not seen")
+        text = f"{flow['name']}: the kernel told nothing of its connection"
+        (found.failures if flow["protocol"] == "mptcp" else found.warnings).append(text)
         return
     got = min(len(connection.subflows) for connection in connections)
     found.add(f"{flow['name']}.subflows", got, "1")
@@ -138,7 +139,9 @@ def _share_paths(flow: Mapping[str, Any], connections: Sequence[Connection], fou
 def _read_captures(intent: Mapping[str, Any], logs: Logs, found: _Findings) -> None:
     for wanted in intent["captures"]:
         lost = tcpdump.dropped(logs(f"capture.{wanted['host']}", "err"))
-        if lost:
+        if lost is None:
+            found.warnings.append(f"capture of {wanted['host']}: tcpdump did not say how many packets it lost")
+        elif lost:
             found.warnings.append(
                 f"capture of {wanted['host']}: the kernel dropped {lost} packets before they were seen"
             )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import signal
 import sys
 from collections.abc import Mapping
 
@@ -32,7 +33,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 }
 
 # Failures to write that are the machine's, not ours.
-OUTSIDE_CAUSES = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO)
+OUTSIDE_CAUSES = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO, errno.ENOTDIR, errno.ENAMETOOLONG)
 
 
 class LateGroup(click.Group):
@@ -88,7 +89,12 @@ def group() -> None:
 
 
 def main() -> None:
-    """Entry point: exit codes 0, 1 (failed), 2 (bad input), 3 (this machine cannot), 130 (interrupted)."""
+    """Entry point; TERM and HUP end a run as Ctrl-C does.
+
+    Exit codes: 0, 1 (failed), 2 (bad input), 3 (this machine cannot), 130 (interrupted).
+    """
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
     try:
         group(standalone_mode=False, prog_name="mprun")
     except click.exceptions.Abort:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -49,7 +48,7 @@ def command(as_json: bool) -> None:
 
 def _all_checks() -> Iterator[Check]:
     from mprun.engines import capability
-    from mprun.engines.engine import find_library
+    from mprun.engines.engine import find_library, find_program
     from mprun.engines.real import unshare_command
     from mprun.errors import HostError
     from mprun.kernel import store
@@ -60,7 +59,7 @@ def _all_checks() -> Iterator[Check]:
     except HostError:
         yield Check("Mininet", "both", False, "not installed", "apt-get install mininet")
     for tool, package in {"tc": "iproute2", **iperf3.PROGRAMS, **ping.PROGRAMS, **tcpdump.PROGRAMS}.items():
-        found = shutil.which(tool)
+        found = find_program(tool)
         says = capability.version_of(tool) if found else "not installed"
         yield Check(tool, "both", bool(found), says, f"apt-get install {package}")
     wrapper = capability.mptcp_library()

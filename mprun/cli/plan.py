@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import click
@@ -63,7 +64,7 @@ def _show_difference(first: str, second: str) -> None:
         colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
         click.echo(click.style(line, fg=colour))
     if lines:
-        click.get_current_context().exit(1)
+        sys.exit(1)
     click.echo("no difference")
 
 

@@ -62,4 +62,7 @@ def command(
         click.echo(json.dumps({"directory": str(run.path), **summary}))
     else:
         show_summary(summary, run)
+    if strict and summary["warnings"]:
+        click.echo("failed because of its warnings (--strict)", err=True)
+        sys.exit(1)
     sys.exit(0 if summary["status"] == "passed" else 1)

@@ -92,10 +92,8 @@ def rerun(name: str, kernel: str, parent: Path) -> None:
     original = rundir.find(parent, name)
     engine = original.read("environment.json")["engine"]
     place = runner.choose_place(engine, kernel)
-    digest = original.read("plan.json")["digest"]
-    again = rundir.RunDirectory.create(original.path.parent, original.title, digest)
     with Bar() as bar:
-        summary = runner.repeat(original, again, place, bar.show)
+        again, summary = runner.repeat(original, original.path.parent, place, bar.show)
     options.give_to_invoker(again.path)
     show_summary(summary, again)
     sys.exit(0 if summary["status"] == "passed" else 1)

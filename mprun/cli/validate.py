@@ -8,24 +8,26 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mprun.cli import options
+
 if TYPE_CHECKING:
     from mprun.spec.fault import Fault
     from mprun.spec.spec import Spec
 
 
-@click.command()
-@click.option("-t", "topology", required=True, metavar="TOPOLOGY", help="The topology file.")
-@click.option("-x", "experiment", metavar="EXPERIMENT", help="The experiment file.")
-@click.option("-p", "parameters", multiple=True, metavar="NAME=VALUE", help="Replace a parameter of the files.")
-@click.option("--strict", is_flag=True, help="Take warnings for faults.")
+@click.command("validate")
+@options.topology
+@click.option("-x", "--experiment", metavar="FILE", help="Experiment: as -t.")
+@options.parameters
+@options.strict
 @click.option("--json", "as_json", is_flag=True, help="Print the faults as JSON on standard output.")
-def command(topology: str, experiment: str | None, parameters: tuple[str, ...], strict: bool, as_json: bool) -> None:
+def command(topology: str, experiment: str | None, params: tuple[str, ...], strict: bool, as_json: bool) -> None:
     """Check a topology and an experiment, and say all that is wrong with them."""
     from mprun.spec import load
     from mprun.spec.fault import InputError
 
     try:
-        loaded = load(topology, experiment, read_parameters(parameters), strict=strict)
+        loaded = load(topology, experiment, options.parse_parameters(params), strict=strict)
     except InputError as error:
         if as_json:
             _print_json(error.found)
@@ -45,17 +47,6 @@ def _print_json(faults: Sequence[Fault]) -> None:
 
     entries = [{"file": f.file, "line": f.line, "path": render_path(f.path), "message": f.message} for f in faults]
     click.echo(json.dumps(entries, indent=2, ensure_ascii=False))
-
-
-def read_parameters(given: tuple[str, ...]) -> dict[str, str]:
-    """The values of -p by name. Raises click.BadParameter."""
-    parameters = {}
-    for entry in given:
-        name, equals, value = entry.partition("=")
-        if not equals or not name:
-            raise click.BadParameter(f"'{entry}' is no parameter: write -p name=value", param_hint="-p")
-        parameters[name.strip()] = value
-    return parameters
 
 
 def describe(spec: Spec) -> str:

@@ -27,10 +27,8 @@ def command(name: str, kernel: str, parent: Path, as_json: bool) -> None:
 
     original = rundir.find(parent, name)
     before = original.read("environment.json")
-    if before["engine"] != "virtual":
-        raise RunError(
-            f"{original.name} ran in the {before['engine']} engine, in real time: no two such runs are equal"
-        )
+    if before["real_time"]:
+        raise RunError(f"{original.name} ran in real time ({before['engine']} engine): no two such runs are equal")
     place = runner.choose_place("virtual", kernel)
     assert place.kernel is not None
     if before["kernel"]["digest"] != place.kernel.digest:
@@ -38,8 +36,7 @@ def command(name: str, kernel: str, parent: Path, as_json: bool) -> None:
             f"note: it ran on kernel {before['kernel']['digest'][:12]}, this is {place.kernel.digest[:12]}", err=True
         )
     with tempfile.TemporaryDirectory(prefix="mprun-verify-") as scratch, Bar() as bar:
-        again = rundir.RunDirectory.create(Path(scratch), "verify", "0" * 8)
-        runner.repeat(original, again, place, bar.show)
+        again, _ = runner.repeat(original, Path(scratch), place, bar.show)
         difference = runner.first_difference(original, again)
     count = sum(1 for _ in original.artifacts())
     if as_json:

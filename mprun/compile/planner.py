@@ -13,7 +13,7 @@ from mprun.compile.addressing import address_commands, namespace_commands, sysct
 from mprun.compile.endpoint import mptcp_commands, subflows_wanted
 from mprun.compile.network import Network, Path
 from mprun.compile.wire import WIRES, link_commands, shaping_commands, start_commands
-from mprun.errors import HostError
+from mprun.errors import HostError, SpecError
 from mprun.plan import ROOT, Command, Node, Plan, Process
 from mprun.spec.spec import Flow, Spec
 from mprun.tools import TOOLS, ping, tcpdump
@@ -23,8 +23,14 @@ FIRST_PORT = 5201
 PROBE_INTERVAL_NS = 200_000_000
 # With more, a packet of the default time to live (64) might not arrive.
 MANY_ROUTERS = 60
-# sysctls of the kernel as a whole, not of a namespace.
-KERNEL_WIDE = ("net.core.rmem_max", "net.core.wmem_max", "net.core.rmem_default", "net.core.wmem_default")
+# sysctls of the kernel as a whole, not of a namespace: one value holds for all hosts.
+KERNEL_WIDE = tuple(
+    f"net.core.{name}"
+    for name in (
+        *("rmem_max", "wmem_max", "rmem_default", "wmem_default"),
+        *("netdev_max_backlog", "netdev_budget", "netdev_budget_usecs", "dev_weight", "default_qdisc"),
+    )
+)
 
 
 def compile_plan(spec: Spec, network: Network, capabilities: Capabilities = REFERENCE) -> Plan:
@@ -74,19 +80,42 @@ def _build(spec: Spec, network: Network, capabilities: Capabilities) -> Iterator
 
 
 def _kernel_wide(spec: Spec, capabilities: Capabilities) -> Iterator[Command]:
-    """Kernel-wide sysctls: set where the kernel is ours, refused above what the host has where not."""
+    """Kernel-wide sysctls: set where the kernel is ours; where it is not, it must have as much."""
+    for name, (host, value) in _asked_kernel_wide(spec).items():
+        if capabilities.kernel_wide is None:
+            yield sysctl(ROOT, name, value)
+            continue
+        has = capabilities.kernel_wide.get(name, "nothing")
+        is_enough = value.isdigit() and has.isdigit() and int(value) <= int(has)
+        if value != has and not is_enough:
+            raise HostError(
+                f"hosts.{host}.sysctl.{name}: {value}, but this kernel has {has}, and it is one value for the whole "
+                f"machine; run with --engine virtual, or `sysctl -w {name}={value}`"
+            )
+
+
+def kernel_wide_warnings(spec: Spec, capabilities: Capabilities) -> Iterator[str]:
+    """Kernel-wide sysctls of which this machine has more than was asked, and keeps it."""
+    for name, (host, value) in _asked_kernel_wide(spec).items():
+        has = (capabilities.kernel_wide or {}).get(name, value)
+        if has != value:
+            yield f"hosts.{host}.sysctl.{name}: asked {value}, this machine's {has} holds in the real engine"
+
+
+def _asked_kernel_wide(spec: Spec) -> dict[str, tuple[str, str]]:
+    """Name -> (first host that asks, value). Raises SpecError where two hosts disagree."""
+    asked: dict[str, tuple[str, str]] = {}
     for host, settings in spec.experiment.hosts.items():
         for name, value in settings.sysctl:
             if name not in KERNEL_WIDE:
                 continue
-            if capabilities.kernel_wide_max is None:
-                yield sysctl(ROOT, name, value)
-            elif not value.isdigit() or int(value) > capabilities.kernel_wide_max.get(name, 0):
-                raise HostError(
-                    f"hosts.{host}.sysctl.{name}: {value} is more than this kernel's "
-                    f"{capabilities.kernel_wide_max.get(name, 'unknown value')}, and it is one value for the whole "
-                    f"machine; run with --engine virtual, or `sysctl -w {name}={value}` as root"
+            first, before = asked.setdefault(name, (host, value))
+            if before != value:
+                raise SpecError(
+                    f"hosts.{host}.sysctl.{name}: {value}, but host '{first}' has {before}, and it is one value for "
+                    "the whole kernel: give both the same"
                 )
+    return asked
 
 
 def _place_flows(spec: Spec, network: Network) -> list[tuple[Flow, Endpoints]]:

@@ -5,18 +5,18 @@ from __future__ import annotations
 
 import glob
 import re
-import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from mprun.capabilities import Capabilities
 from mprun.compile.planner import KERNEL_WIDE
+from mprun.engines.engine import ENVIRONMENT, find_program
 from mprun.errors import HostError
+from mprun.plan import Plan
 from mprun.spec.spec import Spec
 from mprun.tools import TOOLS, tcpdump
 
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _WRAPPERS = "/usr/lib/*/mptcpize/libmptcpwrap.so.0"
 _VERSION_ARGUMENTS = {"iperf3": "--version", "tcpdump": "--version", "ping": "-V", "tc": "-V"}
 # In real time a wake-up may come this late; a shaper that holds less loses rate.
@@ -40,7 +40,7 @@ def programs_needed(spec: Spec) -> dict[str, str]:
 def find_capabilities(spec: Spec, virtual: bool) -> Capabilities:
     """What this machine offers to `spec`. Raises HostError that names every missing program."""
     needed = programs_needed(spec)
-    missing = {tool: package for tool, package in needed.items() if not shutil.which(tool, path=_PATH)}
+    missing = {tool: package for tool, package in needed.items() if not find_program(tool)}
     versions = {tool: version_of(tool) for tool in needed if tool not in missing and tool in _VERSION_ARGUMENTS}
     native = _numbers(versions.get("iperf3", "")) >= IPERF3_MPTCP
     wrapper = mptcp_library()
@@ -53,7 +53,7 @@ def find_capabilities(spec: Spec, virtual: bool) -> Capabilities:
         iperf3_speaks_mptcp=native,
         mptcp_library=wrapper or "",
         bulk_library=Capabilities().bulk_library if virtual else None,
-        kernel_wide_max=None if virtual else _kernel_wide_values(),
+        kernel_wide=None if virtual else _kernel_wide_values(),
         timer_slack_ns=0 if virtual else REAL_TIME_SLACK_NS,
         versions=versions,
     )
@@ -67,7 +67,8 @@ def mptcp_library() -> str | None:
 
 def version_of(tool: str) -> str:
     """The first line of what a program says of its version."""
-    done = subprocess.run([tool, _VERSION_ARGUMENTS[tool]], capture_output=True, text=True)
+    argv = [find_program(tool) or tool, _VERSION_ARGUMENTS[tool]]
+    done = subprocess.run(argv, capture_output=True, text=True, env=ENVIRONMENT)
     lines = (done.stdout or done.stderr).strip().splitlines()
     return lines[0] if lines else "unknown"
 
@@ -77,8 +78,9 @@ def _numbers(version: str) -> tuple[int, ...]:
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
-def _kernel_wide_values() -> Mapping[str, int]:
-    return {name: int(Path("/proc/sys", *name.split(".")).read_text()) for name in KERNEL_WIDE}
+def _kernel_wide_values() -> Mapping[str, str]:
+    places = {name: Path("/proc/sys", *name.split(".")) for name in KERNEL_WIDE}
+    return {name: place.read_text().strip() for name, place in places.items() if place.exists()}
 
 
 def missing_qdiscs(kinds: Iterable[str]) -> list[str]:
@@ -101,15 +103,38 @@ def _kernel_has(kind: str) -> bool:
     from mprun.engines.real import unshare_command
 
     lines = "\n".join(_TRIALS[kind]) + "\n"
-    done = subprocess.run(
-        [*unshare_command(["--net"]), "tc", "-batch", "-"], input=lines, capture_output=True, text=True
-    )
+    argv = [*unshare_command(["--net"]), str(find_program("tc")), "-batch", "-"]
+    done = subprocess.run(argv, input=lines, capture_output=True, text=True)
     return done.returncode == 0
+
+
+def missing_sysctls(plan: Plan) -> list[str]:
+    """What a plan would set that this kernel does not have, or not with that value."""
+    lacking = []
+    for command in plan.build:
+        if command.argv[0] != "sysctl":
+            continue
+        name, value = command.argv[2].split("=", 1)
+        choices = _CHOICES.get(name)
+        if not Path("/proc/sys", *name.split(".")).exists():
+            lacking.append(f"sysctl {name}")
+        elif choices and (listed := Path("/proc/sys", *choices.split("."))).exists():
+            has = listed.read_text().split()
+            if value not in has:
+                lacking.append(f"{name.rsplit('.', 1)[1].replace('_', ' ')} '{value}' (it has: {', '.join(has)})")
+    return list(dict.fromkeys(lacking))
+
+
+# The sysctl that lists what another may be set to.
+_CHOICES = {
+    "net.ipv4.tcp_congestion_control": "net.ipv4.tcp_available_congestion_control",
+    "net.mptcp.scheduler": "net.mptcp.available_schedulers",
+}
 
 
 def missing_tools(tools: Mapping[str, str]) -> list[str]:
     """Packages of the programs that are not installed."""
-    return [package for tool, package in tools.items() if not shutil.which(tool, path=_PATH)]
+    return [package for tool, package in tools.items() if not find_program(tool)]
 
 
 def kernel_features() -> dict[str, bool]:

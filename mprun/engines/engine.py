@@ -11,6 +11,7 @@ import ctypes
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,13 +30,15 @@ from mprun.mininet_library import make_importable
 from mprun.rundir import RunDirectory
 
 INSIDE = "/run/mprun"
+# Where programs are looked for and run from, whoever calls: an ordinary user's path lacks the sbin's.
+PROGRAM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ENVIRONMENT = {
-    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "PATH": PROGRAM_PATH,
     "LANG": "C.UTF-8",
     "HOME": "/run/mprun",
     "USER": "root",
-    "TERM": os.environ.get("TERM", "dumb"),
-    "PYTHONDONTWRITEBYTECODE": "1",
+    "TERM": "dumb",
+    "TZ": "UTC",
 }
 # Real time without any sign of progress after which a run counts as hung.
 HANG_S = 300.0
@@ -75,17 +78,27 @@ def interpreter() -> Path:
 
 
 def agent_command(shell: Shell | None, is_simulated: bool) -> list[str]:
-    """The agent's command line inside an engine. -I -S: no user site, no environment, a quick start."""
+    """The agent's command line inside an engine. -I -S -B: no user site, no environment, nothing written."""
     start = f"import sys; sys.path.insert(0, '{INSIDE}/lib'); import mprun.agent.main as agent; "
     start += "sys.exit(agent.main(sys.argv[1:]))"
     options = ["--simulated"] if is_simulated else []
     options += ["--shell", shell] if shell else []
-    return [str(interpreter()), "-I", "-S", "-c", start, f"{INSIDE}/run", *options]
+    return [str(interpreter()), "-I", "-S", "-B", "-c", start, f"{INSIDE}/run", *options]
 
 
 def die_with_parent() -> None:
     """In a child before exec: be killed when mprun ends, whatever ends it (prctl(2))."""
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def environment(shell: Shell | None) -> dict[str, str]:
+    """The environment of a run; a person's terminal keeps its name."""
+    return {**ENVIRONMENT, "TERM": os.environ.get("TERM", "dumb")} if shell else ENVIRONMENT
+
+
+def find_program(name: str) -> str | None:
+    """Where a run will find a program; None if it is not installed."""
+    return shutil.which(name, path=PROGRAM_PATH)
 
 
 def watch(process: subprocess.Popen[bytes], run: RunDirectory, progress: Progress, interactive: bool) -> None:
@@ -133,8 +146,8 @@ def _follow(
                 _show(text, progress)
             elif time.monotonic() - moved > HANG_S:
                 raise RunError(
-                    f"nothing happened for {HANG_S:g} s of real time (last sign: {_last_sign(shown)}): a program that "
-                    "spins without any system call stops simulated time"
+                    f"nothing happened for {HANG_S:g} s of real time (last sign: {_last_sign(shown)}); in simulated "
+                    "time a program that spins without any system call stops the clock"
                 )
 
 

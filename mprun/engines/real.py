@@ -14,12 +14,12 @@ import subprocess
 from collections.abc import Sequence
 
 from mprun.engines.engine import (
-    ENVIRONMENT,
     INSIDE,
     Progress,
     Shell,
     agent_command,
     die_with_parent,
+    environment,
     find_library,
     watch,
 )
@@ -43,15 +43,19 @@ def run_plan(plan: Plan, run: RunDirectory, progress: Progress, shell: Shell | N
     if reason := missing(plan):
         raise HostError(reason)
     library = find_library()
+    # root could write what it is shown; a user's own mounts need no such care and may not be remounted
+    is_root = os.geteuid() == 0
     places = [
-        (str(run.path.resolve()), "run"),
-        (str(library.package), "lib/mprun"),
-        (str(library.mininet), "lib/mininet"),
+        (str(run.path.resolve()), "run", True),
+        (str(library.package), "lib/mprun", not is_root),
+        (str(library.mininet), "lib/mininet", not is_root),
     ]
     log = run.path / "logs" / "agent.log"
-    script = ["set -e", "mount -t tmpfs -o mode=755 run /run", "mkdir -p /run/lock"]
-    for outside, inside in places:
-        script += [f"mkdir -p {INSIDE}/{inside}", f"mount --bind {shlex.quote(outside)} {INSIDE}/{inside}"]
+    script = ["set -e", "base=$(mktemp -d)", "mount -n -t tmpfs -o mode=755 run $base"]
+    for outside, inside, writable in places:
+        script += [f"mkdir -p $base/mprun/{inside}", f"mount -n --bind {shlex.quote(outside)} $base/mprun/{inside}"]
+        script += [] if writable else [f"mount -n -o remount,bind,ro $base/mprun/{inside}"]
+    script += ["mkdir -p $base/lock", "mount -n --move $base /run", "rmdir $base"]
     script += [f"cd {INSIDE}/run", f"exec {shlex.join(agent_command(shell, is_simulated=False))}"]
     argv = unshare_command(["--net", "--mount", "--pid", "--fork", "--kill-child=SIGKILL", "--mount-proc"])
     with log.open("wb") as output:
@@ -61,7 +65,7 @@ def run_plan(plan: Plan, run: RunDirectory, progress: Progress, shell: Shell | N
             stdout=None if shell else output,
             stderr=None if shell else subprocess.STDOUT,
             start_new_session=not shell,
-            env=ENVIRONMENT,
+            env=environment(shell),
             preexec_fn=die_with_parent,
         )
         watch(process, run, progress, interactive=bool(shell))
@@ -71,7 +75,7 @@ def run_plan(plan: Plan, run: RunDirectory, progress: Progress, shell: Shell | N
 
 def missing(plan: Plan) -> str | None:
     """What this host lacks for a plan, with the way out; None if nothing."""
-    from mprun.engines.capability import missing_qdiscs
+    from mprun.engines.capability import missing_qdiscs, missing_sysctls
 
     tried = subprocess.run([*unshare_command(["--net"]), "true"], capture_output=True, text=True)
     if tried.returncode:
@@ -86,4 +90,6 @@ def missing(plan: Plan) -> str | None:
             f"this kernel ({os.uname().release}) has no {', '.join(lacking)}, which the topology needs; load "
             f"{', '.join('sch_' + kind for kind in lacking)}, or run with --engine virtual"
         )
+    if unknown := missing_sysctls(plan):
+        return f"this kernel ({os.uname().release}) has no {'; no '.join(unknown)}; run with --engine virtual"
     return None

@@ -20,14 +20,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mprun.engines.engine import (
-    ENVIRONMENT,
     INSIDE,
+    PROGRAM_PATH,
     Library,
     Progress,
     Shell,
     agent_command,
     die_with_parent,
+    environment,
     find_library,
+    find_program,
     interpreter,
     watch,
 )
@@ -58,7 +60,7 @@ def run_plan(
     """
     real_time = real_time or shell is not None
     console = run.path / "logs" / "console.log"
-    with tempfile.TemporaryDirectory(prefix="mprun-") as scratch, _own_cpu() as cpu:
+    with _scratch() as scratch, _own_cpu() as cpu:
         _write_boot_file(Path(scratch), run, kernel, shell, is_simulated=not real_time)
         argv = _kernel_command(Path(scratch), plan, kernel, shell, real_time)
         with console.open("wb") as output:
@@ -68,7 +70,7 @@ def run_plan(
                 stdout=None if shell else output,
                 stderr=subprocess.STDOUT if not shell else None,
                 start_new_session=not shell,
-                env={"TMPDIR": _memory_directory(), "PATH": ENVIRONMENT["PATH"], "TERM": ENVIRONMENT["TERM"]},
+                env={"TMPDIR": _memory_directory(), "PATH": PROGRAM_PATH, "TERM": environment(shell)["TERM"]},
                 preexec_fn=lambda: _before_exec(cpu),
             )
             watch(process, run, progress, interactive=bool(shell))
@@ -112,7 +114,7 @@ def _write_boot_file(scratch: Path, run: RunDirectory, kernel: Kernel, shell: Sh
         ("show", str(library.mininet), f"{INSIDE}/lib/mininet"),
         ("cwd", f"{INSIDE}/run"),
     ]
-    lines += [("env", f"{name}={value}") for name, value in ENVIRONMENT.items()]
+    lines += [("env", f"{name}={value}") for name, value in environment(shell).items()]
     lines += [("arg", word) for word in agent_command(shell, is_simulated)]
     if not shell:
         lines.append(("log", f"{INSIDE}/run/logs/agent.log"))
@@ -143,6 +145,18 @@ def _memory_directory() -> str:
         if free.f_bavail * free.f_frsize > MEMORY_MIB << 20:
             return shared
     return tempfile.gettempdir()
+
+
+@contextlib.contextmanager
+def _scratch() -> Iterator[str]:
+    """A temporary directory; those of runs that were killed are removed on the way."""
+    for stale in Path(tempfile.gettempdir()).glob("mprun-run-*"):
+        with contextlib.suppress(OSError), (stale / "lock").open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(stale)
+    with tempfile.TemporaryDirectory(prefix="mprun-run-") as scratch, Path(scratch, "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield scratch
 
 
 @contextlib.contextmanager
@@ -187,6 +201,6 @@ def missing(kernel_name: str) -> str | None:
         find_library()
     except HostError as error:
         return str(error)
-    if not shutil.which("tc"):
+    if not find_program("tc"):
         return "iproute2 is not installed: apt-get install iproute2"
     return None

@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from mprun.errors import HostError, RunError
-from mprun.kernel.hooks import HOOKS, PLACES, apply_hooks
+from mprun.kernel.hooks import COLD, COLD_LINE, HOOKS, PLACES, apply_hooks
 
 HERE = Path(__file__).parent
 SOURCES = HERE / "src"
@@ -128,7 +128,7 @@ def _load(link: Path) -> Kernel:
 def recipe_digest() -> str:
     """SHA-256 over what the kernel is made of beside its source: configuration, hooks, our files."""
     options = "\n".join(_asked_options())
-    hooks = json.dumps([asdict(hook) for hook in HOOKS] + [PLACES])
+    hooks = json.dumps([[asdict(hook) for hook in HOOKS], PLACES, sorted(COLD), COLD_LINE])
     return _digest({"options": options.encode(), "hooks": hooks.encode()} | _contents(SOURCES, "*.[ch]"))
 
 
@@ -275,7 +275,10 @@ def _unpack(source: Path, work: Path) -> Path:
         shutil.copytree(source, tree, symlinks=True, ignore=shutil.ignore_patterns(".git", "*.o", "*.cmd", "*.a"))
         return tree
     excluded = [f"--exclude={pattern}" for pattern in _NOT_NEEDED]
-    done = subprocess.run(["tar", "-x", "-f", source, "-C", work, *excluded], capture_output=True, text=True)
+    # Debian's tarball is made of blocks that xz can unpack side by side
+    environment = {**os.environ, "XZ_DEFAULTS": "-T0"}
+    argv = ["tar", "-x", "-f", str(source), "-C", str(work), *excluded]
+    done = subprocess.run(argv, capture_output=True, text=True, env=environment)
     if done.returncode:
         raise HostError(f"{source}: cannot be unpacked: {done.stderr.strip()[-500:]}")
     trees = [path for path in work.iterdir() if path.is_dir()]

@@ -25,13 +25,19 @@ DEFAULT_PING_COUNT = 5
 MOST_PING_BYTES = 65_507
 
 _SYSCTL = re.compile(r"[a-z][a-z0-9_]*([./][A-Za-z0-9_-]+)+")
+# Of the network and of nothing else: files are shared between strangers, and others hold for a whole machine.
+_SYSCTL_PLACES = ("net.ipv4.", "net.ipv6.", "net.mptcp.", "net.sctp.", "net.core.")
 _SCHEDULER = re.compile(r"[a-z][a-z0-9_-]{0,14}")
 
 
 def _parse_sysctl(value: object) -> str:
     if not isinstance(value, str) or not _SYSCTL.fullmatch(value):
         raise ValueError(f"'{value}' is no sysctl: write its full name, as in 'net.ipv4.tcp_congestion_control'")
-    return value.replace("/", ".")
+    name = value.replace("/", ".")
+    if not name.startswith(_SYSCTL_PLACES):
+        places = ", ".join(place + "*" for place in _SYSCTL_PLACES)
+        raise ValueError(f"'{name}' is not a setting of the network: only {places} may be set")
+    return name
 
 
 def _parse_sysctl_value(value: object) -> str:

@@ -54,7 +54,7 @@ def load(
 def _load(
     topology: Path | str, experiment: Path | str | None, parameters: Mapping[str, str], seed: int | None, strict: bool
 ) -> Loaded:
-    first = Document(read(topology))
+    first = Document(read(topology, may_be_program=True))
     second = None if experiment is None else Document(read(experiment))
     documents = [first] if second is None else [first, second]
     given = _gather(documents, parameters)

@@ -45,9 +45,12 @@ class Tree:
     faults: tuple[Fault, ...]
 
 
-def read(given: Path | str) -> Tree:
-    """Read a file that the user named and all that it builds on."""
-    reading = _Reading()
+def read(given: Path | str, may_be_program: bool = False) -> Tree:
+    """Read a file that the user named and all that it builds on.
+
+    may_be_program: the user may name a Python file here, which is run. A file never may.
+    """
+    reading = _Reading(given if may_be_program else None)
     name = str(given)
     root = None
     try:
@@ -82,7 +85,8 @@ def _find(given: Path | str) -> str:
 class _Reading:
     """The files of one tree: which were read, and what each became."""
 
-    def __init__(self) -> None:
+    def __init__(self, program: Path | str | None) -> None:
+        self._program = None if program is None else str(program)
         self.faults: list[Fault] = []
         self.files: list[str] = []
         self.is_whole = True
@@ -103,7 +107,8 @@ class _Reading:
         if len(self.files) >= MOST_FILES:
             raise _refusal(str(path), f"is one file too many: {MOST_FILES} is the most that may be joined")
         self.files.append(str(path))
-        root = parse(_text(path), str(path))
+        text = self._converted(path) if path.suffix == ".py" and path.is_file() else _text(path)
+        root = parse(text, str(path))
         if not isinstance(root, MappingNode):
             line = root.start_mark.line + 1
             found = "a list" if isinstance(root, SequenceNode) else "a single value"
@@ -120,6 +125,18 @@ class _Reading:
             result = self._merge(below, result)
         self._done[actual] = result
         return result
+
+    def _converted(self, path: Path) -> str:
+        """A Mininet Topo class as the text of a topology file, if it is what the user named for one: a
+        file of a stranger must not run another. Raises InputError."""
+        from mprun.spec.mininet_topo import TopoError, convert
+
+        if str(path) != self._program:
+            raise _refusal(str(path), "is a Python program: only -t may name one, as it is run")
+        try:
+            return convert(path)
+        except TopoError as error:
+            raise _refusal(str(path), str(error)) from error
 
     def _base(self, path: Path, named: ScalarNode, outer: tuple[Path, ...]) -> MappingNode | None:
         """A file that another names; a fault of opening it belongs to the line that names it."""
@@ -166,8 +183,6 @@ class _Reading:
 
 def _text(path: Path) -> str:
     """The text of a file, at most MOST_BYTES of it. Raises InputError."""
-    if path.suffix == ".py" and path.is_file():
-        return _converted(path)
     try:
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
@@ -185,16 +200,6 @@ def _text(path: Path) -> str:
         raise _refusal(str(path), "is not UTF-8 text: save it as UTF-8", line) from None
     _refuse_other_formats(text, str(path))
     return text
-
-
-def _converted(path: Path) -> str:
-    """A Mininet Topo class as the text of a topology file. Raises InputError."""
-    from mprun.spec.mininet_topo import TopoError, convert
-
-    try:
-        return convert(path)
-    except TopoError as error:
-        raise _refusal(str(path), str(error)) from error
 
 
 def _refuse_other_formats(text: str, name: str) -> None:

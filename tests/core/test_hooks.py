@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mprun.errors import HostError
-from mprun.kernel.hooks import HOOKS, PLACES, apply_hooks
+from mprun.kernel.hooks import COLD, COLD_LINE, HOOKS, PLACES, apply_hooks
 from mprun.kernel.store import SOURCES
 
 
@@ -19,6 +19,9 @@ def tree(tmp_path: Path) -> Path:
         path = tmp_path / hook.file
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text((path.read_text() if path.exists() else "/* above */\n") + hook.find + "/* below */\n")
+    for folder in COLD:
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+        (tmp_path / folder / "Makefile").write_text("obj-y += it.o\n")
     (tmp_path / "include" / "linux").mkdir(parents=True)
     return tmp_path
 
@@ -27,6 +30,8 @@ def test_hooks_and_files_are_put_in(tree: Path) -> None:
     apply_hooks(tree, SOURCES)
     for hook in HOOKS:
         assert hook.replace in (tree / hook.file).read_text()
+    for folder in COLD:
+        assert (tree / folder / "Makefile").read_text().endswith(COLD_LINE)
     for name, place in PLACES.items():
         assert (tree / place).read_bytes() == (SOURCES / name).read_bytes()
 

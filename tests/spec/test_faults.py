@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
 import pytest
 
 from mprun.cli.validate import command
@@ -42,5 +41,5 @@ def test_fault(name: str, update_golden: bool, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_case_without_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(click.BadParameter, match="write -p name=value"):
+    with pytest.raises(SpecError, match="-p cc: write -p NAME=VALUE"):
         command.main(["-t", "topo", "-p", "cc"], standalone_mode=False)

@@ -230,12 +230,13 @@ def test_extends_and_include(tmp_path: Path) -> None:
 def test_mappings_are_merged_at_every_level(tmp_path: Path) -> None:
     _write(
         tmp_path,
-        base="version: 1\nhosts: {client: {mptcp: {path_manager: fullmesh, limits: {subflows: 2}}, sysctl: {a.b: 1}}}",
+        base="version: 1\nhosts:\n  client:\n    mptcp: {path_manager: fullmesh, limits: {subflows: 2}}\n"
+        "    sysctl: {net.ipv4.a: 1}\n",
     )
-    experiment = "extends: base.yaml\nhosts: {client: {mptcp: {limits: {subflows: 3}}, sysctl: {c.d: 4 5 6}}}\n"
+    experiment = "extends: base.yaml\nhosts: {client: {mptcp: {limits: {subflows: 3}}, sysctl: {net.ipv4.b: 4 5 6}}}\n"
     host = _load(tmp_path, TOPOLOGY, experiment).spec.experiment.hosts["client"]
     assert host.mptcp == Mptcp("fullmesh", subflows=3)
-    assert host.sysctl == (("a.b", "1"), ("c.d", "4 5 6"))
+    assert host.sysctl == (("net.ipv4.a", "1"), ("net.ipv4.b", "4 5 6"))
 
 
 def test_a_file_included_many_times_is_read_once(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -75,7 +76,14 @@ def snapshot() -> dict[str, list[str]]:
     mounts = Path("/proc/mounts").read_text().splitlines()
     interfaces = sorted(os.listdir("/sys/class/net"))
     named = sorted(os.listdir("/run/netns")) if os.path.isdir("/run/netns") else []
-    return {"mounts": mounts, "interfaces": interfaces, "namespaces": named, "processes": leftovers()}
+    temporary = sorted(path.name for path in Path(tempfile.gettempdir()).glob("mprun-*"))
+    return {
+        "temporary": temporary,
+        "mounts": mounts,
+        "interfaces": interfaces,
+        "namespaces": named,
+        "processes": leftovers(),
+    }
 
 
 def leftovers() -> list[str]:

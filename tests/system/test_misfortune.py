@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.conftest import LAB, Result, interrupt_when, leftovers
+from tests.system.conftest import LAB, Result, call, interrupt_when, leftovers
 
 ENGINES = ("virtual", "real")
 RATES_ONLY = """\
@@ -72,6 +72,8 @@ def test_interrupted_run_is_kept_and_marked(files: Path, engine: str) -> None:
 def test_nothing_is_left_when_mprun_is_killed(files: Path, engine: str) -> None:
     status, _ = interrupt_when("bulk", signal.SIGKILL, "-t", "topo", "-x", "long", "--engine", engine, cwd=files)
     assert status == -signal.SIGKILL
+    # what it had in the temporary directory goes with the next run
+    assert call("-t", "topo", "-x", "xp", "--engine", engine, cwd=files).status == 0
 
 
 @needs_root

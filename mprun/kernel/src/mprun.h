@@ -13,10 +13,7 @@
 /* The generator's key if a seed was given at boot, else NULL. 32 bytes; the caller advances it. */
 u8 *mprun_random_key(void);
 
-/* Nanoseconds that this reading of the clock costs; base is what one costs by default. */
-unsigned long mprun_clock_step(unsigned long base);
-
-/* After each system call: time passes if it is one of many that found nothing to do. */
+/* After each system call: time passes if it is one of many that did nothing but look. */
 void mprun_after_syscall(int nr, long ret);
 
 /* When a timer that is due delta ns after what the clock reads at now is to fire. */

@@ -9,18 +9,16 @@
  * starts at the same nanosecond in every run.
  *
  * Polling: in time-travel=inf-cpu computing is free, so a program that polls would poll for ever
- * for something that only time can bring. Two rules let time move, both functions of what the task
- * did and of nothing else, so that runs repeat exactly:
+ * for something that only time can bring; all that moves time for it is that reading the clock
+ * costs 256 ns. Here a task that makes more than 256 system calls in a row of which none did
+ * anything but look (a reading of the clock; select, poll or epoll_wait that found nothing; EAGAIN;
+ * sched_yield), without having slept, lets time pass with each further one: 512 ns, doubled every
+ * 16 calls, up to 131 us. Whoever else can run does so first, and ends the pause: a program that
+ * polls holds nobody up. Any other system call, and any sleep, starts the count again.
  *
- *   clock  A reading of the clock costs 256 ns (mainline). When one task reads it more than 256
- *          times without having slept in between, the cost doubles every 16 further readings, up
- *          to 131 us.
- *   poll   A system call that found nothing to do (select, poll, epoll_wait with an immediate
- *          time-out; EAGAIN; sched_yield) costs nothing for the first 256 in a row without sleep,
- *          then grows in the same way.
- *
- * Sleep means a voluntary context switch; it starts the count again. A program that spins in user
- * space without any system call cannot be helped: the engine's watchdog names it.
+ * This is a function of what the tasks do and of nothing else, so that runs repeat exactly. A
+ * program that spins in user space without any system call cannot be helped: the engine's watchdog
+ * ends the run.
  */
 #include <linux/delay.h>
 #include <linux/errno.h>
@@ -28,6 +26,7 @@
 #include <linux/minmax.h>
 #include <linux/mprun.h>
 #include <linux/sched.h>
+#include <linux/sched/stat.h>
 #include <linux/time-internal.h>
 #include <asm/unistd.h>
 
@@ -35,41 +34,27 @@
 #define FREE_CALLS	256
 #define CALLS_PER_STEP	16
 #define MAX_DOUBLINGS	9
+/* how long a pause goes on before it looks whether somebody else can run */
+#define GRAIN_NS	(4 * CLOCK_STEP_NS)
 
-struct spin {
+/* By the low bits of the pid, so that tasks that poll in turns do not start each other's count again. */
+#define SLOTS		64
+
+static struct spin {
 	pid_t pid;
 	unsigned long nvcsw;
 	unsigned long calls;
-};
+} spins[SLOTS];
 
-static struct spin clock_spin, poll_spin;
-
-/* Doublings that this call has earned: 0 within the free ones. */
-static unsigned int count_call(struct spin *spin)
-{
-	if (spin->pid != current->pid || spin->nvcsw != current->nvcsw) {
-		spin->pid = current->pid;
-		spin->nvcsw = current->nvcsw;
-		spin->calls = 0;
-	}
-	spin->calls++;
-	if (spin->calls <= FREE_CALLS)
-		return 0;
-	return min_t(unsigned long, 1 + (spin->calls - FREE_CALLS) / CALLS_PER_STEP, MAX_DOUBLINGS);
-}
-
-unsigned long mprun_clock_step(unsigned long base)
-{
-	return base << count_call(&clock_spin);
-}
-
-static bool found_nothing(int nr, long ret)
+static bool only_looked(int nr, long ret)
 {
 	if (ret == -EAGAIN)
 		return true;
 	if (ret != 0)
 		return false;
 	switch (nr) {
+	case __NR_clock_gettime:
+	case __NR_gettimeofday:
 	case __NR_select:
 	case __NR_pselect6:
 	case __NR_poll:
@@ -86,15 +71,30 @@ static bool found_nothing(int nr, long ret)
 
 void mprun_after_syscall(int nr, long ret)
 {
-	unsigned int doublings;
+	struct spin *spin = &spins[current->pid % SLOTS];
+	unsigned long doublings, left;
 
-	if (time_travel_mode != TT_MODE_INFCPU || !found_nothing(nr, ret))
+	if (time_travel_mode != TT_MODE_INFCPU)
 		return;
-	doublings = count_call(&poll_spin);
-	if (!doublings)
+	if (!only_looked(nr, ret) || spin->pid != current->pid || spin->nvcsw != current->nvcsw) {
+		spin->pid = current->pid;
+		spin->nvcsw = current->nvcsw;
+		spin->calls = 0;
 		return;
-	ndelay((unsigned long)CLOCK_STEP_NS << doublings);
-	schedule();
+	}
+	if (++spin->calls <= FREE_CALLS)
+		return;
+	doublings = 1 + (spin->calls - FREE_CALLS) / CALLS_PER_STEP;
+	left = CLOCK_STEP_NS << min_t(unsigned long, doublings, MAX_DOUBLINGS);
+	while (left && single_task_running()) {
+		unsigned long pause = min_t(unsigned long, left, GRAIN_NS);
+
+		ndelay(pause);
+		left -= pause;
+	}
+	yield();
+	/* to have let others run is not to have slept */
+	spin->nvcsw = current->nvcsw;
 }
 
 unsigned long long mprun_timer_moment(unsigned long long now, unsigned long delta)

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From observations to connections, causes and verdicts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mprun.analysis.connection import find_connections
+from mprun.analysis.diagnosis import explain_missing_subflows, explain_plain_tcp
+from mprun.analysis.summary import summarize
+from mprun.spec.spec import Expectation
+
+PATHS = [
+    {"name": "path0", "source": "10.0.0.1", "destination": "10.1.0.1"},
+    {"name": "path1", "source": "10.0.1.1", "destination": "10.1.0.1"},
+]
+
+
+def socket(local: str, port: int, acked: int, received: int = 0) -> dict[str, Any]:
+    ends = {"local": local, "local_port": port, "remote": "10.1.0.1", "remote_port": 5201}
+    return {"at_ns": 5, **ends, "bytes_acked": acked, "bytes_received": received, "retransmits_total": 1}
+
+
+def event(kind: str, local: str, port: int, token: int = 7) -> dict[str, Any]:
+    ends = {"local": local, "local_port": port, "remote": "10.1.0.1", "remote_port": 5201}
+    return {"at_ns": 1, "event": kind, "token": token, **ends}
+
+
+def mirrored(found: dict[str, Any]) -> dict[str, Any]:
+    ends = {"local": found["remote"], "local_port": found["remote_port"]}
+    return {**found, **ends, "remote": found["local"], "remote_port": found["local_port"]}
+
+
+def observed(**parts: Any) -> dict[str, Any]:
+    return {"events": [], "closed": [], "samples": [], **parts}
+
+
+def test_subflows_of_the_data_connection_only() -> None:
+    joins = [event("subflow established", "10.0.1.1", 40), event("subflow established", "10.0.1.1", 41, token=8)]
+    client = observed(
+        events=[event("created", "10.0.0.1", 30), event("created", "10.0.0.1", 31, token=8), *joins],
+        samples=[socket("10.0.0.1", 31, 600), socket("10.0.1.1", 41, 300)],
+        # the initial subflow was disconnected, which clears its counts; the other closed with its last ones
+        closed=[socket("10.0.0.1", 31, 0), socket("10.0.1.1", 41, 400)],
+    )
+    server = observed(events=[mirrored(join) for join in joins])
+    (connection,) = find_connections(client, server, [31], PATHS)
+    assert connection.token == 8
+    assert [(s.path, s.bytes_acked, s.is_initial) for s in connection.subflows] == [
+        ("path0", 600, True),
+        ("path1", 400, False),
+    ]
+
+
+def test_a_subflow_that_the_server_refused_does_not_count() -> None:
+    client = observed(events=[event("created", "10.0.0.1", 31), event("subflow established", "10.0.1.1", 41)])
+    (connection,) = find_connections(client, observed(), [31], PATHS)
+    assert len(connection.subflows) == 1
+
+
+def test_plain_tcp_is_a_connection_without_token() -> None:
+    client = observed(samples=[socket("10.0.0.1", 31, 600)])
+    (connection,) = find_connections(client, observed(), [31], PATHS)
+    assert connection.token is None
+    assert connection.subflows[0].bytes_acked == 600
+
+
+def counters(**values: int) -> dict[str, int]:
+    return {f"MPTcpExt{name}": value for name, value in values.items()}
+
+
+@pytest.mark.parametrize(
+    ("client", "server", "cause"),
+    [
+        ({}, {}, "plain TCP socket"),
+        ({"MPCapableSYNTX": 1}, {}, "no MPTCP socket received it"),
+        ({"MPCapableSYNTX": 1}, {"MPCapableSYNRX": 1}, "its answer lost the option"),
+        ({"MPCapableSYNTX": 1, "MPCapableSYNACKRX": 1}, {"MPCapableSYNRX": 1}, "fell back to TCP after its handshake"),
+    ],
+)
+def test_causes_of_plain_tcp(client: dict[str, int], server: dict[str, int], cause: str) -> None:
+    assert cause in explain_plain_tcp(counters(**client), counters(**server))
+
+
+@pytest.mark.parametrize(
+    ("client", "server", "limit", "cause"),
+    [
+        ({}, {}, None, "no join was sent"),
+        ({}, {}, 0, "limits: the client may open 0 additional subflows"),
+        ({"MPJoinSynTx": 1}, {}, None, "did not arrive: no route"),
+        ({"MPJoinSynTx": 1}, {"MPJoinSynRx": 1}, None, "join unanswered"),
+        ({"MPJoinSynTx": 1}, {"MPJoinSynRx": 1, "MPJoinRejected": 1}, None, "the server refused the join"),
+        ({"MPJoinSynTx": 1, "MPJoinSynAckRx": 1}, {"MPJoinSynRx": 1}, None, "the server refused the join"),
+        (
+            {"MPJoinSynTx": 2, "MPJoinSynAckRx": 1},
+            {"MPJoinSynRx": 2, "MPJoinAckRx": 1},
+            None,
+            "1 of 2 joins had no answer",
+        ),
+    ],
+)
+def test_causes_of_missing_subflows(
+    client: dict[str, int], server: dict[str, int], limit: int | None, cause: str
+) -> None:
+    assert cause in explain_missing_subflows(counters(**client), counters(**server), 2, 1, limit)
+
+
+def agent(error: str | None = None, **parts: Any) -> dict[str, Any]:
+    return {"error": error, "complete": error is None, "processes": {}, "observed": {}, **parts}
+
+
+INTENT: dict[str, Any] = {"traffic": [], "captures": [], "seed": 1, "hosts": {}}
+PING = "3 packets transmitted, 3 received, 0% packet loss, time 400ms\n"
+PING += "rtt min/avg/max/mdev = 40.000/40.000/40.000/0.000 ms"
+
+
+@pytest.mark.parametrize(
+    ("expectation", "held"),
+    [
+        (Expectation("path0.rtt", minimum=0.04), True),
+        (Expectation("path0.rtt", minimum=0.041), False),
+        (Expectation("path0.rtt", maximum=0.04), True),
+        (Expectation("path0.rtt", maximum=0.039), False),
+        (Expectation("path0.rtt", equals=0.04), True),
+        (Expectation("path1.rtt", maximum=1), False),
+    ],
+)
+def test_verdicts(expectation: Expectation, held: bool) -> None:
+    record = agent(processes={"probe.path0": {"role": "probe", "status": 0, "timed_out": False}})
+    summary = summarize(INTENT, record, lambda *_: PING, [expectation], "virtual")
+    assert summary["metrics"]["path0.rtt"] == {"value": 0.04, "unit": "s"}
+    assert [verdict["held"] for verdict in summary["expectations"]] == [held]
+    assert summary["status"] == ("passed" if held else "failed")
+
+
+def test_an_agent_that_failed_is_an_error_whatever_held() -> None:
+    summary = summarize(INTENT, agent(error="no luck"), lambda *_: "", [], "virtual")
+    assert summary["status"] == "error"
+    assert summary["errors"] == ["no luck"]
+    assert not summary["complete"]
+
+
+def test_a_capture_that_cannot_tell_its_losses_is_a_warning() -> None:
+    intent = {**INTENT, "captures": [{"host": "client"}]}
+    for log, said in (("", "did not say"), ("4 packets dropped by kernel", "dropped 4 packets")):
+        summary = summarize(intent, agent(), lambda *_, log=log: log, [], "virtual")
+        assert said in summary["warnings"][0]

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands around a run: look at it, repeat it, compare it, remove it; what a machine can do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.system.conftest import Result, environment
+
+TOPOLOGY = "version: 1\nnodes: {a: {kind: host}, b: {kind: host}}\nlinks: [{name: cable, between: [a, b], rtt: RTT}]\n"
+EXPERIMENT = """\
+version: 1
+params: {count: 2}
+traffic: [{name: it, tool: ping, from: a, to: b, count: "{{ count }}"}]
+capture: [{host: a}]
+expect: [{metric: it.rtt, max: 15ms}]
+SETTINGS
+"""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    (tmp_path / "topo.yaml").write_text(TOPOLOGY.replace("RTT", "10ms"))
+    (tmp_path / "slow.yaml").write_text(TOPOLOGY.replace("RTT", "20ms"))
+    (tmp_path / "xp.yaml").write_text(EXPERIMENT.replace("SETTINGS", ""))
+    return tmp_path
+
+
+def test_life_of_a_run(mprun: Callable[..., Result], files: Path) -> None:
+    first = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
+    assert first.status == 0, first.err
+    assert first.metric("it.rtt") == pytest.approx(0.01, abs=1e-5)
+    second = mprun("-t", "slow", "-x", "xp", "-p", "count=3", "--engine", "virtual", "--json")
+    assert second.status == 1
+    assert [verdict["held"] for verdict in second.summary["expectations"]] == [False]
+    listed = json.loads(mprun("runs", "list", "--json").out)
+    assert [row["status"] for row in listed] == ["passed", "failed"]
+    assert mprun("runs", "show", "latest", "--json").summary["metrics"] == second.summary["metrics"]
+    by_digest = first.run.name.rsplit("-", 1)[1]
+    assert "✓ ≤ 15.000 ms" in mprun("runs", "show", by_digest).out
+    difference = mprun("plan", "--diff", first.run.name, second.run.name)
+    assert difference.status == 1, difference.out
+    assert "-tc qdisc add dev w0b root handle 1: netem limit 10000000 delay 5ms" in difference.out
+    assert "ping -n -c 3" in difference.out
+    again = mprun("runs", "rerun", first.run.name)
+    assert again.status == 0, again.err
+    assert len(json.loads(mprun("runs", "list", "--json").out)) == 3
+    assert mprun("verify", "latest").status == 0
+    assert mprun("runs", "rm", "--yes", "latest").status == 0
+    assert (files / "runs" / "latest").resolve() == second.run.resolve()
+    assert mprun("runs", "show", "nothing").status == 2
+
+
+def test_a_strangers_plan_is_not_obeyed(mprun: Callable[..., Result], files: Path) -> None:
+    run = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json").run
+    plan = json.loads((run / "plan.json").read_text())
+    plan["flows"][0]["argv"] = ["touch", "/run/mprun/run/here"]
+    (run / "plan.json").write_text(json.dumps(plan))
+    assert mprun("verify", run).status == 0
+    assert not list(files.rglob("here"))
+    plan["digest"] = "0" * 64
+    (run / "plan.json").write_text(json.dumps(plan))
+    refused = mprun("verify", run)
+    assert refused.status == 1
+    assert "makes another plan of its inputs" in refused.err
+
+
+def test_a_topology_file_runs_no_program(mprun: Callable[..., Result], files: Path) -> None:
+    (files / "evil.py").write_text("open('ran', 'w').close()\n")
+    for text in ("version: 1\nextends: evil.py\n", "version: 1\ninclude: [evil.py]\n"):
+        (files / "bad.yaml").write_text(text)
+        result = mprun("validate", "-t", "bad")
+        assert result.status == 2
+        assert "is a Python program: only -t may name one" in result.err
+    assert mprun("validate", "-t", "topo", "-x", "evil.py").status == 2
+    assert not (files / "ran").exists()
+
+
+@pytest.mark.parametrize("name", ["kernel.core_pattern", "vm.drop_caches", "fs.file-max"])
+def test_only_the_networks_sysctls_can_be_set(mprun: Callable[..., Result], files: Path, name: str) -> None:
+    (files / "xp.yaml").write_text(EXPERIMENT.replace("SETTINGS", f"hosts: {{a: {{sysctl: {{{name}: 1}}}}}}"))
+    result = mprun("validate", "-t", "topo", "-x", "xp")
+    assert result.status == 2
+    assert "is not a setting of the network" in result.err
+
+
+def test_kernel_wide_sysctls(mprun: Callable[..., Result], files: Path) -> None:
+    """Set in the virtual engine; in the real one refused above what this machine has, and a warning below."""
+    setting = "hosts: {a: {sysctl: {net.core.rmem_max: VALUE}}}"
+    has = int(Path("/proc/sys/net/core/rmem_max").read_text())
+    (files / "xp.yaml").write_text(EXPERIMENT.replace("SETTINGS", setting.replace("VALUE", str(has + 1))))
+    assert mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json").status == 0
+    (files / "topo.yaml").write_text(TOPOLOGY.replace(", rtt: RTT", ""))
+    refused = mprun("-t", "topo", "-x", "xp", "--engine", "real")
+    assert refused.status == 3
+    assert f"{has + 1}, but this kernel has {has}" in refused.err
+    (files / "xp.yaml").write_text(EXPERIMENT.replace("SETTINGS", setting.replace("VALUE", str(has - 1))))
+    warned = mprun("-t", "topo", "-x", "xp", "--engine", "real", "--json")
+    assert warned.status == 0, warned.err
+    assert warned.summary["warnings"] == [
+        f"hosts.a.sysctl.net.core.rmem_max: asked {has - 1}, this machine's {has} holds in the real engine"
+    ]
+    assert mprun("-t", "topo", "-x", "xp", "--engine", "real", "--strict").status == 1
+
+
+def test_unknown_congestion_control_is_refused_with_what_there_is(mprun: Callable[..., Result], files: Path) -> None:
+    setting = "hosts: {a: {sysctl: {net.ipv4.tcp_congestion_control: nosuch}}}"
+    (files / "xp.yaml").write_text(EXPERIMENT.replace("SETTINGS", setting))
+    virtual = mprun("-t", "topo", "-x", "xp", "--engine", "virtual")
+    assert virtual.status == 1
+    assert "a: sysctl -w net.ipv4.tcp_congestion_control=nosuch: this kernel has: reno, " in virtual.out
+    (files / "topo.yaml").write_text(TOPOLOGY.replace(", rtt: RTT", ""))
+    real = mprun("-t", "topo", "-x", "xp", "--engine", "real")
+    assert real.status == 3
+    assert "no tcp congestion control 'nosuch' (it has: " in real.err
+
+
+def test_an_ordinary_users_path_is_enough(mprun: Callable[..., Result], files: Path) -> None:
+    """Debian gives users no sbin, where tc is."""
+    env = environment(PATH="/usr/local/bin:/usr/bin:/bin")
+    assert mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json", env=env).status == 0
+    assert mprun("doctor", env=env).status == 0
+
+
+def test_doctor_and_kernel_tell_of_this_machine(mprun: Callable[..., Result]) -> None:
+    checks = {check["name"]: check for check in json.loads(mprun("doctor", "--json").out)}
+    assert checks["experiment kernel"]["ok"]
+    assert all(check["mend"] for check in checks.values() if check["name"] in ("tc", "iperf3", "mptcpize"))
+    info = json.loads(mprun("kernel", "info", "--json").out)
+    assert {"path", "version", "digest", "options"} <= info.keys()
+    assert info["name"] in mprun("kernel", "list").out
+    missing = mprun("kernel", "info", "nosuch")
+    assert missing.status == 3
+    assert "run `mprun kernel build`" in missing.err
+
+
+def test_kernel_source_that_is_none(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    result = mprun("kernel", "build", "--source", tmp_path / "empty", "--name", "mine")
+    assert result.status == 3
+    assert "is this a Linux tree?" in result.err
+    assert mprun("kernel", "info", "mine").status == 3

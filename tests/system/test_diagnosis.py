@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run that asked for MPTCP and did not get it, or got fewer subflows, fails and names the cause."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mprun.analysis.summary import summarize
+from mprun.compile import allocate, compile_plan
+from mprun.engines import virtual
+from mprun.kernel.store import find_kernel
+from mprun.rundir import RunDirectory
+from mprun.spec import load
+from tests.system.conftest import Result
+
+TOPOLOGY = """\
+version: 1
+topology: multi-path
+paths:
+  - {rate: 20mbit, delay: 5ms}
+  - {rate: 20mbit, delay: 5ms, loss: LOSS}
+"""
+EXPERIMENT = """\
+version: 1
+hosts:
+  client: {CLIENT}
+  server: {SERVER}
+traffic:
+  - {name: bulk, tool: iperf3, from: client, to: server, protocol: mptcp, start: 0s, duration: 2s}
+probe: {pings: 0}
+"""
+FULLMESH = "mptcp: {path_manager: fullmesh}"
+
+
+@pytest.mark.parametrize(
+    ("client", "server", "loss", "failure"),
+    [
+        pytest.param(FULLMESH, FULLMESH, "0%", None, id="nothing-wrong"),
+        pytest.param("mptcp: {path_manager: default}", FULLMESH, "0%", None, id="passive-client-expects-one"),
+        pytest.param(
+            FULLMESH,
+            "mptcp: {path_manager: fullmesh, limits: {subflows: 0}}",
+            "0%",
+            "bulk: 1 of 2 subflows: the server refused the join: its limits allow no further subflow",
+            id="server-limits",
+        ),
+        pytest.param(
+            FULLMESH,
+            FULLMESH,
+            "100%",
+            "bulk: 1 of 2 subflows: MP_JOIN was sent and did not arrive: no route from that address, or the path "
+            "drops it",
+            id="dead-path",
+        ),
+    ],
+)
+def test_cause_is_named(
+    mprun: Callable[..., Result], tmp_path: Path, client: str, server: str, loss: str, failure: str | None
+) -> None:
+    (tmp_path / "topo.yaml").write_text(TOPOLOGY.replace("LOSS", loss))
+    (tmp_path / "xp.yaml").write_text(EXPERIMENT.replace("CLIENT", client).replace("SERVER", server))
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
+    assert result.summary["failures"] == ([] if failure is None else [failure])
+    assert result.summary["status"] == ("passed" if failure is None else "failed")
+    assert result.status == (0 if failure is None else 1)
+
+
+@pytest.mark.parametrize(
+    ("end", "cause"),
+    [
+        ("client", "the application opened a plain TCP socket: no MP_CAPABLE was sent"),
+        (
+            "server",
+            "MP_CAPABLE was sent and no MPTCP socket received it: the server's program listens on plain TCP, or "
+            "something between the hosts removes the option",
+        ),
+    ],
+)
+def test_application_without_mptcp(tmp_path: Path, end: str, cause: str) -> None:
+    """One end's program runs without the library that opens MPTCP sockets for it."""
+    (tmp_path / "topo.yaml").write_text(TOPOLOGY.replace("LOSS", "0%"))
+    (tmp_path / "xp.yaml").write_text(EXPERIMENT.replace("CLIENT", FULLMESH).replace("SERVER", FULLMESH))
+    spec = load(tmp_path / "topo.yaml", tmp_path / "xp.yaml").spec
+    plan = compile_plan(spec, allocate(spec))
+    if end == "client":
+        plan = replace(plan, flows=(replace(plan.flows[0], env={}),))
+    else:
+        plan = replace(plan, daemons=(replace(plan.daemons[0], env={}),))
+    run = RunDirectory.create(tmp_path / "runs", "test", plan.digest)
+    run.write("plan.json", plan.to_json())
+    virtual.run_plan(plan, run, find_kernel(), lambda *_: None)
+    summary = summarize(plan.to_json()["intent"], run.read("agent.json"), run.log, (), "virtual")
+    assert summary["failures"] == [f"bulk: asked for MPTCP and got TCP: {cause}"]
+    assert summary["status"] == "failed"

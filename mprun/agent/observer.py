@@ -72,7 +72,7 @@ class Observer:
         if group is not None:
             self._mptcp.socket.setsockopt(SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, group)
         for link in (self._closed, self._mptcp):
-            link.socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 22)
+            _enlarge(link)
             link.socket.setblocking(False)
 
     def fileno(self) -> int:
@@ -106,6 +106,15 @@ class Observer:
         self._closed.close()
         self._diag.close()
         self._mptcp.close()
+
+
+def _enlarge(link: Netlink) -> None:
+    """Room for many messages; in a user namespace no more than the host lets anybody have. Where that
+    is not enough, reading fails with ENOBUFS and so does the run."""
+    try:
+        link.socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 22)
+    except PermissionError:
+        link.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
 
 
 def _waiting(link: Netlink) -> list[bytes]:

@@ -31,8 +31,13 @@ NAME = "real"
 
 
 def unshare_command(namespaces: Sequence[str]) -> list[str]:
-    """`unshare` for a user with or without root."""
-    return ["unshare", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"]), *namespaces, "--"]
+    """`unshare` for a user with or without root.
+
+    Without, the user stays who they are and keeps the capabilities: as root of a namespace with one
+    user in it tcpdump would try to become another, and fail.
+    """
+    rootless = [] if os.geteuid() == 0 else ["--user", "--map-current-user", "--keep-caps"]
+    return ["unshare", *rootless, *namespaces, "--"]
 
 
 def run_plan(plan: Plan, run: RunDirectory, progress: Progress, shell: Shell | None = None) -> None:

@@ -19,6 +19,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 LAB = ROOT / "labs" / "01_multipath"
+# A user without any rights, and a command prefix that becomes them.
+NOBODY = 65534
+AS_NOBODY = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
 COMMAND = [sys.executable, "-m", "mprun"]
 
 

@@ -4,6 +4,11 @@ which has the netem that this host may lack."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +20,7 @@ from mprun.engines import virtual
 from mprun.kernel.store import find_kernel
 from mprun.rundir import RunDirectory
 from mprun.spec import load
-from tests.system.conftest import LAB, Result
+from tests.system.conftest import AS_NOBODY, LAB, NOBODY, Result, call, environment
 from tests.system.test_shell import PROMPT, Terminal
 
 RATES_ONLY = """\
@@ -80,3 +85,25 @@ def test_a_run_stops_at_the_prompt(files: Path, engine: str, moment: str) -> Non
     assert (files / "runs" / "latest" / "logs" / "bulk.out").exists() == (moment == "after")
     assert terminal.close() == 0
     assert (files / "runs" / "latest" / "summary.json").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="this whole test run is unprivileged already")
+@pytest.mark.usefixtures("leaves_nothing")
+def test_rates_on_the_hosts_kernel_without_root(files: Path) -> None:
+    folder = Path(tempfile.mkdtemp(prefix="mprun-test-"))
+    try:
+        for name in ("topo.yaml", "xp.yaml"):
+            shutil.copy(files / name, folder / name)
+        for path in (folder, *folder.iterdir()):
+            os.chown(path, NOBODY, NOBODY)
+        if subprocess.run([*AS_NOBODY, "unshare", "--user", "--net", "true"], check=False).returncode:
+            pytest.skip("this host gives users no namespaces")
+        if subprocess.run([*AS_NOBODY, sys.executable, "-c", "import mprun.cli"], check=False).returncode:
+            pytest.skip("an unprivileged user cannot read this checkout, so cannot run it")
+        env = environment(HOME="/nonexistent", PATH="/usr/bin:/bin")
+        result = call("-t", "topo", "-x", "xp", "--engine", "real", "--json", cwd=folder, prefix=AS_NOBODY, env=env)
+        assert result.status == 0, result.out + result.err
+        assert result.metric("bulk.subflows") == 2
+        assert (folder / result.run / "pcap" / "client.pcap").stat().st_size > 10_000
+    finally:
+        shutil.rmtree(folder)

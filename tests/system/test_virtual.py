@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from mprun.kernel.store import find_kernel
-from tests.system.conftest import LAB, Result, call, environment
+from tests.system.conftest import AS_NOBODY, LAB, NOBODY, Result, call, environment
 
 # What 20 Mbit/s on the wire carry: 1448 bytes of payload in a frame of 1514.
 TCP_CEILING = 20e6 * 1448 / 1514
@@ -134,16 +134,15 @@ def test_unprivileged_user_gets_the_same_bytes(mptcp: Result) -> None:
         shutil.copytree(find_kernel().directory, cache.with_name("it"), symlinks=True)
         cache.symlink_to("it")
         for path in (folder, *folder.rglob("*")):
-            os.chown(path, 65534, 65534, follow_symlinks=False)
-        as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+            os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
         reachable = subprocess.run(
-            [*as_nobody, sys.executable, "-c", "import mprun.cli"], env=environment(), check=False
+            [*AS_NOBODY, sys.executable, "-c", "import mprun.cli"], env=environment(), check=False
         )
         if reachable.returncode:
             pytest.skip("an unprivileged user cannot read this checkout, so cannot run it")
         env = environment(XDG_CACHE_HOME=str(folder / "cache"), HOME="/nonexistent")
         lab = ("-t", LAB / "topo", "-x", LAB / "xp_mptcp", "--engine", "virtual", "--json")
-        result = call(*lab, cwd=folder, prefix=as_nobody, env=env)
+        result = call(*lab, cwd=folder, prefix=AS_NOBODY, env=env)
         assert result.status == 0, result.err
         assert digests(folder / result.run) == digests(mptcp.run)
     finally:

@@ -13,8 +13,8 @@
  * costs 256 ns. Here a task that makes more than 256 system calls in a row of which none did
  * anything but look (a reading of the clock; select, poll or epoll_wait that found nothing; EAGAIN;
  * sched_yield), without having slept, lets time pass with each further one: 512 ns, doubled every
- * 16 calls, up to 131 us. Whoever else can run does so first, and ends the pause: a program that
- * polls holds nobody up. Any other system call, and any sleep, starts the count again.
+ * 16 calls, up to 131 us. Somebody else who can run ends the pause within 1 us. Any other system
+ * call, and any sleep, starts the count again.
  *
  * This is a function of what the tasks do and of nothing else, so that runs repeat exactly. A
  * program that spins in user space without any system call cannot be helped: the engine's watchdog
@@ -86,12 +86,16 @@ void mprun_after_syscall(int nr, long ret)
 		return;
 	doublings = 1 + (spin->calls - FREE_CALLS) / CALLS_PER_STEP;
 	left = CLOCK_STEP_NS << min_t(unsigned long, doublings, MAX_DOUBLINGS);
-	while (left && single_task_running()) {
+	/*
+	 * At least once, even if somebody else can run: the scheduler gives the CPU to who has had the
+	 * least of it, and without any time passing that could be the one that polls, for ever.
+	 */
+	do {
 		unsigned long pause = min_t(unsigned long, left, GRAIN_NS);
 
 		ndelay(pause);
 		left -= pause;
-	}
+	} while (left && single_task_running());
 	yield();
 	/* to have let others run is not to have slept */
 	spin->nvcsw = current->nvcsw;

@@ -11,8 +11,7 @@
  * Polling: in time-travel=inf-cpu computing is free, so a program that polls would poll for ever
  * for something that only time can bring; all that moves time for it is that reading the clock
  * costs 256 ns. Here a task that makes more than 256 system calls in a row of which none did
- * anything but look (a reading of the clock; select, poll or epoll_wait that found nothing; EAGAIN;
- * sched_yield), without having slept, lets time pass with each further one: 512 ns, doubled every
+ * anything but look (a reading of the clock; select, poll or epoll_wait; EAGAIN; sched_yield), without having slept, lets time pass with each further one: 512 ns, doubled every
  * 16 calls, up to 131 us. Somebody else who can run ends the pause within 1 us. Any other system
  * call, and any sleep, starts the count again.
  *
@@ -50,7 +49,7 @@ static bool only_looked(int nr, long ret)
 {
 	if (ret == -EAGAIN)
 		return true;
-	if (ret != 0)
+	if (ret < 0)
 		return false;
 	switch (nr) {
 	case __NR_clock_gettime:

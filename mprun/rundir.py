@@ -2,7 +2,7 @@
 """The layout of a run directory; the only reader and writer of it.
 
 runs/<time>-<topology>-<experiment>-<digest8>/
-    inputs/            resolved topology.yaml, experiment.yaml and the files they came from
+    inputs/            the files as they were, and resolved-{topology,experiment}.yaml: as understood
     plan.json          what was to be done, with the digest of the intent
     environment.json   where: engine, kernel, versions
     steps.jsonl        each step: asked time, actual time, exit status

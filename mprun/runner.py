@@ -120,7 +120,7 @@ def run_plan(
         if agent["error"]:
             raise RunError(agent["error"])
         return {"status": "passed", "metrics": {}, "expectations": []}
-    summary = summarize(plan.to_json()["intent"], agent, run.log, expectations, place.engine, facts["warnings"])
+    summary = summarize(plan.intent, agent, run.log, expectations, place.engine, facts["warnings"])
     run.write("summary.json", summary)
     if agent["complete"]:
         run.mark_complete()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Links as commands: a veth pair where ends are joined directly, a wire where packets are shaped.
 
-A wire is two veth pairs, one to each end, whose inner ports lie in the hidden namespace `wires`.
+A wire is two veth pairs, one to each end, whose inner ports lie in the hidden namespace `_wires`.
 What enters one port is redirected to the other, and that port's root qdisc is the impairment of
 this direction: netem holds delay and loss, its child the rate, whose child the queue, so delay
 comes first and the queue holds exactly what was asked. Nothing is shaped on a sending host, where

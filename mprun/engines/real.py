@@ -23,7 +23,7 @@ from mprun.engines.engine import (
     find_library,
     watch,
 )
-from mprun.errors import HostError, RunError
+from mprun.errors import RunError
 from mprun.plan import Plan
 from mprun.rundir import RunDirectory
 
@@ -43,10 +43,8 @@ def unshare_command(namespaces: Sequence[str]) -> list[str]:
 def run_plan(plan: Plan, run: RunDirectory, progress: Progress, shell: Shell | None = None) -> None:
     """Run the agent in fresh namespaces; its record is then in the run directory.
 
-    Raises HostError (before anything is built), RunError or Interrupted.
+    `missing` says beforehand what this host lacks for the plan. Raises RunError or Interrupted.
     """
-    if reason := missing(plan):
-        raise HostError(reason)
     library = find_library()
     # root could write what it is shown; a user's own mounts need no such care and may not be remounted
     is_root = os.geteuid() == 0

@@ -34,7 +34,7 @@ from mprun.engines.engine import (
     watch,
 )
 from mprun.errors import HostError, RunError
-from mprun.kernel.store import Kernel, store
+from mprun.kernel.store import Kernel, find_kernel, store
 from mprun.plan import Plan
 from mprun.rundir import RunDirectory
 
@@ -192,8 +192,6 @@ def _tail(path: Path, lines: int = 10) -> str:
 
 def missing(kernel_name: str) -> str | None:
     """Why this engine cannot be used here; None if it can."""
-    from mprun.kernel.store import find_kernel
-
     if os.uname().machine != "x86_64":
         return f"the virtual engine needs x86-64, this is {os.uname().machine}"
     try:

@@ -19,6 +19,14 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 LAB = ROOT / "labs" / "01_multipath"
+# Two paths that any kernel with tbf can have.
+RATES_ONLY = """\
+version: 1
+topology: multi-path
+paths:
+  - {rate: 20mbit, queue: 80packets}
+  - {rate: 20mbit, queue: 80packets}
+"""
 # A user without any rights, and a command prefix that becomes them.
 NOBODY = 65534
 AS_NOBODY = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]

@@ -12,16 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.conftest import LAB, Result, call, interrupt_when, leftovers
+from tests.system.conftest import LAB, RATES_ONLY, Result, call, interrupt_when, leftovers
 
 ENGINES = ("virtual", "real")
-RATES_ONLY = """\
-version: 1
-topology: multi-path
-paths:
-  - {rate: 20mbit, queue: 80packets}
-  - {rate: 20mbit, queue: 80packets}
-"""
 XP = """\
 version: 1
 traffic:

@@ -20,16 +20,9 @@ from mprun.engines import virtual
 from mprun.kernel.store import find_kernel
 from mprun.rundir import RunDirectory
 from mprun.spec import load
-from tests.system.conftest import AS_NOBODY, LAB, NOBODY, Result, call, environment
+from tests.system.conftest import AS_NOBODY, LAB, NOBODY, RATES_ONLY, Result, call, environment
 from tests.system.test_shell import PROMPT, Terminal
 
-RATES_ONLY = """\
-version: 1
-topology: multi-path
-paths:
-  - {rate: 20mbit, queue: 80packets}
-  - {rate: 20mbit, queue: 80packets}
-"""
 SHORT = """\
 version: 1
 hosts:

@@ -12,15 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.conftest import COMMAND, environment
+from tests.system.conftest import COMMAND, RATES_ONLY, environment
 
-TOPOLOGY = """\
-version: 1
-topology: multi-path
-paths:
-  - {rate: 20mbit, queue: 80packets}
-  - {rate: 20mbit, queue: 80packets}
-"""
 PROMPT = "mininet> "
 
 
@@ -70,7 +63,7 @@ class Terminal:
 @pytest.mark.usefixtures("leaves_nothing")
 @pytest.mark.parametrize("engine", ["virtual", "real"])
 def test_prompt_on_the_network(tmp_path: Path, engine: str) -> None:
-    (tmp_path / "topo.yaml").write_text(TOPOLOGY)
+    (tmp_path / "topo.yaml").write_text(RATES_ONLY)
     terminal = Terminal("shell", "-t", "topo", "--engine", engine, cwd=tmp_path)
     terminal.until(PROMPT)
     assert "client router server" in terminal.ask("nodes")

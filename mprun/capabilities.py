@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+# User-Mode Linux counts time in steps of 256 ns: four of them.
+SIMULATED_SLACK_NS = 1_024
+
 
 @dataclass(frozen=True)
 class Capabilities:
@@ -17,14 +20,16 @@ class Capabilities:
     iperf3_speaks_mptcp: `--mptcp` exists (iperf3 3.19); else mptcp_library is preloaded.
     mptcp_library: libmptcpwrap of the package mptcpize.
     bulk_library: wakes bulk receivers every 8 kB instead of at every packet; None: not here.
-    timer_slack_ns: how late a wake-up may come; a shaper's burst must cover it. 0: timers are exact.
+    is_simulated: whether time is simulated there, so that waiting is free and computing takes no time.
+    timer_slack_ns: how late a wake-up may come; a shaper's burst must make up for it.
     kernel_wide: values of the sysctls that hold for the whole kernel; None: it is ours to set them.
     """
 
     iperf3_speaks_mptcp: bool = False
     mptcp_library: str = "/usr/lib/x86_64-linux-gnu/mptcpize/libmptcpwrap.so.0"
     bulk_library: str | None = "/run/mprun/kernel/bulk.so"
-    timer_slack_ns: int = 0
+    is_simulated: bool = True
+    timer_slack_ns: int = SIMULATED_SLACK_NS
     kernel_wide: Mapping[str, str] | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -23,16 +23,19 @@ from mprun.errors import MprunError
 # The node of the namespace in which the agent starts; it builds links from there.
 ROOT = ""
 
-FORMAT = 1
+FORMAT = 3
 
 
 @dataclass(frozen=True)
 class Node:
-    """A network namespace. `hidden` nodes (the wires) are mprun's, not the user's."""
+    """A network namespace; that of the wires is mprun's, not the user's.
+
+    inside: another node whose namespace this one shares, instead of one of its own.
+    """
 
     name: str
-    kind: Literal["host", "router", "switch", "wires"]
-    hidden: bool = False
+    kind: Literal["host", "router", "switch", "openflow", "wires"]
+    inside: str = ""
 
 
 @dataclass(frozen=True)
@@ -43,11 +46,16 @@ class Command:
     argv: tuple[str, ...]
 
 
+def sysctl(node: str, name: str, value: str) -> Command:
+    """The command that sets a sysctl of the node's namespace (sysctl(8))."""
+    return Command(node, ("sysctl", "-w", f"{name}={value}"))
+
+
 @dataclass(frozen=True)
 class Ready:
-    """When a daemon counts as ready: it listens on a TCP port, or its log holds a text."""
+    """When a daemon counts as ready: it listens on a TCP port, its socket is there, or its log holds a text."""
 
-    kind: Literal["port", "output"]
+    kind: Literal["port", "socket", "output"]
     value: str
 
 
@@ -64,7 +72,7 @@ class Process:
     name: str
     node: str
     argv: tuple[str, ...]
-    role: Literal["capture", "server", "probe", "flow"]
+    role: Literal["switch", "capture", "server", "probe", "flow"]
     env: Mapping[str, str] = field(default_factory=dict)
     at_ns: int | None = None
     timeout_ns: int = 60_000_000_000
@@ -74,8 +82,44 @@ class Process:
 
 
 @dataclass(frozen=True)
+class Change:
+    """Commands at a moment of the run, counted from time zero; `name` says of what, `values` what it becomes."""
+
+    at_ns: int
+    name: str
+    values: Mapping[str, Any]
+    commands: tuple[Command, ...]
+
+
+@dataclass(frozen=True)
+class Train:
+    """Frames from one end of a link to the other, that show what is in between (see `compile.calibration`).
+
+    `batch` frames at once every gap_ns; frame_bytes with the Ethernet header; tail_ns: how long to wait
+    for what is under way after the last one.
+    """
+
+    link: str
+    direction: str
+    kind: str
+    node: str
+    interface: str
+    peer_node: str
+    peer_interface: str
+    peer_mac: str
+    count: int
+    frame_bytes: int
+    batch: int
+    gap_ns: int
+    tail_ns: int
+
+
+@dataclass(frozen=True)
 class Plan:
-    """What the agent obeys. Steps in the order in which they are done."""
+    """What the agent obeys. Steps in the order in which they are done.
+
+    switch_programs, switching: what runs once `build` is done, and the commands that it then obeys.
+    """
 
     intent: Mapping[str, Any]
     seed: int
@@ -84,6 +128,10 @@ class Plan:
     daemons: tuple[Process, ...]
     probes: tuple[Process, ...]
     flows: tuple[Process, ...]
+    changes: tuple[Change, ...] = ()
+    switch_programs: tuple[Process, ...] = ()
+    switching: tuple[Command, ...] = ()
+    trains: tuple[Train, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -109,15 +157,23 @@ class Plan:
             intent=value["intent"],
             seed=value["seed"],
             nodes=tuple(Node(**node) for node in value["nodes"]),
-            build=tuple(Command(command["node"], tuple(command["argv"])) for command in value["build"]),
+            build=_commands(value["build"]),
             daemons=tuple(_process(process) for process in value["daemons"]),
             probes=tuple(_process(process) for process in value["probes"]),
             flows=tuple(_process(process) for process in value["flows"]),
+            changes=tuple(Change(**{**c, "commands": _commands(c["commands"])}) for c in value["changes"]),
+            switch_programs=tuple(_process(process) for process in value["switch_programs"]),
+            switching=_commands(value["switching"]),
+            trains=tuple(Train(**train) for train in value["trains"]),
         )
 
     def commands_of(self, node: str) -> Iterator[str]:
         """The lines of `build` that a person would type on `node`."""
         return (shlex.join(command.argv) for command in self.build if command.node == node)
+
+
+def _commands(values: Sequence[Mapping[str, Any]]) -> tuple[Command, ...]:
+    return tuple(Command(value["node"], tuple(value["argv"])) for value in values)
 
 
 def _process(value: Mapping[str, Any]) -> Process:
@@ -133,10 +189,14 @@ def canonical_json(value: object) -> str:
 def render(plan: Plan) -> str:
     """The plan as a person reads it: per node the commands, then the processes in time."""
     lines = [f"# digest {plan.digest}", f"# seed {plan.seed}"]
+    titles = {node.name: f"{node.name}, inside {node.inside}" if node.inside else node.name for node in plan.nodes}
     for name in (ROOT, *(node.name for node in plan.nodes)):
         commands = list(plan.commands_of(name))
         if commands:
-            lines += ["", f"[{name or 'build'}]", *commands]
+            lines += ["", f"[{titles.get(name, 'build')}]", *commands]
+    if plan.switch_programs:
+        lines += ["", "[switches]", *(_render_process(process) for process in plan.switch_programs)]
+        lines += [f"{command.node}: {shlex.join(command.argv)}" for command in plan.switching]
     for title, processes in (
         ("before time zero: captures and servers", plan.daemons),
         ("before time zero: idle round-trip times", plan.probes),
@@ -144,6 +204,11 @@ def render(plan: Plan) -> str:
     ):
         if processes:
             lines += ["", f"[{title}]", *(_render_process(process) for process in processes)]
+    if plan.changes:
+        lines += ["", "[changes, from time zero]"]
+        for change in plan.changes:
+            at = f"{format_seconds(change.at_ns)} {change.name}:"
+            lines += [f"{at} {command.node}: {shlex.join(command.argv)}" for command in change.commands]
     return "\n".join(lines) + "\n"
 
 

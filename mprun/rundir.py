@@ -106,12 +106,13 @@ class RunDirectory:
         """(address, node) of every interface."""
         for node in self.read("plan.json")["intent"]["nodes"]:
             for interface in node["interfaces"]:
-                if interface["address"]:
-                    yield interface["address"].split("/")[0], node["name"]
+                for address in (interface["address"], interface.get("ipv6")):
+                    if address:
+                        yield address.split("/")[0], node["name"]
 
     def artifacts(self) -> Iterator[tuple[str, Path]]:
         """The files that a repetition must reproduce byte for byte, by name."""
-        for pattern in ("pcap/*.pcap", "summary.json", "steps.jsonl", "logs/*.out"):
+        for pattern in ("pcap/*.pcap", "summary.json", "calibration.json", "steps.jsonl", "logs/*.out"):
             for path in sorted(self.path.glob(pattern)):
                 yield str(path.relative_to(self.path)), path
 
@@ -133,7 +134,17 @@ def list_runs(parent: Path) -> list[RunDirectory]:
     """The runs under `parent`, oldest first."""
     if not parent.is_dir():
         return []
-    return [RunDirectory(path) for path in sorted(parent.iterdir()) if _NAME.match(path.name) and not path.is_symlink()]
+    paths = [path for path in parent.iterdir() if _NAME.match(path.name) and not path.is_symlink()]
+    return [RunDirectory(path) for path in sorted(paths, key=_age)]
+
+
+def _age(path: Path) -> tuple[str, int, str]:
+    """The second in its name; of two in one second, the one whose plan was written first is older."""
+    try:
+        planned_ns = (path / "plan.json").stat().st_mtime_ns
+    except OSError:
+        planned_ns = 0
+    return path.name.split("-", 2)[0] + path.name.split("-", 2)[1], planned_ns, path.name
 
 
 def remove(run: RunDirectory) -> None:

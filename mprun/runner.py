@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from mprun.analysis.calibration import judge, to_json
 from mprun.analysis.summary import summarize
 from mprun.capabilities import Capabilities
 from mprun.compile import allocate, compile_plan, resolve
+from mprun.compile.calibration import compile_calibration, silence
 from mprun.compile.network import Network
 from mprun.compile.planner import kernel_wide_warnings
 from mprun.engines import real, virtual
@@ -31,6 +34,9 @@ from mprun.spec.writer import write_experiment, write_topology
 
 RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT = "resolved-topology.yaml", "resolved-experiment.yaml"
 
+CALIBRATION = "calibration.json"
+
+Compiler = Callable[[Spec, Network, Capabilities], Plan]
 EngineName = Literal["auto", "virtual", "real"]
 
 
@@ -59,10 +65,12 @@ def choose_place(wanted: EngineName, kernel_name: str) -> Place:
     return Place(real.NAME, f"the virtual engine cannot be used: {reason}", None)
 
 
-def make_plan(spec: Spec, network: Network, place: Place) -> tuple[Plan, Capabilities]:
+def make_plan(
+    spec: Spec, network: Network, place: Place, compiler: Compiler = compile_plan
+) -> tuple[Plan, Capabilities]:
     """Compile for a place. Raises SpecError or HostError before anything exists on disk."""
     capabilities = find_capabilities(spec, virtual=place.engine == virtual.NAME)
-    plan = compile_plan(spec, network, capabilities)
+    plan = compiler(spec, network, capabilities)
     if place.engine == real.NAME and (reason := real.missing(plan)):
         raise HostError(reason)
     return plan, capabilities
@@ -94,8 +102,39 @@ def run_spec(
     run.keep_inputs(files)
     all_warnings = [*warnings, *kernel_wide_warnings(spec, capabilities)]
     facts = {"warnings": all_warnings, "versions": dict(capabilities.versions)}
-    summary = run_plan(plan, run, place, spec.experiment.expectations, facts, progress, shell)
-    return run, summary
+    return run, _run_calibrated(spec, network, plan, run, place, facts, progress, shell)
+
+
+def _run_calibrated(
+    spec: Spec,
+    network: Network,
+    plan: Plan,
+    run: RunDirectory,
+    place: Place,
+    facts: Mapping[str, Any],
+    progress: Progress,
+    shell: Shell | None = None,
+) -> dict[str, Any]:
+    """Run a plan into a directory that exists, after its links were measured if that was asked for."""
+    if spec.experiment.calibrate:
+        run.write(CALIBRATION, calibrate(spec, network, place, progress))
+    return run_plan(plan, run, place, spec.experiment.expectations, facts, progress, shell)
+
+
+def calibrate(spec: Spec, network: Network, place: Place, progress: Progress) -> dict[str, Any]:
+    """Measure each link of a network, on one of its own that carries nothing else: {passed, rows}.
+
+    Raises HostError or RunError.
+    """
+    plan, capabilities = make_plan(silence(spec), network, place, compile_calibration)
+    with tempfile.TemporaryDirectory(prefix="mprun-calibration-") as scratch:
+        run = RunDirectory.create(Path(scratch), "calibration", plan.digest)
+        run.write("plan.json", plan.to_json())
+        _carry_out(plan, run, place, progress)
+        agent = run.read("agent.json")
+    if agent["error"]:
+        raise RunError(f"calibration: {agent['error']}")
+    return to_json(judge(network, plan.trains, agent["trains"], capabilities.is_simulated))
 
 
 def run_plan(
@@ -110,21 +149,26 @@ def run_plan(
     """Run a plan into a directory that exists; the summary, also written there."""
     run.write("plan.json", plan.to_json())
     run.write("environment.json", _environment(place, shell, facts))
-    if place.engine == virtual.NAME:
-        assert place.kernel is not None
-        virtual.run_plan(plan, run, place.kernel, progress, shell)
-    else:
-        real.run_plan(plan, run, progress, shell)
+    _carry_out(plan, run, place, progress, shell)
     agent = run.read("agent.json")
     if shell == "only":
         if agent["error"]:
             raise RunError(agent["error"])
         return {"status": "passed", "metrics": {}, "expectations": []}
-    summary = summarize(plan.intent, agent, run.log, expectations, place.engine, facts["warnings"])
+    calibration = run.read(CALIBRATION) if (run.path / CALIBRATION).exists() else None
+    summary = summarize(plan.intent, agent, run.log, expectations, place.engine, facts["warnings"], calibration)
     run.write("summary.json", summary)
     if agent["complete"]:
         run.mark_complete()
     return summary
+
+
+def _carry_out(plan: Plan, run: RunDirectory, place: Place, progress: Progress, shell: Shell | None = None) -> None:
+    if place.engine == virtual.NAME:
+        assert place.kernel is not None
+        virtual.run_plan(plan, run, place.kernel, progress, shell)
+    else:
+        real.run_plan(plan, run, progress, shell)
 
 
 def repeat(
@@ -144,7 +188,7 @@ def repeat(
     run = RunDirectory.create(parent, original.title, plan.digest)
     run.keep_inputs({path.name: path.read_text(encoding="utf-8") for path in (original.path / "inputs").iterdir()})
     facts = {"warnings": original.read("environment.json")["warnings"], "versions": dict(capabilities.versions)}
-    return run, run_plan(plan, run, place, spec.experiment.expectations, facts, progress)
+    return run, _run_calibrated(spec, network, plan, run, place, facts, progress)
 
 
 def first_difference(one: RunDirectory, other: RunDirectory) -> str | None:

@@ -2,8 +2,8 @@
 """Build the network of a plan, command by command, and read back what was set.
 
 ip commands go through rtnetlink in batches, sysctl and ethtool through files and an ioctl, tc and
-`ip mptcp` through one process per node that sets and then shows. What was read back and differs
-from what was asked stops the run.
+`ip mptcp` through one process per node that sets and then shows, nft through one of each. What was read
+back and differs from what was asked stops the run.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from mprun.agent import namespace, rtnetlink
-from mprun.agent.network import NamespaceNode, PlannedNetwork, run
+from mprun.agent import namespace, openvswitch, rtnetlink, ruleset, sysctl
+from mprun.agent.network import NamespaceNode, PlannedNetwork, Talker, run
 from mprun.agent.readback import differences_mptcp, differences_tc
 
 ROOT = ""
@@ -45,6 +45,8 @@ class _Place:
         self.control: socket.socket | None = None
         self.tc: list[Sequence[str]] = []
         self.mptcp: list[Sequence[str]] = []
+        self.nft: list[Sequence[str]] = []
+        self.talker: Talker | None = None
 
 
 class Builder:
@@ -63,14 +65,16 @@ class Builder:
     def build(self) -> PlannedNetwork:
         """Do all of the plan's `build` part. Raises BuildError at the first that fails."""
         for node in self._plan["nodes"]:
-            made = self.network.add_node(node["name"], node["kind"])
+            made = self.network.add_node(node["name"], node["kind"], node["inside"])
             self._places[node["name"]] = _Place(node["name"], made, made.netlink)
         namespace.enter(self._home)
         for place in self._places.values():
             self._translators[place.name] = self._translator(place)
         for command in self._plan["build"]:
             self._obey(self._places[command["node"]], command["argv"])
-        for place in self._places.values():
+        # the wires last made come first: of a veth pair the end that is brought up second works at once, the
+        # other when the kernel gets round to it, or when tc gives it a qdisc
+        for place in reversed(self._places.values()):
             self._flush(place)
         self._enter(self._root)
         for place in self._places.values():
@@ -78,6 +82,82 @@ class Builder:
             self._check_routes(place)
         self._register_links()
         return self.network
+
+    def configure_switches(self) -> None:
+        """Obey the plan's commands to Open vSwitch, which runs. Raises BuildError."""
+        commands = self._plan["switching"]
+        node = self._places[commands[0]["node"]].node
+        assert node is not None
+        try:
+            self.readback["switches"] = openvswitch.obey(node, [command["argv"] for command in commands])
+        except openvswitch.SwitchError as error:
+            raise BuildError(str(error)) from error
+
+    def find_down(self) -> list[str]:
+        """Interfaces that do not work yet. The kernel takes up a few hundred new links a second."""
+        return [
+            f"{place.name}.{name}"
+            for place in self._places.values()
+            if place.node is not None
+            for name, can_send in rtnetlink.read_states(place.netlink)
+            if not can_send and name in place.node.indices
+        ]
+
+    def change(self, commands: Sequence[dict[str, Any]]) -> None:
+        """Obey commands on the running network, and read back what tc set. Raises BuildError."""
+        touched = list(dict.fromkeys(command["node"] for command in commands))
+        for name in touched:
+            place = self._places[name]
+            place.tc, place.mptcp = [], []
+        for command in commands:
+            place = self._places[command["node"]]
+            if place.mptcp and command["argv"][:2] != ["ip", "mptcp"]:
+                self._run_mptcp(place)
+            self._obey(place, command["argv"])
+            if command["argv"][0] == "ip":
+                self._flush(place)
+        for name in touched:
+            place = self._places[name]
+            self._run_mptcp(place)
+            if place.tc:
+                self._change_tc(place)
+        self._enter(self._root)
+
+    def _run_mptcp(self, place: _Place) -> None:
+        if place.mptcp:
+            self._batch(place, ["ip"], place.mptcp, [])
+            place.mptcp = []
+
+    def _change_tc(self, place: _Place) -> None:
+        """Through one tc that lives as long as the network: a process each would cost 20 ms."""
+        if place.talker is None:
+            assert place.node is not None
+            place.talker = Talker(place.node)
+        for device in dict.fromkeys(argv[4] for argv in place.tc):
+            mine = [argv for argv in place.tc if argv[4] == device]
+            said = place.talker.ask([*(shlex.join(argv[1:]) for argv in mine), f"qdisc show dev {device}"])
+            if "Command failed" in said:
+                raise BuildError(f"{place.name}: tc: {said.strip()}")
+            shown = [{"dev": device, **qdisc} for qdisc in json.loads(said[said.index("[") :])]
+            self._refuse(place, differences_tc(mine, shown))
+
+    def filtered_packets(self) -> dict[str, dict[str, int]]:
+        """What the rules of each node that has any have counted so far. Raises BuildError."""
+        counted = {}
+        for place in self._places.values():
+            if place.nft and place.node is not None:
+                try:
+                    counted[place.name] = ruleset.packets(ruleset.show(place.node))
+                except ruleset.RulesetError as error:
+                    raise BuildError(f"{place.name}: {error}") from error
+        return counted
+
+    def release(self) -> None:
+        """End what talks, and let all namespaces go."""
+        for place in self._places.values():
+            if place.talker is not None:
+                place.talker.close()
+        self.network.release()
 
     def _translator(self, place: _Place) -> rtnetlink.Translator:
         def index(interface: str) -> int:
@@ -101,6 +181,8 @@ class Builder:
         program = argv[0]
         if program == "tc":
             place.tc.append(argv)
+        elif program == "nft":
+            place.nft.append(argv)
         elif program == "ip" and argv[1] == "mptcp":
             place.mptcp.append(argv)
         elif program == "ip":
@@ -115,6 +197,13 @@ class Builder:
         elif program == "ethtool":
             self._flush(place)
             self._set_offloads(place, argv[2], argv[3:])
+        elif program == "mkdir":
+            os.makedirs(argv[2], exist_ok=True)
+        elif program == "ovsdb-tool":
+            assert place.node is not None
+            status, output = run(place.node, list(argv), "")
+            if status:
+                raise BuildError(f"{shlex.join(argv)}: {output.strip()}")
         else:
             raise BuildError(f"{place.name}: the agent does not know {shlex.join(argv)}")
 
@@ -136,18 +225,19 @@ class Builder:
             self._here = place
 
     def _set_sysctl(self, place: _Place, name: str, value: str) -> None:
-        path = "/proc/sys/" + name.replace(".", "/")
         self._enter(place)
         try:
-            got = _read_small(path)
+            got = sysctl.read(name)
         except OSError:
             raise BuildError(f"{place.name}: this kernel has no sysctl {name}") from None
         try:
             if got.split() != value.split():
-                _write_small(path, value)
-                got = _read_small(path)
+                sysctl.write(name, value)
+                got = sysctl.read(name)
         except OSError as error:
-            raise BuildError(f"{place.name}: sysctl -w {name}={value}: {_refused(path, error)}") from error
+            choices = sysctl.choices_of(name)
+            why = error.strerror if choices is None else f"this kernel has: {', '.join(choices)}"
+            raise BuildError(f"{place.name}: sysctl -w {name}={value}: {why}") from error
         if got.split() != value.split():
             raise BuildError(f"{place.name}: sysctl {name} was set to '{value}' and reads '{got.strip()}'")
 
@@ -171,6 +261,12 @@ class Builder:
             lines = self._batch(place, ["ip"], place.mptcp, ["mptcp endpoint show", "mptcp limits show"]).splitlines()
             self.readback.setdefault("mptcp", {})[place.name] = lines
             self._refuse(place, differences_mptcp(place.mptcp, lines))
+        if place.nft:
+            assert place.node is not None
+            try:
+                self.readback.setdefault("nft", {})[place.name] = ruleset.load(place.node, place.nft)
+            except ruleset.RulesetError as error:
+                raise BuildError(f"{place.name}: {error}") from error
 
     def _batch(self, place: _Place, program: list[str], commands: list[Sequence[str]], shows: list[str]) -> str:
         """Run commands and then `shows` in one process; returns what the latter print."""
@@ -192,53 +288,20 @@ class Builder:
             (rtnetlink.RTM_NEWROUTE, rtnetlink.RTM_GETROUTE, 12, _route_key),
             (rtnetlink.RTM_NEWRULE, rtnetlink.RTM_GETRULE, 12, _rule_key),
         ):
-            wanted = {key(body) for sent, body in place.sent if sent == kind}
-            if not wanted:
-                continue
-            found = {key(body) for body in place.netlink.dump(request, bytes([socket.AF_INET]) + bytes(head - 1))}
-            if missing := wanted - found:
-                raise BuildError(f"{place.name}: read back lacks {sorted(map(str, missing))[0]}")
+            sent = [body for of, body in place.sent if of == kind]
+            for family in sorted({body[0] for body in sent}):
+                wanted = {key(body) for body in sent if body[0] == family}
+                found = {key(body) for body in place.netlink.dump(request, bytes([family]) + bytes(head - 1))}
+                if missing := wanted - found:
+                    raise BuildError(f"{place.name}: read back lacks {sorted(map(str, missing))[0]}")
 
     def _register_links(self) -> None:
         nodes = self.network.nameToNode
         for link in self._plan["intent"]["links"]:
-            a, b = ((nodes[end["node"]], end["name"], end["mac"], end["address"]) for end in link["ends"])
+            a, b = (
+                (nodes[end["node"]], end["name"], end["mac"], end["address"] or end.get("ipv6")) for end in link["ends"]
+            )
             self.network.add_link(a, b)
-
-
-def _read_small(path: str) -> str:
-    """A file of /proc, without the five further system calls of open()."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        return os.read(descriptor, 4096).decode()
-    finally:
-        os.close(descriptor)
-
-
-# The sysctl that lists what another may be set to.
-CHOICES = {
-    "net/ipv4/tcp_congestion_control": "net/ipv4/tcp_available_congestion_control",
-    "net/mptcp/scheduler": "net/mptcp/available_schedulers",
-}
-
-
-def _refused(path: str, error: OSError) -> str:
-    """Why a value was not taken; of a choice, what there is."""
-    choices = CHOICES.get(path.removeprefix("/proc/sys/"))
-    if choices is None:
-        return error.strerror or str(error)
-    try:
-        return f"this kernel has: {', '.join(_read_small('/proc/sys/' + choices).split())}"
-    except OSError:
-        return "this kernel does not have it"
-
-
-def _write_small(path: str, text: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY)
-    try:
-        os.write(descriptor, text.encode())
-    finally:
-        os.close(descriptor)
 
 
 def _ioctl_request(interface: str, value: bytearray) -> bytes:
@@ -250,13 +313,14 @@ def _ioctl_request(interface: str, value: bytearray) -> bytes:
 def _address_key(body: bytes) -> tuple[object, ...]:
     _, prefix, _, _, index = struct.unpack_from("=BBBBI", body)
     found = rtnetlink.attributes(body[8:])
-    return "address", index, prefix, found.get(rtnetlink.IFA_LOCAL)
+    return "address", index, prefix, found.get(rtnetlink.IFA_LOCAL, found.get(rtnetlink.IFA_ADDRESS))
 
 
 def _route_key(body: bytes) -> tuple[object, ...]:
     found = rtnetlink.attributes(body[12:])
     names = (rtnetlink.RTA_TABLE, rtnetlink.RTA_DST, rtnetlink.RTA_GATEWAY, rtnetlink.RTA_OIF)
-    return ("route", body[1], *(found.get(name) for name in names))
+    several = rtnetlink.ways(found.get(rtnetlink.RTA_MULTIPATH, b""))
+    return ("route", body[1], *(found.get(name) for name in names), several)
 
 
 def _rule_key(body: bytes) -> tuple[object, ...]:

@@ -13,9 +13,11 @@ from typing import Any, Protocol
 
 from mprun.agent import namespace
 from mprun.agent.build import Builder
+from mprun.agent.host import HostWatch
 from mprun.agent.network import PlannedNetwork
 from mprun.agent.observer import Observer
 from mprun.agent.process import RunningProcess
+from mprun.agent.train import send_train
 
 SECOND_NS = 1_000_000_000
 
@@ -82,6 +84,26 @@ class Machine:
         """Build the whole network. Raises BuildError."""
         self._builder.build()
 
+    def configure_switches(self) -> None:
+        """Give the switches whose programs run their ports and flows. Raises BuildError."""
+        self._builder.configure_switches()
+
+    def watch_host(self) -> HostWatch:
+        """Start to watch whether this machine keeps up."""
+        return HostWatch()
+
+    def find_down(self) -> list[str]:
+        """Interfaces that do not work yet."""
+        return self._builder.find_down()
+
+    def change(self, commands: list[dict[str, Any]]) -> None:
+        """Change the running network. Raises BuildError."""
+        self._builder.change(commands)
+
+    def send_train(self, train: dict[str, Any]) -> dict[str, Any]:
+        """Send frames over a link and measure how they arrive."""
+        return send_train(train, self._inside)
+
     def start(self, planned: dict[str, Any]) -> Running:
         """Start a process of the plan in its node. Raises ProcessError."""
         return RunningProcess(planned, self._builder.network.nameToNode[planned["node"]], self._directory)
@@ -105,6 +127,25 @@ class Machine:
                     for counter, value in zip(names.split()[1:], values.split()[1:], strict=True):
                         counters[group + counter] = int(value)
         return counters
+
+    def carried(self, switch: str) -> dict[str, dict[str, int]]:
+        """What has passed each port of the switches that share a namespace, by interface."""
+        found = {}
+        with self._inside(switch), open("/proc/thread-self/net/dev") as file:
+            for line in file.read().splitlines()[2:]:
+                name, _, values = line.partition(":")
+                counts = [int(value) for value in values.split()]
+                found[name.strip()] = {
+                    "received_bytes": counts[0],
+                    "received_packets": counts[1],
+                    "sent_bytes": counts[8],
+                    "sent_packets": counts[9],
+                }
+        return found
+
+    def filtered_packets(self) -> dict[str, dict[str, int]]:
+        """What the packet filters of each node that has any have counted. Raises BuildError."""
+        return self._builder.filtered_packets()
 
     def attend(self, process: Running) -> int:
         """Let `pause` wake when a process ends; gives what `leave` wants back."""
@@ -132,7 +173,7 @@ class Machine:
 
     def release(self) -> None:
         """Let all namespaces go; the kernel takes everything in them."""
-        self._builder.network.release()
+        self._builder.release()
 
     def _inside(self, host: str) -> Any:
         return namespace.inside(self._builder.network.nameToNode[host].namespace, self._home)

@@ -21,6 +21,7 @@ from typing import IO, Any
 from mprun.agent import namespace
 from mprun.agent.build import BuildError
 from mprun.agent.machine import SECOND_NS, Machine, Running, Watch
+from mprun.agent.openvswitch import EARLIEST_NS
 from mprun.agent.process import ProcessError
 
 TICK_NS = SECOND_NS // 2
@@ -28,8 +29,13 @@ TICK_NS = SECOND_NS // 2
 FIRST_PHASE_NS = 2 * SECOND_NS
 # How long before a flow is due to end its sockets are looked at for the last time.
 LAST_SAMPLE_NS = 1_000_000
+# How long all links may take to come up, and how often that is looked at.
+LINKS_UP_NS, LOOK_NS = 60 * SECOND_NS, SECOND_NS // 20
 # What the kernel still has to say of sockets that have just closed.
 SETTLE_NS = SECOND_NS // 5
+# tcpdump is given packets in blocks: one that is not full when the kernel's timer of a second comes for the
+# second time, since the first may have come just after it was begun (packet_mmap).
+CAPTURE_NS = 2 * SECOND_NS + SETTLE_NS
 
 
 class Stopped(Exception):
@@ -50,6 +56,7 @@ class Run:
         self.flows: list[Running] = []
         self.observers: list[Watch] = []
         self.counters_before: dict[str, dict[str, int]] = {}
+        self.carried_before: dict[str, dict[str, int]] = {}
         self.result: dict[str, Any] = {"error": None, "complete": False, "processes": {}}
         self._steps: IO[str] = open(f"{directory}/steps.jsonl", "w", buffering=1)  # noqa: SIM115  until the end
         self._progress = os.open(f"{directory}/.progress", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
@@ -67,9 +74,9 @@ class Run:
         line |= {"asked_ns": asked_ns, "actual_ns": actual_ns, **facts}
         self._steps.write(json.dumps(line) + "\n")
 
-    def report(self, text: str, done_ns: int = 0) -> None:
+    def report(self, text: str, done_ns: int = 0, end_ns: int | None = None) -> None:
         """Tell the terminal where the run is, and end it if the user asked for that."""
-        line = json.dumps({"text": text, "done_ns": done_ns, "end_ns": self.plan["end_ns"]})
+        line = json.dumps({"text": text, "done_ns": done_ns, "end_ns": end_ns or self.plan["end_ns"]})
         os.pwrite(self._progress, (line + "\n").ljust(200).encode(), 0)
         if os.path.exists(f"{self.directory}/.stop"):
             raise Stopped
@@ -107,12 +114,18 @@ def carry_out(run: Run, shell: str | None) -> None:
         run.machine.build()
     finally:
         run.result["readback"] = run.machine.readback
+    if run.plan["switch_programs"]:
+        start_switches(run)
     run.note("built", None, nodes=len(run.plan["nodes"]))
     if shell in ("before", "only"):
         interact(run)
     if shell == "only":
         return
     run.next_phase(FIRST_PHASE_NS)
+    wait_for_links(run)
+    if run.plan["trains"]:
+        calibrate(run)
+        return
     run.report("starting captures and servers")
     for planned in run.plan["daemons"]:
         process = run.start(planned, run.daemons)
@@ -122,6 +135,8 @@ def carry_out(run: Run, shell: str | None) -> None:
     for host in run.hosts_in_use():
         run.observers.append(run.machine.observe(host))
         run.counters_before[host] = run.machine.counters(host)
+    if run.plan["switching"]:
+        run.carried_before = run.machine.carried(run.plan["switching"][0]["node"])
     run.next_phase()
     run.zero_ns = run.machine.now_ns()
     run.note("time zero")
@@ -129,6 +144,45 @@ def carry_out(run: Run, shell: str | None) -> None:
     settle(run)
     if shell == "after":
         interact(run)
+
+
+def start_switches(run: Run) -> None:
+    """Start the programs of switches, and configure them. A controller is ready when all have found it."""
+    wait_s = (EARLIEST_NS - run.machine.now_ns()) / SECOND_NS
+    if wait_s > 0 and not run.is_simulated:
+        print(f"Open vSwitch works from 10 s after boot on: {wait_s:.0f} s to wait", flush=True)
+    run.machine.sleep_until(EARLIEST_NS)
+    for planned in run.plan["switch_programs"]:
+        process = run.start(planned, run.daemons)
+        if planned["ready"] and planned["ready"]["kind"] == "socket":
+            process.wait_ready()
+    try:
+        run.machine.configure_switches()
+    finally:
+        run.result["readback"] = run.machine.readback
+    for process in run.daemons:
+        process.wait_ready()
+
+
+def wait_for_links(run: Run) -> None:
+    """Until every interface works; a packet sent before would be lost without a trace. Raises BuildError."""
+    began = run.machine.now_ns()
+    deadline = began + LINKS_UP_NS
+    while down := run.machine.find_down():
+        if run.machine.now_ns() >= deadline:
+            raise BuildError(f"{len(down)} interfaces do not come up, the first is {down[0]}")
+        run.machine.sleep_until(run.machine.now_ns() + LOOK_NS)
+    if run.machine.now_ns() >= began + LOOK_NS:
+        run.next_phase()
+
+
+def calibrate(run: Run) -> None:
+    """Each train alone, one after the other."""
+    trains = run.plan["trains"]
+    run.result["trains"] = []
+    for number, train in enumerate(trains):
+        run.report(f"calibrating {train['link']}", number, len(trains))
+        run.result["trains"].append(run.machine.send_train(train))
 
 
 def measure_idle_paths(run: Run) -> None:
@@ -168,10 +222,16 @@ def go_through_timeline(run: Run, zero_ns: int) -> None:
     waiting = sorted(run.plan["flows"], key=lambda flow: flow["at_ns"])
     ends = [flow["start_ns"] + (flow["duration_ns"] or 0) for flow in run.plan["intent"]["traffic"]]
     last_samples = sorted(zero_ns + end - LAST_SAMPLE_NS for end in ends)
+    host = None if run.is_simulated else run.machine.watch_host()
+    changes = list(run.plan["changes"])
     active: dict[int, Running] = {}
     tick_ns = zero_ns
     while waiting or active:
         now = machine.now_ns()
+        while changes and zero_ns + changes[0]["at_ns"] <= now:
+            change = changes.pop(0)
+            machine.change(change["commands"])
+            run.note("change", change["at_ns"], name=change["name"], values=change["values"])
         while waiting and zero_ns + waiting[0]["at_ns"] <= now:
             process = run.start(waiting.pop(0), run.flows)
             active[machine.attend(process)] = process
@@ -182,10 +242,12 @@ def go_through_timeline(run: Run, zero_ns: int) -> None:
             for observer in run.observers:
                 observer.sample()
         if is_tick:
+            if host is not None:
+                host.note_late(now - tick_ns)
             run.report(", ".join(p.name for p in active.values()) or "waiting", now - zero_ns)
             tick_ns += TICK_NS * (1 + (now - tick_ns) // TICK_NS)
         moments = [tick_ns, *last_samples[:1]] + [p.started_ns + p.plan["timeout_ns"] for p in active.values()]
-        machine.pause(min(moments + [zero_ns + flow["at_ns"] for flow in waiting[:1]]))
+        machine.pause(min(moments + [zero_ns + due["at_ns"] for due in (*waiting[:1], *changes[:1])]))
         for observer in run.observers:
             observer.read()
         for descriptor, process in list(active.items()):
@@ -194,11 +256,14 @@ def go_through_timeline(run: Run, zero_ns: int) -> None:
                 machine.leave(descriptor)
                 del active[descriptor]
                 run.end_of(process)
+    if host is not None:
+        run.result["host"] = host.sum_up()
 
 
 def settle(run: Run) -> None:
     """Let queues drain and sockets close, then take in what the kernel said of them."""
-    run.machine.sleep_until(run.machine.now_ns() + SETTLE_NS)
+    has_captures = any(planned["role"] == "capture" for planned in run.plan["daemons"])
+    run.machine.sleep_until(run.machine.now_ns() + (CAPTURE_NS if has_captures else SETTLE_NS))
     counters = {}
     for observer in run.observers:
         observer.read()
@@ -206,6 +271,22 @@ def settle(run: Run) -> None:
         after = run.machine.counters(observer.host)
         counters[observer.host] = {k: v - before.get(k, 0) for k, v in after.items() if v != before.get(k, 0)}
     run.result["counters"] = counters
+    run.result["filtered"] = run.machine.filtered_packets()
+    if run.carried_before:
+        run.result["switches"] = carried_since(run)
+
+
+def carried_since(run: Run) -> dict[str, dict[str, dict[str, int]]]:
+    """What each link of a switch carried from time zero on, as the switch counts it."""
+    after = run.machine.carried(run.plan["switching"][0]["node"])
+    found: dict[str, dict[str, dict[str, int]]] = {}
+    for link in run.plan["intent"]["links"]:
+        for end in link["ends"]:
+            if end["node"] in run.plan["intent"]["switches"]:
+                before = run.carried_before[end["name"]]
+                counts = {name: count - before[name] for name, count in after[end["name"]].items()}
+                found.setdefault(end["node"], {})[link["name"]] = counts
+    return found
 
 
 def interact(run: Run) -> None:

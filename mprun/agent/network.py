@@ -13,7 +13,7 @@ import signal
 from subprocess import PIPE, STDOUT, Popen, TimeoutExpired
 from typing import Any
 
-from mprun.agent.namespace import create, inside
+from mprun.agent.namespace import create, enter, inside
 from mprun.agent.rtnetlink import Netlink
 from mprun.mininet_library import make_importable
 
@@ -33,16 +33,22 @@ BATCH_TIMEOUT_S = 60
 
 
 class NamespaceNode(Node):  # type: ignore[misc]
-    """A node that is a namespace and nothing else until its shell is asked for."""
+    """A node that is a namespace, its own or another's, and nothing else until its shell is asked for."""
 
     def __init__(self, name: str, **params: Any) -> None:
         self._shell: Popen[bytes] | None = None
         self._pid: int | None = None
         self._born = False
         self.home: int = params.pop("home")
-        self.namespace = create()
+        shared: NamespaceNode | None = params.pop("inside", None)
+        if shared is None:
+            self.namespace = create()
+            self.indices = {"lo": 1}
+        else:
+            self.namespace = os.dup(shared.namespace)
+            self.indices = shared.indices
+            enter(self.namespace)
         self.netlink = Netlink()
-        self.indices = {"lo": 1}
         super().__init__(name, **params)
         self._born = True
 
@@ -109,12 +115,20 @@ End = tuple[NamespaceNode, str, str, str | None]
 
 
 class BuiltInterface(Intf):  # type: ignore[misc]
-    """An interface that exists already. address: with prefix length, None on a switch."""
+    """An interface that exists already. address: with prefix length, that of IPv4 if it has one; None on a switch."""
 
     def __init__(self, node: NamespaceNode, link: Link, name: str, mac: str, address: str | None) -> None:
         super().__init__(name, node=node, link=link, mac=mac, moveIntfFn=lambda *_: None)
         if address:
             self.ip, self.prefixLen = address.split("/")
+
+    def updateIP(self) -> str | None:
+        """The address as it is now; Mininet's own looks for one of IPv4 and forgets any other."""
+        known: str | None = self.ip
+        found: str | None = super().updateIP()
+        if found is None and known and ":" in known:
+            self.ip = found = known
+        return found
 
     def config(self, **_params: Any) -> dict[str, Any]:
         return {}
@@ -139,12 +153,13 @@ class PlannedNetwork(Mininet):  # type: ignore[misc]
         super().__init__(topo=None, build=False)
         self.built = True
 
-    def add_node(self, name: str, kind: str) -> NamespaceNode:
-        node = NamespaceNode(name, home=self.home)
+    def add_node(self, name: str, kind: str, inside: str = "") -> NamespaceNode:
+        """A namespace of its own, or a share of that of another node."""
+        node = NamespaceNode(name, home=self.home, inside=self.nameToNode.get(inside))
         if kind == "wires":
             self.nameToNode[name] = node
         else:
-            (self.switches if kind == "switch" else self.hosts).append(node)
+            (self.switches if kind in ("switch", "openflow") else self.hosts).append(node)
             self.nameToNode[name] = node
         return node
 
@@ -168,3 +183,31 @@ def run(node: NamespaceNode, argv: list[str], text: str) -> tuple[int, str]:
         output, _ = process.communicate()
         output += f"\ndid not end within {BATCH_TIMEOUT_S} s".encode()
     return process.returncode, output.decode(errors="replace")
+
+
+class Talker:
+    """A tc(8) inside a node that obeys line by line."""
+
+    def __init__(self, node: NamespaceNode) -> None:
+        argv = ["tc", "-j", "-force", "-batch", "-"]
+        with inside(node.namespace, node.home):
+            self._process = Popen(argv, stdin=PIPE, stdout=PIPE, stderr=STDOUT, close_fds=False)
+
+    def ask(self, lines: list[str]) -> str:
+        """What it says to lines of which only the last answers, with one line of JSON."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(("\n".join(lines) + "\n").encode())
+        self._process.stdin.flush()
+        said = ""
+        while not said.rstrip().endswith("]"):
+            line = self._process.stdout.readline().decode(errors="replace")
+            said += line
+            if not line:
+                return said + "\nCommand failed: tc ended"
+        return said
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(BATCH_TIMEOUT_S)

@@ -68,7 +68,7 @@ class Observer:
         self._closed = Netlink(NETLINK_SOCK_DIAG, TCP_DESTROY_GROUPS)
         self._diag = Netlink(NETLINK_SOCK_DIAG)
         self._mptcp = Netlink(NETLINK_GENERIC)
-        group = _multicast_group(self._mptcp, "mptcp_pm", "mptcp_pm_events")
+        group = find_multicast_group(self._mptcp, "mptcp_pm", "mptcp_pm_events")
         if group is not None:
             self._mptcp.socket.setsockopt(SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, group)
         for link in (self._closed, self._mptcp):
@@ -127,7 +127,7 @@ def _waiting(link: Netlink) -> list[bytes]:
         bodies += [body for _, _, body in split_messages(data)]
 
 
-def _multicast_group(link: Netlink, family: str, group: str) -> int | None:
+def find_multicast_group(link: Netlink, family: str, group: str) -> int | None:
     """The number of a generic netlink group; None where the kernel has no such family."""
     body = struct.pack("=BBH", CTRL_CMD_GETFAMILY, 1, 0) + attribute(CTRL_ATTR_FAMILY_NAME, family.encode() + b"\0")
     link.socket.send(struct.pack("=IHHII", 16 + len(body), GENL_ID_CTRL, 1, 0, 0) + body)

@@ -74,6 +74,8 @@ class RunningProcess:
         ready = self.plan["ready"]
         if ready is None:
             return True
+        if ready["kind"] == "socket":
+            return os.path.exists(ready["value"])
         if ready["kind"] == "output":
             with open(self.log_path, "rb") as log:
                 return bool(ready["value"].encode() in log.read())

@@ -1,81 +1,141 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare tc and `ip mptcp` commands with what the tools then show as JSON. Pure."""
+"""Compare what commands of tc, `ip mptcp` and ovs-ofctl ask for with what the tools then show. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
-_RATES = {"bit": 1, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
+_RATES = {"bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
 _TIMES = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+
+# How a value is written, and how exactly tc can hold and show it.
+COUNT, BYTES, TIME, MICROSECONDS, RATE, RATIO, BUCKET, DRAIN = range(8)
+_Place = tuple[str, int]
+
+# Of each kind of qdisc: keyword -> where `tc -j qdisc show` has the values after it, and what they are.
+# A place with dots lies deeper; None: the value is not shown. `loss MODEL` is one keyword.
+_GRAMMAR: dict[str, dict[str, list[_Place | None]]] = {
+    "netem": {
+        "limit": [("limit", COUNT)],
+        "delay": [("delay.delay", TIME), ("delay.jitter", TIME), ("delay.correlation", RATIO)],
+        "distribution": [None],
+        "loss random": [("loss-random.loss", RATIO), ("loss-random.correlation", RATIO)],
+        "loss gemodel": [(f"loss-gemodel.{name}", RATIO) for name in ("p", "r", "1-h", "1-k")],
+        "loss state": [(f"loss-state.{name}", RATIO) for name in ("p13", "p31", "p32", "p23", "p14")],
+        "duplicate": [("duplicate.duplicate", RATIO), ("duplicate.correlation", RATIO)],
+        "corrupt": [("corrupt.corrupt", RATIO), ("corrupt.correlation", RATIO)],
+        "reorder": [("reorder.reorder", RATIO), ("reorder.correlation", RATIO)],
+        "gap": [("gap", COUNT)],
+    },
+    "tbf": {"rate": [("rate", RATE)], "burst": [("burst", BUCKET)], "limit": [("limit", DRAIN)]},
+    "pfifo": {"limit": [("limit", COUNT)]},
+    "bfifo": {"limit": [("limit", BYTES)]},
+    "red": {
+        "limit": [("limit", BYTES)],
+        "min": [("min", BYTES)],
+        "max": [("max", BYTES)],
+        **{name: [None] for name in ("avpkt", "burst", "bandwidth", "probability")},
+        "ecn": [],
+    },
+    "cake": {"unlimited": [], "memlimit": [("memlimit", BYTES)], "rtt": [("rtt", MICROSECONDS)]},
+    "pie": {"limit": [("limit", COUNT)], "target": [("target", MICROSECONDS)], "ecn": [], "noecn": []},
+    "codel": {
+        "limit": [("limit", COUNT)],
+        "target": [("target", MICROSECONDS)],
+        "interval": [("interval", MICROSECONDS)],
+        "ecn": [],
+        "noecn": [],
+    },
+}
+_GRAMMAR["fq_codel"] = {**_GRAMMAR["codel"], "flows": [("flows", COUNT)], "quantum": [("quantum", BYTES)]}
 
 
 def differences_tc(commands: Sequence[Sequence[str]], shown: list[dict[str, Any]]) -> list[str]:
-    """What `tc -j qdisc show` has otherwise than the `tc qdisc add` commands say; empty if nothing."""
+    """What `tc -j qdisc show` has otherwise than the `tc qdisc add` and `change` commands say; empty if
+    nothing. Of several commands for one qdisc the last one counts."""
     found = {(q["dev"], q["handle"]): q for q in shown}
-    differences = []
+    asked: dict[tuple[str, str], list[str]] = {}
     for argv in commands:
         words = list(argv[3:])
-        if argv[1] != "qdisc" or words[2] == "ingress":
-            continue
-        device = words[1]
-        handle = words[words.index("handle") + 1]
-        kind, options = words[words.index("handle") + 2], words[words.index("handle") + 3 :]
+        if argv[1] == "qdisc" and words[2] != "ingress":
+            at = words.index("handle") + 1
+            asked[words[1], words[at]] = words[at + 1 :]
+    differences = []
+    for (device, handle), (kind, *words) in asked.items():
         qdisc = found.get((device, handle))
         if qdisc is None or qdisc["kind"] != kind:
             differences.append(f"{device} has no {kind} {handle}")
             continue
-        for name, asked in zip(options[::2], options[1::2], strict=True):
-            got = _shown_option(kind, name, qdisc["options"])
-            wanted = _asked_option(name, asked)
-            if got is None or abs(got - wanted) > _resolution(kind, name, wanted):
-                differences.append(f"{device} {kind} {name}: asked {asked}, reads {got}")
+        differences += [f"{device} {kind} {text}" for text in _compare(kind, words, qdisc["options"])]
     return differences
 
 
-def _asked_option(name: str, text: str) -> float:
-    """An option's value in base units: s, bit/s, probability, or a count."""
-    if name == "loss":
+def _compare(kind: str, words: list[str], options: dict[str, Any]) -> Iterator[str]:
+    """Each option that reads otherwise: `delay: asked 20ms, reads 0.03`."""
+    grammar = _GRAMMAR[kind]
+    while words:
+        keyword = words.pop(0)
+        if keyword not in grammar and words and f"{keyword} {words[0]}" in grammar:
+            keyword += " " + words.pop(0)
+        if keyword in ("ecn", "noecn"):
+            if bool(options.get("ecn")) != (keyword == "ecn"):
+                yield f"{keyword}: reads {options.get('ecn')}"
+            continue
+        if keyword not in grammar:
+            yield f"{keyword}: not known to be set"
+            continue
+        for place in grammar[keyword]:
+            if not words or words[0] in grammar or words[0] in ("loss", "besteffort"):
+                break
+            text = words.pop(0)
+            if place is None:
+                continue
+            wanted, got = _read(place[1], text), _shown(place, options)
+            if got is None and wanted == 0:
+                continue
+            if got is None or abs(got - wanted) > _resolution(place[1], wanted, options):
+                yield f"{keyword}: asked {text}, reads {got}"
+
+
+def _read(form: int, text: str) -> float:
+    """An option's value in base units: s, bit/s, probability, bytes or a count."""
+    if form == RATIO:
         return float(text.rstrip("%")) / 100
     number = text.rstrip("bitkmgnus")
     unit = text[len(number) :]
-    if name == "delay":
+    if form in (TIME, MICROSECONDS):
         return float(number) * _TIMES[unit]
-    if name == "rate":
-        return float(number) * _RATES[unit]
-    return float(number)
+    return float(number) * _RATES[unit] if form == RATE else float(number)
 
 
-def _shown_option(kind: str, name: str, options: dict[str, Any]) -> float | None:
-    value: Any
-    if name == "delay":
-        value = options.get("delay", {}).get("delay")
-    elif name == "loss":
-        value = options.get("loss-random", {}).get("loss")
-    elif kind == "tbf" and name == "rate":
-        return float(options["rate"]) * 8
-    elif kind == "tbf" and name == "limit":
+def _shown(place: _Place, options: dict[str, Any]) -> float | None:
+    path, form = place
+    value: Any = options
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, dict) else None
+    if form == DRAIN and value is None and "lat" in options:
         # tc shows a limit only through the time that it takes to drain
-        value = options.get("limit")
-        if value is None and "lat" in options:
-            return float(options["rate"]) * float(options["lat"]) / 1e6 + float(options["burst"])
-    else:
-        value = options.get(name)
-    return None if value is None else float(value)
+        return float(options["rate"]) * float(options["lat"]) / 1e6 + float(options["burst"])
+    if value is None:
+        return None
+    scale = {RATE: 8.0, MICROSECONDS: 1e-6}.get(form, 1.0)
+    return float(value) * scale
 
 
-def _resolution(kind: str, name: str, wanted: float) -> float:
-    """How exactly tc can hold and show an option: its clock ticks, 32-bit probabilities, drain times
-    in microseconds."""
-    if name == "loss":
-        return 1e-7
-    if name == "delay":
-        return 1e-6
-    if kind == "tbf" and name == "limit":
-        return max(2.0, wanted * 1e-3)
-    if kind == "tbf" and name == "burst":
-        return 1.0 + wanted * 1e-2
-    return 0.5
+def _resolution(form: int, wanted: float, options: dict[str, Any]) -> float:
+    """tc's clock ticks, 32-bit probabilities, drain times in microseconds."""
+    if form == DRAIN:
+        return max(2.0, wanted * 1e-3, float(options["rate"]) * 1e-6)
+    return {
+        RATIO: 1e-7,
+        TIME: 1.5e-6,
+        MICROSECONDS: 2e-6,
+        BUCKET: 1.0 + wanted * 1e-2,
+        BYTES: 1.0,
+    }.get(form, 0.5)
 
 
 def differences_mptcp(commands: Sequence[Sequence[str]], shown: Sequence[str]) -> list[str]:
@@ -105,3 +165,49 @@ def differences_mptcp(commands: Sequence[Sequence[str]], shown: Sequence[str]) -
             elif missing:
                 differences.append(f"endpoint {address} lacks {' '.join(missing)}")
     return differences
+
+
+def differences_groups(asked: Sequence[str], shown: Sequence[str]) -> list[str]:
+    """What the lines of `ovs-ofctl dump-groups` have otherwise than the groups say."""
+    found = {_group_number(line): line.strip() for line in shown}
+    return [
+        f"group asked as '{text}', reads '{found.get(_group_number(text), 'nothing')}'"
+        for text in asked
+        if _group_shape(found.get(_group_number(text), "")) != _group_shape(text)
+    ]
+
+
+def differences_ports(commands: Sequence[Sequence[str]], shown: Sequence[Sequence[Any]]) -> list[str]:
+    """What rows of name, number and error have otherwise than ovs-vsctl commands ask for with `ofport_request`."""
+    found = {row[0]: row[1:] for row in shown}
+    differences = []
+    for argv in commands:
+        for name, word in pairwise(argv):
+            if not word.startswith("ofport_request="):
+                continue
+            number, error = found.get(name, (None, None))
+            if str(number) != word.split("=")[1]:
+                reads = number if isinstance(number, int) else "nothing"
+                why = f" ({error})" if isinstance(error, str) and error else ""
+                differences.append(f"port {name}: asked {word.split('=')[1]}, reads {reads}{why}")
+    return differences
+
+
+def _group_number(text: str) -> str:
+    found = re.search(r"group_id=(\d+)", text)
+    return found[1] if found else ""
+
+
+def _group_shape(text: str) -> tuple[Any, ...]:
+    """What must come back of a group as it was set: type, method, and each bucket's weight and outputs."""
+    plain = re.sub(r'["\s]', "", text)
+    head, *buckets = plain.split("bucket=")
+    kind, method = (re.search(rf"\b{word}=([\w]+)", head) for word in ("type", "selection_method"))
+    return kind and kind[1], method and method[1], tuple(map(_bucket, buckets))
+
+
+def _bucket(text: str) -> tuple[Any, ...]:
+    weight = re.search(r"weight[:=](\d+)", text)
+    # a weight of 1 is not shown
+    outputs = re.findall(r"output[:=]([\w-]+)", text)
+    return weight[1] if weight else "1", tuple(outputs)

@@ -12,14 +12,18 @@ import socket
 import struct
 from collections.abc import Callable, Iterator, Sequence
 
-NLM_F_REQUEST, NLM_F_ACK, NLM_F_DUMP, NLM_F_EXCL, NLM_F_CREATE = 1, 4, 0x300, 0x200, 0x400
+NLM_F_REQUEST, NLM_F_ACK, NLM_F_DUMP = 1, 4, 0x300
+NLM_F_REPLACE, NLM_F_EXCL, NLM_F_CREATE = 0x100, 0x200, 0x400
 NLMSG_ERROR, NLMSG_DONE = 2, 3
 RTM_NEWLINK, RTM_NEWADDR, RTM_NEWROUTE, RTM_NEWNEIGH, RTM_NEWRULE = 16, 20, 24, 28, 32
-RTM_GETADDR, RTM_GETROUTE, RTM_GETRULE = 22, 26, 34
-IFLA_ADDRESS, IFLA_IFNAME, IFLA_MASTER, IFLA_LINKINFO, IFLA_NET_NS_FD = 1, 3, 10, 18, 28
+RTM_DELADDR, RTM_DELROUTE = 21, 25
+RTM_GETLINK, RTM_GETADDR, RTM_GETROUTE, RTM_GETRULE = 18, 22, 26, 34
+IFLA_ADDRESS, IFLA_IFNAME, IFLA_MTU, IFLA_MASTER, IFLA_LINKINFO, IFLA_NET_NS_FD = 1, 3, 4, 10, 18, 28
+IFLA_QDISC = 6
 IFLA_INFO_KIND, IFLA_INFO_DATA, VETH_INFO_PEER = 1, 2, 1
 IFA_ADDRESS, IFA_LOCAL = 1, 2
-RTA_DST, RTA_OIF, RTA_GATEWAY, RTA_TABLE = 1, 4, 5, 15
+IFA_F_NODAD = 2
+RTA_DST, RTA_OIF, RTA_GATEWAY, RTA_MULTIPATH, RTA_TABLE = 1, 4, 5, 9, 15
 NDA_DST, NDA_LLADDR = 1, 2
 FRA_SRC, FRA_TABLE = 2, 15
 NLMSGERR_ATTR_MSG = 1
@@ -29,11 +33,12 @@ NUD_PERMANENT = 0x80
 RT_TABLE_MAIN, RTPROT_BOOT, RTN_UNICAST, RT_SCOPE_UNIVERSE, RT_SCOPE_LINK = 254, 3, 1, 0, 253
 FR_ACT_TO_TBL = 1
 
-# Stays well below the socket's buffers, in which the answers must fit too.
-BATCH_BYTES = 24_000
+# Stays well below the socket's buffers, in which the answers must fit too: each takes some 800 bytes of it.
+BATCH_BYTES, BATCH_MESSAGES = 24_000, 100
 
 _HEADER = struct.Struct("=IHHII")
 _IFINFO = struct.Struct("=BxHiII")
+_NEXTHOP = struct.Struct("=HBBi")
 
 
 class NetlinkError(Exception):
@@ -63,6 +68,19 @@ def attributes(data: bytes) -> dict[int, bytes]:
     return found
 
 
+def ways(data: bytes) -> frozenset[tuple[int, bytes | None]]:
+    """(index of the interface, gateway) of each way in a RTA_MULTIPATH."""
+    found = set()
+    at = 0
+    while at + _NEXTHOP.size <= len(data):
+        length, _flags, _weight, index = _NEXTHOP.unpack_from(data, at)
+        if length < _NEXTHOP.size:
+            break
+        found.add((index, attributes(data[at + _NEXTHOP.size : at + length]).get(RTA_GATEWAY)))
+        at += (length + 3) & ~3
+    return frozenset(found)
+
+
 class Netlink:
     """A netlink socket; it belongs to the namespace in which it was opened."""
 
@@ -84,7 +102,7 @@ class Netlink:
         while first < len(messages):
             last, size = first, 0
             parts = []
-            while last < len(messages) and size < BATCH_BYTES:
+            while last < len(messages) and last - first < BATCH_MESSAGES and size < BATCH_BYTES:
                 kind, flags, body = messages[last]
                 length = _HEADER.size + len(body)
                 parts.append(_HEADER.pack(length, kind, flags | NLM_F_REQUEST | NLM_F_ACK, last, 0))
@@ -138,6 +156,14 @@ def check_acknowledgement(number: int, body: bytes) -> None:
         raise NetlinkError(number, reason)
 
 
+def read_states(netlink: Netlink) -> Iterator[tuple[str, bool]]:
+    """Each interface, and whether it can send: the kernel gives it its qdisc when it has seen its carrier."""
+    for body in netlink.dump(RTM_GETLINK, _IFINFO.pack(0, 0, 0, 0, 0)):
+        found = attributes(body[_IFINFO.size :])
+        name = found[IFLA_IFNAME].rstrip(b"\0").decode()
+        yield name, found[IFLA_QDISC] != b"noop\0"
+
+
 class Translator:
     """`ip ...` words to a message, given where interfaces and namespaces are.
 
@@ -154,21 +180,29 @@ class Translator:
 
     def translate(self, words: Sequence[str]) -> tuple[int, int, bytes]:
         """(type, flags, body) of one command without its leading `ip`; ValueError if it is unknown."""
-        objects = {"link": self._link, "address": self._address, "route": self._route}
+        family = socket.AF_INET
+        if words[0] == "-6":
+            family, words = socket.AF_INET6, words[1:]
+        if words[0] == "link":
+            return self._link(words[1:])
+        objects = {"address": self._address, "route": self._route}
         objects |= {"rule": self._rule, "neighbour": self._neighbour}
         if words[0] not in objects:
             raise ValueError(f"not a command that the agent knows: ip {' '.join(words)}")
-        return objects[words[0]](words[1:])
+        return objects[words[0]](family, words[1:])
 
     def _link(self, words: Sequence[str]) -> tuple[int, int, bytes]:
         verb, name = words[0], words[1]
-        rest = _pairs(words[2:], flags=("up", "peer"))
+        rest = _pairs(words[2:], flags=("up", "down", "peer"))
         if verb == "set":
             extra = b""
             if "master" in rest:
                 extra = attribute(IFLA_MASTER, struct.pack("=I", self._index(rest["master"])))
+            if "mtu" in rest:
+                extra += attribute(IFLA_MTU, struct.pack("=I", int(rest["mtu"])))
             up = IFF_UP if "up" in rest else 0
-            return RTM_NEWLINK, 0, _IFINFO.pack(0, 0, self._index(name), up, up) + extra
+            mask = IFF_UP if {"up", "down"} & rest.keys() else 0
+            return RTM_NEWLINK, 0, _IFINFO.pack(0, 0, self._index(name), up, mask) + extra
         if rest["type"] == "veth":
             middle = list(words).index("peer")
             mine, peer = _pairs(words[2:middle]), _pairs(words[middle + 1 :])
@@ -190,43 +224,60 @@ class Translator:
             body += attribute(IFLA_NET_NS_FD, struct.pack("=I", self._namespace(where)))
         return body
 
-    def _address(self, words: Sequence[str]) -> tuple[int, int, bytes]:
+    def _address(self, family: int, words: Sequence[str]) -> tuple[int, int, bytes]:
         address, _, prefix = words[1].partition("/")
-        packed = socket.inet_aton(address)
-        body = struct.pack("=BBBBI", socket.AF_INET, int(prefix), 0, 0, self._index(words[3]))
+        packed = socket.inet_pton(family, address)
+        flags = IFA_F_NODAD if "nodad" in words else 0
+        body = struct.pack("=BBBBI", family, int(prefix), flags, 0, self._index(words[3]))
         body += attribute(IFA_LOCAL, packed) + attribute(IFA_ADDRESS, packed)
-        return RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, body
+        return (RTM_DELADDR, 0, body) if words[0] == "delete" else (RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, body)
 
-    def _route(self, words: Sequence[str]) -> tuple[int, int, bytes]:
-        rest = _pairs(words[2:])
-        network, _, prefix = ("0.0.0.0", "", "0") if words[1] == "default" else words[1].partition("/")
-        scope = RT_SCOPE_UNIVERSE if "via" in rest else RT_SCOPE_LINK
+    def _route(self, family: int, words: Sequence[str]) -> tuple[int, int, bytes]:
+        several = [at for at, word in enumerate(words) if word == "nexthop"]
+        rest = _pairs(words[2 : several[0] if several else None])
+        network, _, prefix = ("", "", "0") if words[1] == "default" else words[1].partition("/")
+        scope = RT_SCOPE_UNIVERSE if "via" in words else RT_SCOPE_LINK
         table = int(rest.get("table", RT_TABLE_MAIN))
-        body = struct.pack(
-            "=BBBBBBBBI", socket.AF_INET, int(prefix), 0, 0, min(table, 255), RTPROT_BOOT, scope, RTN_UNICAST, 0
-        )
+        body = struct.pack("=BBBBBBBBI", family, int(prefix), 0, 0, min(table, 255), RTPROT_BOOT, scope, RTN_UNICAST, 0)
         if int(prefix):
-            body += attribute(RTA_DST, socket.inet_aton(network))
-        if "via" in rest:
-            body += attribute(RTA_GATEWAY, socket.inet_aton(rest["via"]))
-        body += attribute(RTA_OIF, struct.pack("=I", self._index(rest["dev"])))
+            body += attribute(RTA_DST, socket.inet_pton(family, network))
+        if several:
+            ways = [_pairs(words[at + 1 : end]) for at, end in zip(several, [*several[1:], None], strict=True)]
+            body += attribute(RTA_MULTIPATH, b"".join(self._way(family, way) for way in ways))
+        else:
+            body += self._gateway(family, rest)
+            body += attribute(RTA_OIF, struct.pack("=I", self._index(rest["dev"])))
         body += attribute(RTA_TABLE, struct.pack("=I", table))
-        return RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, body
+        return (RTM_DELROUTE, 0, body) if words[0] == "delete" else (RTM_NEWROUTE, _new(words[0]), body)
 
-    def _rule(self, words: Sequence[str]) -> tuple[int, int, bytes]:
+    def _gateway(self, family: int, way: dict[str, str]) -> bytes:
+        return attribute(RTA_GATEWAY, socket.inet_pton(family, way["via"])) if "via" in way else b""
+
+    def _way(self, family: int, way: dict[str, str]) -> bytes:
+        """A struct rtnexthop with its gateway (rtnetlink(7))."""
+        gateway = self._gateway(family, way)
+        return _NEXTHOP.pack(_NEXTHOP.size + len(gateway), 0, 0, self._index(way["dev"])) + gateway
+
+    def _rule(self, family: int, words: Sequence[str]) -> tuple[int, int, bytes]:
         rest = _pairs(words[1:])
         table = int(rest["table"])
-        body = struct.pack("=BBBBBBBBI", socket.AF_INET, 0, 32, 0, min(table, 255), 0, 0, FR_ACT_TO_TBL, 0)
-        body += attribute(FRA_SRC, socket.inet_aton(rest["from"]))
+        source = socket.inet_pton(family, rest["from"])
+        body = struct.pack("=BBBBBBBBI", family, 0, 8 * len(source), 0, min(table, 255), 0, 0, FR_ACT_TO_TBL, 0)
+        body += attribute(FRA_SRC, source)
         body += attribute(FRA_TABLE, struct.pack("=I", table))
         return RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, body
 
-    def _neighbour(self, words: Sequence[str]) -> tuple[int, int, bytes]:
+    def _neighbour(self, family: int, words: Sequence[str]) -> tuple[int, int, bytes]:
         rest = _pairs(words[2:])
-        body = struct.pack("=BxxxiHBB", socket.AF_INET, self._index(rest["dev"]), NUD_PERMANENT, 0, 0)
-        body += attribute(NDA_DST, socket.inet_aton(words[1]))
+        body = struct.pack("=BxxxiHBB", family, self._index(rest["dev"]), NUD_PERMANENT, 0, 0)
+        body += attribute(NDA_DST, socket.inet_pton(family, words[1]))
         body += attribute(NDA_LLADDR, bytes.fromhex(rest["lladdr"].replace(":", "")))
-        return RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_EXCL, body
+        return RTM_NEWNEIGH, _new(words[0]), body
+
+
+def _new(verb: str) -> int:
+    """The flags of `add`, which refuses what is there already, and of `replace`, which does not."""
+    return NLM_F_CREATE | (NLM_F_REPLACE if verb == "replace" else NLM_F_EXCL)
 
 
 def _pairs(words: Sequence[str], flags: Sequence[str] = ()) -> dict[str, str]:

@@ -44,7 +44,8 @@ def find_connections(
     """The connections whose initial subflow left from one of `ports`.
 
     observed, peer: the client's and the server's part of the agent's record. A subflow counts when
-    both ends say that it is established: the client says so one packet before a server refuses it.
+    both ends say that it is established: the client says so one packet before a server refuses it. Beyond
+    a NAT it has another address, and keeps its port, as Linux has it wherever that is free.
     paths: those of the flow, from the intent.
     """
     wanted = set(ports)
@@ -54,6 +55,7 @@ def find_connections(
         if event["event"] == "subflow established"
     }
     names = {(path["source"], path["destination"]): path["name"] for path in paths}
+    seen = {(path["source"], path["destination"]): path.get("source_seen", path["source"]) for path in paths}
     totals = _totals(observed)
     connections = []
     for event in observed["events"]:
@@ -64,7 +66,7 @@ def find_connections(
                 for other in observed["events"]
                 if other["event"] == "subflow established"
                 and other["token"] == event["token"]
-                and _addresses(other) in accepted
+                and _as_seen(_addresses(other), seen) in accepted
             ]
             subflows = tuple(_subflow(member, member is event, totals, names) for member in members)
             connections.append(Connection(event["token"], subflows))
@@ -98,6 +100,12 @@ def _subflow(
 
 def _addresses(record: Mapping[str, Any]) -> Tuple4:
     return record["local"], record["local_port"], record["remote"], record["remote_port"]
+
+
+def _as_seen(addresses: Tuple4, seen: Mapping[tuple[str, str], str]) -> Tuple4:
+    """A subflow of the client as its server knows it."""
+    local, local_port, remote, remote_port = addresses
+    return seen.get((local, remote), local), local_port, remote, remote_port
 
 
 def _totals(observed: Mapping[str, Any]) -> dict[Tuple4, Mapping[str, Any]]:

@@ -2,18 +2,33 @@
 """Why a flow that asked for MPTCP did not get it, or got fewer subflows than it should have.
 
 Each cause leaves its trace in the MIB counters of the two ends (nstat(8), MPTcpExt*): which packet
-of the handshakes of RFC 8684 3.1 and 3.2 was the last that was seen.
+of the handshakes of RFC 8684 3.1 and 3.2 was the last that was seen. What a middlebox counted is better
+evidence than what did not arrive, and comes first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mprun.analysis.interference import NONE, Interference
 
-def explain_plain_tcp(client: Mapping[str, int], server: Mapping[str, int]) -> str:
+# An end that falls back once MP_CAPABLE has been exchanged counts one of these for the connection.
+_FALLBACKS = ("MPCapableFallbackACK", "MPCapableDataFallback", "DssFallback")
+
+
+def has_fallen_back(client: Mapping[str, int], server: Mapping[str, int]) -> bool:
+    """Whether every connection that began as MPTCP went on as TCP (RFC 8684 3.7)."""
+    asked = _count(client, "MPCapableSYNTX")
+    return 0 < asked <= max(sum(_count(end, name) for name in _FALLBACKS) for end in (client, server))
+
+
+def explain_plain_tcp(client: Mapping[str, int], server: Mapping[str, int], interference: Interference = NONE) -> str:
     """Cause of a connection without MPTCP."""
     if not _count(client, "MPCapableSYNTX"):
         return "the application opened a plain TCP socket: no MP_CAPABLE was sent"
+    culprit = interference.blame("proxy.intercepted", "strip.mp_capable", "strip.mptcp")
+    if culprit and not _count(client, "MPCapableSYNACKRX"):
+        return culprit
     if not _count(server, "MPCapableSYNRX"):
         return (
             "MP_CAPABLE was sent and no MPTCP socket received it: the server's program listens on plain TCP, or "
@@ -21,15 +36,33 @@ def explain_plain_tcp(client: Mapping[str, int], server: Mapping[str, int]) -> s
         )
     if not _count(client, "MPCapableSYNACKRX"):
         return "the server answered MP_CAPABLE and its answer lost the option: something between the hosts removes it"
-    return "the connection fell back to TCP after its handshake (fallback, RFC 8684 3.7)"
+    fallback = "the connection fell back to TCP after its handshake (fallback, RFC 8684 3.7)"
+    culprit = culprit or interference.blame("strip.dss", "strip.add_addr")
+    return f"{fallback}: {culprit}" if culprit else fallback
 
 
 def explain_missing_subflows(
-    client: Mapping[str, int], server: Mapping[str, int], wanted: int, got: int, limit: int | None
+    client: Mapping[str, int],
+    server: Mapping[str, int],
+    wanted: int,
+    got: int,
+    limit: int | None,
+    interference: Interference = NONE,
 ) -> str:
     """Cause of fewer subflows than the endpoints allow. limit: the client's `subflows` limit."""
     sent, received = _count(client, "MPJoinSynTx"), _count(server, "MPJoinSynRx")
     answered = _count(client, "MPJoinSynAckRx")
+    if sent > received:
+        lost = "MP_JOIN was sent and did not arrive" if not received else f"{sent - received} of {sent} joins were lost"
+        rules = ("strip.mp_join", "strip.mptcp", "proxy.intercepted", "firewall.refused", "nat.unsolicited")
+        if culprit := interference.blame(*rules):
+            return f"{lost}: {culprit}"
+    elif sent > answered and (culprit := interference.blame("strip.mp_join", "strip.mptcp")):
+        return f"MP_JOIN arrived and its answer did not: {culprit}"
+    if _count(server, "AddAddrTx") and not _count(client, "AddAddr"):
+        unknown = "the client never learnt of the server's other addresses: ADD_ADDR was sent and did not arrive"
+        culprit = interference.blame("strip.add_addr", "strip.mptcp")
+        return f"{unknown}: {culprit}" if culprit else unknown
     if not sent:
         if limit is not None and got - 1 >= limit:
             return f"limits: the client may open {limit} additional subflows"
@@ -48,6 +81,11 @@ def explain_missing_subflows(
     if sent > answered:
         return f"{sent - answered} of {sent} joins had no answer: a path was down or lossy during the handshake"
     return f"{answered} joins were answered, and the connection still had {got} subflows instead of {wanted}"
+
+
+def explain_refusal(interference: Interference) -> str | None:
+    """Cause of a connection that was not made at all; None if no middlebox is to blame."""
+    return interference.blame("firewall.refused", "nat.unsolicited")
 
 
 def _count(counters: Mapping[str, int], name: str) -> int:

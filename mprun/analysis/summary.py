@@ -8,12 +8,20 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from mprun.analysis.connection import Connection, find_connections
-from mprun.analysis.diagnosis import explain_missing_subflows, explain_plain_tcp
+from mprun.analysis.diagnosis import explain_missing_subflows, explain_plain_tcp, explain_refusal, has_fallen_back
+from mprun.analysis.interference import Interference, on_paths
 from mprun.spec.spec import Expectation
 from mprun.tools import TOOLS, ping, tcpdump
 
 # Output of a process by its name and stream ("out", "err").
 Logs = Callable[[str, str], str]
+
+
+# Beyond these a run in real time is marked: a timer this late holds back what a link at 10 Mbit/s sends in it,
+# and a program that waits for a CPU may be the one that sends or receives.
+LATE_NS = 10_000_000
+MOST_STEAL = 0.02
+MOST_PRESSURE = 0.3
 
 
 @dataclass
@@ -34,6 +42,7 @@ def summarize(
     expectations: Sequence[Expectation],
     engine: str,
     warnings: Sequence[str] = (),
+    calibration: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The summary of a run.
 
@@ -47,6 +56,13 @@ def summarize(
     for flow in intent["traffic"]:
         _read_flow(flow, intent, agent, logs, found)
     _read_captures(intent, logs, found)
+    found.warnings += doubt_host(agent.get("host"))
+    _read_ways(intent, found)
+    for row in calibration["rows"] if calibration else ():
+        if row["held"] is False:
+            found.failures.append(f"calibration of {row['link']} {row['direction']}: {say_row(row)}")
+        elif row["held"] is None or row["note"]:
+            found.warnings.append(f"calibration of {row['link']} {row['direction']}, {row['quantity']}: {row['note']}")
     verdicts = [_judge(expectation, found.metrics) for expectation in expectations]
     held = all(verdict["held"] for verdict in verdicts)
     status = "error" if found.errors else "passed" if held and not found.failures else "failed"
@@ -60,7 +76,28 @@ def summarize(
         "errors": found.errors,
         "failures": found.failures,
         "warnings": found.warnings,
+        **({"middleboxes": told} if (told := list(Interference(agent.get("filtered", {})).tell())) else {}),
     }
+
+
+def doubt_host(host: Mapping[str, Any] | None) -> list[str]:
+    """Why a run in real time may show its machine rather than its network; empty if nothing speaks for it."""
+    if host is None:
+        return []
+    reasons = []
+    if host["late_most_ns"] > LATE_NS:
+        reasons.append(f"a timer came {host['late_most_ns'] / 1e6:.0f} ms late")
+    if host["steal"] > MOST_STEAL:
+        reasons.append(f"its hypervisor took {host['steal']:.0%} of the time")
+    if (host["cpu_pressure"] or 0) > MOST_PRESSURE:
+        reasons.append(f"some program waited for a CPU {host['cpu_pressure']:.0%} of the time")
+    return [f"this machine could not keep up: {'; '.join(reasons)}"] if reasons else []
+
+
+def say_row(row: Mapping[str, Any]) -> str:
+    """`rate: asked 2e+07 bit/s, got 1.9e+07`."""
+    got = row["note"] if row["got"] is None else f"got {row['got']:.6g}"
+    return f"{row['quantity']}: asked {row['asked']:.6g} {row['unit']}, {got}"
 
 
 def _read_probes(agent: Mapping[str, Any], logs: Logs, found: _Findings) -> None:
@@ -81,11 +118,13 @@ def _read_flow(
             found.errors.append(f"{name}: never started")
         return
     result = TOOLS[flow["tool"]].parse(logs(name, "out"))
+    culprit = explain_refusal(on_paths(flow, agent))
+    because = f"; {culprit}" if culprit else ""
     if ended["timed_out"]:
-        found.errors.append(f"{name}: did not end in time and was stopped")
+        found.errors.append(f"{name}: did not end in time and was stopped{because}")
     elif ended["status"] or result.error:
         said = result.error or logs(name, "err").strip()[-500:] or "without a word"
-        found.errors.append(f"{name}: {flow['tool']} ended with status {ended['status']}: {said}")
+        found.errors.append(f"{name}: {flow['tool']} ended with status {ended['status']}: {said}{because}")
     for metric, (value, unit) in result.values.items():
         found.add(f"{name}.{metric}", value, unit)
     observed, peer = (agent["observed"].get(flow[end]) for end in ("source", "destination"))
@@ -93,7 +132,8 @@ def _read_flow(
         return
     connections = find_connections(observed, peer, result.data_ports, flow["paths"])
     _count_subflows(flow, connections, intent, agent, found)
-    _share_paths(flow, connections, found)
+    if flow["protocol"] == "mptcp":
+        _share_paths(flow, connections, found)
 
 
 def _count_subflows(
@@ -108,17 +148,19 @@ def _count_subflows(
         text = f"{flow['name']}: the kernel told nothing of its connection"
         (found.failures if flow["protocol"] == "mptcp" else found.warnings).append(text)
         return
-    got = min(len(connection.subflows) for connection in connections)
-    found.add(f"{flow['name']}.subflows", got, "1")
     if flow["protocol"] != "mptcp":
         return
+    got = min(len(connection.subflows) for connection in connections)
+    found.add(f"{flow['name']}.subflows", got, "1")
     client, server = (agent.get("counters", {}).get(flow[end], {}) for end in ("source", "destination"))
-    if any(connection.token is None for connection in connections):
-        cause = explain_plain_tcp(client, server)
+    interference = on_paths(flow, agent)
+    if any(connection.token is None for connection in connections) or has_fallen_back(client, server):
+        cause = explain_plain_tcp(client, server, interference)
         found.failures.append(f"{flow['name']}: asked for MPTCP and got TCP: {cause}")
     elif got < flow["subflows"]:
         settings = intent["hosts"].get(flow["source"], {}).get("mptcp", {})
-        cause = explain_missing_subflows(client, server, flow["subflows"], got, settings.get("subflows"))
+        limit = settings.get("subflows")
+        cause = explain_missing_subflows(client, server, flow["subflows"], got, limit, interference)
         found.failures.append(f"{flow['name']}: {got} of {flow['subflows']} subflows: {cause}")
 
 
@@ -132,18 +174,27 @@ def _share_paths(flow: Mapping[str, Any], connections: Sequence[Connection], fou
         return
     for path in flow["paths"]:
         carried = sum(getattr(s, name) for s in subflows if s.path == path["name"])
-        if carried or flow["protocol"] == "mptcp":
-            found.add(f"{flow['name']}.share.{path['name']}", carried / total, "share")
+        found.add(f"{flow['name']}.share.{path['name']}", carried / total, "share")
 
 
 def _read_captures(intent: Mapping[str, Any], logs: Logs, found: _Findings) -> None:
     for wanted in intent["captures"]:
-        lost = tcpdump.dropped(logs(f"capture.{wanted['host']}", "err"))
+        lost = tcpdump.lost(logs(f"capture.{wanted['host']}", "err"))
         if lost is None:
             found.warnings.append(f"capture of {wanted['host']}: tcpdump did not say how many packets it lost")
         elif lost:
+            found.warnings.append(f"capture of {wanted['host']}: {lost} packets that passed are not in it")
+
+
+def _read_ways(intent: Mapping[str, Any], found: _Findings) -> None:
+    """A path whose flows may differ in delay, by the way that a hash chose for each."""
+    paths = {path["name"]: path for flow in intent["traffic"] for path in flow["paths"]}
+    for name, path in paths.items():
+        if path.get("least_rtt_ns", path["rtt_ns"]) != path["rtt_ns"]:
+            least_ms, most_ms = path["least_rtt_ns"] / 1e6, path["rtt_ns"] / 1e6
             found.warnings.append(
-                f"capture of {wanted['host']}: the kernel dropped {lost} packets before they were seen"
+                f"path {name}: its flows take {path['ways']} ways of {least_ms:g} to {most_ms:g} ms, and {name}.rtt is "
+                "that of its pings"
             )
 
 

@@ -48,8 +48,7 @@ def command(as_json: bool) -> None:
 
 def _all_checks() -> Iterator[Check]:
     from mprun.engines import capability
-    from mprun.engines.engine import find_library, find_program
-    from mprun.engines.real import unshare_command
+    from mprun.engines.engine import find_library, find_program, unshare_command
     from mprun.errors import HostError
     from mprun.kernel import store
     from mprun.tools import iperf3, ping, tcpdump
@@ -62,8 +61,14 @@ def _all_checks() -> Iterator[Check]:
         found = find_program(tool)
         says = capability.version_of(tool) if found else "not installed"
         yield Check(tool, "both", bool(found), says, f"apt-get install {package}")
+    daemon = find_program("ovs-vswitchd")
+    says = capability.version_of("ovs-vswitchd") if daemon else "not installed"
+    yield Check("ovs-vswitchd", "OpenFlow switches", bool(daemon), says, "apt-get install openvswitch-switch")
     wrapper = capability.mptcp_library()
     yield Check("mptcpize", "both", bool(wrapper), wrapper or "not installed", "apt-get install mptcpize")
+    filters = find_program("nft")
+    says = capability.version_of("nft") if filters else "not installed"
+    yield Check("nft", "middleboxes", bool(filters), says, "apt-get install nftables")
     try:
         kernel = store.find_kernel()
         current = store.is_current(kernel)
@@ -76,14 +81,20 @@ def _all_checks() -> Iterator[Check]:
     lacking = capability.missing_tools(store.BUILD_TOOLS)
     says = "all there" if not lacking else f"missing: {', '.join(lacking)}"
     yield Check("build tools", "building", not lacking, says, f"apt-get install {' '.join(lacking)}")
-    yield from _real_checks(capability.kernel_features(), unshare_command([]) == ["unshare", "--"])
+    painter = find_program("dot")
+    yield Check("dot", "drawing", bool(painter), painter or "not installed", "apt-get install graphviz")
+    features = {**capability.kernel_features(), "openvswitch": capability.kernel_switches()}
+    yield from _real_checks(features, unshare_command([]) == ["unshare", "--"])
 
 
 def _real_checks(features: dict[str, bool], is_root: bool) -> Iterator[Check]:
     release = os.uname().release
     yield Check("namespaces", "real", features["namespaces"], "root" if is_root else "as this user", "run as root")
-    for name in ("mptcp", "tbf", "netem"):
+    for name, needed, mend in (
+        ("mptcp", "real", ""),
+        ("tbf", "real", ""),
+        ("netem", "delays in the real engine", "modprobe sch_netem"),
+        ("openvswitch", "OpenFlow switches in the real engine", "modprobe openvswitch"),
+    ):
         has = features[name]
-        mend = "modprobe sch_netem" if name == "netem" else ""
-        needed = "real" if name != "netem" else "delays in the real engine"
         yield Check(f"kernel: {name}", needed, has, f"{release} {'has it' if has else 'has it not'}", mend)

@@ -19,6 +19,7 @@ from mprun.plan import Plan
 @options.parameters
 @options.seed
 @options.strict
+@options.legacy_queue
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
 @click.option("--diff", nargs=2, metavar="A B", help="Compare two plans: run directories or plan.json files.")
 def command(
@@ -27,6 +28,7 @@ def command(
     params: tuple[str, ...],
     seed: int | None,
     strict: bool,
+    legacy_queue: bool,
     as_json: bool,
     diff: tuple[str, str] | None,
 ) -> None:
@@ -45,7 +47,7 @@ def command(
     from mprun.compile import allocate, compile_plan
     from mprun.spec import load
 
-    loaded = load(topology, experiment, options.parse_parameters(params), seed, strict)
+    loaded = load(topology, experiment, options.parse_parameters(params), seed, strict, legacy_queue)
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)
     plan = compile_plan(loaded.spec, allocate(loaded.spec))

@@ -18,6 +18,7 @@ from mprun.cli import options
 @options.parameters
 @options.seed
 @options.strict
+@options.legacy_queue
 @options.engine
 @options.kernel
 @options.parent
@@ -29,6 +30,7 @@ def command(
     params: tuple[str, ...],
     seed: int | None,
     strict: bool,
+    legacy_queue: bool,
     engine: str,
     kernel: str,
     parent: Path,
@@ -41,7 +43,7 @@ def command(
     from mprun.cli.show import show_summary
     from mprun.spec import load
 
-    loaded = load(topology, experiment, options.parse_parameters(params), seed, strict)
+    loaded = load(topology, experiment, options.parse_parameters(params), seed, strict, legacy_queue)
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)
     place = runner.choose_place(engine, kernel)  # type: ignore[arg-type]

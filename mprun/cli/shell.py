@@ -3,6 +3,11 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import select
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -14,9 +19,10 @@ from mprun.cli import options
 @click.command("shell")
 @options.topology
 @options.parameters
+@options.legacy_queue
 @options.engine
 @options.kernel
-def command(topology: str, params: tuple[str, ...], engine: str, kernel: str) -> None:
+def command(topology: str, params: tuple[str, ...], legacy_queue: bool, engine: str, kernel: str) -> None:
     """Build the network and offer Mininet's prompt on it, in real time.
 
     `client ping server`, `client ip route`, `nodes`, `links`, `dump`, `exit`. Nothing is left behind.
@@ -24,8 +30,32 @@ def command(topology: str, params: tuple[str, ...], engine: str, kernel: str) ->
     from mprun import runner
     from mprun.spec import load
 
-    loaded = load(topology, None, options.parse_parameters(params))
+    if not sys.stdin.isatty():
+        sys.exit(_from_pipe([sys.executable, "-m", "mprun", *sys.argv[1:]]))
+    loaded = load(topology, None, options.parse_parameters(params), legacy_queue=legacy_queue)
     place = runner.choose_place(engine, kernel)  # type: ignore[arg-type]
     click.echo(f"engine: {place.engine} ({place.reason}), in real time", err=True)
     with tempfile.TemporaryDirectory(prefix="mprun-shell-") as scratch:
         runner.run_spec(loaded.spec, place, Path(scratch), (), loaded.warnings, lambda *_: None, "only")
+
+
+def _from_pipe(argv: list[str]) -> int:
+    """Obey lines that nobody types: through a terminal of their own, which the prompt needs, with `exit` last."""
+    master, slave = pty.openpty()
+    process = subprocess.Popen(argv, stdin=slave, stdout=slave)
+    os.close(slave)
+    prompt, lines = b"mininet> ", [*sys.stdin.read().splitlines(), "exit"]
+    said = b""
+    while True:
+        select.select([master], [], [])
+        try:
+            part = os.read(master, 4096)
+        except OSError:
+            break
+        sys.stdout.buffer.write(part)
+        sys.stdout.flush()
+        said = (said + part)[-len(prompt) :]
+        if said == prompt and lines:
+            os.write(master, lines.pop(0).encode() + b"\n")
+    os.close(master)
+    return process.wait()

@@ -20,14 +20,22 @@ if TYPE_CHECKING:
 @click.option("-x", "--experiment", metavar="FILE", help="Experiment: as -t.")
 @options.parameters
 @options.strict
+@options.legacy_queue
 @click.option("--json", "as_json", is_flag=True, help="Print the faults as JSON on standard output.")
-def command(topology: str, experiment: str | None, params: tuple[str, ...], strict: bool, as_json: bool) -> None:
+def command(
+    topology: str,
+    experiment: str | None,
+    params: tuple[str, ...],
+    strict: bool,
+    legacy_queue: bool,
+    as_json: bool,
+) -> None:
     """Check a topology and an experiment, and say all that is wrong with them."""
     from mprun.spec import load
     from mprun.spec.fault import InputError
 
     try:
-        loaded = load(topology, experiment, options.parse_parameters(params), strict=strict)
+        loaded = load(topology, experiment, options.parse_parameters(params), strict=strict, legacy_queue=legacy_queue)
     except InputError as error:
         if as_json:
             _print_json(error.found)

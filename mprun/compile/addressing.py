@@ -6,63 +6,117 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mprun import plan
-from mprun.compile.network import Node, Route
-from mprun.plan import Command
+from mprun.compile.multipath import group_ways
+from mprun.compile.network import Interface, Neighbour, Node, Route
+from mprun.plan import Command, sysctl
+from mprun.spec.address import Address, InterfaceAddress
 
-# Before interfaces exist, so that they are born with them. IPv6 is off until a topology asks for
-# it: its router solicitations would stand in every capture.
+# Before interfaces exist, so that they are born with them. IPv6 is off where no interface has such an
+# address: its router solicitations would stand in every capture.
+IPV6_OFF = (("net.ipv6.conf.all.disable_ipv6", "1"),)
+# No address but those given, link-local ones included (addr_gen_mode 1), and so nothing that a kernel sends
+# of itself to get or defend one. What is left are the reports of MLDv2 (RFC 3810) of each address, which
+# cannot be switched off: sent without delay they are over before a capture starts.
+IPV6_ON = (
+    ("net.ipv6.conf.all.disable_ipv6", "0"),
+    ("net.ipv6.conf.default.accept_ra", "0"),
+    ("net.ipv6.conf.default.router_solicitations", "0"),
+    ("net.ipv6.conf.default.addr_gen_mode", "1"),
+    ("net.ipv6.conf.default.mldv2_unsolicited_report_interval", "0"),
+)
 COMMON_SYSCTLS = (
-    ("net.ipv6.conf.all.disable_ipv6", "1"),
     ("net.ipv4.conf.all.rp_filter", "0"),
     ("net.ipv4.conf.default.rp_filter", "0"),
     ("net.ipv4.tcp_no_metrics_save", "1"),
 )
 ROUTER_SYSCTLS = (("net.ipv4.ip_forward", "1"), ("net.ipv4.conf.all.send_redirects", "0"))
+IPV6_ROUTER_SYSCTLS = (("net.ipv6.conf.all.forwarding", "1"),)
+FAR_SYSCTLS = (("net.ipv4.ip_default_ttl", "255"),)
+IPV6_FAR_SYSCTLS = (("net.ipv6.conf.default.hop_limit", "255"),)
 BRIDGE = "br0"
 
 
-def namespace_commands(node: plan.Node) -> Iterator[Command]:
-    """What a namespace needs before its links exist."""
-    sysctls = COMMON_SYSCTLS + (ROUTER_SYSCTLS if node.kind == "router" else ())
+def namespace_commands(node: plan.Node, has_ipv6: bool, is_far: bool) -> Iterator[Command]:
+    """What a namespace needs before its links exist. is_far: some paths have more routers than a
+    packet of the default time to live passes."""
+    sysctls = (IPV6_ON if has_ipv6 else IPV6_OFF) + COMMON_SYSCTLS
+    if node.kind == "router":
+        sysctls += ROUTER_SYSCTLS + (IPV6_ROUTER_SYSCTLS if has_ipv6 else ())
     for name, value in sysctls:
         yield sysctl(node.name, name, value)
     yield _ip(node.name, "link set lo up")
     if node.kind == "switch":
         yield _ip(node.name, f"link add {BRIDGE} type bridge")
         yield _ip(node.name, f"link set {BRIDGE} up")
+    if node.kind == "host" and is_far:
+        for name, value in FAR_SYSCTLS + (IPV6_FAR_SYSCTLS if has_ipv6 else ()):
+            yield sysctl(node.name, name, value)
 
 
 def address_commands(node: Node) -> Iterator[Command]:
     """What a namespace needs once its links exist."""
     for interface in node.interfaces:
-        if interface.address:
-            yield _ip(node.name, f"address add {interface.address} dev {interface.name}")
-        else:
+        yield from _add_addresses(interface)
+        if not interface.addresses:
             yield _ip(node.name, f"link set {interface.name} master {BRIDGE}")
     for neighbour in node.neighbours:
-        yield _ip(
-            node.name,
-            f"neighbour add {neighbour.address} lladdr {neighbour.mac} dev {neighbour.interface} nud permanent",
-        )
+        yield _ip(node.name, _neighbour_words("add", neighbour))
     for rule in node.rules:
-        yield _ip(node.name, f"rule add from {rule.source} table {rule.table}")
+        yield _ip(node.name, f"{_option(rule.source)}rule add from {rule.source} table {rule.table}")
+    for ways in group_ways(node.routes):
+        yield _ip(node.name, _route_words("add", *ways))
+
+
+def interface_commands(node: Node, interface: Interface) -> Iterator[Command]:
+    """What gives an interface its addresses back, with all that went with them."""
+    yield from _add_addresses(interface)
+    for neighbour in node.neighbours:
+        if neighbour.interface == interface.name:
+            yield _ip(node.name, _neighbour_words("replace", neighbour))
     for route in node.routes:
-        yield _ip(node.name, _route_words(route))
+        if route.interface == interface.name:
+            yield _ip(node.name, _route_words("replace", route))
 
 
-def _route_words(route: Route) -> str:
-    words = f"route add {route.destination or 'default'}"
-    if route.gateway:
-        words += f" via {route.gateway}"
-    words += f" dev {route.interface}"
+def loss_commands(node: Node, interface: Interface) -> Iterator[Command]:
+    """What takes an interface's addresses. The kernel takes IPv4 routes with them; those of IPv6 would stay."""
+    for route in node.routes:
+        if route.interface == interface.name and route.family == "ipv6":
+            yield _ip(node.name, _route_words("delete", route))
+    for address in interface.addresses:
+        yield _ip(node.name, f"{_option(address)}address delete {address} dev {interface.name}")
+
+
+def _add_addresses(interface: Interface) -> Iterator[Command]:
+    """nodad: nobody else has the address, so it need not wait for the second in which one could say so."""
+    for address in interface.addresses:
+        words = f"{_option(address)}address add {address} dev {interface.name}"
+        yield _ip(interface.node, words if address.version == 4 else f"{words} nodad")
+
+
+def _option(address: Address | InterfaceAddress) -> str:
+    """What tells ip(8) the family before its object, where it is not the usual one."""
+    return "-6 " if address.version == 6 else ""
+
+
+def _neighbour_words(verb: str, neighbour: Neighbour) -> str:
+    place = f"lladdr {neighbour.mac} dev {neighbour.interface} nud permanent"
+    return f"{_option(neighbour.address)}neighbour {verb} {neighbour.address} {place}"
+
+
+def _route_words(verb: str, route: Route, *others: Route) -> str:
+    """others: further ways to the same destination."""
+    words = "-6 " if route.family == "ipv6" else ""
+    words += f"route {verb} {route.destination or 'default'}"
+    for way in (route, *others):
+        if others:
+            words += " nexthop"
+        if way.gateway:
+            words += f" via {way.gateway}"
+        words += f" dev {way.interface}"
     if route.table is not None:
         words += f" table {route.table}"
     return words
-
-
-def sysctl(node: str, name: str, value: str) -> Command:
-    """A sysctl of the node's namespace."""
-    return Command(node, ("sysctl", "-w", f"{name}={value}"))
 
 
 def _ip(node: str, words: str) -> Command:

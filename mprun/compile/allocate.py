@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spec -> Network: interface names, addresses, routes, neighbours, queues.
+"""Spec -> Network: interface names, routes, neighbours, queues. Addresses are of `numbering`.
 
+Routes are decided for each address family by itself, by the same rules.
 Host prefixes only are routed: the addresses of links between routers are reachable from their
 neighbours and nobody else needs them.
 """
@@ -8,13 +9,12 @@ neighbours and nobody else needs them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from ipaddress import IPv4Interface, IPv4Network
+from itertools import combinations
 
+from mprun.compile.middlebox import speakers
 from mprun.compile.network import (
-    FRAME_BYTES,
-    Impairment,
     Interface,
     Link,
     Neighbour,
@@ -24,84 +24,126 @@ from mprun.compile.network import (
     Route,
     Rule,
 )
+from mprun.compile.numbering import Numbering
+from mprun.compile.openflow import label, place_switches
 from mprun.compile.routing import Routing, number_segments
-from mprun.errors import SpecError
-from mprun.spec.spec import Direction, LinkSpec, Queue, Spec, TopologySpec
+from mprun.spec.address import Subnet, families_of
+from mprun.spec.path import NamedPath, name_paths
+from mprun.spec.spec import (
+    FAMILIES,
+    HEADER_BYTES,
+    Change,
+    Direction,
+    Family,
+    LinkChange,
+    LinkSpec,
+    Queue,
+    Spec,
+    TopologySpec,
+)
 
 DEFAULT_QUEUE_PACKETS = 20
 INTERFACE_NAME_BYTES = 15
-# On larger segments neighbours are learnt by ARP: n members would take n * n static entries.
+# On larger segments neighbours are learnt: n members would take n * n static entries.
 STATIC_NEIGHBOURS = 32
 
 _Built = list[tuple[LinkSpec, Interface, Interface]]
+_Routings = Mapping[Family, Routing]
 
 
 def allocate(spec: Spec) -> Network:
     """Decide all that the topology leaves open. Raises SpecError where it cannot be built."""
     topology = spec.topology
     built = _name_interfaces(topology)
-    routing = Routing(topology.nodes, built)
+    in_use = {family for link in topology.links for family in families_of(topology.addressing_of(link))}
+    speaking = speakers(topology.middleboxes)
+    routings = {
+        family: Routing(topology.nodes, built, family, topology.ecmp, speaking)
+        for family in FAMILIES
+        if family in in_use
+    }
     pairs = list(dict.fromkeys((flow.source, flow.destination) for flow in spec.experiment.traffic))
-    paths = {pair: tuple(_paths(routing, *pair)) for pair in pairs}
-    longest = _longest_rtt(routing, topology)
+    paths = {pair: tuple(_paths(routings, *pair, named)) for pair, named in name_paths(topology, pairs).items()}
+    longest = _longest_rtt(routings.values(), topology)
     links = []
+    changing = {change.link for change in topology.changes if isinstance(change, LinkChange)}
     wires = 0
     for link, a, b in built:
-        shaped = link.forward.is_shaped or link.reverse.is_shaped
+        shaped = link.forward.is_shaped or link.reverse.is_shaped or link.name in changing
         links.append(
             Link(
                 name=link.name,
                 ends=(a, b),
-                forward=_impair(link.forward, longest.get(link.name, 0)),
-                reverse=_impair(link.reverse, longest.get(link.name, 0)),
+                forward=_size_queue(link.forward, longest.get(link.name, 0), link.mtu),
+                reverse=_size_queue(link.reverse, longest.get(link.name, 0), link.mtu),
+                mtu=link.mtu,
                 wire=wires if shaped else None,
             )
         )
         wires += shaped
+    unflooded = {
+        end.segment
+        for _, *ends in built
+        for end in ends
+        if end.node in topology.switches and not topology.switches[end.node].is_flooding
+    }
+    interfaces: dict[str, list[Interface]] = {name: [] for name in topology.nodes}
+    for _, *ends in built:
+        for end in ends:
+            interfaces[end.node].append(end)
     nodes = {
         name: Node(
             name=name,
             kind=kind,
-            interfaces=tuple(routing.interfaces[name]),
-            routes=tuple(_routes(name, topology, routing)),
-            rules=tuple(_rules(name, topology, routing)),
-            neighbours=tuple(_neighbours(name, routing)),
+            interfaces=tuple(interfaces[name]),
+            routes=tuple(route for routing in routings.values() for route in _routes(name, topology, routing)),
+            rules=tuple(rule for routing in routings.values() for rule in _rules(name, topology, routing)),
+            neighbours=tuple(one for routing in routings.values() for one in _neighbours(name, routing, unflooded)),
         )
         for name, kind in topology.nodes.items()
     }
-    return Network(nodes=nodes, links=tuple(links), paths=paths)
+    changes = tuple(_size_queues_of(topology, links, longest))
+    switches = place_switches(topology, built)
+    return Network(nodes=nodes, links=tuple(links), paths=paths, changes=changes, switches=switches)
+
+
+def _size_queues_of(topology: TopologySpec, links: Sequence[Link], longest: Mapping[str, int]) -> Iterator[Change]:
+    """The changes with every queue sized; one that the user did not change stays as it is."""
+    sized = {link.name: link for link in links}
+    given = {link.name: link for link in topology.links}
+
+    def size(link: LinkSpec, before: Direction, after: Direction, now: Direction) -> Direction:
+        if after.queue == before.queue:
+            return replace(after, queue=now.queue)
+        return _size_queue(after, longest.get(link.name, 0), link.mtu)
+
+    for change in topology.changes:
+        if isinstance(change, LinkChange):
+            link, now = given[change.link], sized[change.link]
+            forward = size(link, link.forward, change.forward, now.forward)
+            yield replace(change, forward=forward, reverse=size(link, link.reverse, change.reverse, now.reverse))
+        else:
+            yield change
 
 
 def _name_interfaces(topology: TopologySpec) -> _Built:
     segments = number_segments(topology.nodes, topology.links)
-    subnets = _subnets(topology, segments)
-    used = {IPv4Interface(address).ip for link in topology.links for address in link.addresses if address}
-    hosts = {segment: iter(subnet.hosts()) for segment, subnet in subnets.items()}
+    numbering = Numbering(topology, segments)
     count: dict[str, int] = {}
+    labels = {node: label(topology, node) for node in topology.switches}
     built: _Built = []
     for i, link in enumerate(topology.links):
         ends = []
         for side in (0, 1):
             node = link.ends[side]
             nth = count[node] = count.get(node, -1) + 1
-            address = None
-            if topology.nodes[node] != "switch":
-                given = link.addresses[side]
-                if given:
-                    address = IPv4Interface(given)
-                else:
-                    free = next((ip for ip in hosts[segments[i]] if ip not in used), None)
-                    if free is None:
-                        raise SpecError(f"link '{link.name}': more addresses than {subnets[segments[i]]} holds")
-                    used.add(free)
-                    address = IPv4Interface((free, subnets[segments[i]].prefixlen))
             ends.append(
                 Interface(
-                    name=_interface_name(node, nth),
+                    name=f"{labels[node]}-eth{nth}" if node in labels else _interface_name(node, nth),
                     node=node,
                     link=link.name,
                     mac=f"02:00:{i >> 16 & 255:02x}:{i >> 8 & 255:02x}:{i & 255:02x}:{side + 1:02x}",
-                    address=address,
+                    addresses=numbering.addresses(link, side, segments[i]),
                     backup=link.backup,
                     segment=segments[i],
                 )
@@ -116,109 +158,85 @@ def _interface_name(node: str, nth: int) -> str:
     return name if len(name) <= INTERFACE_NAME_BYTES else f"eth{nth}"
 
 
-def _subnets(topology: TopologySpec, segments: Sequence[int]) -> dict[int, IPv4Network]:
-    """The subnet of each segment: that of a given address on it, else the next free 10.x.y.0/24."""
-    subnets: dict[int, IPv4Network] = {}
-    for link, segment in zip(topology.links, segments, strict=True):
-        for address in link.addresses:
-            if address:
-                subnets.setdefault(segment, IPv4Interface(address).network)
-    given = list(subnets.values())
-    free = (
-        subnet
-        for subnet in IPv4Network("10.0.0.0/8").subnets(new_prefix=24)
-        if not any(subnet.overlaps(other) for other in given)
-    )
-    for segment in dict.fromkeys(segments):
-        if segment not in subnets:
-            subnets[segment] = next(free)
-    return subnets
-
-
 def _routes(name: str, topology: TopologySpec, routing: Routing) -> Iterator[Route]:
     kind = topology.nodes[name]
     interfaces = routing.interfaces[name]
+    family = routing.family
     if kind == "router":
         own = {interface.segment for interface in interfaces}
-        for segment in _host_segments(topology, routing):
-            hop = routing.hops_to(segment).get(name)
-            if segment not in own and hop and hop.gateway and hop.gateway.address:
-                yield Route(_network_of(routing, segment), hop.gateway.address.ip, hop.out.name)
+        for segment in routing.host_segments:
+            for hop in () if segment in own else routing.hops_to(segment).get(name, ()):
+                gateway = hop.gateway.address(family) if hop.gateway else None
+                if gateway:
+                    yield Route(_network_of(routing, segment), gateway.ip, hop.out.name)
     elif kind == "host":
-        several = len(interfaces) > 1
+        several = sum(interface.address(family) is not None for interface in interfaces) > 1
         default_given = False
         for table, interface in enumerate(interfaces, start=1):
-            gateway = routing.gateway_of(interface.segment)
-            via = gateway.address.ip if gateway and gateway.address else None
-            if several and interface.address:
-                yield Route(interface.address.network, None, interface.name, table)
-                if via:
-                    yield Route(None, via, interface.name, table)
-            if via and not default_given:
+            own_address = interface.address(family)
+            if own_address is None:
+                continue
+            router = routing.gateway_of(interface.segment)
+            gateway = router.address(family) if router else None
+            if several:
+                yield Route(own_address.network, None, interface.name, table)
+                if gateway:
+                    yield Route(None, gateway.ip, interface.name, table)
+            if gateway and not default_given:
                 default_given = True
-                yield Route(None, via, interface.name)
+                yield Route(None, gateway.ip, interface.name)
 
 
 def _rules(name: str, topology: TopologySpec, routing: Routing) -> Iterator[Rule]:
     """A table of its own for each address of a host with several (RFC 3484's source choice is not
     enough: without them a reply leaves by the default route, whatever its source address)."""
-    interfaces = routing.interfaces[name]
-    if topology.nodes[name] == "host" and len(interfaces) > 1:
-        for table, interface in enumerate(interfaces, start=1):
-            if interface.address:
-                yield Rule(interface.address.ip, table)
+    addresses = [interface.address(routing.family) for interface in routing.interfaces[name]]
+    if topology.nodes[name] == "host" and len(addresses) - addresses.count(None) > 1:
+        for table, address in enumerate(addresses, start=1):
+            if address:
+                yield Rule(address.ip, table)
 
 
-def _neighbours(name: str, routing: Routing) -> Iterator[Neighbour]:
+def _neighbours(name: str, routing: Routing, unflooded: Collection[int]) -> Iterator[Neighbour]:
+    """All others on a host's segments, unless those are many; where nothing is flooded ARP finds nobody."""
     for interface in routing.interfaces[name]:
         members = routing.members.get(interface.segment, [])
-        if not interface.address or len(members) > STATIC_NEIGHBOURS:
+        is_large = len(members) > STATIC_NEIGHBOURS and interface.segment not in unflooded
+        if not interface.address(routing.family) or is_large:
             continue
         for member in members:
-            if member is not interface and member.address:
-                yield Neighbour(member.address.ip, member.mac, interface.name)
+            address = member.address(routing.family)
+            if member is not interface and address:
+                yield Neighbour(address.ip, member.mac, interface.name)
 
 
-def _host_segments(topology: TopologySpec, routing: Routing) -> Iterable[int]:
-    """Segments with a host on them, in file order."""
-    return dict.fromkeys(
-        interface.segment
-        for name, kind in topology.nodes.items()
-        if kind == "host"
-        for interface in routing.interfaces[name]
-    )
-
-
-def _network_of(routing: Routing, segment: int) -> IPv4Network:
-    address = routing.members[segment][0].address
+def _network_of(routing: Routing, segment: int) -> Subnet:
+    address = routing.members[segment][0].address(routing.family)
     assert address is not None
     return address.network
 
 
-def _paths(routing: Routing, source: str, destination: str) -> Iterator[Path]:
-    starts = [i for i in routing.interfaces[source] if i.address]
-    ends = [i for i in routing.interfaces[destination] if i.address]
-    for start in starts:
-        for end in ends:
-            crossed = routing.trace(start, end)
-            if crossed is None:
-                continue
-            both = len(ends) > 1 and end.link != start.link
-            yield Path(
-                name=f"{start.link}-{end.link}" if both else start.link,
-                source=start,
-                destination=end,
-                links=tuple(link.name for link, _ in crossed),
-                rtt_ns=_rtt_ns(crossed),
-                backup=start.backup or end.backup,
-            )
+def _paths(routings: _Routings, source: str, destination: str, named: Iterable[NamedPath]) -> Iterator[Path]:
+    for path in named:
+        routing = routings[path.family]
+        starts = {interface.link: interface for interface in routing.interfaces[source]}
+        ends = {interface.link: interface for interface in routing.interfaces[destination]}
+        start, end = starts[path.first_link], ends[path.last_link]
+        there, back = routing.trace(start, end), routing.trace(end, start)
+        yield Path(
+            name=path.name,
+            family=path.family,
+            source=start,
+            destination=end,
+            links=tuple(link.name for link, _ in there.crossed),
+            rtt_ns=there.most_ns + back.most_ns,
+            backup=start.backup or end.backup,
+            ways=there.ways,
+            least_rtt_ns=there.least_ns + back.least_ns,
+        )
 
 
-def _rtt_ns(crossed: Iterable[tuple[LinkSpec, bool]]) -> int:
-    return sum(link.forward.delay_ns + link.reverse.delay_ns for link, _ in crossed)
-
-
-def _longest_rtt(routing: Routing, topology: TopologySpec) -> dict[str, int]:
+def _longest_rtt(routings: Iterable[Routing], topology: TopologySpec) -> dict[str, int]:
     """For each link whose queue is a BDP, the longest round trip between hosts that crosses it, ns.
 
     A link that joins no two hosts counts its own delay.
@@ -230,37 +248,29 @@ def _longest_rtt(routing: Routing, topology: TopologySpec) -> dict[str, int]:
     }
     if not wanted:
         return wanted
-    ends = [i for name, kind in topology.nodes.items() if kind == "host" for i in routing.interfaces[name]]
-    for n, start in enumerate(ends):
-        for end in ends[n + 1 :]:
-            if start.node == end.node:
+    for routing in routings:
+        ends = [i for name, kind in topology.nodes.items() if kind == "host" for i in routing.interfaces[name]]
+        for start, end in combinations(ends, 2):
+            if start.node == end.node or not routing.reaches(start, end):
                 continue
-            crossed = routing.trace(start, end)
-            if crossed is None:
-                continue
-            rtt_ns = _rtt_ns(crossed)
-            for link, _ in crossed:
-                if link.name in wanted:
-                    wanted[link.name] = max(wanted[link.name], rtt_ns)
+            there, back = routing.trace(start, end), routing.trace(end, start)
+            rtt_ns = there.most_ns + back.most_ns
+            for link, _ in there.crossed + back.crossed:
+                if wanted.get(link.name, rtt_ns) < rtt_ns:
+                    wanted[link.name] = rtt_ns
     return wanted
 
 
-def _impair(direction: Direction, rtt_ns: int) -> Impairment:
-    """Resolve a direction's queue: one BDP of the path by default, at least 20 packets."""
-    impairment = Impairment(delay_ns=direction.delay_ns, loss=direction.loss, rate_bit_per_s=direction.rate_bit_per_s)
-    if direction.rate_bit_per_s is None:
-        return impairment
-    bdp_packets = direction.rate_bit_per_s * rtt_ns / 1e9 / 8 / FRAME_BYTES
-    queue = direction.queue
-    if queue is None:
-        return replace(impairment, queue_packets=max(DEFAULT_QUEUE_PACKETS, math.ceil(bdp_packets)))
-    return _with_queue(impairment, queue, bdp_packets, direction.rate_bit_per_s)
-
-
-def _with_queue(impairment: Impairment, queue: Queue, bdp_packets: float, rate: int) -> Impairment:
-    if queue.unit == "packets":
-        return replace(impairment, queue_packets=int(queue.amount))
-    if queue.unit == "bdp":
-        return replace(impairment, queue_packets=max(1, math.ceil(queue.amount * bdp_packets)))
-    in_bytes = queue.amount if queue.unit == "bytes" else queue.amount * rate / 8e9
-    return replace(impairment, queue_bytes=max(FRAME_BYTES, math.ceil(in_bytes)))
+def _size_queue(direction: Direction, rtt_ns: int, mtu: int) -> Direction:
+    """The queue in what its discipline counts: one BDP of the path by default, at least 20 packets."""
+    rate = direction.rate_bit_per_s
+    if rate is None:
+        return direction
+    frame = mtu + HEADER_BYTES
+    queue = direction.queue or Queue(1.0, "bdp")
+    least = frame if direction.queue else DEFAULT_QUEUE_PACKETS * frame
+    sizes = {"packets": frame, "bytes": 1, "time": rate / 8e9, "bdp": rate * rtt_ns / 8e9}
+    wanted = max(least, queue.amount * sizes[queue.unit])
+    if queue.counts_bytes:
+        return replace(direction, queue=replace(queue, amount=float(math.ceil(wanted)), unit="bytes"))
+    return replace(direction, queue=replace(queue, amount=float(math.ceil(wanted / frame)), unit="packets"))

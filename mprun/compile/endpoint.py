@@ -3,22 +3,23 @@
 
 `fullmesh`: a client opens a subflow from each of its addresses to each of the server's, a server
 announces its further addresses. `default`: passive, no endpoint, only what the peer opens.
-Endpoints are not bound to a device: a bound join is answered by the peer's policy routing through
-another device and then stays unanswered, and nothing says so.
+Where each of the client's addresses reaches one of the server's only (links or switches side by
+side), full mesh would join the others through the wrong interface: there the client has no endpoint
+and answers each announcement from the address on its subnet. Endpoints are not bound to a device:
+a bound join is answered by the peer's policy routing through another device and then stays
+unanswered, and nothing says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from mprun.compile.addressing import sysctl
-from mprun.compile.network import Network, Node
+from mprun.compile.network import Network, Node, Path
 from mprun.errors import SpecError
-from mprun.plan import Command
-from mprun.spec.spec import ExperimentSpec, HostSpec
-
-# MPTCP_PM_ADDR_MAX in the kernel's net/mptcp/protocol.h.
-MAX_ADDITIONAL_SUBFLOWS = 8
+from mprun.plan import Command, sysctl
+from mprun.spec.address import InterfaceAddress, family_of
+from mprun.spec.path import usable_paths
+from mprun.spec.spec import FAMILIES, MAX_ADDITIONAL_SUBFLOWS, ExperimentSpec, Family, Flow, HostSpec
 
 
 def is_used(experiment: ExperimentSpec, node: str) -> bool:
@@ -26,15 +27,15 @@ def is_used(experiment: ExperimentSpec, node: str) -> bool:
     return any(f.protocol == "mptcp" and node in (f.source, f.destination) for f in experiment.traffic)
 
 
-def subflows_wanted(network: Network, experiment: ExperimentSpec, source: str, destination: str) -> int:
-    """Subflows that a connection between two hosts has once its path managers are done."""
-    settings = [experiment.hosts.get(name, HostSpec()).mptcp for name in (source, destination)]
+def subflows_wanted(network: Network, experiment: ExperimentSpec, flow: Flow) -> int:
+    """Subflows that an MPTCP flow's connection has once the path managers of its hosts are done."""
+    settings = [experiment.hosts.get(name, HostSpec()).mptcp for name in (flow.source, flow.destination)]
     if settings[0].path_manager == "default":
         return 1
-    paths = network.paths.get((source, destination), ())
+    paths = usable_paths(flow, network.paths.get((flow.source, flow.destination), ()))
     if settings[1].path_manager == "default":
         # nothing is announced: only the address that the connection was opened to is known
-        paths = tuple(path for path in paths if path.destination == paths[0].destination)
+        paths = tuple(path for path in paths if path.destination_address == paths[0].destination_address)
     asked = settings[0].subflows
     return len(paths) if asked is None else min(len(paths), 1 + asked)
 
@@ -46,13 +47,9 @@ def mptcp_commands(network: Network, experiment: ExperimentSpec, node: Node) -> 
     settings = experiment.hosts.get(node.name, HostSpec()).mptcp
     yield sysctl(node.name, "net.mptcp.enabled", "1")
     yield sysctl(node.name, "net.mptcp.scheduler", settings.scheduler)
-    pairs = [
-        (flow.source, flow.destination)
-        for flow in experiment.traffic
-        if flow.protocol == "mptcp" and node.name in (flow.source, flow.destination)
-    ]
-    wanted = max(len(network.paths[pair]) for pair in pairs) - 1
-    peers = max(len({path.destination for path in network.paths[pair]}) for pair in pairs)
+    paths = [paths for flow, paths in _mptcp_paths(network, experiment) if node.name in (flow.source, flow.destination)]
+    wanted = max(map(len, paths)) - 1
+    peers = max(len({path.destination_address for path in some}) for some in paths)
     passive = settings.path_manager == "default"
     subflows = settings.subflows if settings.subflows is not None else wanted
     accepted = settings.add_addr_accepted
@@ -70,16 +67,46 @@ def mptcp_commands(network: Network, experiment: ExperimentSpec, node: Node) -> 
     )
     if passive:
         return
-    opens = any(source == node.name for source, _ in pairs)
-    for number, interface in enumerate(node.interfaces):
-        if interface.address is None:
-            continue
-        if opens:
+    for _, command in endpoint_commands(network, experiment, node):
+        yield command
+
+
+def _mptcp_paths(network: Network, experiment: ExperimentSpec) -> list[tuple[Flow, tuple[Path, ...]]]:
+    """Each MPTCP flow with the paths that its connection can use."""
+    flows = [flow for flow in experiment.traffic if flow.protocol == "mptcp"]
+    return [(flow, usable_paths(flow, network.paths[flow.source, flow.destination])) for flow in flows]
+
+
+def endpoint_commands(
+    network: Network, experiment: ExperimentSpec, node: Node
+) -> Iterator[tuple[InterfaceAddress, Command]]:
+    """The endpoints of a host that an MPTCP flow uses, with their addresses; none of a passive one."""
+    settings = experiment.hosts.get(node.name, HostSpec()).mptcp
+    if not is_used(experiment, node.name) or settings.path_manager == "default":
+        return
+    flows = _mptcp_paths(network, experiment)
+    opened = [paths for flow, paths in flows if flow.source == node.name]
+    apart = [family for family in FAMILIES if all(_is_side_by_side(paths, family) for paths in opened)]
+    # the address that a connection was opened to needs no announcement
+    known = {paths[0].destination_address for flow, paths in flows if flow.destination == node.name}
+    ends = [(interface, address) for interface in node.interfaces for address in interface.addresses]
+    for number, (interface, address) in enumerate(ends, start=1):
+        if opened:
+            if family_of(address) in apart:
+                continue
             flags = ["subflow", "fullmesh"]
-        elif number > 0:
-            flags = ["signal"]
-        else:
+        elif known == {address.ip}:
             continue
+        else:
+            flags = ["signal"]
         if interface.backup:
             flags.append("backup")
-        yield Command(node.name, ("ip", "mptcp", "endpoint", "add", str(interface.address.ip), *flags))
+        words = f"ip mptcp endpoint add {address.ip} id {number}"
+        yield address, Command(node.name, (*words.split(), *flags))
+
+
+def _is_side_by_side(paths: Sequence[Path], family: Family) -> bool:
+    """Whether there are several paths of a family, none of which shares an end with another."""
+    paths = [path for path in paths if path.family == family]
+    ends = {path.source.mac for path in paths} | {path.destination.mac for path in paths}
+    return len(paths) > 1 and len(ends) == 2 * len(paths)

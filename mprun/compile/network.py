@@ -1,83 +1,92 @@
 # SPDX-License-Identifier: Apache-2.0
 """Network: the topology with every name, address, route and queue decided.
 
-Values only; `allocate.py` makes them from a Spec, `impairment.py` and its neighbours turn them
-into commands.
+Values only; `allocate.py` makes them from a Spec, `planner.py` and its neighbours turn them into
+commands.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network
+from dataclasses import dataclass, field
 
-from mprun.spec.spec import NodeKind
-
-# An Ethernet frame of the default MTU without its checksum: what tc and a capture count.
-FRAME_BYTES = 1514
+from mprun.spec.address import Address, InterfaceAddress, Subnet, family_of
+from mprun.spec.spec import HEADER_BYTES, Change, Controller, Direction, Family, Forwarding, NodeKind
 
 
 @dataclass(frozen=True)
 class Interface:
-    """One end of a link. `address` is None on a switch; `segment` is the broadcast domain's number."""
+    """One end of a link. `segment` is the broadcast domain's number.
+
+    addresses: one of each family that the link has, IPv4 first; none on a switch.
+    """
 
     name: str
     node: str
     link: str
     mac: str
-    address: IPv4Interface | None
+    addresses: tuple[InterfaceAddress, ...]
     backup: bool
     segment: int
 
-
-@dataclass(frozen=True)
-class Impairment:
-    """What one direction of a link does: delay and loss first, then rate and queue.
-
-    queue_packets or queue_bytes bounds what waits for the rate; both None without a rate.
-    """
-
-    delay_ns: int = 0
-    loss: float = 0.0
-    rate_bit_per_s: int | None = None
-    queue_packets: int | None = None
-    queue_bytes: int | None = None
+    def address(self, family: Family) -> InterfaceAddress | None:
+        return next((address for address in self.addresses if family_of(address) == family), None)
 
 
 @dataclass(frozen=True)
 class Link:
-    """A link; `wire` is its number among the shaped ones, None if its ends are joined directly."""
+    """A link; `wire` is its number among the shaped ones, None if its ends are joined directly.
+
+    Queues of its directions are in packets or bytes; a direction with a rate has one.
+    """
 
     name: str
     ends: tuple[Interface, Interface]
-    forward: Impairment
-    reverse: Impairment
+    forward: Direction
+    reverse: Direction
+    mtu: int
     wire: int | None
+
+    @property
+    def frame_bytes(self) -> int:
+        """An Ethernet frame of the link's MTU without its checksum: what tc and a capture count."""
+        return self.mtu + HEADER_BYTES
 
 
 @dataclass(frozen=True)
 class Route:
-    """`destination` None is the default route, `gateway` None a connected one, `table` None main."""
+    """`destination` None is the default route, `gateway` None a connected one, `table` None main.
 
-    destination: IPv4Network | None
-    gateway: IPv4Address | None
+    Neighbouring routes to one destination in one table are one with several ways, of which a hash of the
+    flow chooses.
+    """
+
+    destination: Subnet | None
+    gateway: Address | None
     interface: str
     table: int | None = None
+
+    @property
+    def family(self) -> Family:
+        """A default route has a gateway."""
+        to = self.destination or self.gateway
+        assert to is not None
+        return family_of(to)
 
 
 @dataclass(frozen=True)
 class Rule:
     """Packets from `source` look up `table` (ip-rule(8))."""
 
-    source: IPv4Address
+    source: Address
     table: int
 
 
 @dataclass(frozen=True)
 class Neighbour:
-    """A static ARP entry."""
+    """A static entry of ARP, or of neighbour discovery in IPv6."""
 
-    address: IPv4Address
+    address: Address
     mac: str
     interface: str
 
@@ -96,23 +105,63 @@ class Node:
 
 @dataclass(frozen=True)
 class Path:
-    """A pair of addresses that joins two hosts. rtt_ns: what the delays of its links add up to.
+    """A pair of addresses of one family that joins two hosts. rtt_ns: what the delays of its links add up to.
 
-    links: names in the order in which a packet from the source meets them.
+    links: names in the order in which a packet from the source meets them. ways: over how many of them it may
+    go, of which each flow takes one: then links are those of the first and what the others add, and rtt_ns is
+    that of the slowest.
     """
 
     name: str
+    family: Family
     source: Interface
     destination: Interface
     links: tuple[str, ...]
     rtt_ns: int
     backup: bool
+    ways: int
+    least_rtt_ns: int
+
+    @property
+    def source_address(self) -> Address:
+        return _address_of(self.source, self.family)
+
+    @property
+    def destination_address(self) -> Address:
+        return _address_of(self.destination, self.family)
+
+
+def _address_of(end: Interface, family: Family) -> Address:
+    """That of an end of a path, which has one."""
+    address = end.address(family)
+    assert address is not None
+    return address.ip
+
+
+@dataclass(frozen=True)
+class Switch:
+    """An Open vSwitch. bridge: its name there; ports: its interfaces, numbered from 1.
+
+    flows, groups: all that it shall have, in the words of ovs-ofctl(8).
+    """
+
+    bridge: str
+    ports: tuple[str, ...]
+    mode: Forwarding
+    flows: tuple[str, ...]
+    groups: tuple[str, ...]
+    controller: Controller | None
 
 
 @dataclass(frozen=True)
 class Network:
-    """All nodes and links, and the paths between each pair of hosts that the experiment joins."""
+    """All nodes and links, the paths between each pair of hosts that the experiment joins, and what changes.
+
+    switches: those of the nodes that are an Open vSwitch.
+    """
 
     nodes: Mapping[str, Node]
     links: tuple[Link, ...]
     paths: Mapping[tuple[str, str], tuple[Path, ...]]
+    changes: tuple[Change, ...] = ()
+    switches: Mapping[str, Switch] = field(default_factory=dict)

@@ -5,17 +5,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
 from typing import Any
 
 from mprun.capabilities import REFERENCE, Capabilities
-from mprun.compile.addressing import address_commands, namespace_commands, sysctl
+from mprun.compile.addressing import address_commands, namespace_commands
+from mprun.compile.change import plan_changes
 from mprun.compile.endpoint import mptcp_commands, subflows_wanted
-from mprun.compile.network import Network, Path
+from mprun.compile.middlebox import crossings, is_closed, middlebox_commands, relays, source_seen
+from mprun.compile.multipath import hashing_commands
+from mprun.compile.network import Interface, Network, Path
+from mprun.compile.openflow import home_of, preparing_commands, switch_commands, switch_programs
 from mprun.compile.wire import WIRES, link_commands, shaping_commands, start_commands
 from mprun.errors import HostError, SpecError
-from mprun.plan import ROOT, Command, Node, Plan, Process
-from mprun.spec.spec import Flow, Spec
+from mprun.plan import ROOT, Command, Node, Plan, Process, sysctl
+from mprun.spec.path import usable_paths
+from mprun.spec.spec import Flow, LinkChange, Spec
 from mprun.tools import TOOLS, ping, tcpdump
 from mprun.tools.tool import Endpoints
 
@@ -47,32 +52,44 @@ def compile_plan(spec: Spec, network: Network, capabilities: Capabilities = REFE
         daemons=tuple(_daemons(spec, flows, capabilities)),
         probes=tuple(_probes(spec, network)),
         flows=tuple(TOOLS[flow.tool].client(flow, ends, capabilities) for flow, ends in flows),
+        changes=tuple(plan_changes(spec, network, capabilities)),
+        switch_programs=tuple(switch_programs(network)),
+        switching=tuple(switch_commands(network)),
     )
 
 
 def _nodes(network: Network) -> Iterator[Node]:
     for node in network.nodes.values():
-        yield Node(node.name, node.kind)
+        is_openflow = node.name in network.switches
+        yield Node(node.name, "openflow" if is_openflow else node.kind, home_of(network, node.name))
     if any(link.wire is not None for link in network.links):
-        yield Node(WIRES, "wires", hidden=True)
+        yield Node(WIRES, "wires")
 
 
 def _build(spec: Spec, network: Network, capabilities: Capabilities) -> Iterator[Command]:
     yield from _kernel_wide(spec, capabilities)
     routers = sum(node.kind == "router" for node in network.nodes.values())
+    with_ipv6 = {
+        node.name for node in network.nodes.values() for end in node.interfaces if end.address("ipv6") is not None
+    }
     for namespace in _nodes(network):
-        yield from namespace_commands(namespace)
-        if namespace.kind == "host" and routers > MANY_ROUTERS:
-            yield sysctl(namespace.name, "net.ipv4.ip_default_ttl", "255")
+        if not namespace.inside:
+            yield from namespace_commands(namespace, namespace.name in with_ipv6, is_far=routers > MANY_ROUTERS)
     for link in network.links:
         yield from link_commands(link)
     for link in network.links:
         yield from start_commands(link)
+    changing = {change.link for change in network.changes if isinstance(change, LinkChange)}
     for link in network.links:
-        yield from shaping_commands(link, capabilities.timer_slack_ns)
+        yield from shaping_commands(link, capabilities.timer_slack_ns, link.name in changing)
+    yield from preparing_commands(network)
     for node in network.nodes.values():
-        yield from address_commands(node)
+        yield from hashing_commands(node, spec.experiment.seed)
+        if node.name not in network.switches:
+            yield from address_commands(node)
         yield from mptcp_commands(network, spec.experiment, node)
+        if node.name in spec.topology.middleboxes:
+            yield from middlebox_commands(node, spec.topology.middleboxes[node.name])
         if node.name in spec.experiment.hosts:
             for name, value in spec.experiment.hosts[node.name].sysctl:
                 if name not in KERNEL_WIDE:
@@ -121,23 +138,21 @@ def _asked_kernel_wide(spec: Spec) -> dict[str, tuple[str, str]]:
 def _place_flows(spec: Spec, network: Network) -> list[tuple[Flow, Endpoints]]:
     placed = []
     for number, flow in enumerate(spec.experiment.traffic):
-        first = network.paths[flow.source, flow.destination][0]
+        first = usable_paths(flow, network.paths[flow.source, flow.destination])[0]
         placed.append((flow, _endpoints(first, FIRST_PORT + number)))
     return placed
 
 
 def _endpoints(path: Path, port: int) -> Endpoints:
-    """The addresses that a path joins; both of its ends have one."""
-    source, destination = path.source.address, path.destination.address
-    assert source is not None
-    assert destination is not None
-    return Endpoints(str(source.ip), str(destination.ip), port)
+    """The addresses that a path joins."""
+    return Endpoints(str(path.source_address), str(path.destination_address), port)
 
 
 def _daemons(spec: Spec, flows: list[tuple[Flow, Endpoints]], capabilities: Capabilities) -> Iterator[Process]:
     """Captures first, so that they see everything."""
     for wanted in spec.experiment.captures:
         yield tcpdump.capture(wanted)
+    yield from relays(spec.topology.middleboxes)
     for flow, ends in flows:
         yield from TOOLS[flow.tool].servers(flow, ends, capabilities)
 
@@ -146,6 +161,8 @@ def _probes(spec: Spec, network: Network) -> Iterator[Process]:
     if not spec.experiment.probe_pings:
         return
     for path in probed_paths(network):
+        if is_closed(network, spec.topology.middleboxes, path):
+            continue
         ends = _endpoints(path, 0)
         yield Process(
             name=f"probe.{path.name}",
@@ -165,39 +182,73 @@ def probed_paths(network: Network) -> tuple[Path, ...]:
 
 
 def _intent(spec: Spec, network: Network, flows: list[tuple[Flow, Endpoints]]) -> dict[str, Any]:
-    """The meaning of the inputs as JSON values: network, hosts, timeline, captures, seed."""
+    """The meaning of the inputs as JSON values: network, hosts, timeline, captures, seed.
+
+    What IPv6 and multipath routes add is there where they are, so that the digests of others do not know of it.
+    """
     experiment = spec.experiment
     value = {
-        "nodes": [asdict(node) for node in network.nodes.values()],
-        "links": [asdict(link) for link in network.links],
+        "nodes": [
+            {**asdict(node), "interfaces": list(map(_interface, node.interfaces))} for node in network.nodes.values()
+        ],
+        "links": [{**asdict(link), "ends": list(map(_interface, link.ends))} for link in network.links],
         "hosts": {name: asdict(settings) for name, settings in experiment.hosts.items()},
         "traffic": [
             {
-                **asdict(flow),
+                **_flow(flow),
                 "endpoints": asdict(ends),
                 "paths": [
-                    {
-                        "name": path.name,
-                        "source": _endpoints(path, 0).source_address,
-                        "destination": _endpoints(path, 0).destination_address,
-                        "links": path.links,
-                        "rtt_ns": path.rtt_ns,
-                        "backup": path.backup,
-                    }
-                    for path in network.paths[flow.source, flow.destination]
+                    _path(path) | _interference(spec, network, path)
+                    for path in usable_paths(flow, network.paths[flow.source, flow.destination])
                 ],
-                "subflows": subflows_wanted(network, experiment, flow.source, flow.destination)
-                if flow.protocol == "mptcp"
-                else 1,
+                "subflows": subflows_wanted(network, experiment, flow) if flow.protocol == "mptcp" else 1,
             }
             for flow, ends in flows
         ],
         "captures": [asdict(capture) for capture in experiment.captures],
+        "changes": [asdict(change) for change in network.changes],
         "probe_pings": experiment.probe_pings,
         "seed": experiment.seed,
     }
+    if network.switches:
+        value["switches"] = {name: asdict(switch) for name, switch in network.switches.items()}
+    if spec.topology.middleboxes:
+        value["middleboxes"] = {name: asdict(box) for name, box in spec.topology.middleboxes.items()}
     plain: dict[str, Any] = _plain(value)
     return plain
+
+
+def _interface(interface: Interface) -> dict[str, Any]:
+    """address: that of IPv4, null where there is none; ipv6: only where there is one."""
+    value = asdict(interface) | {"address": interface.address("ipv4"), "ipv6": interface.address("ipv6")}
+    del value["addresses"]
+    return value if value["ipv6"] else {name: one for name, one in value.items() if name != "ipv6"}
+
+
+def _path(path: Path) -> dict[str, Any]:
+    several = {"ways": path.ways, "least_rtt_ns": path.least_rtt_ns} if path.ways > 1 else {}
+    return {
+        "name": path.name,
+        "source": path.source_address,
+        "destination": path.destination_address,
+        "links": path.links,
+        "rtt_ns": path.rtt_ns,
+        "backup": path.backup,
+        **several,
+    }
+
+
+def _flow(flow: Flow) -> dict[str, Any]:
+    """Without its family, which its endpoints tell."""
+    return {name: value for name, value in asdict(flow).items() if name != "family"}
+
+
+def _interference(spec: Spec, network: Network, path: Path) -> dict[str, Any]:
+    """The middleboxes on a path, and what its source looks like beyond them; nothing where there are none."""
+    boxes = spec.topology.middleboxes
+    names = [crossing.name for crossing in crossings(network, boxes, path)]
+    seen = source_seen(network, boxes, path)
+    return ({"middleboxes": names} if names else {}) | ({"source_seen": seen} if seen else {})
 
 
 def _plain(value: Any) -> Any:
@@ -206,6 +257,6 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
-    if isinstance(value, (IPv4Address, IPv4Interface, IPv4Network)):
+    if isinstance(value, (IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network)):
         return str(value)
     return value

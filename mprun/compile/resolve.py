@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mprun.compile.network import Impairment, Interface, Network
-from mprun.spec.spec import Direction, Queue, Spec
+from mprun.compile.network import Interface, Network
+from mprun.spec.spec import Spec
 
 
 def resolve(spec: Spec, network: Network) -> Spec:
@@ -17,23 +17,14 @@ def resolve(spec: Spec, network: Network) -> Spec:
     links = tuple(
         replace(
             link,
-            forward=_direction(built.forward),
-            reverse=_direction(built.reverse),
-            addresses=(_address(built.ends[0]), _address(built.ends[1])),
+            forward=built.forward,
+            reverse=built.reverse,
+            addresses=(_addresses(built.ends[0]), _addresses(built.ends[1])),
         )
         for link, built in zip(spec.topology.links, network.links, strict=True)
     )
-    return replace(spec, topology=replace(spec.topology, links=links))
+    return replace(spec, topology=replace(spec.topology, links=links, changes=network.changes))
 
 
-def _direction(impairment: Impairment) -> Direction:
-    queue = None
-    if impairment.queue_packets is not None:
-        queue = Queue(float(impairment.queue_packets), "packets")
-    elif impairment.queue_bytes is not None:
-        queue = Queue(float(impairment.queue_bytes), "bytes")
-    return Direction(impairment.rate_bit_per_s, impairment.delay_ns, impairment.loss, queue)
-
-
-def _address(end: Interface) -> str | None:
-    return None if end.address is None else str(end.address)
+def _addresses(end: Interface) -> tuple[str, ...]:
+    return tuple(map(str, end.addresses))

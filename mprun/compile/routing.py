@@ -2,21 +2,28 @@
 """Shortest paths over segments: who forwards to whom.
 
 A *segment* is a broadcast domain: links joined by switches, or one link. Routers join segments and
-forward; hosts do not. Ties go to what stands first in the file, so that routes are a function of
-the topology alone.
+forward; hosts do not. Where several ways are equally short, the subnets behind a router take turns
+in the order of the file, as the suffixes of Al-Fares et al. (SIGCOMM 2008, section 3.3) do in a fat
+tree: routes are a function of the topology alone, no link idles while another is shared, and
+the interfaces of a host get paths of their own. With equal-cost multipath a router has all of them,
+and a hash of the flow chooses.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from mprun.compile.network import Interface
-from mprun.spec.spec import LinkSpec, NodeKind
+from mprun.spec.path import Components
+from mprun.spec.spec import Family, LinkSpec, NodeKind
 
 # A link as one of its ends sees it: that end, the other one, and whether it leaves forwards.
 _Crossing = tuple[LinkSpec, Interface, Interface, bool]
+# Out of an interface of a router, to one of another.
+_Way = tuple[Interface, Interface]
 
 
 @dataclass(frozen=True)
@@ -27,30 +34,72 @@ class Hop:
     gateway: Interface | None
 
 
+@dataclass(frozen=True)
+class Trace:
+    """What leads from one interface to another: one way, or several of equally many routers.
+
+    crossed: the links, each with whether it is crossed forwards, in the order in which a packet meets
+    those of the first way, then what the others add. least_ns, most_ns: what the delays of the
+    quickest way and of the slowest add up to.
+    """
+
+    crossed: tuple[tuple[LinkSpec, bool], ...]
+    ways: int
+    least_ns: int
+    most_ns: int
+
+    def then(self, onward: Trace) -> Trace:
+        return Trace(
+            self.crossed + onward.crossed,
+            self.ways * onward.ways,
+            self.least_ns + onward.least_ns,
+            self.most_ns + onward.most_ns,
+        )
+
+    def or_else(self, other: Trace) -> Trace:
+        """Either of two; a link that both share is named once."""
+        known = {link.name for link, _ in self.crossed}
+        return Trace(
+            self.crossed + tuple(crossing for crossing in other.crossed if crossing[0].name not in known),
+            self.ways + other.ways,
+            min(self.least_ns, other.least_ns),
+            max(self.most_ns, other.most_ns),
+        )
+
+
+# Of several ways the first is that of the subnet's turn, where only one is used.
+_Hops = dict[str, tuple[Hop, ...]]
+_Load = Counter[tuple[str, str]]
+
+
 def number_segments(kinds: Mapping[str, NodeKind], links: Sequence[LinkSpec]) -> list[int]:
     """The segment of each link, numbered in the order of the links."""
-    parent = list(range(len(links)))
-
-    def find(i: int) -> int:
-        while parent[i] != i:
-            parent[i] = parent[parent[i]]
-            i = parent[i]
-        return i
-
+    joined = Components()
     first_at: dict[str, int] = {}
     for i, link in enumerate(links):
         for end in link.ends:
             if kinds[end] == "switch":
-                other = find(first_at.setdefault(end, i))
-                parent[max(other, find(i))] = min(other, find(i))
-    numbers: dict[int, int] = {}
-    return [numbers.setdefault(find(i), len(numbers)) for i in range(len(links))]
+                joined.join(i, first_at.setdefault(end, i))
+    numbers: dict[Hashable, int] = {}
+    return [numbers.setdefault(joined.find(i), len(numbers)) for i in range(len(links))]
 
 
 class Routing:
-    """Next hops towards each segment, computed when first asked for."""
+    """Next hops towards each segment in one address family, computed when first asked for.
 
-    def __init__(self, kinds: Mapping[str, NodeKind], links: Sequence[tuple[LinkSpec, Interface, Interface]]) -> None:
+    speakers: routers that others must know the way to as if they were hosts.
+    """
+
+    def __init__(
+        self,
+        kinds: Mapping[str, NodeKind],
+        links: Sequence[tuple[LinkSpec, Interface, Interface]],
+        family: Family,
+        is_multipath: bool,
+        speakers: Collection[str],
+    ) -> None:
+        self.family = family
+        self._is_multipath = is_multipath
         self._kinds = kinds
         self.members: dict[int, list[Interface]] = {}
         self.interfaces: dict[str, list[Interface]] = {name: [] for name in kinds}
@@ -60,53 +109,153 @@ class Routing:
             self._crossings[b.node].append((link, b, a, False))
             for end in (a, b):
                 self.interfaces[end.node].append(end)
-                if end.address:
+                if end.address(family):
                     self.members.setdefault(end.segment, []).append(end)
-        self._hops: dict[int, dict[str, Hop]] = {}
+        self.host_segments = tuple(
+            dict.fromkeys(
+                interface.segment
+                for name, kind in kinds.items()
+                if kind == "host" or name in speakers
+                for interface in self.interfaces[name]
+                if interface.address(family)
+            )
+        )
+        self._adjacent = {name: list(self._find_adjacent(name)) for name, kind in kinds.items() if kind == "router"}
+        self._behind: dict[tuple[str, ...], list[int]] = {}
+        for segment in sorted(self.host_segments):
+            self._behind.setdefault(self._routers_on(segment), []).append(segment)
+        self._sources = {router for routers in self._behind for router in routers}
+        self._hops: dict[int, _Hops] = {}
+        # by addresses of interfaces: links crossed on a segment, and from a router onwards
+        self._within: dict[tuple[str, str], Trace] = {}
+        self._onward: dict[tuple[str, str], Trace] = {}
 
-    def hops_to(self, segment: int) -> Mapping[str, Hop]:
-        """For each router that can reach `segment`, its hop towards it."""
-        if segment in self._hops:
-            return self._hops[segment]
-        hops: dict[str, Hop] = {}
-        entered_by: dict[int, Interface | None] = {segment: None}
-        waiting = deque([segment])
+    def hops_to(self, segment: int) -> Mapping[str, tuple[Hop, ...]]:
+        """For each router that can reach `segment`, its hop towards it, or all of multipath."""
+        if not self._hops:
+            carried: _Load = Counter()
+            for last, together in self._behind.items():
+                self._hops |= self._spread(last, together, carried)
+        if segment not in self._hops:
+            self._hops |= self._spread(self._routers_on(segment), [segment], Counter())
+        return self._hops[segment]
+
+    def _spread(self, last: tuple[str, ...], together: Sequence[int], carried: _Load) -> dict[int, _Hops]:
+        """The hops to segments that lie behind the same routers, and so share the ways there.
+
+        For each, a router takes the way that the fewest of them take through it so far; of several
+        that which carries the fewest segments of all, then the first. Only what would come through
+        a router counts, hence the farthest routers first: by turns alone two routers in a row
+        would always turn together, and half the paths lie idle.
+        """
+        ways = self._shortest_ways(last)
+        taken: _Load = Counter()
+        found = {}
+        for segment in together:
+            hops: _Hops = {}
+            for member in self.members[segment]:
+                if self._kinds[member.node] == "router":
+                    hops.setdefault(member.node, (Hop(member, None),))
+            passed = set(self._sources)
+            for router, choices in ways.items():
+                if self._is_multipath:
+                    hops[router] = tuple(Hop(*way) for way in choices)
+                    continue
+                if len(choices) > 1:
+                    way = min(choices, key=lambda way: (taken[_name(way)], carried[_name(way)]))
+                else:
+                    way = choices[0]
+                hops[router] = (Hop(*way),)
+                if router in passed:
+                    passed.add(way[1].node)
+                    taken[_name(way)] += 1
+            found[segment] = hops
+        carried += taken
+        return found
+
+    def _shortest_ways(self, last: tuple[str, ...]) -> dict[str, list[_Way]]:
+        """For each router that reaches one of `last`, its equally short ways there, the farthest router first."""
+        distance = dict.fromkeys(last, 0)
+        waiting = deque(last)
         while waiting:
             here = waiting.popleft()
-            for member in self.members.get(here, ()):
-                if self._kinds[member.node] != "router" or member.node in hops:
-                    continue
-                hops[member.node] = Hop(member, entered_by[here])
-                for further in self.interfaces[member.node]:
-                    if further.segment not in entered_by:
-                        entered_by[further.segment] = further
-                        waiting.append(further.segment)
-        self._hops[segment] = hops
-        return hops
+            for _, peer in self._adjacent[here]:
+                if peer.node not in distance:
+                    distance[peer.node] = distance[here] + 1
+                    waiting.append(peer.node)
+        return {
+            router: [way for way in self._adjacent[router] if distance[way[1].node] == distance[router] - 1]
+            for router in reversed(distance)
+            if distance[router] > 0
+        }
+
+    def _find_adjacent(self, router: str) -> Iterator[_Way]:
+        """An interface of a router, and that of another on the same segment."""
+        for own in self.interfaces[router]:
+            if not own.address(self.family):
+                continue
+            for peer in self.members.get(own.segment, ()):
+                if peer.node != router and self._kinds[peer.node] == "router":
+                    yield own, peer
+
+    def _routers_on(self, segment: int) -> tuple[str, ...]:
+        members = self.members.get(segment, ())
+        return tuple(dict.fromkeys(member.node for member in members if self._kinds[member.node] == "router"))
 
     def gateway_of(self, segment: int) -> Interface | None:
         """The router that hosts of a segment use: the first on it."""
         routers = (m for m in self.members.get(segment, ()) if self._kinds[m.node] == "router")
         return next(routers, None)
 
-    def trace(self, source: Interface, destination: Interface) -> list[tuple[LinkSpec, bool]] | None:
-        """The links from one host's interface to another's, each with whether it is crossed
-        forwards; None where no route leads there."""
-        crossed: list[tuple[LinkSpec, bool]] = []
-        here = source
-        while here.segment != destination.segment:
-            if here is source:
-                arrived = self.gateway_of(here.segment)
-            else:
-                arrived = self.hops_to(destination.segment)[here.node].gateway
-            if arrived is None or arrived.node not in self.hops_to(destination.segment):
-                return None
-            crossed += self._cross(here, arrived)
-            here = self.hops_to(destination.segment)[arrived.node].out
-        return crossed + self._cross(here, destination)
+    def reaches(self, source: Interface, destination: Interface) -> bool:
+        """Whether a route leads from one host's interface to another's."""
+        if not source.address(self.family) or not destination.address(self.family):
+            return False
+        if source.segment == destination.segment:
+            return True
+        gateway = self.gateway_of(source.segment)
+        return gateway is not None and gateway.node in self.hops_to(destination.segment)
 
-    def _cross(self, start: Interface, end: Interface) -> list[tuple[LinkSpec, bool]]:
-        """The links within one segment from `start` to `end`, through its switches."""
+    def trace(self, source: Interface, destination: Interface) -> Trace:
+        """What leads from one host's interface to another's that it reaches."""
+        if source.segment == destination.segment:
+            return self._cross(source, destination)
+        gateway = self.gateway_of(source.segment)
+        assert gateway is not None
+        return self._cross(source, gateway).then(self._follow(gateway.node, destination))
+
+    def _follow(self, router: str, destination: Interface) -> Trace:
+        """What leads from a router to a host's interface. Without recursion: a line may have hundreds."""
+        to = destination.mac
+        hops = self.hops_to(destination.segment)
+        found = [] if (router, to) in self._onward else [router]
+        seen = set(found)
+        # each hop is one router nearer, so that what is found last is nearest
+        for here in found:
+            nearer = {hop.gateway.node: None for hop in hops[here] if hop.gateway}
+            unknown = [node for node in nearer if node not in seen and (node, to) not in self._onward]
+            found += unknown
+            seen.update(unknown)
+        for here in reversed(found):
+            ways = [
+                self._cross(hop.out, hop.gateway).then(self._onward[hop.gateway.node, to])
+                if hop.gateway
+                else self._cross(hop.out, destination)
+                for hop in hops[here]
+            ]
+            self._onward[here, to] = reduce(Trace.or_else, ways)
+        return self._onward[router, to]
+
+    def _cross(self, start: Interface, end: Interface) -> Trace:
+        """What leads from `start` to `end` within one segment, through its switches."""
+        key = (start.mac, end.mac)
+        if key not in self._within:
+            crossed = tuple(self._search(start, end))
+            delay_ns = sum((link.forward if forwards else link.reverse).delay_ns for link, forwards in crossed)
+            self._within[key] = Trace(crossed, 1, delay_ns, delay_ns)
+        return self._within[key]
+
+    def _search(self, start: Interface, end: Interface) -> list[tuple[LinkSpec, bool]]:
         came: dict[str, tuple[str, LinkSpec, bool] | None] = {start.node: None}
         waiting = deque([start.node])
         while waiting and end.node not in came:
@@ -126,3 +275,8 @@ class Routing:
             crossed.append((link, forwards))
             step = came[node]
         return crossed[::-1]
+
+
+def _name(way: _Way) -> tuple[str, str]:
+    """A way as a key that is quick to hash."""
+    return way[0].mac, way[1].mac

@@ -9,16 +9,21 @@ import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from mprun.capabilities import Capabilities
+from mprun.agent import observer, rtnetlink, ruleset, sysctl
+from mprun.capabilities import SIMULATED_SLACK_NS, Capabilities
 from mprun.compile.planner import KERNEL_WIDE
-from mprun.engines.engine import ENVIRONMENT, find_program
+from mprun.engines.engine import ENVIRONMENT, find_program, unshare_command
 from mprun.errors import HostError
 from mprun.plan import Plan
 from mprun.spec.spec import Spec
 from mprun.tools import TOOLS, tcpdump
 
 _WRAPPERS = "/usr/lib/*/mptcpize/libmptcpwrap.so.0"
-_VERSION_ARGUMENTS = {"iperf3": "--version", "tcpdump": "--version", "ping": "-V", "tc": "-V"}
+_VERSION_ARGUMENTS = {"iperf3": "--version", "tcpdump": "--version", "ping": "-V", "tc": "-V", "nft": "--version"}
+_VERSION_ARGUMENTS["ovs-vswitchd"] = "--version"
+SWITCH_PROGRAMS = dict.fromkeys(
+    ("ovsdb-tool", "ovsdb-server", "ovs-vswitchd", "ovs-vsctl", "ovs-ofctl"), "openvswitch-switch"
+)
 # In real time a wake-up may come this late; a shaper that holds less loses rate.
 REAL_TIME_SLACK_NS = 250_000
 # iperf3 has --mptcp since this version.
@@ -32,6 +37,13 @@ def programs_needed(spec: Spec) -> dict[str, str]:
         needed |= TOOLS[flow.tool].PROGRAMS
     if spec.experiment.captures:
         needed |= tcpdump.PROGRAMS
+    if spec.topology.switches:
+        needed |= SWITCH_PROGRAMS
+    if spec.topology.middleboxes:
+        needed["nft"] = "nftables"
+    controllers = any(switch.controller for switch in spec.topology.switches.values())
+    if controllers or any(box.proxy for box in spec.topology.middleboxes.values()):
+        needed["python3"] = "python3"
     if spec.experiment.probe_pings and spec.experiment.traffic:
         needed |= TOOLS["ping"].PROGRAMS
     return needed
@@ -54,7 +66,8 @@ def find_capabilities(spec: Spec, virtual: bool) -> Capabilities:
         mptcp_library=wrapper or "",
         bulk_library=Capabilities().bulk_library if virtual else None,
         kernel_wide=None if virtual else _kernel_wide_values(),
-        timer_slack_ns=0 if virtual else REAL_TIME_SLACK_NS,
+        is_simulated=virtual,
+        timer_slack_ns=SIMULATED_SLACK_NS if virtual else REAL_TIME_SLACK_NS,
         versions=versions,
     )
 
@@ -88,10 +101,16 @@ def missing_qdiscs(kinds: Iterable[str]) -> list[str]:
     return [kind for kind in kinds if not _kernel_has(kind)]
 
 
-_TRIALS = {
+# What shows that a kernel has a queueing discipline, as words of tc(8).
+TRIALS = {
     "netem": ["qdisc add dev lo root netem delay 1ms"],
     "tbf": ["qdisc add dev lo root tbf rate 1mbit burst 1514 limit 15140"],
     "pfifo": ["qdisc add dev lo root pfifo limit 10"],
+    "red": ["qdisc add dev lo root red limit 30000 min 5000 max 15000 avpkt 1000 burst 10 bandwidth 1mbit"],
+    "codel": ["qdisc add dev lo root codel"],
+    "fq_codel": ["qdisc add dev lo root fq_codel"],
+    "pie": ["qdisc add dev lo root pie"],
+    "cake": ["qdisc add dev lo root cake"],
     "ingress": [
         "qdisc add dev lo ingress",
         "filter add dev lo parent ffff: protocol all u32 match u32 0 0 action mirred egress redirect dev lo",
@@ -100,12 +119,19 @@ _TRIALS = {
 
 
 def _kernel_has(kind: str) -> bool:
-    from mprun.engines.real import unshare_command
-
-    lines = "\n".join(_TRIALS[kind]) + "\n"
+    lines = "\n".join(TRIALS[kind]) + "\n"
     argv = [*unshare_command(["--net"]), str(find_program("tc")), "-batch", "-"]
     done = subprocess.run(argv, input=lines, capture_output=True, text=True)
     return done.returncode == 0
+
+
+def kernel_switches() -> bool:
+    """Whether this kernel has Open vSwitch's datapath; asking for it loads its module."""
+    link = rtnetlink.Netlink(observer.NETLINK_GENERIC)
+    try:
+        return observer.find_multicast_group(link, "ovs_datapath", "ovs_datapath") is not None
+    finally:
+        link.close()
 
 
 def missing_sysctls(plan: Plan) -> list[str]:
@@ -115,21 +141,25 @@ def missing_sysctls(plan: Plan) -> list[str]:
         if command.argv[0] != "sysctl":
             continue
         name, value = command.argv[2].split("=", 1)
-        choices = _CHOICES.get(name)
-        if not Path("/proc/sys", *name.split(".")).exists():
+        has = sysctl.choices_of(name)
+        if not Path(sysctl.path_of(name)).exists():
             lacking.append(f"sysctl {name}")
-        elif choices and (listed := Path("/proc/sys", *choices.split("."))).exists():
-            has = listed.read_text().split()
-            if value not in has:
-                lacking.append(f"{name.rsplit('.', 1)[1].replace('_', ' ')} '{value}' (it has: {', '.join(has)})")
+        elif has is not None and value not in has:
+            lacking.append(f"{name.rsplit('.', 1)[1].replace('_', ' ')} '{value}' (it has: {', '.join(has)})")
     return list(dict.fromkeys(lacking))
 
 
-# The sysctl that lists what another may be set to.
-_CHOICES = {
-    "net.ipv4.tcp_congestion_control": "net.ipv4.tcp_available_congestion_control",
-    "net.mptcp.scheduler": "net.mptcp.available_schedulers",
-}
+def refused_rules(plan: Plan) -> tuple[str, str] | None:
+    """The first node whose packet filters this kernel or its nft refuses, and why: they are tried in a
+    namespace that ends at once."""
+    for node in plan.nodes:
+        lines = [" ".join(c.argv[1:]) for c in plan.build if c.node == node.name and c.argv[0] == "nft"]
+        if lines:
+            argv = [*unshare_command(["--net"]), str(find_program("nft")), "-f", "-"]
+            done = subprocess.run(argv, input="\n".join(lines) + "\n", capture_output=True, text=True)
+            if done.returncode:
+                return node.name, ruleset.explain(done.stderr, lines)
+    return None
 
 
 def missing_tools(tools: Mapping[str, str]) -> list[str]:
@@ -139,8 +169,6 @@ def missing_tools(tools: Mapping[str, str]) -> list[str]:
 
 def kernel_features() -> dict[str, bool]:
     """What the real engine finds in this host's kernel."""
-    from mprun.engines.real import unshare_command
-
     namespaces = subprocess.run([*unshare_command(["--net"]), "true"], capture_output=True).returncode == 0
     mptcp = Path("/proc/sys/net/mptcp/enabled").exists()
     if not namespaces:

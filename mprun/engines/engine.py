@@ -17,7 +17,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -75,6 +75,16 @@ def find_library() -> Library:
 def interpreter() -> Path:
     """The Python that runs the agent: the one that runs us, not the environment around it."""
     return Path(os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable))
+
+
+def unshare_command(namespaces: Sequence[str]) -> list[str]:
+    """`unshare` for a user with or without root.
+
+    Without, the user stays who they are and keeps the capabilities: as root of a namespace with one
+    user in it tcpdump would try to become another, and fail.
+    """
+    rootless = [] if os.geteuid() == 0 else ["--user", "--map-current-user", "--keep-caps"]
+    return ["unshare", *rootless, *namespaces, "--"]
 
 
 def agent_command(shell: Shell | None, is_simulated: bool) -> list[str]:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-from collections.abc import Sequence
 
+from mprun.engines.capability import TRIALS, kernel_switches, missing_qdiscs, missing_sysctls, refused_rules
 from mprun.engines.engine import (
     INSIDE,
     Progress,
@@ -21,6 +21,7 @@ from mprun.engines.engine import (
     die_with_parent,
     environment,
     find_library,
+    unshare_command,
     watch,
 )
 from mprun.errors import RunError
@@ -28,16 +29,6 @@ from mprun.plan import Plan
 from mprun.rundir import RunDirectory
 
 NAME = "real"
-
-
-def unshare_command(namespaces: Sequence[str]) -> list[str]:
-    """`unshare` for a user with or without root.
-
-    Without, the user stays who they are and keeps the capabilities: as root of a namespace with one
-    user in it tcpdump would try to become another, and fail.
-    """
-    rootless = [] if os.geteuid() == 0 else ["--user", "--map-current-user", "--keep-caps"]
-    return ["unshare", *rootless, *namespaces, "--"]
 
 
 def run_plan(plan: Plan, run: RunDirectory, progress: Progress, shell: Shell | None = None) -> None:
@@ -78,21 +69,29 @@ def run_plan(plan: Plan, run: RunDirectory, progress: Progress, shell: Shell | N
 
 def missing(plan: Plan) -> str | None:
     """What this host lacks for a plan, with the way out; None if nothing."""
-    from mprun.engines.capability import missing_qdiscs, missing_sysctls
-
     tried = subprocess.run([*unshare_command(["--net"]), "true"], capture_output=True, text=True)
     if tried.returncode:
         return f"no namespaces for this user ({tried.stderr.strip()}): run as root, or with --engine virtual"
     kinds = set()
     for command in plan.build:
         if command.argv[0] == "tc" and command.argv[1] == "qdisc":
-            kinds.add(next(kind for kind in ("netem", "tbf", "pfifo", "bfifo", "ingress") if kind in command.argv))
-    lacking = missing_qdiscs(sorted(kinds - {"bfifo"}))
+            kinds |= {kind for kind in TRIALS if kind in command.argv}
+    lacking = missing_qdiscs(sorted(kinds))
     if lacking:
         return (
             f"this kernel ({os.uname().release}) has no {', '.join(lacking)}, which the topology needs; load "
             f"{', '.join('sch_' + kind for kind in lacking)}, or run with --engine virtual"
         )
+    if plan.switch_programs and not kernel_switches():
+        return (
+            f"this kernel ({os.uname().release}) has no Open vSwitch, which the switches need; load openvswitch, or "
+            "run with --engine virtual"
+        )
     if unknown := missing_sysctls(plan):
         return f"this kernel ({os.uname().release}) has no {'; no '.join(unknown)}; run with --engine virtual"
+    if refused := refused_rules(plan):
+        return (
+            f"this kernel ({os.uname().release}) cannot be middlebox '{refused[0]}': {refused[1]}; load nf_tables and "
+            "its modules, or run with --engine virtual"
+        )
     return None

@@ -147,14 +147,24 @@ def _memory_directory() -> str:
     return tempfile.gettempdir()
 
 
+def _plain_temporary() -> str:
+    """Where temporary files go, if that can stand on a kernel's command line."""
+    temporary = tempfile.gettempdir()
+    return temporary if not set(temporary) & set(' \t"') else "/tmp"
+
+
 @contextlib.contextmanager
 def _scratch() -> Iterator[str]:
     """A temporary directory; those of runs that were killed are removed on the way."""
-    for stale in Path(tempfile.gettempdir()).glob("mprun-run-*"):
+    parent = _plain_temporary()
+    for stale in Path(parent).glob("mprun-run-*"):
         with contextlib.suppress(OSError), (stale / "lock").open() as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(stale)
-    with tempfile.TemporaryDirectory(prefix="mprun-run-") as scratch, Path(scratch, "lock").open("w") as lock:
+    with (
+        tempfile.TemporaryDirectory(prefix="mprun-run-", dir=parent) as scratch,
+        Path(scratch, "lock").open("w") as lock,
+    ):
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield scratch
 

@@ -69,6 +69,67 @@ HOOKS = (
         "declaration of the above",
     ),
     Hook(
+        "net/sched/sch_tbf.c",
+        "\tq->tokens = q->buffer;\n\tq->ptokens = q->mtu;\n\n\tmemcpy(&q->rate",
+        "\tif (!q->rate.rate_bytes_ps) { /* mprun: a change gives no burst away */\n"
+        "\t\tq->tokens = q->buffer;\n"
+        "\t\tq->ptokens = q->mtu;\n"
+        "\t} else {\n"
+        "\t\tq->tokens = min(q->tokens, q->buffer);\n"
+        "\t\tchanges = true;\n"
+        "\t}\n\n"
+        "\tmemcpy(&q->rate",
+        "ten changes of a rate in a second do not let ten frames past it",
+    ),
+    Hook(
+        "net/sched/sch_tbf.c",
+        "\tsch_tree_unlock(sch);\n\tqdisc_put(old);\n\terr = 0;\n",
+        "\tsch_tree_unlock(sch);\n\tqdisc_put(old);\n\terr = 0;\n"
+        "\tif (changes) { /* mprun: what waits does not wait for the old rate */\n"
+        "\t\tqdisc_watchdog_cancel(&q->watchdog);\n"
+        "\t\t__netif_schedule(qdisc_root(sch));\n"
+        "\t}\n",
+        "a change of a rate takes effect at once",
+    ),
+    Hook(
+        "net/sched/sch_tbf.c",
+        "\tu64 rate64 = 0, prate64 = 0;\n",
+        "\tu64 rate64 = 0, prate64 = 0;\n\tbool changes = false; /* mprun */\n",
+        "variable of the above",
+    ),
+    Hook(
+        "net/sched/sch_netem.c",
+        "\t\tq->counter = 0;\n\n\t\t__qdisc_enqueue_head(skb, &sch->q);\n",
+        "\t\tq->counter = 0;\n\n\t\ttfifo_enqueue(skb, sch); /* mprun */\n",
+        "reordered packets pass the rate stage like all others",
+    ),
+    Hook(
+        "net/sched/sch_netem.c",
+        "\trnd = get_crandom(state, prng);\n\n\t/* default uniform distribution */\n",
+        "\tif (state && state->rho) { /* mprun */\n"
+        "\t\trnd = mprun_correlated(state->rho, (s32 *)&state->last, &prng->prng_state);\n"
+        "\t\tif (!dist)\n"
+        "\t\t\treturn (s64)(((u64)rnd * (2 * (u32)sigma)) >> 32) + mu - sigma;\n"
+        "\t\trnd = ((u64)rnd * dist->size) >> 32;\n"
+        "\t} else {\n"
+        "\t\trnd = get_crandom(state, prng);\n"
+        "\t}\n\n"
+        "\t/* default uniform distribution */\n",
+        "delays that are correlated as asked, and spread as asked",
+    ),
+    Hook(
+        "net/sched/sch_netem.c",
+        "#include <linux/reciprocal_div.h>\n",
+        "#include <linux/reciprocal_div.h>\n#include <linux/mprun.h> /* mprun */\n",
+        "declaration of the above",
+    ),
+    Hook(
+        "net/sched/Makefile",
+        "obj-y\t:= sch_generic.o sch_mq.o\n",
+        "obj-y\t:= sch_generic.o sch_mq.o\nobj-y += mprun_jitter.o # mprun\n",
+        "build our file",
+    ),
+    Hook(
         "arch/um/kernel/Makefile",
         "obj-y += load_file.o\n",
         "obj-y += load_file.o\nobj-y += mprun_random.o mprun_time.o # mprun\n",
@@ -81,6 +142,7 @@ PLACES = {
     "mprun.h": "include/linux/mprun.h",
     "mprun_random.c": "arch/um/kernel/mprun_random.c",
     "mprun_time.c": "arch/um/kernel/mprun_time.c",
+    "mprun_jitter.c": "net/sched/mprun_jitter.c",
 }
 
 # Folders whose code no packet meets: compiled with less optimisation, which takes a fourth less time.
@@ -88,6 +150,7 @@ PLACES = {
 COLD = (
     *("fs", "drivers/base", "drivers/tty", "init", "ipc", "security", "kernel/irq", "kernel/printk"),
     *("net/bridge", "net/ethtool", "net/ipv6", "net/llc", "net/802"),
+    *("net/netfilter", "net/ipv4/netfilter", "net/ipv6/netfilter", "net/openvswitch", "net/mpls", "net/nsh"),
 )
 COLD_LINE = "\nsubdir-ccflags-y += -O1 # mprun\n"
 

@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path as FilePath
+from pathlib import PurePath
 from typing import cast
 
 from yaml.nodes import MappingNode, Node, ScalarNode
 
-from mprun.spec.fault import Fault, Path
+from mprun.spec.fault import Fault, InputError, Path
 from mprun.spec.parameter import NAME, Parameters, TemplateFault
-from mprun.spec.reader import MOST_LEVELS, MOST_NODES, PLAIN, TEXT_TAGS, Tree
-from mprun.spec.scalar import Scalar, read_scalar
+from mprun.spec.reader import MOST_LEVELS, MOST_NODES, Tree, read_text
+from mprun.spec.scalar import PLAIN, REFUSED, TEXT_TAGS, Scalar, read_scalar
 
 PRIVATE = "x-"
 
@@ -31,8 +33,10 @@ class Document:
         self.name = tree.name
         self.files = tree.files
         self.faults = list(tree.faults)
-        self.warnings: list[Fault] = []
+        self.warnings = list(tree.warnings)
+        self.is_older = bool(tree.older_keys)
         self._root = tree.root
+        self._older_keys = tree.older_keys
         self._indices: dict[int, dict[str, tuple[Node, Node]]] = {}
         self._faulty: set[Path] = set()
         self._nodes = 0
@@ -93,13 +97,32 @@ class Document:
         if path in self._faulty:
             return
         self._faulty.add(path)
-        file, line = self.place(path)
-        self.faults.append(Fault(file, line, path, message))
+        fault = self._laid_at(path, message)
+        if fault not in self.faults:
+            self.faults.append(fault)
 
     def warn(self, path: Path, message: str) -> None:
         """Record a warning at a path."""
+        self.warnings.append(self._laid_at(path, message))
+
+    def _laid_at(self, path: Path, message: str) -> Fault:
+        """In a file of the older format its own key stands for the path that it came to."""
         file, line = self.place(path)
-        self.warnings.append(Fault(file, line, path, message))
+        key = None if line is None else self._older_keys.get((file, line))
+        return Fault(file, line, path if key is None else (key,), message)
+
+    def companion(self, path: Path, name: str) -> tuple[str, str] | None:
+        """Name and text of a file that the value at `path` names, relative to the file that it stands in;
+        None after recording why it cannot be read."""
+        beside = str(PurePath(self.place(path)[0]).parent / name)
+        try:
+            text = read_text(FilePath(beside))
+        except InputError as error:
+            self.fault(path, f"'{name}' {error.found[0].message}")
+            return None
+        if beside not in self.files:
+            self.files = (*self.files, beside)
+        return beside, text
 
     def place(self, path: Path) -> tuple[str, int | None]:
         """File and line of a value: those of its key, or of the list item."""
@@ -143,6 +166,9 @@ class Document:
 
     def _scalar(self, node: ScalarNode, path: Path, parameters: Parameters | None) -> object:
         text = node.value
+        if node.tag == REFUSED:
+            self._faulty.add(path)
+            return FAULTY
         if node.tag != PLAIN and node.tag not in TEXT_TAGS:
             tag = node.tag.replace("tag:yaml.org,2002:", "!!")
             self.fault(path, f"tag '{tag}' is not read here: write the value alone")

@@ -11,12 +11,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
-from mprun.spec import metric
+from mprun.spec import metric, units
+from mprun.spec.datagram import LENGTH
 from mprun.spec.document import Document
 from mprun.spec.fault import name_nearest
 from mprun.spec.field import DEFAULT_SEED, SEED, SIZE_SCHEMA, TIME_SCHEMA, Name, Snaplen, Time, Version, Whole
+from mprun.spec.impairment import text_schema
 from mprun.spec.model import FileModel, check, refuse
-from mprun.spec.spec import Capture, Expectation, ExperimentSpec, Flow, HostSpec, Mptcp, Protocol
+from mprun.spec.spec import Capture, Expectation, ExperimentSpec, Family, Flow, HostSpec, Mptcp, Protocol
 from mprun.spec.units import NS_PER_MS, NS_PER_S, SIZE, TIME, QuantityError
 
 DEFAULT_PROBE_PINGS = 3
@@ -128,6 +130,11 @@ class HostEntry(FileModel):
     )
 
 
+FlowRate = Annotated[
+    int, PlainValidator(units.RATE.parse), WithJsonSchema(text_schema(units.RATE.pattern, "10mbit", "500kbit"))
+]
+
+
 class FlowEntry(FileModel):
     """What every entry of `traffic` holds."""
 
@@ -135,22 +142,42 @@ class FlowEntry(FileModel):
     source: Name = Field(alias="from", description="The host that opens the connection.", examples=["client"])
     destination: Name = Field(alias="to", description="The host that is connected to.", examples=["server"])
     start: Time = Field(0, description="When it starts, counted from time zero.")
+    family: Family | None = Field(
+        None, description="Of the addresses that it opens its connection to. Default: ipv6 where both hosts have it."
+    )
 
 
 class Iperf3Entry(FlowEntry):
     """Bulk transfer, see iperf3(1)."""
 
     tool: Literal["iperf3"] = Field(description="The tool.")
-    protocol: Protocol = Field("tcp", description="tcp or mptcp.")
+    protocol: Protocol = Field("tcp", description="tcp, mptcp or udp.")
+    rate: FlowRate | None = Field(None, description="Bits of payload per second to offer; udp needs it.")
+    length: Annotated[int, PlainValidator(SIZE.parse), WithJsonSchema(SIZE_SCHEMA)] | None = Field(
+        None, description="Bytes of payload in a UDP packet. Default: what fits into 1500 bytes."
+    )
     duration: WholeSeconds = Field(description="How long it sends, in whole seconds.", examples=["10s"])
     reverse: bool = Field(False, description="The server sends and the client receives.")
     parallel: Annotated[int, Whole(1, 128, "iperf3 takes no more streams")] = Field(
         1, description="Connections side by side."
     )
 
+    @model_validator(mode="after")
+    def _agree(self) -> Iperf3Entry:
+        if self.protocol == "udp" and self.rate is None:
+            raise refuse({("rate",): "is missing: UDP sends as fast as it is told to, write 'rate: 10mbit'"}, self)
+        if self.protocol != "udp" and self.length is not None:
+            raise refuse({("length",): "is of UDP packets: write 'protocol: udp' or take it out"}, self)
+        return self
+
     def flow(self, name: str) -> Flow:
-        options = {"reverse": self.reverse, "parallel": self.parallel}
-        return Flow(name, "iperf3", self.source, self.destination, self.protocol, self.start, self.duration, options)
+        options: dict[str, object] = {"reverse": self.reverse, "parallel": self.parallel}
+        if self.rate is not None:
+            options["rate_bit_per_s"] = self.rate
+        if self.length is not None:
+            options[LENGTH] = self.length
+        ends = (self.source, self.destination)
+        return Flow(name, "iperf3", *ends, self.protocol, self.start, self.duration, options, self.family)
 
 
 class PingEntry(FlowEntry):
@@ -178,7 +205,8 @@ class PingEntry(FlowEntry):
         options: dict[str, object] = {"interval_ns": self.interval, "size_bytes": self.size}
         if self.duration is None:
             options["count"] = DEFAULT_PING_COUNT if self.count is None else self.count
-        return Flow(name, "ping", self.source, self.destination, "tcp", self.start, self.duration, options)
+        ends = (self.source, self.destination)
+        return Flow(name, "ping", *ends, "tcp", self.start, self.duration, options, self.family)
 
 
 class CaptureEntry(FileModel):
@@ -233,6 +261,7 @@ class ExperimentFile(FileModel):
     capture: list[CaptureEntry] = Field(default=[], description="Packets to keep.")
     probe: ProbeEntry | None = Field(None, description="Measurements before traffic.")
     expect: list[ExpectEntry] = Field(default=[], description="What must hold.")
+    calibrate: bool = Field(False, description="Measure each link before the run; one that is not as asked fails it.")
     repeat: RepeatEntry | None = Field(None, description="Seeds.")
 
 
@@ -251,6 +280,7 @@ def read_experiment(values: Mapping[str, object], document: Document) -> Experim
         expectations=tuple(_expectation(n, entry, document) for n, entry in enumerate(file.expect)),
         probe_pings=DEFAULT_PROBE_PINGS if file.probe is None else file.probe.pings,
         seed=DEFAULT_SEED if file.repeat is None else file.repeat.seed,
+        calibrate=file.calibrate,
     )
 
 

@@ -9,16 +9,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from ipaddress import IPv4Network
 from typing import Annotated, Any, TypeVar
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, PlainValidator, WithJsonSchema
 from pydantic_core import CoreSchema, core_schema
 
-from mprun.spec import units
+from mprun.spec import impairment, units
 from mprun.spec.document import PRIVATE
 from mprun.spec.fault import name_nearest
-from mprun.spec.model import refuse
-from mprun.spec.spec import Queue
+from mprun.spec.impairment import text_schema
+from mprun.spec.model import faults_at, refuse
+from mprun.spec.spec import Chance, Jitter, Loss, Queue, Reorder
 
 Value = TypeVar("Value")
 Both = tuple[Value | None, Value | None]
@@ -68,7 +70,7 @@ def _by_direction(parse: Callable[[object], Value]) -> Callable[[object], Both[V
     """One value for both directions, or a mapping with `forward`, `reverse` or both."""
 
     def read(value: object) -> Both[Value]:
-        if not isinstance(value, dict):
+        if not isinstance(value, dict) or (value and not value.keys() & {"forward", "reverse"}):
             both = parse(value)
             return both, both
         faults: dict[tuple[str | int, ...], str] = {}
@@ -80,7 +82,7 @@ def _by_direction(parse: Callable[[object], Value]) -> Callable[[object], Both[V
             try:
                 parsed[key] = parse(one)
             except ValueError as error:
-                faults[(key,)] = str(error)
+                faults |= faults_at((key,), error)
         if faults:
             raise refuse(faults, value)
         if not parsed:
@@ -97,10 +99,6 @@ def _parse_rtt(value: object) -> int:
     return rtt_ns
 
 
-def _schema(pattern: str, *examples: str) -> dict[str, Any]:
-    return {"type": "string", "pattern": pattern, "examples": list(examples)}
-
-
 def _both_schema(one: dict[str, Any]) -> dict[str, Any]:
     directions = {
         "forward": {**one, "description": "From the first end to the second."},
@@ -110,24 +108,51 @@ def _both_schema(one: dict[str, Any]) -> dict[str, Any]:
     return {"oneOf": [one, each]}
 
 
-_RATE = _schema(units.RATE.pattern, "20mbit", "500kbit", "1gbit")
-_DELAY = _schema(units.DELAY.pattern, "20ms", "500us")
-_QUEUE = _schema(units.QUEUE_PATTERN, "80packets", "1bdp", "64kb", "50ms")
-TIME_SCHEMA = _schema(units.TIME.pattern, "10s", "500ms")
-SIZE_SCHEMA = _schema(units.SIZE.pattern, "1400bytes")
-_PERCENT = _schema(units.PERCENT_PATTERN, "1%", "0.5%")
+_RATE = text_schema(units.RATE.pattern, "20mbit", "500kbit", "1gbit")
+_DELAY = text_schema(units.DELAY.pattern, "20ms", "500us")
+TIME_SCHEMA = text_schema(units.TIME.pattern, "10s", "500ms")
+SIZE_SCHEMA = text_schema(units.SIZE.pattern, "1400bytes")
 
 Name = Annotated[str, PlainValidator(parse_name), WithJsonSchema({"type": "string", "pattern": NAME_PATTERN})]
-Rtt = Annotated[int, PlainValidator(_parse_rtt), WithJsonSchema(_schema(units.RTT.pattern, "40ms"))]
+Rtt = Annotated[int, PlainValidator(_parse_rtt), WithJsonSchema(text_schema(units.RTT.pattern, "40ms"))]
 Time = Annotated[int, PlainValidator(units.TIME.parse), WithJsonSchema(TIME_SCHEMA)]
 RateBoth = Annotated[Both[int], PlainValidator(_by_direction(units.RATE.parse)), WithJsonSchema(_both_schema(_RATE))]
 DelayBoth = Annotated[Both[int], PlainValidator(_by_direction(units.DELAY.parse)), WithJsonSchema(_both_schema(_DELAY))]
-QueueBoth = Annotated[
-    Both[Queue], PlainValidator(_by_direction(units.parse_queue)), WithJsonSchema(_both_schema(_QUEUE))
+
+
+def _both(parse: Callable[[object], Any], schema: dict[str, Any]) -> tuple[PlainValidator, WithJsonSchema]:
+    return PlainValidator(_by_direction(parse)), WithJsonSchema(_both_schema(schema))
+
+
+JitterBoth = Annotated[Both[Jitter], *_both(impairment.parse_jitter, impairment.JITTER_SCHEMA)]
+LossBoth = Annotated[Both[Loss], *_both(impairment.parse_loss_model, impairment.LOSS_SCHEMA)]
+ChanceBoth = Annotated[Both[Chance], *_both(impairment.parse_chance, impairment.CHANCE_SCHEMA)]
+ReorderBoth = Annotated[Both[Reorder], *_both(impairment.parse_reorder, impairment.REORDER_SCHEMA)]
+QueueBoth = Annotated[Both[Queue], *_both(impairment.parse_discipline, impairment.QUEUE_SCHEMA)]
+
+
+def _parse_end(value: object) -> tuple[str, ...]:
+    """The addresses of one end of a link: none, one, or a list."""
+    texts = value if isinstance(value, list) else [] if value is None else [value]
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("must be an address, or a list of one for each family: write '10.0.0.1/24'")
+    return tuple(texts)
+
+
+EndAddresses = Annotated[
+    tuple[str, ...],
+    PlainValidator(_parse_end),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string"},
+                {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 2},
+                {"type": "null"},
+            ]
+        }
+    ),
 ]
-LossBoth = Annotated[
-    Both[float], PlainValidator(_by_direction(units.parse_loss)), WithJsonSchema(_both_schema(_PERCENT))
-]
+MTU = Whole(68, 65_535, "IPv4 asks for 68 bytes at least (RFC 791), and has 16 bits for a packet's length")
 
 
 def _parse_version(value: object) -> int:
@@ -149,8 +174,28 @@ Snaplen = Annotated[
     int,
     PlainValidator(_snaplen),
     WithJsonSchema(
-        {"oneOf": [{"type": "integer", "minimum": 0, "maximum": 262_144}, _schema(units.SIZE.pattern, "100bytes")]}
+        {"oneOf": [{"type": "integer", "minimum": 0, "maximum": 262_144}, text_schema(units.SIZE.pattern, "100bytes")]}
     ),
+]
+
+
+def _parse_subnets(value: object) -> IPv4Network:
+    """A network of 256 subnets with 24 bits each."""
+    try:
+        network = IPv4Network(value) if isinstance(value, str) else None
+    except ValueError:
+        network = None
+    if network is None or network.prefixlen != 16:
+        raise ValueError(f"'{value}' is no IPv4 network with 16 bits: write one as in '10.0.0.0/16'")
+    if network.is_loopback or network.is_multicast or network.is_reserved or network[0].is_unspecified:
+        raise ValueError(f"{value} holds no addresses of hosts: take one as in '10.0.0.0/16'")
+    return network
+
+
+Subnets = Annotated[
+    IPv4Network,
+    PlainValidator(_parse_subnets),
+    WithJsonSchema(text_schema(r"^[0-9]{1,3}\.[0-9]{1,3}\.0\.0/16$", "10.0.0.0/16")),
 ]
 
 DEFAULT_SEED = 1

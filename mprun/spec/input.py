@@ -11,10 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
 from mprun.spec import agreement
+from mprun.spec.datagram import fill_lengths
 from mprun.spec.document import Document
+from mprun.spec.event import check_times
 from mprun.spec.fault import Fault, InputError, name_nearest
 from mprun.spec.field import DEFAULT_SEED, SEED
 from mprun.spec.parameter import Parameters
+from mprun.spec.path import name_paths
 from mprun.spec.reader import read
 from mprun.spec.scalar import Scalar, read_scalar
 from mprun.spec.spec import ExperimentSpec, Spec, TopologySpec
@@ -40,30 +43,42 @@ def load(
     parameters: Mapping[str, str] = {},
     seed: int | None = None,
     strict: bool = False,
+    legacy_queue: bool = False,
 ) -> Loaded:
     """Read and check a topology and an experiment; without one, nothing happens on the topology.
 
     parameters: values that replace those of the files, as written on the command line;
-    seed: replaces that of the experiment; strict: warnings are faults.
+    seed: replaces that of the experiment; strict: warnings are faults;
+    legacy_queue: queues of a topology of the older format are as large as the older tool made them.
     Raises InputError (a SpecError) with every fault of both files, in the order of files and lines.
     """
     with pause_collection():
-        return _load(topology, experiment, parameters, seed, strict)
+        return _load(topology, experiment, parameters, seed, strict, legacy_queue)
 
 
 def _load(
-    topology: Path | str, experiment: Path | str | None, parameters: Mapping[str, str], seed: int | None, strict: bool
+    topology: Path | str,
+    experiment: Path | str | None,
+    parameters: Mapping[str, str],
+    seed: int | None,
+    strict: bool,
+    legacy_queue: bool,
 ) -> Loaded:
-    first = Document(read(topology, may_be_program=True))
-    second = None if experiment is None else Document(read(experiment))
+    first = Document(read(topology, "topology", legacy_queue))
+    second = None if experiment is None else Document(read(experiment, "experiment"))
     documents = [first] if second is None else [first, second]
     given = _gather(documents, parameters)
     network = _read_network(first, given)
     action = EMPTY if second is None else _read_action(second, given, network, PurePath(first.name).stem)
+    if action is not None:
+        check_times(network.events, action.traffic, first)
     if seed is not None and not SEED.minimum <= seed <= SEED.maximum:
         first.faults.append(Fault("--seed", None, (), f"{seed} is negative or has more than 63 bits: write '--seed 1'"))
     elif seed is not None and action is not None:
         action = replace(action, seed=seed)
+    if legacy_queue and first.is_readable and not first.is_older:
+        message = f"{first.name} is not of the older format, its queues mean what they say: take the option out"
+        first.faults.append(Fault("--legacy-queue", None, (), message))
     faults = _sort(documents, [fault for document in documents for fault in document.faults])
     if second is not None and not faults:
         _warn_unused(given, documents)
@@ -123,8 +138,11 @@ def _read_action(
         agreement.check_references(values, network.nodes, topology_name, document)
     if action is not None and network.spec is not None:
         agreement.check_routes(network.spec, action.traffic, document)
-        agreement.check_metrics(network.spec, action, document)
-        agreement.check_mptcp(action, document)
+        named = name_paths(network.spec, [(flow.source, flow.destination) for flow in action.traffic])
+        agreement.check_metrics(named, action, document)
+        agreement.check_mptcp(named, action, document)
+        if not document.faults:
+            action = fill_lengths(network.spec, action)
     return action
 
 

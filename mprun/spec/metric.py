@@ -19,7 +19,10 @@ UNITS: dict[str, Unit] = {
     "loss": "ratio",
 }
 # `share` is followed by the name of a path.
-OF_TOOL = {"iperf3": ("goodput", "subflows", "share", "retransmits"), "ping": ("rtt", "loss")}
+OF_TOOL = {"iperf3": ("goodput", "subflows", "share", "retransmits", "loss"), "ping": ("rtt", "loss")}
+# Of these flows only.
+OF_UDP = ("loss",)
+OF_TCP = ("retransmits",)
 OF_PATH = ("rtt",)
 OF_MPTCP = ("subflows", "share")
 

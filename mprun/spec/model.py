@@ -7,7 +7,7 @@ is for `topology` and `experiment`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from types import NoneType, UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
@@ -36,12 +36,18 @@ def check(model: type[Model], values: Mapping[str, object], document: Document) 
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        for detail in error.errors(include_url=False):
-            path, owner = _locate(model, detail["loc"])
-            if detail["type"].startswith("union_tag"):
-                path = (*path, "tool")
-            document.fault(path, _say(detail, path, owner))
+        for path, text in explain(model, error):
+            document.fault(path, text)
         return None
+
+
+def explain(model: type[FileModel], error: ValidationError) -> Iterator[tuple[Path, str]]:
+    """Each fault that pydantic found in values for a model: its path, and what we say of it."""
+    for detail in error.errors(include_url=False):
+        path, owner = _locate(model, detail["loc"])
+        if detail["type"].startswith("union_tag"):
+            path = (*path, "tool")
+        yield path, _say(detail, path, owner)
 
 
 def salvage(model: type[Model], values: Mapping[str, object]) -> Model | None:
@@ -81,6 +87,13 @@ def refuse(faults: Mapping[Path, str], value: object) -> ValidationError:
     )
 
 
+def faults_at(place: Path, error: ValueError) -> dict[Path, str]:
+    """What a parser of a value at `place` refused, by path: one fault, or those of `refuse`."""
+    if isinstance(error, ValidationError):
+        return {(*place, *detail["loc"]): str(detail["ctx"]["text"]) for detail in error.errors()}
+    return {place: str(error)}
+
+
 def known_keys(model: type[BaseModel]) -> list[str]:
     return [field.alias or name for name, field in model.model_fields.items()]
 
@@ -95,8 +108,10 @@ def _locate(model: type[BaseModel], location: tuple[int | str, ...]) -> tuple[Pa
     owner: type[BaseModel] | None = None
     for element in location:
         kind = _bare(kind)
-        if get_origin(kind) in (Union, UnionType):
-            kind = next(k for k in map(_bare, get_args(kind)) if element in get_args(k.model_fields["tool"].annotation))
+        variants = get_args(kind) if get_origin(kind) in (Union, UnionType) else ()
+        models = [k for k in map(_bare, variants) if isinstance(k, type) and issubclass(k, BaseModel)]
+        if models:
+            kind = next(k for k in models if element in get_args(k.model_fields["tool"].annotation))
             continue
         if element == "[key]":
             continue
@@ -155,6 +170,7 @@ _MAPPING = ("a mapping", "write 'key: value' pairs")
 _WANTED = {
     "string_type": ("text", "put it in quotes"),
     "int_type": ("a whole number", "write one, as in '1'"),
+    "float_type": ("a number", "write one, as in '4' or '2.5'"),
     "bool_type": ("true or false", "write one of the two"),
     "list_type": ("a list", "write [a, b], or '- ' before each entry"),
     "dict_type": _MAPPING,

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from yaml import YAMLError
@@ -20,6 +20,8 @@ from yaml.reader import ReaderError
 
 from mprun.spec.fault import Fault, InputError
 from mprun.spec.fault import Path as FaultPath
+from mprun.spec.legacy.entry import Role, is_older
+from mprun.spec.scalar import PLAIN, QUOTED
 
 SUFFIXES = (".yaml", ".yml")
 MOST_BYTES = 4 << 20
@@ -27,30 +29,33 @@ MOST_NODES = 200_000
 MOST_LEVELS = 64
 MOST_FILES = 100
 
-PLAIN = "plain"
-QUOTED = "quoted"
-TEXT_TAGS = (QUOTED, "tag:yaml.org,2002:str")
 _COLLECTION = "collection"
 
-_OLDER_FORMAT = re.compile(r"[A-Za-z0-9_]+:[^ \r\n]")
+_NO_SPACE = re.compile(r"([A-Za-z0-9_]+):([^ \r\n/]\S*)\s*$")
 
 
 @dataclass(frozen=True)
 class Tree:
-    """The joined tree of a file and all that it builds on; root None where part of that is missing."""
+    """The joined tree of a file and all that it builds on; root None where part of that is missing.
+
+    older_keys: the key on each line of the files of the older format.
+    """
 
     name: str
     root: MappingNode | None
     files: tuple[str, ...]
     faults: tuple[Fault, ...]
+    warnings: tuple[Fault, ...] = ()
+    older_keys: Mapping[tuple[str, int], str] = field(default_factory=dict)
 
 
-def read(given: Path | str, may_be_program: bool = False) -> Tree:
+def read(given: Path | str, role: Role, legacy_queue: bool = False) -> Tree:
     """Read a file that the user named and all that it builds on.
 
-    may_be_program: the user may name a Python file here, which is run. A file never may.
+    For a topology the user may name a Python file, which is run. A file never may.
+    legacy_queue: queues of an older topology are as large as the older tool made them.
     """
-    reading = _Reading(given if may_be_program else None)
+    reading = _Reading(given if role == "topology" else None, role, legacy_queue)
     name = str(given)
     root = None
     try:
@@ -59,7 +64,8 @@ def read(given: Path | str, may_be_program: bool = False) -> Tree:
         root = joined if reading.is_whole else None
     except InputError as error:
         reading.faults += error.found
-    return Tree(name, root, tuple(reading.files) or (name,), tuple(reading.faults))
+    files = tuple(reading.files) or (name,)
+    return Tree(name, root, files, tuple(reading.faults), tuple(reading.warnings), reading.older_keys)
 
 
 def find(given: Path | str) -> str:
@@ -85,9 +91,13 @@ def _find(given: Path | str) -> str:
 class _Reading:
     """The files of one tree: which were read, and what each became."""
 
-    def __init__(self, program: Path | str | None) -> None:
+    def __init__(self, program: Path | str | None, role: Role, legacy_queue: bool) -> None:
         self._program = None if program is None else str(program)
+        self._role: Role = role
+        self._legacy_queue = legacy_queue
         self.faults: list[Fault] = []
+        self.warnings: list[Fault] = []
+        self.older_keys: dict[tuple[str, int], str] = {}
         self.files: list[str] = []
         self.is_whole = True
         self._done: dict[Path, MappingNode] = {}
@@ -108,7 +118,7 @@ class _Reading:
             raise _refusal(str(path), f"is one file too many: {MOST_FILES} is the most that may be joined")
         self.files.append(str(path))
         text = self._converted(path) if path.suffix == ".py" and path.is_file() else _text(path)
-        root = parse(text, str(path))
+        root = self._imported(text, str(path)) if is_older(text) else parse(text, str(path))
         if not isinstance(root, MappingNode):
             line = root.start_mark.line + 1
             found = "a list" if isinstance(root, SequenceNode) else "a single value"
@@ -137,6 +147,18 @@ class _Reading:
             return convert(path)
         except TopoError as error:
             raise _refusal(str(path), str(error)) from error
+
+    def _imported(self, text: str, name: str) -> Node:
+        """The tree that a file of the older format comes to. Raises InputError."""
+        from mprun.spec.legacy.conversion import convert
+
+        imported = convert(text, name, self._role, self._legacy_queue)
+        if imported.root is None:
+            raise InputError(imported.faults)
+        self.faults += imported.faults
+        self.warnings += imported.warnings
+        self.older_keys |= {(name, line): key for line, key in imported.keys.items()}
+        return imported.root
 
     def _base(self, path: Path, named: ScalarNode, outer: tuple[Path, ...]) -> MappingNode | None:
         """A file that another names; a fault of opening it belongs to the line that names it."""
@@ -182,12 +204,19 @@ class _Reading:
 
 
 def _text(path: Path) -> str:
+    """The text of a file that holds a topology or an experiment. Raises InputError."""
+    text = read_text(path)
+    _refuse_no_format(text, str(path))
+    return text
+
+
+def read_text(path: Path) -> str:
     """The text of a file, at most MOST_BYTES of it. Raises InputError."""
     try:
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
     except IsADirectoryError:
-        raise _refusal(str(path), "is a directory: name a YAML file") from None
+        raise _refusal(str(path), "is a directory: name a file") from None
     except (OSError, ValueError) as error:
         raise _unreadable(str(path), error) from None
     if len(data) > MOST_BYTES:
@@ -198,18 +227,19 @@ def _text(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise _refusal(str(path), "is not UTF-8 text: save it as UTF-8", line) from None
-    _refuse_other_formats(text, str(path))
+    if "\0" in text:
+        raise _refusal(str(path), "is not text: name a text file", text.count("\n", 0, text.index("\0")) + 1)
     return text
 
 
-def _refuse_other_formats(text: str, name: str) -> None:
+def _refuse_no_format(text: str, name: str) -> None:
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith(("#", "---", "%")):
             continue
-        if _OLDER_FORMAT.match(line):
+        if (match := _NO_SPACE.match(line)) and not is_older(text):
             message = (
-                "is of the older key:value format, which cannot be imported yet:"
-                " write it as YAML, see 'mprun new' (and in YAML a space follows each colon)"
+                f"'{match[0].strip()}' has no space after its colon: write '{match[1]}: {match[2]}'"
+                " (and no key of the older key:value format is here)"
             )
             raise _refusal(name, message, number)
         return

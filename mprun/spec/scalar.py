@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a plain YAML scalar means. Only null, true/false, and decimal numbers are not text.
+"""What a YAML scalar means. Of plain ones, only null, true/false, and decimal numbers are not text.
 
 YAML 1.1 has many more (`on`, `yes`, `1:30`, `010`, `1_000`), each of which has bitten somebody.
 """
@@ -7,6 +7,12 @@ YAML 1.1 has many more (`on`, `yes`, `1:30`, `010`, `1_000`), each of which has 
 from __future__ import annotations
 
 import re
+
+# Tags of our nodes; a refused one stands where a value would, whose fault is recorded.
+PLAIN = "plain"
+QUOTED = "quoted"
+REFUSED = "refused"
+TEXT_TAGS = (QUOTED, "tag:yaml.org,2002:str")
 
 Scalar = str | int | float | bool | None
 

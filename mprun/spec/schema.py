@@ -15,10 +15,14 @@ from pydantic import BaseModel
 
 from mprun.spec.document import PRIVATE
 from mprun.spec.experiment import ExperimentFile
-from mprun.spec.topology import WrittenTopology, load_generator
+from mprun.spec.generator import load_own
+from mprun.spec.topology import WrittenTopology
 from mprun.topologies import GENERATORS
 
 Schema = dict[str, Any]
+
+# A property of more characters than this is written once, however many mappings have it.
+LONG_SCHEMA = 200
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _TEMPLATE_PATTERN = r"\{\{"
@@ -53,7 +57,7 @@ def topology_schema() -> Schema:
     definitions: Schema = {}
     cases = []
     for name in GENERATORS:
-        root, more = _generate(load_generator(name).Parameters)
+        root, more = _generate(load_own(name).Parameters)
         definitions |= more
         definitions[name] = _open(root)
         is_this = {"required": ["topology"], "properties": {"topology": {"const": name}}}
@@ -68,8 +72,8 @@ def topology_schema() -> Schema:
         "type": "object",
         "properties": {
             "topology": {
-                "type": "string",
-                "enum": list(GENERATORS),
+                # completed, but not closed: installed packages bring others
+                "anyOf": [{"enum": list(GENERATORS)}, {"type": "string"}],
                 "description": "The generator; none: nodes and links.",
             }
         },
@@ -87,8 +91,29 @@ def render(name: str) -> str:
 
 
 def _document(title: str, root: Schema, definitions: Schema) -> Schema:
-    shared = {"Template": _TEMPLATE, **definitions}
+    shared = _share_properties({"Template": _TEMPLATE, **definitions})
     return {"$schema": _DRAFT, "title": title, **root, "$defs": dict(sorted(shared.items()))}
+
+
+def _share_properties(definitions: Schema) -> Schema:
+    """The definitions with each long property that several of them have written once."""
+    seen: dict[tuple[str, str], int] = {}
+    places = [
+        (properties, name, (name, json.dumps(schema, sort_keys=True)))
+        for definition in definitions.values()
+        for properties in [definition.get("properties", {})]
+        for name, schema in properties.items()
+    ]
+    for _, _, key in places:
+        seen[key] = seen.get(key, 0) + 1
+    shared = dict(definitions)
+    for properties, name, key in places:
+        if seen[key] == 1 or len(key[1]) < LONG_SCHEMA:
+            continue
+        first = shared.setdefault(f".{name}", properties[name])
+        if json.dumps(first, sort_keys=True) == key[1]:
+            properties[name] = {"$ref": f"#/$defs/.{name}"}
+    return shared
 
 
 def _open(root: Schema) -> Schema:

@@ -9,20 +9,128 @@ rates integer bit/s on the wire (Ethernet frame, no preamble), sizes bytes, prob
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 NodeKind = Literal["host", "router", "switch"]
-Protocol = Literal["tcp", "mptcp"]
+Protocol = Literal["tcp", "mptcp", "udp"]
+Family = Literal["ipv4", "ipv6"]
+Addressing = Literal["ipv4", "ipv6", "both"]
 QueueUnit = Literal["packets", "bytes", "time", "bdp"]
+Discipline = Literal["fifo", "red", "codel", "fq_codel", "pie", "cake"]
+Distribution = Literal["uniform", "normal", "pareto", "paretonormal"]
+Forwarding = Literal["learning", "flows", "multipath", "reactive"]
+HashedBy = Literal["connection", "addresses", "datapath"]
+FlowMatch = Literal["connection", "hosts"]
+Refusal = Literal["drop", "reject"]
+# Options of RFC 8684; mptcp: any of them.
+StrippedOption = Literal["mptcp", "mp_capable", "mp_join", "dss", "add_addr"]
+
+# What bounds the queues of these; those of fifo are bounded by either.
+IN_BYTES: tuple[Discipline, ...] = ("red", "cake")
+IN_PACKETS: tuple[Discipline, ...] = ("codel", "fq_codel", "pie")
+
+FAMILIES: tuple[Family, ...] = ("ipv4", "ipv6")
+TITLES: Mapping[Family, str] = {"ipv4": "IPv4", "ipv6": "IPv6"}
+
+DEFAULT_MTU = 1500
+# RFC 8200 section 5: every link that carries IPv6 has at least this MTU.
+IPV6_LEAST_MTU = 1280
+# Ethernet's header; tc and captures count it, and not the checksum.
+HEADER_BYTES = 14
+
+# MPTCP_PM_ADDR_MAX in the kernel's net/mptcp/protocol.h.
+MAX_ADDITIONAL_SUBFLOWS = 8
 
 
 @dataclass(frozen=True)
 class Queue:
-    """How much a queue holds: packets, bytes, ns of the link's rate, or BDPs of the path."""
+    """How much a queue holds: packets, bytes, ns of the link's rate, or BDPs of the path.
+
+    options: of the discipline, as tc(8) names them: times in ns, sizes in bytes, probabilities 0..1.
+    """
 
     amount: float
     unit: QueueUnit
+    discipline: Discipline = "fifo"
+    options: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def counts_bytes(self) -> bool:
+        """Whether its limit is in bytes, not in packets, once it is resolved."""
+        return self.discipline in IN_BYTES or (self.discipline == "fifo" and self.unit in ("bytes", "time"))
+
+
+@dataclass(frozen=True)
+class Jitter:
+    """Variation of the delay (tc-netem(8)). correlation: of each packet's with the one before, 0..1."""
+
+    amount_ns: int
+    correlation: float = 0.0
+    distribution: Distribution = "uniform"
+
+
+@dataclass(frozen=True)
+class Chance:
+    """What happens to a packet at random. correlation: with what happened to the one before, 0..1; of losses only."""
+
+    probability: float
+    correlation: float = 0.0
+
+    @property
+    def mean(self) -> float:
+        return self.probability
+
+
+@dataclass(frozen=True)
+class GilbertElliott:
+    """Two states: p good to bad, r bad to good; bad_loss (1-h) and good_loss (1-k) is what each loses."""
+
+    p: float
+    r: float
+    bad_loss: float = 1.0
+    good_loss: float = 0.0
+
+    @property
+    def mean(self) -> float:
+        """The share of packets lost in the long run."""
+        bad = self.p / (self.p + self.r) if self.p else 0.0
+        return bad * self.bad_loss + (1 - bad) * self.good_loss
+
+
+@dataclass(frozen=True)
+class FourState:
+    """A Markov chain: 1 received in a gap, 2 received in a burst, 3 lost in a burst, 4 lost alone."""
+
+    p13: float
+    p31: float
+    p32: float
+    p23: float
+    p14: float
+
+    @property
+    def mean(self) -> float:
+        """The share of packets lost in the long run: what the stationary states 3 and 4 hold."""
+        if not self.p13:
+            return self.p14 / (1 + self.p14)
+        if self.p32 and not self.p23:
+            return 0.0
+        third = self.p13 / self.p31 if self.p31 else 1.0
+        second = third * self.p32 / self.p23 if self.p23 else 0.0
+        first = 1.0 if self.p31 else 0.0
+        fourth = first * self.p14
+        return (third + fourth) / (first + second + third + fourth)
+
+
+Loss = Chance | GilbertElliott | FourState
+
+
+@dataclass(frozen=True)
+class Reorder:
+    """Packets sent at once while others wait for the delay; every `gap`-th is up for it."""
+
+    probability: float
+    gap: int = 1
 
 
 @dataclass(frozen=True)
@@ -31,20 +139,30 @@ class Direction:
 
     rate_bit_per_s: int | None = None
     delay_ns: int = 0
-    loss: float = 0.0
+    jitter: Jitter | None = None
+    loss: Loss | None = None
+    duplicate: Chance | None = None
+    corrupt: Chance | None = None
+    reorder: Reorder | None = None
     queue: Queue | None = None
 
     @property
+    def is_delayed(self) -> bool:
+        """Whether there is anything for the delay and loss stage to do."""
+        return self.delay_ns > 0 or any((self.loss, self.duplicate, self.corrupt))
+
+    @property
     def is_shaped(self) -> bool:
-        return self.rate_bit_per_s is not None or self.delay_ns > 0 or self.loss > 0
+        return self.rate_bit_per_s is not None or self.is_delayed
 
 
 @dataclass(frozen=True)
 class LinkSpec:
     """A link between two nodes; forward is from `ends[0]` to `ends[1]`.
 
-    `addresses` are the interface addresses of the two ends with prefix length ("10.0.0.1/24"),
-    None where they are to be derived.
+    `addresses` are the interface addresses of the two ends with prefix length ("10.0.0.1/24"), at most
+    one of each family; those that are not there are derived. mtu: bytes of an IP packet.
+    addressing: None is that of the topology.
     """
 
     name: str
@@ -52,17 +170,132 @@ class LinkSpec:
     forward: Direction = Direction()
     reverse: Direction = Direction()
     backup: bool = False
-    addresses: tuple[str | None, str | None] = (None, None)
+    addresses: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    mtu: int = DEFAULT_MTU
+    addressing: Addressing | None = None
+
+
+@dataclass(frozen=True)
+class LinkChange:
+    """What becomes of a link at a moment, counted from time zero: both directions as they are from then on.
+
+    A link that is not up carries nothing, as if its cable were pulled.
+    """
+
+    at_ns: int
+    link: str
+    forward: Direction
+    reverse: Direction
+    is_up: bool = True
+
+
+@dataclass(frozen=True)
+class AddressChange:
+    """A host loses the address that it has on a link, or gets it back, and its MPTCP endpoint with it."""
+
+    at_ns: int
+    host: str
+    link: str
+    is_there: bool
+
+
+Change = LinkChange | AddressChange
+
+
+@dataclass(frozen=True)
+class Controller:
+    """A switch's way to its controller, and what that installs.
+
+    delay_ns: one way between switch and controller. match: what the packets of a flow have in common,
+    addresses and ports or the two hosts. idle_timeout_s: a flow without packets is forgotten; 0: never.
+    """
+
+    delay_ns: int = 0
+    idle_timeout_s: int = 10
+    match: FlowMatch = "connection"
+
+
+@dataclass(frozen=True)
+class OpenFlow:
+    """An Open vSwitch. mode: what becomes of a packet that none of `flows` matches.
+
+    flows, groups: in the words of ovs-ofctl(8), ports called like their links. hashed_by: what decides
+    which of several ways a packet takes (multipath). controller: that of a reactive one.
+    """
+
+    mode: Forwarding
+    flows: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    hashed_by: HashedBy = "connection"
+    controller: Controller | None = None
+
+    @property
+    def is_flooding(self) -> bool:
+        """Whether a packet to an unknown address leaves by every port."""
+        return self.mode in ("learning", "reactive")
+
+
+@dataclass(frozen=True)
+class Nat:
+    """Source NAT: what comes in by a link of `inside` and leaves by another has the box's address (RFC 3022)."""
+
+    inside: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Firewall:
+    """Connections are opened from the links of `inside` only; refuse: what others get, nothing or an answer."""
+
+    inside: tuple[str, ...]
+    refuse: Refusal = "drop"
+
+
+@dataclass(frozen=True)
+class SequenceRewriter:
+    """Every sequence number is another behind the box; sack: those in SACK blocks too (RFC 2018)."""
+
+    sack: bool = True
+
+
+@dataclass(frozen=True)
+class Proxy:
+    """TCP connections end at the box, which opens others; ports: of servers, none for all."""
+
+    ports: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Middlebox:
+    """What a router does beside forwarding. strip: TCP options that it removes."""
+
+    nat: Nat | None = None
+    firewall: Firewall | None = None
+    strip: tuple[StrippedOption, ...] = ()
+    rewrite_sequence: SequenceRewriter | None = None
+    proxy: Proxy | None = None
 
 
 @dataclass(frozen=True)
 class TopologySpec:
-    """Nodes in the order of the file, and links. `name` is for people (the file's stem)."""
+    """Nodes in the order of the file, links, and changes in the order of time.
+
+    `name` is for people (the file's stem). middleboxes: by the name of their router. switches: those that are
+    an Open vSwitch; the others are bridges. addressing: of the links that do not say their own. ecmp: routers
+    with several equally short ways choose one for each flow, else one for each subnet.
+    """
 
     name: str
     description: str
     nodes: Mapping[str, NodeKind]
     links: tuple[LinkSpec, ...]
+    changes: tuple[Change, ...] = ()
+    switches: Mapping[str, OpenFlow] = field(default_factory=dict)
+    middleboxes: Mapping[str, Middlebox] = field(default_factory=dict)
+    addressing: Addressing = "ipv4"
+    ecmp: bool = False
+
+    def addressing_of(self, link: LinkSpec) -> Addressing:
+        return link.addressing or self.addressing
 
 
 @dataclass(frozen=True)
@@ -93,6 +326,7 @@ class Flow:
 
     options: what the tool alone knows, as the tool's own model gave it (ping: count, interval_ns,
     size_bytes; iperf3: reverse, parallel, ...). duration_ns None: the tool ends by itself.
+    family: of the connection that is opened; None: IPv6 where its hosts have it, else IPv4.
     """
 
     name: str
@@ -103,6 +337,7 @@ class Flow:
     start_ns: int
     duration_ns: int | None
     options: Mapping[str, object]
+    family: Family | None = None
 
 
 @dataclass(frozen=True)
@@ -126,7 +361,10 @@ class Expectation:
 
 @dataclass(frozen=True)
 class ExperimentSpec:
-    """What happens on a topology. probe_pings: idle pings per path before time zero."""
+    """What happens on a topology. probe_pings: idle pings per path before time zero.
+
+    calibrate: whether each link is measured before the run.
+    """
 
     name: str
     description: str
@@ -136,6 +374,7 @@ class ExperimentSpec:
     expectations: tuple[Expectation, ...]
     probe_pings: int
     seed: int
+    calibrate: bool = False
 
 
 @dataclass(frozen=True)

@@ -7,22 +7,29 @@ that generator, see `mprun.topologies`). Whether names and addresses agree is fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from importlib import import_module
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import Any, Protocol, cast
 
 from pydantic import Field
 
+from mprun.spec.address import families_of, mirror_text
 from mprun.spec.agreement import check_links
 from mprun.spec.document import Document
+from mprun.spec.event import EventEntry, Timeline
 from mprun.spec.fault import list_names, name_nearest
-from mprun.spec.field import Name, Version
+from mprun.spec.field import EndAddresses, Name, Version
+from mprun.spec.generator import Generator, GeneratorFault, load_installed, load_own
+from mprun.spec.generator import list_names as list_generators
 from mprun.spec.link import LinkProperties
+from mprun.spec.middlebox import MiddleboxEntry, read_middleboxes
 from mprun.spec.model import FileModel, check, known_keys, salvage
-from mprun.spec.spec import LinkSpec, NodeKind, TopologySpec
+from mprun.spec.openflow import OpenFlowEntry, read_switches
+from mprun.spec.spec import Addressing, Family, LinkSpec, NodeKind, OpenFlow, TopologySpec
+from mprun.spec.subnet import check_mtu
 from mprun.topologies import GENERATORS
+
+DEFAULT_ADDRESSING: Addressing = "ipv4"
 
 
 class TopologyFile(FileModel):
@@ -30,6 +37,20 @@ class TopologyFile(FileModel):
 
     version: Version = Field(description="The version of this format.", examples=[1])
     description: str = Field("", description="What the topology is, for people.")
+    addressing: Addressing | None = Field(
+        None, description="Addresses of all interfaces: IPv4, IPv6 or both. Default: ipv4.", examples=["both"]
+    )
+    ecmp: bool = Field(
+        False, description="Routers with several equally short ways choose one for each flow, not for each subnet."
+    )
+    events: list[EventEntry] = Field(
+        [], description="Changes over time.", examples=[[{"at": "5s", "link": "path0", "set": {"loss": "100%"}}]]
+    )
+    middleboxes: dict[Name, MiddleboxEntry] = Field(
+        {},
+        description="Routers that do more than forward, by name.",
+        examples=[{"router": {"strip": ["mp_join"]}}],
+    )
 
 
 class NodeEntry(FileModel):
@@ -37,6 +58,9 @@ class NodeEntry(FileModel):
 
     kind: NodeKind = Field(
         description="A host runs traffic, a router forwards packets, a switch forwards frames.", examples=["host"]
+    )
+    openflow: OpenFlowEntry | None = Field(
+        None, description="Makes the switch an Open vSwitch; without it, it is a Linux bridge."
     )
 
 
@@ -50,9 +74,12 @@ class LinkEntry(LinkProperties):
         min_length=2,
         max_length=2,
     )
-    addresses: list[str | None] | None = Field(
+    addresses: list[EndAddresses] | None = Field(
         None,
-        description="Addresses of the two ends with prefix length, null at a switch. Default: derived.",
+        description=(
+            "Addresses of the two ends with prefix length, null at a switch; of both families: a list for each end."
+            " Default: derived."
+        ),
         examples=[["10.0.0.1/24", "10.0.0.2/24"]],
         min_length=2,
         max_length=2,
@@ -72,19 +99,12 @@ class GeneratedTopology(TopologyFile):
     """A topology made by a generator, whose module adds its own keys."""
 
     topology: str = Field(description="The generator.", examples=["multi-path"])
+    openflow: dict[Name, OpenFlowEntry] = Field(
+        {}, description="Switches by name that are an Open vSwitch instead of a Linux bridge."
+    )
 
 
 Expansion = tuple[Mapping[str, NodeKind], tuple[LinkSpec, ...]]
-
-
-class Generator(Protocol):
-    """What a module of `mprun.topologies` has: what may be written, and what that comes to."""
-
-    @property
-    def Parameters(self) -> type[GeneratedTopology]: ...
-
-    @property
-    def expand(self) -> Callable[[Any], Expansion]: ...
 
 
 @dataclass(frozen=True)
@@ -92,11 +112,12 @@ class Topology:
     """What a topology file came to: spec None where it has faults.
 
     nodes: those it surely has, so that an experiment can be held against a faulty topology too;
-    None where that cannot be told.
+    None where that cannot be told. events: as they are written.
     """
 
     spec: TopologySpec | None
     nodes: Mapping[str, NodeKind] | None
+    events: tuple[EventEntry, ...] = ()
 
 
 def read_topology(values: Mapping[str, object], document: Document) -> Topology:
@@ -114,30 +135,86 @@ def read_topology(values: Mapping[str, object], document: Document) -> Topology:
     if written is None or document.faults:
         return Topology(None, nodes)
     links = _name_links(written.links)
-    return Topology(_spec(document, written, (nodes, links)), nodes)
+    check_mtu(values, links, written.addressing or DEFAULT_ADDRESSING, document)
+    switches = read_switches({name: node.openflow for name, node in written.nodes.items()}, nodes, links, document)
+    if document.faults:
+        return Topology(None, nodes)
+    return Topology(_spec(document, written, (nodes, links), switches), nodes, tuple(written.events))
 
 
 def _generate(values: Mapping[str, object], document: Document) -> Topology:
     name = values["topology"]
-    if not isinstance(name, str) or name not in GENERATORS:
-        document.fault(("topology",), f"no generator '{name}'{name_nearest(str(name), GENERATORS, 'generators')}")
+    try:
+        generator = _find_generator(name, document)
+        if generator is None:
+            return Topology(None, None)
+        parameters = check(generator.Parameters, values, document)
+        if parameters is None:
+            # another's generator may not stand what a user never wrote
+            partial = salvage(generator.Parameters, values) if name in GENERATORS else None
+            return Topology(None, None if partial is None else generator.expand(partial)[0])
+        expansion = _number(generator.expand(parameters), parameters)
+    except GeneratorFault as fault:
+        document.fault(("topology",), str(fault))
         return Topology(None, None)
-    generator = load_generator(name)
-    parameters = check(generator.Parameters, values, document)
-    if parameters is None:
-        partial = salvage(generator.Parameters, values)
-        return Topology(None, None if partial is None else generator.expand(partial)[0])
-    expansion = generator.expand(parameters)
-    return Topology(_spec(document, parameters, expansion), expansion[0])
+    if name not in GENERATORS:
+        # nobody but its author has looked at the addresses
+        check_links(_plain_links(expansion, parameters), expansion[0], document)
+    check_mtu(values, expansion[1], parameters.addressing or DEFAULT_ADDRESSING, document)
+    switches = read_switches(parameters.openflow, *expansion, document, lambda name: ("openflow", name))
+    spec = None if document.faults else _spec(document, parameters, expansion, switches)
+    return Topology(spec, expansion[0], tuple(parameters.events))
 
 
-def load_generator(name: str) -> Generator:
-    return cast(Generator, import_module(GENERATORS[name]))
+def _find_generator(name: object, document: Document) -> Generator | None:
+    if isinstance(name, str):
+        generator = load_own(name) if name in GENERATORS else load_installed(name)
+        if generator is not None:
+            return generator
+    document.fault(("topology",), f"no generator '{name}'{name_nearest(str(name), list_generators(), 'generators')}")
+    return None
 
 
-def _spec(document: Document, file: TopologyFile, expansion: Expansion) -> TopologySpec:
+def _number(expansion: Expansion, file: TopologyFile) -> Expansion:
+    """The generator's addresses in the families that are asked for: IPv6 ones have the digits of IPv4."""
+    return expansion[0], tuple(_number_link(link, file) for link in expansion[1])
+
+
+def _number_link(link: LinkSpec, file: TopologyFile) -> LinkSpec:
+    wanted = families_of(link.addressing or file.addressing or DEFAULT_ADDRESSING)
+    first, second = (tuple(_number_end(texts, wanted)) for texts in link.addresses)
+    own = None if link.addressing == file.addressing else link.addressing
+    return replace(link, addresses=(first, second), addressing=own)
+
+
+def _number_end(texts: tuple[str, ...], wanted: tuple[Family, ...]) -> Iterator[str]:
+    """What has no counterpart in a family is left to be derived there."""
+    for text in texts:
+        if ":" in text or "ipv4" in wanted:
+            yield text
+        if "ipv6" in wanted and (counterpart := mirror_text(text)):
+            yield counterpart
+
+
+def _plain_links(expansion: Expansion, file: TopologyFile) -> Mapping[str, object]:
+    """As a file would have them, as far as `check_links` looks."""
+    links = [
+        {"name": link.name, "between": list(link.ends), "addressing": link.addressing}
+        | ({"addresses": [list(texts) or None for texts in link.addresses]} if any(link.addresses) else {})
+        for link in expansion[1]
+    ]
+    return {"addressing": file.addressing, "links": links}
+
+
+def _spec(
+    document: Document, file: TopologyFile, expansion: Expansion, switches: Mapping[str, OpenFlow]
+) -> TopologySpec:
     nodes, links = expansion
-    return TopologySpec(PurePath(document.name).stem, file.description, nodes, links)
+    middleboxes = read_middleboxes(file.middleboxes, nodes, links, document)
+    changes = Timeline(nodes, links, document).lay(file.events)
+    addressing = file.addressing or DEFAULT_ADDRESSING
+    name = PurePath(document.name).stem
+    return TopologySpec(name, file.description, nodes, links, changes, switches, middleboxes, addressing, file.ecmp)
 
 
 def _written_nodes(values: Mapping[str, object]) -> dict[str, NodeKind]:
@@ -166,7 +243,6 @@ def _name_links(entries: list[LinkEntry]) -> tuple[LinkSpec, ...]:
                 counts[base] = counts.get(base, 1) + 1
                 name = f"{base}-{counts[base]}"
             taken.add(name)
-        forward, reverse = entry.directions()
-        addresses = entry.addresses or (None, None)
-        links.append(LinkSpec(name, (a, b), forward, reverse, entry.backup, (addresses[0], addresses[1])))
+        first, second = entry.addresses or ((), ())
+        links.append(replace(entry.join(name, (a, b)), addresses=(first, second)))
     return tuple(links)

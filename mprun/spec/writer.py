@@ -3,32 +3,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
 
 import yaml
 
 from mprun.spec import metric, units
-from mprun.spec.spec import Capture, Direction, Expectation, ExperimentSpec, Flow, HostSpec, LinkSpec, TopologySpec
+from mprun.spec.spec import (
+    DEFAULT_MTU,
+    AddressChange,
+    Capture,
+    Chance,
+    Direction,
+    Expectation,
+    ExperimentSpec,
+    Flow,
+    FourState,
+    GilbertElliott,
+    HostSpec,
+    Jitter,
+    LinkChange,
+    LinkSpec,
+    Loss,
+    OpenFlow,
+    Queue,
+    Reorder,
+    TopologySpec,
+)
 
-Value = TypeVar("Value")
+RESOLVED = "# As mprun understood it: every default and derived value filled in.\n"
 
 
-def write_topology(topology: TopologySpec) -> str:
-    """Nodes and links written out, whatever generator they came from."""
-    return _dump(
+def write_topology(topology: TopologySpec, head: str = RESOLVED) -> str:
+    """Nodes and links written out, whatever generator they came from. head: the comment before them."""
+    return head + _dump(
         {
             "version": 1,
             "description": topology.description,
-            "nodes": {name: {"kind": kind} for name, kind in topology.nodes.items()},
+            **({"addressing": topology.addressing} if topology.addressing != "ipv4" else {}),
+            **({"ecmp": True} if topology.ecmp else {}),
+            "nodes": {name: _node(name, topology) for name in topology.nodes},
             "links": [_link(link) for link in topology.links],
+            **({"events": list(_events(topology))} if topology.changes else {}),
+            **({"middleboxes": boxes} if (boxes := _middleboxes(topology)) else {}),
         }
     )
 
 
+def _middleboxes(topology: TopologySpec) -> dict[str, Any]:
+    return {name: _plain_box(asdict(box)) for name, box in topology.middleboxes.items()}
+
+
+def _plain_box(box: Mapping[str, Any]) -> dict[str, Any]:
+    """Its behaviours as they are written; one without options is `{}`."""
+    return {
+        name: _plain_box(value) if isinstance(value, dict) else list(value) if isinstance(value, tuple) else value
+        for name, value in box.items()
+        if value is not None and value != ()
+    }
+
+
 def write_experiment(experiment: ExperimentSpec) -> str:
     """Parameters and templates filled in."""
-    return _dump(
+    return RESOLVED + _dump(
         {
             "version": 1,
             "description": experiment.description,
@@ -37,25 +75,146 @@ def write_experiment(experiment: ExperimentSpec) -> str:
             "capture": [_capture(capture) for capture in experiment.captures],
             "probe": {"pings": experiment.probe_pings},
             "expect": [_expectation(expectation) for expectation in experiment.expectations],
+            **({"calibrate": True} if experiment.calibrate else {}),
             "repeat": {"seed": experiment.seed},
         }
     )
 
 
+def _node(name: str, topology: TopologySpec) -> dict[str, Any]:
+    switch = topology.switches.get(name)
+    return {"kind": topology.nodes[name], **({"openflow": _openflow(switch)} if switch else {})}
+
+
+def _openflow(switch: OpenFlow) -> dict[str, Any]:
+    entry: dict[str, Any] = {"mode": switch.mode}
+    if switch.flows:
+        entry["flows"] = list(switch.flows)
+    if switch.groups:
+        entry["groups"] = list(switch.groups)
+    if switch.mode == "multipath":
+        entry["hash"] = switch.hashed_by
+    if switch.controller is not None:
+        entry["controller"] = {
+            "delay": units.TIME.render(switch.controller.delay_ns),
+            "idle_timeout": units.TIME.render(switch.controller.idle_timeout_s * 10**9),
+            "match": switch.controller.match,
+        }
+    return entry
+
+
+def _events(topology: TopologySpec) -> Iterator[dict[str, Any]]:
+    """One event for each change, saying only what is otherwise than before."""
+    now = {link.name: LinkChange(0, link.name, link.forward, link.reverse) for link in topology.links}
+    for change in topology.changes:
+        entry: dict[str, Any] = {"at": units.TIME.render(change.at_ns)}
+        if isinstance(change, AddressChange):
+            state = "added" if change.is_there else "removed"
+            yield entry | {"host": change.host, "address": change.link, "state": state}
+            continue
+        before = now[change.link]
+        now[change.link] = change
+        entry["link"] = change.link
+        if change.is_up != before.is_up:
+            yield entry | {"state": "up" if change.is_up else "down"}
+        if (change.forward, change.reverse) != (before.forward, before.reverse):
+            yield entry | {"set": _difference(before, change)}
+
+
+def _difference(before: LinkChange, after: LinkChange) -> dict[str, Any]:
+    """The properties in which two states of a link differ, as they are after; 0 for one that is gone."""
+    old, new = ([_properties((way, way)) for way in (change.forward, change.reverse)] for change in (before, after))
+    said: dict[str, Any] = {}
+    for name in dict.fromkeys(name for properties in (*new, *old) for name in properties):
+        if [way.get(name) for way in old] == [way.get(name) for way in new]:
+            continue
+        nothing = "0ms" if name in ("delay", "jitter") else "0%"
+        forward, reverse = (way.get(name, nothing) for way in new)
+        said[name] = forward if forward == reverse else {"forward": forward, "reverse": reverse}
+    return said
+
+
 def _link(link: LinkSpec) -> dict[str, Any]:
-    directions = (link.forward, link.reverse)
     entry: dict[str, Any] = {"name": link.name, "between": list(link.ends)}
-    entry["rate"] = _both(directions, lambda d: d.rate_bit_per_s, units.RATE.render)
-    entry["delay"] = _both(directions, lambda d: d.delay_ns or None, units.DELAY.render)
-    entry["loss"] = _both(directions, lambda d: d.loss or None, units.render_ratio)
-    entry["queue"] = _both(directions, lambda d: d.queue, units.render_queue)
+    entry |= _properties((link.forward, link.reverse))
+    entry["mtu"] = link.mtu if link.mtu != DEFAULT_MTU else None
     entry["backup"] = link.backup or None
-    entry["addresses"] = list(link.addresses) if any(link.addresses) else None
+    entry["addressing"] = link.addressing
+    entry["addresses"] = list(map(_addresses, link.addresses)) if any(link.addresses) else None
     return _without_none(entry)
 
 
+def _addresses(end: tuple[str, ...]) -> str | list[str] | None:
+    """One as it is, those of both families as a list."""
+    return list(end) if len(end) > 1 else next(iter(end), None)
+
+
+def _properties(directions: tuple[Direction, Direction]) -> dict[str, Any]:
+    entry: dict[str, Any] = {}
+    entry["rate"] = _both(directions, lambda d: d.rate_bit_per_s, units.RATE.render)
+    entry["delay"] = _both(directions, lambda d: d.delay_ns or None, units.DELAY.render)
+    entry["jitter"] = _both(directions, lambda d: d.jitter, _jitter)
+    entry["loss"] = _both(directions, lambda d: d.loss, _loss)
+    entry["duplicate"] = _both(directions, lambda d: d.duplicate, _chance)
+    entry["corrupt"] = _both(directions, lambda d: d.corrupt, _chance)
+    entry["reorder"] = _both(directions, lambda d: d.reorder, _reorder)
+    entry["queue"] = _both(directions, lambda d: d.queue, _queue)
+    return _without_none(entry)
+
+
+def _jitter(jitter: Jitter) -> Any:
+    amount = units.DELAY.render(jitter.amount_ns)
+    if jitter.correlation == 0 and jitter.distribution == "uniform":
+        return amount
+    return {
+        "amount": amount,
+        "correlation": units.render_ratio(jitter.correlation),
+        "distribution": jitter.distribution,
+    }
+
+
+def _loss(loss: Loss) -> Any:
+    ratio = units.render_ratio
+    if isinstance(loss, GilbertElliott):
+        values = (loss.p, loss.r, loss.bad_loss, loss.good_loss)
+        return {"gemodel": dict(zip(("p", "r", "1-h", "1-k"), map(ratio, values), strict=True))}
+    if isinstance(loss, FourState):
+        return {"state": {name: ratio(value) for name, value in asdict(loss).items()}}
+    if loss.correlation:
+        return {"random": ratio(loss.probability), "correlation": ratio(loss.correlation)}
+    return ratio(loss.probability)
+
+
+def _chance(chance: Chance) -> str:
+    return units.render_ratio(chance.probability)
+
+
+def _reorder(reorder: Reorder) -> Any:
+    probability = units.render_ratio(reorder.probability)
+    return probability if reorder.gap == 1 else {"probability": probability, "gap": reorder.gap}
+
+
+def _queue(queue: Queue) -> Any:
+    limit = units.render_queue(queue)
+    if queue.discipline == "fifo":
+        return limit
+    return {"limit": limit, "discipline": queue.discipline} | {
+        name: _queue_option(name, value) for name, value in queue.options
+    }
+
+
+def _queue_option(name: str, value: float) -> Any:
+    if name == "ecn":
+        return bool(value)
+    if name == "probability":
+        return units.render_ratio(value)
+    if name == "flows":
+        return int(value)
+    return (units.SIZE if name in ("min", "max") else units.DELAY).render(int(value))
+
+
 def _both(
-    directions: tuple[Direction, Direction], get: Callable[[Direction], Value | None], render: Callable[[Value], str]
+    directions: tuple[Direction, Direction], get: Callable[[Direction], Any], render: Callable[[Any], Any]
 ) -> Any:
     """One text if both directions agree, else one each; None where neither has the property."""
     texts = [None if (value := get(direction)) is None else render(value) for direction in directions]
@@ -77,12 +236,16 @@ def _flow(flow: Flow) -> dict[str, Any]:
     entry: dict[str, Any] = {"name": flow.name, "tool": flow.tool, "from": flow.source, "to": flow.destination}
     if flow.tool != "ping":
         entry["protocol"] = flow.protocol
+    if flow.family is not None:
+        entry["family"] = flow.family
     entry["start"] = units.TIME.render(flow.start_ns)
     if flow.duration_ns is not None:
         entry["duration"] = units.TIME.render(flow.duration_ns)
     for name, value in flow.options.items():
         if name.endswith("_ns") and isinstance(value, int):
             entry[name.removesuffix("_ns")] = units.TIME.render(value)
+        elif name.endswith("_bit_per_s") and isinstance(value, int):
+            entry[name.removesuffix("_bit_per_s")] = units.RATE.render(value)
         elif name.endswith("_bytes") and isinstance(value, int):
             entry[name.removesuffix("_bytes")] = units.SIZE.render(value)
         else:
@@ -107,5 +270,4 @@ def _without_none(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _dump(value: dict[str, Any]) -> str:
-    head = "# As mprun understood it: every default and derived value filled in.\n"
-    return head + yaml.safe_dump(value, sort_keys=False, width=110, allow_unicode=True)
+    return yaml.safe_dump(value, sort_keys=False, width=110, allow_unicode=True)

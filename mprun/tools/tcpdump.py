@@ -10,6 +10,8 @@ from mprun.spec.spec import Capture
 
 PROGRAMS = {"tcpdump": "tcpdump"}
 
+_CAPTURED = re.compile(r"(\d+) packets? captured")
+_RECEIVED = re.compile(r"(\d+) packets? received by filter")
 _DROPPED = re.compile(r"(\d+) packets? dropped by kernel")
 SIGINT = 2
 
@@ -33,7 +35,11 @@ def capture(wanted: Capture) -> Process:
     )
 
 
-def dropped(log: str) -> int | None:
-    """Packets that the kernel dropped before tcpdump saw them; None if its log does not say."""
-    match = _DROPPED.search(log)
-    return int(match[1]) if match else None
+def lost(log: str) -> int | None:
+    """Packets that are not in the file though they passed: those that the kernel dropped, and those that
+    tcpdump had not read when it was stopped. None if its log does not say."""
+    captured, received, dropped = (pattern.search(log) for pattern in (_CAPTURED, _RECEIVED, _DROPPED))
+    if captured is None or received is None or dropped is None:
+        return None
+    # what was dropped counts as received (pcap_stats(3PCAP), Linux)
+    return max(int(dropped[1]), int(received[1]) - int(captured[1]))

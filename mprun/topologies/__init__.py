@@ -9,5 +9,13 @@ from __future__ import annotations
 
 GENERATORS = {
     "multi-path": "mprun.topologies.multi_path",
+    "multi-client": "mprun.topologies.multi_client",
     "line": "mprun.topologies.line",
+    "star": "mprun.topologies.star",
+    "dumbbell": "mprun.topologies.dumbbell",
+    "parking-lot": "mprun.topologies.parking_lot",
+    "khalili": "mprun.topologies.khalili",
+    "access-points": "mprun.topologies.access_points",
+    "fat-tree": "mprun.topologies.fat_tree",
+    "two-level-tree": "mprun.topologies.two_level_tree",
 }

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from mprun.spec.field import Whole
 from mprun.spec.link import LinkProperties
-from mprun.spec.spec import LinkSpec, NodeKind
+from mprun.spec.spec import NodeKind
 from mprun.spec.topology import Expansion, GeneratedTopology
 
 
@@ -30,7 +30,5 @@ def expand(parameters: Parameters) -> Expansion:
     """Links are named after their ends; addresses are left to be derived."""
     routers = [f"r{n + 1}" for n in range(parameters.routers)]
     chain = ["client", *routers, "server"]
-    forward, reverse = parameters.directions()
     nodes: dict[str, NodeKind] = {"client": "host", **dict.fromkeys(routers, "router"), "server": "host"}
-    links = tuple(LinkSpec(f"{a}-{b}", (a, b), forward, reverse, parameters.backup) for a, b in pairwise(chain))
-    return nodes, links
+    return nodes, tuple(parameters.join(f"{a}-{b}", (a, b)) for a, b in pairwise(chain))

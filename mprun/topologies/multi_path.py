@@ -8,17 +8,21 @@ client ----| router |---- server
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from ipaddress import IPv4Network
 from typing import Literal
 
 from pydantic import Field, model_validator
 
-from mprun.spec.field import Name
+from mprun.spec.field import Name, Subnets
 from mprun.spec.link import LinkProperties
 from mprun.spec.model import refuse
 from mprun.spec.spec import LinkSpec
 from mprun.spec.topology import Expansion, GeneratedTopology
 
 MOST_PATHS = 250
+CLIENT_SUBNETS = IPv4Network("10.0.0.0/16")
+SERVER_SUBNETS = IPv4Network("10.1.0.0/16")
 
 
 class PathEntry(LinkProperties):
@@ -27,10 +31,9 @@ class PathEntry(LinkProperties):
     name: Name | None = Field(None, description="Default: path0, path1 ... or server0, server1 ...")
 
 
-class Parameters(GeneratedTopology):
+class Paths(GeneratedTopology):
     """A client and a server joined by disjoint paths, numbered from 0 in the order of the file."""
 
-    topology: Literal["multi-path"] = Field(description="The generator.")
     paths: list[PathEntry] = Field(
         description="Links between the client and the router; forward is from the client.",
         examples=[[{"rate": "20mbit", "delay": "20ms"}, {"rate": "20mbit", "delay": "20ms"}]],
@@ -40,11 +43,18 @@ class Parameters(GeneratedTopology):
         [],
         description="Links between the router and the server; forward is to the server. Default: one, unshaped.",
     )
+    client_subnets: Subnets = Field(
+        CLIENT_SUBNETS, description="Path i has the subnet i of these. Default: 10.0.0.0/16, so path 1 has 10.0.1.0/24."
+    )
+    server_subnets: Subnets = Field(
+        SERVER_SUBNETS, description="Link j to the server has the subnet j of these. Default: 10.1.0.0/16."
+    )
 
     @model_validator(mode="after")
-    def _agree(self) -> Parameters:
+    def _agree(self) -> Paths:
         faults: dict[tuple[str | int, ...], str] = {}
         taken: dict[str, tuple[str | int, ...]] = {}
+        others = self.other_links()
         for key, prefix, entries in (("paths", "path", self.paths), ("server_paths", "server", self.server_links)):
             if len(entries) > MOST_PATHS:
                 reason = "each has a subnet of its own, numbered by one byte of the address"
@@ -52,13 +62,23 @@ class Parameters(GeneratedTopology):
             for n, entry in enumerate(entries):
                 name = entry.name or f"{prefix}{n}"
                 place = (key, n, "name")
+                if name in others:
+                    faults[place] = f"'{name}' is the name of another link of this generator: give it its own"
                 if name in taken:
                     blamed = place if entry.name else taken[name]
                     faults[blamed] = f"'{name}' is the name of two links: give each its own"
                 taken.setdefault(name, place)
+        if self.client_subnets == self.server_subnets:
+            blamed_key = next(key for key in ("server_subnets", "client_subnets") if key in self.model_fields_set)
+            message = f"{self.client_subnets} is for the other side too: give each side its own, as in '10.2.0.0/16'"
+            faults[(blamed_key,)] = message
         if faults:
             raise refuse(faults, self)
         return self
+
+    def other_links(self) -> Sequence[str]:
+        """Names that the generator gives to other links than these."""
+        return ()
 
     @property
     def server_links(self) -> list[PathEntry]:
@@ -66,19 +86,29 @@ class Parameters(GeneratedTopology):
         return self.server_paths or [PathEntry.model_construct()]
 
 
+class Parameters(Paths):
+    """Nothing but the paths."""
+
+    topology: Literal["multi-path"] = Field(description="The generator.")
+
+
+def find_addresses(subnets: IPv4Network, n: int) -> tuple[str, str]:
+    """Those of a host and of the router in one of the subnets."""
+    base = subnets[n << 8]
+    return f"{base + 1}/24", f"{base + 2}/24"
+
+
 def expand(parameters: Parameters) -> Expansion:
     """Path i has subnet 10.0.i.0/24, link j to the server 10.1.j.0/24; the router is .2 on each."""
-    links = []
-    for n, entry in enumerate(parameters.paths):
-        forward, reverse = entry.directions()
-        addresses = (f"10.0.{n}.1/24", f"10.0.{n}.2/24")
-        links.append(
-            LinkSpec(entry.name or f"path{n}", ("client", "router"), forward, reverse, entry.backup, addresses)
-        )
+    paths = [
+        entry.join(entry.name or f"path{n}", ("client", "router"), find_addresses(parameters.client_subnets, n))
+        for n, entry in enumerate(parameters.paths)
+    ]
+    return {"client": "host", "router": "router", "server": "host"}, (*paths, *join_server(parameters))
+
+
+def join_server(parameters: Paths) -> Iterator[LinkSpec]:
+    """The links between the router and the server."""
     for n, entry in enumerate(parameters.server_links):
-        forward, reverse = entry.directions()
-        addresses = (f"10.1.{n}.2/24", f"10.1.{n}.1/24")
-        links.append(
-            LinkSpec(entry.name or f"server{n}", ("router", "server"), forward, reverse, entry.backup, addresses)
-        )
-    return {"client": "host", "router": "router", "server": "host"}, tuple(links)
+        server, router = find_addresses(parameters.server_subnets, n)
+        yield entry.join(entry.name or f"server{n}", ("router", "server"), (router, server))

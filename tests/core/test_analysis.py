@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from mprun.analysis.connection import find_connections
-from mprun.analysis.diagnosis import explain_missing_subflows, explain_plain_tcp
+from mprun.analysis.diagnosis import explain_missing_subflows, explain_plain_tcp, has_fallen_back
+from mprun.analysis.interference import Interference, on_paths
 from mprun.analysis.summary import summarize
 from mprun.spec.spec import Expectation
 
@@ -144,6 +145,93 @@ def test_an_agent_that_failed_is_an_error_whatever_held() -> None:
 
 def test_a_capture_that_cannot_tell_its_losses_is_a_warning() -> None:
     intent = {**INTENT, "captures": [{"host": "client"}]}
-    for log, said in (("", "did not say"), ("4 packets dropped by kernel", "dropped 4 packets")):
+    counts = "{} packets captured\n10 packets received by filter\n{} packets dropped by kernel\n"
+    logs = (("", "did not say"), (counts.format(6, 4), "4 packets that passed"), (counts.format(7, 0), "3 packets"))
+    for log, said in logs:
         summary = summarize(intent, agent(), lambda *_, log=log: log, [], "virtual")
         assert said in summary["warnings"][0]
+
+
+def test_a_subflow_behind_a_nat_is_known_by_the_address_that_its_server_sees() -> None:
+    translated = {**event("subflow established", "10.9.0.1", 41)}
+    client = observed(events=[event("created", "10.0.0.1", 31), event("subflow established", "10.0.1.1", 41)])
+    paths = [PATHS[0], {**PATHS[1], "source_seen": "10.9.0.1"}]
+    (connection,) = find_connections(client, observed(events=[mirrored(translated)]), [31], paths)
+    assert [subflow.path for subflow in connection.subflows] == ["path0", "path1"]
+
+
+@pytest.mark.parametrize(
+    ("client", "server", "counted", "cause"),
+    [
+        ({"MPCapableSYNTX": 1}, {}, "strip.mp_capable", "middlebox 'box' removed MP_CAPABLE from 2 packets"),
+        ({"MPCapableSYNTX": 1}, {}, "proxy.intercepted", "middlebox 'box' answered 2 connections in the server's"),
+        ({"MPCapableSYNTX": 1}, {}, "nat.translated", "no MPTCP socket received it"),
+        (
+            {"MPCapableSYNTX": 1, "MPCapableSYNACKRX": 1, "MPCapableDataFallback": 1},
+            {"MPCapableSYNRX": 1},
+            "strip.dss",
+            "(fallback, RFC 8684 3.7): middlebox 'box' removed DSS from 2 packets",
+        ),
+    ],
+)
+def test_middleboxes_that_make_it_plain_tcp(
+    client: dict[str, int], server: dict[str, int], counted: str, cause: str
+) -> None:
+    interference = Interference({"clean": {counted: 0}, "box": {counted: 2}})
+    assert cause in explain_plain_tcp(counters(**client), counters(**server), interference)
+
+
+@pytest.mark.parametrize(
+    ("client", "server", "counted", "cause"),
+    [
+        (
+            {"MPJoinSynTx": 1},
+            {},
+            "strip.mp_join",
+            "MP_JOIN was sent and did not arrive: middlebox 'box' removed MP_JOIN",
+        ),
+        ({"MPJoinSynTx": 1}, {}, "firewall.refused", "middlebox 'box' refused 1 packet of connections from outside"),
+        ({"MPJoinSynTx": 3}, {"MPJoinSynRx": 1}, "nat.unsolicited", "2 of 3 joins were lost: middlebox 'box' dropped"),
+        ({"MPJoinSynTx": 1}, {"MPJoinSynRx": 1}, "strip.mp_join", "MP_JOIN arrived and its answer did not: middlebox"),
+        ({}, {"AddAddrTx": 1}, "strip.add_addr", "did not arrive: middlebox 'box' removed ADD_ADDR from 1 packet"),
+        ({}, {"AddAddrTx": 1}, "nat.translated", "ADD_ADDR was sent and did not arrive"),
+        # a box that took something else is not to blame
+        ({"MPJoinSynTx": 1}, {}, "strip.add_addr", "no route from that address, or the path drops it"),
+    ],
+)
+def test_middleboxes_that_take_a_subflow(
+    client: dict[str, int], server: dict[str, int], counted: str, cause: str
+) -> None:
+    interference = Interference({"box": {counted: 1}})
+    said = explain_missing_subflows(counters(**client), counters(**server), 2, 1, None, interference)
+    assert cause in said
+
+
+def test_a_fallback_is_one_of_all_connections() -> None:
+    client = counters(MPCapableSYNTX=2, MPCapableDataFallback=1)
+    assert not has_fallen_back(client, counters(DssFallback=1))
+    assert has_fallen_back(client, counters(DssFallback=2))
+    assert not has_fallen_back({}, {})
+
+
+def test_only_middleboxes_on_its_paths_are_to_blame() -> None:
+    flow = {"paths": [{"name": "path0"}, {"name": "path1", "middleboxes": ["near"]}]}
+    filtered = {"near": {"strip.mp_join": 1}, "far": {"strip.mp_join": 5}}
+    assert list(on_paths(flow, {"filtered": filtered}).tell()) == ["middlebox 'near' removed MP_JOIN from 1 packet"]
+    assert on_paths(flow, {}).blame("strip.mp_join") is None
+
+
+@pytest.mark.parametrize(
+    ("host", "said"),
+    [
+        (None, []),
+        ({"late_most_ns": 9_000_000, "steal": 0.0, "cpu_pressure": None}, []),
+        ({"late_most_ns": 25_000_000, "steal": 0.0, "cpu_pressure": 0.1}, ["a timer came 25 ms late"]),
+        ({"late_most_ns": 0, "steal": 0.05, "cpu_pressure": 0.5}, ["took 5%", "waited for a CPU 50%"]),
+    ],
+)
+def test_a_host_that_could_not_keep_up_marks_its_run(host: dict[str, Any] | None, said: list[str]) -> None:
+    summary = summarize(INTENT, {**agent(), "host": host}, lambda *_: "", [], "real")
+    (warning,) = [text for text in summary["warnings"] if "keep up" in text] or [""]
+    assert bool(warning) == bool(said)
+    assert all(text in warning for text in said)

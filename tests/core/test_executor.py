@@ -33,7 +33,7 @@ class RecordingProcess:
         self.started_ns = machine.clock_ns
         self.pid = 1
         self._machine = machine
-        is_daemon = planned["role"] in ("capture", "server")
+        is_daemon = planned["role"] in ("switch", "capture", "server")
         self._ends_ns = None if is_daemon else machine.clock_ns + machine.lasts_ns
 
     def poll(self) -> bool:
@@ -107,6 +107,25 @@ class RecordingMachine:
         self.alive.append(planned["name"])
         return RecordingProcess(self, planned)
 
+    def configure_switches(self) -> None:
+        self.step("configure switches")
+
+    def carried(self, switch: str) -> dict[str, dict[str, int]]:
+        return {"s1-eth0": {"sent_bytes": self.clock_ns}, "s1-eth1": {"sent_bytes": 0}}
+
+    def watch_host(self) -> None:
+        return None
+
+    def find_down(self) -> list[str]:
+        return ["r1.r1-eth0"] if self.clock_ns < 3 * SECOND_NS + SECOND_NS // 2 else []
+
+    def change(self, commands: list[dict[str, Any]]) -> None:
+        self.step(f"change {len(commands)}")
+
+    def send_train(self, train: dict[str, Any]) -> dict[str, Any]:
+        self.step(f"train {train['link']}")
+        return {}
+
     def observe(self, host: str) -> RecordingWatch:
         self.step(f"observe {host}")
         self.watched.append(host)
@@ -114,6 +133,10 @@ class RecordingMachine:
 
     def counters(self, host: str) -> dict[str, int]:
         self.step(f"counters {host}")
+        return {}
+
+    def filtered_packets(self) -> dict[str, dict[str, int]]:
+        self.step("filtered packets")
         return {}
 
     def attend(self, process: RecordingProcess) -> int:
@@ -132,8 +155,10 @@ class RecordingMachine:
         self.released = True
 
 
-def run_on(machine: RecordingMachine, folder: Path) -> tuple[int, dict[str, Any]]:
-    spec = load(LAB / "topo", LAB / "xp_mptcp").spec
+def run_on(
+    machine: RecordingMachine, folder: Path, inputs: tuple[Path, Path] = (LAB / "topo", LAB / "xp_mptcp")
+) -> tuple[int, dict[str, Any]]:
+    spec = load(*inputs).spec
     plan = json.loads(json.dumps(compile_plan(spec, allocate(spec)).to_json()))
     status = perform(Run(str(folder), plan, machine, is_simulated=True), None)  # type: ignore[arg-type]
     result: dict[str, Any] = json.loads((folder / "agent.json").read_text())
@@ -152,7 +177,7 @@ def test_order_of_a_run(tmp_path: Path) -> None:
         *("start capture.client", "ready capture.client", "start capture.server", "ready capture.server"),
         *("start bulk.server", "ready bulk.server", "start probe.path0", "start probe.path1"),
         *("observe client", "counters client", "observe server", "counters server"),
-        *("start bulk", "counters client", "counters server"),
+        *("start bulk", "counters client", "counters server", "filtered packets"),
     ]
 
 
@@ -165,7 +190,7 @@ def test_a_run_that_succeeds_stops_its_daemons_in_reverse(tmp_path: Path) -> Non
     assert machine.released
 
 
-@pytest.mark.parametrize("step", range(16))
+@pytest.mark.parametrize("step", range(17))
 def test_failure_at_each_step_stops_what_was_started(tmp_path: Path, step: int) -> None:
     machine = RecordingMachine(fail_at=step)
     status, result = run_on(machine, tmp_path)
@@ -180,7 +205,7 @@ def test_failure_at_each_step_stops_what_was_started(tmp_path: Path, step: int) 
 
 
 def test_there_are_as_many_steps_as_are_tried(tmp_path: Path) -> None:
-    assert len(all_steps(tmp_path)) == 16
+    assert len(all_steps(tmp_path)) == 17
 
 
 def test_a_flow_that_does_not_end_is_stopped_at_its_time_out(tmp_path: Path) -> None:
@@ -201,3 +226,73 @@ def test_stop_file_ends_a_run_in_order(tmp_path: Path) -> None:
     assert status == 1
     assert result["error"] == "stopped by the user"
     assert machine.released
+
+
+SWITCHED = """\
+version: 1
+nodes: {a: {kind: host}, b: {kind: host}, s1: {kind: switch, openflow: {mode: reactive}}}
+links: [{between: [a, s1]}, {between: [s1, b]}]
+"""
+PING = """\
+version: 1
+traffic: [{tool: ping, from: a, to: b, start: 0s}]
+probe: {pings: 0}
+"""
+
+
+@pytest.fixture
+def switched(tmp_path: Path) -> tuple[Path, Path]:
+    (tmp_path / "topo.yaml").write_text(SWITCHED)
+    (tmp_path / "xp.yaml").write_text(PING)
+    return tmp_path / "topo", tmp_path / "xp"
+
+
+def test_switches_run_before_anything_else(tmp_path: Path, switched: tuple[Path, Path]) -> None:
+    machine = RecordingMachine()
+    status, result = run_on(machine, tmp_path, switched)
+    assert status == 0
+    assert machine.steps[:9] == [
+        *("build", "start switches.db", "ready switches.db", "start controller", "start switches"),
+        *("configure switches", "ready switches.db", "ready controller", "ready switches"),
+    ]
+    assert machine.stopped == ["switches", "controller", "switches.db"]
+    assert list(result["switches"]["s1"]) == ["a-s1", "s1-b"]
+    assert result["switches"]["s1"]["a-s1"]["sent_bytes"] > 0
+
+
+@pytest.mark.parametrize("step", range(9))
+def test_failure_at_each_step_of_switches_stops_their_programs(
+    tmp_path: Path, switched: tuple[Path, Path], step: int
+) -> None:
+    machine = RecordingMachine(fail_at=step)
+    status, _ = run_on(machine, tmp_path, switched)
+    assert status == 1
+    assert machine.alive == []
+    assert machine.released
+
+
+def test_changes_happen_at_their_moments(tmp_path: Path) -> None:
+    (tmp_path / "topo.yaml").write_text(
+        "version: 1\nextends: " + str(LAB / "topo.yaml") + "\nevents:\n"
+        "  - {at: 3s, link: path0, set: {loss: 1%}}\n  - {at: 9900ms, link: path0, state: down}\n"
+    )
+    spec = load(tmp_path / "topo", LAB / "xp_mptcp").spec
+    plan = json.loads(json.dumps(compile_plan(spec, allocate(spec)).to_json()))
+    machine = RecordingMachine()
+    assert perform(Run(str(tmp_path), plan, machine, is_simulated=True), None) == 0  # type: ignore[arg-type]
+    assert [step for step in machine.steps if step.startswith("change")] == ["change 2", "change 2"]
+    lines = [json.loads(line) for line in (tmp_path / "steps.jsonl").read_text().splitlines()]
+    assert [line["actual_ns"] for line in lines if line["step"] == "change"] == [3 * SECOND_NS, 99 * SECOND_NS // 10]
+
+
+def test_a_change_that_fails_ends_the_run(tmp_path: Path) -> None:
+    (tmp_path / "topo.yaml").write_text(
+        "version: 1\nextends: " + str(LAB / "topo.yaml") + "\nevents: [{at: 3s, link: path0, set: {loss: 1%}}]\n"
+    )
+    spec = load(tmp_path / "topo", LAB / "xp_mptcp").spec
+    plan = json.loads(json.dumps(compile_plan(spec, allocate(spec)).to_json()))
+    machine = RecordingMachine(fail_at=14)
+    assert perform(Run(str(tmp_path), plan, machine, is_simulated=True), None) == 1  # type: ignore[arg-type]
+    assert machine.steps[14] == "change 2"
+    assert machine.released
+    assert machine.alive == []

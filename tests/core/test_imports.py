@@ -19,13 +19,14 @@ MAY_IMPORT = {
     "spec": {"errors", "topologies", "mininet_library"},
     "topologies": {"errors", "spec"},
     "tools": VALUES,
-    "compile": VALUES | {"tools"},
+    "compile": VALUES | {"tools", "spec.path", "spec.ofctl", "spec.address"},
     "mininet_library": set(),
     "agent": {"mininet_library"},
     "rundir": {"errors"},
     "kernel": {"errors"},
-    "engines": VALUES | {"mininet_library", "rundir", "kernel", "tools", "compile"},
-    "analysis": VALUES | {"tools"},
+    "engines": VALUES | {"agent", "mininet_library", "rundir", "kernel", "tools", "compile"},
+    "analysis": VALUES | {"tools", "compile"},
+    "report": {"errors", "spec.spec", "spec.units"},
     "runner": VALUES | {"spec", "analysis", "compile", "engines", "kernel", "rundir"},
 }
 CORE = ("spec", "topologies", "tools", "compile", "analysis", "plan.py", "capabilities.py")

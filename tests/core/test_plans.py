@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Golden plans: `tests/golden/plans/<case>/{topo,xp}.yaml` and what they compile to."""
+"""Golden plans: `tests/golden/plans/<case>/{topo,xp}`, with .yaml or of the older format, and what they compile to."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def plan_of(folder: Path) -> Plan:
-    spec = load(folder / "topo.yaml", folder / "xp.yaml").spec
+    spec = load(folder / "topo", folder / "xp").spec
     return compile_plan(spec, allocate(spec))
 
 
@@ -62,7 +62,7 @@ def test_every_lab_compiles(lab: Path) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda path: path.name)
 def test_resolved_files_mean_the_same(case: Path, tmp_path: Path) -> None:
-    spec = load(case / "topo.yaml", case / "xp.yaml").spec
+    spec = load(case / "topo", case / "xp").spec
     network = allocate(spec)
     resolved = resolve(spec, network)
     (tmp_path / "topo.yaml").write_text(write_topology(resolved.topology))
@@ -76,11 +76,13 @@ def test_capabilities_do_not_change_the_digest() -> None:
     from mprun.capabilities import Capabilities
 
     folder = CASES[-1]
-    spec = load(folder / "topo.yaml", folder / "xp.yaml").spec
+    spec = load(folder / "topo", folder / "xp").spec
     network = allocate(spec)
     here = compile_plan(spec, network)
     elsewhere = compile_plan(
-        spec, network, Capabilities(iperf3_speaks_mptcp=True, bulk_library=None, timer_slack_ns=10**6)
+        spec,
+        network,
+        Capabilities(iperf3_speaks_mptcp=True, bulk_library=None, is_simulated=False, timer_slack_ns=10**6),
     )
     assert render(here) != render(elsewhere)
     assert here.digest == elsewhere.digest

@@ -5,16 +5,17 @@ from __future__ import annotations
 
 import copy
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mprun.agent.readback import differences_mptcp, differences_tc
+from mprun.agent.readback import differences_groups, differences_mptcp, differences_ports, differences_tc
 
 SHOWN: list[dict[str, Any]] = json.loads((Path(__file__).parents[1] / "outputs" / "tc-6.1.0-qdisc.json").read_text())
 TC = [
-    "tc qdisc add dev w0b root handle 1: netem limit 10000000 delay 20ms loss 0.5%".split(),
+    "tc qdisc add dev w0b root handle 1: netem limit 10000000 delay 20ms loss random 0.5%".split(),
     "tc qdisc add dev w0b parent 1:1 handle 10: tbf rate 20mbit burst 1514 limit 121120".split(),
     "tc qdisc add dev w0b parent 10:1 handle 100: pfifo limit 80".split(),
     "tc qdisc add dev w0a ingress".split(),
@@ -31,7 +32,7 @@ def test_equal_qdiscs_have_no_difference() -> None:
     ("index", "asked", "other", "message"),
     [
         (0, "20ms", "21ms", "w0b netem delay: asked 21ms, reads 0.02"),
-        (0, "0.5%", "0.6%", "w0b netem loss: asked 0.6%, reads 0.005"),
+        (0, "0.5%", "0.6%", "w0b netem loss random: asked 0.6%, reads 0.005"),
         (1, "20mbit", "21mbit", "w0b tbf rate: asked 21mbit, reads 20000000.0"),
         (2, "80", "81", "w0b pfifo limit: asked 81, reads 80.0"),
         (2, "pfifo", "bfifo", "w0b has no bfifo 100:"),
@@ -61,3 +62,23 @@ def test_equal_endpoints_have_no_difference() -> None:
 )
 def test_each_endpoint_difference_is_named(shown: list[str], message: str) -> None:
     assert differences_mptcp([LIMITS, ENDPOINT], shown) == [message]
+
+
+def test_groups_are_compared_by_what_they_do() -> None:
+    head = "group_id=1,type=select,selection_method=dp_hash,"
+    asked = [head + "bucket=weight:2,output:a,bucket=weight=1,watch_port:b,actions=output:b"]
+    buckets = 'bucket=bucket_id:0,weight:2,actions=output:"a",bucket=bucket_id:1,watch_port:"b",actions=output:"b"'
+    same = f" {head}{buckets}"
+    assert differences_groups(asked, ["OFPST_GROUP_DESC reply (OF1.5) (xid=0x2):", same]) == []
+    for changed in (same.replace("select", "all"), same.replace('output:"b"', 'output:"a"'), same.replace(":2", ":3")):
+        assert "reads 'group_id=1" in differences_groups(asked, [changed])[0]
+    assert differences_groups(asked, [])[0].endswith("reads 'nothing'")
+
+
+def test_ports_are_compared_by_number() -> None:
+    asked = [shlex.split("ovs-vsctl add-br s -- add-port s s-eth0 -- set interface s-eth0 ofport_request=1")]
+    assert differences_ports(asked, [["s-eth0", 1, ["set", []]]]) == []
+    assert differences_ports(asked, [["s-eth0", 2, ["set", []]]]) == ["port s-eth0: asked 1, reads 2"]
+    wrong = [["s-eth0", -1, "could not open network device"]]
+    assert differences_ports(asked, wrong) == ["port s-eth0: asked 1, reads -1 (could not open network device)"]
+    assert differences_ports(asked, []) == ["port s-eth0: asked 1, reads nothing"]

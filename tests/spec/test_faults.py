@@ -20,7 +20,7 @@ CASES = sorted(path.name for path in FAULTS.iterdir())
 def _arguments(case: Path) -> list[str]:
     given = (case / "arguments").read_text().split("\n")[:-1] if (case / "arguments").exists() else []
     arguments = [] if "-t" in given else ["-t", "topo"]
-    if "-x" not in given and (case / "xp.yaml").exists():
+    if "-x" not in given and any((case / name).exists() for name in ("xp", "xp.yaml")):
         arguments += ["-x", "xp"]
     return arguments + given
 

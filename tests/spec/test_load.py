@@ -14,7 +14,7 @@ import pytest
 from mprun.errors import SpecError
 from mprun.spec import Loaded, load, load_topology
 from mprun.spec.scalar import Scalar, read_scalar
-from mprun.spec.spec import Capture, Direction, Expectation, Flow, LinkSpec, Mptcp, Queue
+from mprun.spec.spec import Capture, Chance, Direction, Expectation, Flow, LinkSpec, Mptcp, Queue
 from mprun.topologies import GENERATORS
 
 ROOT = Path(__file__).parent.parent.parent
@@ -42,12 +42,12 @@ def _faults(directory: Path, topology: str, experiment: str = "version: 1\n", **
 def test_lab_01() -> None:
     loaded = load(LAB / "topo", LAB / "xp_mptcp.yaml")
     spec = loaded.spec
-    shaped = Direction(20_000_000, 20_000_000, 0.0, Queue(80, "packets"))
+    shaped = Direction(20_000_000, 20_000_000, queue=Queue(80, "packets"))
     assert spec.topology.nodes == {"client": "host", "router": "router", "server": "host"}
     assert spec.topology.links == (
-        LinkSpec("path0", ("client", "router"), shaped, shaped, False, ("10.0.0.1/24", "10.0.0.2/24")),
-        LinkSpec("path1", ("client", "router"), shaped, shaped, False, ("10.0.1.1/24", "10.0.1.2/24")),
-        LinkSpec("server0", ("router", "server"), addresses=("10.1.0.2/24", "10.1.0.1/24")),
+        LinkSpec("path0", ("client", "router"), shaped, shaped, False, (("10.0.0.1/24",), ("10.0.0.2/24",))),
+        LinkSpec("path1", ("client", "router"), shaped, shaped, False, (("10.0.1.1/24",), ("10.0.1.2/24",))),
+        LinkSpec("server0", ("router", "server"), addresses=(("10.1.0.2/24",), ("10.1.0.1/24",))),
     )
     options = {"reverse": False, "parallel": 1}
     assert spec.experiment.traffic == (Flow("bulk", "iperf3", "client", "server", "mptcp", 0, 10**10, options),)
@@ -99,8 +99,8 @@ def test_each_direction_has_its_own(tmp_path: Path) -> None:
         "{rate: {forward: 5mbit}, queue: {forward: 10packets}, delay: {reverse: 3ms}, loss: {forward: 1%, reverse: 2%}}"
     )
     link = _load(tmp_path, f"version: 1\ntopology: multi-path\npaths: [{text}]\n").spec.topology.links[0]
-    assert link.forward == Direction(5_000_000, 0, 0.01, Queue(10, "packets"))
-    assert link.reverse == Direction(None, 3_000_000, 0.02, None)
+    assert link.forward == Direction(5_000_000, 0, loss=Chance(0.01), queue=Queue(10, "packets"))
+    assert link.reverse == Direction(None, 3_000_000, loss=Chance(0.02))
 
 
 def test_server_paths(tmp_path: Path) -> None:
@@ -111,8 +111,21 @@ def test_server_paths(tmp_path: Path) -> None:
         "expect: [{metric: iperf3.share.lte-server1, min: 1%}, {metric: path0-server0.rtt, max: 1ms}]\n",
     ).spec
     assert [link.name for link in spec.topology.links] == ["path0", "lte", "server0", "server1"]
-    assert spec.topology.links[3].addresses == ("10.1.1.2/24", "10.1.1.1/24")
+    assert spec.topology.links[3].addresses == (("10.1.1.2/24",), ("10.1.1.1/24",))
     assert spec.topology.links[2].forward.rate_bit_per_s == 5_000_000
+
+
+def test_subnets(tmp_path: Path) -> None:
+    spec = _load(
+        tmp_path,
+        "version: 1\ntopology: multi-path\npaths: [{}, {}]\n"
+        "client_subnets: 10.1.0.0/16\nserver_subnets: 192.168.0.0/16\n",
+    ).spec
+    assert [link.addresses for link in spec.topology.links] == [
+        (("10.1.0.1/24",), ("10.1.0.2/24",)),
+        (("10.1.1.1/24",), ("10.1.1.2/24",)),
+        (("192.168.0.2/24",), ("192.168.0.1/24",)),
+    ]
 
 
 def test_line(tmp_path: Path) -> None:
@@ -120,7 +133,7 @@ def test_line(tmp_path: Path) -> None:
     assert spec.topology.nodes == {"client": "host", "r1": "router", "r2": "router", "server": "host"}
     assert [link.ends for link in spec.topology.links] == [("client", "r1"), ("r1", "r2"), ("r2", "server")]
     assert {link.reverse.delay_ns for link in spec.topology.links} == {1_000_000}
-    assert {link.addresses for link in spec.topology.links} == {(None, None)}
+    assert {link.addresses for link in spec.topology.links} == {((), ())}
 
 
 def test_every_generator_has_the_name_of_its_module() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from mprun.errors import SpecError
 from mprun.spec import load_topology
-from mprun.spec.spec import Direction, Queue
+from mprun.spec.spec import Chance, Direction, Queue
 
 HEAD = "from mininet.topo import Topo\nfrom mininet.node import Node\nclass LinuxRouter(Node):\n    pass\n"
 BODY = """\
@@ -33,11 +33,11 @@ def test_nodes_and_links(tmp_path: Path) -> None:
     spec = load_topology(topology(tmp_path, HEAD + BODY))
     assert spec.nodes == {"h1": "host", "h2": "host", "r1": "router"}
     first, second = spec.links
-    assert first.forward == Direction(1_500_000, 5_000_000, 0.005, Queue(50, "packets"))
+    assert first.forward == Direction(1_500_000, 5_000_000, loss=Chance(0.005), queue=Queue(50, "packets"))
     assert first.reverse == first.forward
-    assert first.addresses == ("192.0.2.1/30", "192.0.2.2/30")
+    assert first.addresses == (("192.0.2.1/30",), ("192.0.2.2/30",))
     assert second.forward == Direction(delay_ns=250_000)
-    assert second.addresses == (None, None)
+    assert second.addresses == ((), ())
 
 
 def test_dictionary_of_custom_topologies_chooses(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -26,6 +27,17 @@ topology: multi-path
 paths:
   - {rate: 20mbit, queue: 80packets}
   - {rate: 20mbit, queue: 80packets}
+"""
+# Three seconds of MPTCP over all paths between client and server.
+SHORT = """\
+version: 1
+hosts:
+  client: {mptcp: {path_manager: fullmesh}}
+  server: {mptcp: {path_manager: fullmesh}}
+traffic:
+  - {name: bulk, tool: iperf3, from: client, to: server, protocol: mptcp, start: 0s, duration: 3s}
+capture:
+  - {host: client, snaplen: 100}
 """
 # A user without any rights, and a command prefix that becomes them.
 NOBODY = 65534
@@ -53,6 +65,12 @@ class Result:
 
     def metric(self, name: str) -> float:
         return float(self.summary["metrics"][name]["value"])
+
+
+def digests_of(run: Path) -> dict[str, str]:
+    """SHA-256 of what must repeat."""
+    files = [*sorted(run.glob("pcap/*.pcap")), run / "summary.json", run / "steps.jsonl"]
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def environment(**changes: str) -> dict[str, str]:

@@ -140,7 +140,7 @@ def test_doctor_and_kernel_tell_of_this_machine(mprun: Callable[..., Result]) ->
 
 def test_kernel_source_that_is_none(mprun: Callable[..., Result], tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    result = mprun("kernel", "build", "--source", tmp_path / "empty", "--name", "mine")
+    result = mprun("kernel", "build", "--source", tmp_path / "empty", "--name", "none-so-far")
     assert result.status == 3
     assert "is this a Linux tree?" in result.err
-    assert mprun("kernel", "info", "mine").status == 3
+    assert mprun("kernel", "info", "none-so-far").status == 3

@@ -20,19 +20,8 @@ from mprun.engines import virtual
 from mprun.kernel.store import find_kernel
 from mprun.rundir import RunDirectory
 from mprun.spec import load
-from tests.system.conftest import AS_NOBODY, LAB, NOBODY, RATES_ONLY, Result, call, environment
+from tests.system.conftest import AS_NOBODY, LAB, NOBODY, RATES_ONLY, SHORT, Result, call, environment
 from tests.system.test_shell import PROMPT, Terminal
-
-SHORT = """\
-version: 1
-hosts:
-  client: {mptcp: {path_manager: fullmesh}}
-  server: {mptcp: {path_manager: fullmesh}}
-traffic:
-  - {name: bulk, tool: iperf3, from: client, to: server, protocol: mptcp, start: 0s, duration: 3s}
-capture:
-  - {host: client, snaplen: 100}
-"""
 
 
 @pytest.fixture

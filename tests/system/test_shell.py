@@ -73,3 +73,19 @@ def test_prompt_on_the_network(tmp_path: Path, engine: str) -> None:
     assert "0% dropped" in terminal.ask("pingall")
     assert terminal.close() == 0
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.usefixtures("leaves_nothing")
+def test_lines_from_a_pipe_are_obeyed(tmp_path: Path) -> None:
+    (tmp_path / "topo.yaml").write_text(RATES_ONLY)
+    done = subprocess.run(
+        [*COMMAND, "shell", "-t", "topo"],
+        input="client ip -br address\n",
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment(),
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "10.0.1.1/24" in done.stdout

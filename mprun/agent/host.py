@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Watch the machine that a run takes place on in real time: could it keep up?
+
+CPU pressure and stolen time are the kernel's own counts (/proc/pressure/cpu, /proc/stat: proc(5));
+how late timers are is seen from the agent's own. In simulated time none of this can happen.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+
+class HostWatch:
+    """Counts from when it is made until `sum_up`."""
+
+    def __init__(self) -> None:
+        self._began_ns = time.monotonic_ns()
+        self._stall_us = read_stall_us()
+        self._steal, self._total = read_cpu_ticks()
+        self._late_ns: list[int] = []
+
+    def note_late(self, late_ns: int) -> None:
+        """How long after it was due a timer of the agent came."""
+        self._late_ns.append(late_ns)
+
+    def sum_up(self) -> dict[str, Any]:
+        """Shares of the time that has passed; times in ns."""
+        elapsed_us = max(1, (time.monotonic_ns() - self._began_ns) // 1000)
+        steal, total = read_cpu_ticks()
+        stall_us = read_stall_us()
+        late = sorted(self._late_ns)
+        return {
+            "cpu_pressure": None if stall_us is None else (stall_us - (self._stall_us or 0)) / elapsed_us,
+            "steal": (steal - self._steal) / max(1, total - self._total),
+            "timers": len(late),
+            "late_median_ns": late[len(late) // 2] if late else 0,
+            "late_most_ns": late[-1] if late else 0,
+        }
+
+
+def read_stall_us() -> int | None:
+    """How long some task has waited for a CPU, us since boot; None where the kernel does not count it."""
+    try:
+        with open("/proc/pressure/cpu") as file:
+            return int(file.readline().rsplit("total=", 1)[1])
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def read_cpu_ticks() -> tuple[int, int]:
+    """(stolen by the hypervisor, all) of all CPUs since boot."""
+    with open("/proc/stat") as file:
+        ticks = [int(word) for word in file.readline().split()[1:9]]
+    return ticks[7], sum(ticks)

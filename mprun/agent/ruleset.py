@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packet filters of a node: load a plan's nft(8) commands, read them back, read what they counted."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from mprun.agent.network import NamespaceNode, run
+
+_PLACE = re.compile(r"^\S*?:(\d+):\d+-\d+: (.*)$", re.MULTILINE)
+_LIST = ["nft", "-j", "list", "ruleset"]
+
+
+class RulesetError(Exception):
+    """nft refused a command, or what it shows is not what it was told."""
+
+
+def load(node: NamespaceNode, commands: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
+    """Carry out a node's commands as one transaction; what nft then shows. Raises RulesetError."""
+    lines = [" ".join(argv[1:]) for argv in commands]
+    status, output = run(node, ["nft", "-f", "-"], "\n".join(lines) + "\n")
+    if status != 0:
+        raise RulesetError(explain(output, lines))
+    shown = show(node)
+    if lacking := missing(commands, shown):
+        raise RulesetError("read back is not what was set: " + "; ".join(lacking))
+    return shown
+
+
+def show(node: NamespaceNode) -> list[dict[str, Any]]:
+    """The node's whole ruleset, as `nft -j` has it. Raises RulesetError."""
+    status, output = run(node, _LIST, "")
+    if status != 0:
+        raise RulesetError(f"{' '.join(_LIST)}: {output.strip()}")
+    shown: list[dict[str, Any]] = json.loads(output)["nftables"]
+    return shown
+
+
+def missing(commands: Sequence[Sequence[str]], shown: Sequence[dict[str, Any]]) -> list[str]:
+    """Tables, chains and counters that were added and are not shown, chains with another number of rules."""
+    found = Counter(_identity(kind, entry) for one in shown for kind, entry in one.items() if kind != "metainfo")
+    asked = Counter(_named(argv) for argv in commands)
+    return [
+        f"{' '.join(identity)}: asked {number}, reads {found[identity]}"
+        for identity, number in asked.items()
+        if found[identity] != number
+    ]
+
+
+def _named(argv: Sequence[str]) -> tuple[str, ...]:
+    """What `nft add KIND FAMILY TABLE NAME ...` adds: a rule is one of its chain's."""
+    return tuple(argv[2:6])
+
+
+def _identity(kind: str, entry: dict[str, Any]) -> tuple[str, ...]:
+    if kind == "table":
+        return kind, entry["family"], entry["name"]
+    return kind, entry["family"], entry["table"], entry["chain" if kind == "rule" else "name"]
+
+
+def packets(shown: Sequence[dict[str, Any]]) -> dict[str, int]:
+    """How many packets each named counter has seen, as `strip.mp_join`."""
+    return {
+        f"{entry['table']}.{entry['name']}": entry["packets"]
+        for one in shown
+        for kind, entry in one.items()
+        if kind == "counter"
+    }
+
+
+def explain(output: str, lines: Sequence[str]) -> str:
+    """nft's own words with the command that it refused ("/dev/stdin:4:54-60: Error: ...")."""
+    match = _PLACE.search(output)
+    if match and 0 < int(match[1]) <= len(lines):
+        return f"'nft {lines[int(match[1]) - 1]}': {match[2]}"
+    return f"nft: {output.strip()}"

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""sysctls of the namespace that this process is in: read, set, and what there is to choose from."""
+
+from __future__ import annotations
+
+import os
+
+# The sysctl that lists what another may be set to.
+CHOICES = {
+    "net.ipv4.tcp_congestion_control": "net.ipv4.tcp_available_congestion_control",
+    "net.mptcp.scheduler": "net.mptcp.available_schedulers",
+}
+
+
+def path_of(name: str) -> str:
+    """The file of `net.ipv4.ip_forward`."""
+    return "/proc/sys/" + name.replace(".", "/")
+
+
+def choices_of(name: str) -> list[str] | None:
+    """What a sysctl may be set to here; None if it is no choice, or the kernel does not say."""
+    if name not in CHOICES:
+        return None
+    try:
+        return read(CHOICES[name]).split()
+    except OSError:
+        return None
+
+
+def read(name: str) -> str:
+    """A sysctl's value, without the five further system calls of open(). Raises OSError."""
+    descriptor = os.open(path_of(name), os.O_RDONLY)
+    try:
+        return os.read(descriptor, 4096).decode()
+    finally:
+        os.close(descriptor)
+
+
+def write(name: str, value: str) -> None:
+    """Raises OSError."""
+    descriptor = os.open(path_of(name), os.O_WRONLY)
+    try:
+        os.write(descriptor, value.encode())
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the trains of a calibration showed, held against what was asked. Pure.
+
+Tolerances: rate 1 %; delay 0.01 ms where time is simulated, else 0.1 ms or 1 %; jitter 10 % of its
+standard deviation; loss its binomial interval of 99.99 %; queue one packet.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, cast
+
+from mprun.compile.calibration import burstiness, inflation
+from mprun.compile.network import Link, Network
+from mprun.plan import Train
+from mprun.spec.spec import Direction
+
+LEVEL = 0.9999
+RATE_TOLERANCE = 0.01
+# Less than this times the rate cannot see a link that is too fast.
+LEAST_OFFERED = 1.1
+JITTER_TOLERANCE = 0.1
+MOST_REORDERED = 0.4
+# Four standard errors of a correlation of 2000 values.
+CORRELATION = 0.09
+SIMULATED_DELAY_NS = 10_000
+REAL_DELAY_NS, REAL_DELAY_SHARE = 100_000, 0.01
+# Standard deviations of a jitter of 1: those of netem's tables as tc(8) brings them, pareto's cut at 4.
+DEVIATIONS = {"uniform": 1 / math.sqrt(3), "normal": 1.0, "pareto": 0.8197, "paretonormal": 0.8339}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One quantity of one direction: base units (bit/s, s, share, packets); bounds are inclusive.
+
+    got None: nothing was measured, and `note` says why; held None: nor could it be told.
+    """
+
+    link: str
+    direction: str
+    quantity: str
+    unit: str
+    asked: float
+    got: float | None
+    minimum: float
+    maximum: float
+    held: bool | None
+    note: str = ""
+
+
+def judge(
+    network: Network, trains: Sequence[Train], measured: Sequence[Mapping[str, Any]], is_simulated: bool
+) -> tuple[Row, ...]:
+    """A row for each quantity that a train shows."""
+    links = {link.name: link for link in network.links}
+    rows: list[Row] = []
+    for train, found in zip(trains, measured, strict=True):
+        link = links[train.link]
+        way = link.forward if train.direction == "forward" else link.reverse
+        rows += _rows(train, found, link, way, is_simulated)
+    return tuple(rows)
+
+
+def to_json(rows: Sequence[Row]) -> dict[str, Any]:
+    """What `calibration.json` holds."""
+    return {"passed": all(row.held is not False for row in rows), "rows": [asdict(row) for row in rows]}
+
+
+def _rows(train: Train, found: Mapping[str, Any], link: Link, way: Direction, is_simulated: bool) -> Iterator[Row]:
+    def row(quantity: str, unit: str, asked: float, got: float | None, low: float, high: float, note: str = "") -> Row:
+        held = None if got is None else low <= got <= high
+        return Row(link.name, train.direction, quantity, unit, asked, got, low, high, held, note)
+
+    if found["unseen"]:
+        yield row(train.kind, "", 0, None, 0, 0, f"{found['unseen']} frames came too fast to be counted")
+        return
+    if train.kind == "delay":
+        yield from _delay_rows(found, way, is_simulated, row)
+    elif train.kind == "loss":
+        assert way.loss is not None
+        n = found["sent"]
+        low, high = binomial_interval(max(1, round(n / burstiness(way.loss))), way.loss.mean, LEVEL)
+        few = "" if n >= 100 / way.loss.mean else f"{n} packets are fewer than 100 losses need"
+        yield row("loss", "share", way.loss.mean, (n - found["distinct"]) / n, low, high, few)
+    elif train.kind == "rate":
+        yield _rate_row(train, found, way, row)
+    elif train.kind == "queue":
+        yield _queue_row(train, found, way, is_simulated, row)
+
+
+def _rate_row(train: Train, found: Mapping[str, Any], way: Direction, row: Any) -> Row:
+    asked = float(way.rate_bit_per_s or 0)
+    bounds = asked * (1 - RATE_TOLERANCE), asked * (1 + RATE_TOLERANCE)
+    arriving = 1 - way.loss.mean if way.loss else 1.0
+    offered = arriving * found["sent"] * train.frame_bytes * 8e9 / max(found["took_ns"], 1)
+    got = None
+    if found["received"] > 1:
+        got = (found["received"] - 1) * train.frame_bytes * 8e9 / (found["last_ns"] - found["first_ns"])
+    if offered < LEAST_OFFERED * asked:
+        note = f"this machine could offer {offered / 1e6:.0f} Mbit/s, too little to tell"
+        return cast(Row, row("rate", "bit/s", asked, None, *bounds, note))
+    return cast(Row, row("rate", "bit/s", asked, got, *bounds))
+
+
+def _queue_row(train: Train, found: Mapping[str, Any], way: Direction, is_simulated: bool, row: Any) -> Row:
+    """How many frames of a burst waited: those that came, but for the first, which went on at once, and for
+    those that left while others were still being sent. In real time nobody knows how many these were."""
+    assert way.queue is not None
+    asked = way.queue.amount if way.queue.unit == "packets" else float(way.queue.amount // train.frame_bytes)
+    left = math.floor(found["took_ns"] * (way.rate_bit_per_s or 0) / 8e9 / train.frame_bytes)
+    most = found["received"] - 1
+    got = most - left
+    if is_simulated or not left:
+        return cast(Row, row("queue", "packets", asked, got, asked - 1, asked + 1))
+    if left > max(1, asked / 4):
+        note = f"{left} frames may have left while the burst was sent, too many to tell"
+        return cast(Row, row("queue", "packets", asked, None, asked - 1, asked + 1, note))
+    nearest = min(max(asked, got), most)
+    return cast(Row, row("queue", "packets", asked, nearest, asked - 1, asked + 1))
+
+
+def _delay_rows(found: Mapping[str, Any], way: Direction, is_simulated: bool, row: Any) -> Iterator[Row]:
+    asked_ns = float(way.delay_ns)
+    slack_ns = SIMULATED_DELAY_NS if is_simulated else max(REAL_DELAY_NS, REAL_DELAY_SHARE * asked_ns)
+    if found["delay_ns"] is None:
+        yield replace(row("delay", "s", asked_ns / 1e9, None, 0, 0, "nothing arrived"), held=False)
+        return
+    # fewer than half of the frames do not wait, or their median would be that of those that do not
+    if way.jitter is None and (way.reorder is None or way.reorder.probability < MOST_REORDERED):
+        got_ns = found["delay_ns"]["median"]
+        yield row("delay", "s", asked_ns / 1e9, got_ns / 1e9, (asked_ns - slack_ns) / 1e9, (asked_ns + slack_ns) / 1e9)
+        return
+    if way.jitter is None or way.reorder is not None:
+        # every second frame and more does not wait, or jitter makes others quick too
+        yield row("delay", "s", asked_ns / 1e9, None, 0, 0, "frames that do not wait cannot be told from quick ones")
+        return
+    scale = DEVIATIONS[way.jitter.distribution]
+    deviation_ns = way.jitter.amount_ns * scale
+    # the mean of so many delays lies within four of its standard errors
+    error_ns = slack_ns + 4 * deviation_ns / math.sqrt(found["received"] / inflation(way.jitter.correlation))
+    got_ns = found["delay_ns"]["mean"]
+    yield row("delay", "s", asked_ns / 1e9, got_ns / 1e9, (asked_ns - error_ns) / 1e9, (asked_ns + error_ns) / 1e9)
+    asked = way.jitter.amount_ns / 1e9
+    got = found["delay_ns"]["deviation"] / scale / 1e9
+    yield row("jitter", "s", asked, got, asked * (1 - JITTER_TOLERANCE), asked * (1 + JITTER_TOLERANCE))
+    if way.jitter.correlation:
+        asked, got = way.jitter.correlation, found["delay_ns"]["correlation"]
+        yield row("jitter correlation", "share", asked, got, asked - CORRELATION, asked + CORRELATION)
+
+
+def binomial_interval(n: int, p: float, level: float) -> tuple[float, float]:
+    """The shares between which that of n trials of probability p lies with probability `level` or more;
+    each tail has half of the rest at most. Exact."""
+    if p >= 1:
+        return 1.0, 1.0
+    tail = (1 - level) / 2
+    low, high, below = 0, n, 0.0
+    log_p, log_q, log_n = math.log(p), math.log1p(-p), math.lgamma(n + 1)
+    for k in range(n + 1):
+        mass = math.exp(log_n - math.lgamma(k + 1) - math.lgamma(n - k + 1) + k * log_p + (n - k) * log_q)
+        if below + mass <= tail:
+            low = k + 1
+        below += mass
+        if below >= 1 - tail:
+            high = k
+            break
+    return low / n, high / n

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mprun calibrate`: each link measured against what was asked of it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from mprun.cli import options
+
+
+@click.command("calibrate")
+@options.topology
+@options.parameters
+@options.seed
+@options.legacy_queue
+@options.engine
+@options.kernel
+@click.option("--json", "as_json", is_flag=True, help="Print the table as JSON, in base units.")
+def command(
+    topology: str,
+    params: tuple[str, ...],
+    seed: int | None,
+    legacy_queue: bool,
+    engine: str,
+    kernel: str,
+    as_json: bool,
+) -> None:
+    """Build the network and measure each link and direction: delay, jitter, loss, rate, queue.
+
+    Exit status 0 if each is as asked within its tolerance, else 1. `calibrate: true` in an experiment
+    does the same before its run.
+    """
+    from mprun import runner
+    from mprun.cli.progress import Bar
+    from mprun.compile import allocate
+    from mprun.spec import load
+
+    loaded = load(topology, None, options.parse_parameters(params), seed, legacy_queue=legacy_queue)
+    for warning in loaded.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    place = runner.choose_place(engine, kernel)  # type: ignore[arg-type]
+    if not as_json:
+        click.echo(f"engine: {place.engine} ({place.reason})", err=True)
+    with Bar() as bar:
+        calibration = runner.calibrate(loaded.spec, allocate(loaded.spec), place, bar.show)
+    if as_json:
+        click.echo(json.dumps(calibration))
+    else:
+        show_calibration(calibration["rows"])
+    sys.exit(0 if calibration["passed"] else 1)
+
+
+def show_calibration(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print the table, a line a quantity; what is not as asked in red."""
+    from mprun.cli.show import format_value
+
+    if not rows:
+        click.echo("no link has a rate, a delay or a loss to measure")
+        return
+    width = max(4, *(len(row["link"]) for row in rows))
+    click.echo(f"  {'link':{width}}           quantity           asked             got    deviation")
+    for row in rows:
+        asked = format_value(row["asked"], row["unit"])
+        got = "not measured" if row["got"] is None else format_value(row["got"], row["unit"])
+        mark, colour = {True: ("✓", "green"), False: ("✗", "red"), None: ("?", "yellow")}[row["held"]]
+        line = f"  {row['link']:{width}}  {row['direction']:8} {row['quantity']:8} {asked:>15} {got:>15}"
+        line += f" {_deviation(row):>12} {click.style(mark, fg=colour)}"
+        click.echo(line + (f"  {row['note']}" if row["note"] else ""))
+    wrong, unknown = (sum(row["held"] is held for row in rows) for held in (False, None))
+    if wrong:
+        click.echo(click.style(f"{wrong} of {len(rows)} are not as asked", fg="red"))
+    elif unknown:
+        click.echo(click.style(f"{len(rows) - unknown} as asked, {unknown} not measured", fg="yellow"))
+    else:
+        click.echo(click.style(f"all {len(rows)} as asked", fg="green"))
+
+
+def _deviation(row: Mapping[str, Any]) -> str:
+    if row["got"] is None:
+        return ""
+    difference = row["got"] - row["asked"]
+    if row["unit"] == "packets":
+        return f"{difference:+.0f}"
+    if row["asked"] == 0:
+        return f"{difference * 1e6:+.1f} us" if row["unit"] == "s" else f"{difference:+.3g}"
+    return f"{difference / row['asked'] * 100:+.3f} %"

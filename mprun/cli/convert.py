@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mprun convert`: files of the older format written as YAML."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+import mprun
+from mprun.cli import options
+
+STANDARD_OUTPUT = Path("-")
+
+
+@click.command("convert")
+@click.argument("topology")
+@click.argument("experiments", metavar="[EXPERIMENT]...", nargs=-1)
+@click.option(
+    "-o",
+    "--output",
+    "folder",
+    type=click.Path(path_type=Path),
+    default=Path(),
+    help="Where to write, '-' for standard output. Default: here.",
+)
+@click.option("--force", is_flag=True, help="Overwrite files that are there.")
+@options.strict
+@options.legacy_queue
+def command(
+    topology: str, experiments: tuple[str, ...], folder: Path, force: bool, strict: bool, legacy_queue: bool
+) -> None:
+    """Write a TOPOLOGY and EXPERIMENTs of the older key:value format as YAML files that mean the same.
+
+    A file that is YAML already is held against the others and left alone.
+    """
+    from mprun.errors import SpecError
+
+    texts = _convert(topology, experiments, strict, legacy_queue, Path() if folder == STANDARD_OUTPUT else folder)
+    if folder == STANDARD_OUTPUT:
+        click.echo("---\n".join(texts.values()), nl=False)
+        return
+    files = {folder / f"{Path(name).stem}.yaml": text for name, text in texts.items()}
+    if len(files) < len(texts):
+        raise SpecError(f"{', '.join(texts)}: two of them would be one file: convert them one by one")
+    present = [str(path) for path in files if path.exists() or path.is_symlink()]
+    if present and not force:
+        raise SpecError(f"{' and '.join(present)} would be overwritten: name another directory, or add --force")
+    _write(files)
+    click.echo(f"wrote {', '.join(map(str, files))}")
+
+
+def _convert(
+    topology: str, experiments: tuple[str, ...], strict: bool, legacy_queue: bool, folder: Path
+) -> Mapping[str, str]:
+    """The YAML text of each file that is of the older format, once all of them are known to be sound."""
+    from mprun.errors import SpecError
+    from mprun.spec import load
+    from mprun.spec.legacy.conversion import convert
+    from mprun.spec.legacy.entry import Role, is_older
+    from mprun.spec.legacy.rendering import render
+    from mprun.spec.reader import find
+
+    warnings: dict[str, None] = {}
+    for experiment in experiments or (None,):
+        loaded = load(topology, experiment, strict=strict, legacy_queue=legacy_queue)
+        warnings |= dict.fromkeys(loaded.warnings)
+    for warning in warnings:
+        click.echo(f"warning: {warning}", err=True)
+    texts = {}
+    for n, given in enumerate((topology, *experiments)):
+        name = find(given)
+        text = Path(name).read_text(encoding="utf-8-sig")
+        if name.endswith(".py") or not is_older(text):
+            continue
+        role: Role = "experiment" if n else "topology"
+        converted = convert(text, name, role, legacy_queue)
+        assert converted.root is not None
+        texts[name] = render(converted.root, converted.comments, _modeline(role, folder))
+    if not texts:
+        raise SpecError(f"{', '.join((topology, *experiments))}: YAML already, there is nothing to convert")
+    return texts
+
+
+def _modeline(role: str, folder: Path) -> str:
+    """The line by which editors find the schema, in a folder of this source tree.
+
+    Elsewhere none: a file that is handed on must not name a place of this machine.
+    """
+    root = Path(mprun.__file__).resolve().parents[1]
+    schema = root / "schemas" / f"{role}.schema.json"
+    if not schema.exists() or not folder.resolve().is_relative_to(root):
+        return ""
+    return f"# yaml-language-server: $schema={os.path.relpath(schema, folder.resolve())}"
+
+
+def _write(files: Mapping[Path, str]) -> None:
+    from mprun.errors import HostError
+
+    try:
+        for path, text in files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise HostError(f"{error.filename}: cannot be written: {reason}") from None

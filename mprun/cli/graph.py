@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mprun graph`: the network with its link values as a picture."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mprun.cli import options
+
+if TYPE_CHECKING:
+    from mprun.report.drawing import Drawing
+
+SUFFIXES = {".svg": "svg", ".png": "png", ".mmd": "mermaid", ".mermaid": "mermaid", ".dot": "dot", ".gv": "dot"}
+
+
+@click.command("graph")
+@options.topology
+@click.option("-x", "--experiment", metavar="FILE", help="Experiment: as -t. Its flows are listed below the picture.")
+@options.parameters
+@click.option(
+    "--format",
+    "language",
+    type=click.Choice(list(dict.fromkeys(SUFFIXES.values()))),
+    help="Default: what the suffix of -o says, else svg. Mermaid is what GitHub draws in Markdown.",
+)
+@click.option("-o", "--output", metavar="FILE", help="File to write; `-` for standard output.")
+@click.option("--addresses", is_flag=True, help="Show the interface addresses, and every node.")
+def command(
+    topology: str,
+    experiment: str | None,
+    params: tuple[str, ...],
+    language: str | None,
+    output: str | None,
+    addresses: bool,
+) -> None:
+    """Draw the network with its link values.
+
+    Without -o the picture goes into a pipe or a redirection; on a terminal, Mermaid and DOT are
+    shown and an image becomes TOPOLOGY.svg or .png in this directory.
+    """
+    from mprun.compile import allocate, resolve
+    from mprun.report.drawing import draw
+    from mprun.spec import load
+
+    language = language or _language_of(output)
+    loaded = load(topology, experiment, options.parse_parameters(params))
+    for warning in loaded.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    spec = resolve(loaded.spec, allocate(loaded.spec))
+    drawn = _render(draw(spec.topology, spec.experiment.traffic, addresses), language)
+    is_image = language in ("svg", "png")
+    if output is None and is_image and sys.stdout.isatty():
+        output = f"{spec.topology.name}.{language}"
+    if output is None or output == "-":
+        click.echo(drawn, nl=False)
+        return
+    path = Path(output)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(drawn)
+    click.echo(f"wrote {path}")
+
+
+def _language_of(output: str | None) -> str:
+    if output in (None, "-"):
+        return "svg"
+    suffix = Path(str(output)).suffix.lower()
+    if suffix not in SUFFIXES:
+        raise click.UsageError(
+            f"-o {output}: no format has this suffix: end it in {', '.join(SUFFIXES)}, or give --format"
+        )
+    return SUFFIXES[suffix]
+
+
+def _render(drawing: Drawing, language: str) -> bytes:
+    from mprun.report import graphviz
+    from mprun.report.dot import to_dot
+    from mprun.report.mermaid import to_mermaid
+
+    if language == "mermaid":
+        return to_mermaid(drawing).encode()
+    dot = to_dot(drawing)
+    return dot.encode() if language == "dot" else graphviz.render(dot, "png" if language == "png" else "svg")

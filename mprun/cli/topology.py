@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mprun topology list|expand`: generators, and what they come to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from mprun.cli import options
+from mprun.errors import HostError, SpecError
+
+
+@click.group("topology", context_settings={"help_option_names": ["-h", "--help"]})
+def command() -> None:
+    """List the generators, or write one's topology out as nodes and links."""
+
+
+@command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_(as_json: bool) -> None:
+    """List the generators, those of installed packages too."""
+    import json
+    from dataclasses import asdict
+
+    from mprun.spec.generator import describe
+
+    generators = describe()
+    if as_json:
+        click.echo(json.dumps([asdict(one) for one in generators], indent=2, ensure_ascii=False))
+        return
+    width = max(len(one.name) for one in generators)
+    for one in generators:
+        origin = f" [{one.package}]" if one.package else ""
+        click.echo(f"{one.name:{width}}  {one.summary}{origin}")
+
+
+@command.command()
+@options.topology
+@options.parameters
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write into FILE, a new one.")
+def expand(topology: str, params: tuple[str, ...], output: Path | None) -> None:
+    """Write a topology out as nodes and links, ready to be changed by hand.
+
+    It builds the same network. What is derived later, as addresses that no generator sets and queues
+    that nobody gave, is left to be derived.
+    """
+    from mprun.spec import load_topology
+    from mprun.spec.writer import write_topology
+
+    spec = load_topology(topology, options.parse_parameters(params))
+    text = write_topology(spec, f"# {spec.name}, expanded by mprun.\n")
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        with output.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise SpecError(f"{output} would be overwritten: name a new file") from None
+    except OSError as error:
+        raise HostError(f"{output} cannot be written: {(error.strerror or str(error)).lower()}") from error
+    click.echo(output)

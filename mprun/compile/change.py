@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes of a network over time as commands at their moments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, fields
+from typing import Any
+
+from mprun.capabilities import Capabilities
+from mprun.compile.addressing import interface_commands, loss_commands
+from mprun.compile.endpoint import endpoint_commands
+from mprun.compile.network import Network
+from mprun.compile.wire import change_commands
+from mprun.plan import Change, Command
+from mprun.spec.spec import AddressChange, Direction, LinkChange, Spec
+
+
+def plan_changes(spec: Spec, network: Network, capabilities: Capabilities) -> Iterator[Change]:
+    """One change of the plan for each of the network, in the order of time; none for what stays the same."""
+    links = {link.name: link for link in network.links}
+    now = {name: LinkChange(0, name, link.forward, link.reverse) for name, link in links.items()}
+    for change in network.changes:
+        if isinstance(change, AddressChange):
+            yield _change_address(spec, network, change)
+            continue
+        before = now[change.link]
+        now[change.link] = change
+        commands = tuple(change_commands(links[change.link], before, change, capabilities.timer_slack_ns))
+        if commands:
+            yield Change(change.at_ns, change.link, _values(before, change), commands)
+
+
+def _change_address(spec: Spec, network: Network, change: AddressChange) -> Change:
+    """The endpoint goes before its address, as a connection manager would have it, and comes after it."""
+    node = network.nodes[change.host]
+    interface = next(i for i in node.interfaces if i.link == change.link)
+    known = endpoint_commands(network, spec.experiment, node)
+    endpoints = [command for address, command in known if address in interface.addresses]
+    commands: list[Command] = []
+    if change.is_there:
+        commands += [*interface_commands(node, interface), *endpoints]
+    else:
+        for command in endpoints:
+            number = command.argv[command.argv.index("id") + 1]
+            commands.append(Command(node.name, ("ip", "mptcp", "endpoint", "delete", "id", number)))
+        commands += loss_commands(node, interface)
+    name = f"{change.host}.{change.link}"
+    return Change(change.at_ns, name, {"address": "added" if change.is_there else "removed"}, tuple(commands))
+
+
+def _values(before: LinkChange, after: LinkChange) -> dict[str, Any]:
+    """What is new, by direction, in base units."""
+    values: dict[str, Any] = {}
+    if before.is_up != after.is_up:
+        values["state"] = "up" if after.is_up else "down"
+    for name, old, new in (("forward", before.forward, after.forward), ("reverse", before.reverse, after.reverse)):
+        if old != new:
+            values[name] = _differences(old, new)
+    return values
+
+
+def _differences(old: Direction, new: Direction) -> dict[str, Any]:
+    names = [field.name for field in fields(Direction) if getattr(old, field.name) != getattr(new, field.name)]
+    return {name: value for name, value in asdict(new).items() if name in names}

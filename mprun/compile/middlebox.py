@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Middleboxes as nft(8) commands, one table for each behaviour, and a relay where there is a proxy.
+
+Each rule that interferes counts, under a name that `TABLE.COUNTER` tells apart, so that a run can say
+which box took what. Also here: what a middlebox means for a path, without which nothing that comes
+after would recognise a connection beyond a NAT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from mprun.compile.network import Interface, Network, Node, Path
+from mprun.plan import Command, Process, Ready
+from mprun.spec.address import Address
+from mprun.spec.spec import Firewall, Middlebox, Nat, Proxy, SequenceRewriter, StrippedOption
+
+# Beyond the ports of iperf3's servers and below those that clients get.
+RELAY_PORT = 3129
+RELAY = "/run/mprun/lib/mprun/agent/relay.py"
+
+# Subtypes of the option (RFC 8684 8.1); nft 1.0.6 has no words for them. Linux sends these alone or
+# first among the MPTCP options of a segment, which is the one that nft finds.
+_SUBTYPES: Mapping[StrippedOption, int] = {"mp_capable": 0, "mp_join": 1, "dss": 2, "add_addr": 3}
+# Half of the sequence space (RFC 9293 3.4): to add it is to toggle one bit, all that nft can reckon,
+# and to add it twice changes nothing, so that one rule serves both directions.
+_HALF = "0x80000000"
+# As many blocks as options have room for (RFC 2018 3).
+_SACK_BLOCKS = 4
+
+_FILTER = "type filter hook forward priority filter;"
+
+
+def middlebox_commands(node: Node, box: Middlebox) -> Iterator[Command]:
+    """The rules of a middlebox, in the order in which a person would type them."""
+    for words in _rules(node, box):
+        yield Command(node.name, ("nft", "add", *words))
+
+
+def _rules(node: Node, box: Middlebox) -> Iterator[tuple[str, ...]]:
+    if box.strip:
+        yield from _strip(box.strip)
+    if box.rewrite_sequence:
+        yield from _rewrite_sequence(box.rewrite_sequence)
+    if box.firewall:
+        yield from _firewall(node, box.firewall)
+    if box.nat:
+        yield from _nat(node, box.nat)
+    if box.proxy:
+        yield from _proxy(box.proxy)
+
+
+def _table(table: str, chain: str, hook: str, *counters: str) -> Iterator[tuple[str, ...]]:
+    yield "table", "inet", table
+    for counter in counters:
+        yield "counter", "inet", table, counter
+    yield "chain", "inet", table, chain, f"{{ {hook} }}"
+
+
+def _rule(table: str, chain: str, words: str) -> tuple[str, ...]:
+    return "rule", "inet", table, chain, words
+
+
+def _strip(options: Sequence[StrippedOption]) -> Iterator[tuple[str, ...]]:
+    """An option is overwritten with NOPs (RFC 9293 3.1); the segment goes on."""
+    yield from _table("strip", "forward", _FILTER, *options)
+    for option in options:
+        match = "exists" if option == "mptcp" else f"subtype {_SUBTYPES[option]}"
+        words = f"tcp option mptcp {match} counter name {option} reset tcp option mptcp"
+        yield _rule("strip", "forward", words)
+
+
+def _rewrite_sequence(rewriter: SequenceRewriter) -> Iterator[tuple[str, ...]]:
+    yield from _table("sequence", "forward", _FILTER, "rewritten")
+    fields = ["tcp sequence", "tcp ackseq"]
+    if rewriter.sack:
+        fields += [f"tcp option sack{n} {edge}" for n in range(_SACK_BLOCKS) for edge in ("left", "right")]
+    yield _rule("sequence", "forward", "meta l4proto tcp counter name rewritten")
+    for field in fields:
+        condition = "tcp flags & ack == ack " if field == "tcp ackseq" else ""
+        yield _rule("sequence", "forward", f"{condition}{field} set {field} ^ {_HALF}")
+
+
+def _firewall(node: Node, firewall: Firewall) -> Iterator[tuple[str, ...]]:
+    """What connection tracking knows from inside passes, ICMP errors about it too."""
+    yield from _table("firewall", "forward", _FILTER, "refused")
+    inside = _names(node, firewall.inside)
+    condition = f"iifname != {inside} oifname {inside} ct state {{ new, invalid }} counter name refused"
+    if firewall.refuse == "drop":
+        yield _rule("firewall", "forward", f"{condition} drop")
+    else:
+        yield _rule("firewall", "forward", f"meta l4proto tcp {condition} reject with tcp reset")
+        yield _rule("firewall", "forward", f"{condition} reject with icmpx admin-prohibited")
+
+
+def _nat(node: Node, nat: Nat) -> Iterator[tuple[str, ...]]:
+    """Outside there is no way to an address inside: what comes unasked is lost, as it would be there."""
+    inside = _names(node, nat.inside)
+    yield from _table("nat", "postrouting", "type nat hook postrouting priority srcnat;", "translated", "unsolicited")
+    words = f"iifname {inside} oifname != {inside} counter name translated masquerade"
+    yield _rule("nat", "postrouting", words)
+    yield "chain", "inet", "nat", "forward", f"{{ {_FILTER} }}"
+    words = f"iifname != {inside} oifname {inside} ct state {{ new, invalid }} counter name unsolicited drop"
+    yield _rule("nat", "forward", words)
+
+
+def _proxy(proxy: Proxy) -> Iterator[tuple[str, ...]]:
+    """A redirected connection ends at the box; the relay asks where it was going (SO_ORIGINAL_DST)."""
+    yield from _table("proxy", "prerouting", "type nat hook prerouting priority dstnat;", "intercepted")
+    ports = ", ".join(map(str, proxy.ports))
+    match = f"tcp dport {{ {ports} }}" if ports else "meta l4proto tcp"
+    yield _rule("proxy", "prerouting", f"{match} counter name intercepted redirect to :{RELAY_PORT}")
+
+
+def _names(node: Node, links: Sequence[str]) -> str:
+    """The set of a node's interfaces on these links."""
+    names = [interface.name for interface in node.interfaces if interface.link in links]
+    return names[0] if len(names) == 1 else f"{{ {', '.join(names)} }}"
+
+
+def relays(boxes: Mapping[str, Middlebox]) -> Iterator[Process]:
+    """The programs that proxies run."""
+    for name, box in boxes.items():
+        if box.proxy:
+            yield Process(
+                name=f"proxy.{name}",
+                node=name,
+                argv=("python3", "-I", "-S", "-B", RELAY, str(RELAY_PORT)),
+                role="server",
+                ready=Ready("port", str(RELAY_PORT)),
+            )
+
+
+def speakers(boxes: Mapping[str, Middlebox]) -> frozenset[str]:
+    """Routers that send from addresses of their own, to which others must know the way back."""
+    return frozenset(name for name, box in boxes.items() if box.nat or box.proxy)
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """A middlebox on a path: which it is, and where a packet comes in and leaves."""
+
+    name: str
+    box: Middlebox
+    arrival: Interface
+    departure: Interface
+
+
+def crossings(network: Network, boxes: Mapping[str, Middlebox], path: Path) -> Iterator[Crossing]:
+    """The middleboxes that a packet from the path's source meets, in order; of several ways on the first."""
+    if not boxes:
+        return
+    ends = {link.name: link.ends for link in network.links}
+    here = path.source.node
+    arrival = None
+    for link in path.links:
+        first, second = ends[link]
+        departure, beyond = (first, second) if first.node == here else (second, first)
+        if arrival is not None and here in boxes:
+            yield Crossing(here, boxes[here], arrival, departure)
+        here, arrival = beyond.node, beyond
+        if here == path.destination.node:
+            return
+
+
+def is_closed(network: Network, boxes: Mapping[str, Middlebox], path: Path) -> bool:
+    """Whether a NAT or a firewall lets nothing begin on this path."""
+    return any(
+        guard is not None and crossing.arrival.link not in guard.inside and crossing.departure.link in guard.inside
+        for crossing in crossings(network, boxes, path)
+        for guard in (crossing.box.nat, crossing.box.firewall)
+    )
+
+
+def source_seen(network: Network, boxes: Mapping[str, Middlebox], path: Path) -> Address | None:
+    """The address that the destination takes for the path's source, where NAT gives it another."""
+    seen = None
+    for crossing in crossings(network, boxes, path):
+        nat = crossing.box.nat
+        leaves = nat is not None and crossing.arrival.link in nat.inside and crossing.departure.link not in nat.inside
+        address = crossing.departure.address(path.family)
+        if leaves and address is not None:
+            seen = address.ip
+    return seen

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Routes with several ways (equal-cost multipath, RFC 2992): which they are, and the hash that chooses.
+
+The hash is of the flow's addresses, protocol and ports, so that a flow keeps its way and subflows of
+one pair of addresses have ways of their own. Each router has a seed of its own: routers that hash
+alike would all choose alike, and half the ways of a tree stay empty (polarization). The seed
+comes from the experiment's and the router's name, so the choice is the same on every machine;
+another `--seed` spreads otherwise.
+
+Policy 3, whose fields are given (networking/ip-sysctl), and not 1, which would be the same five:
+that one takes the hash which a packet has already (`skb->l4_hash` in fib_multipath_hash()), and
+between namespaces of one kernel a packet keeps that of its socket. It is the same on all routers,
+and another one after each retransmission time-out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+
+from mprun.compile.network import Node, Route
+from mprun.plan import Command, sysctl
+from mprun.spec.spec import Family
+
+# Source, destination, protocol, source port, destination port.
+_FIELDS = str(0x01 | 0x02 | 0x04 | 0x10 | 0x20)
+# The router at the end of a link that is down takes another way. It tells nobody: nothing speaks a routing protocol.
+_SYSCTLS: dict[Family, tuple[tuple[str, str], ...]] = {
+    "ipv4": (
+        ("net.ipv4.fib_multipath_hash_policy", "3"),
+        ("net.ipv4.fib_multipath_hash_fields", _FIELDS),
+        ("net.ipv4.conf.all.ignore_routes_with_linkdown", "1"),
+    ),
+    "ipv6": (
+        ("net.ipv6.fib_multipath_hash_policy", "3"),
+        ("net.ipv6.fib_multipath_hash_fields", _FIELDS),
+        ("net.ipv6.conf.all.ignore_routes_with_linkdown", "1"),
+    ),
+}
+# Of both families, since Linux 6.11.
+_SEED = "net.ipv4.fib_multipath_hash_seed"
+
+
+def group_ways(routes: Iterable[Route]) -> Iterator[tuple[Route, ...]]:
+    """Routes by what they lead to: one, or the ways of one with several."""
+    for _, ways in groupby(routes, lambda route: (route.family, route.destination, route.table)):
+        yield tuple(ways)
+
+
+def hashing_commands(node: Node, seed: int) -> Iterator[Command]:
+    """How a node chooses between ways; nothing where it never has to."""
+    families = sorted({ways[0].family for ways in group_ways(node.routes) if len(ways) > 1})
+    if not families:
+        return
+    settings = [setting for family in families for setting in _SYSCTLS[family]]
+    for name, value in (*settings, (_SEED, str(_seed_of(node.name, seed)))):
+        yield sysctl(node.name, name, value)
+
+
+def _seed_of(router: str, seed: int) -> int:
+    """32 bits and not 0, which would be the kernel's own choice."""
+    digest = hashlib.sha256(f"{seed} {router}".encode()).digest()
+    return int.from_bytes(digest[:4], "big") or 1

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Addresses of interfaces: those that the user gave, and for all others the next free ones.
+
+Each segment is numbered in IPv4, whether or not it has such addresses, and in IPv6 by the same
+digits (`mprun.spec.address`): which families a topology has does not move any number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from ipaddress import IPv4Network, IPv6Network, ip_interface
+from itertools import chain
+
+from mprun.errors import SpecError
+from mprun.spec.address import (
+    POOL,
+    SUBNET_BITS,
+    Address,
+    InterfaceAddress,
+    Subnet,
+    families_of,
+    family_of,
+    mirror_subnet,
+    number_host,
+)
+from mprun.spec.spec import FAMILIES, Family, LinkSpec, TopologySpec
+
+
+class Numbering:
+    """Hands out the addresses of a topology, interface by interface."""
+
+    def __init__(self, topology: TopologySpec, segments: Sequence[int]) -> None:
+        self._topology = topology
+        self._given: dict[tuple[str, int], tuple[InterfaceAddress, ...]] = {
+            (link.name, side): tuple(map(ip_interface, link.addresses[side]))
+            for link in topology.links
+            for side in (0, 1)
+        }
+        self._used: set[Address] = {address.ip for addresses in self._given.values() for address in addresses}
+        self._subnets = _find_subnets(topology, segments, self._given)
+        self._hosts = {key: _hosts_of(subnet) for key, subnet in self._subnets.items()}
+
+    def addresses(self, link: LinkSpec, side: int, segment: int) -> tuple[InterfaceAddress, ...]:
+        """Those of one end of a link; none on a switch. Raises SpecError where a subnet is full."""
+        if self._topology.nodes[link.ends[side]] == "switch":
+            return ()
+        given = {family_of(address): address for address in self._given[link.name, side]}
+        found: list[InterfaceAddress] = []
+        for family in families_of(self._topology.addressing_of(link)):
+            found.append(given.get(family) or self._next(link, family, segment, found))
+        return tuple(found)
+
+    def _next(
+        self, link: LinkSpec, family: Family, segment: int, beside: Sequence[InterfaceAddress]
+    ) -> InterfaceAddress:
+        """The counterpart of the IPv4 address beside it, else the next free one."""
+        subnet = self._subnets[segment, family]
+        likely = [
+            number_host(subnet, int(address.ip) & 0xFF)
+            for address in beside
+            if isinstance(subnet, IPv6Network) and subnet == _counterpart(address.network)
+        ]
+        free = next((ip for ip in chain(likely, self._hosts[segment, family]) if ip not in self._used), None)
+        if free is None:
+            raise SpecError(f"link '{link.name}': more addresses than {subnet} holds")
+        self._used.add(free)
+        return ip_interface(f"{free}/{subnet.prefixlen}")
+
+
+def _find_subnets(
+    topology: TopologySpec, segments: Sequence[int], given: Mapping[tuple[str, int], tuple[InterfaceAddress, ...]]
+) -> dict[tuple[int, Family], Subnet]:
+    """That of each segment and family: that of a given address on it, else the counterpart of its IPv4
+    one, else the next free 10.x.y.0/24 or the counterpart of such."""
+    subnets: dict[tuple[int, Family], Subnet] = {}
+    for link, segment in zip(topology.links, segments, strict=True):
+        for address in (*given[link.name, 0], *given[link.name, 1]):
+            subnets.setdefault((segment, family_of(address)), address.network)
+    for family in FAMILIES:
+        fixed = [subnet for (_, of), subnet in subnets.items() if of == family]
+        taken: set[Subnet] = set()
+        free = (subnet for subnet in _pool(family) if subnet not in taken and not _overlaps(subnet, fixed))
+        for segment in dict.fromkeys(segments):
+            if (segment, family) in subnets:
+                continue
+            chosen: Subnet | None = _counterpart(subnets[segment, "ipv4"]) if family == "ipv6" else None
+            if chosen is None or chosen in taken or _overlaps(chosen, fixed):
+                chosen = next(free)
+            taken.add(chosen)
+            subnets[segment, family] = chosen
+    return subnets
+
+
+def _pool(family: Family) -> Iterator[Subnet]:
+    for network in POOL.subnets(new_prefix=SUBNET_BITS):
+        yield network if family == "ipv4" else mirror_subnet(network)
+
+
+def _overlaps(subnet: Subnet, others: Sequence[Subnet]) -> bool:
+    return any(subnet.overlaps(other) for other in others)
+
+
+def _counterpart(subnet: Subnet) -> IPv6Network | None:
+    """The IPv6 subnet with the digits of an IPv4 one; None where it has none."""
+    if isinstance(subnet, IPv4Network) and subnet.prefixlen == SUBNET_BITS:
+        return mirror_subnet(subnet)
+    return None
+
+
+def _hosts_of(subnet: Subnet) -> Iterator[Address]:
+    """Addresses for hosts, in the order in which they are handed out."""
+    if isinstance(subnet, IPv4Network):
+        yield from subnet.hosts()
+        return
+    room = int(subnet[-1]) - int(subnet[0])
+    number = 1
+    while (host := number_host(subnet, number)) in subnet and number <= room:
+        yield host
+        number += 1

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Open vSwitch as commands: its programs, its bridges, their flows and groups.
+
+All switches of a run share one Open vSwitch, and so one namespace (its kernel datapath belongs to
+one): a pair of its programs each would cost more than all else of the set-up. Flows see ports by
+the names of their interfaces. A switch in mode multipath gets its flows from the topology, a flow for
+each address and a select group where several ways are equally short, so that nothing is flooded
+and links may lie side by side or on circles.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+
+from mprun.compile.network import Interface, Network, Switch
+from mprun.plan import Command, Process, Ready
+from mprun.spec.ofctl import group_id, rename_ports
+from mprun.spec.spec import HashedBy, LinkSpec, OpenFlow, TopologySpec
+
+# As Open vSwitch spells it: a controller's socket it takes below this folder only.
+FOLDER = "/var/run/openvswitch"
+DATABASE = f"{FOLDER}/conf.db"
+SOCKET = f"{FOLDER}/db.sock"
+# Ours (agent/controller.py), where a run finds it.
+CONTROLLER = "/run/mprun/lib/mprun/agent/controller.py"
+INTERFACE_NAME_BYTES = 15
+# Names that the namespace of the switches has for something else.
+_TAKEN = re.compile(r"lo|ovs-system|ovs-netdev|.*-eth\d+")
+# Select groups that say how they choose exist since OpenFlow 1.5.
+_OFCTL = ("ovs-ofctl", "-O", "OpenFlow15")
+_ADDRESSES = "ip_src,ip_dst,ipv6_src,ipv6_dst"
+_METHODS: Mapping[HashedBy, str] = {
+    "connection": f"selection_method=hash,fields({_ADDRESSES},nw_proto,tcp_src,tcp_dst,udp_src,udp_dst)",
+    "addresses": f"selection_method=hash,fields({_ADDRESSES})",
+    "datapath": "selection_method=dp_hash",
+}
+
+_Ends = tuple[LinkSpec, Interface, Interface]
+
+
+def label(topology: TopologySpec, node: str) -> str:
+    """What a switch is called in the namespace that all share: its name, or its number where that
+    cannot be an interface's."""
+    ports = sum(node in link.ends for link in topology.links)
+    if len(f"{node}-eth{ports}") <= INTERFACE_NAME_BYTES and not _TAKEN.fullmatch(node):
+        return node
+    return f"_{list(topology.nodes).index(node)}"
+
+
+def place_switches(topology: TopologySpec, built: Sequence[_Ends]) -> dict[str, Switch]:
+    """The Open vSwitches of a topology with all their flows, in the names of interfaces."""
+    switches = {}
+    fabric = _Fabric(topology, built)
+    for number, (name, wanted) in enumerate(topology.switches.items(), start=1):
+        ports = {link.name: end for link, *ends in built for end in ends if end.node == name}
+        names = {link: end.name for link, end in ports.items()}
+        groups = [rename_ports(text, names) for text in wanted.groups]
+        flows = [rename_ports(text, names) for text in wanted.flows]
+        if wanted.mode == "multipath":
+            ways = fabric.find_ways(name)
+            more_flows, more_groups = _spread(ways, wanted, number)
+            flows, groups = flows + more_flows, groups + more_groups
+        elif wanted.mode != "flows":
+            flows.append(f"priority=0,actions={'NORMAL' if wanted.mode == 'learning' else 'CONTROLLER:65535'}")
+        switches[name] = Switch(
+            bridge=label(topology, name),
+            ports=tuple(names.values()),
+            mode=wanted.mode,
+            flows=tuple(flows),
+            groups=tuple(groups),
+            controller=wanted.controller,
+        )
+    return switches
+
+
+def _spread(ways: Mapping[str, tuple[str, ...]], wanted: OpenFlow, basis: int) -> tuple[list[str], list[str]]:
+    """Flows and groups that send each address on its ways; addresses with the same ways share a group.
+
+    basis: of the hash, another for each switch: else what one has sent to the next all has the hash
+    for which that takes one and the same way.
+    """
+    used = {group_id(text) or 0 for text in wanted.groups}
+    numbers: dict[tuple[str, ...], int] = {}
+    flows, groups = [], []
+    for mac, ports in ways.items():
+        if len(ports) == 1:
+            flows.append(f"priority=1,dl_dst={mac},actions=output:{ports[0]}")
+            continue
+        if ports not in numbers:
+            numbers[ports] = max(used, default=0) + 1
+            used.add(numbers[ports])
+            buckets = "".join(f",bucket=watch_port:{port},actions=output:{port}" for port in ports)
+            method = f"{_METHODS[wanted.hashed_by]},selection_method_param={basis}"
+            groups.append(f"group_id={numbers[ports]},type=select,{method}{buckets}")
+        flows.append(f"priority=1,dl_dst={mac},actions=group:{numbers[ports]}")
+    return flows, groups
+
+
+class _Fabric:
+    """The links around switches, and how far switches are from each other."""
+
+    def __init__(self, topology: TopologySpec, built: Sequence[_Ends]) -> None:
+        self._kinds = topology.nodes
+        self._built = built
+        self._crossings: dict[str, list[tuple[Interface, Interface]]] = {}
+        self._away: dict[str, dict[str, int]] = {}
+        for _, a, b in built:
+            self._crossings.setdefault(a.node, []).append((a, b))
+            self._crossings.setdefault(b.node, []).append((b, a))
+
+    def find_ways(self, switch: str) -> dict[str, tuple[str, ...]]:
+        """For each address on the segments of a switch, the ports by which the fewest switches lie between."""
+        segments = {own.segment for own, _ in self._crossings.get(switch, ())}
+        ways: dict[str, tuple[str, ...]] = {}
+        for _, *ends in self._built:
+            for end, other in (ends, ends[::-1]):
+                if not end.addresses or end.segment not in segments or self._kinds[other.node] != "switch":
+                    continue
+                if other.node == switch:
+                    ways[end.mac] = (other.name,)
+                else:
+                    ways[end.mac] = self._towards(switch, other.node)
+        return ways
+
+    def _towards(self, switch: str, last: str) -> tuple[str, ...]:
+        """The ports of a switch that lead one switch nearer to the last."""
+        if last not in self._away:
+            self._away[last] = self._distances(last)
+        away = self._away[last]
+        return tuple(own.name for own, peer in self._crossings[switch] if away.get(peer.node) == away[switch] - 1)
+
+    def _distances(self, switch: str) -> dict[str, int]:
+        """How many links between switches each switch is away."""
+        away = {switch: 0}
+        waiting = deque([switch])
+        while waiting:
+            here = waiting.popleft()
+            for _, peer in self._crossings[here]:
+                if self._kinds[peer.node] == "switch" and peer.node not in away:
+                    away[peer.node] = away[here] + 1
+                    waiting.append(peer.node)
+        return away
+
+
+def preparing_commands(network: Network) -> Iterator[Command]:
+    """What must be there before the programs of Open vSwitch start."""
+    if home := _home(network):
+        yield Command(home, ("mkdir", "-p", FOLDER))
+        yield Command(home, ("ovsdb-tool", "create", DATABASE))
+
+
+def switch_programs(network: Network) -> Iterator[Process]:
+    """Open vSwitch's database, our controller where a switch asks one, and its daemon."""
+    home = _home(network)
+    if home is None:
+        return
+    yield Process(
+        name="switches.db",
+        node=home,
+        argv=("ovsdb-server", "--pidfile", f"--remote=punix:{SOCKET}", DATABASE),
+        role="switch",
+        ready=Ready("socket", SOCKET),
+    )
+    words = tuple(_controller_words(network))
+    if words:
+        yield Process(
+            name="controller",
+            node=home,
+            argv=("python3", "-I", "-S", "-B", CONTROLLER, *words),
+            role="switch",
+            ready=Ready("output", "all switches are connected"),
+        )
+    yield Process(name="switches", node=home, argv=("ovs-vswitchd", "--pidfile"), role="switch")
+
+
+def switch_commands(network: Network) -> Iterator[Command]:
+    """Bridges with their ports and controllers, then their groups and flows."""
+    for number, (node, switch) in enumerate(network.switches.items(), start=1):
+        yield Command(node, ("ovs-vsctl", *_bridge_words(number, switch)))
+    for node, switch in network.switches.items():
+        for text in switch.groups:
+            yield Command(node, (*_OFCTL, "add-group", switch.bridge, text))
+        for text in switch.flows:
+            # Open vSwitch gives a bridge that may stand alone this flow itself
+            if (switch.mode, text) != ("learning", "priority=0,actions=NORMAL"):
+                yield Command(node, (*_OFCTL, "add-flow", switch.bridge, text))
+
+
+def _home(network: Network) -> str | None:
+    """The switch whose namespace all share."""
+    return next(iter(network.switches), None)
+
+
+def home_of(network: Network, node: str) -> str:
+    """The node whose namespace a node shares; none: an empty text."""
+    home = _home(network)
+    return home if home and node in network.switches and node != home else ""
+
+
+def _bridge_words(number: int, switch: Switch) -> Iterator[str]:
+    bridge = switch.bridge
+    fail_mode = "standalone" if switch.mode == "learning" else "secure"
+    yield from ("add-br", bridge, "--", "set", "bridge", bridge, f"fail_mode={fail_mode}")
+    yield f"other_config:datapath-id={number:016x}"
+    for place, port in enumerate(switch.ports, start=1):
+        yield from ("--", "add-port", bridge, port, "--", "set", "interface", port, f"ofport_request={place}")
+    if switch.controller is not None:
+        yield from ("--", "set-controller", bridge, f"unix:{_controller_socket(switch)}")
+
+
+def _controller_socket(switch: Switch) -> str:
+    return f"{FOLDER}/{switch.bridge}.controller"
+
+
+def _controller_words(network: Network) -> Iterator[str]:
+    """What our controller is told of each switch."""
+    for switch in network.switches.values():
+        if switch.controller is not None:
+            asked = switch.controller
+            facts = f"delay_ns={asked.delay_ns},idle_timeout={asked.idle_timeout_s},match={asked.match}"
+            yield f"{_controller_socket(switch)},{facts}"

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graphviz' `dot`, which lays out and paints what `dot.py` has written. Not pure: it starts a process."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import Literal
+
+from mprun.errors import HostError, RunError
+
+PROGRAM = "dot"
+# An image of 900 pixels for the width of a page.
+PIXELS_PER_INCH = 192
+
+
+def render(dot: str, image: Literal["svg", "png"]) -> bytes:
+    """The same text gives the same bytes on the same machine. Raises HostError without graphviz."""
+    argv = [PROGRAM, f"-T{image}", *([f"-Gdpi={PIXELS_PER_INCH}"] if image == "png" else [])]
+    try:
+        done = subprocess.run(argv, input=dot.encode(), capture_output=True, check=False)
+    except FileNotFoundError as error:
+        raise HostError(
+            f"graphviz, which draws {image}, is not installed: apt-get install graphviz"
+            " (--format mermaid and --format dot need nothing)"
+        ) from error
+    if done.returncode:
+        raise RunError(f"{' '.join(argv)}: status {done.returncode}: {done.stderr.decode(errors='replace').strip()}")
+    return done.stdout

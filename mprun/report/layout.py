@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which way a network is read, and which of its nodes need no drawing.
+
+A drawing language places nodes along its edges, so all that is decided here is which end of a link
+comes first. Nothing is known here of values or words.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+
+from mprun.spec.spec import LinkSpec, TopologySpec
+
+# A run of nodes that are all alike is cut if it is this long, and this much of each end is kept.
+LONG_RUN = 7
+KEPT = 2
+
+Ends = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """turned: links whose second end comes first; level: links whose ends stand side by side.
+
+    is_tree: every link leads from one layer to the next, and hosts are the last.
+    """
+
+    turned: frozenset[str] = frozenset()
+    level: frozenset[str] = frozenset()
+    is_tree: bool = False
+
+    def ends(self, link: LinkSpec) -> Ends:
+        """First and second as they are drawn."""
+        a, b = link.ends
+        return (b, a) if link.name in self.turned else (a, b)
+
+
+def lay_out(topology: TopologySpec) -> Layout:
+    """Along the links where these say what is a source and what a sink; else from the top of a tree
+    to its hosts; else away from the first host."""
+    if _has_sources_and_sinks(topology):
+        return Layout()
+    hosts = [name for name, kind in topology.nodes.items() if kind == "host"]
+    heights = _distances(topology, hosts)
+    layers = {abs(heights.get(a, 0) - heights.get(b, 0)) for a, b in (link.ends for link in topology.links)}
+    if len(hosts) > 2 and max(heights.values()) > 1 and layers == {1}:
+        return _away(topology, {name: -height for name, height in heights.items()}, is_tree=True)
+    return _away(topology, _distances(topology, hosts[:1] or list(topology.nodes)[:1]), is_tree=False)
+
+
+def _has_sources_and_sinks(topology: TopologySpec) -> bool:
+    """Whether some hosts are only first ends, some only second ends, and nothing leads in a circle."""
+    hosts = {name for name, kind in topology.nodes.items() if kind == "host"}
+    firsts, seconds = ({link.ends[side] for link in topology.links} & hosts for side in (0, 1))
+    if not firsts - seconds or not seconds - firsts:
+        return False
+    try:
+        sort([link.ends for link in topology.links])
+    except CycleError:
+        return False
+    return True
+
+
+def _distances(topology: TopologySpec, starts: Iterable[str]) -> dict[str, int]:
+    """Hops to the nearest of `starts`; what cannot be reached from there begins anew at 0."""
+    around: dict[str, list[str]] = {name: [] for name in topology.nodes}
+    for link in topology.links:
+        for a, b in (link.ends, link.ends[::-1]):
+            around[a].append(b)
+    distances = dict.fromkeys(starts, 0)
+    for start in (None, *topology.nodes):
+        if start is not None:
+            if start in distances:
+                continue
+            distances[start] = 0
+        queue = deque(distances if start is None else [start])
+        while queue:
+            here = queue.popleft()
+            for there in around[here]:
+                if there not in distances:
+                    distances[there] = distances[here] + 1
+                    queue.append(there)
+    return distances
+
+
+def _away(topology: TopologySpec, ranks: Mapping[str, int], is_tree: bool) -> Layout:
+    """From lower to higher rank."""
+    steps = {link.name: ranks[link.ends[1]] - ranks[link.ends[0]] for link in topology.links}
+    return Layout(
+        turned=frozenset(name for name, step in steps.items() if step < 0),
+        level=frozenset(name for name, step in steps.items() if step == 0),
+        is_tree=is_tree,
+    )
+
+
+def sort(edges: Sequence[Ends]) -> list[str]:
+    """Nodes, each after all that lead to it. Raises CycleError."""
+    sorter: TopologicalSorter[str] = TopologicalSorter()
+    for tail, head in edges:
+        sorter.add(head, tail)
+    return list(sorter.static_order())
+
+
+def longest_way(edges: Sequence[tuple[Ends, float]]) -> float:
+    """The greatest sum of the edges' lengths along a way through the graph, which has no circle."""
+    leading: dict[str, list[tuple[str, float]]] = {}
+    for (tail, head), length in edges:
+        leading.setdefault(head, []).append((tail, length))
+    ways: dict[str, float] = {}
+    for node in sort([ends for ends, _ in edges]):
+        ways[node] = max((ways[tail] + length for tail, length in leading.get(node, [])), default=0.0)
+    return max(ways.values(), default=0.0)
+
+
+def order_layers(nodes: Iterable[str], edges: Sequence[Ends]) -> list[tuple[str, ...]]:
+    """The layers of a tree from its leaves up: leaves as given, above them each node over its own."""
+    below: dict[str, list[str]] = {name: [] for name in nodes}
+    for tail, head in edges:
+        below[tail].append(head)
+    layer = tuple(name for name, heads in below.items() if not heads)
+    layers = []
+    while layer:
+        layers.append(layer)
+        places = {name: place for place, name in enumerate(layer)}
+        middles = {
+            name: sum(places[head] for head in heads) / len(heads)
+            for name, heads in below.items()
+            if heads and heads[0] in places
+        }
+        layer = tuple(sorted(middles, key=lambda name: middles[name]))
+    return layers
+
+
+def find_runs(
+    topology: TopologySpec, layout: Layout, is_alike: Callable[[LinkSpec, LinkSpec], bool]
+) -> list[tuple[str, ...]]:
+    """The middles of long chains of like nodes joined by like links, in drawing order.
+
+    A chain's nodes are of one kind, no hosts and no middleboxes, with one link in and one out.
+    """
+    into: dict[str, list[LinkSpec]] = {name: [] for name in topology.nodes}
+    out: dict[str, list[LinkSpec]] = {name: [] for name in topology.nodes}
+    for link in topology.links:
+        tail, head = layout.ends(link)
+        out[tail].append(link)
+        into[head].append(link)
+
+    def is_inner(node: str) -> bool:
+        return (
+            topology.nodes[node] != "host"
+            and node not in topology.middleboxes
+            and len(into[node]) == len(out[node]) == 1
+            and is_alike(into[node][0], out[node][0])
+        )
+
+    def follow(node: str) -> Iterable[str]:
+        while is_inner(node):
+            yield node
+            after = layout.ends(out[node][0])[1]
+            if any(of.get(after) != of.get(node) for of in (topology.nodes, topology.switches)):
+                return
+            node = after
+
+    runs = []
+    for node, kind in topology.nodes.items():
+        before = layout.ends(into[node][0])[0] if len(into[node]) == 1 else None
+        if before is not None and topology.nodes[before] == kind and is_inner(before):
+            continue
+        run = tuple(follow(node))
+        if len(run) >= LONG_RUN:
+            runs.append(run[KEPT:-KEPT])
+    return runs

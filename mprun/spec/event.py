@@ -1,0 +1,351 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes of a network over time: what may be written under `events`, and the changes that it comes to.
+
+An event sets properties of a link, takes it down or up, or takes an address from a host; it may be
+repeated, spread over a time, or stand for a whole file (see `trace`). What comes out says of each
+moment what the link is from then on, so that nothing after it needs to know what was before.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import count
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError, model_validator
+
+from mprun.spec import trace
+from mprun.spec.document import Document
+from mprun.spec.fault import Fault, Path, name_nearest
+from mprun.spec.field import Name, Time
+from mprun.spec.link import DirectionProperties, find_disagreements
+from mprun.spec.model import FileModel, explain, refuse
+from mprun.spec.spec import (
+    HEADER_BYTES,
+    AddressChange,
+    Chance,
+    Change,
+    Direction,
+    Flow,
+    Jitter,
+    LinkChange,
+    LinkSpec,
+    NodeKind,
+    Queue,
+)
+from mprun.spec.units import NS_PER_MS, TIME
+
+MOST_CHANGES = 100_000
+PROPERTIES = tuple(DirectionProperties.model_fields)
+Both = tuple[Direction, Direction]
+
+
+class EventEntry(FileModel):
+    """A change of a link or of a host's address, or several."""
+
+    at: Time = Field(0, description="When, from time zero; of a file, when it begins.", examples=["5s"])
+    link: Name | None = Field(None, description="The link that changes.", examples=["path0"])
+    set: DirectionProperties | None = Field(
+        None, description="Properties that it has from then on.", examples=[{"loss": "100%"}]
+    )
+    over: Time | None = Field(None, description="Reach what is set by equal steps over this time.")
+    step: Time = Field(100 * NS_PER_MS, description="Time between the steps of `over`.")
+    state: Literal["down", "up", "removed", "added"] | None = Field(
+        None, description="A link goes down or up; an address is removed or added."
+    )
+    host: Name | None = Field(None, description="The host whose address changes.")
+    address: Name | None = Field(None, description="Which one: the name of the link that it is on.")
+    every: Time | None = Field(None, description="Do it again after each such time, until `until`.")
+    until: Time | None = Field(None, description="When repetition ends.", examples=["60s"])
+    schedule: str | None = Field(None, description="A CSV file of properties over time: at,rate,delay ...")
+    trace: str | None = Field(None, description="A file of rates over time.")
+    format: Literal["mahimahi", "rates"] = Field("mahimahi", description="Of the trace.")
+    interval: Time = Field(
+        100 * NS_PER_MS, description="Of a rate trace, how long each line holds; of a mahimahi trace, how long a rate."
+    )
+    direction: Literal["forward", "reverse", "both"] = Field("both", description="Where the trace holds.")
+
+    @model_validator(mode="after")
+    def _agree(self) -> EventEntry:
+        actions = [name for name in ("set", "state", "schedule", "trace") if getattr(self, name) is not None]
+        faults: dict[Path, str] = {}
+        if len(actions) != 1:
+            what = "changes nothing" if not actions else f"has {' and '.join(actions)}"
+            faults[()] = f"{what}: write one of 'set', 'state', 'schedule', 'trace'"
+        is_address = self.state in ("removed", "added")
+        if is_address and (self.host is None or self.address is None):
+            faults[("state",)] = f"an address is {self.state} of a host: write 'host: client, address: path0'"
+        elif not is_address and self.link is None:
+            faults[("link",)] = "is missing: write 'link: path0'"
+        for name in ("every", "step", "interval"):
+            value = getattr(self, name)
+            if value is not None and value < NS_PER_MS:
+                faults[(name,)] = "is shorter than 1ms: write a longer time"
+        if self.every is not None and self.until is None:
+            faults[("until",)] = "is missing: write when repetition ends, as in 'until: 60s'"
+        if self.until is not None and self.every is None and self.trace is None:
+            faults[("every",)] = "is missing: write the time between repetitions, as in 'every: 10s'"
+        if self.until is not None and self.until <= self.at:
+            faults[("until",)] = "is not after 'at': nothing would happen"
+        if self.over is not None and self.set is None:
+            faults[("over",)] = "spreads what is set: write 'set'"
+        if self.over is not None and self.step and self.over % self.step:
+            faults[("step",)] = "does not divide 'over' into equal steps"
+        if faults:
+            raise refuse(faults, self)
+        return self
+
+
+@dataclass
+class _State:
+    """A link while changes are laid over it."""
+
+    spec: LinkSpec
+    now: Both
+    is_up: bool = True
+
+
+class Timeline:
+    """Lays events over links in the order of time."""
+
+    def __init__(self, nodes: Mapping[str, NodeKind], links: tuple[LinkSpec, ...], document: Document) -> None:
+        self._nodes = nodes
+        self._states = {link.name: _State(link, (link.forward, link.reverse)) for link in links}
+        self._document = document
+        self._queue: list[tuple[int, int, Callable[[int], None]]] = []
+        self._numbers = count()
+        self._changes: list[Change] = []
+
+    def lay(self, entries: list[EventEntry]) -> tuple[Change, ...]:
+        """All changes in the order of time; faults go to the document."""
+        for n, entry in enumerate(entries):
+            if self._is_known(entry, ("events", n)):
+                self._plan(entry, ("events", n))
+        while self._queue:
+            at_ns, _, action = heapq.heappop(self._queue)
+            action(at_ns)
+            if len(self._changes) > MOST_CHANGES:
+                self._document.fault(("events",), f"come to more than {MOST_CHANGES} changes: use longer steps")
+                break
+        return tuple(self._changes)
+
+    def _is_known(self, entry: EventEntry, place: Path) -> bool:
+        if entry.link is not None and entry.link not in self._states:
+            hint = name_nearest(entry.link, list(self._states), "links")
+            self._document.fault((*place, "link"), f"no link '{entry.link}'{hint}")
+            return False
+        if entry.host is None:
+            return True
+        hosts = [name for name, kind in self._nodes.items() if kind == "host"]
+        if entry.host not in hosts:
+            hint = name_nearest(entry.host, hosts, "hosts")
+            self._document.fault((*place, "host"), f"no host '{entry.host}'{hint}")
+            return False
+        own = [name for name, state in self._states.items() if entry.host in state.spec.ends]
+        if entry.address is not None and entry.address not in own:
+            hint = name_nearest(entry.address, own, "its links")
+            self._document.fault((*place, "address"), f"host '{entry.host}' has no link '{entry.address}'{hint}")
+            return False
+        return True
+
+    def _plan(self, entry: EventEntry, place: Path) -> None:
+        starts = [entry.at]
+        if entry.every is not None and entry.until is not None:
+            starts = list(range(entry.at, entry.until, entry.every)[: MOST_CHANGES + 1])
+        if entry.trace is not None:
+            self._plan_trace(entry, place, entry.trace)
+        elif entry.schedule is not None:
+            self._plan_schedule(entry, place, entry.schedule, starts)
+        else:
+            action = self._act if entry.over is None else self._ramp
+            for start_ns in starts:
+                self._at(start_ns, lambda at_ns: action(entry, place, at_ns))
+
+    def _at(self, at_ns: int, action: Callable[[int], None]) -> None:
+        heapq.heappush(self._queue, (at_ns, next(self._numbers), action))
+
+    def _act(self, entry: EventEntry, place: Path, at_ns: int) -> None:
+        if entry.host is not None and entry.address is not None:
+            self._changes.append(AddressChange(at_ns, entry.host, entry.address, entry.state == "added"))
+            return
+        assert entry.link is not None
+        state = self._states[entry.link]
+        if entry.set is not None:
+            self._become(state, entry.set.over(state.now), (*place, "set"), at_ns)
+        else:
+            state.is_up = entry.state == "up"
+            self._record(state, at_ns)
+
+    def _record(self, state: _State, at_ns: int) -> None:
+        self._changes.append(LinkChange(at_ns, state.spec.name, *state.now, state.is_up))
+
+    def _become(self, state: _State, wanted: Both, place: Path, at_ns: int) -> None:
+        """A link has other properties from now on, unless it cannot."""
+        faults = find_disagreements(*wanted)
+        new = []
+        for before, after in zip((state.spec.forward, state.spec.reverse), wanted, strict=True):
+            if after.rate_bit_per_s and not before.rate_bit_per_s:
+                faults[("rate",)] = (
+                    f"cannot come while packets pass: give link '{state.spec.name}' a rate from the start"
+                )
+            if after.queue != before.queue and _kind(after.queue) != _kind(before.queue):
+                faults[("queue",)] = (
+                    f"is of another kind than that of link '{state.spec.name}', and what waits would be lost:"
+                    " keep its discipline, and what it counts"
+                )
+            new.append(_keep_distribution(before, after))
+        for path, message in faults.items():
+            self._document.fault((*place, *path), message)
+        if faults:
+            return
+        state.now = (new[0], new[1])
+        self._record(state, at_ns)
+
+    def _ramp(self, entry: EventEntry, place: Path, at_ns: int) -> None:
+        assert entry.link is not None
+        assert entry.set is not None
+        assert entry.over is not None
+        state = self._states[entry.link]
+        target = entry.set.over(state.now)
+        steps = entry.over // entry.step
+        first = state.now
+        for one, other in zip(first, target, strict=True):
+            for name in _fixed(one, other):
+                self._document.fault((*place, "set", name), "does not change by steps: 'over' is for numbers")
+
+        def step(n: int) -> Callable[[int], None]:
+            def act(now_ns: int) -> None:
+                ways = [
+                    replace(now, **_mix(one, other, n / steps))
+                    for now, one, other in zip(state.now, first, target, strict=True)
+                ]
+                self._become(state, (ways[0], ways[1]), (*place, "set"), now_ns)
+
+            return act
+
+        for n in range(1, steps + 1):
+            self._at(at_ns + n * entry.step, step(n))
+
+    def _plan_trace(self, entry: EventEntry, place: Path, name: str) -> None:
+        found = self._document.companion((*place, "trace"), name)
+        assert entry.link is not None
+        state = self._states[entry.link]
+        if found is None:
+            return
+        file, text = found
+        try:
+            if entry.format == "rates":
+                read = trace.read_rates(text, entry.interval)
+            else:
+                read = trace.read_mahimahi(text, entry.interval, state.spec.mtu + HEADER_BYTES)
+        except trace.TraceError as error:
+            self._document.faults.append(Fault(file, error.line, (), str(error)))
+            return
+        sides = {"forward": (True, False), "reverse": (False, True), "both": (True, True)}[entry.direction]
+        if any(side and not way.rate_bit_per_s for side, way in zip(sides, state.now, strict=True)):
+            message = f"needs a rate to change: give link '{state.spec.name}' one, it holds before the trace"
+            self._document.fault((*place, "trace"), message)
+            return
+        end_ns = entry.until if entry.until is not None else entry.at + read.period_ns
+        begin_ns, last = entry.at, None
+        while begin_ns < end_ns:
+            for offset_ns, rate in read.rates:
+                at_ns = begin_ns + offset_ns
+                if rate != last and at_ns < end_ns:
+                    self._at(at_ns, self._rate_setter(state, sides, rate, place))
+                last = rate
+            begin_ns += read.period_ns
+
+    def _rate_setter(self, state: _State, sides: tuple[bool, bool], rate: int, place: Path) -> Callable[[int], None]:
+        def act(at_ns: int) -> None:
+            ways = [
+                replace(way, rate_bit_per_s=rate) if side else way for side, way in zip(sides, state.now, strict=True)
+            ]
+            self._become(state, (ways[0], ways[1]), (*place, "trace"), at_ns)
+
+        return act
+
+    def _plan_schedule(self, entry: EventEntry, place: Path, name: str, starts: Sequence[int]) -> None:
+        found = self._document.companion((*place, "schedule"), name)
+        if found is None:
+            return
+        file, text = found
+        try:
+            for line, offset_ns, cells in trace.read_schedule(text, PROPERTIES):
+                row = self._row(entry, file, line, cells)
+                if row is not None:
+                    for start_ns in starts:
+                        self._at(start_ns + offset_ns, self._row_setter(row, (*place, "schedule")))
+        except trace.TraceError as error:
+            self._document.faults.append(Fault(file, error.line, (), str(error)))
+
+    def _row(self, entry: EventEntry, file: str, line: int, cells: Mapping[str, str]) -> EventEntry | None:
+        """A row as the event that it stands for."""
+        try:
+            return EventEntry.model_validate({"link": entry.link, "set": cells})
+        except ValidationError as error:
+            for path, text in explain(EventEntry, error):
+                self._document.faults.append(Fault(file, line, path[1:], text))
+            return None
+
+    def _row_setter(self, row: EventEntry, place: Path) -> Callable[[int], None]:
+        return lambda at_ns: self._act(row, place, at_ns)
+
+
+def _kind(queue: Queue | None) -> tuple[str, bool]:
+    """Discipline, and whether it counts bytes: neither can change without emptying the queue."""
+    return ("fifo", False) if queue is None else (queue.discipline, queue.counts_bytes)
+
+
+def _keep_distribution(before: Direction, after: Direction) -> Direction:
+    """netem cannot go back to a uniform jitter: a link keeps the distribution that it has."""
+    if before.jitter is None or after.jitter is None or after.jitter.distribution != "uniform":
+        return after
+    return replace(after, jitter=replace(after.jitter, distribution=before.jitter.distribution))
+
+
+def _fixed(one: Direction, other: Direction) -> list[str]:
+    """The properties that differ between two directions and have nothing between them, as a file names them."""
+    names = []
+    for field in fields(Direction):
+        before, after = getattr(one, field.name), getattr(other, field.name)
+        if before != after and not {type(before), type(after)} <= {int, Jitter, Chance, type(None)}:
+            names.append(field.name)
+    return names
+
+
+def _mix(one: Direction, other: Direction, share: float) -> dict[str, Any]:
+    """What differs between two directions, as it is this far between them."""
+    names = [field.name for field in fields(Direction)]
+    differing = [name for name in names if getattr(one, name) != getattr(other, name)]
+    return {name: _between(getattr(one, name), getattr(other, name), share) for name in differing}
+
+
+def _between(before: Any, after: Any, share: float) -> Any:
+    """A value between two of one kind, of which one may not be there."""
+    known = after if after is not None else before
+    if isinstance(known, int):
+        return round((before or 0) + ((after or 0) - (before or 0)) * share)
+    if isinstance(known, Jitter):
+        ends = [0 if value is None else value.amount_ns for value in (before, after)]
+        amount_ns = round(ends[0] + (ends[1] - ends[0]) * share)
+        return replace(known, amount_ns=amount_ns) if amount_ns else None
+    if isinstance(known, Chance) and {type(before), type(after)} <= {Chance, type(None)}:
+        chances = [0.0 if value is None else value.probability for value in (before, after)]
+        probability = chances[0] + (chances[1] - chances[0]) * share
+        return replace(known, probability=probability) if probability else None
+    return after
+
+
+def check_times(entries: Sequence[EventEntry], traffic: Sequence[Flow], document: Document) -> None:
+    """Faults of events that come when all is over, where it can be told when that is."""
+    ends = [None if flow.duration_ns is None else flow.start_ns + flow.duration_ns for flow in traffic]
+    known = [end for end in ends if end is not None]
+    if not known or len(known) < len(ends):
+        return
+    for n, entry in enumerate(entries):
+        if entry.at >= max(known):
+            message = f"is not before the end of the experiment, {TIME.render(max(known))}: nothing would be seen of it"
+            document.fault(("events", n, "at"), message)

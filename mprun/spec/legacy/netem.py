@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The words of a netem command, tc-netem(8), as properties of a link."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_NUMBER = r"[0-9]{1,18}(?:\.[0-9]{1,18})?"
+_PERCENT = re.compile(rf"({_NUMBER})%?")
+_WITH_UNIT = re.compile(rf"({_NUMBER})([A-Za-z]*)")
+_WHOLE = re.compile(r"([0-9]+)")
+# tc reads a bare number as microseconds.
+_TIME_UNITS = {"": "us", "us": "us", "usec": "us", "usecs": "us", "ms": "ms", "msec": "ms", "msecs": "ms"}
+_TIME_UNITS |= {"s": "s", "sec": "s", "secs": "s"}
+_RATE_UNITS = {"": "bit", "bit": "bit", "kbit": "kbit", "mbit": "mbit", "gbit": "gbit"}
+
+
+class NetemError(Exception):
+    """A command that cannot be had; the message says what would do."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The properties that a command names, as a link's are written; ignored: words without effect here."""
+
+    properties: dict[str, str]
+    ignored: tuple[str, ...]
+
+
+def parse(command: str) -> Setting:
+    """Raises NetemError."""
+    words = command.split()
+    properties: dict[str, str] = {}
+    ignored: list[str] = []
+    while words:
+        word = words.pop(0)
+        if word == "limit":
+            ignored.append(f"limit {_operand(words, word, _WHOLE, '1000')[0]}")
+        elif word in ("delay", "latency"):
+            properties["delay"] = _time(words, "delay")
+            if _follows(words):
+                properties["jitter"] = _time(words, "jitter")
+            _end(words, "delay")
+        elif word in ("loss", "drop"):
+            if words[:1] == ["random"]:
+                words.pop(0)
+            properties["loss"] = _percent(words, "loss")
+            _end(words, "loss")
+        elif word in ("duplicate", "corrupt", "reorder"):
+            properties[word] = _percent(words, word)
+            _end(words, word)
+        elif word == "rate":
+            properties["rate"] = _rate(words)
+            _end(words, "rate")
+        else:
+            raise NetemError(f"'{word}' cannot be had: write delay, loss, duplicate, corrupt, reorder or rate")
+    if not properties:
+        raise NetemError("changes nothing: write a netem command, as in 'loss 100%'")
+    return Setting(properties, tuple(ignored))
+
+
+def _operand(words: list[str], what: str, form: re.Pattern[str], example: str) -> re.Match[str]:
+    match = form.fullmatch(words[0]) if words else None
+    if match is None:
+        found = f"'{words[0]}'" if words else "nothing"
+        raise NetemError(f"{found} stands after '{what}': write a value, as in '{what} {example}'")
+    words.pop(0)
+    return match
+
+
+def _with_unit(words: list[str], what: str, example: str, units: dict[str, str]) -> str:
+    number, unit = _operand(words, what, _WITH_UNIT, example).groups()
+    known = units.get(unit.lower())
+    if known is None:
+        raise NetemError(f"'{number}{unit}' after '{what}' has a unit that is not read here: write '{what} {example}'")
+    return f"{number}{known}"
+
+
+def _time(words: list[str], what: str) -> str:
+    return _with_unit(words, what, "20ms", _TIME_UNITS)
+
+
+def _rate(words: list[str]) -> str:
+    return _with_unit(words, "rate", "20mbit", _RATE_UNITS)
+
+
+def _percent(words: list[str], what: str) -> str:
+    return f"{_operand(words, what, _PERCENT, '1%')[1]}%"
+
+
+def _follows(words: list[str]) -> bool:
+    """Whether a value comes next, rather than the next setting."""
+    return bool(words) and words[0][0].isdigit()
+
+
+def _end(words: list[str], what: str) -> None:
+    """What else netem takes there: correlations, distributions, gaps, cell sizes."""
+    if _follows(words):
+        raise NetemError(f"'{words[0]}' after '{what}', a correlation or the like, cannot be had: leave it out")
+    if words[:1] == ["distribution"]:
+        raise NetemError(f"'distribution' after '{what}' cannot be had: leave it out")

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flows and groups in the words of ovs-ofctl(8), as far as mprun looks into them: the ports and the
+groups that they name. What else is in them is for ovs-ofctl to understand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+# What a port may be called that is none of the links' (ovs-ofctl(8), OpenFlow 1.5 section 7.2.1).
+RESERVED_PORTS = ("in_port", "table", "normal", "flood", "all", "local", "controller", "any", "none")
+
+_PORT = re.compile(r'\b(in_port|output|port|watch_port|enqueue)(\s*[=:]\s*)"?([A-Za-z][\w-]*|\d+)"?')
+_BARE = re.compile(r'((?:actions?=|[,(])\s*)"?([A-Za-z][\w-]*)"?(?=\s*(?:,|\)|$))')
+_GROUP_ID = re.compile(r"\bgroup_id\s*=\s*(\d+)")
+_GROUP_USED = re.compile(r"\bgroup\s*[:=]\s*(\d+)")
+_ACTIONS = re.compile(r"\bactions?\s*=")
+_NO_LINK = re.compile(r"\d+|" + "|".join(RESERVED_PORTS), re.IGNORECASE)
+
+
+def ports_named(text: str) -> Iterator[str]:
+    """The names that stand where only a port can, reserved ones and numbers left out."""
+    for match in _PORT.finditer(text):
+        if not _NO_LINK.fullmatch(match[3]):
+            yield match[3]
+
+
+def port_numbers(text: str) -> Iterator[int]:
+    """The ports that are named by their number."""
+    for match in _PORT.finditer(text):
+        if match[3].isdigit():
+            yield int(match[3])
+
+
+def rename_ports(text: str, names: Mapping[str, str]) -> str:
+    """The text with each port in `names` called otherwise; an action may be a port's name alone."""
+
+    def rename(match: re.Match[str]) -> str:
+        return f"{match[1]}{match[2]}{names.get(match[3], match[3])}"
+
+    renamed = _PORT.sub(rename, text)
+    start = _ACTIONS.search(renamed)
+    if start is None:
+        return renamed
+    head, actions = renamed[: start.start()], renamed[start.start() :]
+    actions = _BARE.sub(lambda m: f"{m[1]}output:{names[m[2]]}" if m[2] in names else m[0], actions)
+    return head + actions
+
+
+def has_actions(text: str) -> bool:
+    return _ACTIONS.search(text) is not None
+
+
+def group_id(text: str) -> int | None:
+    """The number of the group that a text describes."""
+    match = _GROUP_ID.search(text)
+    return int(match[1]) if match else None
+
+
+def groups_used(text: str) -> set[int]:
+    """The groups that a flow or a bucket hands its packets to."""
+    return {int(match[1]) for match in _GROUP_USED.finditer(text)}

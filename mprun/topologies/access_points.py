@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`access-points`: multipath users on two access points, single-path users on one of them.
+
+user0 ---+-----+
+    \\    | ap0 |--ap0--+--------+
+     \\   +-----+       | router |---- server
+      +--+-----+       |        |
+single0 -| ap1 |--ap1--+--------+
+         +-----+
+
+The nodes are the multipath users user0, user1 ..., the single-path users single0, single1 ..., the
+access points ap0 and ap1, which are routers, router and server. The links are ap0 and ap1, which all
+users of an access point share, `user0-ap0`, `user0-ap1` ..., `single0` ... and `server`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from mprun.spec.field import Whole
+from mprun.spec.link import LinkProperties
+from mprun.spec.model import refuse
+from mprun.spec.spec import LinkSpec, NodeKind
+from mprun.spec.topology import Expansion, GeneratedTopology
+from mprun.topologies.host import MOST_HOSTS, WHY_HOSTS, Access
+
+POINTS = ("ap0", "ap1")
+
+
+class Parameters(GeneratedTopology):
+    """Forward is from the users to the server on every link."""
+
+    topology: Literal["access-points"] = Field(description="The generator.")
+    multipath_users: Annotated[int, Whole(1, MOST_HOSTS, WHY_HOSTS)] = Field(
+        description="How many users are on both access points.", examples=[2]
+    )
+    single_path_users: Annotated[int, Whole(0, MOST_HOSTS, WHY_HOSTS)] = Field(
+        description="How many users are on the second access point alone.", examples=[2]
+    )
+    points: list[LinkProperties] = Field(
+        description="The links of the two access points, ap0 and ap1, to the router.",
+        examples=[[{"rate": "20mbit", "delay": "10ms"}, {"rate": "20mbit", "delay": "10ms"}]],
+        min_length=2,
+        max_length=2,
+    )
+    access: Access = Field(description="Each link between a user and an access point. Default: unshaped.")
+    server: Access = Field(description="The link between the router and the server. Default: unshaped.")
+
+    @model_validator(mode="after")
+    def _agree(self) -> Parameters:
+        total = self.multipath_users + self.single_path_users
+        if total > MOST_HOSTS:
+            raise refuse({("multipath_users",): f"make {total} users with the single-path ones: {WHY_HOSTS}"}, self)
+        return self
+
+
+def expand(parameters: Parameters) -> Expansion:
+    """Addresses are left to be derived."""
+    users = [f"user{n}" for n in range(parameters.multipath_users)]
+    single = [f"single{n}" for n in range(parameters.single_path_users)]
+    nodes: dict[str, NodeKind] = {**dict.fromkeys(users + single, "host"), **dict.fromkeys(POINTS, "router")}
+    links: list[LinkSpec] = [
+        *(parameters.access.join(f"{user}-{point}", (user, point)) for user in users for point in POINTS),
+        *(parameters.access.join(user, (user, POINTS[1])) for user in single),
+        *(link.join(point, (point, "router")) for point, link in zip(POINTS, parameters.points, strict=True)),
+        parameters.server.join("server", ("router", "server")),
+    ]
+    return {**nodes, "router": "router", "server": "host"}, tuple(links)

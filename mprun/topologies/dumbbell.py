@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`dumbbell`: pairs of a client and a server, all over one bottleneck.
+
+client0 ----+------+              +-------+---- server0
+client1 ----| left |--bottleneck--| right |---- server1
+            +------+              +-------+
+
+The nodes are client0, client1 ..., the routers left and right, server0, server1 ...; the links
+bottleneck, and one for each host, called like it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from mprun.spec.field import Whole
+from mprun.spec.link import LinkProperties
+from mprun.spec.spec import NodeKind
+from mprun.spec.topology import Expansion, GeneratedTopology
+from mprun.topologies.host import MOST_HOSTS, WHY_HOSTS, Access
+
+
+class Parameters(GeneratedTopology):
+    """Forward is from the clients to the servers on every link."""
+
+    topology: Literal["dumbbell"] = Field(description="The generator.")
+    pairs: Annotated[int, Whole(1, MOST_HOSTS // 2, WHY_HOSTS)] = Field(
+        description="How many clients, and how many servers.", examples=[2]
+    )
+    bottleneck: LinkProperties = Field(
+        description="The link that all share.", examples=[{"rate": "20mbit", "delay": "20ms"}]
+    )
+    access: Access = Field(description="Each link of a client or a server. Default: unshaped.")
+
+
+def expand(parameters: Parameters) -> Expansion:
+    """Addresses are left to be derived."""
+    clients = [f"client{n}" for n in range(parameters.pairs)]
+    servers = [f"server{n}" for n in range(parameters.pairs)]
+    nodes: dict[str, NodeKind] = {**dict.fromkeys(clients, "host"), "left": "router", "right": "router"}
+    links = [
+        *(parameters.access.join(name, (name, "left")) for name in clients),
+        parameters.bottleneck.join("bottleneck", ("left", "right")),
+        *(parameters.access.join(name, ("right", name)) for name in servers),
+    ]
+    return nodes | dict.fromkeys(servers, "host"), tuple(links)

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the trees of a data centre have in common: links upwards whose rate follows from those below."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Annotated
+
+from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
+
+from mprun.spec.fault import Path
+from mprun.spec.link import LinkProperties
+from mprun.spec.model import refuse
+
+MOST_OVERSUBSCRIPTION = 1000
+
+
+def _parse_ratio(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"'{value}' is not a number: write '4' for 4:1")
+    if not 1 <= value <= MOST_OVERSUBSCRIPTION:
+        raise ValueError(
+            f"{value} is not between 1 and {MOST_OVERSUBSCRIPTION}: 1 is a fabric that carries all that comes from"
+            " below; for a faster one give the 'rate'"
+        )
+    return float(value)
+
+
+Ratio = Annotated[
+    float,
+    PlainValidator(_parse_ratio),
+    WithJsonSchema({"type": "number", "minimum": 1, "maximum": MOST_OVERSUBSCRIPTION}),
+]
+
+
+class Uplink(LinkProperties):
+    """A layer of links towards the core; forward is upwards."""
+
+    oversubscription: Ratio | None = Field(
+        None,
+        description="Instead of `rate`: what comes from below at most, over what this layer carries up.",
+        examples=[4],
+    )
+
+    @model_validator(mode="after")
+    def _choose(self) -> Uplink:
+        if self.oversubscription is not None and self.rate is not None:
+            raise refuse({("oversubscription",): "stands beside 'rate': keep one of the two"}, self.oversubscription)
+        return self
+
+    def find_faults(self) -> dict[Path, str]:
+        faults = super().find_faults()
+        if self.oversubscription is not None:
+            # there will be a rate
+            faults.pop(("queue",), None)
+        return faults
+
+    def above(self, below: LinkProperties, share: Fraction) -> LinkProperties:
+        """This layer with the rate that its ratio gives: `share` links of `below` for each of its own."""
+        if self.oversubscription is None:
+            return self
+        factor = share / Fraction(str(self.oversubscription))
+        rate = tuple(None if one is None else int(one * factor) for one in rates_of(below))
+        return self.model_copy(update={"rate": rate})
+
+
+def rates_of(link: LinkProperties) -> tuple[int | None, int | None]:
+    """Bit/s forward and reverse, those of a profile included."""
+    forward, reverse = link.directions()
+    return forward.rate_bit_per_s, reverse.rate_bit_per_s

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How generators join their hosts: bounds on the number of hosts, and names of their links.
+
+A host's link is called like the host; where it has several interfaces, `h0-0`, `h0-1` ... A host
+always is the first end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+from pydantic import Field
+
+from mprun.spec.field import Whole
+from mprun.spec.link import LinkProperties
+from mprun.spec.spec import LinkSpec
+
+# Each is a namespace of one machine, with a table of routes in each router.
+MOST_HOSTS = 500
+WHY_HOSTS = f"all hosts share one machine, which is meant for {MOST_HOSTS} at most"
+MOST_INTERFACES = 4
+
+Interfaces = Annotated[
+    int,
+    Whole(1, MOST_INTERFACES, "a connection has 9 subflows at most, and two hosts with 4 make 16 paths already"),
+]
+Access = Annotated[LinkProperties, Field(default_factory=LinkProperties.model_construct)]
+
+
+def name_links(host: str, interfaces: int) -> list[str]:
+    """Names of the links of a host."""
+    return [host] if interfaces == 1 else [f"{host}-{n}" for n in range(interfaces)]
+
+
+def join_host(host: str, to: str, interfaces: int, access: LinkProperties) -> Iterator[LinkSpec]:
+    """The links from a host to what all its interfaces are plugged into; forward is from the host."""
+    for name in name_links(host, interfaces):
+        yield access.join(name, (host, to))

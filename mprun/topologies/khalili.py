@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`khalili`: a client and a server joined by switches, one of which a TCP pair uses too.
+
+           +--path0--[s0]--server0--+
+client ----|                        |---- server
+           +--path1--[s1]--server1--+
+                     /  \\
+            tcp-client   tcp-server
+
+The testbed of Khalili et al. (CoNEXT 2012) as a later study built it on one machine: s0 is private,
+s1 shared, further switches s2, s3 ... private again, and nothing routes, so that what leaves over
+path<i> arrives over server<i>, on a subnet of its own. Each link shapes for itself: the pairs meet
+in s1 but share no rate unless `bottleneck` is given. Then s1 is two switches, s1 and s1-far, with
+that link between them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from mprun.spec.field import Whole
+from mprun.spec.link import LinkProperties
+from mprun.spec.spec import LinkSpec, NodeKind
+from mprun.spec.topology import Expansion, GeneratedTopology
+from mprun.topologies.multi_path import MOST_PATHS
+
+SHARED = 1
+
+
+class Parameters(GeneratedTopology, LinkProperties):
+    """What is said of a link holds for each link of a host; forward is from the clients to the servers."""
+
+    topology: Literal["khalili"] = Field(description="The generator.")
+    paths: Annotated[
+        int, Whole(2, MOST_PATHS, "one switch is private, one shared, and each has a subnet numbered by one byte")
+    ] = Field(2, description="How many switches join client and server.")
+    bottleneck: LinkProperties | None = Field(
+        None, description="A link inside the shared switch, for which the pairs compete. Default: none."
+    )
+
+
+def expand(parameters: Parameters) -> Expansion:
+    """Addresses are left to be derived: switch i has a subnet, the client first, the server second."""
+    switches = [f"s{n}" for n in range(parameters.paths)]
+    far = switches.copy()
+    nodes: dict[str, NodeKind] = {"client": "host", "tcp-client": "host", **dict.fromkeys(switches, "switch")}
+    links: list[LinkSpec] = []
+    if parameters.bottleneck is not None:
+        far[SHARED] = f"{switches[SHARED]}-far"
+        nodes[far[SHARED]] = "switch"
+    for n, (near_switch, far_switch) in enumerate(zip(switches, far, strict=True)):
+        links.append(parameters.join(f"path{n}", ("client", near_switch)))
+        links.append(parameters.join(f"server{n}", (far_switch, "server")))
+    if parameters.bottleneck is not None:
+        links.append(parameters.bottleneck.join("bottleneck", (switches[SHARED], far[SHARED])))
+    links.append(parameters.join("tcp-client", ("tcp-client", switches[SHARED])))
+    links.append(parameters.join("tcp-server", (far[SHARED], "tcp-server")))
+    return {**nodes, "server": "host", "tcp-server": "host"}, tuple(links)

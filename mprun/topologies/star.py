@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`star`: clients and a server around a switch, each with one or several interfaces.
+
+ client0 ----+---+==== server
+ client1 ----|hub|
+ client2 ----+---+
+
+The nodes are client0, client1 ... and server; all interfaces are on one subnet.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from mprun.spec.field import Whole
+from mprun.spec.link import LinkProperties
+from mprun.spec.model import refuse
+from mprun.spec.spec import NodeKind
+from mprun.spec.topology import Expansion, GeneratedTopology
+from mprun.topologies.host import Access, Interfaces, join_host
+
+# As many as have static neighbours on one segment.
+MOST_ON_ONE_LAN = 32
+
+
+class Parameters(GeneratedTopology):
+    """A local network."""
+
+    topology: Literal["star"] = Field(description="The generator.")
+    clients: Annotated[int, Whole(1, 250, "all are on one subnet, numbered by one byte of the address")] = Field(
+        description="How many clients there are.", examples=[4]
+    )
+    interfaces: Interfaces = Field(1, description="How many interfaces each client has.")
+    server_interfaces: Interfaces = Field(1, description="How many interfaces the server has.")
+    access: Access = Field(description="Each link of a client; forward is from the client. Default: unshaped.")
+    server_access: LinkProperties | None = Field(
+        None, description="Each link of the server; forward is from the server. Default: as `access`."
+    )
+
+    @model_validator(mode="after")
+    def _agree(self) -> Parameters:
+        total = self.clients * self.interfaces + self.server_interfaces
+        if max(self.interfaces, self.server_interfaces) > 1 and total > MOST_ON_ONE_LAN:
+            reason = (
+                f"makes {total} interfaces on one switch, of which hosts have several: beyond {MOST_ON_ONE_LAN},"
+                " neighbours are learnt by ARP, where a host answers for all its addresses on each interface;"
+                " take fewer, or 'two-level-tree'"
+            )
+            raise refuse({("clients",): reason}, self)
+        return self
+
+
+def expand(parameters: Parameters) -> Expansion:
+    """A host's link is called like it, or `client0-0`, `client0-1` ..."""
+    clients = [f"client{n}" for n in range(parameters.clients)]
+    nodes: dict[str, NodeKind] = {**dict.fromkeys(clients, "host"), "hub": "switch", "server": "host"}
+    links = [link for name in clients for link in join_host(name, "hub", parameters.interfaces, parameters.access)]
+    access = parameters.server_access or parameters.access
+    return nodes, (*links, *join_host("server", "hub", parameters.server_interfaces, access))

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calibration: which trains a link gets, and what their arrivals say."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mprun.analysis.calibration import binomial_interval, judge, to_json
+from mprun.capabilities import REFERENCE, Capabilities
+from mprun.compile import allocate
+from mprun.compile.calibration import compile_calibration
+from mprun.compile.network import Network
+from mprun.compile.wire import correlate
+from mprun.plan import Plan, Train
+from mprun.spec import load
+from mprun.spec.spec import Chance, FourState, GilbertElliott
+
+REAL = Capabilities(is_simulated=False, timer_slack_ns=250_000)
+
+
+def calibration_of(folder: Path, link: str, capabilities: Capabilities = REFERENCE) -> tuple[Network, Plan]:
+    text = "version: 1\nnodes: {a: {kind: host}, b: {kind: host}}\nlinks:\n"
+    (folder / "topo.yaml").write_text(text + f"  - {{name: l, between: [a, b], {link}}}\n")
+    spec = load(folder / "topo", None).spec
+    network = allocate(spec)
+    return network, compile_calibration(spec, network, capabilities)
+
+
+def arrivals(train: Train, **changes: Any) -> dict[str, Any]:
+    """A train that arrives whole, evenly over its length."""
+    span = (train.count - 1) * train.gap_ns // train.batch
+    measured = {
+        "sent": train.count,
+        "received": train.count,
+        "distinct": train.count,
+        "late": 0,
+        "delay_ns": {"median": 5e6, "mean": 5e6, "deviation": 0.0, "correlation": 0.0},
+        "first_ns": 5_000_000,
+        "last_ns": 5_000_000 + span,
+        "took_ns": span,
+        "unseen": 0,
+    }
+    return {**measured, **changes}
+
+
+def verdict(folder: Path, link: str, kind: str, simulated: bool = True, **changes: Any) -> dict[str, Any]:
+    """The row of one quantity of the forward direction when its train arrives so."""
+    network, plan = calibration_of(folder, link, REFERENCE if simulated else REAL)
+    train = next(train for train in plan.trains if train.kind == kind)
+    (row, *_) = judge(network, [train], [arrivals(train, **changes)], simulated)
+    return asdict(row)
+
+
+@pytest.mark.parametrize(
+    ("link", "kinds"),
+    [
+        ("delay: 5ms", ["delay"]),
+        ("rate: 10mbit", ["delay", "rate", "queue"]),
+        ("rate: 10mbit, loss: 1%", ["delay", "loss", "rate"]),
+        ("rate: 10mbit, delay: 5ms, jitter: 1ms", ["delay", "rate"]),
+        ("rate: 10mbit, queue: {discipline: codel}", ["delay", "rate"]),
+        ("loss: 100%", ["loss"]),
+        ("mtu: 9000", []),
+    ],
+)
+def test_trains_of_a_link(tmp_path: Path, link: str, kinds: list[str]) -> None:
+    _, plan = calibration_of(tmp_path, link)
+    assert [(train.direction, train.kind) for train in plan.trains] == [
+        (direction, kind) for direction in ("forward", "reverse") for kind in kinds
+    ]
+
+
+def test_trains_offer_more_than_the_rate_and_enough_to_see_a_loss(tmp_path: Path) -> None:
+    _, plan = calibration_of(tmp_path, "rate: 10mbit, loss: 0.5%")
+    rate = next(train for train in plan.trains if train.kind == "rate")
+    offered = rate.batch * rate.frame_bytes * 8e9 / rate.gap_ns
+    assert 0.995 * offered >= 1.1 * 10e6
+    loss = next(train for train in plan.trains if train.kind == "loss")
+    assert loss.count * 0.005 >= 100
+    assert loss.batch * loss.frame_bytes * 8e9 / loss.gap_ns <= 10e6 / 3
+
+
+def test_in_real_time_a_train_is_bounded(tmp_path: Path) -> None:
+    _, plan = calibration_of(tmp_path, "rate: 100kbit, loss: 0.1%", REAL)
+    assert all(train.count * train.gap_ns / train.batch <= 10.5e9 for train in plan.trains)
+
+
+@pytest.mark.parametrize(
+    ("simulated", "median", "held"),
+    [(True, 5_009_000, True), (True, 5_011_000, False), (False, 5_090_000, True), (False, 5_110_000, False)],
+)
+def test_delay_is_held_to_its_tolerance(tmp_path: Path, simulated: bool, median: float, held: bool) -> None:
+    found = {"median": median, "mean": median, "deviation": 0.0}
+    assert verdict(tmp_path, "delay: 5ms", "delay", simulated, delay_ns=found)["held"] is held
+
+
+@pytest.mark.parametrize(("got", "held"), [(9.89e6, False), (9.91e6, True), (10.09e6, True), (10.11e6, False)])
+def test_rate_is_held_to_one_per_cent(tmp_path: Path, got: float, held: bool) -> None:
+    _, plan = calibration_of(tmp_path, "rate: 10mbit")
+    train = next(train for train in plan.trains if train.kind == "rate")
+    span = round((train.count - 1) * train.frame_bytes * 8e9 / got)
+    row = verdict(tmp_path, "rate: 10mbit", "rate", first_ns=0, last_ns=span)
+    assert row["got"] == pytest.approx(got, rel=1e-6)
+    assert row["held"] is held
+
+
+def test_rate_that_was_not_offered_is_not_told(tmp_path: Path) -> None:
+    row = verdict(tmp_path, "rate: 10mbit", "rate", took_ns=10**12)
+    assert row["held"] is None
+    assert "too little to tell" in row["note"]
+
+
+@pytest.mark.parametrize(("waited", "held"), [(18, False), (19, True), (20, True), (21, True), (22, False)])
+def test_queue_is_held_to_one_packet(tmp_path: Path, waited: int, held: bool) -> None:
+    row = verdict(tmp_path, "rate: 10mbit, queue: 20packets", "queue", received=waited + 1, took_ns=0)
+    assert (row["got"], row["held"]) == (waited, held)
+
+
+def test_loss_is_held_to_its_binomial_interval(tmp_path: Path) -> None:
+    row = verdict(tmp_path, "loss: 1%", "loss")
+    assert row["held"] is False
+    low, high = row["minimum"], row["maximum"]
+    assert low < 0.01 < high
+    for share, held in ((low, True), (high, True), (low - 0.0002, False), (high + 0.0002, False)):
+        distinct = round(10_000 * (1 - share))
+        assert verdict(tmp_path, "loss: 1%", "loss", distinct=distinct)["held"] is held
+
+
+def test_frames_that_were_not_counted_are_told(tmp_path: Path) -> None:
+    row = verdict(tmp_path, "delay: 5ms", "delay", unseen=3)
+    assert row["held"] is None
+    assert "3 frames" in row["note"]
+
+
+def test_binomial_interval_is_exact() -> None:
+    # a fair coin thrown ten times: both tails below 5 % end at 2 and 8 (P(X <= 1) = 1.07 %)
+    assert binomial_interval(10, 0.5, 0.9) == (0.2, 0.8)
+    assert binomial_interval(1000, 1.0, 0.99) == (1.0, 1.0)
+
+
+def test_one_row_that_is_off_fails_the_table(tmp_path: Path) -> None:
+    network, plan = calibration_of(tmp_path, "delay: 5ms")
+    good = judge(network, plan.trains, [arrivals(train) for train in plan.trains], True)
+    assert to_json(good)["passed"]
+    bad = judge(network, plan.trains, [arrivals(plan.trains[0]), arrivals(plan.trains[1], delay_ns=None)], True)
+    assert bad[1].note == "nothing arrived"
+    assert bad[1].held is False
+    assert not to_json(bad)["passed"]
+
+
+def test_correlated_loss_has_the_asked_mean_and_correlation() -> None:
+    model = correlate(Chance(0.02, 0.3))
+    assert model.mean == pytest.approx(0.02)
+    assert 1 - model.p - model.r == pytest.approx(0.3)
+
+
+def test_long_run_loss_of_the_models() -> None:
+    assert GilbertElliott(0.01, 0.1).mean == pytest.approx(0.01 / 0.11)
+    assert GilbertElliott(0.01, 0.1, 0.5, 0.1).mean == pytest.approx(0.01 / 0.11 * 0.5 + 0.1 / 0.11 * 0.1)
+    assert FourState(0.01, 0.99, 0.0, 1.0, 0.0).mean == pytest.approx(0.01)
+    assert FourState(0.0, 1.0, 0.0, 1.0, 0.1).mean == pytest.approx(0.1 / 1.1)

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Links behave as written, and change when they are to: measured, in the virtual engine."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.system.conftest import LAB, RATES_ONLY, ROOT, Result, digests_of
+
+HEAD = "version: 1\nnodes: {a: {kind: host}, b: {kind: host}}\nlinks:\n"
+# Every property, each measured against what was asked.
+EVERYTHING = (
+    HEAD
+    + """\
+  - {name: slow, between: [a, b], rate: 100kbit, delay: 1s}
+  - {name: fast, between: [a, b], rate: 1gbit, rtt: 80ms}
+  - {name: short, between: [a, b], rate: 1gbit, queue: 1packets}
+  - {name: bytes, between: [a, b], rate: 10mbit, queue: 40kb}
+  - {name: time, between: [a, b], rate: 10mbit, queue: 30ms}
+  - {name: jumbo, between: [a, b], rate: 100mbit, delay: 5ms, mtu: 9000}
+  - {name: random, between: [a, b], rate: 50mbit, loss: 1%}
+  - {name: correlated, between: [a, b], delay: 1ms, loss: {random: 5%, correlation: 25%}}
+  - {name: gemodel, between: [a, b], delay: 1ms, loss: {gemodel: {p: 1%, r: 30%}}}
+  - {name: state, between: [a, b], loss: {state: {p13: 2%, p31: 40%, p32: 10%, p23: 30%, p14: 1%}}}
+  - {name: uniform, between: [a, b], rate: 50mbit, delay: 30ms, jitter: {amount: 10ms, correlation: 40%}}
+  - {name: normal, between: [a, b], delay: 30ms, jitter: {amount: 3ms, distribution: normal, correlation: 80%}}
+  - {name: pareto, between: [a, b], delay: 30ms, jitter: {amount: 3ms, distribution: pareto}}
+  - {name: paretonormal, between: [a, b], delay: 30ms, jitter: {amount: 3ms, distribution: paretonormal}}
+  - {name: red, between: [a, b], rate: 10mbit, rtt: 40ms, queue: {discipline: red, ecn: true}}
+  - {name: codel, between: [a, b], rate: 10mbit, queue: {limit: 100packets, discipline: codel}}
+  - {name: fq_codel, between: [a, b], rate: 10mbit, queue: {limit: 50ms, discipline: fq_codel}}
+  - {name: pie, between: [a, b], rate: 10mbit, queue: {limit: 100packets, discipline: pie}}
+  - {name: cake, between: [a, b], rate: 10mbit, queue: {limit: 100kb, discipline: cake}}
+  - {name: lte, between: [a, b], profile: 4g-lte}
+  - {name: reorder, between: [a, b], rate: 10mbit, delay: 5ms, reorder: 20%}
+"""
+)
+PING = (
+    "version: 1\nprobe: {{pings: 0}}\n"
+    "traffic: [{{name: echo, tool: ping, from: a, to: b, duration: {seconds}s, interval: {interval}}}]\n"
+)
+
+
+def steps(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "steps.jsonl").read_text().splitlines()]
+
+
+def write(folder: Path, links: str, events: str, experiment: str) -> None:
+    (folder / "topo.yaml").write_text(HEAD + links + ("events:\n" + events if events else ""))
+    (folder / "xp.yaml").write_text(experiment)
+
+
+@pytest.mark.usefixtures("leaves_nothing")
+def test_every_property_is_as_asked(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "topo.yaml").write_text(EVERYTHING)
+    result = mprun("calibrate", "-t", "topo", "--engine", "virtual", "--json")
+    wrong = [row for row in json.loads(result.out)["rows"] if not row["held"]]
+    assert wrong == []
+    assert result.status == 0
+    measured = {(row["link"], row["quantity"]) for row in json.loads(result.out)["rows"]}
+    assert {("random", "loss"), ("uniform", "jitter"), ("bytes", "queue"), ("lte", "rate")} <= measured
+
+
+def test_calibration_leaves_the_result_alone(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "xp.yaml").write_text((LAB / "xp_tcp.yaml").read_text() + "calibrate: true\n")
+    alone = mprun("-t", LAB / "topo", "-x", LAB / "xp_tcp", "--engine", "virtual", "--json")
+    beside = mprun("-t", LAB / "topo", "-x", "xp", "--engine", "virtual", "--json")
+    assert beside.status == 0
+    assert json.loads((beside.run / "calibration.json").read_text())["passed"]
+    assert digests_of(alone.run) == digests_of(beside.run)
+
+
+def test_a_link_that_is_not_as_asked_fails_its_run(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    """A normal jitter as large as the delay would have some packets arrive before they were sent."""
+    write(
+        tmp_path,
+        "  - {name: l, between: [a, b], delay: 5ms, jitter: {amount: 5ms, distribution: normal}}\n",
+        "",
+        PING.format(seconds=1, interval="100ms") + "calibrate: true\n",
+    )
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
+    assert result.status == 1
+    assert result.summary["status"] == "failed"
+    assert any("calibration of l forward: jitter" in failure for failure in result.summary["failures"])
+
+
+@pytest.mark.usefixtures("leaves_nothing")
+def test_real_engine_calibrates(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "topo.yaml").write_text(RATES_ONLY)
+    result = mprun("calibrate", "-t", "topo", "--engine", "real", "--json")
+    rows = json.loads(result.out)["rows"]
+    rates = [row for row in rows if row["quantity"] == "rate"]
+    assert len(rates) == 4
+    assert all(row["got"] == pytest.approx(20e6, rel=0.03) for row in rates)
+
+
+def test_ten_changes_a_second_for_a_minute_do_not_drift(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "  - {name: l, between: [a, b], rate: 10mbit, delay: 20ms}\n",
+        "  - {at: 100ms, every: 200ms, until: 60s, link: l, set: {delay: 10ms, rate: 5mbit}}\n"
+        "  - {at: 200ms, every: 200ms, until: 60s, link: l, set: {delay: 20ms, rate: 10mbit}}\n",
+        PING.format(seconds=60, interval="50ms"),
+    )
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
+    assert result.status == 0, result.err
+    changes = [step for step in steps(result.run) if step["step"] == "change"]
+    assert len(changes) == 599
+    late = [step["actual_ns"] - step["asked_ns"] for step in changes]
+    assert min(late) >= 0
+    assert max(late) < 100_000
+    # nothing in flight was lost, and each delay was that of one of the two states
+    assert result.metric("echo.loss") == 0
+    times = [
+        float(line.split("time=")[1].split()[0])
+        for line in (result.run / "logs" / "echo.out").read_text().splitlines()
+        if "time=" in line
+    ]
+    assert min(times) == pytest.approx(20, abs=0.05)
+    # two that meet where the delay falls leave one after the other, 98 bytes at 5 Mbit/s apart
+    assert max(times) == pytest.approx(40, abs=0.2)
+
+
+def test_loss_and_state_come_and_go(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "  - {name: l, between: [a, b], delay: 5ms}\n",
+        "  - {at: 1s, link: l, set: {loss: 100%}}\n  - {at: 2s, link: l, set: {loss: 0%}}\n"
+        "  - {at: 3s, link: l, state: down}\n  - {at: 4s, link: l, state: up}\n"
+        "  - {at: 5s, host: a, address: l, state: removed}\n  - {at: 6s, host: a, address: l, state: added}\n",
+        PING.format(seconds=8, interval="50ms") + "capture: [{host: a}]\n",
+    )
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
+    zero = next(step["actual_ns"] for step in steps(result.run) if step["step"] == "change") / 1e9 - 1
+    assert zero == pytest.approx(0, abs=1e-4)
+    sent, answered = echoes(result.run / "pcap" / "a.pcap")
+    first = min(sent.values())
+    for number, moment in sent.items():
+        since = moment - first
+        silent = any(low <= since < low + 1 for low in (1, 3, 5))
+        if all(abs(since - edge) > 0.02 for edge in range(1, 7)):
+            assert (number in answered) is not silent, (number, since)
+    assert len(answered) > 60
+
+
+def echoes(pcap: Path) -> tuple[dict[int, float], set[int]]:
+    """When each request was sent, and the numbers of those that were answered."""
+    argv = ["tshark", "-r", str(pcap), "-T", "fields", "-e", "frame.time_epoch", "-e", "icmp.seq", "-e", "icmp.type"]
+    lines = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
+    rows = [line.split("\t") for line in lines if line.split("\t")[2] in ("0", "8")]
+    sent = {int(number): float(moment) for moment, number, kind in rows if kind == "8"}
+    return sent, {int(number) for _, number, kind in rows if kind == "0"}
+
+
+def test_trace_carries_what_it_offers(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    """One opportunity every 2 ms in the first second, every ms in the second: on average 9.08 Mbit/s."""
+    moments = [*range(2, 1001, 2), *range(1001, 2001)]
+    (tmp_path / "cell.trace").write_text("\n".join(map(str, moments)) + "\n")
+    write(
+        tmp_path,
+        "  - {name: l, between: [a, b], rate: 5mbit, delay: 10ms, queue: 100packets}\n",
+        "  - {link: l, trace: cell.trace, until: 20s}\n",
+        "version: 1\ntraffic: [{name: bulk, tool: iperf3, from: a, to: b, duration: 20s}]\n",
+    )
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
+    assert result.status == 0, result.err
+    ceiling = 1.5 * 1514 * 8 * 500 * 1448 / 1514
+    assert 0.93 * ceiling <= result.metric("bulk.goodput") <= 1.005 * ceiling
+    assert (result.run / "inputs" / "cell.trace").exists()
+
+
+def test_changed_links_repeat_byte_for_byte(mprun: Callable[..., Result]) -> None:
+    case = ROOT / "tests" / "golden" / "plans" / "events"
+    runs = [mprun("-t", case / "topo", "-x", case / "xp", "--engine", "virtual", "--json") for _ in range(2)]
+    assert digests_of(runs[0].run) == digests_of(runs[1].run)
+
+
+@pytest.mark.parametrize("engine", ["virtual", "real"])
+def test_first_packet_passes_a_long_line_of_wires(mprun: Callable[..., Result], tmp_path: Path, engine: str) -> None:
+    """The kernel takes up a few hundred new links a second; a packet sent before is lost without a trace."""
+    (tmp_path / "topo.yaml").write_text("version: 1\ntopology: line\nrouters: 150\nrate: 100mbit\n")
+    xp = "version: 1\nprobe: {pings: 0}\ntraffic: [{name: echo, tool: ping, from: client, to: server, count: 2}]\n"
+    (tmp_path / "xp.yaml").write_text(xp)
+    result = mprun("-t", "topo", "-x", "xp", "--engine", engine, "--json")
+    assert result.status == 0, result.err
+    assert result.metric("echo.loss") == 0
+
+
+LOADED = """\
+version: 1
+probe: {{pings: 0}}
+hosts:
+  a: &ecn {{sysctl: {{net.ipv4.tcp_ecn: {ecn}}}}}
+  b: *ecn
+traffic:
+  - {{name: load, tool: iperf3, from: a, to: b, duration: 12s}}
+  - {{name: echo, tool: ping, from: a, to: b, start: 4s, duration: 6s, interval: 100ms}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("queue", "least_s", "most_s"),
+    [
+        # 200 frames of 1514 bytes take 242 ms at 10 Mbit/s; cubic keeps a queue that drops from its tail filled
+        ("200packets", 0.15, 0.3),
+        ("{limit: 300kb, discipline: red}", 0.045, 0.2),
+        ("{limit: 200packets, discipline: codel}", 0.04, 0.09),
+        ("{limit: 200packets, discipline: pie}", 0.04, 0.1),
+        # a flow of its own for the pings
+        ("{limit: 200packets, discipline: fq_codel}", 0.04, 0.05),
+        ("{limit: 450kb, discipline: cake}", 0.04, 0.05),
+    ],
+)
+def test_discipline_holds_the_delay_down(
+    mprun: Callable[..., Result], tmp_path: Path, queue: str, least_s: float, most_s: float
+) -> None:
+    """Pings beside a bulk transfer over 10 Mbit/s and 40 ms."""
+    links = f"  - {{name: l, between: [a, b], rate: 10mbit, rtt: 40ms, queue: {queue}}}\n"
+    write(tmp_path, links, "", LOADED.format(ecn=0))
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
+    assert result.status == 0, result.err
+    assert least_s <= result.metric("echo.rtt") <= most_s
+    assert result.metric("load.goodput") >= 0.85 * 10e6 * 1448 / 1514
+
+
+@pytest.mark.parametrize("discipline", ["codel", "red", "pie"])
+def test_marks_take_the_place_of_losses(mprun: Callable[..., Result], tmp_path: Path, discipline: str) -> None:
+    limit = "300kb" if discipline == "red" else "200packets"
+    retransmits = []
+    for ecn in (False, True):
+        queue = f"{{limit: {limit}, discipline: {discipline}, ecn: {str(ecn).lower()}}}"
+        links = f"  - {{name: l, between: [a, b], rate: 10mbit, rtt: 40ms, queue: {queue}}}\n"
+        write(tmp_path, links, "", LOADED.format(ecn=1))
+        result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
+        retransmits.append(result.metric("load.retransmits"))
+    assert retransmits[0] > 5 * (1 + retransmits[1])

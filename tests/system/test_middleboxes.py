@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What middleboxes do to MPTCP and TCP: the effect of each is measured, and named where it breaks something."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mprun.compile import allocate, compile_plan
+from mprun.engines.capability import programs_needed, refused_rules
+from mprun.plan import Command
+from mprun.spec import load
+from tests.system.conftest import RATES_ONLY, SHORT, Result
+
+TOPOLOGY = """\
+version: 1
+topology: multi-path
+paths:
+  - {rate: 20mbit, delay: 10ms, queue: 80packets, LOSS}
+  - {rate: 20mbit, delay: 10ms, queue: 80packets}
+SERVER
+middleboxes: {router: {BOX}}
+"""
+TWO_ADDRESSES = "server_paths: [{name: near}, {name: far}]"
+EXPERIMENT = SHORT + "  - {host: server, snaplen: 100}\n"
+# What a path of 20 Mbit/s carries: 1448 bytes of a frame of 1514; of MPTCP a little less.
+ONE_PATH = pytest.approx(18.9e6, rel=0.03)
+TWO_PATHS = pytest.approx(37.0e6, rel=0.03)
+
+Try = Callable[..., Result]
+
+
+@pytest.fixture
+def attempt(mprun: Callable[..., Result], tmp_path: Path) -> Try:
+    """A run over a router that is this middlebox."""
+
+    def run(box: str, server: str = "", loss: str = "", protocol: str = "mptcp", back: bool = False) -> Result:
+        topology = TOPOLOGY.replace("BOX", box).replace("SERVER", server)
+        (tmp_path / "topo.yaml").write_text(topology.replace(", LOSS", f", loss: {loss}" if loss else ""))
+        experiment = EXPERIMENT.replace("protocol: mptcp", f"protocol: {protocol}")
+        if back:
+            experiment = experiment.replace("from: client, to: server", "from: server, to: client")
+        (tmp_path / "xp.yaml").write_text(experiment)
+        return mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
+
+    return run
+
+
+def fields(result: Result, host: str, wanted: str, *names: str) -> list[list[str]]:
+    """What tshark reads of the packets in a host's capture."""
+    argv = ["tshark", "-r", str(result.run / "pcap" / f"{host}.pcap"), "-Y", wanted, "-T", "fields"]
+    for name in names:
+        argv += ["-e", name]
+    lines = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
+    return [line.split("\t") for line in lines]
+
+
+SYN = "tcp.flags.syn == 1 && tcp.flags.ack == 0"
+LOST_JOIN = "bulk: 1 of 2 subflows: MP_JOIN was sent and did not arrive: middlebox 'router'"
+PLAIN = "bulk: asked for MPTCP and got TCP:"
+
+
+@pytest.mark.parametrize(
+    ("box", "failure", "goodput"),
+    [
+        ("strip: [mp_capable]", f"{PLAIN} middlebox 'router' removed MP_CAPABLE from 2 packets", ONE_PATH),
+        ("strip: [mptcp]", f"{PLAIN} middlebox 'router' removed the option of MPTCP from 2 packets", ONE_PATH),
+        ("strip: [mp_join]", f"{LOST_JOIN} removed MP_JOIN from 2 packets", ONE_PATH),
+        (
+            "strip: [dss]",
+            f"{PLAIN} the connection fell back to TCP after its handshake (fallback, RFC 8684 3.7): middlebox "
+            "'router' removed DSS from 3 packets",
+            ONE_PATH,
+        ),
+        ("proxy: {}", f"{PLAIN} middlebox 'router' answered 2 connections in the server's place", ONE_PATH),
+        ("rewrite_sequence: {}", None, TWO_PATHS),
+        ("nat: {inside: [path0, path1]}", None, TWO_PATHS),
+        ("nat: {inside: [path1]}", None, TWO_PATHS),
+        ("firewall: {inside: [path0, path1]}", None, TWO_PATHS),
+        ("strip: [add_addr]", None, TWO_PATHS),
+        ("nat: {inside: [path0, path1]}, firewall: {inside: [path0]}, strip: [add_addr]", None, TWO_PATHS),
+    ],
+)
+def test_effect_on_mptcp(attempt: Try, box: str, failure: str | None, goodput: float) -> None:
+    result = attempt(box)
+    assert result.summary["failures"] == ([] if failure is None else [failure])
+    assert result.status == (0 if failure is None else 1)
+    assert result.metric("bulk.goodput") == goodput
+
+
+@pytest.mark.parametrize(
+    ("box", "failure"),
+    [
+        ("firewall: {inside: [path1]}", "refused"),
+        ("firewall: {inside: [path1], refuse: reject}", "refused"),
+        ("nat: {inside: [path1]}", "dropped"),
+    ],
+)
+def test_a_join_from_outside_is_refused(attempt: Try, box: str, failure: str) -> None:
+    """The client announces its address behind the box, and the server tries it."""
+    result = attempt(box, back=True)
+    (said,) = result.summary["failures"]
+    assert said.startswith(f"{LOST_JOIN} {failure} ")
+    assert result.metric("bulk.goodput") == ONE_PATH
+
+
+@pytest.mark.usefixtures("leaves_nothing")
+def test_a_connection_from_outside_is_refused(attempt: Try) -> None:
+    result = attempt("firewall: {inside: [path0, path1], refuse: reject}", protocol="tcp", back=True)
+    assert result.status == 1
+    (said,) = result.summary["errors"]
+    assert "unable to connect" in said
+    assert said.endswith("; middlebox 'router' refused 1 packet of connections from outside")
+
+
+@pytest.mark.parametrize(
+    ("box", "failure"),
+    [
+        (
+            "strip: [add_addr]",
+            "bulk: 2 of 4 subflows: the client never learnt of the server's other addresses: ADD_ADDR was sent and did "
+            "not arrive: middlebox 'router' removed ADD_ADDR from N packets",
+        ),
+        (
+            "nat: {inside: [far]}",
+            "bulk: 2 of 4 subflows: 4 of 6 joins were lost: middlebox 'router' dropped N packets to addresses behind "
+            "its NAT, which nobody outside can reach",
+        ),
+        ("rewrite_sequence: {}", None),
+    ],
+)
+def test_a_second_address_of_the_server(attempt: Try, box: str, failure: str | None) -> None:
+    result = attempt(box, server=TWO_ADDRESSES)
+    said = [re.sub(r"\d+ packets", "N packets", text) for text in result.summary["failures"]]
+    assert said == ([] if failure is None else [failure])
+    carried = [result.metric(f"bulk.share.{path}-far") for path in ("path0", "path1")]
+    assert (sum(carried) > 0.1) == (failure is None)
+
+
+def test_nat_shows_its_own_address_outside(attempt: Try) -> None:
+    result = attempt("nat: {inside: [path0, path1]}")
+    sources = {source for (source,) in fields(result, "server", SYN, "ip.src")}
+    assert sources == {"10.1.0.2"}
+    assert result.metric("bulk.share.path0") == pytest.approx(0.5, abs=0.03)
+
+
+@pytest.mark.parametrize("protocol", ["tcp", "mptcp"])
+def test_sequence_numbers_are_others_behind_the_rewriter(attempt: Try, protocol: str) -> None:
+    result = attempt("rewrite_sequence: {}", protocol=protocol)
+    assert result.status == 0
+    names = ("tcp.srcport", "tcp.seq_raw")
+    sent, received = (dict(fields(result, host, SYN, *names)) for host in ("client", "server"))
+    assert len(sent) == (4 if protocol == "mptcp" else 2)
+    assert {port: str(int(number) ^ 1 << 31) for port, number in sent.items()} == received
+    # what the receiver's kernel took in order is what its program got, besides what the control connection carried
+    assert result.metric("bulk.goodput") == (TWO_PATHS if protocol == "mptcp" else ONE_PATH)
+
+
+def test_sack_blocks_are_rewritten_unless_they_are_forgotten(attempt: Try) -> None:
+    """Same losses: translated they cost what they cost without a box, forgotten each costs a time-out."""
+    clean, whole, forgetful = (
+        attempt(box, loss="1%", protocol="tcp").metric("bulk.goodput")
+        for box in ("strip: [mptcp]", "rewrite_sequence: {}", "rewrite_sequence: {sack: false}")
+    )
+    assert whole == pytest.approx(clean, rel=0.01)
+    assert forgetful < 0.7 * clean
+
+
+@pytest.mark.usefixtures("leaves_nothing")
+def test_a_proxy_relays_every_byte(attempt: Try) -> None:
+    result = attempt("proxy: {ports: [5201]}", protocol="tcp")
+    assert result.status == 0, result.err
+    assert result.metric("bulk.goodput") == ONE_PATH
+    assert {source for (source,) in fields(result, "server", SYN, "ip.src")} == {"10.1.0.2"}
+    observed = json.loads((result.run / "agent.json").read_text())["observed"]
+    sent = max(closed["bytes_acked"] for closed in observed["client"]["closed"])
+    received = max(closed["bytes_received"] for closed in observed["server"]["closed"])
+    # the two kernels count the SYN and the FIN as a byte, or not
+    assert sent > 6_000_000
+    assert sent == pytest.approx(received, abs=2)
+
+
+def test_a_proxy_for_other_ports_is_a_router(attempt: Try) -> None:
+    result = attempt("proxy: {ports: [80]}")
+    assert result.status == 0
+    assert "middleboxes" not in result.summary
+    assert result.metric("bulk.goodput") == TWO_PATHS
+
+
+def test_it_repeats(attempt: Try, mprun: Callable[..., Result]) -> None:
+    attempt("proxy: {}, strip: [mp_join]")
+    assert mprun("verify").out.startswith("identical: ")
+
+
+@pytest.mark.usefixtures("leaves_nothing")
+@pytest.mark.parametrize("box", ["nat: {inside: [path0, path1]}", "rewrite_sequence: {}"])
+def test_on_the_hosts_kernel(mprun: Callable[..., Result], tmp_path: Path, box: str) -> None:
+    (tmp_path / "topo.yaml").write_text(RATES_ONLY + f"middleboxes: {{router: {{{box}}}}}\n")
+    (tmp_path / "xp.yaml").write_text(EXPERIMENT)
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "real", "--json")
+    assert result.status == 0, result.err
+    assert result.metric("bulk.subflows") == 2
+
+
+def test_rules_that_a_kernel_refuses_are_named(tmp_path: Path) -> None:
+    (tmp_path / "topo.yaml").write_text(RATES_ONLY + "middleboxes: {router: {strip: [mp_join]}}\n")
+    (tmp_path / "xp.yaml").write_text(EXPERIMENT)
+    spec = load(tmp_path / "topo.yaml", tmp_path / "xp.yaml").spec
+    plan = compile_plan(spec, allocate(spec))
+    assert programs_needed(spec)["nft"] == "nftables"
+    assert refused_rules(plan) is None
+    odd = Command("router", ("nft", "add", "rule", "inet", "strip", "nowhere", "drop"))
+    refused = refused_rules(replace(plan, build=(*plan.build, odd)))
+    assert refused is not None
+    node, why = refused
+    assert node == "router"
+    assert "nft add rule inet strip nowhere drop" in why

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Equal-cost multipath in the virtual engine: where the flows of one pair of hosts go."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.system.conftest import Result
+
+# Two choices one after the other; the delay towards the server, 20 to 23 ms, says which way was taken.
+MESH = """\
+version: 1
+ecmp: %s
+addressing: %s
+nodes:
+  client: {kind: host}
+  in: {kind: router}
+  a: {kind: router}
+  b: {kind: router}
+  c: {kind: router}
+  d: {kind: router}
+  out: {kind: router}
+  server: {kind: host}
+links:
+  - {between: [client, in]}
+  - {between: [in, a], rate: 20mbit, delay: {forward: 10ms}}
+  - {between: [in, b], rate: 20mbit, delay: {forward: 11ms}}
+  - {between: [a, c]}
+  - {between: [a, d]}
+  - {between: [b, c]}
+  - {between: [b, d]}
+  - {between: [c, out], rate: 20mbit, delay: {forward: 10ms}}
+  - {between: [d, out], rate: 20mbit, delay: {forward: 12ms}}
+  - {between: [out, server]}
+"""
+MANY = """\
+version: 1
+traffic: [{name: many, tool: iperf3, from: client, to: server, duration: 5s, parallel: 64}]
+"""
+
+
+def bytes_by_way(run: Path) -> Counter[int]:
+    """Payload that each way carried, by its delay in ms: from the sockets' counts and least round-trip times."""
+    observed = json.loads((run / "agent.json").read_text())["observed"]["client"]
+    last = {record["local_port"]: record for record in (*observed["samples"], *observed["closed"])}
+    carried: Counter[int] = Counter()
+    for record in last.values():
+        carried[round(record["min_rtt_us"] / 1000)] += record["bytes_acked"]
+    return carried
+
+
+def run(mprun: Callable[..., Result], folder: Path, ecmp: str, addressing: str, *arguments: object) -> Result:
+    (folder / "mesh.yaml").write_text(MESH % (ecmp, addressing))
+    (folder / "many.yaml").write_text(MANY)
+    result = mprun("-t", "mesh", "-x", "many", "--engine", "virtual", "--json", *arguments)
+    assert result.status == 0, result.err
+    return result
+
+
+@pytest.mark.parametrize("addressing", ["ipv4", "ipv6"])
+def test_flows_of_two_hosts_use_all_ways(addressing: str, mprun: Callable[..., Result], tmp_path: Path) -> None:
+    result = run(mprun, tmp_path, "true", addressing)
+    carried = bytes_by_way(result.run)
+    assert set(carried) == {20, 21, 22, 23}
+    assert min(carried.values()) > 0.1 * carried.total()
+    # two links of 20 Mbit/s in a row of two
+    assert 36e6 <= result.metric("many.goodput") <= 2 * 20e6 * 1448 / 1514
+    assert [text for text in result.summary["warnings"] if "4 ways of 20 to 23 ms" in text]
+    same = mprun("verify", result.run)
+    assert same.status == 0, same.err
+
+
+def test_another_seed_spreads_otherwise(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    spread = [bytes_by_way(run(mprun, tmp_path, "true", "ipv4", "--seed", seed).run) for seed in (1, 2)]
+    assert spread[0] != spread[1]
+
+
+def test_without_it_all_take_one_way(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    result = run(mprun, tmp_path, "false", "ipv4")
+    assert len(bytes_by_way(result.run)) == 1
+    assert result.metric("many.goodput") <= 20e6 * 1448 / 1514
+
+
+def test_a_link_that_is_down_is_not_a_way(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    """Of two links between two routers one goes down: both routers know it, and all flows go on."""
+    (tmp_path / "topo.yaml").write_text(
+        "version: 1\necmp: true\n"
+        "nodes: {client: {kind: host}, r: {kind: router}, s: {kind: router}, server: {kind: host}}\n"
+        "links:\n"
+        "  - {between: [client, r]}\n"
+        "  - {name: one, between: [r, s], rate: 20mbit, delay: 10ms}\n"
+        "  - {name: two, between: [r, s], rate: 20mbit, delay: 10ms}\n"
+        "  - {between: [s, server]}\n"
+        "events: [{at: 3s, link: one, state: down}, {at: 6s, link: two, state: down}, {at: 6s, link: one, state: up}]\n"
+    )
+    (tmp_path / "xp.yaml").write_text(
+        "version: 1\ntraffic: [{name: many, tool: iperf3, from: client, to: server, duration: 9s, parallel: 32}]\n"
+    )
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
+    assert result.status == 0, result.err
+    # 3 s of both links, then 6 s of one
+    assert 20e6 <= result.metric("many.goodput") <= 4 / 3 * 20e6 * 1448 / 1514

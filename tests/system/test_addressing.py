@@ -46,7 +46,7 @@ def run(mprun: Callable[..., Result], folder: Path, addressing: str, paths: tupl
     (folder / "topo.yaml").write_text(f"version: 1\ntopology: multi-path\naddressing: {addressing}\n{PATHS % paths}")
     (folder / "xp.yaml").write_text(EXPERIMENT % flow)
     result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
-    assert result.status == 0, result.err
+    assert result.status == 0, result.out + result.err
     for host in ("client", "server"):
         assert packets(result.run, host, UNASKED) == 0
     return result
@@ -112,7 +112,7 @@ events:
     )
     (tmp_path / "xp.yaml").write_text(EXPERIMENT % "")
     result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
-    assert result.status == 0, result.err
+    assert result.status == 0, result.out + result.err
     assert 1.5 * 18e6 <= result.metric("bulk.goodput") <= 1.9 * TCP_CEILING
     assert 0.2 <= result.metric("bulk.share.path1") <= 0.45
 

@@ -21,7 +21,7 @@ TCP_SHARE = 1448 / 1514
 def test_network_runs(mprun: Callable[..., Result], generator: str) -> None:
     case = PLANS / CASES[generator]
     result = mprun("-t", case / "topo", "-x", case / "xp", "--engine", "virtual", "--json")
-    assert result.status == 0, result.err
+    assert result.status == 0, result.out + result.err
     assert result.summary["failures"] == []
 
 

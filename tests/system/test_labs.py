@@ -28,7 +28,7 @@ def test_subflows_of_each_path_manager(
     mprun: Callable[..., Result], topology: str, experiment: str, subflows: int
 ) -> None:
     result = mprun("-t", PATH_MANAGER / topology, "-x", PATH_MANAGER / experiment, "--engine", "virtual", "--json")
-    assert result.status == 0, result.err
+    assert result.status == 0, result.out + result.err
     assert result.metric("bulk.subflows") == subflows
 
 
@@ -36,7 +36,7 @@ def test_uncoupled_subflows_share_each_bottleneck(mprun: Callable[..., Result]) 
     """20 Mbit/s carry 19.1 of TCP: both paths alone, then shared by halves with a TCP connection each."""
     lab = ROOT / "labs" / "05_congestion_control"
     result = mprun("-t", lab / "topo_cong", "-x", lab / "iperf_scenario_reno_1sf", "--engine", "virtual", "--json")
-    assert result.status == 0, result.err
+    assert result.status == 0, result.out + result.err
     assert result.summary["warnings"] == []
     report = json.loads((result.run / "logs" / "multipath.out").read_text())
     intervals = [interval["sum"]["bytes"] * 8 for interval in report["server_output_json"]["intervals"]]

@@ -109,7 +109,7 @@ def test_ten_changes_a_second_for_a_minute_do_not_drift(mprun: Callable[..., Res
         PING.format(seconds=60, interval="50ms"),
     )
     result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
-    assert result.status == 0, result.err
+    assert result.status == 0, result.out + result.err
     changes = [step for step in steps(result.run) if step["step"] == "change"]
     assert len(changes) == 599
     late = [step["actual_ns"] - step["asked_ns"] for step in changes]
@@ -169,7 +169,7 @@ def test_trace_carries_what_it_offers(mprun: Callable[..., Result], tmp_path: Pa
         "version: 1\ntraffic: [{name: bulk, tool: iperf3, from: a, to: b, duration: 20s}]\n",
     )
     result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
-    assert result.status == 0, result.err
+    assert result.status == 0, result.out + result.err
     ceiling = 1.5 * 1514 * 8 * 500 * 1448 / 1514
     assert 0.93 * ceiling <= result.metric("bulk.goodput") <= 1.005 * ceiling
     assert (result.run / "inputs" / "cell.trace").exists()
@@ -188,7 +188,7 @@ def test_first_packet_passes_a_long_line_of_wires(mprun: Callable[..., Result], 
     xp = "version: 1\nprobe: {pings: 0}\ntraffic: [{name: echo, tool: ping, from: client, to: server, count: 2}]\n"
     (tmp_path / "xp.yaml").write_text(xp)
     result = mprun("-t", "topo", "-x", "xp", "--engine", engine, "--json")
-    assert result.status == 0, result.err
+    assert result.status == 0, result.out + result.err
     assert result.metric("echo.loss") == 0
 
 
@@ -224,7 +224,7 @@ def test_discipline_holds_the_delay_down(
     links = f"  - {{name: l, between: [a, b], rate: 10mbit, rtt: 40ms, queue: {queue}}}\n"
     write(tmp_path, links, "", LOADED.format(ecn=0))
     result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
-    assert result.status == 0, result.err
+    assert result.status == 0, result.out + result.err
     assert least_s <= result.metric("echo.rtt") <= most_s
     assert result.metric("load.goodput") >= 0.85 * 10e6 * 1448 / 1514
 

@@ -175,7 +175,7 @@ def test_sack_blocks_are_rewritten_unless_they_are_forgotten(attempt: Try) -> No
 @pytest.mark.usefixtures("leaves_nothing")
 def test_a_proxy_relays_every_byte(attempt: Try) -> None:
     result = attempt("proxy: {ports: [5201]}", protocol="tcp")
-    assert result.status == 0, result.err
+    assert result.status == 0, result.out + result.err
     assert result.metric("bulk.goodput") == ONE_PATH
     assert {source for (source,) in fields(result, "server", SYN, "ip.src")} == {"10.1.0.2"}
     observed = json.loads((result.run / "agent.json").read_text())["observed"]
@@ -204,7 +204,7 @@ def test_on_the_hosts_kernel(mprun: Callable[..., Result], tmp_path: Path, box: 
     (tmp_path / "topo.yaml").write_text(RATES_ONLY + f"middleboxes: {{router: {{{box}}}}}\n")
     (tmp_path / "xp.yaml").write_text(EXPERIMENT)
     result = mprun("-t", "topo", "-x", "xp", "--engine", "real", "--json")
-    assert result.status == 0, result.err
+    assert result.status == 0, result.out + result.err
     assert result.metric("bulk.subflows") == 2
 
 

@@ -58,7 +58,7 @@ def run(mprun: Callable[..., Result], folder: Path, ecmp: str, addressing: str, 
     (folder / "mesh.yaml").write_text(MESH % (ecmp, addressing))
     (folder / "many.yaml").write_text(MANY)
     result = mprun("-t", "mesh", "-x", "many", "--engine", "virtual", "--json", *arguments)
-    assert result.status == 0, result.err
+    assert result.status == 0, result.out + result.err
     return result
 
 
@@ -102,6 +102,6 @@ def test_a_link_that_is_down_is_not_a_way(mprun: Callable[..., Result], tmp_path
         "version: 1\ntraffic: [{name: many, tool: iperf3, from: client, to: server, duration: 9s, parallel: 32}]\n"
     )
     result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
-    assert result.status == 0, result.err
+    assert result.status == 0, result.out + result.err
     # 3 s of both links, then 6 s of one
     assert 20e6 <= result.metric("many.goodput") <= 4 / 3 * 20e6 * 1448 / 1514

@@ -20,7 +20,7 @@ from mprun.engines import virtual
 from mprun.kernel.store import find_kernel
 from mprun.rundir import RunDirectory
 from mprun.spec import load
-from tests.system.conftest import AS_NOBODY, LAB, NOBODY, RATES_ONLY, SHORT, Result, call, environment
+from tests.system.conftest import AS_NOBODY, LAB, LOST_CONTROL, NOBODY, RATES_ONLY, SHORT, Result, call, environment
 from tests.system.test_shell import PROMPT, Terminal
 
 
@@ -34,7 +34,7 @@ def files(tmp_path: Path) -> Path:
 @pytest.mark.usefixtures("leaves_nothing", "files")
 def test_rates_on_the_hosts_kernel(mprun: Callable[..., Result]) -> None:
     result = mprun("-t", "topo", "-x", "xp", "--engine", "real", "--json")
-    assert result.status == 0, result.err
+    assert result.status == 0, result.out + result.err
     assert result.metric("bulk.subflows") == 2
     # headers allow 37.6; a busy machine may take some
     assert 33e6 <= result.metric("bulk.goodput") <= 38.3e6
@@ -61,12 +61,16 @@ def test_delays_in_an_experiment_kernel_in_real_time(files: Path) -> None:
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("engine", ["virtual", "real"])
 def test_a_run_stops_at_the_prompt(files: Path, engine: str, moment: str) -> None:
-    terminal = Terminal("-t", "topo", "-x", "xp", "--engine", engine, "--shell", moment, cwd=files)
-    terminal.until(PROMPT)
-    assert "client router server" in terminal.ask("nodes")
-    assert (files / "runs" / "latest" / "logs" / "bulk.out").exists() == (moment == "after")
-    assert terminal.close() == 0
-    assert (files / "runs" / "latest" / "summary.json").exists()
+    for _ in range(3):
+        terminal = Terminal("-t", "topo", "-x", "xp", "--engine", engine, "--shell", moment, cwd=files)
+        terminal.until(PROMPT)
+        assert "client router server" in terminal.ask("nodes")
+        assert (files / "runs" / "latest" / "logs" / "bulk.out").exists() == (moment == "after")
+        status = terminal.close()
+        summary = (files / "runs" / "latest" / "summary.json").read_text()
+        if engine == "virtual" or LOST_CONTROL not in summary:
+            break
+    assert status == 0, summary
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="this whole test run is unprivileged already")

@@ -25,14 +25,14 @@ TCP_CEILING = 20e6 * 1448 / 1514
 def mptcp(tmp_path_factory: pytest.TempPathFactory) -> Result:
     folder = tmp_path_factory.mktemp("mptcp")
     result = call("-t", LAB / "topo", "-x", LAB / "xp_mptcp", "--engine", "virtual", "--json", "-o", folder, cwd=folder)
-    assert result.status == 0, result.err
+    assert result.status == 0, result.out + result.err
     return result
 
 
 @pytest.mark.usefixtures("leaves_nothing")
 def test_tcp_gets_one_path(mprun: Callable[..., Result]) -> None:
     result = mprun("-t", LAB / "topo", "-x", LAB / "xp_tcp", "--engine", "virtual", "--json")
-    assert result.status == 0, result.err
+    assert result.status == 0, result.out + result.err
     assert 18.8e6 <= result.metric("bulk.goodput") <= TCP_CEILING
     assert "bulk.subflows" not in result.summary["metrics"]
 
@@ -136,7 +136,7 @@ def test_unprivileged_user_gets_the_same_bytes(mptcp: Result) -> None:
         env = environment(XDG_CACHE_HOME=str(folder / "cache"), HOME="/nonexistent")
         lab = ("-t", LAB / "topo", "-x", LAB / "xp_mptcp", "--engine", "virtual", "--json")
         result = call(*lab, cwd=folder, prefix=AS_NOBODY, env=env)
-        assert result.status == 0, result.err
+        assert result.status == 0, result.out + result.err
         assert digests_of(folder / result.run) == digests_of(mptcp.run)
     finally:
         shutil.rmtree(folder)

@@ -130,6 +130,107 @@ HOOKS = (
         "build our file",
     ),
     Hook(
+        "net/mptcp/protocol.h",
+        "#include <net/rstreason.h>\n",
+        '#include <net/rstreason.h>\n#include "mprun_mptcp.h" /* mprun */\n',
+        "state of the schedulers and coupled congestion controls",
+    ),
+    Hook(
+        "net/mptcp/protocol.h",
+        "\tstruct mptcp_sched_ops\t*sched;\n",
+        "\tstruct mptcp_sched_ops\t*sched;\n\tstruct mprun_msk\tmprun; /* mprun */\n",
+        "that of a connection",
+    ),
+    Hook(
+        "net/mptcp/protocol.h",
+        "\tu32\tsetsockopt_seq;\n\tu32\tstale_rcv_tstamp;\n",
+        "\tu32\tsetsockopt_seq;\n\tstruct mprun_subflow mprun; /* mprun */\n\tu32\tstale_rcv_tstamp;\n",
+        "that of a subflow",
+    ),
+    Hook(
+        "net/mptcp/protocol.c",
+        "struct mptcp_sendmsg_info {\n"
+        "\tint mss_now;\n\tint size_goal;\n\tu16 limit;\n\tu16 sent;\n\tunsigned int flags;\n"
+        "\tbool data_lock_held;\n"
+        "};\n",
+        "/* mprun: struct mptcp_sendmsg_info is in mprun_mptcp.h */\n",
+        "a scheduler that pushes by itself needs it",
+    ),
+    Hook(
+        "net/mptcp/protocol.c",
+        "static int mptcp_sendmsg_frag(struct sock *sk, struct sock *ssk,\n",
+        "int mptcp_sendmsg_frag(struct sock *sk, struct sock *ssk, /* mprun */\n",
+        "the same",
+    ),
+    Hook(
+        "net/mptcp/protocol.c",
+        "static void mptcp_update_post_push(struct mptcp_sock *msk,\n",
+        "void mptcp_update_post_push(struct mptcp_sock *msk, /* mprun */\n",
+        "the same",
+    ),
+    Hook(
+        "net/mptcp/protocol.c",
+        "static void mptcp_set_timeout(struct sock *sk)\n",
+        "void mptcp_set_timeout(struct sock *sk) /* mprun */\n",
+        "schedulers set the timer of the connection as mainline's does",
+    ),
+    Hook(
+        "net/mptcp/protocol.c",
+        "\tint len, copied = 0, err = 0;\n\n\twhile ((dfrag = mptcp_send_head(sk))) {\n"
+        "\t\tinfo->sent = dfrag->already_sent;\n"
+        "\t\tinfo->limit = dfrag->data_len;\n"
+        "\t\tlen = dfrag->data_len - dfrag->already_sent;\n",
+        "\tint len, copied = 0, err = 0;\n\n"
+        "\tif (msk->mprun.push.copies) /* mprun */\n"
+        "\t\treturn mprun_push_copies(sk, ssk, info);\n"
+        "\twhile ((dfrag = mptcp_send_head(sk))) {\n"
+        "\t\tinfo->sent = dfrag->already_sent;\n"
+        "\t\tinfo->limit = mprun_push_limit(msk, ssk, dfrag); /* mprun */\n"
+        "\t\tlen = info->limit - dfrag->already_sent;\n",
+        "a choice of the scheduler holds for as much as it says, not for a whole fragment",
+    ),
+    Hook(
+        "net/mptcp/protocol.c",
+        "\t\t\tmptcp_update_post_push(msk, dfrag, ret);\n\t\t}\n\t\tmsk->first_pending = mptcp_send_next(sk);\n",
+        "\t\t\tmptcp_update_post_push(msk, dfrag, ret);\n"
+        "\t\t\tmprun_pushed(msk, ssk, ret); /* mprun */\n"
+        "\t\t}\n"
+        "\t\tif (dfrag->already_sent >= dfrag->data_len) /* mprun */\n"
+        "\t\t\tmsk->first_pending = mptcp_send_next(sk);\n",
+        "a fragment that is sent in part stays the next one",
+    ),
+    Hook(
+        "net/mptcp/protocol.c",
+        "\twhile (mptcp_send_head(sk) && (push_count > 0)) {\n",
+        "\twhile (mprun_to_send(sk) && (push_count > 0)) { /* mprun */\n",
+        "copies are sent when there is nothing new",
+    ),
+    Hook(
+        "net/mptcp/protocol.c",
+        "\twhile (mptcp_send_head(sk) && keep_pushing) {\n",
+        "\twhile (mprun_to_send(sk) && keep_pushing) { /* mprun */\n",
+        "the same",
+    ),
+    Hook(
+        "net/mptcp/sched.c",
+        "\tmptcp_register_scheduler(&mptcp_sched_default);\n",
+        "\tmptcp_register_scheduler(&mptcp_sched_default);\n\tmprun_register_schedulers(); /* mprun */\n",
+        "our schedulers",
+    ),
+    Hook(
+        "net/mptcp/sched.c",
+        "\tif (!sched)\n\t\tsched = &mptcp_sched_default;\n",
+        "\tmprun_init_msk(msk); /* mprun */\n\tif (!sched)\n\t\tsched = &mptcp_sched_default;\n",
+        "the state of a connection",
+    ),
+    Hook(
+        "net/mptcp/Makefile",
+        "mptcp-y := protocol.o",
+        "mptcp-y := mprun_sched.o mprun_redundant.o mprun_balanced.o mprun_blest.o \\\n"
+        "\t   mprun_coupled.o mprun_wvegas.o protocol.o",
+        "build our files",
+    ),
+    Hook(
         "arch/um/kernel/Makefile",
         "obj-y += load_file.o\n",
         "obj-y += load_file.o\nobj-y += mprun_random.o mprun_time.o # mprun\n",
@@ -137,12 +238,17 @@ HOOKS = (
     ),
 )
 
+MPTCP_FILES = (
+    *("mprun_mptcp.h", "mprun_sched.h", "mprun_sched.c", "mprun_redundant.c", "mprun_balanced.c", "mprun_blest.c"),
+    *("mprun_coupled.h", "mprun_coupled_math.h", "mprun_coupled.c", "mprun_wvegas.c"),
+)
 # Our file -> where it goes in the tree.
 PLACES = {
     "mprun.h": "include/linux/mprun.h",
     "mprun_random.c": "arch/um/kernel/mprun_random.c",
     "mprun_time.c": "arch/um/kernel/mprun_time.c",
     "mprun_jitter.c": "net/sched/mprun_jitter.c",
+    **{f"mptcp/{name}": f"net/mptcp/{name}" for name in MPTCP_FILES},
 }
 
 # Folders whose code no packet meets: compiled with less optimisation, which takes a fourth less time.

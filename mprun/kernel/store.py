@@ -138,7 +138,7 @@ def guest_digest() -> str:
 
 
 def _contents(folder: Path, pattern: str) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(folder.glob(pattern))}
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob(pattern))}
 
 
 def _digest(parts: Mapping[str, bytes]) -> str:

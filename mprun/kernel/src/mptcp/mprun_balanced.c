@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * balanced: spreads the data so that who listens on one path sees little of it.
+ *
+ * Of the bytes sent (each counted once, when first sent) no subflow carries more than a share of
+ * 1/n + epsilon, n being the number of subflows in use and epsilon net.mptcp.balanced_epsilon in
+ * percent. A subflow beyond its share waits even if it has room; of the others the one that has
+ * carried least is next. With slowest rate r the connection reaches at most
+ *
+ *	r / (1/n - epsilon * (n - 1))
+ *
+ * since the slowest carries at least what the others leave over. The count starts anew when a
+ * subflow joins or leaves: what was sent over one path before the second was there is not made up
+ * for, or the first would stand still meanwhile.
+ *
+ * net.mptcp.balanced_floor=1 gives up balance rather than fall below what the best path carries
+ * alone. In a window of a second in which nobody waits, the rate of each subflow is measured; if
+ * balance would cost more than the best of them alone, nobody waits in the next second either and
+ * it is measured again; else the shares hold for eight seconds, then it is measured again.
+ */
+#include <linux/ktime.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+
+#include "mprun_sched.h"
+
+#define PERCENT		100
+#define WINDOW_US	USEC_PER_SEC
+#define WINDOWS_HELD	8
+
+static void restart(struct mptcp_sock *msk, u32 members, u32 number)
+{
+	struct mptcp_subflow_context *subflow;
+
+	mptcp_for_each_subflow(msk, subflow) {
+		subflow->mprun.counted = 0;
+		subflow->mprun.delivered = tcp_sk(mptcp_subflow_tcp_sock(subflow))->delivered;
+	}
+	msk->mprun.counted = 0;
+	msk->mprun.members = members;
+	msk->mprun.number = number;
+	msk->mprun.free = true;
+	msk->mprun.window_end_us = ktime_get_ns() / NSEC_PER_USEC + WINDOW_US;
+}
+
+/* Count anew if the subflows in use are no longer the same. */
+static void watch_members(struct mptcp_sock *msk, int wanted)
+{
+	struct mptcp_subflow_context *subflow;
+	u32 members = 0, number = 0;
+
+	mptcp_for_each_subflow(msk, subflow) {
+		if (mprun_usable(subflow, wanted)) {
+			members = members * 31 + subflow->subflow_id + 1;
+			number++;
+		}
+	}
+	if (members != msk->mprun.members)
+		restart(msk, members, number);
+}
+
+/* Whether balance would carry less than the best subflow alone, by the rates just measured. */
+static bool falls_below_best(struct mptcp_sock *msk, int wanted, u32 epsilon)
+{
+	u32 number = msk->mprun.number, least_share;
+	struct mptcp_subflow_context *subflow;
+	u64 slowest = U64_MAX, best = 0;
+
+	mptcp_for_each_subflow(msk, subflow) {
+		if (mprun_usable(subflow, wanted)) {
+			slowest = min(slowest, subflow->mprun.rate);
+			best = max(best, subflow->mprun.rate);
+		}
+	}
+	/* what the slowest must carry at least, in percent of a percent */
+	least_share = PERCENT * PERCENT / number;
+	least_share -= min(least_share, epsilon * (number - 1) * PERCENT);
+	return slowest * PERCENT * PERCENT < best * least_share;
+}
+
+static void end_window(struct mptcp_sock *msk, int wanted, u32 epsilon)
+{
+	u64 now_us = ktime_get_ns() / NSEC_PER_USEC, length_us;
+	struct mptcp_subflow_context *subflow;
+
+	if (now_us < msk->mprun.window_end_us)
+		return;
+	length_us = now_us - msk->mprun.window_end_us + WINDOW_US;
+	mptcp_for_each_subflow(msk, subflow) {
+		const struct tcp_sock *tp = tcp_sk(mptcp_subflow_tcp_sock(subflow));
+		u64 bits = (u64)(tp->delivered - subflow->mprun.delivered) * tp->mss_cache * BITS_PER_BYTE;
+
+		if (msk->mprun.free)
+			subflow->mprun.rate = div64_u64(bits * USEC_PER_SEC, length_us);
+		subflow->mprun.delivered = tp->delivered;
+	}
+	if (msk->mprun.free) {
+		msk->mprun.free = falls_below_best(msk, wanted, epsilon);
+		msk->mprun.windows_held = 0;
+	} else if (++msk->mprun.windows_held >= WINDOWS_HELD) {
+		msk->mprun.free = true;
+	}
+	msk->mprun.window_end_us = now_us + WINDOW_US;
+}
+
+/* counted / total > 1/n + epsilon */
+static bool beyond_share(const struct mptcp_sock *msk, const struct mptcp_subflow_context *subflow, u32 epsilon)
+{
+	u32 n = msk->mprun.number;
+
+	return subflow->mprun.counted * n * PERCENT > msk->mprun.counted * (PERCENT + n * epsilon);
+}
+
+void mprun_pushed(struct mptcp_sock *msk, struct sock *ssk, int bytes)
+{
+	if (msk->recovery)
+		return;
+	mptcp_subflow_ctx(ssk)->mprun.counted += bytes;
+	msk->mprun.counted += bytes;
+}
+
+static int balanced_get_subflow(struct mptcp_sock *msk, struct mptcp_sched_data *data)
+{
+	const struct mprun_settings *settings = mprun_settings(msk);
+	struct mptcp_subflow_context *subflow, *best = NULL;
+	bool is_free = false;
+	int wanted;
+
+	if (data->reinject)
+		return mprun_reinject(msk);
+	wanted = mprun_tier(msk);
+	if (wanted < 0)
+		return -EINVAL;
+	watch_members(msk, wanted);
+	if (settings->balanced_floor) {
+		end_window(msk, wanted, settings->balanced_epsilon);
+		is_free = msk->mprun.free;
+	}
+	mptcp_for_each_subflow(msk, subflow) {
+		if (!mprun_usable(subflow, wanted) || !mprun_room(mptcp_subflow_tcp_sock(subflow)))
+			continue;
+		if (!is_free && beyond_share(msk, subflow, settings->balanced_epsilon))
+			continue;
+		if (!best || subflow->mprun.counted < best->mprun.counted)
+			best = subflow;
+	}
+	return mprun_choose(msk, best, 1);
+}
+
+static void balanced_init(struct mptcp_sock *msk)
+{
+	msk->mprun.push.exact = true;
+}
+
+struct mptcp_sched_ops mprun_balanced = {
+	.get_subflow	= balanced_get_subflow,
+	.init		= balanced_init,
+	.name		= "balanced",
+	.owner		= THIS_MODULE,
+};

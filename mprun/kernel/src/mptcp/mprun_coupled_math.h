@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The increases and decreases of coupled congestion controls, in whole numbers. Nothing of the
+ * kernel here but types and division, so that the formulas can be tested by themselves.
+ *
+ * Windows w in segments, round-trip times in us, results in MPRUN_ONE-ths of a segment for each
+ * segment acknowledged. With s_r = sum over p of w_p * rtt_r / rtt_p,
+ *
+ *	max_p(w_p / rtt_p^2) / (sum_p w_p / rtt_p)^2  =  w_b / s_b^2
+ *
+ * where b is the subflow at which the maximum is; and so for any other subflow. s is computed in
+ * 1024ths: for windows up to 100000 segments its square fits.
+ */
+#ifndef __MPRUN_COUPLED_MATH_H
+#define __MPRUN_COUPLED_MATH_H
+
+#ifdef __KERNEL__
+#include <linux/math64.h>
+#include <linux/types.h>
+#define mprun_div(a, b)	div64_u64(a, b)
+#else
+#define mprun_div(a, b)	((a) / (b))
+#endif
+
+#define MPRUN_SHIFT	24
+#define MPRUN_ONE	(1LL << MPRUN_SHIFT)
+#define MPRUN_S_SHIFT	10
+/* tcp's own limit of subflows is 8 beside the first */
+#define MPRUN_MOST	16
+
+struct mprun_path {
+	u32 window;
+	u32 rtt_us;
+	/* segments between the last two losses, or since the last one if those are more */
+	u64 between_losses;
+};
+
+/* a / rtt_a^2 > b / rtt_b^2 */
+static inline int mprun_is_more(u64 a, u32 rtt_a_us, u64 b, u32 rtt_b_us)
+{
+	return (unsigned __int128)a * ((u64)rtt_b_us * rtt_b_us) > (unsigned __int128)b * ((u64)rtt_a_us * rtt_a_us);
+}
+
+/* w_r / s_r^2, in MPRUN_ONE-ths */
+static inline s64 mprun_share(const struct mprun_path *paths, int number, int r)
+{
+	u64 s = 0;
+	int p;
+
+	for (p = 0; p < number; p++)
+		s += mprun_div(((u64)paths[p].window << MPRUN_S_SHIFT) * paths[r].rtt_us, paths[p].rtt_us);
+	if (!s)
+		return 0;
+	return mprun_div((u64)paths[r].window << (MPRUN_SHIFT + 2 * MPRUN_S_SHIFT), s * s);
+}
+
+static inline s64 mprun_reno(const struct mprun_path *path)
+{
+	return mprun_div(MPRUN_ONE, path->window ? path->window : 1);
+}
+
+/* RFC 6356 section 3: min(alpha / w_total, 1 / w_r). */
+static inline s64 mprun_lia(const struct mprun_path *paths, int number, int r)
+{
+	s64 coupled, alone = mprun_reno(&paths[r]);
+	int p, b = 0;
+
+	for (p = 1; p < number; p++) {
+		if (mprun_is_more(paths[p].window, paths[p].rtt_us, paths[b].window, paths[b].rtt_us))
+			b = p;
+	}
+	coupled = mprun_share(paths, number, b);
+	return coupled < alone ? coupled : alone;
+}
+
+/*
+ * draft-khalili-mptcp-congestion-control-05: w_r / rtt_r^2 / (sum w_p / rtt_p)^2 + alpha_r / w_r.
+ * alpha moves window from the subflows with the largest to those that are best by their losses
+ * (most between two losses over the square of the RTT) and have not the largest.
+ */
+static inline s64 mprun_olia(const struct mprun_path *paths, int number, int r)
+{
+	int p, best = 0, largest_number = 0, wanting = 0, is_best[MPRUN_MOST];
+	u32 largest = 0;
+	s64 alpha = 0;
+
+	for (p = 0; p < number; p++) {
+		if (paths[p].window > largest)
+			largest = paths[p].window;
+		if (mprun_is_more(paths[p].between_losses, paths[p].rtt_us,
+				  paths[best].between_losses, paths[best].rtt_us))
+			best = p;
+	}
+	for (p = 0; p < number; p++) {
+		is_best[p] = p == best;
+		if (paths[p].window == largest)
+			largest_number++;
+		else
+			wanting += is_best[p];
+	}
+	if (wanting && is_best[r] && paths[r].window < largest)
+		alpha = MPRUN_ONE / number / wanting;
+	else if (wanting && paths[r].window == largest)
+		alpha = -MPRUN_ONE / number / largest_number;
+	return mprun_share(paths, number, r) + alpha / (s64)(paths[r].window ? paths[r].window : 1);
+}
+
+/* alpha_r = max_p(x_p) / x_r with x = w / rtt, in 1024ths */
+static inline u64 mprun_balia_alpha(const struct mprun_path *paths, int number, int r)
+{
+	u64 own = mprun_div((u64)paths[r].window << 32, paths[r].rtt_us), most = own;
+	int p;
+
+	for (p = 0; p < number; p++) {
+		u64 rate = mprun_div((u64)paths[p].window << 32, paths[p].rtt_us);
+
+		most = rate > most ? rate : most;
+	}
+	return own ? mprun_div(most << 10, own) : 1024;
+}
+
+/* draft-walid-mptcp-congestion-control-04: w_r / s_r^2 * (1 + alpha) / 2 * (4 + alpha) / 5. */
+static inline s64 mprun_balia(const struct mprun_path *paths, int number, int r)
+{
+	u64 alpha = mprun_balia_alpha(paths, number, r), share = mprun_share(paths, number, r);
+
+	/* a path so slow that the product could not be held has its whole segment at once */
+	if (alpha > 1024 * 1024)
+		alpha = 1024 * 1024;
+	share = mprun_div(share * (1024 + alpha), 2 * 1024);
+	share = mprun_div(share * (4 * 1024 + alpha), 5 * 1024);
+	return share < MPRUN_ONE ? share : MPRUN_ONE;
+}
+
+/* The same draft: the window after a loss, w_r - w_r / 2 * min(alpha, 1.5). */
+static inline u32 mprun_balia_after_loss(const struct mprun_path *paths, int number, int r)
+{
+	u64 alpha = mprun_balia_alpha(paths, number, r);
+
+	if (alpha > 1536)
+		alpha = 1536;
+	return paths[r].window - (u32)(((u64)paths[r].window * alpha) >> 11);
+}
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the schedulers have in common. */
+#ifndef __MPRUN_SCHED_H
+#define __MPRUN_SCHED_H
+
+#include <net/mptcp.h>
+
+#include "protocol.h"
+
+/* Settings of a network namespace, net.mptcp.*; see mprun_sched.c. */
+struct mprun_settings {
+	unsigned int roundrobin_segments;
+	unsigned int balanced_epsilon;
+	unsigned int balanced_floor;
+};
+
+extern struct mptcp_sched_ops mprun_lowest_rtt;
+extern struct mptcp_sched_ops mprun_roundrobin;
+extern struct mptcp_sched_ops mprun_redundant;
+extern struct mptcp_sched_ops mprun_balanced;
+extern struct mptcp_sched_ops mprun_blest;
+
+const struct mprun_settings *mprun_settings(const struct mptcp_sock *msk);
+
+/* Segments that a subflow may send at once: its congestion window less what is in flight or waits. */
+u32 mprun_room(const struct sock *ssk);
+/* Smoothed round-trip time in us; of one not measured yet, the longest there is. */
+u32 mprun_srtt(const struct sock *ssk);
+
+/*
+ * Whether a subflow is one of those that new data may go to: it can send; no backup unless all are; not one
+ * whose retransmission timer has expired unless all are. `wanted` is what mprun_tier() found.
+ */
+int mprun_tier(struct mptcp_sock *msk);
+bool mprun_usable(struct mptcp_subflow_context *subflow, int wanted);
+
+/* Give the next segments to a subflow; what a get_subflow returns. */
+int mprun_choose(struct mptcp_sock *msk, struct mptcp_subflow_context *subflow, u32 segments);
+/* Of the usable subflows with room the one with the lowest RTT; NULL if none has room. */
+struct mptcp_subflow_context *mprun_fastest(struct mptcp_sock *msk, bool with_room);
+/* The subflow for data that is sent again: as mainline does. */
+int mprun_reinject(struct mptcp_sock *msk);
+
+#endif

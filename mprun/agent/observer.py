@@ -12,6 +12,8 @@ from __future__ import annotations
 import socket
 import struct
 import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from mprun.agent.rtnetlink import Netlink, NetlinkError, attribute, attributes, check_acknowledgement, split_messages
@@ -21,7 +23,8 @@ SOCK_DIAG_BY_FAMILY = 20
 # sock_diag's destroy groups for TCP over IPv4 and IPv6 (a server listens on both by one socket)
 TCP_DESTROY_GROUPS = 1 << 0 | 1 << 2
 NOT_LISTENING = 0xFFF & ~(1 << 10)
-GENL_ID_CTRL, CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_NAME, CTRL_ATTR_MCAST_GROUPS = 16, 3, 2, 7
+GENL_ID_CTRL, CTRL_CMD_GETFAMILY = 16, 3
+CTRL_ATTR_FAMILY_ID, CTRL_ATTR_FAMILY_NAME, CTRL_ATTR_MCAST_GROUPS = 1, 2, 7
 CTRL_ATTR_MCAST_GRP_NAME, CTRL_ATTR_MCAST_GRP_ID = 1, 2
 SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, SO_RCVBUFFORCE = 270, 1, 33
 INET_DIAG_INFO = 2
@@ -40,6 +43,7 @@ EVENTS = {
     16: "listener closed",
 }
 TOKEN, LOC_ID, REM_ID, SADDR4, SADDR6, DADDR4, DADDR6, SPORT, DPORT, BACKUP, ERROR = 1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12
+SERVER_SIDE = 18
 
 # struct tcp_info (include/uapi/linux/tcp.h): name, offset, format. Newer kernels append to it.
 TCP_INFO = (
@@ -68,9 +72,7 @@ class Observer:
         self._closed = Netlink(NETLINK_SOCK_DIAG, TCP_DESTROY_GROUPS)
         self._diag = Netlink(NETLINK_SOCK_DIAG)
         self._mptcp = Netlink(NETLINK_GENERIC)
-        group = find_multicast_group(self._mptcp, "mptcp_pm", "mptcp_pm_events")
-        if group is not None:
-            self._mptcp.socket.setsockopt(SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, group)
+        subscribe(self._mptcp)
         for link in (self._closed, self._mptcp):
             _enlarge(link)
             link.socket.setblocking(False)
@@ -82,10 +84,7 @@ class Observer:
     def read(self) -> None:
         """Take in all that is waiting."""
         now_ns = time.monotonic_ns()
-        for body in _waiting(self._mptcp):
-            kind = EVENTS.get(body[0])
-            if kind:
-                self.events.append({"at_ns": now_ns, "event": kind, **_event(attributes(body[4:]))})
+        self.events += [{"at_ns": now_ns, **event} for event in read_events(self._mptcp)]
         for body in _waiting(self._closed):
             closed = _socket(body)
             if closed:
@@ -127,9 +126,33 @@ def _waiting(link: Netlink) -> list[bytes]:
         bodies += [body for _, _, body in split_messages(data)]
 
 
-def find_multicast_group(link: Netlink, family: str, group: str) -> int | None:
-    """The number of a generic netlink group; None where the kernel has no such family."""
-    body = struct.pack("=BBH", CTRL_CMD_GETFAMILY, 1, 0) + attribute(CTRL_ATTR_FAMILY_NAME, family.encode() + b"\0")
+@dataclass(frozen=True)
+class Family:
+    """A family of generic netlink: its number, and those of its multicast groups by name."""
+
+    number: int
+    groups: Mapping[str, int]
+
+
+def subscribe(link: Netlink) -> Family | None:
+    """Have a generic netlink socket told of MPTCP events; None where the kernel has no MPTCP."""
+    family = find_family(link, "mptcp_pm")
+    if family is not None:
+        link.socket.setsockopt(SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, family.groups["mptcp_pm_events"])
+    return family
+
+
+def read_events(link: Netlink) -> Iterator[dict[str, Any]]:
+    """The MPTCP events that wait at a socket that does not block (include/uapi/linux/mptcp_pm.h)."""
+    for body in _waiting(link):
+        kind = EVENTS.get(body[0])
+        if kind:
+            yield {"event": kind, **_event(attributes(body[4:]))}
+
+
+def find_family(link: Netlink, name: str) -> Family | None:
+    """A family of generic netlink; None where the kernel has none of that name."""
+    body = struct.pack("=BBH", CTRL_CMD_GETFAMILY, 1, 0) + attribute(CTRL_ATTR_FAMILY_NAME, name.encode() + b"\0")
     link.socket.send(struct.pack("=IHHII", 16 + len(body), GENL_ID_CTRL, 1, 0, 0) + body)
     for kind, number, answer in split_messages(link.socket.recv(1 << 16)):
         if kind == 2:
@@ -138,11 +161,13 @@ def find_multicast_group(link: Netlink, family: str, group: str) -> int | None:
             except NetlinkError:
                 return None
             continue
-        groups = attributes(answer[4:]).get(CTRL_ATTR_MCAST_GROUPS, b"")
-        for entry in attributes(groups).values():
-            found = attributes(entry)
-            if found[CTRL_ATTR_MCAST_GRP_NAME].rstrip(b"\0").decode() == group:
-                return int(struct.unpack("=I", found[CTRL_ATTR_MCAST_GRP_ID])[0])
+        family = attributes(answer[4:])
+        groups = {}
+        for entry in attributes(family.get(CTRL_ATTR_MCAST_GROUPS, b"")).values():
+            group = attributes(entry)
+            number_of_group = struct.unpack("=I", group[CTRL_ATTR_MCAST_GRP_ID])[0]
+            groups[group[CTRL_ATTR_MCAST_GRP_NAME].rstrip(b"\0").decode()] = number_of_group
+        return Family(struct.unpack("=H", family[CTRL_ATTR_FAMILY_ID])[0], groups)
     return None
 
 
@@ -153,6 +178,8 @@ def _event(found: dict[int, bytes]) -> dict[str, Any]:
     for name, kind in (("local_id", LOC_ID), ("remote_id", REM_ID), ("backup", BACKUP), ("error", ERROR)):
         if kind in found:
             event[name] = found[kind][0]
+    if found.get(SERVER_SIDE, b"\0")[0]:
+        event["server_side"] = True
     for name, kinds in (("local", (SADDR4, SADDR6)), ("remote", (DADDR4, DADDR6))):
         for kind in kinds:
             if kind in found:

@@ -2,7 +2,10 @@
 """A host's MPTCP settings as commands: endpoints and limits from the topology (ip-mptcp(8)).
 
 `fullmesh`: a client opens a subflow from each of its addresses to each of the server's, a server
-announces its further addresses. `default`: passive, no endpoint, only what the peer opens.
+announces its further addresses. `default`: passive, no endpoint but those written out, only what the
+peer opens. Several subflows between one pair of addresses (`ndiffports`, or more than one for each
+pair) are not for the kernel's path manager: there a program of ours is the path manager of the client
+(net.mptcp.pm_type=1).
 Where each of the client's addresses reaches one of the server's only (links or switches side by
 side), full mesh would join the others through the wrong interface: there the client has no endpoint
 and answers each announcement from the address on its subnet. Endpoints are not bound to a device:
@@ -14,12 +17,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from mprun.compile.network import Network, Node, Path
+from mprun.compile.network import Interface, Network, Node, Path
 from mprun.errors import SpecError
-from mprun.plan import Command, sysctl
+from mprun.plan import Command, Process, Ready, sysctl
 from mprun.spec.address import InterfaceAddress, family_of
 from mprun.spec.path import usable_paths
-from mprun.spec.spec import FAMILIES, MAX_ADDITIONAL_SUBFLOWS, ExperimentSpec, Family, Flow, HostSpec
+from mprun.spec.spec import FAMILIES, MAX_ADDITIONAL_SUBFLOWS, ExperimentSpec, Family, Flow, HostSpec, Mptcp
+
+PATH_MANAGER = "mprun.agent.path_manager"
+# Where the agent's code is for the programs of a run.
+LIBRARY = "/run/mprun/lib"
 
 
 def is_used(experiment: ExperimentSpec, node: str) -> bool:
@@ -32,12 +39,18 @@ def subflows_wanted(network: Network, experiment: ExperimentSpec, flow: Flow) ->
     settings = [experiment.hosts.get(name, HostSpec()).mptcp for name in (flow.source, flow.destination)]
     if settings[0].path_manager == "default":
         return 1
-    paths = usable_paths(flow, network.paths.get((flow.source, flow.destination), ()))
+    pairs = _pairs(settings[0], usable_paths(flow, network.paths.get((flow.source, flow.destination), ())))
     if settings[1].path_manager == "default":
         # nothing is announced: only the address that the connection was opened to is known
-        paths = tuple(path for path in paths if path.destination_address == paths[0].destination_address)
+        pairs = tuple(path for path in pairs if path.destination_address == pairs[0].destination_address)
+    wanted = len(pairs) * settings[0].subflows_per_pair
     asked = settings[0].subflows
-    return len(paths) if asked is None else min(len(paths), 1 + asked)
+    return wanted if asked is None else min(wanted, 1 + asked)
+
+
+def _pairs(settings: Mptcp, paths: Sequence[Path]) -> Sequence[Path]:
+    """The paths whose pairs of addresses a client has subflows between, that of the first subflow first."""
+    return paths[:1] if settings.path_manager == "ndiffports" else paths
 
 
 def mptcp_commands(network: Network, experiment: ExperimentSpec, node: Node) -> Iterator[Command]:
@@ -48,9 +61,12 @@ def mptcp_commands(network: Network, experiment: ExperimentSpec, node: Node) -> 
     yield sysctl(node.name, "net.mptcp.enabled", "1")
     yield sysctl(node.name, "net.mptcp.scheduler", settings.scheduler)
     paths = [paths for flow, paths in _mptcp_paths(network, experiment) if node.name in (flow.source, flow.destination)]
-    wanted = max(map(len, paths)) - 1
+    wanted = max(_most_subflows(network, experiment, flow) for flow in _flows_of(experiment, node.name)) - 1
     peers = max(len({path.destination_address for path in some}) for some in paths)
     passive = settings.path_manager == "default"
+    if settings.is_in_user_space:
+        yield sysctl(node.name, "net.mptcp.pm_type", "1")
+        return
     subflows = settings.subflows if settings.subflows is not None else wanted
     accepted = settings.add_addr_accepted
     if accepted is None:
@@ -65,10 +81,54 @@ def mptcp_commands(network: Network, experiment: ExperimentSpec, node: Node) -> 
         node.name,
         ("ip", "mptcp", "limits", "set", "subflows", str(subflows), "add_addr_accepted", str(accepted)),
     )
-    if passive:
-        return
     for _, command in endpoint_commands(network, experiment, node):
         yield command
+
+
+def _flows_of(experiment: ExperimentSpec, node: str) -> list[Flow]:
+    """The MPTCP flows that start or end on a node."""
+    return [f for f in experiment.traffic if f.protocol == "mptcp" and node in (f.source, f.destination)]
+
+
+def _most_subflows(network: Network, experiment: ExperimentSpec, flow: Flow) -> int:
+    """What a host must have room for: every pair of addresses, and as many for each as the client opens."""
+    settings = experiment.hosts.get(flow.source, HostSpec()).mptcp
+    paths = usable_paths(flow, network.paths[flow.source, flow.destination])
+    if not settings.is_in_user_space:
+        return len(paths)
+    wanted = len(_pairs(settings, paths)) * settings.subflows_per_pair
+    return min(wanted, 1 + MAX_ADDITIONAL_SUBFLOWS)
+
+
+def path_managers(network: Network, experiment: ExperimentSpec) -> Iterator[Process]:
+    """The programs that open the subflows of clients whose path manager is not the kernel's."""
+    for name, settings in experiment.hosts.items():
+        mptcp = settings.mptcp
+        opened = [flow for flow in _flows_of(experiment, name) if flow.source == name]
+        if not mptcp.is_in_user_space or not opened:
+            continue
+        limit = MAX_ADDITIONAL_SUBFLOWS if mptcp.subflows is None else mptcp.subflows
+        argv = ["python3", "-m", PATH_MANAGER, str(mptcp.subflows_per_pair), str(limit)]
+        numbers = {address.ip: number for number, (_, address) in enumerate(_ends(network.nodes[name]), start=1)}
+        for flow in opened:
+            for path in _pairs(mptcp, usable_paths(flow, network.paths[flow.source, flow.destination])):
+                pair = f"{path.source_address},{path.destination_address},{numbers[path.source_address]}"
+                pair += ",backup" if path.backup else ""
+                if pair not in argv:
+                    argv.append(pair)
+        yield Process(
+            name=f"path_manager.{name}",
+            node=name,
+            argv=tuple(argv),
+            env={"PYTHONPATH": LIBRARY},
+            role="server",
+            ready=Ready("output", "ready"),
+        )
+
+
+def _ends(node: Node) -> list[tuple[Interface, InterfaceAddress]]:
+    """Every address of a host with its interface, in the order of their endpoints' numbers."""
+    return [(interface, address) for interface in node.interfaces for address in interface.addresses]
 
 
 def _mptcp_paths(network: Network, experiment: ExperimentSpec) -> list[tuple[Flow, tuple[Path, ...]]]:
@@ -80,17 +140,23 @@ def _mptcp_paths(network: Network, experiment: ExperimentSpec) -> list[tuple[Flo
 def endpoint_commands(
     network: Network, experiment: ExperimentSpec, node: Node
 ) -> Iterator[tuple[InterfaceAddress, Command]]:
-    """The endpoints of a host that an MPTCP flow uses, with their addresses; none of a passive one."""
+    """The endpoints of a host that an MPTCP flow uses, with their addresses; of a passive one those written out."""
     settings = experiment.hosts.get(node.name, HostSpec()).mptcp
-    if not is_used(experiment, node.name) or settings.path_manager == "default":
+    if not is_used(experiment, node.name) or settings.is_in_user_space:
+        return
+    if settings.path_manager == "default":
+        flags_of = {endpoint.link: endpoint.flags for endpoint in settings.endpoints}
+        for number, (interface, address) in enumerate(_ends(node), start=1):
+            if interface.link in flags_of:
+                words = f"ip mptcp endpoint add {address.ip} id {number}"
+                yield address, Command(node.name, (*words.split(), *flags_of[interface.link]))
         return
     flows = _mptcp_paths(network, experiment)
     opened = [paths for flow, paths in flows if flow.source == node.name]
     apart = [family for family in FAMILIES if all(_is_side_by_side(paths, family) for paths in opened)]
     # the address that a connection was opened to needs no announcement
     known = {paths[0].destination_address for flow, paths in flows if flow.destination == node.name}
-    ends = [(interface, address) for interface in node.interfaces for address in interface.addresses]
-    for number, (interface, address) in enumerate(ends, start=1):
+    for number, (interface, address) in enumerate(_ends(node), start=1):
         if opened:
             if family_of(address) in apart:
                 continue

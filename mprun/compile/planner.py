@@ -11,7 +11,7 @@ from typing import Any
 from mprun.capabilities import REFERENCE, Capabilities
 from mprun.compile.addressing import address_commands, namespace_commands
 from mprun.compile.change import plan_changes
-from mprun.compile.endpoint import mptcp_commands, subflows_wanted
+from mprun.compile.endpoint import mptcp_commands, path_managers, subflows_wanted
 from mprun.compile.middlebox import crossings, is_closed, middlebox_commands, relays, source_seen
 from mprun.compile.multipath import hashing_commands
 from mprun.compile.network import Interface, Network, Path
@@ -20,7 +20,7 @@ from mprun.compile.wire import WIRES, link_commands, shaping_commands, start_com
 from mprun.errors import HostError, SpecError
 from mprun.plan import ROOT, Command, Node, Plan, Process, sysctl
 from mprun.spec.path import usable_paths
-from mprun.spec.spec import Flow, LinkChange, Spec
+from mprun.spec.spec import Flow, HostSpec, LinkChange, Spec
 from mprun.tools import TOOLS, ping, tcpdump
 from mprun.tools.tool import Endpoints
 
@@ -49,7 +49,7 @@ def compile_plan(spec: Spec, network: Network, capabilities: Capabilities = REFE
         seed=spec.experiment.seed,
         nodes=tuple(_nodes(network)),
         build=tuple(_build(spec, network, capabilities)),
-        daemons=tuple(_daemons(spec, flows, capabilities)),
+        daemons=(*_daemons(spec, flows, capabilities), *path_managers(network, spec.experiment)),
         probes=tuple(_probes(spec, network)),
         flows=tuple(TOOLS[flow.tool].client(flow, ends, capabilities) for flow, ends in flows),
         changes=tuple(plan_changes(spec, network, capabilities)),
@@ -192,7 +192,7 @@ def _intent(spec: Spec, network: Network, flows: list[tuple[Flow, Endpoints]]) -
             {**asdict(node), "interfaces": list(map(_interface, node.interfaces))} for node in network.nodes.values()
         ],
         "links": [{**asdict(link), "ends": list(map(_interface, link.ends))} for link in network.links],
-        "hosts": {name: asdict(settings) for name, settings in experiment.hosts.items()},
+        "hosts": {name: _host(settings) for name, settings in experiment.hosts.items()},
         "traffic": [
             {
                 **_flow(flow),
@@ -216,6 +216,16 @@ def _intent(spec: Spec, network: Network, flows: list[tuple[Flow, Endpoints]]) -
         value["middleboxes"] = {name: asdict(box) for name, box in spec.topology.middleboxes.items()}
     plain: dict[str, Any] = _plain(value)
     return plain
+
+
+def _host(settings: HostSpec) -> dict[str, Any]:
+    """What a path manager in user space, and endpoints written out, add is there where they are."""
+    value = asdict(settings)
+    if not settings.mptcp.is_in_user_space:
+        del value["mptcp"]["subflows_per_pair"]
+    if not settings.mptcp.endpoints:
+        del value["mptcp"]["endpoints"]
+    return value
 
 
 def _interface(interface: Interface) -> dict[str, Any]:

@@ -129,7 +129,7 @@ def kernel_switches() -> bool:
     """Whether this kernel has Open vSwitch's datapath; asking for it loads its module."""
     link = rtnetlink.Netlink(observer.NETLINK_GENERIC)
     try:
-        return observer.find_multicast_group(link, "ovs_datapath", "ovs_datapath") is not None
+        return observer.find_family(link, "ovs_datapath") is not None
     finally:
         link.close()
 

@@ -159,6 +159,17 @@ def check_metrics(named: Mapping[Pair, Sequence[NamedPath]], experiment: Experim
             document.fault(("traffic", n, "name"), message)
 
 
+def check_endpoints(topology: TopologySpec, experiment: ExperimentSpec, document: Document) -> None:
+    """Faults of endpoints on links that are not there, or not the host's."""
+    ends = {link.name: link.ends for link in topology.links}
+    for host, settings in experiment.hosts.items():
+        own = [name for name, between in ends.items() if host in between]
+        for n, endpoint in enumerate(settings.mptcp.endpoints):
+            if endpoint.link not in own:
+                message = f"'{host}' has no link '{endpoint.link}'{name_nearest(endpoint.link, own, 'links')}"
+                document.fault(("hosts", host, "mptcp", "endpoints", n, "link"), message)
+
+
 def check_mptcp(named: Mapping[Pair, Sequence[NamedPath]], experiment: ExperimentSpec, document: Document) -> None:
     """Faults of MPTCP flows whose hosts have it switched off, or would need more subflows than there can be."""
     for n, flow in enumerate(experiment.traffic):
@@ -166,10 +177,14 @@ def check_mptcp(named: Mapping[Pair, Sequence[NamedPath]], experiment: Experimen
             continue
         mptcp = experiment.hosts.get(flow.source, HostSpec()).mptcp
         pairs = len(usable_paths(flow, named[flow.source, flow.destination]))
-        if mptcp.path_manager == "fullmesh" and mptcp.subflows is None and pairs > 1 + MAX_ADDITIONAL_SUBFLOWS:
+        if mptcp.path_manager == "ndiffports":
+            pairs = 1
+        wanted = pairs * mptcp.subflows_per_pair
+        if mptcp.path_manager != "default" and mptcp.subflows is None and wanted > 1 + MAX_ADDITIONAL_SUBFLOWS:
             most = MAX_ADDITIONAL_SUBFLOWS
+            each = f" with {mptcp.subflows_per_pair} subflows each" if mptcp.is_in_user_space else ""
             message = (
-                f"is joined by {pairs} pairs of addresses, and the kernel opens {most} subflows beside the first:"
+                f"is joined by {pairs} pairs of addresses{each}, and the kernel opens {most} subflows beside the first:"
                 f" use fewer paths, or give '{flow.source}' limits: {{subflows: {most}}}"
             )
             document.fault(("traffic", n, "to"), message)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import PurePath
 from typing import Annotated, Literal
 
@@ -18,13 +17,27 @@ from mprun.spec.fault import name_nearest
 from mprun.spec.field import DEFAULT_SEED, SEED, SIZE_SCHEMA, TIME_SCHEMA, Name, Snaplen, Time, Version, Whole
 from mprun.spec.impairment import text_schema
 from mprun.spec.model import FileModel, check, refuse
-from mprun.spec.spec import Capture, Expectation, ExperimentSpec, Family, Flow, HostSpec, Mptcp, Protocol
+from mprun.spec.spec import (
+    Capture,
+    Endpoint,
+    EndpointFlag,
+    Expectation,
+    ExperimentSpec,
+    Family,
+    Flow,
+    HostSpec,
+    Mptcp,
+    PathManager,
+    Protocol,
+)
 from mprun.spec.units import NS_PER_MS, NS_PER_S, SIZE, TIME, QuantityError
 
 DEFAULT_PROBE_PINGS = 3
 DEFAULT_PING_INTERVAL_NS = 200_000_000
 DEFAULT_PING_COUNT = 5
 MOST_PING_BYTES = 65_507
+# Subflows of ndiffports where nobody says how many.
+NDIFFPORTS = 2
 
 _SYSCTL = re.compile(r"[a-z][a-z0-9_]*([./][A-Za-z0-9_-]+)+")
 # Of the network and of nothing else: files are shared between strangers, and others hold for a whole machine.
@@ -111,14 +124,56 @@ class LimitsEntry(FileModel):
     )
 
 
+class EndpointEntry(FileModel):
+    """An MPTCP endpoint, see ip-mptcp(8)."""
+
+    link: Name = Field(description="The link on which the host has the address.", examples=["path1"])
+    flags: Annotated[list[EndpointFlag], Field(min_length=1)] = Field(
+        description="subflow: the host opens subflows from it; signal: it is announced; fullmesh: to each address of "
+        "the peer; backup: used when nothing else is left.",
+        examples=[["subflow", "backup"]],
+    )
+
+
 class MptcpEntry(FileModel):
     """A host's MPTCP settings."""
 
-    path_manager: Literal["default", "fullmesh"] = Field(
-        "default", description="default: opens no subflow by itself; fullmesh: one for each pair of addresses."
+    path_manager: PathManager = Field(
+        "default",
+        description="default: opens no subflow by itself; fullmesh: one for each pair of addresses; ndiffports: "
+        "several between the first pair of addresses, from different ports.",
     )
-    scheduler: Scheduler = Field("default", description="The packet scheduler, by the kernel's name.")
+    scheduler: Scheduler = Field(
+        "default",
+        description="The packet scheduler, by the kernel's name: default; of the experiment kernel also lowest-rtt, "
+        "roundrobin, redundant, balanced, blest.",
+    )
+    subflows_per_pair: Annotated[int, Whole(1, 9, "the kernel has room for no more")] | None = Field(
+        None, description="Subflows for each pair of addresses. Default: 2 for ndiffports, else 1.", examples=[4]
+    )
+    endpoints: list[EndpointEntry] = Field([], description="Endpoints written out, for path manager default.")
     limits: LimitsEntry | None = Field(None, description="Limits on subflows. Default: what the topology needs.")
+
+    @model_validator(mode="after")
+    def _agree(self) -> MptcpEntry:
+        if self.endpoints and self.path_manager != "default":
+            raise refuse({("endpoints",): f"stand beside 'path_manager: {self.path_manager}': keep one"}, self)
+        if self.subflows_per_pair is not None and self.path_manager == "default":
+            message = "is for fullmesh and ndiffports: write 'path_manager: fullmesh', or take it out"
+            raise refuse({("subflows_per_pair",): message}, self)
+        return self
+
+    def settings(self) -> Mptcp:
+        per_pair = self.subflows_per_pair or (NDIFFPORTS if self.path_manager == "ndiffports" else 1)
+        limits = self.limits or LimitsEntry.model_validate({})
+        return Mptcp(
+            self.path_manager,
+            self.scheduler,
+            limits.subflows,
+            limits.add_addr_accepted,
+            per_pair,
+            tuple(Endpoint(entry.link, tuple(entry.flags)) for entry in self.endpoints),
+        )
 
 
 class HostEntry(FileModel):
@@ -288,11 +343,7 @@ def _host(entry: HostEntry) -> HostSpec:
     sysctl = tuple(entry.sysctl.items())
     if entry.mptcp is None:
         return HostSpec(sysctl=sysctl)
-    limits = entry.mptcp.limits
-    mptcp = Mptcp(entry.mptcp.path_manager, entry.mptcp.scheduler)
-    if limits is not None:
-        mptcp = replace(mptcp, subflows=limits.subflows, add_addr_accepted=limits.add_addr_accepted)
-    return HostSpec(mptcp, sysctl)
+    return HostSpec(entry.mptcp.settings(), sysctl)
 
 
 def _name_flows(file: ExperimentFile, document: Document) -> tuple[Flow, ...]:

@@ -141,6 +141,7 @@ def _read_action(
         named = name_paths(network.spec, [(flow.source, flow.destination) for flow in action.traffic])
         agreement.check_metrics(named, action, document)
         agreement.check_mptcp(named, action, document)
+        agreement.check_endpoints(network.spec, action, document)
         if not document.faults:
             action = fill_lengths(network.spec, action)
     return action

@@ -39,6 +39,10 @@ IPV6_LEAST_MTU = 1280
 # Ethernet's header; tc and captures count it, and not the checksum.
 HEADER_BYTES = 14
 
+PathManager = Literal["default", "fullmesh", "ndiffports"]
+# What an endpoint is for, ip-mptcp(8).
+EndpointFlag = Literal["subflow", "signal", "fullmesh", "backup"]
+
 # MPTCP_PM_ADDR_MAX in the kernel's net/mptcp/protocol.h.
 MAX_ADDITIONAL_SUBFLOWS = 8
 
@@ -299,17 +303,34 @@ class TopologySpec:
 
 
 @dataclass(frozen=True)
+class Endpoint:
+    """An address that the kernel's path manager uses: that of the host's interface on a link."""
+
+    link: str
+    flags: tuple[EndpointFlag, ...]
+
+
+@dataclass(frozen=True)
 class Mptcp:
     """A host's MPTCP settings.
 
-    path_manager: `default` opens no subflow by itself (passive), `fullmesh` one per address pair.
-    subflows, add_addr_accepted: `ip mptcp limits`; None: what the topology needs.
+    path_manager: `default` opens no subflow by itself (passive) but what `endpoints` say; `fullmesh` one per
+    pair of addresses, `ndiffports` several between the first pair, from different ports.
+    subflows_per_pair: how many for each pair. subflows, add_addr_accepted: `ip mptcp limits`; None: what the
+    topology needs.
     """
 
-    path_manager: Literal["default", "fullmesh"] = "default"
+    path_manager: PathManager = "default"
     scheduler: str = "default"
     subflows: int | None = None
     add_addr_accepted: int | None = None
+    subflows_per_pair: int = 1
+    endpoints: tuple[Endpoint, ...] = ()
+
+    @property
+    def is_in_user_space(self) -> bool:
+        """Whether its subflows are opened by a program: the kernel opens one per pair of addresses at most."""
+        return self.subflows_per_pair > 1
 
 
 @dataclass(frozen=True)

@@ -227,6 +227,10 @@ def _host(host: HostSpec) -> dict[str, Any]:
     mptcp = host.mptcp
     limits = _without_none({"subflows": mptcp.subflows, "add_addr_accepted": mptcp.add_addr_accepted})
     settings: dict[str, Any] = {"path_manager": mptcp.path_manager, "scheduler": mptcp.scheduler}
+    if mptcp.is_in_user_space:
+        settings["subflows_per_pair"] = mptcp.subflows_per_pair
+    if mptcp.endpoints:
+        settings["endpoints"] = [{"link": one.link, "flags": list(one.flags)} for one in mptcp.endpoints]
     if limits:
         settings["limits"] = limits
     return {"mptcp": settings, "sysctl": dict(host.sysctl)}

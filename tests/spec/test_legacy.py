@@ -274,6 +274,18 @@ def test_netem_refuses(command: str, message: str) -> None:
         netem.parse(command)
 
 
+FULL_MESH = {"path_manager": "fullmesh", "scheduler": "lowest-rtt"}
+
+
+def test_scenario_with_several_subflows_for_each_pair() -> None:
+    older = SCENARIOS["iperf_scenario_olia_1sf"].replace("FMSublows:1", "FMSublows:4")
+    values = _values(older, "experiment")
+    hosts = values["hosts"]
+    assert isinstance(hosts, dict)
+    assert hosts["client"]["mptcp"] == FULL_MESH | {"subflows_per_pair": 4}
+    assert hosts["server"]["mptcp"] == FULL_MESH
+
+
 def test_scenario() -> None:
     values = _values(SCENARIOS["iperf_scenario_olia_1sf"], "experiment")
     assert values["traffic"] == [
@@ -287,8 +299,8 @@ def test_scenario() -> None:
     ]
     olia, reno = ({"sysctl": {"net.ipv4.tcp_congestion_control": name}} for name in ("olia", "reno"))
     assert values["hosts"] == {
-        "client": {"mptcp": {"path_manager": "fullmesh"}, **olia},
-        "server": {"mptcp": {"path_manager": "fullmesh"}, **olia},
+        "client": {"mptcp": FULL_MESH, **olia},
+        "server": {"mptcp": FULL_MESH, **olia},
         **dict.fromkeys(("client1", "server1", "client2", "server2"), reno),
     }
 

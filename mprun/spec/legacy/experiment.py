@@ -72,12 +72,14 @@ _CANNOT = {
 
 @dataclass(frozen=True)
 class _Traffic:
-    """flows: the entries of `traffic`; hosts: who takes part; mptcp: whether client and server speak it."""
+    """flows: the entries of `traffic`; hosts: who takes part; mptcp: whether client and server speak it;
+    per_pair: subflows that the client opens for each pair of addresses."""
 
     flows: list[Node]
     hosts: tuple[str, ...] = _ENDS
     mptcp: bool = False
     pings: bool = True
+    per_pair: Node | None = None
 
 
 def build(source: Source) -> MappingNode | None:
@@ -140,14 +142,6 @@ def _iperf(source: Source, kind: Entry, wants_mptcp: bool) -> _Traffic:
 
 def _scenario(source: Source, kind: Entry, wants_mptcp: bool) -> _Traffic:
     """One MPTCP connection over both paths, and for a while a TCP connection on each."""
-    subflows = source.take("iperfScenarioFMSublows")
-    number = "1" if subflows is None else source.whole(subflows, "subflows for each pair of addresses, as in '1'")
-    if subflows is not None and number not in (None, "1"):
-        source.fault(
-            subflows,
-            f"{subflows.value} subflows for each pair of addresses cannot be had yet: write '1'; several"
-            " connections ('iperfParallel' of xpType:iperf) or more paths compete in like manner",
-        )
     line = kind.line
     flows: list[Node] = []
     for n, (ends, start, duration) in enumerate(_SCENARIO):
@@ -156,7 +150,14 @@ def _scenario(source: Source, kind: Entry, wants_mptcp: bool) -> _Traffic:
         properties["duration"] = source.text(f"{duration}s", line)
         flows.append(_flow(source, line, f"iperf{n}", "iperf3", ends, properties))
     hosts = tuple(host for ends, *_ in _SCENARIO for host in ends)
-    return _Traffic(flows, hosts, mptcp=wants_mptcp)
+    return _Traffic(flows, hosts, mptcp=wants_mptcp, per_pair=_per_pair(source))
+
+
+def _per_pair(source: Source) -> Node | None:
+    """Subflows for each pair of addresses; None where the file does not say more than one."""
+    entry = source.take("iperfScenarioFMSublows")
+    number = None if entry is None else source.whole(entry, "subflows for each pair of addresses, as in '1'")
+    return None if entry is None or number in (None, "1") else source.plain(number, entry.line)
 
 
 _TRAFFIC: Mapping[str, Callable[[Source, Entry, bool], _Traffic]] = {
@@ -215,10 +216,12 @@ def _hosts(source: Source, traffic: _Traffic, wants_mptcp: bool, line: int) -> d
     """Settings of the hosts that take part, by name."""
     mptcp: dict[str, Node] = {}
     if traffic.mptcp:
-        mptcp = {host: _mptcp(source, key, line) for host, key in zip(_ENDS, ("kpmc", "kpms"), strict=True)}
+        mptcp = {
+            host: _mptcp(source, key, line, per_pair)
+            for host, key, per_pair in (("client", "kpmc", traffic.per_pair), ("server", "kpms", None))
+        }
         if source.has("kpmc") and source.has("kpms"):
             source.drop(("kpm",), "'kpmc' and 'kpms' say it for each end")
-        _warn_of_scheduler(source)
     else:
         reason = "no connection of this type is MPTCP" if wants_mptcp else "'mptcpEnabled:0' switches MPTCP off"
         source.drop(("sched", *_PATH_MANAGERS), reason)
@@ -238,28 +241,20 @@ def _hosts(source: Source, traffic: _Traffic, wants_mptcp: bool, line: int) -> d
     return hosts
 
 
-def _mptcp(source: Source, key: str, line: int) -> Node:
-    """The path manager of one end, fullmesh if nobody says; the scheduler if it is not the kernel's."""
+def _mptcp(source: Source, key: str, line: int, per_pair: Node | None) -> Node:
+    """The path manager of one end, fullmesh if nobody says. The older kernels' default scheduler took the
+    subflow with the lowest RTT, which that of mainline does not."""
     own, common = source.take(key), source.take("kpm")
     entry = own or common
     manager = source.text("fullmesh", line) if entry is None else source.text(entry.value, entry.line)
     items: dict[str, Node] = {"path_manager": manager}
     scheduler = source.take("sched")
-    if scheduler is not None and scheduler.value != "default":
-        items["scheduler"] = source.text(scheduler.value, scheduler.line)
+    name = "default" if scheduler is None else scheduler.value
+    place = line if scheduler is None else scheduler.line
+    items["scheduler"] = source.text("lowest-rtt" if name == "default" else name, place)
+    if per_pair is not None:
+        items["subflows_per_pair"] = per_pair
     return source.mapping(items, manager.start_mark.line + 1)
-
-
-def _warn_of_scheduler(source: Source) -> None:
-    entry = source.take("sched")
-    message = (
-        "the older kernels' default took the subflow with the lowest RTT; the default here weighs what each has"
-        " queued against its pace, and there is no lowest-RTT scheduler yet"
-    )
-    if entry is None and not source.has("sched"):
-        source.warn_of_absent("sched", message)
-    elif entry is not None and entry.value == "default":
-        source.warn(entry, message)
 
 
 def _settings(source: Source, uses_mptcp: bool) -> dict[str, Entry]:
@@ -295,7 +290,7 @@ def _settings(source: Source, uses_mptcp: bool) -> dict[str, Entry]:
 def _say_coupled(value: str, uses_mptcp: bool) -> str:
     if not uses_mptcp:
         return f"'{value}' did what Reno does on TCP connections: 'reno' is set"
-    return f"'{value}' is in no stock kernel, and a run stops where it is missing: 'reno' and 'cubic' are not coupled"
+    return f"'{value}' is in the experiment kernel; in no stock kernel, so that a run with --engine real stops"
 
 
 def _sysctls(source: Source, settings: Mapping[str, Entry], speaks_mptcp: bool) -> dict[str, Node]:

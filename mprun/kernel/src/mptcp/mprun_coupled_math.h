@@ -41,14 +41,22 @@ static inline int mprun_is_more(u64 a, u32 rtt_a_us, u64 b, u32 rtt_b_us)
 	return (unsigned __int128)a * ((u64)rtt_b_us * rtt_b_us) > (unsigned __int128)b * ((u64)rtt_a_us * rtt_a_us);
 }
 
-/* w_r / s_r^2, in MPRUN_ONE-ths */
-static inline s64 mprun_share(const struct mprun_path *paths, int number, int r)
+/* s_r, in 1024ths */
+static inline u64 mprun_sum(const struct mprun_path *paths, int number, int r)
 {
 	u64 s = 0;
 	int p;
 
 	for (p = 0; p < number; p++)
 		s += mprun_div(((u64)paths[p].window << MPRUN_S_SHIFT) * paths[r].rtt_us, paths[p].rtt_us);
+	return s;
+}
+
+/* w_r / s_r^2, in MPRUN_ONE-ths */
+static inline s64 mprun_share(const struct mprun_path *paths, int number, int r)
+{
+	u64 s = mprun_sum(paths, number, r);
+
 	if (!s)
 		return 0;
 	return mprun_div((u64)paths[r].window << (MPRUN_SHIFT + 2 * MPRUN_S_SHIFT), s * s);
@@ -119,17 +127,23 @@ static inline u64 mprun_balia_alpha(const struct mprun_path *paths, int number, 
 	return own ? mprun_div(most << 10, own) : 1024;
 }
 
-/* draft-walid-mptcp-congestion-control-04: w_r / s_r^2 * (1 + alpha) / 2 * (4 + alpha) / 5. */
+/*
+ * draft-walid-mptcp-congestion-control-04: w_r / s_r^2 * (1 + alpha) / 2 * (4 + alpha) / 5, reckoned
+ * as w_r / 10 * ((1 + alpha) / s_r) * ((4 + alpha) / s_r): s_r may be as large as alpha.
+ */
 static inline s64 mprun_balia(const struct mprun_path *paths, int number, int r)
 {
-	u64 alpha = mprun_balia_alpha(paths, number, r), share = mprun_share(paths, number, r);
+	u64 alpha = mprun_balia_alpha(paths, number, r), s = mprun_sum(paths, number, r);
+	unsigned __int128 grown;
 
-	/* a path so slow that the product could not be held has its whole segment at once */
-	if (alpha > 1024 * 1024)
-		alpha = 1024 * 1024;
-	share = mprun_div(share * (1024 + alpha), 2 * 1024);
-	share = mprun_div(share * (4 * 1024 + alpha), 5 * 1024);
-	return share < MPRUN_ONE ? share : MPRUN_ONE;
+	if (!s)
+		return 0;
+	if (alpha > 1ULL << 30)
+		alpha = 1ULL << 30;
+	grown = (unsigned __int128)mprun_div((1024 + alpha) << 30, s) * mprun_div((4 * 1024 + alpha) << 30, s);
+	grown = (grown * paths[r].window) >> (60 - MPRUN_SHIFT);
+	/* no more than a whole segment */
+	return grown < 10 * MPRUN_ONE ? (s64)mprun_div((u64)grown, 10) : MPRUN_ONE;
 }
 
 /* The same draft: the window after a loss, w_r - w_r / 2 * min(alpha, 1.5). */

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The path manager in user space: which subflows it opens when."""
+
+from __future__ import annotations
+
+import struct
+
+from mprun.agent.path_manager import Pair, PathManager, request
+
+PAIRS = [Pair.parse(text) for text in ("10.0.0.1,10.1.0.1,1", "10.0.1.1,10.1.0.1,2,backup", "10.0.0.1,10.1.1.1,1")]
+FIRST = {"event": "established", "token": 7, "local": "10.0.0.1", "remote": "10.1.0.1", "remote_port": 5201}
+
+
+def opened(manager: PathManager, **event: object) -> list[tuple[str, str, int]]:
+    return [(pair.local, pair.remote, number) for _, pair, number, _ in manager.take(event)]
+
+
+def test_each_pair_has_as_many_as_asked_and_the_first_counts() -> None:
+    manager = PathManager(2, 8, PAIRS)
+    assert opened(manager, **FIRST) == [
+        ("10.0.1.1", "10.1.0.1", 2),
+        ("10.0.0.1", "10.1.0.1", 0),
+        ("10.0.1.1", "10.1.0.1", 2),
+    ]
+
+
+def test_an_address_is_used_once_it_is_announced() -> None:
+    manager = PathManager(2, 8, PAIRS)
+    manager.take(FIRST)
+    assert opened(manager, event="announced", token=7, remote="10.1.1.1") == [("10.0.0.1", "10.1.1.1", 0)] * 2
+    assert opened(manager, event="announced", token=8, remote="10.1.1.1") == []
+
+
+def test_no_more_than_the_limit() -> None:
+    manager = PathManager(4, 3, PAIRS)
+    assert len(manager.take(FIRST)) == 3
+    assert manager.take({"event": "announced", "token": 7, "remote": "10.1.1.1"}) == []
+
+
+def test_connections_that_others_opened_are_theirs() -> None:
+    assert PathManager(2, 8, PAIRS).take({**FIRST, "server_side": True}) == []
+
+
+def test_a_closed_connection_is_forgotten() -> None:
+    manager = PathManager(2, 8, PAIRS)
+    manager.take(FIRST)
+    manager.take({"event": "closed", "token": 7})
+    assert manager.take({"event": "announced", "token": 7, "remote": "10.1.1.1"}) == []
+
+
+def test_a_request_says_backup_and_the_port() -> None:
+    body = request(7, PAIRS[1], 2, 5201)
+    assert struct.pack("=HHI", 8, 6, 1 << 1 | 1 << 2) in body
+    assert struct.pack("=HHHxx", 6, 5, 5201) in body

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commands of a newcomer (lab, test) and of a developer (lint, bench).
 
-.PHONY: help setup lab test lint bench fidelity golden clean
+.PHONY: help setup lab test lint bench fidelity fairness golden clean
 
 help:
 	@echo "make lab     set up what is missing, run the first lab with TCP and with MPTCP"
@@ -10,6 +10,7 @@ help:
 	@echo "make lint    ruff and mypy"
 	@echo "make bench   measure speed (start, network, traffic, command line) and fidelity; half an hour"
 	@echo "make fidelity  links asked against got: docs/fidelity.md"
+	@echo "make fairness  coupled congestion control against TCP: docs/fairness.md; a quarter of an hour"
 	@echo "make golden  rewrite the golden files of the tests and the schemas"
 
 setup:
@@ -30,6 +31,9 @@ lint:
 bench: setup
 	@.venv/bin/python benchmarks/bench.py
 	@.venv/bin/python benchmarks/fidelity.py
+
+fairness: setup
+	@.venv/bin/python benchmarks/fairness.py
 
 fidelity: setup
 	@.venv/bin/python benchmarks/fidelity.py

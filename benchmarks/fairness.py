@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Coupled congestion control against TCP: shared bottlenecks, paths of one's own, access points.
+
+    make fairness          all of it, and docs/fairness.md anew
+    fairness.py --quick    one seed, a fifth of the time
+
+Each row is the mean over the seeds, with the least and the most; the seed also shifts the start of the flows
+within a round trip, since drop-tail queues are a matter of who comes first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import mean
+
+ROOT = Path(__file__).parents[1]
+MPRUN = str(Path(sys.executable).with_name("mprun"))
+COUPLED = ("lia", "olia", "balia", "wvegas")
+
+SHARED = """\
+version: 1
+params: {discipline: fifo}
+topology: dumbbell
+pairs: 2
+bottleneck: {rate: 20mbit, delay: 10ms, queue: {limit: 1bdp, discipline: "{{ discipline }}"}}
+"""
+AGAINST = """\
+version: 1
+params: {control: reno, seconds: 300, shift: 0}
+hosts:
+  client0:
+    mptcp: {path_manager: ndiffports, subflows_per_pair: 4}
+    sysctl: {net.ipv4.tcp_congestion_control: "{{ control }}"}
+  client1: {sysctl: {net.ipv4.tcp_congestion_control: reno}}
+traffic:
+  - {name: multi, tool: iperf3, from: client0, to: server0, protocol: mptcp, duration: "{{ seconds }}s"}
+  - {name: single, tool: iperf3, from: client1, to: server1, start: "{{ shift }}us", duration: "{{ seconds }}s"}
+"""
+APART = """\
+version: 1
+topology: multi-path
+paths:
+  - {rate: 20mbit, delay: 10ms, queue: 1bdp}
+  - {rate: 20mbit, delay: 10ms, queue: 1bdp}
+"""
+BULK = """\
+version: 1
+params: {control: reno, seconds: 300, shift: 0}
+hosts:
+  client:
+    mptcp: {path_manager: fullmesh}
+    sysctl: {net.ipv4.tcp_congestion_control: "{{ control }}"}
+  server: {mptcp: {path_manager: fullmesh}}
+traffic:
+  - {name: multi, tool: iperf3, from: client, to: server, protocol: mptcp, start: "{{ shift }}us",
+     duration: "{{ seconds }}s"}
+"""
+USERS = 5
+POINTS = f"""\
+version: 1
+params: {{discipline: fifo}}
+topology: access-points
+multipath_users: {USERS}
+single_path_users: {USERS}
+points:
+  - {{rate: {2 * USERS}mbit, delay: 20ms, queue: {{limit: 1bdp, discipline: "{{{{ discipline }}}}"}}}}
+  - {{rate: {2 * USERS}mbit, delay: 20ms, queue: {{limit: 1bdp, discipline: "{{{{ discipline }}}}"}}}}
+"""
+
+
+def users(seed: int) -> str:
+    """All users at once, shifted within a round trip."""
+    lines = ["version: 1", "params: {control: reno, seconds: 300, shift: 0}", "hosts:"]
+    lines += ["  server: {mptcp: {path_manager: default}}"]
+    for n in range(USERS):
+        lines.append(f"  user{n}:")
+        lines.append("    mptcp: {path_manager: fullmesh}")
+        lines.append('    sysctl: {net.ipv4.tcp_congestion_control: "{{ control }}"}')
+        lines.append(f"  single{n}: {{sysctl: {{net.ipv4.tcp_congestion_control: reno}}}}")
+    lines.append("traffic:")
+    for n in range(USERS):
+        for kind, protocol in (("user", "mptcp"), ("single", "tcp")):
+            shift_us = (n * 7919 + seed * 4231 + (kind == "user") * 2503) % 40_000
+            lines.append(
+                f"  - {{name: {kind}{n}, tool: iperf3, from: {kind}{n}, to: server, protocol: {protocol}, "
+                f'start: {shift_us}us, duration: "{{{{ seconds }}}}s"}}'
+            )
+    return "\n".join(lines) + "\n"
+
+
+PAGE = """\
+# Coupled congestion control, measured
+
+Written by `make fairness`: {seeds} seeds, {seconds} s of simulated time each, mean and (least to most). The seed also
+shifts the starts of flows within a round trip: with drop-tail queues and exact timers it matters who comes first.
+
+- *4 subflows against Reno*: one bottleneck of 20 Mbit/s and 20 ms, queue 1 BDP; one MPTCP connection with 4 subflows
+  through it, one TCP connection with Reno. Uncoupled subflows take four fifths.
+- *two paths of its own*: 20 Mbit/s and 20 ms each, queue 1 BDP.
+- *{users} users and {users} of TCP*: two access points of {rate} Mbit/s, 40 ms; {users} MPTCP users on both,
+  {users} TCP users on the second.
+
+"""
+FILES = {"shared": SHARED, "against": AGAINST, "apart": APART, "bulk": BULK, "points": POINTS}
+
+
+@dataclass
+class Scene:
+    """One row: which files with which parameters, and what each run gave, Mbit/s by group of flows."""
+
+    name: str
+    topology: str
+    experiment: str
+    parameters: Mapping[str, str]
+    got: list[dict[str, float]] = field(default_factory=list)
+
+    def sums(self, kind: str) -> list[float]:
+        return [sum(rate for name, rate in run.items() if name.startswith(kind)) for run in self.got]
+
+
+def scenes() -> Iterator[Scene]:
+    for discipline in ("fifo", "red"):
+        for control in ("reno", *COUPLED):
+            yield Scene(
+                f"{control}, 4 subflows, against Reno, {discipline}",
+                "shared",
+                "against",
+                {"control": control, "discipline": discipline},
+            )
+    for control in ("reno", *COUPLED):
+        yield Scene(f"{control}, two paths of its own", "apart", "bulk", {"control": control})
+    for discipline in ("fifo", "red"):
+        for control in ("reno", "lia", "olia", "balia"):
+            yield Scene(
+                f"{control}, {USERS} users and {USERS} of TCP, {discipline}",
+                "points",
+                "users",
+                {"control": control, "discipline": discipline},
+            )
+
+
+def run(scene: Scene, seed: int, seconds: int, folder: Path) -> dict[str, float]:
+    """Goodput of each flow, Mbit/s."""
+    experiment = f"users{seed}" if scene.experiment == "users" else scene.experiment
+    parameters = {**scene.parameters, "seconds": str(seconds)}
+    if experiment != f"users{seed}":
+        parameters["shift"] = str(seed * 4231 % 20_000)
+    argv = [MPRUN, "-t", scene.topology, "-x", experiment, "--seed", str(seed), "--json"]
+    argv += [word for name, value in parameters.items() for word in ("-p", f"{name}={value}")]
+    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{scene.name}, seed {seed}: {done.stdout}{done.stderr}")
+    metrics = json.loads(done.stdout)["metrics"]
+    return {
+        name.removesuffix(".goodput"): value["value"] / 1e6
+        for name, value in metrics.items()
+        if name.endswith(".goodput") and not name.startswith("total")
+    }
+
+
+def row(scene: Scene) -> list[str]:
+    """Name, rate of the multipath flows, rate of TCP, TCP's share."""
+    multi, single = scene.sums("multi") if scene.experiment != "users" else scene.sums("user"), scene.sums("single")
+    cells = [scene.name, spread(multi, "{:.2f}")]
+    if not any(single):
+        return [*cells, "", ""]
+    shares = [one / (one + other) for one, other in zip(single, multi, strict=True)]
+    return [*cells, spread(single, "{:.2f}"), spread(shares, "{:.1%}")]
+
+
+def spread(values: Sequence[float], form: str) -> str:
+    middle = form.format(mean(values))
+    return f"{middle} ({form.format(min(values))} to {form.format(max(values))})" if len(values) > 1 else middle
+
+
+def write(rows: list[list[str]], seeds: int, seconds: int) -> str:
+    head = ["scene", "multipath, Mbit/s", "TCP, Mbit/s", "TCP's share"]
+    lines = [f"| {' | '.join(head)} |", "| --- | --- | --- | --- |", *(f"| {' | '.join(one)} |" for one in rows)]
+    return PAGE.format(seeds=seeds, seconds=seconds, users=USERS, rate=2 * USERS) + "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="one seed, a fifth of the time")
+    quick = parser.parse_args().quick
+    seeds, seconds = (1, 60) if quick else (5, 300)
+    wanted = list(scenes())
+    with tempfile.TemporaryDirectory(prefix="mprun-fairness-") as place:
+        folder = Path(place)
+        for file, text in (
+            ("shared", SHARED),
+            ("against", AGAINST),
+            ("apart", APART),
+            ("bulk", BULK),
+            ("points", POINTS),
+        ):
+            (folder / f"{file}.yaml").write_text(text)
+        for seed in range(1, seeds + 1):
+            (folder / f"users{seed}.yaml").write_text(users(seed))
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            jobs = [
+                (scene, pool.submit(run, scene, seed, seconds, folder))
+                for scene in wanted
+                for seed in range(1, seeds + 1)
+            ]
+            for scene, job in jobs:
+                scene.got.append(job.result())
+                if len(scene.got) == seeds:
+                    print(
+                        "  ".join(f"{cell:<44}" if n == 0 else f"{cell:<26}" for n, cell in enumerate(row(scene))),
+                        flush=True,
+                    )
+    if not quick:
+        (ROOT / "docs" / "fairness.md").write_text(write([row(scene) for scene in wanted], seeds, seconds))
+
+
+if __name__ == "__main__":
+    main()

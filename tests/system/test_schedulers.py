@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The packet schedulers of the experiment kernel: what each is for, seen from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+
+from tests.system.conftest import Result
+
+TOPOLOGY = """\
+version: 1
+topology: multi-path
+params: {rate0: 20mbit, rate1: 20mbit, delay0: 20ms, delay1: 20ms}
+paths:
+  - {rate: "{{ rate0 }}", delay: "{{ delay0 }}"}
+  - {rate: "{{ rate1 }}", delay: "{{ delay1 }}"}
+"""
+HOSTS = """\
+version: 1
+params: {scheduler: default}
+hosts:
+  client: &end {mptcp: {path_manager: fullmesh, scheduler: "{{ scheduler }}"}%s}
+  server: *end
+"""
+BULK = """\
+traffic: [{name: bulk, tool: iperf3, from: client, to: server, protocol: mptcp, duration: 10s}]
+"""
+REQUESTS = """\
+traffic:
+  - {name: req, tool: reqres, from: client, to: server, protocol: mptcp, requests: 20, request: 10000bytes,
+     response: 10000bytes, think: 250ms}
+"""
+TCP = """\
+version: 1
+traffic: [{name: bulk, tool: iperf3, from: client, to: server, duration: 10s}]
+"""
+# Of a frame of 1514 bytes: payload of TCP with time stamps, and with MPTCP's DSS option beside them.
+TCP_PAYLOAD, MPTCP_PAYLOAD = 1448, 1424
+
+
+@pytest.fixture
+def run(mprun: Callable[..., Result], tmp_path: Path) -> Callable[..., Result]:
+    (tmp_path / "topo.yaml").write_text(TOPOLOGY)
+    (tmp_path / "tcp.yaml").write_text(TCP)
+
+    def call(traffic: str, scheduler: str, sysctl: str = "", **parameters: str) -> Result:
+        (tmp_path / "xp.yaml").write_text(HOSTS % (f", sysctl: {{{sysctl}}}" if sysctl else "") + traffic)
+        chosen = [word for name, value in parameters.items() for word in ("-p", f"{name}={value}")]
+        result = mprun("-t", "topo", "-x", "xp", "--json", "-p", f"scheduler={scheduler}", *chosen)
+        assert result.status == 0, result.out + result.err
+        return result
+
+    return call
+
+
+def delays_ms(result: Result) -> list[float]:
+    """Of each request, in order."""
+    table = pyarrow.parquet.read_table(result.run / "tables" / "requests.parquet")
+    return [value / 1e6 for value in table.column("delay_ns").to_pylist()]
+
+
+def within(values: list[float], low: float, high: float) -> bool:
+    return all(low <= value <= high for value in values)
+
+
+FAST, SLOW = {"rate0": "100mbit", "rate1": "100mbit"}, (80, 82)
+
+
+def test_lowest_rtt_uses_the_shorter_path(run: Callable[..., Result]) -> None:
+    delays = delays_ms(run(REQUESTS, "lowest-rtt", **FAST, delay1="40ms"))
+    assert len(delays) == 20
+    assert within(delays, 41, 42)
+
+
+def test_lowest_rtt_uses_the_shorter_path_wherever_it_stands(run: Callable[..., Result]) -> None:
+    """The first request leaves before the second subflow is there. Mainline's scheduler stays with the first path."""
+    delays = delays_ms(run(REQUESTS, "lowest-rtt", **FAST, delay0="40ms"))
+    assert within(delays[:1], *SLOW)
+    assert within(delays[1:], 41, 42)
+    assert within(delays_ms(run(REQUESTS, "default", **FAST, delay0="40ms")), *SLOW)
+
+
+def test_round_robin_waits_for_the_longer_path(run: Callable[..., Result]) -> None:
+    delays = delays_ms(run(REQUESTS, "roundrobin", **FAST, delay1="40ms"))
+    assert within(delays[:1], 41, 42)
+    assert within(delays[1:], *SLOW)
+
+
+def test_round_robin_by_more_segments(run: Callable[..., Result]) -> None:
+    """Turns of 8 hold a whole request: every other one is fast, as is every other answer."""
+    delays = delays_ms(run(REQUESTS, "roundrobin", "net.mptcp.roundrobin_segments: 8", **FAST, delay1="40ms"))
+    assert {round(delay, -1) for delay in delays} & {40, 60}
+    assert max(delays) < 83
+
+
+@pytest.mark.parametrize("second", [{}, {"rate1": "5mbit"}, {"rate1": "5mbit", "delay1": "100ms"}])
+def test_redundant_is_as_fast_as_the_better_path(
+    run: Callable[..., Result], mprun: Callable[..., Result], second: dict[str, str]
+) -> None:
+    result = run(BULK, "redundant", **second)
+    alone = mprun("-t", "topo", "-x", "tcp", "--json")
+    assert result.metric("bulk.goodput") >= 0.98 * alone.metric("bulk.goodput")
+    assert result.metric("bulk.subflows") == 2
+    assert within(delays_ms(run(REQUESTS, "redundant", **FAST, delay1="40ms")), 41, 42)
+
+
+def balanced_limit(slowest_bit_per_s: float, epsilon: float) -> float:
+    """r / (1/n - epsilon (n - 1)) for n = 2, of payload."""
+    return slowest_bit_per_s * MPTCP_PAYLOAD / 1514 / (1 / 2 - epsilon)
+
+
+def test_balanced_shares_and_rate(run: Callable[..., Result]) -> None:
+    result = run(BULK, "balanced", rate1="5mbit")
+    assert abs(result.metric("bulk.share.path0") - 0.5) <= 0.05
+    limit = balanced_limit(5e6, 0.05)
+    assert 0.96 * limit <= result.metric("bulk.goodput") <= limit
+
+
+def test_balanced_with_another_epsilon(run: Callable[..., Result]) -> None:
+    result = run(BULK, "balanced", "net.mptcp.balanced_epsilon: 10", rate1="5mbit")
+    assert abs(result.metric("bulk.share.path0") - 0.5) <= 0.1
+    limit = balanced_limit(5e6, 0.1)
+    assert 0.96 * limit <= result.metric("bulk.goodput") <= limit
+
+
+def test_balanced_with_a_floor_is_no_slower_than_tcp(run: Callable[..., Result], mprun: Callable[..., Result]) -> None:
+    floor = "net.mptcp.balanced_floor: 1"
+    result = run(BULK, "balanced", floor, rate1="5mbit")
+    assert result.metric("bulk.goodput") >= mprun("-t", "topo", "-x", "tcp", "--json").metric("bulk.goodput")
+    # where balance costs less than that, it is kept
+    kept = run(BULK, "balanced", floor, rate1="15mbit")
+    assert abs(kept.metric("bulk.share.path0") - 0.5) <= 0.06
+    assert kept.metric("bulk.goodput") >= result.metric("bulk.goodput")
+
+
+def test_balanced_on_equal_paths_is_as_fast_as_default(run: Callable[..., Result]) -> None:
+    ratio = run(BULK, "balanced").metric("bulk.goodput") / run(BULK, "default").metric("bulk.goodput")
+    assert ratio >= 0.98
+
+
+@pytest.mark.parametrize("scheduler", ["lowest-rtt", "roundrobin", "blest"])
+def test_bulk_uses_all_paths(run: Callable[..., Result], scheduler: str) -> None:
+    result = run(BULK, scheduler, rate1="5mbit")
+    assert result.metric("bulk.goodput") >= 0.96 * 25e6 * MPTCP_PAYLOAD / 1514

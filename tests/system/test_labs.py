@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -18,8 +20,10 @@ PATH_MANAGER = ROOT / "labs" / "03_path_manager"
     [
         ("topo_single_path", "iperf_default", 1),
         ("topo_single_path", "iperf_fullmesh", 1),
+        ("topo_single_path", "iperf_ndiffports", 2),
         ("topo_two_client_paths", "iperf_default", 1),
         ("topo_two_client_paths", "iperf_fullmesh", 2),
+        ("topo_two_client_paths", "iperf_ndiffports", 2),
         ("topo_two_client_paths_two_server_paths", "iperf_default", 1),
         ("topo_two_client_paths_two_server_paths", "iperf_fullmesh", 4),
     ],
@@ -30,6 +34,24 @@ def test_subflows_of_each_path_manager(
     result = mprun("-t", PATH_MANAGER / topology, "-x", PATH_MANAGER / experiment, "--engine", "virtual", "--json")
     assert result.status == 0, result.out + result.err
     assert result.metric("bulk.subflows") == subflows
+    assert joins(result.run / "pcap" / "client.pcap") == subflows - 1
+    # the server's second address is learnt by ADD_ADDR, and by nothing else
+    announced = tshark(result.run / "pcap" / "client.pcap", "tcp.options.mptcp.subtype == 3")
+    assert bool(announced) == (topology.endswith("server_paths") and experiment == "iperf_fullmesh")
+
+
+def tshark(capture: Path, condition: str) -> list[str]:
+    """Source port of each packet for which a display filter holds."""
+    argv = ["tshark", "-r", str(capture), "-Y", condition, "-T", "fields", "-e", "tcp.srcport"]
+    return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.split()
+
+
+def joins(capture: Path) -> int:
+    """Subflows that joined the connection that carried the data: SYNs with MP_JOIN, acknowledged."""
+    answered = tshark(capture, "tcp.flags.syn == 1 && tcp.flags.ack == 1 && tcp.options.mptcp.subtype == 1")
+    connections = tshark(capture, "tcp.flags.syn == 1 && tcp.flags.ack == 0 && tcp.options.mptcp.subtype == 0")
+    # iperf3's control connection is one too and has as many
+    return len(answered) // len(connections)
 
 
 def test_uncoupled_subflows_share_each_bottleneck(mprun: Callable[..., Result]) -> None:
@@ -43,3 +65,18 @@ def test_uncoupled_subflows_share_each_bottleneck(mprun: Callable[..., Result]) 
     # Reno needs some seconds to give way: the middle of each phase of ten
     phases = [sum(intervals[start + 3 : start + 9]) / 6e6 for start in range(0, 50, 10)]
     assert phases == pytest.approx([38, 28.5, 17, 28, 38], abs=3)
+
+
+@pytest.mark.parametrize(("control", "starves"), [("reno", True), ("olia", False)])
+def test_four_subflows_starve_tcp_unless_they_are_coupled(
+    mprun: Callable[..., Result], control: str, starves: bool
+) -> None:
+    """Of five flows at each bottleneck one is TCP: Reno leaves it a fifth of 20 Mbit/s, and coupled ones a half."""
+    lab = ROOT / "labs" / "05_congestion_control"
+    experiment = lab / f"iperf_scenario_{control}_4sf"
+    result = mprun("-t", lab / "topo_cong", "-x", experiment, "--engine", "virtual", "--json")
+    assert result.status == 0, result.out + result.err
+    assert result.metric("multipath.subflows") == 8
+    fair = 20e6 / 2
+    for flow in ("tcp0.goodput", "tcp1.goodput"):
+        assert result.metric(flow) < 0.5 * fair if starves else result.metric(flow) > 0.7 * fair

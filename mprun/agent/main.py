@@ -142,12 +142,20 @@ def carry_out(run: Run, shell: str | None) -> None:
     if run.plan["switching"]:
         run.carried_before = run.machine.carried(run.plan["switching"][0]["node"])
     run.next_phase()
+    if run.is_simulated:
+        run.result["slab_kb"] = {"before": slab_kb()}
     run.zero_ns = run.machine.now_ns()
     run.note("time zero")
     go_through_timeline(run, run.zero_ns)
     settle(run)
     if shell == "after":
         interact(run)
+
+
+def slab_kb() -> int:
+    """What the kernel's own objects hold (proc_meminfo(5)); where the kernel is the run's alone, a leak shows."""
+    with open("/proc/meminfo") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("SUnreclaim:"))
 
 
 def start_switches(run: Run) -> None:
@@ -287,6 +295,8 @@ def settle(run: Run) -> None:
     """Let queues drain and sockets close, then take in what the kernel said of them."""
     has_captures = any(planned["role"] == "capture" for planned in run.plan["daemons"])
     run.machine.sleep_until(run.machine.now_ns() + (CAPTURE_NS if has_captures else SETTLE_NS))
+    if run.is_simulated:
+        run.result["slab_kb"]["after"] = slab_kb()
     counters = {}
     for observer in run.observers:
         observer.read()

@@ -24,4 +24,5 @@ TOOLS = {
     "reqres": "mprun.tools.reqres",
     "http": "mprun.tools.http",
     "https": "mprun.tools.https",
+    "udp": "mprun.tools.udp",
 }

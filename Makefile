@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commands of a newcomer (lab, test) and of a developer (lint, bench).
 
-.PHONY: help setup lab test lint bench fidelity fairness golden clean
+.PHONY: help setup lab test lint bench fidelity fairness soak golden clean
 
 help:
 	@echo "make lab     set up what is missing, run the first lab with TCP and with MPTCP"
@@ -11,6 +11,7 @@ help:
 	@echo "make bench   measure speed (start, network, traffic, command line) and fidelity; half an hour"
 	@echo "make fidelity  links asked against got: docs/fidelity.md"
 	@echo "make fairness  coupled congestion control against TCP: docs/fairness.md; a quarter of an hour"
+	@echo "make soak    hours of simulated time under failing paths, with every scheduler and congestion control"
 	@echo "make golden  rewrite the golden files of the tests and the schemas"
 
 setup:
@@ -31,6 +32,9 @@ lint:
 bench: setup
 	@.venv/bin/python benchmarks/bench.py
 	@.venv/bin/python benchmarks/fidelity.py
+
+soak: setup
+	@.venv/bin/python benchmarks/soak.py
 
 fairness: setup
 	@.venv/bin/python benchmarks/fairness.py

@@ -100,12 +100,9 @@ def run(scheduler: str, control: str, seconds: int, folder: Path) -> tuple[str, 
     joined = sum(event["event"] == "subflow established" for event in agent["observed"]["client"]["events"])
     if slab["after"] - slab["before"] > MOST_GROWTH_KB:
         faults.append(f"slabs grew from {slab['before']} to {slab['after']} kB")
-    print(
-        f"{name:<24} {'failed' if faults else 'passed':<7} {requests} requests, {joined} joins, longest delay {longest:.2f} s,"
-        f" slabs {slab['before']} -> {slab['after']} kB",
-        *faults,
-        flush=True,
-    )
+    verdict = "failed" if faults else "passed"
+    told = f"{requests} requests, {joined} joins, longest delay {longest:.2f} s"
+    print(f"{name:<24} {verdict:<7} {told}, slabs {slab['before']} -> {slab['after']} kB", *faults, flush=True)
     return name, faults
 
 

@@ -11,7 +11,7 @@ import yaml
 ROOT = Path(__file__).parents[1]
 
 
-def _find_labs() -> list[object]:
+def _find_labs() -> list[Any]:
     found = []
     for file in sorted(ROOT.glob("labs/*/lab.yaml")):
         lab = yaml.safe_load(file.read_text())

@@ -24,6 +24,7 @@ MAY_IMPORT = {
     "agent": {"mininet_library"},
     "rundir": {"errors"},
     "kernel": {"errors"},
+    "programs": {"errors"},
     "engines": VALUES | {"agent", "mininet_library", "rundir", "kernel", "tools", "compile"},
     "analysis": VALUES | {"tools", "compile"},
     "report": {"errors", "spec.spec", "spec.units"},

@@ -31,6 +31,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "lab": ("lab", "List and run the labs that come with mprun."),
     "verify": ("verify", "Run again and prove that the result is identical, byte by byte."),
     "runs": ("runs", "List, show, open, repeat and remove runs."),
+    "export": ("export", "Write the tables of a run as CSV."),
     "kernel": ("kernel", "Build, list and describe experiment kernels."),
     "tools": ("tools", "Build and list traffic tools that no package holds."),
     "doctor": ("doctor", "Say what this machine can run and what mends the rest."),

@@ -13,7 +13,8 @@ Each is a module that says everything about its workload (`tool.Tool` has the ty
 
 `work` and `parse` are pure; what they need of the machine is in `Capabilities`, what they make are values.
 A module is imported when a file names it. Installed packages bring others in the entry-point group
-`mprun.tools`. Programs of ours that a workload runs are in `mprun.agent` and need nothing but Python.
+`mprun.tools`. Programs of ours that a workload runs are in `mprun.agent` and need nothing but Python, or in
+`mprun.programs`, whose `mprun tools install` builds them.
 """
 
 from __future__ import annotations
@@ -21,4 +22,5 @@ from __future__ import annotations
 TOOLS = {
     "iperf3": "mprun.tools.iperf3",
     "ping": "mprun.tools.ping",
+    "quic": "mprun.tools.quic",
 }

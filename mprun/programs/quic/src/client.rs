@@ -81,6 +81,7 @@ pub fn fetch(words: &[String]) -> Result<(), String> {
         keylog: arguments.get("keylog").map(str::to_string),
     };
     let state = Rc::new(RefCell::new(State::new(task)));
+    report::print(&format!(r#"{{"event":"begin","monotonic_ns":{}}}"#, report::monotonic_ns()));
     let sender: Rc<dyn PacketSendHandler> = network.clone();
     let mut endpoint = Endpoint::new(Box::new(config), false, Box::new(Callbacks(state.clone())), sender);
     let index = endpoint

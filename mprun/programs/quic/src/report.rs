@@ -18,6 +18,14 @@ pub fn micros(time: Duration) -> u128 {
     time.as_micros()
 }
 
+/// The clock of the whole host (CLOCK_MONOTONIC, clock_gettime(2)), so that times can be held against those of others.
+pub fn monotonic_ns() -> i128 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: it points to a value that outlives the call; this clock is always there.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
+}
+
 /// Each path of a connection with the library's figures for it, as a JSON array; bytes are of UDP payload.
 pub fn paths(connection: &mut Connection) -> String {
     let mut pairs: Vec<_> = connection.paths_iter().collect();
@@ -35,6 +43,7 @@ pub fn paths(connection: &mut Connection) -> String {
                 concat!(
                     r#"{{"local":"{}","remote":"{}","validated":{},"state":"{}","sent_bytes":{},"received_bytes":{},"#,
                     r#""sent_packets":{},"received_packets":{},"lost_packets":{},"acked_bytes":{},"#,
+                    r#""sent_stream_bytes":{},"received_stream_bytes":{},"#,
                     r#""smoothed_rtt_us":{},"least_rtt_us":{},"congestion_window_bytes":{}}}"#
                 ),
                 pair.local.ip(),
@@ -47,6 +56,8 @@ pub fn paths(connection: &mut Connection) -> String {
                 figures.recv_count,
                 figures.lost_count,
                 figures.acked_bytes,
+                figures.sent_stream_bytes,
+                figures.recv_stream_bytes,
                 figures.srtt,
                 figures.min_rtt,
                 figures.final_cwnd,

@@ -37,8 +37,8 @@ from mprun.tools.tool import (
     summarize_delays,
 )
 
-INSTALL = "mprun tools install quic"
-PROGRAMS = {"mprun-quic": Program("", "--version", INSTALL)}
+EXECUTABLE = "mprun-quic"
+PROGRAMS = {EXECUTABLE: Program("", "--version", "mprun tools install quic")}
 PORTS = 1
 METRICS = {
     "goodput": Metric("rate", "bytes of all answers, from the first request to the end of the last answer"),
@@ -168,7 +168,7 @@ def _schedulers(flow: Flow) -> Mapping[str, Policy]:
 
 
 def _server(flow: Flow, ends: Endpoints, pairs: Sequence[tuple[str, str]]) -> Process:
-    argv = [f"{FOLDER}/mprun-quic", "server"]
+    argv = [f"{FOLDER}/{EXECUTABLE}", "server"]
     for address in dict.fromkeys(destination for _, destination in pairs):
         argv += ["--listen", _socket(address, ends.port)]
     argv += ["--certificate", f"{FOLDER}/certificate.pem", "--key", f"{FOLDER}/key.pem"]
@@ -185,7 +185,7 @@ def _server(flow: Flow, ends: Endpoints, pairs: Sequence[tuple[str, str]]) -> Pr
 def _client(flow: Flow, ends: Endpoints, pairs: Sequence[tuple[str, str]]) -> Process:
     options: Mapping[str, Any] = flow.options
     timeout_ns = flow.timeout_ns or DEFAULT_TIMEOUT_NS
-    argv = [f"{FOLDER}/mprun-quic", "client"]
+    argv = [f"{FOLDER}/{EXECUTABLE}", "client"]
     for source, destination in pairs:
         argv += ["--path", f"{source},{_socket(destination, ends.port)}"]
     argv += ["--requests", str(options["requests"]), "--size", str(options["size_bytes"])]
@@ -236,9 +236,10 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     values = summarize_delays([request["delay_us"] * 1000 for request in requests])
     if "connected" in by_kind:
         values["handshake"] = by_kind["connected"][0]["at_us"] / 1e6
+    said = outputs.log(flow.name, "err").strip().splitlines()
+    cause = said[-1].removeprefix(f"{EXECUTABLE}: ") if said else "it ended without a word"
     if "end" not in by_kind:
-        said = outputs.log(flow.name, "err").strip().splitlines()
-        return Result(values, error=said[-1] if said else "it ended without a word", tables=tables)
+        return Result(values, error=cause, tables=tables)
     end = by_kind["end"][0]
     validated = {(event["local"], event["remote"]): event["at_us"] / 1e6 for event in by_kind.get("path", [])}
     tables["paths"] = _paths_table(end["paths"])
@@ -246,12 +247,12 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     elapsed_us = end["end_us"] - end["first_request_us"]
     if end["requests"] == flow.options["requests"] and elapsed_us > 0:
         values |= {"bytes": end["bytes"], "completion": end["end_us"] / 1e6, "goodput": end["bytes"] * 8e6 / elapsed_us}
-    said = outputs.log(flow.name, "err").strip().splitlines()
+    is_connected = "connected" in by_kind
     return Result(
         values,
-        error=said[-1] if "bytes" not in values and said else None,
+        error=None if "bytes" in values else cause,
         tables=tables,
-        paths=tuple(_use(flow, end, path, validated) for path in end["paths"]),
+        paths=tuple(_use(flow, end, path, validated) for path in end["paths"] if is_connected),
     )
 
 

@@ -27,6 +27,8 @@ Files = Callable[[str, str], bytes | None]
 LATE_NS = 10_000_000
 MOST_STEAL = 0.02
 MOST_PRESSURE = 0.3
+# Of the slowest path: a connection that lasts no longer may have had no time for further subflows.
+JOIN_ROUND_TRIPS = 4
 
 
 @dataclass
@@ -61,10 +63,15 @@ class _FlowOutputs:
     flow: str
     logs: Logs
     files: Files
+    processes: Mapping[str, Mapping[str, Any]]
     zero_ns: int
 
     def log(self, process: str, stream: str = "out") -> str:
         return self.logs(process, stream)
+
+    def span(self, process: str) -> tuple[int, int] | None:
+        ended = self.processes.get(process)
+        return None if ended is None else (ended["started_ns"], ended["ended_ns"])
 
     def file(self, name: str) -> bytes | None:
         return self.files(self.flow, name)
@@ -98,7 +105,7 @@ def measure(
         found.errors.append(agent["error"])
     _read_probes(agent, logs, found)
     for flow in intent["traffic"]:
-        outputs = _FlowOutputs(flow["name"], logs, files, agent.get("zero_ns") or 0)
+        outputs = _FlowOutputs(flow["name"], logs, files, agent["processes"], agent.get("zero_ns") or 0)
         _read_flow(flow, intent, agent, outputs, found)
     _sum_up(intent, found)
     _read_captures(intent, logs, found)
@@ -229,18 +236,32 @@ def _count_subflows(
         return
     if flow["protocol"] != "mptcp":
         return
-    got = min(len(connection.subflows) for connection in connections)
+    lasting = [connection for connection in connections if not _is_brief(connection, flow)]
+    if len(lasting) < len(connections) and flow["subflows"] > 1:
+        brief = len(connections) - len(lasting)
+        found.warnings.append(
+            f"{flow['name']}: {brief} of {len(connections)} connections ended within {JOIN_ROUND_TRIPS} round trips, "
+            "too early for further subflows: they are not counted"
+        )
+    got = min(len(connection.subflows) for connection in lasting or connections)
     found.add(f"{flow['name']}.subflows", got, "count")
     client, server = (agent.get("counters", {}).get(flow[end], {}) for end in ("source", "destination"))
     interference = on_paths(flow, agent)
     if any(connection.token is None for connection in connections) or has_fallen_back(client, server):
         cause = explain_plain_tcp(client, server, interference)
         found.failures.append(f"{flow['name']}: asked for MPTCP and got TCP: {cause}")
-    elif got < flow["subflows"]:
+    elif lasting and got < flow["subflows"]:
         settings = intent["hosts"].get(flow["source"], {}).get("mptcp", {})
         limit = settings.get("subflows")
         cause = explain_missing_subflows(client, server, flow["subflows"], got, limit, interference)
         found.failures.append(f"{flow['name']}: {got} of {flow['subflows']} subflows: {cause}")
+
+
+def _is_brief(connection: Connection, flow: Mapping[str, Any]) -> bool:
+    """Whether a connection was over before a further subflow could join: one takes the handshake, the first data
+    and its acknowledgement, and a handshake of its own (RFC 8684 3.1, 3.2)."""
+    slowest_ns: int = max((path["rtt_ns"] for path in flow["paths"]), default=0)
+    return connection.lived_ns is not None and connection.lived_ns < JOIN_ROUND_TRIPS * slowest_ns
 
 
 def _carried(flow: Mapping[str, Any], connections: Sequence[Connection]) -> dict[tuple[str, str], PathUse]:

@@ -30,6 +30,8 @@ from mprun.spec.spec import (
 from mprun.spec.subnet import check_addresses
 from mprun.tools.tool import tool_of
 
+# Protocols whose flows may use all their paths at once.
+MULTIPATH = ("mptcp", "sctp", "quic")
 # The option of flows that offer a rate.
 RATE = "rate_bit_per_s"
 # So many names are shown whole; of more, the nearest one.
@@ -176,8 +178,9 @@ def check_rates(
         offered = flow.options.get(RATE)
         if not isinstance(offered, int):
             continue
+        paths = usable_paths(flow, named[flow.source, flow.destination])
         capacity = 0.0
-        for path in usable_paths(flow, named[flow.source, flow.destination]):
+        for path in paths if flow.protocol in MULTIPATH else paths[:1]:
             capacity += min(_capacity(links[name]) for name in (path.first_link, path.last_link))
         if offered > capacity:
             message = (

@@ -22,5 +22,8 @@ from __future__ import annotations
 TOOLS = {
     "iperf3": "mprun.tools.iperf3",
     "ping": "mprun.tools.ping",
+    "reqres": "mprun.tools.reqres",
+    "http": "mprun.tools.http",
+    "https": "mprun.tools.https",
     "quic": "mprun.tools.quic",
 }

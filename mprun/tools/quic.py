@@ -49,7 +49,7 @@ METRICS = {
     "share": Metric("ratio", "share of the payload that a path carried, in the direction that had more", by_path=True),
     "share.forward": Metric("ratio", "share of the payload that a path carried to the server", by_path=True),
     "share.reverse": Metric("ratio", "share of the payload that a path carried to the client", by_path=True),
-    **delays("time from a request to the end of its answer"),
+    **delays("delay", "time from a request to the end of its answer"),
 }
 
 FOLDER = f"{BUILT}/quic"
@@ -233,7 +233,7 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
         by_kind.setdefault(event["event"], []).append(event)
     requests = by_kind.get("request", [])
     tables = {"requests": _requests_table(requests, by_kind.get("begin", []), outputs.zero_ns)}
-    values = summarize_delays([request["delay_us"] * 1000 for request in requests])
+    values = summarize_delays("delay", [request["delay_us"] * 1000 for request in requests])
     if "connected" in by_kind:
         values["handshake"] = by_kind["connected"][0]["at_us"] / 1e6
     said = outputs.log(flow.name, "err").strip().splitlines()

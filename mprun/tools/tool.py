@@ -97,6 +97,9 @@ class Outputs(Protocol):
     def log(self, process: str, stream: str = "out") -> str:
         """What a process of the flow printed (stream `out` or `err`); empty if it never started."""
 
+    def span(self, process: str) -> tuple[int, int] | None:
+        """When a process of the flow was started and when its end was seen, ns of the same clock."""
+
     def file(self, name: str) -> bytes | None:
         """A file that a process of the flow left as one of its `keeps`, by its last name; None if there is none."""
 
@@ -221,23 +224,18 @@ def mptcp_environment(flow: Flow, capabilities: Capabilities) -> dict[str, str]:
     return {"LD_PRELOAD": capabilities.mptcp_library} if flow.protocol == "mptcp" else {}
 
 
-def summarize_delays(delays_ns: Sequence[int]) -> dict[str, float]:
-    """The metrics of `mprun.spec.metric.delays`; none without delays, no deviation of a single one."""
+def summarize_delays(name: str, delays_ns: Sequence[int]) -> dict[str, float]:
+    """The metrics of `mprun.spec.metric.delays`, s; none without delays, no deviation of a single one."""
     if not delays_ns:
         return {}
     ordered = sorted(delays_ns)
     mean = sum(ordered) / len(ordered)
-    values = {
-        "delay.mean": mean,
-        "delay.median": percentile(ordered, 0.5),
-        "delay.p95": percentile(ordered, 0.95),
-        "delay.p99": percentile(ordered, 0.99),
-        "delay.min": ordered[0],
-        "delay.max": ordered[-1],
-    }
+    values = {"mean": mean, "median": percentile(ordered, 0.5)}
     if len(ordered) > 1:
-        values["delay.stdev"] = (sum((delay - mean) ** 2 for delay in ordered) / (len(ordered) - 1)) ** 0.5
-    return {name: value / 1e9 for name, value in values.items()}
+        values["stdev"] = (sum((delay - mean) ** 2 for delay in ordered) / (len(ordered) - 1)) ** 0.5
+    values |= {"p95": percentile(ordered, 0.95), "p99": percentile(ordered, 0.99)}
+    values |= {"min": ordered[0], "max": ordered[-1]}
+    return {f"{name}.{which}": value / 1e9 for which, value in values.items()}
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The programs that this user has built: find them, list them, install them.
 
-One lives in `~/.cache/mprun/tools/<digest>/`, beside `tool.json` and the files that it needs; the digest is
-that of its source, so what is built already is not built again, and what is of another version is not taken.
+One lives in `~/.cache/mprun/tools/<digest>/`, beside `tool.json`; the digest is that of its source, so what is
+built already is not built again, and what is of another version is not taken.
 """
 
 from __future__ import annotations

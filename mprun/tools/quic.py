@@ -9,13 +9,12 @@ the library counted: payload of STREAM frames, those that were sent again includ
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
 from mprun.capabilities import Capabilities
-from mprun.errors import SpecError
 from mprun.plan import Process, Ready
 from mprun.spec.fault import name_nearest
 from mprun.spec.field import VOLUME_SCHEMA, Time, Whole
@@ -24,6 +23,7 @@ from mprun.spec.metric import Metric, delays
 from mprun.spec.model import refuse
 from mprun.spec.spec import Flow
 from mprun.spec.units import NS_PER_MS, VOLUME
+from mprun.tools import certificate
 from mprun.tools.tool import (
     BUILT,
     Endpoints,
@@ -38,10 +38,11 @@ from mprun.tools.tool import (
 )
 
 EXECUTABLE = "mprun-quic"
-PROGRAMS = {EXECUTABLE: Program("", "--version", "mprun tools install quic")}
+PROGRAMS = {EXECUTABLE: Program("", "--version", "mprun tools install quic"), **certificate.PROGRAMS}
 PORTS = 1
 METRICS = {
     "goodput": Metric("rate", "bytes of all answers, from the first request to the end of the last answer"),
+    "requests": Metric("count", "requests that were answered"),
     "bytes": Metric("size", "bytes of all answers"),
     "completion": Metric("time", "from the first packet to the end of the last answer, the handshake included"),
     "handshake": Metric("time", "from the first packet until the handshake was complete"),
@@ -59,9 +60,6 @@ MOST_PATHS = 8
 DEFAULT_TIMEOUT_NS = 300_000_000_000
 # An end that hears nothing for so long gives up.
 IDLE_NS = 10_000_000_000
-# BoringSSL takes random numbers from the processor (RDRAND) unless told that there is no such instruction; then it
-# takes the kernel's, which are seeded in simulated time.
-ENVIRONMENT = {"OPENSSL_ia32cap": "~0x4000000000000000"}
 
 Policy = str | Mapping[str, object]
 SCHEDULERS = ("lowest-rtt", "roundrobin", "redundant")
@@ -72,6 +70,10 @@ def _parse_policy(value: object) -> Policy:
         number = value.get("prefer")
         if set(value) == {"prefer"} and isinstance(number, int) and not isinstance(number, bool) and number >= 0:
             return {"prefer": number}
+        if "prefer" not in value:
+            raise ValueError(
+                "is a mapping without 'prefer', 'client' or 'server': write '{prefer: 0}' or '{client: lowest-rtt}'"
+            )
         raise ValueError("prefers no path: write its number from 0 on, as in '{prefer: 0}'")
     if not isinstance(value, str) or value not in SCHEDULERS:
         hint = name_nearest(str(value), (*SCHEDULERS, "{prefer: 0}"), "schedulers")
@@ -85,10 +87,6 @@ def _parse_schedulers(value: object) -> Mapping[str, Policy]:
         return {end: _parse_policy(value.get(end, SCHEDULERS[0])) for end in ("client", "server")}
     policy = _parse_policy(value)
     return {"client": policy, "server": policy}
-
-
-def _parse_body(value: object) -> int:
-    return VOLUME.parse(value)
 
 
 _POLICY_SCHEMA: dict[str, Any] = {
@@ -119,10 +117,10 @@ class Entry(ServedEntry):
     """Requests and answers over QUIC, one after the other on one connection."""
 
     tool: Literal["quic"] = Field(description="The tool.")
-    size_bytes: Size = Field(alias="size", description="Bytes of an answer.", examples=["5mb"])
+    response_bytes: Size = Field(alias="response", description="Size of an answer.", examples=["5mb"])
     requests: Annotated[int, Whole(1, 100_000, "a run shows no more")] = Field(1, description="How many requests.")
-    body_bytes: Annotated[int, PlainValidator(_parse_body), WithJsonSchema(VOLUME_SCHEMA)] = Field(
-        0, alias="body", description="Bytes that a request carries. Default: none."
+    request_bytes: Annotated[int, PlainValidator(VOLUME.parse), WithJsonSchema(VOLUME_SCHEMA)] = Field(
+        0, alias="request", description="Size of a request beside the line that says what is wanted. Default: 0bytes."
     )
     think_ns: Time = Field(0, alias="think", description="From an answer to the next request. Default: 0s.")
     multipath: bool = Field(False, description="Use every path between the hosts.")
@@ -142,21 +140,25 @@ class Entry(ServedEntry):
         return self
 
 
-def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
-    """The server, bound to each of its addresses, and the client. Raises SpecError for paths that are not there."""
-    pairs = ends.pairs if flow.options["multipath"] else ends.pairs[:1]
-    _check_paths(flow, len(pairs))
-    return Work(clients=(_client(flow, ends, pairs),), servers=(_server(flow, ends, pairs),))
-
-
-def _check_paths(flow: Flow, paths: int) -> None:
-    place = f"traffic.{flow.name}"
-    if paths > MOST_PATHS:
-        raise SpecError(f"{place}.multipath: {paths} paths, and a connection has {MOST_PATHS} at most: use fewer")
+def check_paths(flow: Flow, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Faults of schedulers that prefer a path which is not there, and of more paths than a connection has."""
+    if not flow.options["multipath"]:
+        return
+    if len(paths) > MOST_PATHS:
+        yield "multipath", f"has {len(paths)} paths, and a connection has {MOST_PATHS} at most: join the hosts by fewer"
     for end, policy in _schedulers(flow).items():
-        number = policy.get("prefer") if isinstance(policy, Mapping) else None
-        if isinstance(number, int) and number >= paths:
-            raise SpecError(f"{place}.scheduler: the {end} prefers path {number}: write a number from 0 to {paths - 1}")
+        number = _preferred(policy)
+        if number is not None and number >= len(paths):
+            there = ", ".join(f"{n} ({name})" for n, name in enumerate(paths))
+            yield "scheduler", f"the {end} prefers path {number}, which is not there: write one of {there}"
+
+
+def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
+    """A certificate, the server, bound to each of its addresses, and the client."""
+    pairs = ends.pairs if flow.options["multipath"] else ends.pairs[:1]
+    # BoringSSL, which the library is built on, offers no Ed25519 unless told to
+    preparation = certificate.make_certificate(flow, ends.destination_address, certificate.P256)
+    return Work((_client(flow, ends, pairs),), (_server(flow, ends, pairs),), (preparation,))
 
 
 def _schedulers(flow: Flow) -> Mapping[str, Policy]:
@@ -167,16 +169,22 @@ def _schedulers(flow: Flow) -> Mapping[str, Policy]:
     return given if isinstance(given, Mapping) else dict.fromkeys(("client", "server"), SCHEDULERS[0])
 
 
+def _preferred(policy: Policy | None) -> int | None:
+    """The number of the path that a scheduler prefers; None if it has none."""
+    number = policy.get("prefer") if isinstance(policy, Mapping) else None
+    return number if isinstance(number, int) else None
+
+
 def _server(flow: Flow, ends: Endpoints, pairs: Sequence[tuple[str, str]]) -> Process:
     argv = [f"{FOLDER}/{EXECUTABLE}", "server"]
     for address in dict.fromkeys(destination for _, destination in pairs):
         argv += ["--listen", _socket(address, ends.port)]
-    argv += ["--certificate", f"{FOLDER}/certificate.pem", "--key", f"{FOLDER}/key.pem"]
+    argv += ["--certificate", certificate.certificate_of(flow), "--key", certificate.key_of(flow)]
     return Process(
         name=f"{flow.name}.server",
         node=flow.destination,
         argv=(*argv, *_shared(flow, "server", [(destination, source) for source, destination in pairs])),
-        env=ENVIRONMENT,
+        env=certificate.DETERMINISTIC,
         role="server",
         ready=Ready("output", "listening"),
     )
@@ -188,14 +196,14 @@ def _client(flow: Flow, ends: Endpoints, pairs: Sequence[tuple[str, str]]) -> Pr
     argv = [f"{FOLDER}/{EXECUTABLE}", "client"]
     for source, destination in pairs:
         argv += ["--path", f"{source},{_socket(destination, ends.port)}"]
-    argv += ["--requests", str(options["requests"]), "--size", str(options["size_bytes"])]
-    argv += ["--body", str(options["body_bytes"]), "--think-us", str(options["think_ns"] // 1000)]
+    argv += ["--requests", str(options["requests"]), "--response", str(options["response_bytes"])]
+    argv += ["--request", str(options["request_bytes"]), "--think-ns", str(options["think_ns"])]
     argv += ["--timeout-ms", str(timeout_ns // NS_PER_MS), "--keylog", kept(flow, KEY_LOG)]
     return Process(
         name=flow.name,
         node=flow.source,
         argv=(*argv, *_shared(flow, "client", pairs)),
-        env=ENVIRONMENT,
+        env=certificate.DETERMINISTIC,
         role="flow",
         timeout_ns=timeout_ns,
         keeps=(kept(flow, KEY_LOG),),
@@ -209,12 +217,9 @@ def _shared(flow: Flow, end: str, pairs: Sequence[tuple[str, str]]) -> list[str]
     argv = ["--congestion", flow.congestion or "cubic", "--idle-timeout-ms"]
     argv.append(str((IDLE_NS + think_ns) // NS_PER_MS))
     policy = _schedulers(flow).get(end)
-    if isinstance(policy, Mapping):
-        number = policy["prefer"]
-        assert isinstance(number, int)
-        argv += ["--scheduler", f"prefer={','.join(pairs[number])}"]
-    elif policy is not None:
-        argv += ["--scheduler", policy]
+    number = _preferred(policy)
+    if policy is not None:
+        argv += ["--scheduler", str(policy) if number is None else f"prefer={','.join(pairs[number])}"]
     return argv
 
 
@@ -233,20 +238,20 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
         by_kind.setdefault(event["event"], []).append(event)
     requests = by_kind.get("request", [])
     tables = {"requests": _requests_table(requests, by_kind.get("begin", []), outputs.zero_ns)}
-    values = summarize_delays("delay", [request["delay_us"] * 1000 for request in requests])
+    values = {**summarize_delays("delay", [request["delay_ns"] for request in requests]), "requests": len(requests)}
     if "connected" in by_kind:
-        values["handshake"] = by_kind["connected"][0]["at_us"] / 1e6
+        values["handshake"] = by_kind["connected"][0]["at_ns"] / 1e9
     said = outputs.log(flow.name, "err").strip().splitlines()
     cause = said[-1].removeprefix(f"{EXECUTABLE}: ") if said else "it ended without a word"
     if "end" not in by_kind:
         return Result(values, error=cause, tables=tables)
     end = by_kind["end"][0]
-    validated = {(event["local"], event["remote"]): event["at_us"] / 1e6 for event in by_kind.get("path", [])}
+    validated = {(event["local"], event["remote"]): event["at_ns"] / 1e9 for event in by_kind.get("path", [])}
     tables["paths"] = _paths_table(end["paths"])
     values["paths"] = sum(path["validated"] for path in end["paths"])
-    elapsed_us = end["end_us"] - end["first_request_us"]
-    if end["requests"] == flow.options["requests"] and elapsed_us > 0:
-        values |= {"bytes": end["bytes"], "completion": end["end_us"] / 1e6, "goodput": end["bytes"] * 8e6 / elapsed_us}
+    elapsed_ns = end["end_ns"] - end["first_request_ns"]
+    if end["requests"] == flow.options["requests"] and elapsed_ns > 0:
+        values |= {"bytes": end["bytes"], "completion": end["end_ns"] / 1e9, "goodput": end["bytes"] * 8e9 / elapsed_ns}
     is_connected = "connected" in by_kind
     return Result(
         values,
@@ -268,7 +273,7 @@ def _use(flow: Flow, end: Mapping[str, Any], path: Mapping[str, Any], validated:
         return use.fail(_explain_invalid(path))
     if use.forward_bytes or use.reverse_bytes:
         return use
-    at = f" (it was usable from {validated[ends]:.3f} s on, and all was done at {end['end_us'] / 1e6:.3f} s)"
+    at = f" (it was usable from {validated[ends]:.3f} s on, and all was done at {end['end_ns'] / 1e9:.3f} s)"
     nothing = f"it carried nothing{at if ends in validated else ''}"
     policies = _schedulers(flow).values()
     if any(policy in ("roundrobin", "redundant") for policy in policies):
@@ -287,13 +292,13 @@ def _explain_invalid(path: Mapping[str, Any]) -> str:
 
 
 def _requests_table(requests: Sequence[Mapping[str, Any]], begin: Sequence[Mapping[str, Any]], zero_ns: int) -> Table:
-    """A row for each request; times from time zero."""
-    offset_s = (begin[0]["monotonic_ns"] - zero_ns) / 1e9 if begin else 0.0
+    """A row for each request; starts count from time zero."""
+    offset_ns = begin[0]["monotonic_ns"] - zero_ns if begin else 0
     return {
-        "number": [request["number"] for request in requests],
-        "start_s": [offset_s + request["at_us"] / 1e6 for request in requests],
-        "delay_s": [request["delay_us"] / 1e6 for request in requests],
-        "bytes": [request["bytes"] for request in requests],
+        "sequence": [request["number"] + 1 for request in requests],
+        "start_ns": [offset_ns + request["at_ns"] for request in requests],
+        "delay_ns": [request["delay_ns"] for request in requests],
+        "received_bytes": [request["bytes"] for request in requests],
     }
 
 
@@ -307,6 +312,6 @@ def _paths_table(paths: Sequence[Mapping[str, Any]]) -> Table:
         "source": [path["local"] for path in paths],
         "destination": [path["remote"] for path in paths],
         **{name: [path[name] for path in paths] for name in counted},
-        "smoothed_rtt_s": [path["smoothed_rtt_us"] / 1e6 for path in paths],
-        "least_rtt_s": [path["least_rtt_us"] / 1e6 for path in paths],
+        "smoothed_rtt_ns": [path["smoothed_rtt_ns"] for path in paths],
+        "least_rtt_ns": [path["least_rtt_ns"] for path in paths],
     }

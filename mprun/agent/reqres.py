@@ -16,14 +16,16 @@ from __future__ import annotations
 
 import ctypes
 import os
+import select
 import socket
 import sys
 import time
 
 IPPROTO_MPTCP = 262
 PR_SET_TIMERSLACK = 29
-# So much at once is asked of the kernel, which wakes the reader when so much is there.
-MOST_AT_ONCE = 64 * 1024
+# So much at once is asked of the kernel, which wakes the reader when so much is there. Well below the window that a
+# connection begins with (64 kB): what waits for more than the peer may send would wait for ever.
+MOST_AT_ONCE = 16 * 1024
 
 
 class ConnectionEnded(Exception):
@@ -41,20 +43,33 @@ def open_socket(address: str, protocol: str, congestion: str) -> socket.socket:
 
 
 class Receiver:
-    """Takes messages of one length; is woken when there is enough to go on, not for every packet."""
+    """Takes messages of one length; is woken when there is enough to go on, not for every packet.
+
+    It polls first: a read that blocks has taken what was there, and then sleeps on until as much as the low-water
+    mark comes anew, which may be more than what is still to come.
+    """
 
     def __init__(self, connection: socket.socket, length: int) -> None:
         self._connection = connection
         self._length = length
         self._buffer = bytearray(min(length, MOST_AT_ONCE))
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, len(self._buffer))
+        self._low_water = 0
+        self._poll = select.poll()
+        self._poll.register(connection, select.POLLIN)
 
     def receive(self) -> bool:
         """A whole message; False if the peer has closed before it began. Raises ConnectionEnded."""
         left = self._length
         while left:
-            # a read of less than the low-water mark waits for no more than it asks (socket(7))
-            count = self._connection.recv_into(self._buffer, min(left, len(self._buffer)))
+            wanted = min(left, len(self._buffer))
+            if wanted != self._low_water:
+                self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, wanted)
+                self._low_water = wanted
+            self._poll.poll()
+            try:
+                count = self._connection.recv_into(self._buffer, wanted, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                continue
             if not count:
                 if left == self._length:
                     return False

@@ -132,10 +132,11 @@ def test_a_flow_that_takes_too_long_is_stopped(run: Callable[..., Result]) -> No
 def test_a_file_takes_a_round_trip_for_each_step(
     run: Callable[..., Result], rows: Callable[[Result, str], list[dict[str, Any]]]
 ) -> None:
-    flows = """\
-  - {name: kept, tool: http, from: client, to: server, sizes: [10000bytes], requests: 3}
-  - {name: fresh, tool: http, from: client, to: server, sizes: [10000bytes], requests: 3, persistent: false, start: {after: kept}}
-  - {name: tls, tool: https, from: client, to: server, sizes: [10000bytes], requests: 2, start: {after: fresh}}
+    file = "from: client, to: server, sizes: [10000bytes]"
+    flows = f"""\
+  - {{name: kept, tool: http, {file}, requests: 3}}
+  - {{name: fresh, tool: http, {file}, requests: 3, persistent: false, start: {{after: kept}}}}
+  - {{name: tls, tool: https, {file}, requests: 2, start: {{after: fresh}}}}
 """
     result = succeed(run(flows))
     # 10000 bytes and some 250 of header fit into the first window of ten packets
@@ -182,6 +183,57 @@ def test_an_unanswered_request_is_an_error(run: Callable[..., Result]) -> None:
     result = run("  - {tool: http, from: client, to: server, sizes: [1kb, 100mb], timeout: 5s}\n", topology)
     assert result.status == 1
     assert result.summary["errors"] == ["http: did not end in time and was stopped"]
+
+
+# iperf3
+
+ENDS = "tool: iperf3, from: client, to: server"
+# What 100 Mbit/s on the wire carry of TCP, and of UDP with packets of 1500 bytes.
+TCP_CEILING, UDP_CEILING = RATE * MSS / 1514, RATE * 1472 / 1514
+
+
+def test_both_directions_send_at_their_rate(run: Callable[..., Result]) -> None:
+    result = succeed(run(f"  - {{name: bulk, {ENDS}, duration: 4s, bidirectional: true, rate: 60mbit}}\n"))
+    for which in ("goodput", "goodput.back"):
+        assert result.metric(f"bulk.{which}") == pytest.approx(60e6, rel=0.05)
+
+
+def test_the_steady_state_leaves_slow_start_out(
+    run: Callable[..., Result], rows: Callable[[Result, str], list[dict[str, Any]]]
+) -> None:
+    flows = f"""\
+  - {{name: all, {ENDS}, duration: 5s, congestion: reno}}
+  - {{name: steady, {ENDS}, duration: 5s, congestion: reno, omit: {{start: 2s, end: 1s}}, start: {{after: all}}}}
+"""
+    result = succeed(run(flows))
+    assert result.metric("steady.goodput") == pytest.approx(TCP_CEILING, rel=0.01)
+    assert result.metric("all.goodput") < 0.99 * result.metric("steady.goodput")
+    seconds = [row for row in rows(result, "goodput") if row["flow"] == "steady"][2:4]
+    mean = sum(float(row["goodput_bit_per_s"]) for row in seconds) / 2
+    assert mean == pytest.approx(result.metric("steady.goodput"), rel=1e-3)
+
+
+def test_a_size_ends_the_transfer(run: Callable[..., Result]) -> None:
+    result = succeed(run(f"  - {{name: bulk, {ENDS}, size: 20mb, length: 64kb}}\n"))
+    # what is still on its way when the client has written all is not read any more
+    assert 0.9 * (20 << 20) <= result.metric("bulk.bytes") <= 20 << 20
+    assert 0.7 * TCP_CEILING <= result.metric("bulk.goodput") <= TCP_CEILING
+
+
+def test_a_window_limits_what_is_under_way(run: Callable[..., Result]) -> None:
+    """One window a round trip; of the doubled buffer the kernel keeps a part for itself (socket(7), SO_RCVBUF)."""
+    result = succeed(run(f"  - {{name: bulk, {ENDS}, duration: 3s, window: 100kb}}\n"))
+    window_bit = 100 * 1024 * 8
+    assert window_bit / RTT_S <= result.metric("bulk.goodput") <= 2 * window_bit / RTT_S
+
+
+def test_udp_loses_what_the_link_does_not_carry(run: Callable[..., Result]) -> None:
+    result = succeed(
+        run(f"  - {{name: bulk, {ENDS}, protocol: udp, rate: 120mbit, duration: 3s, omit: {{start: 1s}}}}\n")
+    )
+    assert result.metric("bulk.goodput") == pytest.approx(UDP_CEILING, rel=0.005)
+    # the queue of 400 packets and what is under way at the end count as arrived
+    assert result.metric("bulk.loss") == pytest.approx(1 - UDP_CEILING / 120e6, abs=0.02)
 
 
 # in the order of a file

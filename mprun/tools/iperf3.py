@@ -38,9 +38,7 @@ METRICS = {
     "goodput.back": Metric("rate", "of a bidirectional flow, goodput from its destination to its source"),
     "bytes.back": Metric("size", "of a bidirectional flow, payload that its source got"),
     "retransmits.back": Metric("count", "of a bidirectional flow, segments that its destination sent again", TCP),
-    "loss.back": Metric(
-        "ratio", "of a bidirectional flow, loss on the way to its source", ("udp",)
-    ),
+    "loss.back": Metric("ratio", "of a bidirectional flow, loss on the way to its source", ("udp",)),
     **OF_CONNECTIONS,
 }
 

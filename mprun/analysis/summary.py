@@ -10,11 +10,11 @@ from typing import Any
 from mprun.analysis.connection import Connection, find_connections
 from mprun.analysis.diagnosis import explain_missing_subflows, explain_plain_tcp, explain_refusal, has_fallen_back
 from mprun.analysis.interference import Interference, on_paths
-from mprun.spec.metric import OF_TOTAL, SYMBOLS, TOTAL, Unit
+from mprun.spec.metric import OF_TOTAL, SYMBOLS, TOTAL, Metrics, Unit
 from mprun.spec.span import find_spans, meet
 from mprun.spec.spec import After, Expectation, Flow
 from mprun.tools import ping, tcpdump
-from mprun.tools.tool import Table, tool_of
+from mprun.tools.tool import PathUse, Table, tool_of
 
 # Output of a process by its name and stream ("out", "err").
 Logs = Callable[[str, str], str]
@@ -193,13 +193,16 @@ def _read_flow(
     for title, table in result.tables.items():
         found.add_table(title, name, table)
     found.warnings += [f"{name}: {text}" for text in result.warnings]
+    if result.paths:
+        _judge_paths(flow, result.paths, because, found)
+        _share_paths(flow, {(use.source, use.destination): use for use in result.paths}, tool.METRICS, found)
     observed, peer = (agent["observed"].get(flow[end]) for end in ("source", "destination"))
     if not result.data_ports or observed is None or peer is None:
         return
     connections = find_connections(observed, peer, result.data_ports, flow["paths"])
     _count_subflows(flow, connections, intent, agent, found)
     if flow["protocol"] == "mptcp":
-        _share_paths(flow, connections, found)
+        _share_paths(flow, _carried(flow, connections), tool.METRICS, found)
 
 
 def read_flow(flow: Mapping[str, Any]) -> Flow:
@@ -261,17 +264,42 @@ def _is_brief(connection: Connection, flow: Mapping[str, Any]) -> bool:
     return connection.lived_ns is not None and connection.lived_ns < JOIN_ROUND_TRIPS * slowest_ns
 
 
-def _share_paths(flow: Mapping[str, Any], connections: Sequence[Connection], found: _Findings) -> None:
-    """share.<path>: of the payload bytes of all subflows, in the direction that carried more."""
-    subflows = [subflow for connection in connections for subflow in connection.subflows]
-    acked, received = (sum(getattr(s, name) for s in subflows) for name in ("bytes_acked", "bytes_received"))
-    name = "bytes_acked" if acked >= received else "bytes_received"
-    total = max(acked, received)
-    if not total:
-        return
+def _carried(flow: Mapping[str, Any], connections: Sequence[Connection]) -> dict[tuple[str, str], PathUse]:
+    """What each path carried: the payload of its subflows."""
+    uses = {}
     for path in flow["paths"]:
-        carried = sum(getattr(s, name) for s in subflows if s.path == path["name"])
-        found.add(f"{flow['name']}.share.{path['name']}", carried / total, "ratio")
+        subflows = [s for connection in connections for s in connection.subflows if s.path == path["name"]]
+        ends = (path["source"], path["destination"])
+        uses[ends] = PathUse(*ends, sum(s.bytes_acked for s in subflows), sum(s.bytes_received for s in subflows))
+    return uses
+
+
+def _judge_paths(flow: Mapping[str, Any], uses: Sequence[PathUse], because: str, found: _Findings) -> None:
+    """A path that was not used as asked is a failure. because: the middlebox that may have kept it from that."""
+    names = {(path["source"], path["destination"]): path["name"] for path in flow["paths"]}
+    for use in uses:
+        where = f"{flow['name']}: path {names[use.source, use.destination]}"
+        if use.failure:
+            found.failures.append(f"{where}: {use.failure}{because}")
+        if use.warning:
+            found.warnings.append(f"{where}: {use.warning}")
+
+
+def _share_paths(
+    flow: Mapping[str, Any], uses: Mapping[tuple[str, str], PathUse], metrics: Metrics, found: _Findings
+) -> None:
+    """share.<path>: of the payload bytes of all paths, in the direction that carried more; of each direction, if
+    the tool has it."""
+    forward, reverse = (sum(getattr(use, name) for use in uses.values()) for name in ("forward_bytes", "reverse_bytes"))
+    for path in flow["paths"]:
+        use = uses.get((path["source"], path["destination"]))
+        if use is None:
+            continue
+        shares = {"share": (use.forward_bytes, forward) if forward >= reverse else (use.reverse_bytes, reverse)}
+        shares |= {"share.forward": (use.forward_bytes, forward), "share.reverse": (use.reverse_bytes, reverse)}
+        for name, (carried, total) in shares.items():
+            if total and name in metrics:
+                found.add(f"{flow['name']}.{name}.{path['name']}", carried / total, "ratio")
 
 
 def _read_captures(intent: Mapping[str, Any], logs: Logs, found: _Findings) -> None:

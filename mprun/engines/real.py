@@ -20,6 +20,7 @@ from mprun.engines.engine import (
     agent_command,
     die_with_parent,
     environment,
+    find_built,
     find_library,
     unshare_command,
     watch,
@@ -43,6 +44,10 @@ def run_plan(plan: Plan, run: RunDirectory, progress: Progress, shell: Shell | N
         (str(run.path.resolve()), "run", True),
         (str(library.package), "lib/mprun", not is_root),
         (str(library.mininet), "lib/mininet", not is_root),
+        *(
+            (str(outside), inside.removeprefix(f"{INSIDE}/"), not is_root)
+            for inside, outside in find_built(plan).items()
+        ),
     ]
     log = run.path / "logs" / "agent.log"
     script = ["set -e", "base=$(mktemp -d)", "mount -n -t tmpfs -o mode=755 run $base"]

@@ -231,6 +231,16 @@ def check_mptcp(named: Mapping[Pair, Sequence[NamedPath]], experiment: Experimen
                 document.fault(("traffic", n, "protocol"), message)
 
 
+def check_tools(named: Mapping[Pair, Sequence[NamedPath]], experiment: ExperimentSpec, document: Document) -> None:
+    """Faults that the tools of flows find in how these would use the paths there are."""
+    for n, flow in enumerate(experiment.traffic):
+        check_paths = getattr(tool_of(flow), "check_paths", None)
+        if check_paths is not None:
+            paths = usable_paths(flow, named[flow.source, flow.destination])
+            for key, message in check_paths(flow, [path.name for path in paths]):
+                document.fault(("traffic", n, key), message)
+
+
 def _mappings(entries: object) -> Iterator[tuple[int, Mapping[str, object]]]:
     """The entries of a list that are mappings, with their places."""
     if isinstance(entries, list):

@@ -143,6 +143,7 @@ def _read_action(
         agreement.check_metrics(named, action, document)
         agreement.check_mptcp(named, action, document)
         agreement.check_endpoints(network.spec, action, document)
+        agreement.check_tools(named, action, document)
         agreement.check_rates(network.spec, named, action, document)
         if not document.faults:
             action = fill_lengths(network.spec, replace(action, traffic=expand(action.traffic)))

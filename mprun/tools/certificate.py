@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A certificate for a server of a flow: a key and what vouches for it, made by openssl(1) before the run begins.
 
-Ed25519, so that signatures have one length and the sizes of packets repeat whatever the random numbers.
+Ed25519 where the program takes it, so that signatures have one length and the sizes of packets repeat whatever
+the random numbers.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ PROGRAMS = {"openssl": Program("openssl", "version")}
 # OpenSSL's random numbers without those of the processor (RDRAND, RDSEED) and without its clock (RDTSC), which no
 # seed governs; see OPENSSL_ia32cap(3).
 DETERMINISTIC = {"OPENSSL_ia32cap": "~0x4000000000000010:~0x40000"}
+# Kinds of key, as openssl-req(1) is told.
+ED25519 = ("ed25519",)
+P256 = ("ec", "-pkeyopt", "ec_paramgen_curve:P-256")
 _DAYS = 3650
 _CONFIGURATION = """\
 [req]
@@ -44,10 +48,10 @@ def authority_of(flow: Flow) -> str:
     return certificate_of(flow)
 
 
-def make_certificate(flow: Flow, address: str) -> Process:
+def make_certificate(flow: Flow, address: str, key: tuple[str, ...] = ED25519) -> Process:
     """The preparation that makes key and certificate for a server at `address`."""
     configuration = File(temporary(flow, "openssl.cnf"), _CONFIGURATION.format(name=flow.destination, address=address))
-    argv = ["openssl", "req", "-x509", "-newkey", "ed25519", "-nodes", "-config", configuration.path]
+    argv = ["openssl", "req", "-x509", "-newkey", *key, "-nodes", "-config", configuration.path]
     argv += ["-set_serial", "1", "-days", str(_DAYS), "-keyout", key_of(flow), "-out", certificate_of(flow)]
     return Process(
         name=f"{flow.name}.certificate",

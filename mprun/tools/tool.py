@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -26,6 +26,8 @@ AGENT = "/run/mprun/lib/mprun/agent"
 TEMPORARY = "/run/mprun/tmp"
 # Programs start in the run directory; what they leave for `parse` belongs in a folder of the flow there.
 FILES = "files"
+# Where a run finds the programs that `mprun tools install` has built, a folder for each.
+BUILT = "/run/mprun/tools"
 # How a program of ours is run: isolated, without site packages, writing nothing beside its source.
 PYTHON = ("python3", "-I", "-S", "-B")
 
@@ -107,13 +109,35 @@ Table = Mapping[str, Sequence[Any]]
 
 
 @dataclass(frozen=True)
+class PathUse:
+    """Payload that a path carried for a flow, by the addresses at its ends. forward: from source to destination.
+
+    failure: what the flow was asked for and did not do on this path. warning: what may surprise.
+    """
+
+    source: str
+    destination: str
+    forward_bytes: int
+    reverse_bytes: int
+    failure: str | None = None
+    warning: str | None = None
+
+    def fail(self, failure: str) -> PathUse:
+        return replace(self, failure=failure)
+
+    def warn(self, warning: str) -> PathUse:
+        return replace(self, warning=warning)
+
+
+@dataclass(frozen=True)
 class Result:
     """What the outputs of a flow say.
 
     values: by names of METRICS, in base units (bit/s, s, share, bytes, 1). tables: tidy, a row for each thing
     observed; those of all flows are joined under their name, with the flow's name as a column.
     data_ports: the client's TCP ports of the connections that carried the data, whose subflows are
-    then looked up. error: why there is no result, or not all of it, in the tool's words.
+    then looked up. paths: of a flow that knows by itself what each path carried. error: why there is no
+    result, or not all of it, in the tool's words.
     """
 
     values: Mapping[str, float] = field(default_factory=dict)
@@ -121,6 +145,7 @@ class Result:
     error: str | None = None
     tables: Mapping[str, Table] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    paths: tuple[PathUse, ...] = ()
 
 
 class Tool(Protocol):

@@ -23,7 +23,9 @@ from mprun.errors import MprunError
 # The node of the namespace in which the agent starts; it builds links from there.
 ROOT = ""
 
-FORMAT = 3
+FORMAT = 4
+# Of a file that a process needs, a person is shown so many.
+MOST_LINES = 40
 
 
 @dataclass(frozen=True)
@@ -53,10 +55,20 @@ def sysctl(node: str, name: str, value: str) -> Command:
 
 @dataclass(frozen=True)
 class Ready:
-    """When a daemon counts as ready: it listens on a TCP port, its socket is there, or its log holds a text."""
+    """When a daemon counts as ready: it listens on a port (of TCP, or `udp`), its socket is there, or its log (what it
+    says on standard error) holds a text."""
 
-    kind: Literal["port", "socket", "output"]
+    kind: Literal["port", "udp", "socket", "output"]
     value: str
+
+
+@dataclass(frozen=True)
+class File:
+    """A file that a process needs: its text, or, with size_bytes, so many zeros that take no room."""
+
+    path: str
+    text: str = ""
+    size_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -64,21 +76,30 @@ class Process:
     """A program of the run. `name` also names its logs: `logs/<name>.out` and `.err`.
 
     output: file of the run directory that its standard output goes to instead.
-    at_ns: start, counted from time zero; None for daemons and probes, which start before it.
+    flow: the name of the flow that it is part of.
+    at_ns: start, counted from time zero, or from `after`; None for what starts before time zero.
+    after: (name of a flow, `start` or `end`).
+    lasts_ns: how long it is meant to take; None: it ends by itself.
     timeout_ns: after this long a process that has not ended is an error.
     stop_signal: what ends a daemon (signal(7) number).
+    files: written before it starts. keeps: files of the run directory that it leaves; their folders are made.
     """
 
     name: str
     node: str
     argv: tuple[str, ...]
-    role: Literal["switch", "capture", "server", "probe", "flow"]
+    role: Literal["switch", "capture", "preparation", "server", "probe", "flow"]
     env: Mapping[str, str] = field(default_factory=dict)
+    flow: str | None = None
     at_ns: int | None = None
+    after: tuple[str, str] | None = None
+    lasts_ns: int | None = None
     timeout_ns: int = 60_000_000_000
     ready: Ready | None = None
     stop_signal: int = 15
     output: str | None = None
+    files: tuple[File, ...] = ()
+    keeps: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -119,6 +140,8 @@ class Plan:
     """What the agent obeys. Steps in the order in which they are done.
 
     switch_programs, switching: what runs once `build` is done, and the commands that it then obeys.
+    preparations: run to their end before the daemons start. end_ns: when the last flow is over at the
+    latest, from time zero, as far as that can be told.
     """
 
     intent: Mapping[str, Any]
@@ -132,21 +155,17 @@ class Plan:
     switch_programs: tuple[Process, ...] = ()
     switching: tuple[Command, ...] = ()
     trains: tuple[Train, ...] = ()
+    preparations: tuple[Process, ...] = ()
+    end_ns: int = 0
 
     @property
     def digest(self) -> str:
         """SHA-256 of the intent, hexadecimal; equal on every machine."""
         return hashlib.sha256(canonical_json(self.intent).encode()).hexdigest()
 
-    @property
-    def end_ns(self) -> int:
-        """When the last flow is over at the latest, from time zero, if none hangs."""
-        ends = [flow["start_ns"] + (flow["duration_ns"] or 0) for flow in self.intent["traffic"]]
-        return max(ends, default=0)
-
     def to_json(self) -> dict[str, Any]:
         """The plan as JSON values, as the agent and `plan.json` have it."""
-        return {"format": FORMAT, "digest": self.digest, "end_ns": self.end_ns, **asdict(self)}
+        return {"format": FORMAT, "digest": self.digest, **asdict(self)}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Plan:
@@ -165,6 +184,8 @@ class Plan:
             switch_programs=tuple(_process(process) for process in value["switch_programs"]),
             switching=_commands(value["switching"]),
             trains=tuple(Train(**train) for train in value["trains"]),
+            preparations=tuple(_process(process) for process in value["preparations"]),
+            end_ns=value["end_ns"],
         )
 
     def commands_of(self, node: str) -> Iterator[str]:
@@ -178,7 +199,10 @@ def _commands(values: Sequence[Mapping[str, Any]]) -> tuple[Command, ...]:
 
 def _process(value: Mapping[str, Any]) -> Process:
     ready = Ready(**value["ready"]) if value["ready"] else None
-    return Process(**{**value, "argv": tuple(value["argv"]), "ready": ready})
+    after = tuple(value["after"]) if value["after"] else None
+    files = tuple(File(**file) for file in value["files"])
+    parts = {"argv": tuple(value["argv"]), "ready": ready, "after": after, "files": files}
+    return Process(**{**value, **parts, "keeps": tuple(value["keeps"])})
 
 
 def canonical_json(value: object) -> str:
@@ -198,6 +222,7 @@ def render(plan: Plan) -> str:
         lines += ["", "[switches]", *(_render_process(process) for process in plan.switch_programs)]
         lines += [f"{command.node}: {shlex.join(command.argv)}" for command in plan.switching]
     for title, processes in (
+        ("before time zero: preparations", plan.preparations),
         ("before time zero: captures and servers", plan.daemons),
         ("before time zero: idle round-trip times", plan.probes),
         ("from time zero", plan.flows),
@@ -213,10 +238,24 @@ def render(plan: Plan) -> str:
 
 
 def _render_process(process: Process) -> str:
-    at = "" if process.at_ns is None else f"{format_seconds(process.at_ns)} "
+    at = "" if process.at_ns is None else f"{_render_start(process)} "
     env = "".join(f"{name}={shlex.quote(value)} " for name, value in process.env.items())
     output = f" > {process.output}" if process.output else ""
-    return f"{at}{process.node}: {env}{shlex.join(process.argv)}{output}"
+    lines = [f"{at}{process.node}: {env}{shlex.join(process.argv)}{output}"]
+    return "\n".join(lines + [line for file in process.files for line in _render_file(file)])
+
+
+def _render_start(process: Process) -> str:
+    at = format_seconds(process.at_ns or 0)
+    return f"{at} after the {process.after[1]} of {process.after[0]}" if process.after else at
+
+
+def _render_file(file: File) -> list[str]:
+    if file.size_bytes is not None:
+        return [f"    {file.path}: {file.size_bytes} bytes of zeros"]
+    lines = file.text.splitlines()
+    more = [f"        ... {len(lines) - MOST_LINES} lines more"] if len(lines) > MOST_LINES else []
+    return [f"    {file.path}:", *(f"        {line}" for line in lines[:MOST_LINES]), *more]
 
 
 def format_seconds(ns: int) -> str:

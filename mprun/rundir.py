@@ -9,6 +9,8 @@ runs/<time>-<topology>-<experiment>-<digest8>/
     wall.json          real time at which each phase began: the one file that never repeats
     agent.json         what the agent saw: read-back, sockets, events, counters
     logs/  pcap/       output of each process; captures
+    files/<flow>/      what the programs of a flow left beside their output
+    tables/*.parquet   a row for each thing observed: requests, intervals; one unit a column, in its name
     summary.json       metrics, expectations, warnings
 """
 
@@ -102,6 +104,34 @@ class RunDirectory:
         except FileNotFoundError:
             return ""
 
+    def flow_file(self, flow: str, name: str) -> bytes | None:
+        """A file that a flow left; None if it did not."""
+        try:
+            return (self.path / "files" / flow / name).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def write_tables(self, tables: Mapping[str, Mapping[str, list[Any]]]) -> None:
+        """Each as `tables/<name>.parquet`: columns of equal length, None where there is no value."""
+        if not tables:
+            return
+        import pyarrow
+        import pyarrow.parquet
+
+        (self.path / "tables").mkdir(exist_ok=True)
+        for name, columns in tables.items():
+            table = pyarrow.table(dict(columns))
+            # neither pandas' nor Arrow's own schema beside Parquet's: equal values, equal bytes
+            pyarrow.parquet.write_table(table, self.path / "tables" / f"{name}.parquet", store_schema=False)
+
+    def tables(self) -> Iterator[tuple[str, Any]]:
+        """(name, pyarrow.Table) of every table."""
+        paths = sorted(self.path.glob("tables/*.parquet"))
+        if paths:
+            import pyarrow.parquet
+        for path in paths:
+            yield path.stem, pyarrow.parquet.read_table(path)
+
     def addresses(self) -> Iterator[tuple[str, str]]:
         """(address, node) of every interface."""
         for node in self.read("plan.json")["intent"]["nodes"]:
@@ -112,7 +142,8 @@ class RunDirectory:
 
     def artifacts(self) -> Iterator[tuple[str, Path]]:
         """The files that a repetition must reproduce byte for byte, by name."""
-        for pattern in ("pcap/*.pcap", "summary.json", "calibration.json", "steps.jsonl", "logs/*.out"):
+        files = ("logs/*.out", "files/*/*", "tables/*.parquet")
+        for pattern in ("pcap/*.pcap", "summary.json", "calibration.json", "steps.jsonl", *files):
             for path in sorted(self.path.glob(pattern)):
                 yield str(path.relative_to(self.path)), path
 

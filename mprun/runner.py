@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mprun.analysis.calibration import judge, to_json
-from mprun.analysis.summary import summarize
+from mprun.analysis.summary import measure
 from mprun.capabilities import Capabilities
 from mprun.compile import allocate, compile_plan, resolve
 from mprun.compile.calibration import compile_calibration, silence
@@ -156,11 +156,13 @@ def run_plan(
             raise RunError(agent["error"])
         return {"status": "passed", "metrics": {}, "expectations": []}
     calibration = run.read(CALIBRATION) if (run.path / CALIBRATION).exists() else None
-    summary = summarize(plan.intent, agent, run.log, expectations, place.engine, facts["warnings"], calibration)
-    run.write("summary.json", summary)
+    told = (expectations, place.engine, facts["warnings"], calibration)
+    measured = measure(plan.intent, agent, run.log, *told, run.flow_file)
+    run.write_tables(measured.tables)
+    run.write("summary.json", measured.summary)
     if agent["complete"]:
         run.mark_complete()
-    return summary
+    return measured.summary
 
 
 def _carry_out(plan: Plan, run: RunDirectory, place: Place, progress: Progress, shell: Shell | None = None) -> None:

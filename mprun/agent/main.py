@@ -23,6 +23,7 @@ from mprun.agent.build import BuildError
 from mprun.agent.machine import SECOND_NS, Machine, Running, Watch
 from mprun.agent.openvswitch import EARLIEST_NS
 from mprun.agent.process import ProcessError
+from mprun.agent.schedule import Schedule
 
 TICK_NS = SECOND_NS // 2
 # iputils' ping takes a monotonic clock in its first second for unset and then ignores its interval.
@@ -86,17 +87,18 @@ class Run:
         used = {end for flow in self.plan["intent"]["traffic"] for end in (flow["source"], flow["destination"])}
         return [node["name"] for node in self.plan["nodes"] if node["name"] in used]
 
-    def start(self, planned: dict[str, Any], among: list[Running]) -> Running:
+    def start(self, planned: dict[str, Any], among: list[Running], asked_ns: int | None = None) -> Running:
         """Start a process and keep it where `tidy_up` will find it."""
         process = self.machine.start(planned)
         among.append(process)
-        self.note("start", planned["at_ns"], name=process.name, node=planned["node"])
+        self.note("start", asked_ns, name=process.name, node=planned["node"])
         return process
 
     def end_of(self, process: Running) -> None:
         """Write down how a process ended."""
         self.note("end", None, name=process.name, status=process.status)
         ended = {"status": process.status, "timed_out": process.timed_out, "role": process.plan["role"]}
+        ended["flow"] = process.plan["flow"]
         self.result["processes"][process.name] = ended
 
     def next_phase(self, at_least_ns: int = 0) -> None:
@@ -126,6 +128,7 @@ def carry_out(run: Run, shell: str | None) -> None:
     if run.plan["trains"]:
         calibrate(run)
         return
+    prepare(run)
     run.report("starting captures and servers")
     for planned in run.plan["daemons"]:
         process = run.start(planned, run.daemons)
@@ -185,6 +188,21 @@ def calibrate(run: Run) -> None:
         run.result["trains"].append(run.machine.send_train(train))
 
 
+def prepare(run: Run) -> None:
+    """What flows need before anything listens, one after the other. Raises ProcessError."""
+    for planned in run.plan["preparations"]:
+        run.report(f"preparing {planned['flow']}")
+        process = run.start(planned, run.probes)
+        wait_for(run, process)
+        run.end_of(process)
+        if process.timed_out:
+            raise ProcessError(f"{process.name}: did not end in time{process.tail()}")
+        if process.status:
+            raise ProcessError(f"{process.name}: ended with status {process.status}{process.tail()}")
+    if run.plan["preparations"]:
+        run.next_phase()
+
+
 def measure_idle_paths(run: Run) -> None:
     """All probes at once, before there is any traffic."""
     if not run.plan["probes"]:
@@ -219,22 +237,24 @@ def end_if_late(run: Run, process: Running) -> None:
 def go_through_timeline(run: Run, zero_ns: int) -> None:
     """Start each flow at its time on an absolute clock and wait until all have ended."""
     machine = run.machine
-    waiting = sorted(run.plan["flows"], key=lambda flow: flow["at_ns"])
-    ends = [flow["start_ns"] + (flow["duration_ns"] or 0) for flow in run.plan["intent"]["traffic"]]
-    last_samples = sorted(zero_ns + end - LAST_SAMPLE_NS for end in ends)
+    schedule = Schedule(run.plan["flows"], zero_ns)
     host = None if run.is_simulated else run.machine.watch_host()
     changes = list(run.plan["changes"])
     active: dict[int, Running] = {}
+    last_samples: list[int] = []
     tick_ns = zero_ns
-    while waiting or active:
+    while active or not schedule.is_empty:
         now = machine.now_ns()
         while changes and zero_ns + changes[0]["at_ns"] <= now:
             change = changes.pop(0)
             machine.change(change["commands"])
             run.note("change", change["at_ns"], name=change["name"], values=change["values"])
-        while waiting and zero_ns + waiting[0]["at_ns"] <= now:
-            process = run.start(waiting.pop(0), run.flows)
+        while due := schedule.take_due(now):
+            due_ns, planned = due
+            process = run.start(planned, run.flows, due_ns - zero_ns)
             active[machine.attend(process)] = process
+            if planned["lasts_ns"]:
+                last_samples = sorted([*last_samples, due_ns + planned["lasts_ns"] - LAST_SAMPLE_NS])
         is_tick = now >= tick_ns
         is_last = bool(last_samples) and now >= last_samples[0]
         last_samples = [moment for moment in last_samples if moment > now]
@@ -246,8 +266,9 @@ def go_through_timeline(run: Run, zero_ns: int) -> None:
                 host.note_late(now - tick_ns)
             run.report(", ".join(p.name for p in active.values()) or "waiting", now - zero_ns)
             tick_ns += TICK_NS * (1 + (now - tick_ns) // TICK_NS)
-        moments = [tick_ns, *last_samples[:1]] + [p.started_ns + p.plan["timeout_ns"] for p in active.values()]
-        machine.pause(min(moments + [zero_ns + due["at_ns"] for due in (*waiting[:1], *changes[:1])]))
+        moments = [tick_ns, *last_samples[:1], *schedule.next_ns()]
+        moments += [p.started_ns + p.plan["timeout_ns"] for p in active.values()]
+        machine.pause(min(moments + [zero_ns + change["at_ns"] for change in changes[:1]]))
         for observer in run.observers:
             observer.read()
         for descriptor, process in list(active.items()):
@@ -256,6 +277,7 @@ def go_through_timeline(run: Run, zero_ns: int) -> None:
                 machine.leave(descriptor)
                 del active[descriptor]
                 run.end_of(process)
+                schedule.note_end(process.plan, machine.now_ns())
     if host is not None:
         run.result["host"] = host.sum_up()
 

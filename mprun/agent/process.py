@@ -12,7 +12,8 @@ from typing import Any
 from mprun.agent.namespace import inside
 from mprun.agent.network import NamespaceNode
 
-LISTEN_STATE = "0A"
+# As /proc/net/tcp and /proc/net/udp have them.
+LISTEN_STATE, UNCONNECTED_STATE = "0A", "07"
 READY_POLL_S = 0.002
 READY_TIMEOUT_S = 10.0
 STOP_TIMEOUT_S = 5.0
@@ -33,6 +34,7 @@ class RunningProcess:
         self.log_path = f"{directory}/logs/{self.name}.err"
         self.output_path = f"{directory}/{plan['output'] or f'logs/{self.name}.out'}"
         self._node = node
+        self._make_files(directory)
         environment = {**os.environ, **plan["env"]}
         with open(self.output_path, "wb") as out, open(self.log_path, "wb") as err:
             try:
@@ -49,6 +51,18 @@ class RunningProcess:
             except FileNotFoundError:
                 raise ProcessError(f"{self.name}: no program '{plan['argv'][0]}' on this machine") from None
         self.started_ns = time.monotonic_ns()
+
+    def _make_files(self, directory: str) -> None:
+        """The files that it needs, and folders for those that it leaves."""
+        for name in self.plan["keeps"]:
+            os.makedirs(os.path.dirname(f"{directory}/{name}"), exist_ok=True)
+        for wanted in self.plan["files"]:
+            os.makedirs(os.path.dirname(wanted["path"]), exist_ok=True)
+            with open(wanted["path"], "w") as file:
+                if wanted["size_bytes"] is None:
+                    file.write(wanted["text"])
+                else:
+                    file.truncate(wanted["size_bytes"])
 
     @property
     def pid(self) -> int:
@@ -79,16 +93,17 @@ class RunningProcess:
         if ready["kind"] == "output":
             with open(self.log_path, "rb") as log:
                 return bool(ready["value"].encode() in log.read())
-        return self._listens(int(ready["value"]))
+        return self._listens(ready["kind"], int(ready["value"]))
 
-    def _listens(self, port: int) -> bool:
+    def _listens(self, kind: str, port: int) -> bool:
         suffix = f":{port:04X}"
+        tables, state = (("udp", "udp6"), UNCONNECTED_STATE) if kind == "udp" else (("tcp", "tcp6"), LISTEN_STATE)
         with inside(self._node.namespace, self._node.home):
-            for table in ("tcp", "tcp6"):
+            for table in tables:
                 with open(f"/proc/thread-self/net/{table}") as file:
                     for line in file:
                         fields = line.split()
-                        if len(fields) > 3 and fields[1].endswith(suffix) and fields[3] == LISTEN_STATE:
+                        if len(fields) > 3 and fields[1].endswith(suffix) and fields[3] == state:
                             return True
         return False
 

@@ -4,17 +4,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from mprun.analysis.connection import Connection, find_connections
 from mprun.analysis.diagnosis import explain_missing_subflows, explain_plain_tcp, explain_refusal, has_fallen_back
 from mprun.analysis.interference import Interference, on_paths
-from mprun.spec.spec import Expectation
-from mprun.tools import TOOLS, ping, tcpdump
+from mprun.spec.metric import OF_TOTAL, SYMBOLS, TOTAL, Unit
+from mprun.spec.span import find_spans, meet
+from mprun.spec.spec import After, Expectation, Flow
+from mprun.tools import ping, tcpdump
+from mprun.tools.tool import Table, tool_of
 
 # Output of a process by its name and stream ("out", "err").
 Logs = Callable[[str, str], str]
+# A file that a flow left, by the flow's name and its own.
+Files = Callable[[str, str], bytes | None]
 
 
 # Beyond these a run in real time is marked: a timer this late holds back what a link at 10 Mbit/s sends in it,
@@ -31,11 +36,49 @@ class _Findings:
     errors: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
-    def add(self, name: str, value: float, unit: str) -> None:
-        self.metrics[name] = {"value": int(value) if unit == "1" and value == int(value) else value, "unit": unit}
+    tables: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
+
+    def add(self, name: str, value: float, unit: Unit) -> None:
+        is_whole = unit in ("count", "size") and value == int(value)
+        self.metrics[name] = {"value": int(value) if is_whole else value, "unit": SYMBOLS[unit]}
+
+    def add_table(self, name: str, flow: str, table: Table) -> None:
+        """Rows under those of other flows; a column that one of them has not is empty there."""
+        joined = self.tables.setdefault(name, {"flow": []})
+        before = len(joined["flow"])
+        rows = len(next(iter(table.values()), ()))
+        joined["flow"] += [flow] * rows
+        for column in [*joined, *table]:
+            values = joined.setdefault(column, [None] * before)
+            if column != "flow" and len(values) == before:
+                values += table.get(column, [None] * rows)
 
 
-def summarize(
+@dataclass(frozen=True)
+class _FlowOutputs:
+    """What the processes of one flow left (`mprun.tools.tool.Outputs`)."""
+
+    flow: str
+    logs: Logs
+    files: Files
+    zero_ns: int
+
+    def log(self, process: str, stream: str = "out") -> str:
+        return self.logs(process, stream)
+
+    def file(self, name: str) -> bytes | None:
+        return self.files(self.flow, name)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a run came to: its summary, and its tables as columns by name, the first of which is the flow's name."""
+
+    summary: dict[str, Any]
+    tables: dict[str, dict[str, list[Any]]]
+
+
+def measure(
     intent: Mapping[str, Any],
     agent: Mapping[str, Any],
     logs: Logs,
@@ -43,8 +86,9 @@ def summarize(
     engine: str,
     warnings: Sequence[str] = (),
     calibration: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
-    """The summary of a run.
+    files: Files = lambda flow, name: None,
+) -> Measured:
+    """The summary and the tables of a run.
 
     status: `error` if a step failed, `failed` if the run did not do what it was asked for or an
     expectation does not hold, else `passed`.
@@ -54,7 +98,9 @@ def summarize(
         found.errors.append(agent["error"])
     _read_probes(agent, logs, found)
     for flow in intent["traffic"]:
-        _read_flow(flow, intent, agent, logs, found)
+        outputs = _FlowOutputs(flow["name"], logs, files, agent.get("zero_ns") or 0)
+        _read_flow(flow, intent, agent, outputs, found)
+    _sum_up(intent, found)
     _read_captures(intent, logs, found)
     found.warnings += doubt_host(agent.get("host"))
     _read_ways(intent, found)
@@ -66,7 +112,7 @@ def summarize(
     verdicts = [_judge(expectation, found.metrics) for expectation in expectations]
     held = all(verdict["held"] for verdict in verdicts)
     status = "error" if found.errors else "passed" if held and not found.failures else "failed"
-    return {
+    summary = {
         "status": status,
         "engine": engine,
         "complete": bool(agent["complete"]),
@@ -78,6 +124,7 @@ def summarize(
         "warnings": found.warnings,
         **({"middleboxes": told} if (told := list(Interference(agent.get("filtered", {})).tell())) else {}),
     }
+    return Measured(summary, found.tables)
 
 
 def doubt_host(host: Mapping[str, Any] | None) -> list[str]:
@@ -103,30 +150,42 @@ def say_row(row: Mapping[str, Any]) -> str:
 def _read_probes(agent: Mapping[str, Any], logs: Logs, found: _Findings) -> None:
     for name, ended in agent["processes"].items():
         if ended["role"] == "probe":
-            values = ping.parse(logs(name, "out")).values
+            values = ping.read(logs(name, "out")).values
             if "rtt" in values:
-                found.add(f"{name.removeprefix('probe.')}.rtt", *values["rtt"])
+                found.add(f"{name.removeprefix('probe.')}.rtt", values["rtt"], "time")
 
 
 def _read_flow(
-    flow: Mapping[str, Any], intent: Mapping[str, Any], agent: Mapping[str, Any], logs: Logs, found: _Findings
+    flow: Mapping[str, Any],
+    intent: Mapping[str, Any],
+    agent: Mapping[str, Any],
+    outputs: _FlowOutputs,
+    found: _Findings,
 ) -> None:
     name = flow["name"]
-    ended = agent["processes"].get(name)
-    if ended is None:
+    processes = {n: p for n, p in agent["processes"].items() if p["role"] == "flow" and p["flow"] == name}
+    if not processes:
         if not agent["error"]:
             found.errors.append(f"{name}: never started")
         return
-    result = TOOLS[flow["tool"]].parse(logs(name, "out"))
+    asked = read_flow(flow)
+    tool = tool_of(asked)
+    result = tool.parse(asked, outputs)
     culprit = explain_refusal(on_paths(flow, agent))
     because = f"; {culprit}" if culprit else ""
-    if ended["timed_out"]:
+    statuses = [ended["status"] for ended in processes.values() if ended["status"]]
+    if any(ended["timed_out"] for ended in processes.values()):
         found.errors.append(f"{name}: did not end in time and was stopped{because}")
-    elif ended["status"] or result.error:
-        said = result.error or logs(name, "err").strip()[-500:] or "without a word"
-        found.errors.append(f"{name}: {flow['tool']} ended with status {ended['status']}: {said}{because}")
-    for metric, (value, unit) in result.values.items():
-        found.add(f"{name}.{metric}", value, unit)
+    elif statuses or result.error:
+        failed = next((process for process, ended in processes.items() if ended["status"]), name)
+        said = result.error or outputs.log(failed, "err").strip()[-500:] or "without a word"
+        status = statuses[0] if statuses else 0
+        found.errors.append(f"{name}: {flow['tool']} ended with status {status}: {said}{because}")
+    for metric, value in result.values.items():
+        found.add(f"{name}.{metric}", value, tool.METRICS[metric].unit)
+    for title, table in result.tables.items():
+        found.add_table(title, name, table)
+    found.warnings += [f"{name}: {text}" for text in result.warnings]
     observed, peer = (agent["observed"].get(flow[end]) for end in ("source", "destination"))
     if not result.data_ports or observed is None or peer is None:
         return
@@ -134,6 +193,23 @@ def _read_flow(
     _count_subflows(flow, connections, intent, agent, found)
     if flow["protocol"] == "mptcp":
         _share_paths(flow, connections, found)
+
+
+def read_flow(flow: Mapping[str, Any]) -> Flow:
+    """A flow of the intent as the value that it was."""
+    known = {field.name: flow[field.name] for field in fields(Flow) if field.name in flow}
+    return Flow(**{**known, "after": After(**flow["after"]) if flow.get("after") else None})
+
+
+def _sum_up(intent: Mapping[str, Any], found: _Findings) -> None:
+    """Sums over the flows that are not in the background, where there are several and all at one time."""
+    flows = [read_flow(flow) for flow in intent["traffic"]]
+    spans = find_spans(flows)
+    shown = [flow for flow in flows if not flow.background]
+    for name, metric in OF_TOTAL.items():
+        having = [flow.name for flow in shown if f"{flow.name}.{name}" in found.metrics]
+        if len(having) > 1 and meet([spans[flow] for flow in having]):
+            found.add(f"{TOTAL}.{name}", sum(found.metrics[f"{flow}.{name}"]["value"] for flow in having), metric.unit)
 
 
 def _count_subflows(
@@ -151,7 +227,7 @@ def _count_subflows(
     if flow["protocol"] != "mptcp":
         return
     got = min(len(connection.subflows) for connection in connections)
-    found.add(f"{flow['name']}.subflows", got, "1")
+    found.add(f"{flow['name']}.subflows", got, "count")
     client, server = (agent.get("counters", {}).get(flow[end], {}) for end in ("source", "destination"))
     interference = on_paths(flow, agent)
     if any(connection.token is None for connection in connections) or has_fallen_back(client, server):
@@ -174,7 +250,7 @@ def _share_paths(flow: Mapping[str, Any], connections: Sequence[Connection], fou
         return
     for path in flow["paths"]:
         carried = sum(getattr(s, name) for s in subflows if s.path == path["name"])
-        found.add(f"{flow['name']}.share.{path['name']}", carried / total, "share")
+        found.add(f"{flow['name']}.share.{path['name']}", carried / total, "ratio")
 
 
 def _read_captures(intent: Mapping[str, Any], logs: Logs, found: _Findings) -> None:

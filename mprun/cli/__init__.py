@@ -31,6 +31,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "lab": ("lab", "List and run the labs that come with mprun."),
     "verify": ("verify", "Run again and prove that the result is identical, byte by byte."),
     "runs": ("runs", "List, show, open, repeat and remove runs."),
+    "export": ("export", "Write the tables of a run as CSV."),
     "kernel": ("kernel", "Build, list and describe experiment kernels."),
     "doctor": ("doctor", "Say what this machine can run and what mends the rest."),
     "schema": ("schema", "Print the JSON Schemas of the two files."),

@@ -57,17 +57,18 @@ def _all_checks() -> Iterator[Check]:
         yield Check("Mininet", "both", True, str(find_library().mininet))
     except HostError:
         yield Check("Mininet", "both", False, "not installed", "apt-get install mininet")
-    for tool, package in {"tc": "iproute2", **iperf3.PROGRAMS, **ping.PROGRAMS, **tcpdump.PROGRAMS}.items():
+    for tool, program in {"tc": capability.BASIC["tc"], **iperf3.PROGRAMS, **ping.PROGRAMS, **tcpdump.PROGRAMS}.items():
         found = find_program(tool)
-        says = capability.version_of(tool) if found else "not installed"
-        yield Check(tool, "both", bool(found), says, f"apt-get install {package}")
+        says = capability.version_of(tool, program) if found else "not installed"
+        yield Check(tool, "both", bool(found), says, f"apt-get install {program.package}")
     daemon = find_program("ovs-vswitchd")
-    says = capability.version_of("ovs-vswitchd") if daemon else "not installed"
+    switches = capability.SWITCH_PROGRAMS["ovs-vswitchd"]
+    says = capability.version_of("ovs-vswitchd", switches) if daemon else "not installed"
     yield Check("ovs-vswitchd", "OpenFlow switches", bool(daemon), says, "apt-get install openvswitch-switch")
     wrapper = capability.mptcp_library()
     yield Check("mptcpize", "both", bool(wrapper), wrapper or "not installed", "apt-get install mptcpize")
     filters = find_program("nft")
-    says = capability.version_of("nft") if filters else "not installed"
+    says = capability.version_of("nft", capability.FILTER["nft"]) if filters else "not installed"
     yield Check("nft", "middleboxes", bool(filters), says, "apt-get install nftables")
     try:
         kernel = store.find_kernel()

@@ -23,9 +23,9 @@ def list_(as_json: bool) -> None:
     import json
     from dataclasses import asdict
 
-    from mprun.spec.generator import describe
+    from mprun.spec.generator import COLLECTION
 
-    generators = describe()
+    generators = COLLECTION.describe()
     if as_json:
         click.echo(json.dumps([asdict(one) for one in generators], indent=2, ensure_ascii=False))
         return

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
 from typing import Any
 
@@ -20,12 +20,15 @@ from mprun.compile.wire import WIRES, link_commands, shaping_commands, start_com
 from mprun.errors import HostError, SpecError
 from mprun.plan import ROOT, Command, Node, Plan, Process, sysctl
 from mprun.spec.path import usable_paths
+from mprun.spec.span import find_spans
 from mprun.spec.spec import Flow, LinkChange, Spec
-from mprun.tools import TOOLS, ping, tcpdump
-from mprun.tools.tool import Endpoints
+from mprun.tools import ping, tcpdump
+from mprun.tools.tool import Endpoints, Work, tool_of
 
 FIRST_PORT = 5201
 PROBE_INTERVAL_NS = 200_000_000
+# Of a flow, in the intent only where a file gives it: digests of others do not know of it.
+UNASKED = ("after", "timeout_ns", "port", "congestion", "background", "repetition")
 # With more, a packet of the default time to live (64) might not arrive.
 MANY_ROUTERS = 60
 # sysctls of the kernel as a whole, not of a namespace: one value holds for all hosts.
@@ -44,17 +47,21 @@ def compile_plan(spec: Spec, network: Network, capabilities: Capabilities = REFE
     Raises SpecError for what no machine can do, HostError for what these capabilities cannot.
     """
     flows = _place_flows(spec, network)
+    works = [_work(flow, ends, capabilities) for flow, ends in flows]
+    spans = find_spans(spec.experiment.traffic)
     return Plan(
         intent=_intent(spec, network, flows),
         seed=spec.experiment.seed,
         nodes=tuple(_nodes(network)),
         build=tuple(_build(spec, network, capabilities)),
-        daemons=tuple(_daemons(spec, flows, capabilities)),
+        daemons=tuple(_daemons(spec, works)),
         probes=tuple(_probes(spec, network)),
-        flows=tuple(TOOLS[flow.tool].client(flow, ends, capabilities) for flow, ends in flows),
+        flows=tuple(client for work in works for client in work.clients),
         changes=tuple(plan_changes(spec, network, capabilities)),
         switch_programs=tuple(switch_programs(network)),
         switching=tuple(switch_commands(network)),
+        preparations=tuple(preparation for work in works for preparation in work.preparations),
+        end_ns=max((span.end_ns or span.start_ns or 0 for span in spans.values()), default=0),
     )
 
 
@@ -136,25 +143,55 @@ def _asked_kernel_wide(spec: Spec) -> dict[str, tuple[str, str]]:
 
 
 def _place_flows(spec: Spec, network: Network) -> list[tuple[Flow, Endpoints]]:
+    """Flows with their addresses and ports: those that the file gives, else the next that nobody has."""
+    flows = spec.experiment.traffic
+    taken = {port for flow in flows if flow.port for port in range(flow.port, flow.port + tool_of(flow).PORTS)}
     placed = []
-    for number, flow in enumerate(spec.experiment.traffic):
-        first = usable_paths(flow, network.paths[flow.source, flow.destination])[0]
-        placed.append((flow, _endpoints(first, FIRST_PORT + number)))
+    free = FIRST_PORT
+    for flow in flows:
+        needed = tool_of(flow).PORTS
+        if flow.port is None:
+            while taken & set(range(free, free + needed)):
+                free += 1
+            ports = tuple(range(free, free + needed))
+            free += needed
+        else:
+            ports = tuple(range(flow.port, flow.port + needed))
+        paths = usable_paths(flow, network.paths[flow.source, flow.destination])
+        placed.append((flow, _endpoints(paths, ports)))
     return placed
 
 
-def _endpoints(path: Path, port: int) -> Endpoints:
-    """The addresses that a path joins."""
-    return Endpoints(str(path.source_address), str(path.destination_address), port)
+def _endpoints(paths: Sequence[Path], ports: tuple[int, ...] = ()) -> Endpoints:
+    """The addresses that paths join; the first is the one that a flow begins on."""
+    pairs = tuple((str(path.source_address), str(path.destination_address)) for path in paths)
+    return Endpoints(*pairs[0], ports, pairs)
 
 
-def _daemons(spec: Spec, flows: list[tuple[Flow, Endpoints]], capabilities: Capabilities) -> Iterator[Process]:
+def _work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
+    """A flow's processes, with what is the flow's to say and not its tool's."""
+    work = tool_of(flow).work(flow, ends, capabilities)
+
+    def begin(client: Process) -> Process:
+        timeout_ns = client.timeout_ns if flow.timeout_ns is None else flow.timeout_ns
+        after = (flow.after.flow, flow.after.of) if flow.after else None
+        timing = {"at_ns": flow.start_ns, "after": after, "lasts_ns": flow.duration_ns, "timeout_ns": timeout_ns}
+        return replace(client, flow=flow.name, **timing)  # type: ignore[arg-type]
+
+    return Work(
+        clients=tuple(map(begin, work.clients)),
+        servers=tuple(replace(server, flow=flow.name) for server in work.servers),
+        preparations=tuple(replace(preparation, flow=flow.name) for preparation in work.preparations),
+    )
+
+
+def _daemons(spec: Spec, works: Sequence[Work]) -> Iterator[Process]:
     """Captures first, so that they see everything."""
     for wanted in spec.experiment.captures:
         yield tcpdump.capture(wanted)
     yield from relays(spec.topology.middleboxes)
-    for flow, ends in flows:
-        yield from TOOLS[flow.tool].servers(flow, ends, capabilities)
+    for work in works:
+        yield from work.servers
 
 
 def _probes(spec: Spec, network: Network) -> Iterator[Process]:
@@ -163,7 +200,7 @@ def _probes(spec: Spec, network: Network) -> Iterator[Process]:
     for path in probed_paths(network):
         if is_closed(network, spec.topology.middleboxes, path):
             continue
-        ends = _endpoints(path, 0)
+        ends = _endpoints([path])
         yield Process(
             name=f"probe.{path.name}",
             node=path.source.node,
@@ -196,7 +233,7 @@ def _intent(spec: Spec, network: Network, flows: list[tuple[Flow, Endpoints]]) -
         "traffic": [
             {
                 **_flow(flow),
-                "endpoints": asdict(ends),
+                "endpoints": _addresses(ends),
                 "paths": [
                     _path(path) | _interference(spec, network, path)
                     for path in usable_paths(flow, network.paths[flow.source, flow.destination])
@@ -239,8 +276,17 @@ def _path(path: Path) -> dict[str, Any]:
 
 
 def _flow(flow: Flow) -> dict[str, Any]:
-    """Without its family, which its endpoints tell."""
-    return {name: value for name, value in asdict(flow).items() if name != "family"}
+    """Without its family, which its endpoints tell, and without what nobody asked for."""
+    value = asdict(flow)
+    return {name: one for name, one in value.items() if name != "family" and (one or name not in UNASKED)}
+
+
+def _addresses(ends: Endpoints) -> dict[str, Any]:
+    """Where a flow begins; all its pairs of addresses are those of its paths."""
+    value: dict[str, Any] = {"source_address": ends.source_address, "destination_address": ends.destination_address}
+    if ends.ports:
+        value["port"] = ends.port
+    return value | ({"ports": ends.ports} if len(ends.ports) > 1 else {})
 
 
 def _interference(spec: Spec, network: Network, path: Path) -> dict[str, Any]:

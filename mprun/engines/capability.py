@@ -16,51 +16,55 @@ from mprun.engines.engine import ENVIRONMENT, find_program, unshare_command
 from mprun.errors import HostError
 from mprun.plan import Plan
 from mprun.spec.spec import Spec
-from mprun.tools import TOOLS, tcpdump
+from mprun.tools import ping, tcpdump
+from mprun.tools.tool import Program, tool_of
 
 _WRAPPERS = "/usr/lib/*/mptcpize/libmptcpwrap.so.0"
-_VERSION_ARGUMENTS = {"iperf3": "--version", "tcpdump": "--version", "ping": "-V", "tc": "-V", "nft": "--version"}
-_VERSION_ARGUMENTS["ovs-vswitchd"] = "--version"
-SWITCH_PROGRAMS = dict.fromkeys(
-    ("ovsdb-tool", "ovsdb-server", "ovs-vswitchd", "ovs-vsctl", "ovs-ofctl"), "openvswitch-switch"
-)
+BASIC = {"ip": Program("iproute2"), "tc": Program("iproute2", "-V")}
+SWITCH_PROGRAMS = {
+    **dict.fromkeys(("ovsdb-tool", "ovsdb-server", "ovs-vsctl", "ovs-ofctl"), Program("openvswitch-switch")),
+    "ovs-vswitchd": Program("openvswitch-switch", "--version"),
+}
+FILTER = {"nft": Program("nftables", "--version")}
 # In real time a wake-up may come this late; a shaper that holds less loses rate.
 REAL_TIME_SLACK_NS = 250_000
 # iperf3 has --mptcp since this version.
 IPERF3_MPTCP = (3, 19)
 
 
-def programs_needed(spec: Spec) -> dict[str, str]:
-    """Program -> Debian package of all that a run of `spec` starts."""
-    needed: dict[str, str] = {"ip": "iproute2", "tc": "iproute2"}
+def programs_needed(spec: Spec) -> dict[str, Program]:
+    """Program -> what is known of it, for all that a run of `spec` starts."""
+    needed = dict(BASIC)
     for flow in spec.experiment.traffic:
-        needed |= TOOLS[flow.tool].PROGRAMS
+        needed |= tool_of(flow).PROGRAMS
     if spec.experiment.captures:
         needed |= tcpdump.PROGRAMS
     if spec.topology.switches:
         needed |= SWITCH_PROGRAMS
     if spec.topology.middleboxes:
-        needed["nft"] = "nftables"
+        needed |= FILTER
     controllers = any(switch.controller for switch in spec.topology.switches.values())
     if controllers or any(box.proxy for box in spec.topology.middleboxes.values()):
-        needed["python3"] = "python3"
+        needed["python3"] = Program("python3")
     if spec.experiment.probe_pings and spec.experiment.traffic:
-        needed |= TOOLS["ping"].PROGRAMS
+        needed |= ping.PROGRAMS
     return needed
 
 
 def find_capabilities(spec: Spec, virtual: bool) -> Capabilities:
     """What this machine offers to `spec`. Raises HostError that names every missing program."""
     needed = programs_needed(spec)
-    missing = {tool: package for tool, package in needed.items() if not find_program(tool)}
-    versions = {tool: version_of(tool) for tool in needed if tool not in missing and tool in _VERSION_ARGUMENTS}
+    missing = {name: program for name, program in needed.items() if not find_program(name)}
+    versions = {name: version_of(name, p) for name, p in needed.items() if p.version and name not in missing}
     native = _numbers(versions.get("iperf3", "")) >= IPERF3_MPTCP
     wrapper = mptcp_library()
     if wrapper is None and not native and any(f.protocol == "mptcp" for f in spec.experiment.traffic):
-        missing["mptcpize"] = "mptcpize"
+        missing["mptcpize"] = Program("mptcpize")
     if missing:
-        packages = " ".join(sorted(set(missing.values())))
-        raise HostError(f"this run needs {', '.join(sorted(missing))}: apt-get install {packages}")
+        packages = " ".join(sorted({program.package for program in missing.values() if not program.remedy}))
+        remedies = dict.fromkeys(program.remedy for program in missing.values() if program.remedy)
+        ways = [*([f"apt-get install {packages}"] if packages else []), *map(str, remedies)]
+        raise HostError(f"this run needs {', '.join(sorted(missing))}: {'; '.join(ways)}")
     return Capabilities(
         iperf3_speaks_mptcp=native,
         mptcp_library=wrapper or "",
@@ -78,9 +82,9 @@ def mptcp_library() -> str | None:
     return found[0] if found else None
 
 
-def version_of(tool: str) -> str:
+def version_of(name: str, program: Program) -> str:
     """The first line of what a program says of its version."""
-    argv = [find_program(tool) or tool, _VERSION_ARGUMENTS[tool]]
+    argv = [find_program(name) or name, program.version]
     done = subprocess.run(argv, capture_output=True, text=True, env=ENVIRONMENT)
     lines = (done.stdout or done.stderr).strip().splitlines()
     return lines[0] if lines else "unknown"

@@ -7,12 +7,14 @@ are for `subnet`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from mprun.spec import metric
+from mprun.spec import metric, units
 from mprun.spec.document import Document
 from mprun.spec.fault import Path, list_names, name_nearest
 from mprun.spec.path import NamedPath, Pair, find_areas, usable_paths
+from mprun.spec.repetition import names_of
 from mprun.spec.spec import (
     FAMILIES,
     MAX_ADDITIONAL_SUBFLOWS,
@@ -21,11 +23,15 @@ from mprun.spec.spec import (
     Family,
     Flow,
     HostSpec,
+    LinkSpec,
     NodeKind,
     TopologySpec,
 )
 from mprun.spec.subnet import check_addresses
+from mprun.tools.tool import tool_of
 
+# The option of flows that offer a rate.
+RATE = "rate_bit_per_s"
 # So many names are shown whole; of more, the nearest one.
 FEW = 6
 
@@ -121,42 +127,69 @@ def check_routes(topology: TopologySpec, flows: Sequence[Flow], document: Docume
 
 def check_metrics(named: Mapping[Pair, Sequence[NamedPath]], experiment: ExperimentSpec, document: Document) -> None:
     """Faults of expectations on flows, paths and metrics that will not be there. named: the paths of all flows."""
-    flows = {flow.name: flow for flow in experiment.traffic}
+    flows = {name: flow for flow in experiment.traffic for name in names_of(flow)}
+    tools = {name: tool_of(flow) for name, flow in flows.items()}
     by_flow = {
-        flow.name: [path.name for path in usable_paths(flow, named[flow.source, flow.destination])]
-        for flow in experiment.traffic
+        name: [path.name for path in usable_paths(flow, named[flow.source, flow.destination])]
+        for name, flow in flows.items()
     }
     paths = list(dict.fromkeys(path.name for found in named.values() for path in found))
     for n, expected in enumerate(experiment.expectations):
-        if metric.unit_of(expected.metric) is None:
-            continue
         where = ("expect", n, "metric")
-        name, what, *rest = expected.metric.split(".")
+        name, _, what = expected.metric.partition(".")
+        found = metric.find_metric(metric.metrics_of(name, tools), what)
+        if found is None:
+            continue
+        asked, path = found
         if name in flows:
             flow = flows[name]
-            if what not in metric.OF_TOOL[flow.tool]:
-                known = ", ".join(metric.OF_TOOL[flow.tool])
-                document.fault(where, f"flow '{name}' of {flow.tool} has no metric '{what}'; it has: {known}")
-            elif what in metric.OF_MPTCP and flow.protocol != "mptcp":
-                message = f"flow '{name}' is {flow.protocol} and has no {what}: write 'protocol: mptcp'"
-                document.fault(where, message)
-            elif flow.tool == "iperf3" and what in (metric.OF_TCP if flow.protocol == "udp" else metric.OF_UDP):
-                document.fault(where, f"flow '{name}' is {flow.protocol} and has no {what}")
-            elif rest and rest[0] not in by_flow[name]:
-                hint = name_nearest(rest[0], by_flow[name], "paths")
-                document.fault(where, f"flow '{name}' has no path '{rest[0]}'{hint}")
+            if asked.protocols and flow.protocol not in asked.protocols:
+                noun = what.removesuffix(f".{path}")
+                hint = f": write 'protocol: {asked.protocols[0]}'" if len(asked.protocols) == 1 else ""
+                document.fault(where, f"flow '{name}' is {flow.protocol} and has no {noun}{hint}")
+            elif path is not None and path not in by_flow[name]:
+                hint = name_nearest(path, by_flow[name], "paths")
+                document.fault(where, f"flow '{name}' has no path '{path}'{hint}")
+        elif name == metric.TOTAL:
+            if sum(what in tools[flow.name].METRICS for flow in flows.values() if not flow.background) < 2:
+                document.fault(where, f"fewer than two flows have {what} and are not in the background: name the flow")
         elif name not in paths:
             hint = name_nearest(name, [*flows, *paths], "flows and paths")
             document.fault(where, f"no flow or path '{name}'{hint}")
-        elif what not in metric.OF_PATH:
-            known = ", ".join(metric.OF_PATH)
-            document.fault(where, f"path '{name}' has no metric '{what}'; it has: {known}")
         elif experiment.probe_pings == 0:
             document.fault(where, "is not measured, as 'probe: {pings: 0}' says: probe with 'pings: 3'")
     for n, flow in enumerate(experiment.traffic):
         if flow.name in paths:
             message = f"'{flow.name}' names a path too, so that its metrics could be either's: name the flow anew"
             document.fault(("traffic", n, "name"), message)
+
+
+def check_rates(
+    topology: TopologySpec,
+    named: Mapping[Pair, Sequence[NamedPath]],
+    experiment: ExperimentSpec,
+    document: Document,
+) -> None:
+    """Warnings of flows that offer more than the first and the last links of their paths carry."""
+    links = {link.name: link for link in topology.links}
+    for n, flow in enumerate(experiment.traffic):
+        offered = flow.options.get(RATE)
+        if not isinstance(offered, int):
+            continue
+        capacity = 0.0
+        for path in usable_paths(flow, named[flow.source, flow.destination]):
+            capacity += min(_capacity(links[name]) for name in (path.first_link, path.last_link))
+        if offered > capacity:
+            message = (
+                f"is above {units.RATE.render(round(capacity))}, what its links carry: the rest will be lost or wait"
+            )
+            document.warn(("traffic", n, "rate"), message)
+
+
+def _capacity(link: LinkSpec) -> float:
+    """The larger rate of a link's two directions, bit/s: which of them a flow needs is its tool's to say."""
+    rates = [way.rate_bit_per_s or math.inf for way in (link.forward, link.reverse)]
+    return max(rates)
 
 
 def check_mptcp(named: Mapping[Pair, Sequence[NamedPath]], experiment: ExperimentSpec, document: Document) -> None:

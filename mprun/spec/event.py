@@ -22,6 +22,7 @@ from mprun.spec.fault import Fault, Path, name_nearest
 from mprun.spec.field import Name, Time
 from mprun.spec.link import DirectionProperties, find_disagreements
 from mprun.spec.model import FileModel, explain, refuse
+from mprun.spec.span import find_spans
 from mprun.spec.spec import (
     HEADER_BYTES,
     AddressChange,
@@ -341,7 +342,7 @@ def _between(before: Any, after: Any, share: float) -> Any:
 
 def check_times(entries: Sequence[EventEntry], traffic: Sequence[Flow], document: Document) -> None:
     """Faults of events that come when all is over, where it can be told when that is."""
-    ends = [None if flow.duration_ns is None else flow.start_ns + flow.duration_ns for flow in traffic]
+    ends = [span.end_ns for span in find_spans(traffic).values()]
     known = [end for end in ends if end is not None]
     if not known or len(known) < len(ends):
         return

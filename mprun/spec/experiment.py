@@ -7,24 +7,22 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import PurePath
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
-from mprun.spec import metric, units
-from mprun.spec.datagram import LENGTH
+from mprun.spec import metric
 from mprun.spec.document import Document
 from mprun.spec.fault import name_nearest
-from mprun.spec.field import DEFAULT_SEED, SEED, SIZE_SCHEMA, TIME_SCHEMA, Name, Snaplen, Time, Version, Whole
-from mprun.spec.impairment import text_schema
+from mprun.spec.field import DEFAULT_SEED, SEED, Name, Snaplen, Version, Whole
 from mprun.spec.model import FileModel, check, refuse
-from mprun.spec.spec import Capture, Expectation, ExperimentSpec, Family, Flow, HostSpec, Mptcp, Protocol
-from mprun.spec.units import NS_PER_MS, NS_PER_S, SIZE, TIME, QuantityError
+from mprun.spec.repetition import names_of
+from mprun.spec.spec import Capture, Expectation, ExperimentSpec, HostSpec, Mptcp
+from mprun.spec.traffic import read_traffic
+from mprun.spec.units import QuantityError
+from mprun.tools.tool import Tool, tool_of
 
 DEFAULT_PROBE_PINGS = 3
-DEFAULT_PING_INTERVAL_NS = 200_000_000
-DEFAULT_PING_COUNT = 5
-MOST_PING_BYTES = 65_507
 
 _SYSCTL = re.compile(r"[a-z][a-z0-9_]*([./][A-Za-z0-9_-]+)+")
 # Of the network and of nothing else: files are shared between strangers, and others hold for a whole machine.
@@ -56,27 +54,6 @@ def _parse_scheduler(value: object) -> str:
     return value
 
 
-def _parse_whole_seconds(value: object) -> int:
-    duration_ns = TIME.parse(value)
-    if duration_ns == 0 or duration_ns % NS_PER_S:
-        raise ValueError(f"iperf3 counts whole seconds from 1s on, not {TIME.render(duration_ns)}: write '10s'")
-    return duration_ns
-
-
-def _parse_ping_interval(value: object) -> int:
-    interval_ns = TIME.parse(value)
-    if interval_ns == 0 or interval_ns % NS_PER_MS:
-        raise ValueError(f"ping waits whole milliseconds, not {TIME.render(interval_ns)}: write '200ms'")
-    return interval_ns
-
-
-def _parse_ping_size(value: object) -> int:
-    size_bytes = SIZE.parse(value)
-    if size_bytes > MOST_PING_BYTES:
-        raise ValueError(f"{size_bytes} bytes do not fit into an IP packet: write '{MOST_PING_BYTES}bytes' or less")
-    return size_bytes
-
-
 def _parse_filter(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError("must be text: write a filter as in 'tcp port 5201', see pcap-filter(7)")
@@ -89,9 +66,6 @@ Sysctl = Annotated[str, PlainValidator(_parse_sysctl), WithJsonSchema({"type": "
 SysctlValue = Annotated[str, PlainValidator(_parse_sysctl_value), WithJsonSchema({"type": ["string", "integer"]})]
 Scheduler = Annotated[str, PlainValidator(_parse_scheduler), WithJsonSchema({"type": "string"})]
 Filter = Annotated[str, PlainValidator(_parse_filter), WithJsonSchema({"type": "string"})]
-WholeSeconds = Annotated[int, PlainValidator(_parse_whole_seconds), WithJsonSchema(TIME_SCHEMA)]
-PingInterval = Annotated[int, PlainValidator(_parse_ping_interval), WithJsonSchema(TIME_SCHEMA)]
-PingSize = Annotated[int, PlainValidator(_parse_ping_size), WithJsonSchema(SIZE_SCHEMA)]
 Bound = Annotated[
     object,
     PlainValidator(lambda value: value),
@@ -128,85 +102,6 @@ class HostEntry(FileModel):
     sysctl: dict[Sysctl, SysctlValue] = Field(
         {}, description="sysctls of the host's network namespace, set before traffic and read back."
     )
-
-
-FlowRate = Annotated[
-    int, PlainValidator(units.RATE.parse), WithJsonSchema(text_schema(units.RATE.pattern, "10mbit", "500kbit"))
-]
-
-
-class FlowEntry(FileModel):
-    """What every entry of `traffic` holds."""
-
-    name: Name | None = Field(None, description="Names its metrics. Default: the tool, then tool-2 and so on.")
-    source: Name = Field(alias="from", description="The host that opens the connection.", examples=["client"])
-    destination: Name = Field(alias="to", description="The host that is connected to.", examples=["server"])
-    start: Time = Field(0, description="When it starts, counted from time zero.")
-    family: Family | None = Field(
-        None, description="Of the addresses that it opens its connection to. Default: ipv6 where both hosts have it."
-    )
-
-
-class Iperf3Entry(FlowEntry):
-    """Bulk transfer, see iperf3(1)."""
-
-    tool: Literal["iperf3"] = Field(description="The tool.")
-    protocol: Protocol = Field("tcp", description="tcp, mptcp or udp.")
-    rate: FlowRate | None = Field(None, description="Bits of payload per second to offer; udp needs it.")
-    length: Annotated[int, PlainValidator(SIZE.parse), WithJsonSchema(SIZE_SCHEMA)] | None = Field(
-        None, description="Bytes of payload in a UDP packet. Default: what fits into 1500 bytes."
-    )
-    duration: WholeSeconds = Field(description="How long it sends, in whole seconds.", examples=["10s"])
-    reverse: bool = Field(False, description="The server sends and the client receives.")
-    parallel: Annotated[int, Whole(1, 128, "iperf3 takes no more streams")] = Field(
-        1, description="Connections side by side."
-    )
-
-    @model_validator(mode="after")
-    def _agree(self) -> Iperf3Entry:
-        if self.protocol == "udp" and self.rate is None:
-            raise refuse({("rate",): "is missing: UDP sends as fast as it is told to, write 'rate: 10mbit'"}, self)
-        if self.protocol != "udp" and self.length is not None:
-            raise refuse({("length",): "is of UDP packets: write 'protocol: udp' or take it out"}, self)
-        return self
-
-    def flow(self, name: str) -> Flow:
-        options: dict[str, object] = {"reverse": self.reverse, "parallel": self.parallel}
-        if self.rate is not None:
-            options["rate_bit_per_s"] = self.rate
-        if self.length is not None:
-            options[LENGTH] = self.length
-        ends = (self.source, self.destination)
-        return Flow(name, "iperf3", *ends, self.protocol, self.start, self.duration, options, self.family)
-
-
-class PingEntry(FlowEntry):
-    """Round-trip times, see ping(8)."""
-
-    tool: Literal["ping"] = Field(description="The tool.")
-    count: Annotated[int, Whole(1, 100_000, "a ping is a probe, not a load")] | None = Field(
-        None, description="How many pings; or give a duration. Default: 5."
-    )
-    duration: Time | None = Field(None, description="How long it pings, instead of count.")
-    interval: PingInterval = Field(DEFAULT_PING_INTERVAL_NS, description="Time between two pings. Default: 200ms.")
-    size: PingSize = Field(56, description="Bytes of payload. Default: 56bytes.")
-
-    @model_validator(mode="after")
-    def _agree(self) -> PingEntry:
-        if self.duration is not None:
-            if self.count is not None:
-                raise refuse({("duration",): "stands beside 'count': keep one of the two"}, self)
-            if self.duration < self.interval:
-                interval = TIME.render(self.interval)
-                raise refuse({("duration",): f"is shorter than the interval, {interval}: write a longer one"}, self)
-        return self
-
-    def flow(self, name: str) -> Flow:
-        options: dict[str, object] = {"interval_ns": self.interval, "size_bytes": self.size}
-        if self.duration is None:
-            options["count"] = DEFAULT_PING_COUNT if self.count is None else self.count
-        ends = (self.source, self.destination)
-        return Flow(name, "ping", *ends, "tcp", self.start, self.duration, options, self.family)
 
 
 class CaptureEntry(FileModel):
@@ -255,9 +150,7 @@ class ExperimentFile(FileModel):
     version: Version = Field(description="The version of this format.", examples=[1])
     description: str = Field("", description="What the experiment shows, for people.")
     hosts: dict[Name, HostEntry] = Field({}, description="Settings by host.")
-    traffic: list[Annotated[Iperf3Entry | PingEntry, Field(discriminator="tool")]] = Field(
-        default=[], description="What is sent, by whom, when."
-    )
+    traffic: list[dict[str, Any]] = Field(default=[], description="What is sent, by whom, when.")
     capture: list[CaptureEntry] = Field(default=[], description="Packets to keep.")
     probe: ProbeEntry | None = Field(None, description="Measurements before traffic.")
     expect: list[ExpectEntry] = Field(default=[], description="What must hold.")
@@ -268,16 +161,17 @@ class ExperimentFile(FileModel):
 def read_experiment(values: Mapping[str, object], document: Document) -> ExperimentSpec | None:
     """The experiment that plain values stand for; faults go to the document."""
     file = check(ExperimentFile, values, document)
-    if file is None:
+    flows = read_traffic(values.get("traffic"), document)
+    if file is None or flows is None:
         return None
-    flows = _name_flows(file, document)
+    tools = {name: tool_of(flow) for flow in flows for name in names_of(flow)}
     return ExperimentSpec(
         name=PurePath(document.name).stem,
         description=file.description,
         hosts={name: _host(entry) for name, entry in file.hosts.items()},
         traffic=flows,
         captures=tuple(Capture(c.host, c.snaplen, c.filter) for c in file.capture),
-        expectations=tuple(_expectation(n, entry, document) for n, entry in enumerate(file.expect)),
+        expectations=tuple(_expectation(n, entry, tools, document) for n, entry in enumerate(file.expect)),
         probe_pings=DEFAULT_PROBE_PINGS if file.probe is None else file.probe.pings,
         seed=DEFAULT_SEED if file.repeat is None else file.repeat.seed,
         calibrate=file.calibrate,
@@ -295,40 +189,10 @@ def _host(entry: HostEntry) -> HostSpec:
     return HostSpec(mptcp, sysctl)
 
 
-def _name_flows(file: ExperimentFile, document: Document) -> tuple[Flow, ...]:
-    first: dict[str, int] = {}
-    for n, entry in enumerate(file.traffic):
-        if entry.name in first:
-            line = document.place(("traffic", first[entry.name], "name"))[1]
-            message = f"a second flow '{entry.name}', first on line {line}: give each flow its own name"
-            document.fault(("traffic", n, "name"), message)
-        elif entry.name:
-            first[entry.name] = n
-    flows = []
-    taken = set(first)
-    for entry in file.traffic:
-        name = entry.name or entry.tool
-        number = 1
-        while entry.name is None and name in taken:
-            number += 1
-            name = f"{entry.tool}-{number}"
-        taken.add(name)
-        flows.append(entry.flow(name))
-    return tuple(flows)
-
-
-def _expectation(n: int, entry: ExpectEntry, document: Document) -> Expectation:
+def _expectation(n: int, entry: ExpectEntry, tools: Mapping[str, Tool], document: Document) -> Expectation:
     """A bound in base units; one that cannot be read is a fault and counts as absent."""
-    unit = metric.unit_of(entry.metric)
+    unit = _find_unit(n, entry.metric, tools, document)
     if unit is None:
-        words = entry.metric.split(".")
-        if words[1:2] == ["share"]:
-            hint = f": name one path, as in '{words[0]}.share.path0'"
-        elif len(words) != 2:
-            hint = ": write the flow or path first, as in 'bulk.goodput'"
-        else:
-            hint = name_nearest(words[1], metric.UNITS, "metrics")
-        document.fault(("expect", n, "metric"), f"no metric '{entry.metric}'{hint}")
         return Expectation(entry.metric)
     bounds: dict[str, float | None] = {}
     for key, value in (("min", entry.min), ("max", entry.max), ("equals", entry.equals)):
@@ -341,3 +205,23 @@ def _expectation(n: int, entry: ExpectEntry, document: Document) -> Expectation:
     if minimum is not None and maximum is not None and minimum > maximum:
         document.fault(("expect", n, "min"), f"'{entry.min}' is above max, '{entry.max}': swap them")
     return Expectation(entry.metric, minimum, maximum, bounds["equals"])
+
+
+def _find_unit(n: int, name: str, tools: Mapping[str, Tool], document: Document) -> metric.Unit | None:
+    """The unit of a metric. What no flow and no path could have is a fault; `agreement` knows the paths."""
+    owner, _, what = name.partition(".")
+    metrics = metric.metrics_of(owner, tools)
+    found = metric.find_metric(metrics, what)
+    if found is not None:
+        return found[0].unit
+    if not what:
+        message = f"no metric '{name}': write the flow or path first, as in 'bulk.goodput'"
+    elif what in metrics:
+        message = f"no metric '{name}': name one path, as in '{name}.path0'"
+    elif owner in tools or owner == metric.TOTAL:
+        message = f"flow '{owner}' has no metric '{what}'{name_nearest(what, metrics, 'it has')}"
+    else:
+        message = f"no flow '{owner}'{name_nearest(owner, tools, 'flows')}"
+        message += f"; a path has: {', '.join(metric.OF_PATH)}"
+    document.fault(("expect", n, "metric"), message)
+    return None

@@ -112,6 +112,7 @@ _RATE = text_schema(units.RATE.pattern, "20mbit", "500kbit", "1gbit")
 _DELAY = text_schema(units.DELAY.pattern, "20ms", "500us")
 TIME_SCHEMA = text_schema(units.TIME.pattern, "10s", "500ms")
 SIZE_SCHEMA = text_schema(units.SIZE.pattern, "1400bytes")
+VOLUME_SCHEMA = text_schema(units.VOLUME.pattern, "10mb", "1400bytes")
 
 Name = Annotated[str, PlainValidator(parse_name), WithJsonSchema({"type": "string", "pattern": NAME_PATTERN})]
 Rtt = Annotated[int, PlainValidator(_parse_rtt), WithJsonSchema(text_schema(units.RTT.pattern, "40ms"))]

@@ -1,27 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which generators there are: mprun's own, and those that installed packages bring along.
 
-A package names its generators in the entry-point group `mprun.topologies`, a module each. Packages
-are searched only for a name that is none of ours: reading their metadata takes a while.
+A package names its generators in the entry-point group `mprun.topologies`, a module each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast, get_args
 
+from mprun.plugin import Collection, PluginFault
 from mprun.spec.field import parse_name
 from mprun.spec.spec import LinkSpec, NodeKind
 from mprun.topologies import GENERATORS
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
     from mprun.spec.topology import Expansion, GeneratedTopology
 
-GROUP = "mprun.topologies"
+COLLECTION = Collection("mprun.topologies", "generator", GENERATORS)
 
 
 class Generator(Protocol):
@@ -34,58 +31,15 @@ class Generator(Protocol):
     def expand(self) -> Callable[[Any], Expansion]: ...
 
 
-class GeneratorFault(Exception):
-    """A package's generator that cannot be used; the message says which, why and what would do."""
-
-
-@dataclass(frozen=True)
-class Described:
-    """A generator as a list shows it. package: None for mprun's own."""
-
-    name: str
-    summary: str
-    package: str | None
-
-
 def load_own(name: str) -> Generator:
     """A generator of mprun's."""
-    return cast(Generator, import_module(GENERATORS[name]))
+    return cast(Generator, COLLECTION.load_own(name))
 
 
 def load_installed(name: str) -> Generator | None:
-    """A generator of an installed package; None if none has that name. Raises GeneratorFault."""
-    found = [point for point in _entry_points() if point.name == name]
-    if not found:
-        return None
-    if len(found) > 1:
-        packages = " and ".join(sorted(_package(point) for point in found))
-        raise GeneratorFault(f"generator '{name}' is in the packages {packages}: uninstall all but one")
-    where = _describe(found[0])
-    try:
-        module = found[0].load()
-    except Exception as error:
-        raise GeneratorFault(f"{where} cannot be imported: {type(error).__name__}: {error}") from error
-    return _Installed(where, *_fit(where, module))
-
-
-def list_names() -> list[str]:
-    """Names of all generators, mprun's own first."""
-    return list(dict.fromkeys([*GENERATORS, *(point.name for point in _entry_points())]))
-
-
-def describe() -> list[Described]:
-    """All generators with the first sentence of their modules, mprun's own first. Raises GeneratorFault."""
-    own = [Described(name, _summary(import_module(module)), None) for name, module in GENERATORS.items()]
-    others = []
-    for point in _entry_points():
-        if point.name in GENERATORS:
-            continue
-        try:
-            summary = _summary(point.load())
-        except Exception as error:
-            summary = f"cannot be imported: {type(error).__name__}: {error}"
-        others.append(Described(point.name, summary, _package(point)))
-    return own + others
+    """A generator of an installed package; None if none has that name. Raises PluginFault."""
+    found = COLLECTION.load_installed(name)
+    return None if found is None else _Installed(found.where, *_fit(found.where, found.module))
 
 
 @dataclass(frozen=True)
@@ -100,9 +54,9 @@ class _Installed:
         try:
             expansion = self.function(parameters)
         except Exception as error:
-            raise GeneratorFault(f"{self.where} failed in expand: {type(error).__name__}: {error}") from error
+            raise PluginFault(f"{self.where} failed in expand: {type(error).__name__}: {error}") from error
         if fault := _find_fault(expansion):
-            raise GeneratorFault(f"{self.where}: expand {fault}")
+            raise PluginFault(f"{self.where}: expand {fault}")
         return cast("Expansion", expansion)
 
 
@@ -111,9 +65,9 @@ def _fit(where: str, module: object) -> tuple[type[GeneratedTopology], Callable[
 
     parameters, expand = getattr(module, "Parameters", None), getattr(module, "expand", None)
     if not (isinstance(parameters, type) and issubclass(parameters, GeneratedTopology)):
-        raise GeneratorFault(f"{where} has no class Parameters derived from mprun.spec.topology.GeneratedTopology")
+        raise PluginFault(f"{where} has no class Parameters derived from mprun.spec.topology.GeneratedTopology")
     if not callable(expand):
-        raise GeneratorFault(f"{where} has no function expand, which takes its Parameters")
+        raise PluginFault(f"{where} has no function expand, which takes its Parameters")
     return parameters, expand
 
 
@@ -143,23 +97,3 @@ def _find_fault(expansion: object) -> str | None:
         except ValueError as error:
             return f"gives a name that no file could hold: {error}"
     return None
-
-
-def _entry_points() -> list[EntryPoint]:
-    from importlib.metadata import entry_points
-
-    return sorted(entry_points(group=GROUP), key=lambda point: (point.name, _package(point)))
-
-
-def _package(point: EntryPoint) -> str:
-    return point.dist.name if point.dist else "?"
-
-
-def _describe(point: EntryPoint) -> str:
-    return f"generator '{point.name}' of package '{_package(point)}' ({point.value})"
-
-
-def _summary(module: object) -> str:
-    """The first line of a module's docstring without the name that it begins with."""
-    first = (getattr(module, "__doc__", None) or "").strip().split("\n")[0]
-    return first.split("`: ", 1)[-1].rstrip(".")

@@ -19,6 +19,7 @@ from mprun.spec.field import DEFAULT_SEED, SEED
 from mprun.spec.parameter import Parameters
 from mprun.spec.path import name_paths
 from mprun.spec.reader import read
+from mprun.spec.repetition import expand
 from mprun.spec.scalar import Scalar, read_scalar
 from mprun.spec.spec import ExperimentSpec, Spec, TopologySpec
 from mprun.spec.startup import pause_collection
@@ -141,8 +142,9 @@ def _read_action(
         named = name_paths(network.spec, [(flow.source, flow.destination) for flow in action.traffic])
         agreement.check_metrics(named, action, document)
         agreement.check_mptcp(named, action, document)
+        agreement.check_rates(network.spec, named, action, document)
         if not document.faults:
-            action = fill_lengths(network.spec, action)
+            action = fill_lengths(network.spec, replace(action, traffic=expand(action.traffic)))
     return action
 
 

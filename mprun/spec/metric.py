@@ -1,50 +1,102 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics by name: what a flow and a path have, and the unit in which a bound on each is written."""
+"""Metrics: their kinds of unit, how a bound on each is written, and those of paths.
+
+Those of flows are said by their tools (`METRICS` of a module in `mprun.tools`).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal
+from typing import Protocol as Form
 
 from mprun.spec import units
+from mprun.spec.spec import Protocol
 from mprun.spec.units import NS_PER_S, QuantityError
 
-Unit = Literal["rate", "time", "ratio", "count"]
+Unit = Literal["rate", "time", "ratio", "count", "size"]
 
-UNITS: dict[str, Unit] = {
-    "goodput": "rate",
-    "subflows": "count",
-    "share": "ratio",
-    "retransmits": "count",
-    "rtt": "time",
-    "loss": "ratio",
+# The base unit of each, as a summary shows it.
+SYMBOLS: Mapping[Unit, str] = {"rate": "bit/s", "time": "s", "ratio": "share", "count": "1", "size": "byte"}
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What is measured, and the kind of its unit.
+
+    protocols: of flows of these only; none: of all. by_path: there is one for each path, whose name follows.
+    """
+
+    unit: Unit
+    meaning: str
+    protocols: tuple[Protocol, ...] = ()
+    by_path: bool = False
+
+    @property
+    def symbol(self) -> str:
+        return SYMBOLS[self.unit]
+
+
+Metrics = Mapping[str, Metric]
+
+OF_PATH: Metrics = {"rtt": Metric("time", "mean round-trip time of the idle path")}
+# Of flows whose connections the kernel is asked about.
+OF_CONNECTIONS: Metrics = {
+    "subflows": Metric("count", "subflows of the connection with the fewest", ("mptcp",)),
+    "share": Metric("ratio", "share of the payload that a path carried", ("mptcp",), by_path=True),
 }
-# `share` is followed by the name of a path.
-OF_TOOL = {"iperf3": ("goodput", "subflows", "share", "retransmits", "loss"), "ping": ("rtt", "loss")}
-# Of these flows only.
-OF_UDP = ("loss",)
-OF_TCP = ("retransmits",)
-OF_PATH = ("rtt",)
-OF_MPTCP = ("subflows", "share")
+# Of all flows together.
+OF_TOTAL: Metrics = {"goodput": Metric("rate", "sum over the flows that are not in the background and run at one time")}
+TOTAL = "total"
+
+
+def delays(what: str) -> Metrics:
+    """The metrics of a series of delays, as `mprun.tools.tool.summarize_delays` fills them."""
+    return {
+        "delay.mean": Metric("time", f"mean {what}"),
+        "delay.stdev": Metric("time", "its standard deviation, of the sample"),
+        "delay.median": Metric("time", "median"),
+        "delay.p95": Metric("time", "95th percentile, between the nearest two"),
+        "delay.p99": Metric("time", "99th percentile, between the nearest two"),
+        "delay.min": Metric("time", "shortest"),
+        "delay.max": Metric("time", "longest"),
+    }
+
 
 _RATE = units.Quantity("rate", units.RATE.units, "36mbit", ("mbit", "kbit"), mistaken=units.RATE.mistaken)
 
 
-def unit_of(metric: str) -> Unit | None:
-    """The unit of `bulk.goodput`, `bulk.share.path0`; None if there is no such metric."""
-    words = metric.split(".")
-    if len(words) != (3 if words[1:2] == ["share"] else 2):
-        return None
-    return UNITS.get(words[1])
+class _Measured(Form):
+    @property
+    def METRICS(self) -> Metrics: ...
+
+
+def metrics_of(owner: str, tools: Mapping[str, _Measured]) -> Metrics:
+    """The metrics of a flow, of all flows together, or, whatever else has a name, of a path. tools: by flow."""
+    if owner in tools:
+        return tools[owner].METRICS
+    return OF_TOTAL if owner == TOTAL else OF_PATH
+
+
+def find_metric(metrics: Metrics, name: str) -> tuple[Metric, str | None] | None:
+    """A metric by what follows the flow's name in `bulk.share.path0`, and the path; None if there is none."""
+    if name in metrics:
+        return None if metrics[name].by_path else (metrics[name], None)
+    head, _, path = name.rpartition(".")
+    return (metrics[head], path) if head in metrics and metrics[head].by_path else None
 
 
 def parse_bound(unit: Unit, value: object) -> float:
-    """A bound in the base unit: bit/s, s or 1. Raises QuantityError."""
+    """A bound in the base unit: bit/s, s, 1 or bytes. Raises QuantityError."""
     if unit == "rate":
         return float(_RATE.parse(value))
     if unit == "time":
         return units.TIME.parse(value) / NS_PER_S
     if unit == "ratio":
         return units.parse_ratio(value)
+    if unit == "size":
+        return float(units.SIZE.parse(value))
     if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
         raise QuantityError("is a count: write a bare number, as in '2'")
     return float(value)
@@ -58,4 +110,6 @@ def render_bound(unit: Unit, value: float) -> str | float:
         return units.TIME.render(round(value * NS_PER_S))
     if unit == "ratio":
         return units.render_ratio(value)
+    if unit == "size":
+        return units.SIZE.render(round(value))
     return int(value) if value == int(value) else value

@@ -31,13 +31,13 @@ class FileModel(BaseModel):
 Model = TypeVar("Model", bound=FileModel)
 
 
-def check(model: type[Model], values: Mapping[str, object], document: Document) -> Model | None:
-    """The values as a model, or None after recording why not."""
+def check(model: type[Model], values: Mapping[str, object], document: Document, place: Path = ()) -> Model | None:
+    """The values as a model, or None after recording why not. place: where they stand in the document."""
     try:
         return model.model_validate(values)
     except ValidationError as error:
         for path, text in explain(model, error):
-            document.fault(path, text)
+            document.fault((*place, *path), text)
         return None
 
 
@@ -45,8 +45,6 @@ def explain(model: type[FileModel], error: ValidationError) -> Iterator[tuple[Pa
     """Each fault that pydantic found in values for a model: its path, and what we say of it."""
     for detail in error.errors(include_url=False):
         path, owner = _locate(model, detail["loc"])
-        if detail["type"].startswith("union_tag"):
-            path = (*path, "tool")
         yield path, _say(detail, path, owner)
 
 
@@ -101,18 +99,13 @@ def known_keys(model: type[BaseModel]) -> list[str]:
 def _locate(model: type[BaseModel], location: tuple[int | str, ...]) -> tuple[Path, type[BaseModel] | None]:
     """The path in the file, and the model of the mapping that holds its last element.
 
-    pydantic's location also names the variant of a union and the key of a mapping.
+    pydantic's location also names the key of a mapping.
     """
     path: Path = ()
     kind: Any = model
     owner: type[BaseModel] | None = None
     for element in location:
         kind = _bare(kind)
-        variants = get_args(kind) if get_origin(kind) in (Union, UnionType) else ()
-        models = [k for k in map(_bare, variants) if isinstance(k, type) and issubclass(k, BaseModel)]
-        if models:
-            kind = next(k for k in models if element in get_args(k.model_fields["tool"].annotation))
-            continue
         if element == "[key]":
             continue
         owner = None
@@ -155,11 +148,6 @@ def _say(detail: ErrorDetails, path: Path, owner: type[BaseModel] | None) -> str
     if kind == "literal_error":
         known = [word.strip("'") for word in context["expected"].replace(" or ", ", ").split(", ")]
         return f"{_show(value)} is not known here{name_nearest(str(value), known, 'write one of')}"
-    if kind == "union_tag_invalid":
-        known = [tag.strip("'") for tag in context["expected_tags"].split(", ")]
-        return f"no tool '{context['tag']}'{name_nearest(str(context['tag']), known, 'tools')}"
-    if kind == "union_tag_not_found":
-        return "names no tool: write 'tool: iperf3' or 'tool: ping'"
     if kind in _WANTED:
         what, advice = _WANTED[kind]
         return f"{_show(value)} is not {what}: {advice}"

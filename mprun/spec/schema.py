@@ -8,8 +8,8 @@ be a template, and keys that begin with `x-` are the user's own. The schemas say
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, cast
 
 from pydantic import BaseModel
 
@@ -17,6 +17,8 @@ from mprun.spec.document import PRIVATE
 from mprun.spec.experiment import ExperimentFile
 from mprun.spec.generator import load_own
 from mprun.spec.topology import WrittenTopology
+from mprun.tools import TOOLS
+from mprun.tools.tool import Tool, load
 from mprun.topologies import GENERATORS
 
 Schema = dict[str, Any]
@@ -49,6 +51,19 @@ _FILE_KEYS: Schema = {
 def experiment_schema() -> Schema:
     """The schema of experiment files."""
     root, definitions = _generate(ExperimentFile)
+    cases = []
+    for name in TOOLS:
+        entry, more = _generate(cast(Tool, load(name)).Entry)
+        definitions |= more
+        definitions[name] = entry
+        is_this = {"required": ["tool"], "properties": {"tool": {"const": name}}}
+        cases.append({"if": is_this, "then": {"$ref": f"#/$defs/{name}"}})
+    root["properties"]["traffic"]["items"] = {
+        "type": "object",
+        "properties": {"tool": _one_of(TOOLS, "The tool.")},
+        "required": ["tool"],
+        "allOf": cases,
+    }
     return _document("mprun experiment", _open(root), definitions)
 
 
@@ -71,11 +86,7 @@ def topology_schema() -> Schema:
         "description": "A network: made by a generator, or written out as nodes and links.",
         "type": "object",
         "properties": {
-            "topology": {
-                # completed, but not closed: installed packages bring others
-                "anyOf": [{"enum": list(GENERATORS)}, {"type": "string"}],
-                "description": "The generator; none: nodes and links.",
-            }
+            "topology": _one_of(GENERATORS, "The generator; none: nodes and links."),
         },
         "allOf": cases,
     }
@@ -88,6 +99,11 @@ SCHEMAS: dict[str, Callable[[], Schema]] = {"topology": topology_schema, "experi
 def render(name: str) -> str:
     """The text of a schema, as it stands in `schemas/`."""
     return json.dumps(SCHEMAS[name](), indent=2, ensure_ascii=False) + "\n"
+
+
+def _one_of(names: Iterable[str], description: str) -> Schema:
+    """A name, completed but not closed: installed packages bring others."""
+    return {"anyOf": [{"enum": list(names)}, {"type": "string"}], "description": description}
 
 
 def _document(title: str, root: Schema, definitions: Schema) -> Schema:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 NodeKind = Literal["host", "router", "switch"]
-Protocol = Literal["tcp", "mptcp", "udp"]
+Protocol = Literal["tcp", "mptcp", "udp", "sctp", "quic"]
 Family = Literal["ipv4", "ipv6"]
 Addressing = Literal["ipv4", "ipv6", "both"]
 QueueUnit = Literal["packets", "bytes", "time", "bdp"]
@@ -321,12 +321,32 @@ class HostSpec:
 
 
 @dataclass(frozen=True)
+class After:
+    """A moment of another flow, by its name."""
+
+    flow: str
+    of: Literal["start", "end"] = "end"
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """How often a flow takes place, and when again: interval_ns from start to start, or pause_ns from end to start."""
+
+    times: int
+    interval_ns: int | None = None
+    pause_ns: int | None = None
+
+
+@dataclass(frozen=True)
 class Flow:
     """One entry of `traffic`.
 
-    options: what the tool alone knows, as the tool's own model gave it (ping: count, interval_ns,
-    size_bytes; iperf3: reverse, parallel, ...). duration_ns None: the tool ends by itself.
-    family: of the connection that is opened; None: IPv6 where its hosts have it, else IPv4.
+    start_ns: from time zero, or from the moment of another flow that `after` names. options: what the
+    tool alone knows, as its own model gave it, names with their units (ping: count, interval_ns,
+    size_bytes). duration_ns None: the tool ends by itself. family: of the connection that is opened; None:
+    IPv6 where its hosts have it, else IPv4. timeout_ns, port: None: the tool's, the next that is free.
+    congestion: control of its connections; None: the hosts'. background: not part of sums over flows.
+    repetition: only until `repetition.expand` has made a flow of each.
     """
 
     name: str
@@ -338,6 +358,12 @@ class Flow:
     duration_ns: int | None
     options: Mapping[str, object]
     family: Family | None = None
+    after: After | None = None
+    timeout_ns: int | None = None
+    port: int | None = None
+    congestion: str | None = None
+    background: bool = False
+    repetition: Repetition | None = None
 
 
 @dataclass(frozen=True)

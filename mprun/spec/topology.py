@@ -13,14 +13,14 @@ from pathlib import PurePath
 
 from pydantic import Field
 
+from mprun.plugin import PluginFault
 from mprun.spec.address import families_of, mirror_text
 from mprun.spec.agreement import check_links
 from mprun.spec.document import Document
 from mprun.spec.event import EventEntry, Timeline
 from mprun.spec.fault import list_names, name_nearest
 from mprun.spec.field import EndAddresses, Name, Version
-from mprun.spec.generator import Generator, GeneratorFault, load_installed, load_own
-from mprun.spec.generator import list_names as list_generators
+from mprun.spec.generator import COLLECTION, Generator, load_installed, load_own
 from mprun.spec.link import LinkProperties
 from mprun.spec.middlebox import MiddleboxEntry, read_middleboxes
 from mprun.spec.model import FileModel, check, known_keys, salvage
@@ -154,7 +154,7 @@ def _generate(values: Mapping[str, object], document: Document) -> Topology:
             partial = salvage(generator.Parameters, values) if name in GENERATORS else None
             return Topology(None, None if partial is None else generator.expand(partial)[0])
         expansion = _number(generator.expand(parameters), parameters)
-    except GeneratorFault as fault:
+    except PluginFault as fault:
         document.fault(("topology",), str(fault))
         return Topology(None, None)
     if name not in GENERATORS:
@@ -171,7 +171,9 @@ def _find_generator(name: object, document: Document) -> Generator | None:
         generator = load_own(name) if name in GENERATORS else load_installed(name)
         if generator is not None:
             return generator
-    document.fault(("topology",), f"no generator '{name}'{name_nearest(str(name), list_generators(), 'generators')}")
+    document.fault(
+        ("topology",), f"no generator '{name}'{name_nearest(str(name), COLLECTION.list_names(), 'generators')}"
+    )
     return None
 
 

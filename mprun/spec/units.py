@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mprun.spec.spec import Queue, QueueUnit
 
@@ -187,6 +187,14 @@ SIZE = Quantity(
     too_large="nothing here is larger than a gigabyte",
     mistaken={"kib": "is what tc calls kb: write '{number}kb'", "mib": "is what tc calls mb: write '{number}mb'"},
     canonical=("bytes",),
+)
+# How much a flow carries in all.
+VOLUME = replace(
+    SIZE,
+    units={**SIZE.units, "gb": 1 << 30, "gbyte": 1 << 30},
+    maximum=1 << 40,
+    too_large="no run would carry a terabyte",
+    mistaken={**SIZE.mistaken, "gib": "is what tc would call gb: write '{number}gb'"},
 )
 
 # netem draws a 32-bit number for each packet (tc-netem(8)): a smaller loss never happens.

@@ -31,8 +31,18 @@ from mprun.spec.spec import (
     Reorder,
     TopologySpec,
 )
+from mprun.tools.tool import Tool, tool_of
 
 RESOLVED = "# As mprun understood it: every default and derived value filled in.\n"
+
+
+# How a flow's option is written, by the end of its name.
+_RENDERERS: Mapping[str, Callable[[Any], str]] = {
+    "_ns": units.TIME.render,
+    "_bit_per_s": units.RATE.render,
+    "_bytes": units.VOLUME.render,
+    "_share": units.render_ratio,
+}
 
 
 def write_topology(topology: TopologySpec, head: str = RESOLVED) -> str:
@@ -66,6 +76,7 @@ def _plain_box(box: Mapping[str, Any]) -> dict[str, Any]:
 
 def write_experiment(experiment: ExperimentSpec) -> str:
     """Parameters and templates filled in."""
+    tools = {flow.name: tool_of(flow) for flow in experiment.traffic}
     return RESOLVED + _dump(
         {
             "version": 1,
@@ -74,7 +85,7 @@ def write_experiment(experiment: ExperimentSpec) -> str:
             "traffic": [_flow(flow) for flow in experiment.traffic],
             "capture": [_capture(capture) for capture in experiment.captures],
             "probe": {"pings": experiment.probe_pings},
-            "expect": [_expectation(expectation) for expectation in experiment.expectations],
+            "expect": [_expectation(expectation, tools) for expectation in experiment.expectations],
             **({"calibrate": True} if experiment.calibrate else {}),
             "repeat": {"seed": experiment.seed},
         }
@@ -234,32 +245,47 @@ def _host(host: HostSpec) -> dict[str, Any]:
 
 def _flow(flow: Flow) -> dict[str, Any]:
     entry: dict[str, Any] = {"name": flow.name, "tool": flow.tool, "from": flow.source, "to": flow.destination}
-    if flow.tool != "ping":
+    if "protocol" in tool_of(flow).Entry.model_fields:
         entry["protocol"] = flow.protocol
     if flow.family is not None:
         entry["family"] = flow.family
-    entry["start"] = units.TIME.render(flow.start_ns)
-    if flow.duration_ns is not None:
-        entry["duration"] = units.TIME.render(flow.duration_ns)
-    for name, value in flow.options.items():
-        if name.endswith("_ns") and isinstance(value, int):
-            entry[name.removesuffix("_ns")] = units.TIME.render(value)
-        elif name.endswith("_bit_per_s") and isinstance(value, int):
-            entry[name.removesuffix("_bit_per_s")] = units.RATE.render(value)
-        elif name.endswith("_bytes") and isinstance(value, int):
-            entry[name.removesuffix("_bytes")] = units.SIZE.render(value)
-        else:
-            entry[name] = value
+    start = units.TIME.render(flow.start_ns)
+    entry["start"] = {"after": flow.after.flow, "of": flow.after.of, "offset": start} if flow.after else start
+    for name, time_ns in (("duration", flow.duration_ns), ("timeout", flow.timeout_ns)):
+        if time_ns is not None:
+            entry[name] = units.TIME.render(time_ns)
+    entry |= _without_none({"port": flow.port, "congestion": flow.congestion})
+    if flow.background:
+        entry["background"] = True
+    return entry | _options(flow.options)
+
+
+def _options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Each as the file says it: the unit that its name ends in stands with the value."""
+    entry: dict[str, Any] = {}
+    for name, value in options.items():
+        suffix = next((suffix for suffix in _RENDERERS if name.endswith(suffix)), "")
+        entry[name.removesuffix(suffix)] = _option(value, _RENDERERS.get(suffix, str))
     return entry
+
+
+def _option(value: Any, render: Callable[[Any], str]) -> Any:
+    if isinstance(value, Mapping):
+        return _options(value)
+    if isinstance(value, (list, tuple)):
+        return [_option(item, render) for item in value]
+    return value if render is str else render(value)
 
 
 def _capture(capture: Capture) -> dict[str, Any]:
     return {"host": capture.host, "snaplen": capture.snaplen, "filter": capture.filter}
 
 
-def _expectation(expectation: Expectation) -> dict[str, Any]:
-    unit = metric.unit_of(expectation.metric)
-    assert unit is not None
+def _expectation(expectation: Expectation, tools: Mapping[str, Tool]) -> dict[str, Any]:
+    owner, _, what = expectation.metric.partition(".")
+    found = metric.find_metric(metric.metrics_of(owner, tools), what)
+    assert found is not None
+    unit = found[0].unit
     bounds = {"min": expectation.minimum, "max": expectation.maximum, "equals": expectation.equals}
     texts = {name: metric.render_bound(unit, value) for name, value in bounds.items() if value is not None}
     return {"metric": expectation.metric, **texts}

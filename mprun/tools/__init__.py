@@ -1,9 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The traffic tools by the name that an experiment file uses."""
+"""Workloads: what a flow of an experiment runs, by the name that its entry gives under `tool`.
+
+Each is a module that says everything about its workload (`tool.Tool` has the types):
+
+    Entry      the model of its entry in `traffic`, derived from one of `mprun.spec.flow`: what may be
+               written, with units, bounds and examples; schema and error messages follow from it
+    PROGRAMS   the programs that it starts, and the packages that hold them
+    PORTS      how many ports its server has, one after the other; 0 where it has none
+    METRICS    its metrics by name, with unit, meaning, and the protocols that have them
+    work       flow, endpoints, capabilities -> `Work`: what is prepared, what must listen, what runs
+    parse      flow, outputs -> `Result`: values and tables out of all that the programs left
+
+`work` and `parse` are pure; what they need of the machine is in `Capabilities`, what they make are values.
+A module is imported when a file names it. Installed packages bring others in the entry-point group
+`mprun.tools`. Programs of ours that a workload runs are in `mprun.agent` and need nothing but Python.
+"""
 
 from __future__ import annotations
 
-from mprun.tools import iperf3, ping
-from mprun.tools.tool import Tool
-
-TOOLS: dict[str, Tool] = {"iperf3": iperf3, "ping": ping}
+TOOLS = {
+    "iperf3": "mprun.tools.iperf3",
+    "ping": "mprun.tools.ping",
+}

@@ -1,46 +1,102 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ping(8) of iputils: round-trip times, as a flow and as the idle probe of each path."""
+"""`ping`: round-trip times, as a flow and as the idle probe of each path, see ping(8) of iputils."""
 
 from __future__ import annotations
 
 import re
+from typing import Annotated, Literal
+
+from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
 from mprun.capabilities import Capabilities
 from mprun.plan import Process
+from mprun.spec.field import SIZE_SCHEMA, TIME_SCHEMA, Time, Whole
+from mprun.spec.flow import FlowEntry
+from mprun.spec.metric import Metric
+from mprun.spec.model import refuse
 from mprun.spec.spec import Flow
-from mprun.tools.tool import Endpoints, Result
+from mprun.spec.units import NS_PER_MS, SIZE, TIME
+from mprun.tools.tool import Endpoints, Outputs, Program, Result, Table, Work
 
-PROGRAMS = {"ping": "iputils-ping"}
+PROGRAMS = {"ping": Program("iputils-ping", "-V")}
+PORTS = 0
+METRICS = {
+    "rtt": Metric("time", "mean round-trip time"),
+    "rtt.min": Metric("time", "shortest"),
+    "rtt.max": Metric("time", "longest"),
+    "rtt.mdev": Metric("time", "mean deviation, as ping(8) has it"),
+    "loss": Metric("ratio", "share of requests without an answer"),
+}
 
 GRACE_NS = 10_000_000_000
 DEFAULT_COUNT = 5
 DEFAULT_INTERVAL_NS = 200_000_000
 DEFAULT_SIZE_BYTES = 56
+MOST_BYTES = 65_507
 
 _SUMMARY = re.compile(r"(\d+) packets transmitted, (\d+) received")
 _TIMES = re.compile(r"rtt min/avg/max/mdev = ([\d.]+)/([\d.]+)/([\d.]+)/([\d.]+) ms")
+_REPLY = re.compile(r"icmp_seq=(\d+) ttl=\d+ time=([\d.]+) ms")
 
 
-def servers(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> tuple[Process, ...]:
-    """None: the kernel answers."""
-    return ()
+def _parse_interval(value: object) -> int:
+    interval_ns = TIME.parse(value)
+    if interval_ns == 0 or interval_ns % NS_PER_MS:
+        raise ValueError(f"ping waits whole milliseconds, not {TIME.render(interval_ns)}: write '200ms'")
+    return interval_ns
 
 
-def client(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Process:
-    """One ping; without a count it takes as many as fit in its duration."""
-    options = flow.options
-    interval_ns = _number(options.get("interval_ns"), DEFAULT_INTERVAL_NS)
-    count = _number(options.get("count"), 0)
+def _parse_size(value: object) -> int:
+    size_bytes = SIZE.parse(value)
+    if size_bytes > MOST_BYTES:
+        raise ValueError(f"{size_bytes} bytes do not fit into an IP packet: write '{MOST_BYTES}bytes' or less")
+    return size_bytes
+
+
+class Entry(FlowEntry):
+    """Round-trip times, see ping(8)."""
+
+    tool: Literal["ping"] = Field(description="The tool.")
+    count: Annotated[int, Whole(1, 100_000, "a ping is a probe, not a load")] | None = Field(
+        None, description="How many pings; or give a duration. Default: 5."
+    )
+    duration: Time | None = Field(None, description="How long it pings, instead of count.")
+    interval_ns: Annotated[int, PlainValidator(_parse_interval), WithJsonSchema(TIME_SCHEMA)] = Field(
+        DEFAULT_INTERVAL_NS, alias="interval", description="Time between two pings. Default: 200ms."
+    )
+    size_bytes: Annotated[int, PlainValidator(_parse_size), WithJsonSchema(SIZE_SCHEMA)] = Field(
+        DEFAULT_SIZE_BYTES, alias="size", description="Bytes of payload. Default: 56bytes."
+    )
+
+    @model_validator(mode="after")
+    def _agree(self) -> Entry:
+        if self.duration is not None:
+            if self.count is not None:
+                raise refuse({("duration",): "stands beside 'count': keep one of the two"}, self)
+            if self.duration < self.interval_ns:
+                interval = TIME.render(self.interval_ns)
+                raise refuse({("duration",): f"is shorter than the interval, {interval}: write a longer one"}, self)
+        return self
+
+    def options(self) -> dict[str, object]:
+        count = DEFAULT_COUNT if self.count is None and self.duration is None else self.count
+        return super().options() | ({} if count is None else {"count": count})
+
+
+def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
+    """One ping, which the kernel answers; without a count it takes as many as fit in its duration."""
+    interval_ns = _number(flow.options.get("interval_ns"), DEFAULT_INTERVAL_NS)
+    count = _number(flow.options.get("count"), 0)
     if not count:
         count = DEFAULT_COUNT if flow.duration_ns is None else max(1, flow.duration_ns // interval_ns)
-    return Process(
+    client = Process(
         name=flow.name,
         node=flow.source,
-        argv=argv(ends, count, interval_ns, _number(options.get("size_bytes"), DEFAULT_SIZE_BYTES)),
+        argv=argv(ends, count, interval_ns, _number(flow.options.get("size_bytes"), DEFAULT_SIZE_BYTES)),
         role="flow",
-        at_ns=flow.start_ns,
         timeout_ns=count * interval_ns + GRACE_NS,
     )
+    return Work(clients=(client,))
 
 
 def argv(ends: Endpoints, count: int, interval_ns: int, size_bytes: int = DEFAULT_SIZE_BYTES) -> tuple[str, ...]:
@@ -49,20 +105,27 @@ def argv(ends: Endpoints, count: int, interval_ns: int, size_bytes: int = DEFAUL
     return (*words.split(), "-I", ends.source_address, ends.destination_address)
 
 
-def parse(output: str) -> Result:
+def parse(flow: Flow, outputs: Outputs) -> Result:
+    """What `read` has, and a row for each reply."""
+    return read(outputs.log(flow.name))
+
+
+def read(output: str) -> Result:
     """rtt: the mean; loss: the share of requests without an answer."""
     summary = _SUMMARY.search(output)
     if not summary:
         return Result(error="no summary: " + (output.strip()[-200:] or "it printed nothing"))
     sent, received = int(summary[1]), int(summary[2])
     if not received:
-        return Result({"loss": (1.0, "share")}, error=f"no answer to any of its {sent} requests")
-    values = {"loss": ((sent - received) / sent, "share")}
+        return Result({"loss": 1.0}, error=f"no answer to any of its {sent} requests")
+    values = {"loss": (sent - received) / sent}
     times = _TIMES.search(output)
     if times:
-        low, mean, high, deviation = (float(text) / 1e3 for text in times.groups())
-        values |= {"rtt": (mean, "s"), "rtt.min": (low, "s"), "rtt.max": (high, "s"), "rtt.mdev": (deviation, "s")}
-    return Result(values)
+        names = ("rtt.min", "rtt", "rtt.max", "rtt.mdev")
+        values |= {name: float(text) / 1e3 for name, text in zip(names, times.groups(), strict=True)}
+    replies = [(int(sequence), float(ms)) for sequence, ms in _REPLY.findall(output)]
+    table: Table = {"sequence": [sequence for sequence, _ in replies], "rtt_ms": [ms for _, ms in replies]}
+    return Result(values, tables={"pings": table})
 
 
 def _number(value: object, default: int) -> int:

@@ -7,8 +7,9 @@ import re
 
 from mprun.plan import Process, Ready
 from mprun.spec.spec import Capture
+from mprun.tools.tool import Program
 
-PROGRAMS = {"tcpdump": "tcpdump"}
+PROGRAMS = {"tcpdump": Program("tcpdump", "--version")}
 
 _CAPTURED = re.compile(r"(\d+) packets? captured")
 _RECEIVED = re.compile(r"(\d+) packets? received by filter")

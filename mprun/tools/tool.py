@@ -1,51 +1,223 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a traffic tool's module offers: argument vectors from a flow, results from its output."""
+"""What the module of a workload offers, the values it deals in, and finding it by its name."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from mprun.capabilities import Capabilities
 from mprun.plan import Process
+from mprun.plugin import Collection, PluginFault
+from mprun.spec.metric import Metric
 from mprun.spec.spec import Flow
+from mprun.tools import TOOLS
+
+if TYPE_CHECKING:
+    from mprun.spec.flow import FlowEntry
+
+COLLECTION = Collection("mprun.tools", "tool", TOOLS)
+
+# Where a run finds the agent's folder, in which the programs of our own workloads are.
+AGENT = "/run/mprun/lib/mprun/agent"
+# A folder of the run that is gone after it, for what a workload needs; each flow has one of its own there.
+TEMPORARY = "/run/mprun/tmp"
+# Programs start in the run directory; what they leave for `parse` belongs in a folder of the flow there.
+FILES = "files"
+# How a program of ours is run: isolated, without site packages, writing nothing beside its source.
+PYTHON = ("python3", "-I", "-S", "-B")
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program that a workload starts, and the Debian package that holds it.
+
+    version: the argument with which it says its version, for a run's record; empty: nobody asks.
+    remedy: the command that installs it, where that is not `apt-get install PACKAGE`.
+    """
+
+    package: str
+    version: str = ""
+    remedy: str | None = None
 
 
 @dataclass(frozen=True)
 class Endpoints:
-    """Where a flow goes: addresses and the server's port."""
+    """Where a flow goes.
+
+    source_address, destination_address: of the path that it begins on. ports: the server's, as many as
+    the module's PORTS, one after the other. pairs: the two addresses of every path that the flow may
+    use, the first path first; those of a multi-homed transport are in `source_addresses` and
+    `destination_addresses`, each once, in that order.
+    """
 
     source_address: str
     destination_address: str
-    port: int
+    ports: tuple[int, ...] = ()
+    pairs: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def port(self) -> int:
+        """The first port."""
+        return self.ports[0]
+
+    @property
+    def source_addresses(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(source for source, _ in self.pairs))
+
+    @property
+    def destination_addresses(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(destination for _, destination in self.pairs))
+
+
+@dataclass(frozen=True)
+class Work:
+    """The processes of a flow.
+
+    preparations: run to their end one after the other, before anything listens; one that fails ends the run.
+    servers: run from before time zero until the end, and count as started when they are ready.
+    clients: start when the flow does; the flow is over when all have ended. The first has the flow's name.
+    """
+
+    clients: tuple[Process, ...]
+    servers: tuple[Process, ...] = ()
+    preparations: tuple[Process, ...] = ()
+
+
+class Outputs(Protocol):
+    """What the processes of one flow left. zero_ns: time zero on the clock that they read (CLOCK_MONOTONIC)."""
+
+    @property
+    def zero_ns(self) -> int: ...
+
+    def log(self, process: str, stream: str = "out") -> str:
+        """What a process of the flow printed (stream `out` or `err`); empty if it never started."""
+
+    def file(self, name: str) -> bytes | None:
+        """A file that a process of the flow left as one of its `keeps`, by its last name; None if there is none."""
+
+
+# Columns of equal length by their names, which end in their unit; None: no value.
+Table = Mapping[str, Sequence[Any]]
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a tool's output says. values: metric -> (value, unit), units bit/s, s, 1.
+    """What the outputs of a flow say.
 
-    data_ports: the client's TCP ports of the connections that carried the data.
-    error: why there is no result, in the tool's words.
+    values: by names of METRICS, in base units (bit/s, s, share, bytes, 1). tables: tidy, a row for each thing
+    observed; those of all flows are joined under their name, with the flow's name as a column.
+    data_ports: the client's TCP ports of the connections that carried the data, whose subflows are
+    then looked up. error: why there is no result, or not all of it, in the tool's words.
     """
 
-    values: Mapping[str, tuple[float, str]] = field(default_factory=dict)
+    values: Mapping[str, float] = field(default_factory=dict)
     data_ports: tuple[int, ...] = ()
     error: str | None = None
+    tables: Mapping[str, Table] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
 
 class Tool(Protocol):
-    """One module in this folder; `TOOLS` names them."""
+    """The module of a workload; see the package's docstring."""
 
     @property
-    def PROGRAMS(self) -> Mapping[str, str]:
-        """Program -> Debian package that holds it, for the message when one is missing."""
+    def Entry(self) -> type[FlowEntry]: ...
 
-    def servers(self, flow: Flow, ends: Endpoints, capabilities: Capabilities) -> tuple[Process, ...]:
-        """What must listen before the flow starts."""
+    @property
+    def PROGRAMS(self) -> Mapping[str, Program]: ...
 
-    def client(self, flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Process:
-        """The process that is the flow."""
+    @property
+    def PORTS(self) -> int: ...
 
-    def parse(self, output: str) -> Result:
-        """Read the client's output; never raises: what cannot be read is an error in the result."""
+    @property
+    def METRICS(self) -> Mapping[str, Metric]: ...
+
+    @property
+    def work(self) -> Callable[[Flow, Endpoints, Capabilities], Work]: ...
+
+    @property
+    def parse(self) -> Callable[[Flow, Outputs], Result]:
+        """Never raises: what cannot be read is an error in the result."""
+
+
+# What a module must have beside its Entry, how to tell, and what to say where it has not.
+_PARTS: Mapping[str, tuple[Callable[[object], bool], str]] = {
+    "PROGRAMS": (lambda part: isinstance(part, Mapping), "mapping PROGRAMS of programs to mprun.tools.tool.Program"),
+    "PORTS": (lambda part: isinstance(part, int), "number PORTS, of its server"),
+    "METRICS": (lambda part: isinstance(part, Mapping), "mapping METRICS of metrics to mprun.spec.metric.Metric"),
+    "work": (callable, "function work, which takes a Flow, Endpoints and Capabilities"),
+    "parse": (callable, "function parse, which takes a Flow and Outputs"),
+}
+
+
+@cache
+def load(name: str) -> Tool | None:
+    """The module of a workload; None if there is none of that name. Raises PluginFault."""
+    if name in TOOLS:
+        return cast(Tool, COLLECTION.load_own(name))
+    found = COLLECTION.load_installed(name)
+    return None if found is None else _fit(found.where, found.module)
+
+
+def tool_of(flow: Flow) -> Tool:
+    """The module of a flow whose entry was read."""
+    tool = load(flow.tool)
+    assert tool is not None, flow.tool
+    return tool
+
+
+def _fit(where: str, module: object) -> Tool:
+    from mprun.spec.flow import FlowEntry
+
+    entry = getattr(module, "Entry", None)
+    if not (isinstance(entry, type) and issubclass(entry, FlowEntry)):
+        raise PluginFault(f"{where} has no class Entry derived from mprun.spec.flow.FlowEntry")
+    for name, (fits, description) in _PARTS.items():
+        if not fits(getattr(module, name, None)):
+            raise PluginFault(f"{where} has no {description}")
+    return cast(Tool, module)
+
+
+def temporary(flow: Flow, name: str) -> str:
+    """The path of a file of the flow that is gone after the run."""
+    return f"{TEMPORARY}/{flow.name}/{name}"
+
+
+def kept(flow: Flow, name: str) -> str:
+    """The path, from where programs start, of a file of the flow that stays; list it in `Process.keeps`."""
+    return f"{FILES}/{flow.name}/{name}"
+
+
+def mptcp_environment(flow: Flow, capabilities: Capabilities) -> dict[str, str]:
+    """What makes a program that opens TCP sockets open MPTCP ones, as mptcpize(8) does; nothing for other flows."""
+    return {"LD_PRELOAD": capabilities.mptcp_library} if flow.protocol == "mptcp" else {}
+
+
+def summarize_delays(delays_ns: Sequence[int]) -> dict[str, float]:
+    """The metrics of `mprun.spec.metric.delays`; none without delays, no deviation of a single one."""
+    if not delays_ns:
+        return {}
+    ordered = sorted(delays_ns)
+    mean = sum(ordered) / len(ordered)
+    values = {
+        "delay.mean": mean,
+        "delay.median": percentile(ordered, 0.5),
+        "delay.p95": percentile(ordered, 0.95),
+        "delay.p99": percentile(ordered, 0.99),
+        "delay.min": ordered[0],
+        "delay.max": ordered[-1],
+    }
+    if len(ordered) > 1:
+        values["delay.stdev"] = (sum((delay - mean) ** 2 for delay in ordered) / (len(ordered) - 1)) ** 0.5
+    return {name: value / 1e9 for name, value in values.items()}
+
+
+def percentile(ordered: Sequence[float], share: float) -> float:
+    """A quantile of sorted values, linear between the nearest two (Hyndman and Fan 1996, type 7)."""
+    position = share * (len(ordered) - 1)
+    low = int(position)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (position - low)

@@ -10,7 +10,7 @@ import pytest
 from mprun.analysis.connection import find_connections
 from mprun.analysis.diagnosis import explain_missing_subflows, explain_plain_tcp, has_fallen_back
 from mprun.analysis.interference import Interference, on_paths
-from mprun.analysis.summary import summarize
+from mprun.analysis.summary import measure
 from mprun.spec.spec import Expectation
 
 PATHS = [
@@ -130,14 +130,14 @@ PING += "rtt min/avg/max/mdev = 40.000/40.000/40.000/0.000 ms"
 )
 def test_verdicts(expectation: Expectation, held: bool) -> None:
     record = agent(processes={"probe.path0": {"role": "probe", "status": 0, "timed_out": False}})
-    summary = summarize(INTENT, record, lambda *_: PING, [expectation], "virtual")
+    summary = measure(INTENT, record, lambda *_: PING, [expectation], "virtual").summary
     assert summary["metrics"]["path0.rtt"] == {"value": 0.04, "unit": "s"}
     assert [verdict["held"] for verdict in summary["expectations"]] == [held]
     assert summary["status"] == ("passed" if held else "failed")
 
 
 def test_an_agent_that_failed_is_an_error_whatever_held() -> None:
-    summary = summarize(INTENT, agent(error="no luck"), lambda *_: "", [], "virtual")
+    summary = measure(INTENT, agent(error="no luck"), lambda *_: "", [], "virtual").summary
     assert summary["status"] == "error"
     assert summary["errors"] == ["no luck"]
     assert not summary["complete"]
@@ -148,7 +148,7 @@ def test_a_capture_that_cannot_tell_its_losses_is_a_warning() -> None:
     counts = "{} packets captured\n10 packets received by filter\n{} packets dropped by kernel\n"
     logs = (("", "did not say"), (counts.format(6, 4), "4 packets that passed"), (counts.format(7, 0), "3 packets"))
     for log, said in logs:
-        summary = summarize(intent, agent(), lambda *_, log=log: log, [], "virtual")
+        summary = measure(intent, agent(), lambda *_, log=log: log, [], "virtual").summary
         assert said in summary["warnings"][0]
 
 
@@ -231,7 +231,7 @@ def test_only_middleboxes_on_its_paths_are_to_blame() -> None:
     ],
 )
 def test_a_host_that_could_not_keep_up_marks_its_run(host: dict[str, Any] | None, said: list[str]) -> None:
-    summary = summarize(INTENT, {**agent(), "host": host}, lambda *_: "", [], "real")
+    summary = measure(INTENT, {**agent(), "host": host}, lambda *_: "", [], "real").summary
     (warning,) = [text for text in summary["warnings"] if "keep up" in text] or [""]
     assert bool(warning) == bool(said)
     assert all(text in warning for text in said)

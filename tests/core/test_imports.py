@@ -16,20 +16,21 @@ MAY_IMPORT = {
     "errors": set(),
     "capabilities": set(),
     "plan": {"errors"},
-    "spec": {"errors", "topologies", "mininet_library"},
+    "plugin": set(),
+    "spec": {"errors", "plugin", "topologies", "tools", "mininet_library"},
     "topologies": {"errors", "spec"},
-    "tools": VALUES,
-    "compile": VALUES | {"tools", "spec.path", "spec.ofctl", "spec.address"},
+    "tools": VALUES | {"plugin", "spec"},
+    "compile": VALUES | {"tools", "spec.path", "spec.span", "spec.ofctl", "spec.address"},
     "mininet_library": set(),
     "agent": {"mininet_library"},
     "rundir": {"errors"},
     "kernel": {"errors"},
     "engines": VALUES | {"agent", "mininet_library", "rundir", "kernel", "tools", "compile"},
-    "analysis": VALUES | {"tools", "compile"},
+    "analysis": VALUES | {"tools", "compile", "spec.metric", "spec.span"},
     "report": {"errors", "spec.spec", "spec.units"},
     "runner": VALUES | {"spec", "analysis", "compile", "engines", "kernel", "rundir"},
 }
-CORE = ("spec", "topologies", "tools", "compile", "analysis", "plan.py", "capabilities.py")
+CORE = ("spec", "topologies", "tools", "compile", "analysis", "plan.py", "plugin.py", "capabilities.py")
 MACHINE = {"os", "subprocess", "socket", "time", "random", "mininet", "matplotlib"}
 # Reading the user's files is the input stage's work.
 EXCEPTIONS = {

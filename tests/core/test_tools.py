@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,22 @@ from mprun.tools import iperf3, ping, tcpdump
 from mprun.tools.tool import Endpoints
 
 OUTPUTS = Path(__file__).parents[1] / "outputs"
-ENDS = Endpoints("10.0.0.1", "10.1.0.1", 5201)
+ENDS = Endpoints("10.0.0.1", "10.1.0.1", (5201,), (("10.0.0.1", "10.1.0.1"),))
+
+
+@dataclass(frozen=True)
+class Left:
+    """Outputs of a flow `bulk`: by process what it printed, by name the files that it left."""
+
+    logs: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    zero_ns: int = 0
+
+    def log(self, process: str, stream: str = "out") -> str:
+        return self.logs.get(process, "") if stream == "out" else ""
+
+    def file(self, name: str) -> bytes | None:
+        return self.files.get(name)
 
 
 def output(name: str) -> str:
@@ -26,13 +43,16 @@ def flow(tool: str, protocol: str = "tcp", duration_ns: int | None = 10**10, **o
 
 
 def test_iperf3_report() -> None:
-    result = iperf3.parse(output("iperf3-3.12-mptcp.json"))
+    result = iperf3.parse(flow("iperf3"), Left({"bulk": output("iperf3-3.12-mptcp.json")}))
     assert result.error is None
-    goodput, unit = result.values["goodput"]
-    assert goodput == pytest.approx(36.9e6, rel=0.02)
-    assert unit == "bit/s"
-    assert result.values["retransmits"][1] == "1"
+    assert result.values["goodput"] == pytest.approx(36.9e6, rel=0.02)
+    assert result.values.keys() <= iperf3.METRICS.keys()
     assert len(result.data_ports) == 1
+    table = result.tables["goodput"]
+    assert table["end_s"][-1] == pytest.approx(10, abs=0.1)
+    seconds = [end - start for start, end in zip(table["start_s"], table["end_s"], strict=True)]
+    carried = sum(rate * s for rate, s in zip(table["goodput_bit_per_s"], seconds, strict=True))
+    assert carried / sum(seconds) == pytest.approx(result.values["goodput"])
 
 
 @pytest.mark.parametrize(
@@ -43,19 +63,19 @@ def test_iperf3_report() -> None:
     ],
 )
 def test_iperf3_failures(name: str, error: str) -> None:
-    result = iperf3.parse(output(name))
+    result = iperf3.parse(flow("iperf3"), Left({"bulk": output(name)}))
     assert not result.values
     assert result.error is not None
     assert result.error.startswith(error)
 
 
 def test_iperf3_said_nothing() -> None:
-    assert iperf3.parse("").error == "its output is not whole: it printed nothing"
+    assert iperf3.parse(flow("iperf3"), Left({"bulk": ""})).error == "its output is not whole: it printed nothing"
 
 
 def test_iperf3_under_mptcp_is_wrapped_only_where_it_must() -> None:
-    wrapped = iperf3.client(flow("iperf3", "mptcp"), ENDS, Capabilities(mptcp_library="/lib/wrap.so"))
-    native = iperf3.client(flow("iperf3", "mptcp"), ENDS, Capabilities(iperf3_speaks_mptcp=True))
+    wrapped = iperf3.work(flow("iperf3", "mptcp"), ENDS, Capabilities(mptcp_library="/lib/wrap.so")).clients[0]
+    native = iperf3.work(flow("iperf3", "mptcp"), ENDS, Capabilities(iperf3_speaks_mptcp=True)).clients[0]
     assert wrapped.env == {"LD_PRELOAD": "/lib/wrap.so"}
     assert "--mptcp" not in wrapped.argv
     assert native.env == {}
@@ -65,30 +85,31 @@ def test_iperf3_under_mptcp_is_wrapped_only_where_it_must() -> None:
 def test_only_the_receiver_is_woken_less_often() -> None:
     capabilities = Capabilities(bulk_library="/lib/bulk.so")
     forward, reverse = flow("iperf3"), flow("iperf3", reverse=True)
-    assert iperf3.servers(forward, ENDS, capabilities)[0].env == {"LD_PRELOAD": "/lib/bulk.so"}
-    assert iperf3.client(forward, ENDS, capabilities).env == {}
-    assert iperf3.servers(reverse, ENDS, capabilities)[0].env == {}
-    assert iperf3.client(reverse, ENDS, capabilities).env == {"LD_PRELOAD": "/lib/bulk.so"}
+    assert iperf3.work(forward, ENDS, capabilities).servers[0].env == {"LD_PRELOAD": "/lib/bulk.so"}
+    assert iperf3.work(forward, ENDS, capabilities).clients[0].env == {}
+    assert iperf3.work(reverse, ENDS, capabilities).servers[0].env == {}
+    assert iperf3.work(reverse, ENDS, capabilities).clients[0].env == {"LD_PRELOAD": "/lib/bulk.so"}
 
 
 def test_ping_report() -> None:
-    values = ping.parse(output("ping-20221126.txt")).values
-    assert values["rtt"] == (0.04, "s")
-    assert values["loss"] == (0.0, "share")
+    values = ping.read(output("ping-20221126.txt")).values
+    assert values["rtt"] == 0.04
+    assert values["loss"] == 0.0
 
 
 def test_ping_without_answers() -> None:
-    result = ping.parse("3 packets transmitted, 0 received, 100% packet loss, time 400ms\n")
-    assert result.values == {"loss": (1.0, "share")}
+    result = ping.read("3 packets transmitted, 0 received, 100% packet loss, time 400ms\n")
+    assert result.values == {"loss": 1.0}
     assert result.error == "no answer to any of its 3 requests"
 
 
 def test_ping_truncated() -> None:
-    assert ping.parse(output("ping-20221126.txt")[:150]).error is not None
+    assert ping.read(output("ping-20221126.txt")[:150]).error is not None
 
 
 def test_ping_without_count_fills_its_duration() -> None:
-    argv = ping.client(flow("ping", duration_ns=2 * 10**9, interval_ns=500_000_000), ENDS, Capabilities()).argv
+    asked = flow("ping", duration_ns=2 * 10**9, interval_ns=500_000_000)
+    argv = ping.work(asked, ENDS, Capabilities()).clients[0].argv
     assert argv[argv.index("-c") + 1] == "4"
 
 

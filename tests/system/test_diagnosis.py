@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mprun.analysis.summary import summarize
+from mprun.analysis.summary import measure
 from mprun.compile import allocate, compile_plan
 from mprun.engines import virtual
 from mprun.kernel.store import find_kernel
@@ -93,6 +93,6 @@ def test_application_without_mptcp(tmp_path: Path, end: str, cause: str) -> None
     run = RunDirectory.create(tmp_path / "runs", "test", plan.digest)
     run.write("plan.json", plan.to_json())
     virtual.run_plan(plan, run, find_kernel(), lambda *_: None)
-    summary = summarize(plan.to_json()["intent"], run.read("agent.json"), run.log, (), "virtual")
+    summary = measure(plan.to_json()["intent"], run.read("agent.json"), run.log, (), "virtual").summary
     assert summary["failures"] == [f"bulk: asked for MPTCP and got TCP: {cause}"]
     assert summary["status"] == "failed"

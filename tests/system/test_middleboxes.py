@@ -213,7 +213,7 @@ def test_rules_that_a_kernel_refuses_are_named(tmp_path: Path) -> None:
     (tmp_path / "xp.yaml").write_text(EXPERIMENT)
     spec = load(tmp_path / "topo.yaml", tmp_path / "xp.yaml").spec
     plan = compile_plan(spec, allocate(spec))
-    assert programs_needed(spec)["nft"] == "nftables"
+    assert programs_needed(spec)["nft"].package == "nftables"
     assert refused_rules(plan) is None
     odd = Command("router", ("nft", "add", "rule", "inet", "strip", "nowhere", "drop"))
     refused = refused_rules(replace(plan, build=(*plan.build, odd)))

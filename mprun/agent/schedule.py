@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which process of a flow is due when: at its time, or once another flow has started or ended.
+
+A flow has started when its first process was due, and has ended when its last one has.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Schedule:
+    """The flows of a plan that have still to start; moments on the machine's clock, ns."""
+
+    def __init__(self, flows: list[dict[str, Any]], zero_ns: int) -> None:
+        self._waiting: list[tuple[int, dict[str, Any]]] = []
+        self._dependent = [planned for planned in flows if planned["after"]]
+        self._unfinished: dict[str, int] = {}
+        self._started: set[str] = set()
+        for planned in flows:
+            self._unfinished[planned["flow"]] = self._unfinished.get(planned["flow"], 0) + 1
+            if not planned["after"]:
+                self._waiting.append((zero_ns + planned["at_ns"], planned))
+        self._waiting.sort(key=lambda due: due[0])
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is due any more. What waits for a moment that never came is not."""
+        return not self._waiting
+
+    def next_ns(self) -> list[int]:
+        """When the next process is due; empty if none is known to be."""
+        return [self._waiting[0][0]] if self._waiting else []
+
+    def take_due(self, now_ns: int) -> tuple[int, dict[str, Any]] | None:
+        """The first process that is due, and since when."""
+        if not self._waiting or self._waiting[0][0] > now_ns:
+            return None
+        due_ns, planned = self._waiting.pop(0)
+        if planned["flow"] not in self._started:
+            self._started.add(planned["flow"])
+            self._release((planned["flow"], "start"), due_ns)
+        return due_ns, planned
+
+    def note_end(self, planned: dict[str, Any], at_ns: int) -> None:
+        """A process has ended."""
+        self._unfinished[planned["flow"]] -= 1
+        if not self._unfinished[planned["flow"]]:
+            self._release((planned["flow"], "end"), at_ns)
+
+    def _release(self, moment: tuple[str, str], at_ns: int) -> None:
+        for planned in [one for one in self._dependent if tuple(one["after"]) == moment]:
+            self._dependent.remove(planned)
+            self._waiting.append((at_ns + planned["at_ns"], planned))
+        self._waiting.sort(key=lambda due: due[0])

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Modules by the name that a file gives: mprun's own, and those that installed packages bring along.
+
+A package names its modules in an entry-point group. Packages are searched only for a name that is none of
+ours: reading their metadata takes a while. What a module must have is for who asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+
+class PluginFault(Exception):
+    """A package's module that cannot be used; the message says which, why and what would do."""
+
+
+@dataclass(frozen=True)
+class Described:
+    """A module as a list shows it. package: None for mprun's own."""
+
+    name: str
+    summary: str
+    package: str | None
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A module of a package. where: what it is called in messages."""
+
+    where: str
+    module: object
+
+
+@dataclass(frozen=True)
+class Collection:
+    """All modules of one kind. group: of the entry points; noun: in messages; own: name -> our module."""
+
+    group: str
+    noun: str
+    own: Mapping[str, str]
+
+    def load_own(self, name: str) -> object:
+        """A module of mprun's."""
+        return import_module(self.own[name])
+
+    def load_installed(self, name: str) -> Installed | None:
+        """A module of an installed package; None if none has that name. Raises PluginFault."""
+        found = [point for point in self._entry_points() if point.name == name]
+        if not found:
+            return None
+        if len(found) > 1:
+            packages = " and ".join(sorted(_package(point) for point in found))
+            raise PluginFault(f"{self.noun} '{name}' is in the packages {packages}: uninstall all but one")
+        where = f"{self.noun} '{name}' of package '{_package(found[0])}' ({found[0].value})"
+        try:
+            return Installed(where, found[0].load())
+        except Exception as error:
+            raise PluginFault(f"{where} cannot be imported: {type(error).__name__}: {error}") from error
+
+    def list_names(self) -> list[str]:
+        """Names of all modules, mprun's own first."""
+        return list(dict.fromkeys([*self.own, *(point.name for point in self._entry_points())]))
+
+    def describe(self) -> list[Described]:
+        """All modules with the first sentence of their docstrings, mprun's own first."""
+        own = [Described(name, _summary(import_module(module)), None) for name, module in self.own.items()]
+        others = []
+        for point in self._entry_points():
+            if point.name in self.own:
+                continue
+            try:
+                summary = _summary(point.load())
+            except Exception as error:
+                summary = f"cannot be imported: {type(error).__name__}: {error}"
+            others.append(Described(point.name, summary, _package(point)))
+        return own + others
+
+    def _entry_points(self) -> list[EntryPoint]:
+        from importlib.metadata import entry_points
+
+        return sorted(entry_points(group=self.group), key=lambda point: (point.name, _package(point)))
+
+
+def _package(point: EntryPoint) -> str:
+    return point.dist.name if point.dist else "?"
+
+
+def _summary(module: object) -> str:
+    """The first line of a module's docstring without the name that it begins with."""
+    first = (getattr(module, "__doc__", None) or "").strip().split("\n")[0]
+    return first.split("`: ", 1)[-1].rstrip(".")

@@ -33,6 +33,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "runs": ("runs", "List, show, open, repeat and remove runs."),
     "export": ("export", "Write the tables of a run as CSV."),
     "kernel": ("kernel", "Build, list and describe experiment kernels."),
+    "tools": ("tools", "Build and list traffic tools that no package holds."),
     "doctor": ("doctor", "Say what this machine can run and what mends the rest."),
     "schema": ("schema", "Print the JSON Schemas of the two files."),
 }

@@ -25,6 +25,7 @@ MAY_IMPORT = {
     "agent": {"mininet_library"},
     "rundir": {"errors"},
     "kernel": {"errors"},
+    "programs": {"errors"},
     "engines": VALUES | {"agent", "mininet_library", "rundir", "kernel", "tools", "compile"},
     "analysis": VALUES | {"tools", "compile", "spec.metric", "spec.span"},
     "report": {"errors", "spec.spec", "spec.units"},

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mprun tools install|list`."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+
+import click
+
+
+@click.group("tools", context_settings={"help_option_names": ["-h", "--help"]})
+def command() -> None:
+    """Build and list the traffic tools that no package of the distribution holds.
+
+    They are built once per user, in the cache beside the experiment kernels, and need neither root nor
+    a network afterwards.
+    """
+
+
+@command.command()
+@click.argument("name")
+@click.option("-j", "--jobs", type=click.IntRange(1), help="Compilers at a time (as many as there are CPUs).")
+@click.option("--json", "as_json", is_flag=True, help="Print the tool as JSON.")
+def install(name: str, jobs: int | None, as_json: bool) -> None:
+    """Build a tool, unless the same one is built already."""
+    from mprun.cli.progress import Bar
+    from mprun.programs import store
+
+    with Bar() as bar:
+        tool, fresh = store.install(name, jobs or len(os.sched_getaffinity(0)), bar.show)
+    if as_json:
+        click.echo(json.dumps(asdict(tool)))
+    elif fresh:
+        click.echo(f"built {tool.version} in {tool.build_seconds:.0f} s: {tool.path}")
+    else:
+        click.echo(f"{tool.version} is built already: {tool.path}")
+
+
+@command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print a list of tools as JSON.")
+def list_(as_json: bool) -> None:
+    """List the tools that can be built, and those that are."""
+    from mprun.programs import PROGRAMS, store
+
+    found = {name: store.find(name) for name in PROGRAMS}
+    if as_json:
+        tools = [
+            {"name": name, "description": PROGRAMS[name].description, "installed": asdict(tool) if tool else None}
+            for name, tool in found.items()
+        ]
+        click.echo(json.dumps(tools))
+        return
+    for name, tool in found.items():
+        state = f"{tool.version}, {tool.digest[:12]}" if tool else f"not built: `mprun tools install {name}`"
+        click.echo(f"{name:8} {PROGRAMS[name].description}\n{'':8} {state}")

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Build a Rust program with cargo(1): fetch what its lock file names, patch one library, compile.
+
+Crates go to cargo's own cache, checked against the lock file; what is compiled goes to a temporary folder of
+which only the program is kept.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from mprun.errors import HostError, RunError
+from mprun.programs.recipe import Recipe
+
+# What the build starts, and the package that holds it; cargo is asked for by itself.
+BUILD_TOOLS = {"cmake": "cmake", "g++": "g++", "gcc": "gcc", "make": "make", "patch": "patch"}
+OLDEST_CARGO = (1, 75)
+CARGO_REMEDY = (
+    "apt-get install cargo (Debian 13, Ubuntu 24.04), apt-get install cargo-web (Debian 12), or rustup; `make quic` "
+    "does it"
+)
+
+Progress = Callable[[str, float], None]
+
+
+def missing() -> str | None:
+    """What a build needs and this machine has not, with what mends it; None if nothing."""
+    cargo = find_cargo()
+    if cargo is None:
+        return f"building it needs cargo: {CARGO_REMEDY}"
+    if _numbers(_version(cargo)) < OLDEST_CARGO:
+        oldest = ".".join(map(str, OLDEST_CARGO))
+        return f"{_version(cargo)} is too old, building it needs {oldest} or later: {CARGO_REMEDY}"
+    lacking = [package for tool, package in BUILD_TOOLS.items() if not shutil.which(tool)]
+    if lacking:
+        return f"building it needs {', '.join(lacking)}: apt-get install {' '.join(lacking)}"
+    return None
+
+
+def find_cargo() -> str | None:
+    """cargo, also where rustup puts it for a user whose PATH does not say so."""
+    return shutil.which("cargo") or shutil.which("cargo", path=str(Path.home() / ".cargo" / "bin"))
+
+
+def build(recipe: Recipe, target: Path, scratch: Path, jobs: int, progress: Progress) -> None:
+    """Build a program into `target`, which appears whole or not at all; temporary files go to `scratch`.
+
+    Raises HostError for what is missing here, RunError with the end of the log if it does not build.
+    """
+    if lacking := missing():
+        raise HostError(f"{recipe.name}: {lacking}")
+    cargo = find_cargo()
+    assert cargo is not None
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix=".build-", dir=scratch) as folder:
+        work = Path(folder)
+        source = work / "source"
+        shutil.copytree(recipe.folder, source, ignore=shutil.ignore_patterns("target"))
+        log = scratch / f"{recipe.name}.log"
+        log.write_text("")
+        progress("downloading crates", 0)
+        _run([cargo, "fetch", "--locked", "--target", _host(cargo)], source, log)
+        packages = _packages(cargo, source, log)
+        options = ["--release", "--offline", f"--jobs={jobs}"]
+        if recipe.patched:
+            _patch(recipe.patched, packages[recipe.patched], source, log)
+            options += ["--config", f'patch.crates-io.{recipe.patched}.path="{recipe.patched}"']
+        progress("compiling", 0)
+        _compile([cargo, "build", *options], source, log, len(packages), progress)
+        made = work / "made"
+        made.mkdir()
+        built = source / "target" / "release" / recipe.executable
+        for path in (built, *(recipe.folder / name for name in recipe.kept)):
+            shutil.copy(path, made / path.name)
+        facts = {
+            "name": recipe.name,
+            "digest": recipe.digest,
+            "version": _run([str(made / recipe.executable), "--version"], work, log).strip(),
+            "compiler": _version(cargo),
+            "build_seconds": round(time.monotonic() - started, 1),
+        }
+        (made / "tool.json").write_text(json.dumps(facts, indent=1) + "\n")
+        made.chmod(0o755)
+        made.rename(target)
+
+
+def _packages(cargo: str, source: Path, log: Path) -> Mapping[str, Path]:
+    """The folder of every package that this machine's build compiles, by name."""
+    argv = [cargo, "metadata", "--format-version=1", "--locked", "--offline", f"--filter-platform={_host(cargo)}"]
+    told = json.loads(_run(argv, source, log))
+    compiled = {node["id"] for node in told["resolve"]["nodes"]}
+    return {p["name"]: Path(p["manifest_path"]).parent for p in told["packages"] if p["id"] in compiled}
+
+
+def _patch(library: str, folder: Path, source: Path, log: Path) -> None:
+    """A copy of a library's source beside ours, with our patch in it."""
+    copy = source / library
+    shutil.copytree(folder, copy)
+    _run(["patch", "-p1", "--forward", "--fuzz=0", "-i", f"../{library}.patch"], copy, log)
+
+
+def _compile(argv: list[str], source: Path, log: Path, packages: int, progress: Progress) -> None:
+    """Compile, and count the packages as cargo begins each."""
+    process = subprocess.Popen(
+        argv, cwd=source, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=_environment(source)
+    )
+    assert process.stderr is not None
+    begun = 0
+    with log.open("a") as output:
+        for line in process.stderr:
+            output.write(line)
+            if line.strip().startswith("Compiling "):
+                begun += 1
+                progress("compiling", min(0.99, begun / (packages + 1)))
+    if process.wait():
+        raise RunError(_failure(argv, log))
+
+
+def _run(argv: list[str], directory: Path, log: Path) -> str:
+    done = subprocess.run(argv, cwd=directory, capture_output=True, text=True, env=_environment(directory))
+    with log.open("a") as output:
+        output.write(done.stderr)
+    if done.returncode:
+        raise RunError(_failure(argv, log))
+    return done.stdout
+
+
+def _environment(source: Path) -> dict[str, str]:
+    """The user's, but built where we say and the same way everywhere."""
+    changed = {"CARGO_TARGET_DIR": str(source / "target"), "CARGO_TERM_COLOR": "never", "LC_ALL": "C.UTF-8"}
+    return {name: value for name, value in os.environ.items() if name != "RUSTFLAGS"} | changed
+
+
+def _failure(argv: list[str], log: Path) -> str:
+    tail = "\n".join(log.read_text(errors="replace").strip().splitlines()[-15:])
+    return f"{Path(argv[0]).name} {argv[1]} failed (whole log: {log}):\n{tail}"
+
+
+def _version(cargo: str) -> str:
+    """`cargo 1.85.0 (...)`, as it says."""
+    return subprocess.run([cargo, "--version"], capture_output=True, text=True).stdout.strip()
+
+
+def _host(cargo: str) -> str:
+    """The triple that this machine is called by, as in `x86_64-unknown-linux-gnu`."""
+    told = subprocess.run([cargo, "-vV"], capture_output=True, text=True).stdout
+    match = re.search(r"^host: (\S+)$", told, re.MULTILINE)
+    if match is None:
+        raise HostError(f"`{cargo} -vV` does not say what machine it builds for: install cargo anew")
+    return match[1]
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    match = re.search(r"(\d+)\.(\d+)", version)
+    return (int(match[1]), int(match[2])) if match else (0, 0)

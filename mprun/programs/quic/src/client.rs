@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The client: opens a connection and its further paths, sends its requests one after the other, and times them.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tquic::connection::Connection;
+use tquic::{Endpoint, PacketSendHandler, TlsConfig, TransportHandler};
+
+use crate::arguments::Arguments;
+use crate::configuration::{self, configure, MOST_PATHS, PROTOCOL};
+use crate::network::Network;
+use crate::report;
+
+static CONTENT: [u8; 65_536] = [0; 65_536];
+/// How long the last packets are given to leave once everything is done.
+const FAREWELL: Duration = Duration::from_millis(200);
+/// The name that is sent in TLS's server name indication; the certificate is not verified.
+const SERVER_NAME: &str = "mprun";
+
+/// What the client is to do.
+struct Task {
+    requests: u64,
+    size_bytes: u64,
+    body_bytes: u64,
+    think: Duration,
+    /// (local, remote) of the paths beside the first.
+    further: Vec<(SocketAddr, SocketAddr)>,
+    keylog: Option<String>,
+}
+
+/// The request that is under way.
+struct Request {
+    stream: u64,
+    sent_at: Instant,
+    received_bytes: u64,
+    left_to_send: u64,
+    line: Option<Bytes>,
+}
+
+/// Where the client stands; the library's callbacks and the main loop share it.
+struct State {
+    task: Task,
+    began: Instant,
+    connected: bool,
+    under_way: Option<Request>,
+    done: u64,
+    next_at: Option<Instant>,
+    ended: Option<Result<(), String>>,
+    validated: Vec<(SocketAddr, SocketAddr)>,
+    first_sent: Option<Instant>,
+    last_received: Option<Instant>,
+    finished: bool,
+}
+
+/// Fetches; errors say what kept it from the end.
+pub fn fetch(words: &[String]) -> Result<(), String> {
+    let own = ["path", "requests", "size", "body", "think-us", "keylog", "timeout-ms"];
+    let arguments = Arguments::parse(words, &[&own[..], &configuration::KNOWN[..]].concat())?;
+    let timeout = Duration::from_millis(arguments.number("timeout-ms", 60_000)?);
+    let mut config = configure(&arguments)?;
+    let tls = TlsConfig::new_client_config(vec![PROTOCOL.to_vec()], false).map_err(|e| format!("TLS: {e}"))?;
+    config.set_tls_config(tls);
+    let pairs = arguments.all("path").map(path).collect::<Result<Vec<_>, _>>()?;
+    if pairs.is_empty() || pairs.len() as u64 > MOST_PATHS {
+        return Err(format!("--path LOCAL,REMOTE:PORT is needed once to {MOST_PATHS} times"));
+    }
+    let network = Rc::new(Network::bind(&local_addresses(&pairs))?);
+    let mut paths = pairs.iter().map(|(local, remote)| (bound(&network, *local), *remote));
+    let first = paths.next().ok_or("no path")?;
+    let task = Task {
+        requests: arguments.number("requests", 1)?,
+        size_bytes: arguments.number("size", 0)?,
+        body_bytes: arguments.number("body", 0)?,
+        think: Duration::from_micros(arguments.number("think-us", 0)?),
+        further: paths.collect(),
+        keylog: arguments.get("keylog").map(str::to_string),
+    };
+    let state = Rc::new(RefCell::new(State::new(task)));
+    let sender: Rc<dyn PacketSendHandler> = network.clone();
+    let mut endpoint = Endpoint::new(Box::new(config), false, Box::new(Callbacks(state.clone())), sender);
+    let index = endpoint
+        .connect(first.0, first.1, Some(SERVER_NAME), None, None, None)
+        .map_err(|e| format!("connect to {}: {e}", first.1))?;
+    run(&network, &mut endpoint, &state, index, timeout)
+}
+
+fn path(text: &str) -> Result<(IpAddr, SocketAddr), String> {
+    let pair = text.split_once(',').and_then(|(local, remote)| Some((local.parse().ok()?, remote.parse().ok()?)));
+    pair.ok_or_else(|| format!("--path {text}: no LOCAL,REMOTE:PORT"))
+}
+
+/// Each local address once, in order, with a port for the kernel to choose.
+fn local_addresses(pairs: &[(IpAddr, SocketAddr)]) -> Vec<SocketAddr> {
+    let mut addresses: Vec<SocketAddr> = Vec::new();
+    for (local, _) in pairs {
+        if !addresses.iter().any(|address| address.ip() == *local) {
+            addresses.push(SocketAddr::new(*local, 0));
+        }
+    }
+    addresses
+}
+
+/// The socket address that was bound for a local address.
+fn bound(network: &Network, local: IpAddr) -> SocketAddr {
+    let addresses = network.addresses();
+    addresses.into_iter().find(|address| address.ip() == local).unwrap_or(SocketAddr::new(local, 0))
+}
+
+/// The main loop, until all is fetched, the connection is closed or the time is over.
+fn run(
+    network: &Network,
+    endpoint: &mut Endpoint,
+    state: &RefCell<State>,
+    index: u64,
+    timeout: Duration,
+) -> Result<(), String> {
+    let deadline = Instant::now() + timeout;
+    let mut until = deadline;
+    loop {
+        endpoint.process_connections().map_err(|e| format!("the library gave up: {e}"))?;
+        if let Some(ended) = state.borrow_mut().ended.take() {
+            return ended;
+        }
+        let now = Instant::now();
+        if now >= until {
+            return if state.borrow().finished { Ok(()) } else { Err(state.borrow().late(timeout)) };
+        }
+        if let Some(connection) = endpoint.conn_get_mut(index) {
+            let mut state = state.borrow_mut();
+            state.go_on(connection, now);
+            if state.finished && until == deadline {
+                until = now + FAREWELL;
+                state.print_end(connection);
+                let _ = connection.close(true, 0, b"done");
+            }
+        }
+        network.wait(Some(state.borrow().wait(endpoint.timeout(), until)));
+        network.receive(endpoint);
+        endpoint.on_timeout(Instant::now());
+    }
+}
+
+impl State {
+    fn new(task: Task) -> Self {
+        Self {
+            task,
+            began: Instant::now(),
+            connected: false,
+            under_way: None,
+            done: 0,
+            next_at: None,
+            ended: None,
+            validated: Vec::new(),
+            first_sent: None,
+            last_received: None,
+            finished: false,
+        }
+    }
+
+    /// How long nothing needs to be done.
+    fn wait(&self, timer: Option<Duration>, until: Instant) -> Duration {
+        let now = Instant::now();
+        let moments = [Some(until), self.next_at].into_iter().flatten();
+        let waits = moments.map(|moment| moment.saturating_duration_since(now)).chain(timer);
+        waits.min().unwrap_or_default()
+    }
+
+    /// Sends the next request when its time has come, and notes paths that have become usable.
+    fn go_on(&mut self, connection: &mut Connection, now: Instant) {
+        self.note_paths(connection, now);
+        if self.next_at.is_some_and(|moment| now >= moment) {
+            self.next_at = None;
+            self.send_request(connection);
+        }
+    }
+
+    /// Prints a path's validation (RFC 9000 8.2), once.
+    fn note_paths(&mut self, connection: &mut Connection, now: Instant) {
+        if !self.connected || self.validated.len() == self.task.further.len() {
+            return;
+        }
+        for (local, remote) in self.task.further.clone() {
+            let is_valid = connection.get_path(local, remote).is_ok_and(|path| path.validated());
+            if is_valid && !self.validated.contains(&(local, remote)) {
+                self.validated.push((local, remote));
+                let (at, local, remote) = (report::micros(now - self.began), local.ip(), remote.ip());
+                report::print(&format!(
+                    r#"{{"event":"path","at_us":{at},"local":"{local}","remote":"{remote}"}}"#
+                ));
+            }
+        }
+    }
+
+    fn send_request(&mut self, connection: &mut Connection) {
+        let stream = match connection.stream_bidi_new(0, false) {
+            Ok(stream) => stream,
+            Err(error) => {
+                self.ended = Some(Err(format!("request {}: no stream: {error}", self.done)));
+                return;
+            }
+        };
+        let sent_at = Instant::now();
+        self.first_sent.get_or_insert(sent_at);
+        let line = Bytes::from(format!("{}\n", self.task.size_bytes));
+        let left_to_send = self.task.body_bytes;
+        let request = Request { stream, sent_at, received_bytes: 0, left_to_send, line: Some(line) };
+        self.under_way.insert(request).send(connection);
+    }
+
+    /// Reads what has come of the answer; at its end notes the delay and plans the next request.
+    fn read_answer(&mut self, connection: &mut Connection, stream: u64) {
+        let Some(request) = self.under_way.as_mut().filter(|request| request.stream == stream) else {
+            return;
+        };
+        let mut buffer = [0u8; 65_536];
+        loop {
+            match connection.stream_read(stream, &mut buffer) {
+                Ok((length, is_end)) => {
+                    request.received_bytes += length as u64;
+                    if is_end {
+                        self.end_request();
+                        return;
+                    }
+                }
+                Err(tquic::Error::Done) => return,
+                Err(error) => {
+                    self.ended = Some(Err(format!("request {}: its answer ended early: {error}", self.done)));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn end_request(&mut self) {
+        let Some(request) = self.under_way.take() else { return };
+        let now = Instant::now();
+        let (number, bytes) = (self.done, request.received_bytes);
+        let (at, delay) = (report::micros(request.sent_at - self.began), report::micros(now - request.sent_at));
+        report::print(&format!(
+            r#"{{"event":"request","number":{number},"at_us":{at},"delay_us":{delay},"bytes":{bytes}}}"#
+        ));
+        if bytes != self.task.size_bytes {
+            self.ended = Some(Err(format!("request {number}: {bytes} bytes instead of {}", self.task.size_bytes)));
+            return;
+        }
+        self.done += 1;
+        self.last_received = Some(now);
+        if self.done == self.task.requests {
+            self.finished = true;
+        } else {
+            self.next_at = Some(now + self.task.think);
+        }
+    }
+
+    /// Why the time was not enough.
+    fn late(&self, timeout: Duration) -> String {
+        let (done, all, seconds) = (self.done, self.task.requests, timeout.as_secs_f64());
+        if !self.connected {
+            return format!("no connection after {seconds} s: the server did not answer");
+        }
+        let part = self.under_way.as_ref().map_or(0, |request| request.received_bytes);
+        format!("{done} of {all} requests done after {seconds} s, {part} bytes of the next: the connection stalled")
+    }
+
+    /// The last line: what the whole took, and what each path carried.
+    fn print_end(&self, connection: &mut Connection) {
+        let since = |moment: Option<Instant>| moment.map_or(0, |moment| report::micros(moment - self.began));
+        report::print(&format!(
+            r#"{{"event":"end","requests":{},"bytes":{},"first_request_us":{},"end_us":{},"multipath":{},"paths":{}}}"#,
+            self.done,
+            self.done * self.task.size_bytes,
+            since(self.first_sent),
+            since(self.last_received),
+            connection.is_multipath(),
+            report::paths(connection),
+        ));
+    }
+
+    /// Why the connection is over though not everything was fetched.
+    fn explain_close(&self, connection: &Connection) -> String {
+        let (done, all) = (self.done, self.task.requests);
+        let why = if connection.is_handshake_timeout() {
+            "the server did not answer".to_string()
+        } else if connection.is_idle_timeout() {
+            "nothing arrived any more on any path".to_string()
+        } else if let Some(error) = connection.peer_error() {
+            format!("the server closed it with error {}", error.error_code)
+        } else if let Some(error) = connection.local_error() {
+            format!("error {}: {}", error.error_code, String::from_utf8_lossy(&error.reason))
+        } else {
+            "it was reset".to_string()
+        };
+        format!("{done} of {all} requests done when the connection ended: {why}")
+    }
+}
+
+impl Request {
+    /// Gives the library as much of the request as it takes.
+    fn send(&mut self, connection: &mut Connection) {
+        if let Some(line) = self.line.take() {
+            let whole = self.left_to_send == 0;
+            if connection.stream_write(self.stream, line.clone(), whole).is_err() {
+                self.line = Some(line);
+            }
+        }
+        while self.line.is_none() && self.left_to_send > 0 {
+            let left = self.left_to_send;
+            let part = Bytes::from_static(&CONTENT[..left.min(CONTENT.len() as u64) as usize]);
+            let is_last = part.len() as u64 == left;
+            match connection.stream_write(self.stream, part, is_last) {
+                Ok(taken) => self.left_to_send -= taken as u64,
+                Err(_) => break,
+            }
+        }
+        let is_unsent = self.line.is_some() || self.left_to_send > 0;
+        let _ = connection.stream_want_write(self.stream, is_unsent);
+    }
+}
+
+struct Callbacks(Rc<RefCell<State>>);
+
+impl TransportHandler for Callbacks {
+    fn on_conn_created(&mut self, connection: &mut Connection) {
+        if let Some(name) = &self.0.borrow().task.keylog {
+            match File::create(name) {
+                Ok(file) => connection.set_keylog(Box::new(file)),
+                Err(error) => eprintln!("mprun-quic: key log {name}: {error}"),
+            }
+        }
+    }
+
+    fn on_conn_established(&mut self, connection: &mut Connection) {
+        let mut state = self.0.borrow_mut();
+        state.connected = true;
+        let at = report::micros(state.began.elapsed());
+        report::print(&format!(r#"{{"event":"connected","at_us":{at}}}"#));
+        for (local, remote) in state.task.further.clone() {
+            if let Err(error) = connection.add_path(local, remote) {
+                let why = report::quote(&error.to_string());
+                report::print(&format!(r#"{{"event":"refused","local":"{}","why":{why}}}"#, local.ip()));
+            }
+        }
+        state.send_request(connection);
+    }
+
+    fn on_conn_closed(&mut self, connection: &mut Connection) {
+        let mut state = self.0.borrow_mut();
+        if state.finished {
+            state.ended.get_or_insert(Ok(()));
+            return;
+        }
+        state.print_end(connection);
+        let cause = state.explain_close(connection);
+        state.ended.get_or_insert(Err(cause));
+    }
+
+    fn on_stream_created(&mut self, _: &mut Connection, _: u64) {}
+
+    fn on_stream_readable(&mut self, connection: &mut Connection, stream: u64) {
+        self.0.borrow_mut().read_answer(connection, stream);
+    }
+
+    fn on_stream_writable(&mut self, connection: &mut Connection, stream: u64) {
+        let mut state = self.0.borrow_mut();
+        if let Some(request) = state.under_way.as_mut().filter(|request| request.stream == stream) {
+            request.send(connection);
+        }
+    }
+
+    fn on_stream_closed(&mut self, _: &mut Connection, _: u64) {}
+
+    fn on_new_token(&mut self, _: &mut Connection, _: Vec<u8>) {}
+}

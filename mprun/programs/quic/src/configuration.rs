@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the library is told, the same way for both ends: congestion control, paths and who may send on which.
+
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use tquic::{Config, CongestionControlAlgorithm, MultipathAlgorithm};
+
+use crate::arguments::Arguments;
+
+/// The application protocol that is negotiated (ALPN, RFC 7301).
+pub const PROTOCOL: &[u8] = b"mprun/1";
+/// Names of the arguments that are read here.
+pub const KNOWN: [&str; 3] = ["congestion", "scheduler", "idle-timeout-ms"];
+/// As many paths as the library keeps connection identifiers for.
+pub const MOST_PATHS: u64 = 8;
+
+/// A configuration with or without multipath, from the arguments.
+pub fn configure(arguments: &Arguments) -> Result<Config, String> {
+    let mut config = Config::new().map_err(|e| format!("the library cannot be configured: {e}"))?;
+    let name = arguments.get("congestion").unwrap_or("bbr");
+    let algorithm = CongestionControlAlgorithm::from_str(name)
+        .map_err(|_| format!("--congestion {name}: none of cubic, bbr, bbr3, copa"))?;
+    config.set_congestion_control_algorithm(algorithm);
+    let idle_ms = arguments.number("idle-timeout-ms", 30_000u64)?;
+    config.set_max_idle_timeout(idle_ms);
+    config.set_max_handshake_timeout(idle_ms);
+    config.set_active_connection_id_limit(MOST_PATHS);
+    if let Some(scheduler) = arguments.get("scheduler") {
+        config.enable_multipath(true);
+        config.set_multipath_algorithm(scheduler_of(scheduler)?);
+    }
+    Ok(config)
+}
+
+/// `lowest-rtt`, `roundrobin`, `redundant`, or `prefer=LOCAL,REMOTE`: the path between two addresses.
+fn scheduler_of(text: &str) -> Result<MultipathAlgorithm, String> {
+    match text {
+        "lowest-rtt" => return Ok(MultipathAlgorithm::MinRtt),
+        "roundrobin" => return Ok(MultipathAlgorithm::RoundRobin),
+        "redundant" => return Ok(MultipathAlgorithm::Redundant),
+        _ => {}
+    }
+    let pair = text.strip_prefix("prefer=").and_then(|pair| pair.split_once(','));
+    let addresses = pair.and_then(|(local, remote)| Some((address(local)?, address(remote)?)));
+    let (local, remote) = addresses
+        .ok_or_else(|| format!("--scheduler {text}: none of lowest-rtt, roundrobin, redundant, prefer=LOCAL,REMOTE"))?;
+    Ok(MultipathAlgorithm::Prefer { local, remote })
+}
+
+fn address(text: &str) -> Option<IpAddr> {
+    text.parse().ok()
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Multipath QUIC for experiments (RFC 9000, draft-ietf-quic-multipath as the library tquic has it).
+//!
+//!     mprun-quic server --listen ADDRESS:PORT ... --certificate FILE --key FILE [--scheduler S] [--congestion C]
+//!     mprun-quic client --path LOCAL,REMOTE:PORT ... --requests N --size BYTES [--body BYTES] [--think-us T]
+//!                       [--scheduler S] [--congestion C] [--keylog FILE] [--timeout-ms T]
+//!
+//! A request is a bidirectional stream: a line with the number of bytes wanted, then a body that may be empty; the
+//! answer is that many bytes. The client prints each request's delay and, at the end, the library's figures for each
+//! path; the server prints its own when a connection ends.
+
+mod arguments;
+mod client;
+mod configuration;
+mod network;
+mod report;
+mod server;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let done = match words.split_first() {
+        Some((role, rest)) if role == "server" => server::serve(rest),
+        Some((role, rest)) if role == "client" => client::fetch(rest),
+        Some((role, _)) if role == "--version" => {
+            println!("mprun-quic {} (tquic 1.6.0)", env!("CARGO_PKG_VERSION"));
+            Ok(())
+        }
+        _ => Err("first argument: server or client".to_string()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(cause) => {
+            eprintln!("mprun-quic: {cause}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One UDP socket for each local address, and the wait for any of them or for a moment in time.
+
+use std::io::ErrorKind;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+
+use tquic::{Endpoint, PacketInfo, PacketSendHandler};
+
+/// The largest datagram that may come.
+const LARGEST: usize = 65_535;
+/// Datagrams that are taken from one socket before the library may answer.
+const BATCH: usize = 64;
+
+/// The sockets of one end.
+pub struct Network {
+    sockets: Vec<(SocketAddr, UdpSocket)>,
+}
+
+impl Network {
+    /// Binds each address; a port of 0 lets the kernel choose.
+    pub fn bind(addresses: &[SocketAddr]) -> Result<Self, String> {
+        let mut sockets: Vec<(SocketAddr, UdpSocket)> = Vec::new();
+        for address in addresses {
+            let attempt = || -> std::io::Result<(SocketAddr, UdpSocket)> {
+                let socket = UdpSocket::bind(address)?;
+                socket.set_nonblocking(true)?;
+                Ok((socket.local_addr()?, socket))
+            };
+            sockets.push(attempt().map_err(|e| format!("bind {address}: {e}"))?);
+        }
+        Ok(Self { sockets })
+    }
+
+    /// The addresses that are bound, in order.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.sockets.iter().map(|(address, _)| *address).collect()
+    }
+
+    /// Sleeps until a datagram is there or `wait` is over; for ever without one.
+    pub fn wait(&self, wait: Option<Duration>) {
+        let entry = |(_, socket): &(SocketAddr, UdpSocket)| libc::pollfd {
+            fd: socket.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let mut entries: Vec<libc::pollfd> = self.sockets.iter().map(entry).collect();
+        let time = wait.map(|wait| libc::timespec {
+            tv_sec: wait.as_secs() as libc::time_t,
+            tv_nsec: wait.subsec_nanos().into(),
+        });
+        let time = time.as_ref().map_or(std::ptr::null(), |time| time as *const libc::timespec);
+        // SAFETY: both point to values that outlive the call.
+        unsafe { libc::ppoll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, time, std::ptr::null()) };
+    }
+
+    /// Hands what has arrived to the library. A datagram that it refuses is as good as lost.
+    pub fn receive(&self, endpoint: &mut Endpoint) {
+        let mut buffer = [0u8; LARGEST];
+        let now = Instant::now();
+        for (local, socket) in &self.sockets {
+            for _ in 0..BATCH {
+                let (length, remote) = match socket.recv_from(&mut buffer) {
+                    Ok(arrived) => arrived,
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                    // An earlier datagram was refused (ICMP); the next one may get through.
+                    Err(_) => continue,
+                };
+                let info = PacketInfo { src: remote, dst: *local, time: now };
+                let _ = endpoint.recv(&mut buffer[..length], &info);
+            }
+        }
+    }
+}
+
+impl PacketSendHandler for Network {
+    /// Sends each packet from the socket of its source address. One that the kernel refuses, as on a link that is
+    /// down, is as good as lost: the library sends it again.
+    fn on_packets_send(&self, packets: &[(Vec<u8>, PacketInfo)]) -> tquic::Result<usize> {
+        for (number, (data, info)) in packets.iter().enumerate() {
+            let Some((_, socket)) = self.sockets.iter().find(|(address, _)| *address == info.src) else {
+                continue;
+            };
+            match socket.send_to(data, info.dst) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(number),
+                _ => continue,
+            }
+        }
+        Ok(packets.len())
+    }
+}

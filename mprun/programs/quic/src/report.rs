@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is printed: one JSON object a line on standard output, times in microseconds.
+
+use std::io::Write;
+use std::time::Duration;
+
+use tquic::connection::Connection;
+
+/// Prints a line at once, so that it is there whatever happens next.
+pub fn print(line: &str) {
+    let mut out = std::io::stdout().lock();
+    // Nobody reads it any more: there is nobody to tell.
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+/// Whole microseconds.
+pub fn micros(time: Duration) -> u128 {
+    time.as_micros()
+}
+
+/// Each path of a connection with the library's figures for it, as a JSON array; bytes are of UDP payload.
+pub fn paths(connection: &mut Connection) -> String {
+    let mut pairs: Vec<_> = connection.paths_iter().collect();
+    // The library gives the newest first.
+    pairs.reverse();
+    let entries: Vec<String> = pairs
+        .iter()
+        .filter_map(|pair| {
+            let (is_validated, state) = match connection.get_path(pair.local, pair.remote) {
+                Ok(path) => (path.validated(), format!("{:?}", path.state()).to_lowercase()),
+                Err(_) => return None,
+            };
+            let figures = connection.get_path_stats(pair.local, pair.remote).ok()?;
+            Some(format!(
+                concat!(
+                    r#"{{"local":"{}","remote":"{}","validated":{},"state":"{}","sent_bytes":{},"received_bytes":{},"#,
+                    r#""sent_packets":{},"received_packets":{},"lost_packets":{},"acked_bytes":{},"#,
+                    r#""smoothed_rtt_us":{},"least_rtt_us":{},"congestion_window_bytes":{}}}"#
+                ),
+                pair.local.ip(),
+                pair.remote.ip(),
+                is_validated,
+                state,
+                figures.sent_bytes,
+                figures.recv_bytes,
+                figures.sent_count,
+                figures.recv_count,
+                figures.lost_count,
+                figures.acked_bytes,
+                figures.srtt,
+                figures.min_rtt,
+                figures.final_cwnd,
+            ))
+        })
+        .collect();
+    format!("[{}]", entries.join(","))
+}
+
+/// A JSON string.
+pub fn quote(text: &str) -> String {
+    let mut quoted = String::from('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            c if (c as u32) < 0x20 => quoted.push_str(&format!("\\u{:04x}", c as u32)),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The programs that this user has built: find them, list them, install them.
+
+One lives in `~/.cache/mprun/tools/<digest>/`, beside `tool.json` and the files that it needs; the digest is
+that of its source, so what is built already is not built again, and what is of another version is not taken.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from mprun.errors import HostError, SpecError
+from mprun.programs import PROGRAMS, cargo
+from mprun.programs.recipe import Recipe
+
+FACTS = "tool.json"
+
+Progress = Callable[[str, float], None]
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A program that can be run."""
+
+    name: str
+    path: str
+    version: str
+    digest: str
+    compiler: str
+    build_seconds: float
+
+    @property
+    def directory(self) -> Path:
+        return Path(self.path).parent
+
+
+def store() -> Path:
+    """Where this user's programs are."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "mprun" / "tools"
+
+
+def recipe_of(name: str) -> Recipe:
+    """The recipe of a program. Raises SpecError for an unknown name."""
+    if name not in PROGRAMS:
+        raise SpecError(f"no tool '{name}' to install; there is: {', '.join(PROGRAMS)}")
+    return PROGRAMS[name]
+
+
+def find(name: str) -> Installed | None:
+    """A program as it is built from the sources of this mprun; None if it is not."""
+    recipe = recipe_of(name)
+    directory = _place(recipe)
+    try:
+        facts = json.loads((directory / FACTS).read_text())
+    except FileNotFoundError:
+        return None
+    path = str(directory / recipe.executable)
+    return Installed(name, path, facts["version"], recipe.digest, facts["compiler"], facts["build_seconds"])
+
+
+def find_executable(executable: str) -> Installed | None:
+    """The program that has an executable of this name; None if there is none, or it is not built."""
+    for recipe in PROGRAMS.values():
+        if recipe.executable == executable:
+            return find(recipe.name)
+    return None
+
+
+def install(name: str, jobs: int, progress: Progress) -> tuple[Installed, bool]:
+    """Build a program unless it is built; it, and whether there was anything to do.
+
+    Raises HostError for what is missing here, RunError with the end of the log if it does not build.
+    """
+    recipe = recipe_of(name)
+    store().mkdir(parents=True, exist_ok=True)
+    with _locked(store() / ".lock", lambda: progress("waiting for another build of this user", 0)):
+        found = find(name)
+        if found is not None:
+            return found, False
+        cargo.build(recipe, _place(recipe), store(), jobs, progress)
+    built = find(name)
+    if built is None:
+        raise HostError(f"{store()}: what was built is gone again; another program empties this folder")
+    return built, True
+
+
+def _place(recipe: Recipe) -> Path:
+    return store() / recipe.digest[:16]
+
+
+@contextmanager
+def _locked(path: Path, on_wait: Callable[[], None]) -> Iterator[None]:
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            on_wait()
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from mprun.analysis.connection import Connection, find_connections
+from mprun.analysis.connection import Connection, find_connections, ports_towards
 from mprun.analysis.diagnosis import explain_missing_subflows, explain_plain_tcp, explain_refusal, has_fallen_back
 from mprun.analysis.interference import Interference, on_paths
 from mprun.spec.metric import OF_TOTAL, SYMBOLS, TOTAL, Unit
@@ -187,9 +187,16 @@ def _read_flow(
         found.add_table(title, name, table)
     found.warnings += [f"{name}: {text}" for text in result.warnings]
     observed, peer = (agent["observed"].get(flow[end]) for end in ("source", "destination"))
-    if not result.data_ports or observed is None or peer is None:
+    if result.carried:
+        by_path = {path["name"]: result.carried.get((path["source"], path["destination"]), 0) for path in flow["paths"]}
+        _share(name, by_path, sum(by_path.values()), found)
+    if not (result.data_ports or result.server_ports) or observed is None or peer is None:
         return
-    connections = find_connections(observed, peer, result.data_ports, flow["paths"])
+    ports = result.data_ports or ports_towards(observed, result.server_ports)
+    connections = find_connections(observed, peer, ports, flow["paths"])
+    if result.server_ports and connections:
+        lost = sum(subflow.retransmits for connection in connections for subflow in connection.subflows)
+        found.add(f"{name}.retransmits", lost, "count")
     _count_subflows(flow, connections, intent, agent, found)
     if flow["protocol"] == "mptcp":
         _share_paths(flow, connections, found)
@@ -245,12 +252,14 @@ def _share_paths(flow: Mapping[str, Any], connections: Sequence[Connection], fou
     subflows = [subflow for connection in connections for subflow in connection.subflows]
     acked, received = (sum(getattr(s, name) for s in subflows) for name in ("bytes_acked", "bytes_received"))
     name = "bytes_acked" if acked >= received else "bytes_received"
-    total = max(acked, received)
-    if not total:
-        return
-    for path in flow["paths"]:
-        carried = sum(getattr(s, name) for s in subflows if s.path == path["name"])
-        found.add(f"{flow['name']}.share.{path['name']}", carried / total, "ratio")
+    carried = {p["name"]: sum(getattr(s, name) for s in subflows if s.path == p["name"]) for p in flow["paths"]}
+    _share(flow["name"], carried, max(acked, received), found)
+
+
+def _share(flow: str, carried: Mapping[str, int], total: int, found: _Findings) -> None:
+    """share.<path>, from the bytes that each carried and those of all."""
+    for path, bytes_ in carried.items() if total else ():
+        found.add(f"{flow}.share.{path}", bytes_ / total, "ratio")
 
 
 def _read_captures(intent: Mapping[str, Any], logs: Logs, found: _Findings) -> None:

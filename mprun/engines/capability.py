@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import glob
 import re
+import socket
 import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -15,6 +16,7 @@ from mprun.compile.planner import KERNEL_WIDE
 from mprun.engines.engine import ENVIRONMENT, find_program, unshare_command
 from mprun.errors import HostError
 from mprun.plan import Plan
+from mprun.programs.store import list_built
 from mprun.spec.spec import Spec
 from mprun.tools import ping, tcpdump
 from mprun.tools.tool import Program, tool_of
@@ -54,8 +56,10 @@ def programs_needed(spec: Spec) -> dict[str, Program]:
 def find_capabilities(spec: Spec, virtual: bool) -> Capabilities:
     """What this machine offers to `spec`. Raises HostError that names every missing program."""
     needed = programs_needed(spec)
-    missing = {name: program for name, program in needed.items() if not find_program(name)}
-    versions = {name: version_of(name, p) for name, p in needed.items() if p.version and name not in missing}
+    built = {tool.executable: tool for tool in list_built()}
+    missing = {name: program for name, program in needed.items() if name not in built and not find_program(name)}
+    versions = {name: tool.version for name, tool in built.items() if name in needed}
+    versions |= {name: version_of(name, p) for name, p in needed.items() if p.version and name not in built | missing}
     native = _numbers(versions.get("iperf3", "")) >= IPERF3_MPTCP
     wrapper = mptcp_library()
     if wrapper is None and not native and any(f.protocol == "mptcp" for f in spec.experiment.traffic):
@@ -136,6 +140,18 @@ def kernel_switches() -> bool:
         return observer.find_multicast_group(link, "ovs_datapath", "ovs_datapath") is not None
     finally:
         link.close()
+
+
+def without_sctp(plan: Plan) -> str | None:
+    """The first flow of a plan that needs SCTP in a kernel that has none; asking for it loads its module."""
+    needy = [process.flow for process in (*plan.daemons, *plan.flows) if "sctp" in process.needs]
+    if not needy:
+        return None
+    try:
+        socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_SCTP).close()
+    except OSError:
+        return f"flow '{needy[0]}'"
+    return None
 
 
 def missing_sysctls(plan: Plan) -> list[str]:

@@ -40,6 +40,8 @@ ENVIRONMENT = {
     "TERM": "dumb",
     "TZ": "UTC",
 }
+# Where a run finds the programs that `mprun tools install` has built, each in a folder called like it.
+TOOLS = f"{INSIDE}/tools"
 # Real time without any sign of progress after which a run counts as hung.
 HANG_S = 300.0
 # How often the progress of a run is looked at.

@@ -12,7 +12,14 @@ import os
 import shlex
 import subprocess
 
-from mprun.engines.capability import TRIALS, kernel_switches, missing_qdiscs, missing_sysctls, refused_rules
+from mprun.engines.capability import (
+    TRIALS,
+    kernel_switches,
+    missing_qdiscs,
+    missing_sysctls,
+    refused_rules,
+    without_sctp,
+)
 from mprun.engines.engine import (
     INSIDE,
     Progress,
@@ -26,6 +33,7 @@ from mprun.engines.engine import (
 )
 from mprun.errors import RunError
 from mprun.plan import Plan
+from mprun.programs.store import list_built
 from mprun.rundir import RunDirectory
 
 NAME = "real"
@@ -43,6 +51,7 @@ def run_plan(plan: Plan, run: RunDirectory, progress: Progress, shell: Shell | N
         (str(run.path.resolve()), "run", True),
         (str(library.package), "lib/mprun", not is_root),
         (str(library.mininet), "lib/mininet", not is_root),
+        *((str(tool.directory), f"tools/{tool.name}", not is_root) for tool in list_built()),
     ]
     log = run.path / "logs" / "agent.log"
     script = ["set -e", "base=$(mktemp -d)", "mount -n -t tmpfs -o mode=755 run $base"]
@@ -86,6 +95,11 @@ def missing(plan: Plan) -> str | None:
         return (
             f"this kernel ({os.uname().release}) has no Open vSwitch, which the switches need; load openvswitch, or "
             "run with --engine virtual"
+        )
+    if needy := without_sctp(plan):
+        return (
+            f"this kernel ({os.uname().release}) has no SCTP, which {needy} needs; load sctp, write 'tool: sctp', "
+            "which has it in user space, or run with --engine virtual"
         )
     if unknown := missing_sysctls(plan):
         return f"this kernel ({os.uname().release}) has no {'; no '.join(unknown)}; run with --engine virtual"

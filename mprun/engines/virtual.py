@@ -22,6 +22,7 @@ from pathlib import Path
 from mprun.engines.engine import (
     INSIDE,
     PROGRAM_PATH,
+    TOOLS,
     Library,
     Progress,
     Shell,
@@ -36,6 +37,7 @@ from mprun.engines.engine import (
 from mprun.errors import HostError, RunError
 from mprun.kernel.store import Kernel, find_kernel, store
 from mprun.plan import Plan
+from mprun.programs.store import list_built
 from mprun.rundir import RunDirectory
 
 NAME = "virtual"
@@ -112,6 +114,7 @@ def _write_boot_file(scratch: Path, run: RunDirectory, kernel: Kernel, shell: Sh
         ("show", str(kernel.directory), f"{INSIDE}/kernel"),
         ("show", str(library.package), f"{INSIDE}/lib/mprun"),
         ("show", str(library.mininet), f"{INSIDE}/lib/mininet"),
+        *(("show", str(tool.directory), f"{TOOLS}/{tool.name}") for tool in list_built()),
         ("cwd", f"{INSIDE}/run"),
     ]
     lines += [("env", f"{name}={value}") for name, value in environment(shell).items()]

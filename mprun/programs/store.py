@@ -39,6 +39,10 @@ class Installed:
     def directory(self) -> Path:
         return Path(self.path).parent
 
+    @property
+    def executable(self) -> str:
+        return Path(self.path).name
+
 
 def store() -> Path:
     """Where this user's programs are."""
@@ -63,6 +67,11 @@ def find(name: str) -> Installed | None:
         return None
     path = str(directory / recipe.executable)
     return Installed(name, path, facts["version"], recipe.digest, facts["compiler"], facts["build_seconds"])
+
+
+def list_built() -> list[Installed]:
+    """All programs that are built from the sources of this mprun."""
+    return [found for name in PROGRAMS if (found := find(name)) is not None]
 
 
 def find_executable(executable: str) -> Installed | None:

@@ -20,5 +20,7 @@ from __future__ import annotations
 
 TOOLS = {
     "iperf3": "mprun.tools.iperf3",
+    "netperfmeter": "mprun.tools.netperfmeter",
     "ping": "mprun.tools.ping",
+    "sctp": "mprun.tools.sctp",
 }

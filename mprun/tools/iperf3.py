@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`iperf3`: bulk transfer over TCP or MPTCP, or UDP at a given rate, see iperf3(1).
+"""`iperf3`: bulk transfer over TCP, MPTCP or SCTP, or UDP at a given rate, see iperf3(1).
 
 Under MPTCP iperf3 has two connections, one for control and one for data; `data_ports` tells which
 is which. Versions before 3.19 cannot open MPTCP sockets themselves: the wrap library of mptcpize
@@ -37,6 +37,8 @@ METRICS = {
 
 # Beyond its duration a client gets this long to connect, drain queues and exchange results.
 GRACE_NS = 30_000_000_000
+# What fits into a packet of 1500 bytes; iperf3's own 64 KiB fill a send buffer with three messages.
+SCTP_MESSAGE_BYTES = 1_452
 # So many UDP packets are sent at once, where timers allow it.
 BURST_PACKETS = 4
 # The receiver's clock starts half a round trip late; a last interval shorter than this is the end's.
@@ -57,12 +59,16 @@ class Entry(ServedEntry):
     """Bulk transfer, see iperf3(1)."""
 
     tool: Literal["iperf3"] = Field(description="The tool.")
-    protocol: Literal["tcp", "mptcp", "udp"] = Field("tcp", description="tcp, mptcp or udp.")
+    protocol: Literal["tcp", "mptcp", "udp", "sctp"] = Field(
+        "tcp", description="tcp, mptcp, udp or sctp (the kernel's)."
+    )
     rate_bit_per_s: FlowRate | None = Field(
         None, alias="rate", description="Bits of payload per second to offer; udp needs it."
     )
     length_bytes: Annotated[int, PlainValidator(SIZE.parse), WithJsonSchema(SIZE_SCHEMA)] | None = Field(
-        None, alias="length", description="Bytes of payload in a UDP packet. Default: what fits into 1500 bytes."
+        None,
+        alias="length",
+        description="Bytes of payload in a UDP packet or an SCTP message. Default: what fits into 1500 bytes.",
     )
     duration: WholeSeconds = Field(description="How long it sends, in whole seconds.", examples=["10s"])
     reverse: bool = Field(False, description="The server sends and the client receives.")
@@ -74,8 +80,8 @@ class Entry(ServedEntry):
     def _agree(self) -> Entry:
         if self.protocol == "udp" and self.rate_bit_per_s is None:
             raise refuse({("rate",): "is missing: UDP sends as fast as it is told to, write 'rate: 10mbit'"}, self)
-        if self.protocol != "udp" and self.length_bytes is not None:
-            raise refuse({("length",): "is of UDP packets: write 'protocol: udp' or take it out"}, self)
+        if self.protocol not in ("udp", "sctp") and self.length_bytes is not None:
+            raise refuse({("length",): "is of UDP packets and SCTP messages: take it out"}, self)
         return self
 
 
@@ -93,6 +99,7 @@ def _server(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Process:
         env=_preload(flow, capabilities, receives=not flow.options.get("reverse")),
         role="server",
         ready=Ready("port", str(ends.port)),
+        needs=_needs(flow),
     )
 
 
@@ -105,6 +112,8 @@ def _client(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Process:
         argv.append("--reverse")
     if flow.protocol == "udp":
         argv += ["--udp", "--length", str(options[LENGTH]), "--pacing-timer", str(_pacing_us(options))]
+    if flow.protocol == "sctp":
+        argv += ["--sctp", "--length", str(options.get(LENGTH, SCTP_MESSAGE_BYTES))]
     if "rate_bit_per_s" in options:
         argv += ["--bitrate", str(options["rate_bit_per_s"])]
     if options.get("parallel", 1) != 1:
@@ -116,7 +125,12 @@ def _client(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Process:
         env=_preload(flow, capabilities, receives=bool(options.get("reverse"))),
         role="flow",
         timeout_ns=flow.duration_ns + GRACE_NS,
+        needs=_needs(flow),
     )
+
+
+def _needs(flow: Flow) -> tuple[str, ...]:
+    return ("sctp",) if flow.protocol == "sctp" else ()
 
 
 def _pacing_us(options: Mapping[str, Any]) -> int:
@@ -166,7 +180,8 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
         }
         if "retransmits" in sent:
             values["retransmits"] = sent["retransmits"]
-        ports = tuple(int(c["local_port"]) for c in report["start"]["connected"])
+        is_asked = test["protocol"] == "TCP"
+        ports = tuple(int(c["local_port"]) for c in report["start"]["connected"]) if is_asked else ()
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as fault:
         return Result(error=f"its report is not as expected: {type(fault).__name__} {fault}")
     return Result(values, ports, tables=tables)

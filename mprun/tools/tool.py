@@ -26,6 +26,8 @@ AGENT = "/run/mprun/lib/mprun/agent"
 TEMPORARY = "/run/mprun/tmp"
 # Programs start in the run directory; what they leave for `parse` belongs in a folder of the flow there.
 FILES = "files"
+# Where a run finds the programs that `mprun tools install` has built, each in a folder called like it.
+BUILT = "/run/mprun/tools"
 # How a program of ours is run: isolated, without site packages, writing nothing beside its source.
 PYTHON = ("python3", "-I", "-S", "-B")
 
@@ -110,7 +112,10 @@ class Result:
     values: by names of METRICS, in base units (bit/s, s, share, bytes, 1). tables: tidy, a row for each thing
     observed; those of all flows are joined under their name, with the flow's name as a column.
     data_ports: the client's TCP ports of the connections that carried the data, whose subflows are
-    then looked up. error: why there is no result, or not all of it, in the tool's words.
+    then looked up; or, of a tool that does not tell them, server_ports: those at the other end.
+    carried: how many bytes each pair of addresses (source, destination of the flow) carried, in the
+    direction of the data, of a tool that knows; `share` is made of it. error: why there is no result, or not
+    all of it, in the tool's words.
     """
 
     values: Mapping[str, float] = field(default_factory=dict)
@@ -118,6 +123,8 @@ class Result:
     error: str | None = None
     tables: Mapping[str, Table] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    server_ports: tuple[int, ...] = ()
+    carried: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
 
 class Tool(Protocol):

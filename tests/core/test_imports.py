@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "rundir": {"errors"},
     "kernel": {"errors"},
     "programs": {"errors"},
-    "engines": VALUES | {"agent", "mininet_library", "rundir", "kernel", "tools", "compile"},
+    "engines": VALUES | {"agent", "mininet_library", "rundir", "kernel", "programs", "tools", "compile"},
     "analysis": VALUES | {"tools", "compile", "spec.metric", "spec.span"},
     "report": {"errors", "spec.spec", "spec.units"},
     "runner": VALUES | {"spec", "analysis", "compile", "engines", "kernel", "rundir"},

@@ -32,6 +32,8 @@ from mprun.tools.tool import tool_of
 
 # The option of flows that offer a rate.
 RATE = "rate_bit_per_s"
+# That of flows over several paths of SCTP.
+CMT = "cmt"
 # So many names are shown whole; of more, the nearest one.
 FEW = 6
 
@@ -211,6 +213,23 @@ def check_mptcp(named: Mapping[Pair, Sequence[NamedPath]], experiment: Experimen
             if settings.get("net.mptcp.enabled") == "0":
                 message = f"is mptcp, but host '{host}' has the sysctl net.mptcp.enabled=0: take one of the two out"
                 document.fault(("traffic", n, "protocol"), message)
+
+
+def check_cmt(named: Mapping[Pair, Sequence[NamedPath]], experiment: ExperimentSpec, document: Document) -> None:
+    """Faults of flows that are to use several paths of SCTP, and have one: paths are told apart by the receiver's
+    addresses (RFC 9260, section 6.4)."""
+    for n, flow in enumerate(experiment.traffic):
+        if flow.protocol != "sctp" or flow.options.get(CMT, "off") == "off":
+            continue
+        is_reverse = bool(flow.options.get("reverse"))
+        paths = usable_paths(flow, named[flow.source, flow.destination])
+        if len({path.first_link if is_reverse else path.last_link for path in paths}) > 1:
+            continue
+        receiver = flow.source if is_reverse else flow.destination
+        message = f"has one path to use: '{receiver}', which receives, has one address; give it more links"
+        if len({path.last_link if is_reverse else path.first_link for path in paths}) > 1:
+            message += f", or write 'reverse: {str(not is_reverse).lower()}'"
+        document.fault(("traffic", n, "cmt"), message)
 
 
 def _mappings(entries: object) -> Iterator[tuple[int, Mapping[str, object]]]:

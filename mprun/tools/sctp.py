@@ -56,8 +56,8 @@ class Entry(ServedEntry):
 
     tool: Literal["sctp"] = Field(description="The tool.")
     protocol: Literal["sctp"] = Field("sctp", description="sctp.")
-    duration: PositiveTime | None = Field(None, description="How long it sends; or give bytes.", examples=["10s"])
-    volume_bytes: Size | None = Field(None, alias="bytes", description="How much it sends, instead of duration.")
+    duration: PositiveTime | None = Field(None, description="How long it sends; or give a size.", examples=["10s"])
+    size_bytes: Size | None = Field(None, alias="size", description="How much it sends, instead of duration.")
     omit_ns: Time = Field(0, alias="omit", description="So much of the beginning does not count in goodput.")
     reverse: bool = Field(False, description="The server sends and the client receives.")
     cmt: Literal["off", "on", "rpv1", "rpv2", "mptcp"] = Field(
@@ -80,9 +80,9 @@ class Entry(ServedEntry):
 
     @model_validator(mode="after")
     def _agree(self) -> Entry:
-        if (self.duration is None) == (self.volume_bytes is None):
-            what = "is missing" if self.duration is None else "stands beside 'bytes'"
-            raise refuse({("duration",): f"{what}: write 'duration: 10s' or 'bytes: 10mb'"}, self)
+        if (self.duration is None) == (self.size_bytes is None):
+            what = "is missing" if self.duration is None else "stands beside 'size'"
+            raise refuse({("duration",): f"{what}: write 'duration: 10s' or 'size: 10mb'"}, self)
         if self.duration is not None and self.omit_ns >= self.duration:
             raise refuse({("omit",): f"leaves nothing of {TIME.render(self.duration)}: write a shorter time"}, self)
         if self.duration is None and self.omit_ns:
@@ -134,7 +134,7 @@ def _argv(flow: Flow, ends: Endpoints, role: str, pairs: Sequence[tuple[str, str
     if flow.duration_ns is not None:
         argv += ["--duration", f"{flow.duration_ns / 1e9:.9g}"]
     else:
-        argv += ["--bytes", str(options["volume_bytes"])]
+        argv += ["--bytes", str(options["size_bytes"])]
     cmt, splitting = options.get("cmt", "off"), options.get("buffer_splitting", "off")
     argv += ["--interval", f"{options.get('interval_ns', DEFAULT_INTERVAL_NS) / 1e9:.9g}"]
     argv += ["--cmt", "cmt" if cmt == "on" else cmt, "--buffer-splitting", splitting]

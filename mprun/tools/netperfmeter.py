@@ -38,8 +38,9 @@ METRICS = {
 
 # A measurement ends with the transfer of what the passive side saw, over the same network.
 GRACE_NS = 120_000_000_000
-# What fits into a packet of 1500 bytes over SCTP; over TCP and UDP nearly so.
-DEFAULT_MESSAGE_BYTES = 1452
+# What fits into a packet of 1500 bytes over SCTP; over TCP and UDP nearly so. The passive side's socket is of
+# IPv6 whatever it is used for, and its SCTP leaves room for the longer header.
+DEFAULT_MESSAGE_BYTES, DEFAULT_REVERSE_BYTES = 1452, 1432
 MOST_MESSAGE_BYTES = 65_535
 # Larger ones it sends in parts, if it is not told otherwise.
 WHOLE_BYTES = 16_000
@@ -80,8 +81,8 @@ class Entry(ServedEntry):
     rate_bit_per_s: FlowRate | None = Field(
         None, alias="rate", description="Bits of payload per second and flow; udp needs it. Default: all that goes."
     )
-    message_bytes: Annotated[int, PlainValidator(_parse_message), WithJsonSchema(SIZE_SCHEMA)] = Field(
-        DEFAULT_MESSAGE_BYTES, alias="message", description="Bytes of a message. Default: 1452bytes."
+    message_bytes: Annotated[int, PlainValidator(_parse_message), WithJsonSchema(SIZE_SCHEMA)] | None = Field(
+        None, alias="message", description="Bytes of a message. Default: 1452bytes; 1432bytes from the server."
     )
     reverse: bool = Field(False, description="The server sends and the client receives.")
     parallel: Annotated[int, Whole(1, 128, "each has a socket at both ends")] = Field(
@@ -100,6 +101,10 @@ class Entry(ServedEntry):
         None, description="Congestion control of tcp and mptcp, by the kernel's name. Default: the host's."
     )
     messages: bool = Field(False, description="A table with a row for each message.")
+
+    def options(self) -> dict[str, object]:
+        default = DEFAULT_REVERSE_BYTES if self.reverse else DEFAULT_MESSAGE_BYTES
+        return super().options() | {"message_bytes": self.message_bytes or default}
 
     @model_validator(mode="after")
     def _agree(self) -> Entry:

@@ -53,6 +53,7 @@ class Run:
         self.is_simulated = is_simulated
         self.zero_ns: int | None = None
         self.daemons: list[Running] = []
+        self.preparations: list[Running] = []
         self.probes: list[Running] = []
         self.flows: list[Running] = []
         self.observers: list[Watch] = []
@@ -98,7 +99,7 @@ class Run:
         """Write down how a process ended."""
         self.note("end", None, name=process.name, status=process.status)
         ended = {"status": process.status, "timed_out": process.timed_out, "role": process.plan["role"]}
-        ended["flow"] = process.plan["flow"]
+        ended |= {"flow": process.plan["flow"], "started_ns": process.started_ns, "ended_ns": self.machine.now_ns()}
         self.result["processes"][process.name] = ended
 
     def next_phase(self, at_least_ns: int = 0) -> None:
@@ -192,7 +193,7 @@ def prepare(run: Run) -> None:
     """What flows need before anything listens, one after the other. Raises ProcessError."""
     for planned in run.plan["preparations"]:
         run.report(f"preparing {planned['flow']}")
-        process = run.start(planned, run.probes)
+        process = run.start(planned, run.preparations)
         wait_for(run, process)
         run.end_of(process)
         if process.timed_out:
@@ -331,7 +332,7 @@ def interact(run: Run) -> None:
 def tidy_up(run: Run) -> None:
     """Stop everything in the reverse of the order in which it was started. One that cannot be stopped,
     or written down, keeps none of the others from it."""
-    for process in [*reversed(run.flows), *reversed(run.probes)]:
+    for process in [*reversed(run.flows), *reversed(run.probes), *reversed(run.preparations)]:
         if not process.poll():
             _try(run, process.stop)
             _try(run, partial(run.end_of, process))

@@ -32,10 +32,11 @@ class Subflow:
 
 @dataclass(frozen=True)
 class Connection:
-    """A connection of a flow; `token` None for plain TCP."""
+    """A connection of a flow; `token` None for plain TCP. lived_ns: None where nobody saw it begin and end."""
 
     token: int | None
     subflows: tuple[Subflow, ...]
+    lived_ns: int | None = None
 
 
 def find_connections(
@@ -69,7 +70,7 @@ def find_connections(
                 and _as_seen(_addresses(other), seen) in accepted
             ]
             subflows = tuple(_subflow(member, member is event, totals, names) for member in members)
-            connections.append(Connection(event["token"], subflows))
+            connections.append(Connection(event["token"], subflows, _lifetime(event, observed["events"])))
     for addresses in totals:
         if addresses[1] in wanted:
             plain = {"local": addresses[0], "local_port": addresses[1], "remote": addresses[2]}
@@ -87,6 +88,13 @@ def ports_towards(observed: Mapping[str, Any], server_ports: Iterable[int]) -> t
         _totals(observed)
     )
     return tuple(sorted({local for _, local, _, remote in initial - additional if remote in towards}))
+
+
+def _lifetime(created: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -> int | None:
+    """How long a connection lasted at the end that observed it, ns."""
+    token = created["token"]
+    ends = [event["at_ns"] for event in events if event["event"] == "closed" and event["token"] == token]
+    return ends[0] - created["at_ns"] if ends else None
 
 
 def _subflow(

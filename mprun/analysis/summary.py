@@ -10,11 +10,11 @@ from typing import Any
 from mprun.analysis.connection import Connection, find_connections, ports_towards
 from mprun.analysis.diagnosis import explain_missing_subflows, explain_plain_tcp, explain_refusal, has_fallen_back
 from mprun.analysis.interference import Interference, on_paths
-from mprun.spec.metric import OF_TOTAL, SYMBOLS, TOTAL, Unit
+from mprun.spec.metric import OF_TOTAL, SYMBOLS, TOTAL, Metrics, Unit
 from mprun.spec.span import find_spans, meet
 from mprun.spec.spec import After, Expectation, Flow
 from mprun.tools import ping, tcpdump
-from mprun.tools.tool import Table, tool_of
+from mprun.tools.tool import PathUse, Table, tool_of
 
 # Output of a process by its name and stream ("out", "err").
 Logs = Callable[[str, str], str]
@@ -27,6 +27,8 @@ Files = Callable[[str, str], bytes | None]
 LATE_NS = 10_000_000
 MOST_STEAL = 0.02
 MOST_PRESSURE = 0.3
+# Of the slowest path: a connection that lasts no longer may have had no time for further subflows.
+JOIN_ROUND_TRIPS = 4
 
 
 @dataclass
@@ -61,10 +63,15 @@ class _FlowOutputs:
     flow: str
     logs: Logs
     files: Files
+    processes: Mapping[str, Mapping[str, Any]]
     zero_ns: int
 
     def log(self, process: str, stream: str = "out") -> str:
         return self.logs(process, stream)
+
+    def span(self, process: str) -> tuple[int, int] | None:
+        ended = self.processes.get(process)
+        return None if ended is None else (ended["started_ns"], ended["ended_ns"])
 
     def file(self, name: str) -> bytes | None:
         return self.files(self.flow, name)
@@ -98,7 +105,7 @@ def measure(
         found.errors.append(agent["error"])
     _read_probes(agent, logs, found)
     for flow in intent["traffic"]:
-        outputs = _FlowOutputs(flow["name"], logs, files, agent.get("zero_ns") or 0)
+        outputs = _FlowOutputs(flow["name"], logs, files, agent["processes"], agent.get("zero_ns") or 0)
         _read_flow(flow, intent, agent, outputs, found)
     _sum_up(intent, found)
     _read_captures(intent, logs, found)
@@ -186,10 +193,10 @@ def _read_flow(
     for title, table in result.tables.items():
         found.add_table(title, name, table)
     found.warnings += [f"{name}: {text}" for text in result.warnings]
+    if result.paths:
+        _judge_paths(flow, result.paths, because, found)
+        _share_paths(flow, {(use.source, use.destination): use for use in result.paths}, tool.METRICS, found)
     observed, peer = (agent["observed"].get(flow[end]) for end in ("source", "destination"))
-    if result.carried:
-        by_path = {path["name"]: result.carried.get((path["source"], path["destination"]), 0) for path in flow["paths"]}
-        _share(name, by_path, sum(by_path.values()), found)
     if not (result.data_ports or result.server_ports) or observed is None or peer is None:
         return
     ports = result.data_ports or ports_towards(observed, result.server_ports)
@@ -199,7 +206,7 @@ def _read_flow(
         found.add(f"{name}.retransmits", lost, "count")
     _count_subflows(flow, connections, intent, agent, found)
     if flow["protocol"] == "mptcp":
-        _share_paths(flow, connections, found)
+        _share_paths(flow, _carried(flow, connections), tool.METRICS, found)
 
 
 def read_flow(flow: Mapping[str, Any]) -> Flow:
@@ -233,33 +240,70 @@ def _count_subflows(
         return
     if flow["protocol"] != "mptcp":
         return
-    got = min(len(connection.subflows) for connection in connections)
+    lasting = [connection for connection in connections if not _is_brief(connection, flow)]
+    if len(lasting) < len(connections) and flow["subflows"] > 1:
+        brief = len(connections) - len(lasting)
+        found.warnings.append(
+            f"{flow['name']}: {brief} of {len(connections)} connections ended within {JOIN_ROUND_TRIPS} round trips, "
+            "too early for further subflows: they are not counted"
+        )
+    got = min(len(connection.subflows) for connection in lasting or connections)
     found.add(f"{flow['name']}.subflows", got, "count")
     client, server = (agent.get("counters", {}).get(flow[end], {}) for end in ("source", "destination"))
     interference = on_paths(flow, agent)
     if any(connection.token is None for connection in connections) or has_fallen_back(client, server):
         cause = explain_plain_tcp(client, server, interference)
         found.failures.append(f"{flow['name']}: asked for MPTCP and got TCP: {cause}")
-    elif got < flow["subflows"]:
+    elif lasting and got < flow["subflows"]:
         settings = intent["hosts"].get(flow["source"], {}).get("mptcp", {})
         limit = settings.get("subflows")
         cause = explain_missing_subflows(client, server, flow["subflows"], got, limit, interference)
         found.failures.append(f"{flow['name']}: {got} of {flow['subflows']} subflows: {cause}")
 
 
-def _share_paths(flow: Mapping[str, Any], connections: Sequence[Connection], found: _Findings) -> None:
-    """share.<path>: of the payload bytes of all subflows, in the direction that carried more."""
-    subflows = [subflow for connection in connections for subflow in connection.subflows]
-    acked, received = (sum(getattr(s, name) for s in subflows) for name in ("bytes_acked", "bytes_received"))
-    name = "bytes_acked" if acked >= received else "bytes_received"
-    carried = {p["name"]: sum(getattr(s, name) for s in subflows if s.path == p["name"]) for p in flow["paths"]}
-    _share(flow["name"], carried, max(acked, received), found)
+def _is_brief(connection: Connection, flow: Mapping[str, Any]) -> bool:
+    """Whether a connection was over before a further subflow could join: one takes the handshake, the first data
+    and its acknowledgement, and a handshake of its own (RFC 8684 3.1, 3.2)."""
+    slowest_ns: int = max((path["rtt_ns"] for path in flow["paths"]), default=0)
+    return connection.lived_ns is not None and connection.lived_ns < JOIN_ROUND_TRIPS * slowest_ns
 
 
-def _share(flow: str, carried: Mapping[str, int], total: int, found: _Findings) -> None:
-    """share.<path>, from the bytes that each carried and those of all."""
-    for path, bytes_ in carried.items() if total else ():
-        found.add(f"{flow}.share.{path}", bytes_ / total, "ratio")
+def _carried(flow: Mapping[str, Any], connections: Sequence[Connection]) -> dict[tuple[str, str], PathUse]:
+    """What each path carried: the payload of its subflows."""
+    uses = {}
+    for path in flow["paths"]:
+        subflows = [s for connection in connections for s in connection.subflows if s.path == path["name"]]
+        ends = (path["source"], path["destination"])
+        uses[ends] = PathUse(*ends, sum(s.bytes_acked for s in subflows), sum(s.bytes_received for s in subflows))
+    return uses
+
+
+def _judge_paths(flow: Mapping[str, Any], uses: Sequence[PathUse], because: str, found: _Findings) -> None:
+    """A path that was not used as asked is a failure. because: the middlebox that may have kept it from that."""
+    names = {(path["source"], path["destination"]): path["name"] for path in flow["paths"]}
+    for use in uses:
+        where = f"{flow['name']}: path {names[use.source, use.destination]}"
+        if use.failure:
+            found.failures.append(f"{where}: {use.failure}{because}")
+        if use.warning:
+            found.warnings.append(f"{where}: {use.warning}")
+
+
+def _share_paths(
+    flow: Mapping[str, Any], uses: Mapping[tuple[str, str], PathUse], metrics: Metrics, found: _Findings
+) -> None:
+    """share.<path>: of the payload bytes of all paths, in the direction that carried more; of each direction, if
+    the tool has it."""
+    forward, reverse = (sum(getattr(use, name) for use in uses.values()) for name in ("forward_bytes", "reverse_bytes"))
+    for path in flow["paths"]:
+        use = uses.get((path["source"], path["destination"]))
+        if use is None:
+            continue
+        shares = {"share": (use.forward_bytes, forward) if forward >= reverse else (use.reverse_bytes, reverse)}
+        shares |= {"share.forward": (use.forward_bytes, forward), "share.reverse": (use.reverse_bytes, reverse)}
+        for name, (carried, total) in shares.items():
+            if total and name in metrics:
+                found.add(f"{flow['name']}.{name}.{path['name']}", carried / total, "ratio")
 
 
 def _read_captures(intent: Mapping[str, Any], logs: Logs, found: _Findings) -> None:

@@ -16,7 +16,6 @@ from mprun.compile.planner import KERNEL_WIDE
 from mprun.engines.engine import ENVIRONMENT, find_program, unshare_command
 from mprun.errors import HostError
 from mprun.plan import Plan
-from mprun.programs.store import list_built
 from mprun.spec.spec import Spec
 from mprun.tools import ping, tcpdump
 from mprun.tools.tool import Program, tool_of
@@ -56,10 +55,8 @@ def programs_needed(spec: Spec) -> dict[str, Program]:
 def find_capabilities(spec: Spec, virtual: bool) -> Capabilities:
     """What this machine offers to `spec`. Raises HostError that names every missing program."""
     needed = programs_needed(spec)
-    built = {tool.executable: tool for tool in list_built()}
-    missing = {name: program for name, program in needed.items() if name not in built and not find_program(name)}
-    versions = {name: tool.version for name, tool in built.items() if name in needed}
-    versions |= {name: version_of(name, p) for name, p in needed.items() if p.version and name not in built | missing}
+    missing = {name: program for name, program in needed.items() if not find_program(name)}
+    versions = {name: version_of(name, p) for name, p in needed.items() if p.version and name not in missing}
     native = _numbers(versions.get("iperf3", "")) >= IPERF3_MPTCP
     wrapper = mptcp_library()
     if wrapper is None and not native and any(f.protocol == "mptcp" for f in spec.experiment.traffic):

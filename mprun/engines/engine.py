@@ -27,6 +27,8 @@ from typing import Any, Literal
 import mprun
 from mprun.errors import HostError, Interrupted, RunError
 from mprun.mininet_library import make_importable
+from mprun.plan import Plan
+from mprun.programs import PROGRAMS, store
 from mprun.rundir import RunDirectory
 
 INSIDE = "/run/mprun"
@@ -40,8 +42,6 @@ ENVIRONMENT = {
     "TERM": "dumb",
     "TZ": "UTC",
 }
-# Where a run finds the programs that `mprun tools install` has built, each in a folder called like it.
-TOOLS = f"{INSIDE}/tools"
 # Real time without any sign of progress after which a run counts as hung.
 HANG_S = 300.0
 # How often the progress of a run is looked at.
@@ -109,8 +109,23 @@ def environment(shell: Shell | None) -> dict[str, str]:
 
 
 def find_program(name: str) -> str | None:
-    """Where a run will find a program; None if it is not installed."""
-    return shutil.which(name, path=PROGRAM_PATH)
+    """Where a program is that a run will find, ours that were built among them; None if it is not installed."""
+    built = store.find_executable(name)
+    return built.path if built else shutil.which(name, path=PROGRAM_PATH)
+
+
+def find_built(plan: Plan) -> dict[str, Path]:
+    """The folders of the built programs that a plan starts, by where they are found inside."""
+    words = [process.argv[0] for process in (*plan.preparations, *plan.daemons, *plan.flows)]
+    found = {}
+    for name in PROGRAMS:
+        inside = f"{INSIDE}/tools/{name}"
+        if any(word.startswith(inside + "/") for word in words):
+            installed = store.find(name)
+            if installed is None:
+                raise HostError(f"this run needs the tool '{name}', and it is not built: mprun tools install {name}")
+            found[inside] = installed.directory
+    return found
 
 
 def watch(process: subprocess.Popen[bytes], run: RunDirectory, progress: Progress, interactive: bool) -> None:

@@ -27,13 +27,13 @@ from mprun.engines.engine import (
     agent_command,
     die_with_parent,
     environment,
+    find_built,
     find_library,
     unshare_command,
     watch,
 )
 from mprun.errors import RunError
 from mprun.plan import Plan
-from mprun.programs.store import list_built
 from mprun.rundir import RunDirectory
 
 NAME = "real"
@@ -51,7 +51,10 @@ def run_plan(plan: Plan, run: RunDirectory, progress: Progress, shell: Shell | N
         (str(run.path.resolve()), "run", True),
         (str(library.package), "lib/mprun", not is_root),
         (str(library.mininet), "lib/mininet", not is_root),
-        *((str(tool.directory), f"tools/{tool.name}", not is_root) for tool in list_built()),
+        *(
+            (str(outside), inside.removeprefix(f"{INSIDE}/"), not is_root)
+            for inside, outside in find_built(plan).items()
+        ),
     ]
     log = run.path / "logs" / "agent.log"
     script = ["set -e", "base=$(mktemp -d)", "mount -n -t tmpfs -o mode=755 run $base"]

@@ -22,13 +22,13 @@ from pathlib import Path
 from mprun.engines.engine import (
     INSIDE,
     PROGRAM_PATH,
-    TOOLS,
     Library,
     Progress,
     Shell,
     agent_command,
     die_with_parent,
     environment,
+    find_built,
     find_library,
     find_program,
     interpreter,
@@ -37,7 +37,6 @@ from mprun.engines.engine import (
 from mprun.errors import HostError, RunError
 from mprun.kernel.store import Kernel, find_kernel, store
 from mprun.plan import Plan
-from mprun.programs.store import list_built
 from mprun.rundir import RunDirectory
 
 NAME = "virtual"
@@ -63,7 +62,7 @@ def run_plan(
     real_time = real_time or shell is not None
     console = run.path / "logs" / "console.log"
     with _scratch() as scratch, _own_cpu() as cpu:
-        _write_boot_file(Path(scratch), run, kernel, shell, is_simulated=not real_time)
+        _write_boot_file(Path(scratch), plan, run, kernel, shell, is_simulated=not real_time)
         argv = _kernel_command(Path(scratch), plan, kernel, shell, real_time)
         with console.open("wb") as output:
             process = subprocess.Popen(
@@ -102,7 +101,9 @@ def _compile_agent(library: Library) -> None:
                 py_compile.compile(str(path), cfile=str(compiled), quiet=1)
 
 
-def _write_boot_file(scratch: Path, run: RunDirectory, kernel: Kernel, shell: Shell | None, is_simulated: bool) -> None:
+def _write_boot_file(
+    scratch: Path, plan: Plan, run: RunDirectory, kernel: Kernel, shell: Shell | None, is_simulated: bool
+) -> None:
     """What our init obeys (see kernel/guest/init.c)."""
     library = find_library()
     _compile_agent(library)
@@ -114,7 +115,7 @@ def _write_boot_file(scratch: Path, run: RunDirectory, kernel: Kernel, shell: Sh
         ("show", str(kernel.directory), f"{INSIDE}/kernel"),
         ("show", str(library.package), f"{INSIDE}/lib/mprun"),
         ("show", str(library.mininet), f"{INSIDE}/lib/mininet"),
-        *(("show", str(tool.directory), f"{TOOLS}/{tool.name}") for tool in list_built()),
+        *(("show", str(outside), inside) for inside, outside in find_built(plan).items()),
         ("cwd", f"{INSIDE}/run"),
     ]
     lines += [("env", f"{name}={value}") for name, value in environment(shell).items()]

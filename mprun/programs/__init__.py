@@ -14,7 +14,6 @@ PROGRAMS: dict[str, Recipe] = {
         name="quic",
         executable="mprun-quic",
         description="multipath QUIC client and server on the library tquic",
-        kept=("certificate.pem", "key.pem"),
         patched="tquic",
     ),
     "cmtsctp": CRecipe(

@@ -77,9 +77,7 @@ def build(recipe: Recipe, target: Path, scratch: Path, jobs: int, progress: Prog
         _compile([cargo, "build", *options], source, log, len(packages), progress)
         made = work / "made"
         made.mkdir()
-        built = source / "target" / "release" / recipe.executable
-        for path in (built, *(recipe.folder / name for name in recipe.kept)):
-            shutil.copy(path, made / path.name)
+        shutil.copy(source / "target" / "release" / recipe.executable, made)
         facts = {
             "name": recipe.name,
             "digest": recipe.digest,

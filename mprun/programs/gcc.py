@@ -36,12 +36,14 @@ def build(recipe: CRecipe, target: Path, scratch: Path) -> None:
         made = Path(folder) / "made"
         made.mkdir()
         sources = [str(path) for path in recipe.sources() if path.suffix == ".c"]
-        _run(["gcc", "-O2", "-Wall", "-Wextra", "-o", str(made / recipe.executable), *sources, *recipe.flags])
-        libraries = [f"{package} {_version_of(package)}" for _, package in recipe.headers]
+        libraries = ", ".join(f"{package} {_version_of(package)}" for _, package in recipe.headers)
+        version = f'-DVERSION="{recipe.executable} on {libraries}"'
+        program = str(made / recipe.executable)
+        _run(["gcc", "-O2", "-Wall", "-Wextra", version, "-o", program, *sources, *recipe.flags])
         facts = {
             "name": recipe.name,
             "digest": recipe.digest,
-            "version": f"{recipe.executable} on {', '.join(libraries)}",
+            "version": _run([program, "--version"]).strip(),
             "compiler": _run(["gcc", "--version"]).splitlines()[0],
             "build_seconds": round(time.monotonic() - started, 1),
         }

@@ -17,14 +17,12 @@ _EDITION = 1
 class Recipe:
     """A Rust program.
 
-    kept: files of its source that it needs when it runs. patched: the library to which `<library>.patch` is
-    applied before it is compiled; None: none.
+    patched: the library to which `<library>.patch` is applied before it is compiled; None: none.
     """
 
     name: str
     executable: str
     description: str
-    kept: tuple[str, ...] = ()
     patched: str | None = None
 
     @property
@@ -34,7 +32,7 @@ class Recipe:
 
     def sources(self) -> Iterator[Path]:
         """Every file that it is made of, in a fixed order."""
-        for pattern in ("Cargo.*", "*.patch", "*.pem", "src/**/*.rs"):
+        for pattern in ("Cargo.*", "*.patch", "src/**/*.rs"):
             yield from sorted(self.folder.glob(pattern))
 
     @property
@@ -49,7 +47,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class CRecipe(Recipe):
-    """A C program of which all files are compiled together.
+    """A C program of which all files are compiled together; VERSION is what it is to say to --version.
 
     headers: (header, Debian package that holds it and its library). flags: the last words of gcc(1)'s command line.
     """

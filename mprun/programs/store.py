@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The programs that this user has built: find them, list them, install them.
 
-One lives in `~/.cache/mprun/tools/<digest>/`, beside `tool.json` and the files that it needs; the digest is
-that of its source, so what is built already is not built again, and what is of another version is not taken.
+One lives in `~/.cache/mprun/tools/<digest>/`, beside `tool.json`; the digest is that of its source, so what is
+built already is not built again, and what is of another version is not taken.
 """
 
 from __future__ import annotations
@@ -39,10 +39,6 @@ class Installed:
     def directory(self) -> Path:
         return Path(self.path).parent
 
-    @property
-    def executable(self) -> str:
-        return Path(self.path).name
-
 
 def store() -> Path:
     """Where this user's programs are."""
@@ -67,11 +63,6 @@ def find(name: str) -> Installed | None:
         return None
     path = str(directory / recipe.executable)
     return Installed(name, path, facts["version"], recipe.digest, facts["compiler"], facts["build_seconds"])
-
-
-def list_built() -> list[Installed]:
-    """All programs that are built from the sources of this mprun."""
-    return [found for name in PROGRAMS if (found := find(name)) is not None]
 
 
 def find_executable(executable: str) -> Installed | None:

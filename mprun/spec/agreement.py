@@ -30,10 +30,10 @@ from mprun.spec.spec import (
 from mprun.spec.subnet import check_addresses
 from mprun.tools.tool import tool_of
 
+# Protocols whose flows may use all their paths at once.
+MULTIPATH = ("mptcp", "sctp", "quic")
 # The option of flows that offer a rate.
 RATE = "rate_bit_per_s"
-# That of flows over several paths of SCTP.
-CMT = "cmt"
 # So many names are shown whole; of more, the nearest one.
 FEW = 6
 
@@ -178,8 +178,9 @@ def check_rates(
         offered = flow.options.get(RATE)
         if not isinstance(offered, int):
             continue
+        paths = usable_paths(flow, named[flow.source, flow.destination])
         capacity = 0.0
-        for path in usable_paths(flow, named[flow.source, flow.destination]):
+        for path in paths if flow.protocol in MULTIPATH else paths[:1]:
             capacity += min(_capacity(links[name]) for name in (path.first_link, path.last_link))
         if offered > capacity:
             message = (
@@ -215,21 +216,14 @@ def check_mptcp(named: Mapping[Pair, Sequence[NamedPath]], experiment: Experimen
                 document.fault(("traffic", n, "protocol"), message)
 
 
-def check_cmt(named: Mapping[Pair, Sequence[NamedPath]], experiment: ExperimentSpec, document: Document) -> None:
-    """Faults of flows that are to use several paths of SCTP, and have one: paths are told apart by the receiver's
-    addresses (RFC 9260, section 6.4)."""
+def check_tools(named: Mapping[Pair, Sequence[NamedPath]], experiment: ExperimentSpec, document: Document) -> None:
+    """Faults that the tools of flows find in how these would use the paths there are."""
     for n, flow in enumerate(experiment.traffic):
-        if flow.protocol != "sctp" or flow.options.get(CMT, "off") == "off":
-            continue
-        is_reverse = bool(flow.options.get("reverse"))
-        paths = usable_paths(flow, named[flow.source, flow.destination])
-        if len({path.first_link if is_reverse else path.last_link for path in paths}) > 1:
-            continue
-        receiver = flow.source if is_reverse else flow.destination
-        message = f"has one path to use: '{receiver}', which receives, has one address; give it more links"
-        if len({path.last_link if is_reverse else path.first_link for path in paths}) > 1:
-            message += f", or write 'reverse: {str(not is_reverse).lower()}'"
-        document.fault(("traffic", n, "cmt"), message)
+        check_paths = getattr(tool_of(flow), "check_paths", None)
+        if check_paths is not None:
+            paths = usable_paths(flow, named[flow.source, flow.destination])
+            for key, message in check_paths(flow, paths):
+                document.fault(("traffic", n, key), message)
 
 
 def _mappings(entries: object) -> Iterator[tuple[int, Mapping[str, object]]]:

@@ -54,7 +54,7 @@ def _parse_congestion(value: object) -> str:
 def _parse_least_size(value: object) -> int:
     size_bytes = VOLUME.parse(value)
     if size_bytes == 0:
-        raise ValueError("nothing would be sent: write '1byte' or more")
+        raise ValueError("is nothing at all: write '1byte' or more")
     return size_bytes
 
 

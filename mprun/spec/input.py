@@ -142,7 +142,7 @@ def _read_action(
         named = name_paths(network.spec, [(flow.source, flow.destination) for flow in action.traffic])
         agreement.check_metrics(named, action, document)
         agreement.check_mptcp(named, action, document)
-        agreement.check_cmt(named, action, document)
+        agreement.check_tools(named, action, document)
         agreement.check_rates(network.spec, named, action, document)
         if not document.faults:
             action = fill_lengths(network.spec, replace(action, traffic=expand(action.traffic)))

@@ -51,16 +51,16 @@ OF_TOTAL: Metrics = {"goodput": Metric("rate", "sum over the flows that are not 
 TOTAL = "total"
 
 
-def delays(what: str) -> Metrics:
-    """The metrics of a series of delays, as `mprun.tools.tool.summarize_delays` fills them."""
+def delays(name: str, what: str) -> Metrics:
+    """The metrics of a series of delays, as `mprun.tools.tool.summarize_delays` fills them; what: one of them is."""
     return {
-        "delay.mean": Metric("time", f"mean {what}"),
-        "delay.stdev": Metric("time", "its standard deviation, of the sample"),
-        "delay.median": Metric("time", "median"),
-        "delay.p95": Metric("time", "95th percentile, between the nearest two"),
-        "delay.p99": Metric("time", "99th percentile, between the nearest two"),
-        "delay.min": Metric("time", "shortest"),
-        "delay.max": Metric("time", "longest"),
+        f"{name}.mean": Metric("time", f"mean {what}"),
+        f"{name}.stdev": Metric("time", "its standard deviation, of the sample"),
+        f"{name}.median": Metric("time", "its median"),
+        f"{name}.p95": Metric("time", "its 95th percentile"),
+        f"{name}.p99": Metric("time", "its 99th percentile"),
+        f"{name}.min": Metric("time", "its shortest"),
+        f"{name}.max": Metric("time", "its longest"),
     }
 
 

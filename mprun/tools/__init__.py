@@ -11,9 +11,14 @@ Each is a module that says everything about its workload (`tool.Tool` has the ty
     work       flow, endpoints, capabilities -> `Work`: what is prepared, what must listen, what runs
     parse      flow, outputs -> `Result`: values and tables out of all that the programs left
 
+and, where the paths between its hosts matter to it:
+
+    check_paths  flow, the paths that it may use -> (key of its entry, fault) of each
+
 `work` and `parse` are pure; what they need of the machine is in `Capabilities`, what they make are values.
 A module is imported when a file names it. Installed packages bring others in the entry-point group
-`mprun.tools`. Programs of ours that a workload runs are in `mprun.agent` and need nothing but Python.
+`mprun.tools`. Programs of ours that a workload runs are in `mprun.agent` and need nothing but Python, or in
+`mprun.programs`, whose `mprun tools install` builds them.
 """
 
 from __future__ import annotations
@@ -22,5 +27,9 @@ TOOLS = {
     "iperf3": "mprun.tools.iperf3",
     "netperfmeter": "mprun.tools.netperfmeter",
     "ping": "mprun.tools.ping",
+    "reqres": "mprun.tools.reqres",
+    "http": "mprun.tools.http",
+    "https": "mprun.tools.https",
+    "quic": "mprun.tools.quic",
     "sctp": "mprun.tools.sctp",
 }

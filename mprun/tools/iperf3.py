@@ -9,7 +9,8 @@ does it for them.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
@@ -17,32 +18,44 @@ from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 from mprun.capabilities import Capabilities
 from mprun.plan import Process, Ready
 from mprun.spec.datagram import LENGTH
+from mprun.spec.fault import Path
 from mprun.spec.field import SIZE_SCHEMA, TIME_SCHEMA, Whole
-from mprun.spec.flow import FlowRate, ServedEntry
+from mprun.spec.flow import Congestion, FlowRate, ServedEntry, Size
 from mprun.spec.metric import OF_CONNECTIONS, Metric
-from mprun.spec.model import refuse
-from mprun.spec.spec import Flow
+from mprun.spec.model import FileModel, refuse
+from mprun.spec.spec import Flow, Protocol
 from mprun.spec.units import NS_PER_S, SIZE, TIME
 from mprun.tools.tool import Endpoints, Outputs, Program, Result, Table, Work, mptcp_environment
 
 PROGRAMS = {"iperf3": Program("iperf3", "--version")}
 PORTS = 1
+TCP: tuple[Protocol, ...] = ("tcp", "mptcp")
 METRICS = {
     "goodput": Metric("rate", "payload that the receiver's program got in the flow's time"),
     "bytes": Metric("size", "payload that the receiver's program got"),
-    "retransmits": Metric("count", "segments sent again, of all subflows", ("tcp", "mptcp")),
+    "retransmits": Metric("count", "segments sent again, of all subflows", TCP),
     "loss": Metric("ratio", "share of the packets that did not arrive", ("udp",)),
+    "goodput.back": Metric("rate", "of a bidirectional flow, goodput from its destination to its source"),
+    "bytes.back": Metric("size", "of a bidirectional flow, payload that its source got"),
+    "retransmits.back": Metric("count", "of a bidirectional flow, segments that its destination sent again", TCP),
+    "loss.back": Metric("ratio", "of a bidirectional flow, loss on the way to its source", ("udp",)),
     **OF_CONNECTIONS,
 }
 
-# Beyond its duration a client gets this long to connect, drain queues and exchange results.
-GRACE_NS = 30_000_000_000
+# Beyond its duration a client gets this long to connect, drain queues and exchange results; one that sends a
+# number of bytes, as long as these take at this rate besides.
+GRACE_NS, LEAST_BIT_PER_S = 30_000_000_000, 1_000_000
 # What fits into a packet of 1500 bytes; iperf3's own 64 KiB fill a send buffer with three messages.
 SCTP_MESSAGE_BYTES = 1_452
 # So many UDP packets are sent at once, where timers allow it.
 BURST_PACKETS = 4
 # The receiver's clock starts half a round trip late; a last interval shorter than this is the end's.
 MINIMUM_INTERVAL_S = 0.1
+# Of a bidirectional test, what the server sent, in an interval of the report.
+BACK = "sum_bidir_reverse"
+# What fits into an IP packet, and iperf3's MAX_BLOCKSIZE.
+MOST_UDP_BYTES = 65_507
+MOST_BLOCK_BYTES = 1 << 20
 
 
 def _parse_whole_seconds(value: object) -> int:
@@ -52,7 +65,30 @@ def _parse_whole_seconds(value: object) -> int:
     return duration_ns
 
 
+def _parse_omitted(value: object) -> int:
+    omitted_ns = TIME.parse(value)
+    if omitted_ns % NS_PER_S:
+        raise ValueError(f"iperf3 tells of whole seconds, not of {TIME.render(omitted_ns)}: write '5s'")
+    return omitted_ns
+
+
+def _parse_block(value: object) -> int:
+    block_bytes = SIZE.parse(value)
+    if not 0 < block_bytes <= MOST_BLOCK_BYTES:
+        raise ValueError(f"{block_bytes} bytes at a time are not between 1 and {MOST_BLOCK_BYTES}: write '128kb'")
+    return block_bytes
+
+
 WholeSeconds = Annotated[int, PlainValidator(_parse_whole_seconds), WithJsonSchema(TIME_SCHEMA)]
+Omitted = Annotated[int, PlainValidator(_parse_omitted), WithJsonSchema(TIME_SCHEMA)]
+Block = Annotated[int, PlainValidator(_parse_block), WithJsonSchema(SIZE_SCHEMA)]
+
+
+class OmitEntry(FileModel):
+    """What is left out of the goodput, for a steady state."""
+
+    start_ns: Omitted = Field(0, alias="start", description="The first seconds.")
+    end_ns: Omitted = Field(0, alias="end", description="The last seconds.")
 
 
 class Entry(ServedEntry):
@@ -65,24 +101,59 @@ class Entry(ServedEntry):
     rate_bit_per_s: FlowRate | None = Field(
         None, alias="rate", description="Bits of payload per second to offer; udp needs it."
     )
-    length_bytes: Annotated[int, PlainValidator(SIZE.parse), WithJsonSchema(SIZE_SCHEMA)] | None = Field(
+    duration: WholeSeconds | None = Field(
+        None, description="How long it sends, in whole seconds; or give a size.", examples=["10s"]
+    )
+    size_bytes: Size | None = Field(None, alias="size", description="How much it sends, instead of a duration.")
+    omit: OmitEntry | None = Field(None, description="What is left out of the goodput, for a steady state.")
+    length_bytes: Block | None = Field(
         None,
         alias="length",
-        description="Bytes of payload in a UDP packet or an SCTP message. Default: what fits into 1500 bytes.",
+        description="Bytes of payload in a UDP packet or an SCTP message, default: what fits into 1500 bytes; of TCP "
+        "in a write: 128kb.",
     )
-    duration: WholeSeconds = Field(description="How long it sends, in whole seconds.", examples=["10s"])
+    window_bytes: Size | None = Field(
+        None, alias="window", description="Socket buffers of both ends, instead of those that the kernel tunes."
+    )
+    congestion: Congestion | None = Field(None, description="Congestion control of both ends. Default: the hosts'.")
     reverse: bool = Field(False, description="The server sends and the client receives.")
+    bidirectional: bool = Field(False, description="Both send: the client on one connection, the server on another.")
     parallel: Annotated[int, Whole(1, 128, "iperf3 takes no more streams")] = Field(
         1, description="Connections side by side."
     )
 
     @model_validator(mode="after")
     def _agree(self) -> Entry:
-        if self.protocol == "udp" and self.rate_bit_per_s is None:
-            raise refuse({("rate",): "is missing: UDP sends as fast as it is told to, write 'rate: 10mbit'"}, self)
-        if self.protocol not in ("udp", "sctp") and self.length_bytes is not None:
-            raise refuse({("length",): "is of UDP packets and SCTP messages: take it out"}, self)
+        faults: dict[Path, str] = {}
+        if self.protocol == "udp":
+            if self.rate_bit_per_s is None:
+                faults[("rate",)] = "is missing: UDP sends as fast as it is told to, write 'rate: 10mbit'"
+            if self.length_bytes is not None and self.length_bytes > MOST_UDP_BYTES:
+                faults[("length",)] = f"is more than fits into a UDP packet: write '{MOST_UDP_BYTES}bytes' or less"
+            if self.congestion is not None:
+                faults[("congestion",)] = "is of TCP: take it out, or write 'protocol: tcp'"
+        if self.protocol == "sctp" and self.congestion is not None:
+            faults[("congestion",)] = "is of TCP: take it out, or write 'protocol: tcp'"
+        if self.duration is None and self.size_bytes is None:
+            faults[("duration",)] = "is missing: write 'duration: 10s', or how much, as in 'size: 100mb'"
+        if self.duration is not None and self.size_bytes is not None:
+            faults[("size",)] = "stands beside 'duration': keep one of the two"
+        if self.bidirectional and self.reverse:
+            faults[("reverse",)] = "stands beside 'bidirectional', which has both directions: take it out"
+        if self.omit is not None:
+            if self.duration is None:
+                faults[("omit",)] = "counts seconds of a duration: write 'duration: 10s'"
+            elif self.omit.start_ns + self.omit.end_ns >= self.duration:
+                faults[("omit",)] = f"leaves nothing of {TIME.render(self.duration)}: write less, or a longer duration"
+        if faults:
+            raise refuse(faults, self)
         return self
+
+    def options(self) -> dict[str, object]:
+        omit = {} if self.omit is None else {"omit": {"start_ns": self.omit.start_ns, "end_ns": self.omit.end_ns}}
+        options = super().options() | omit
+        # not there unless it is asked for: digests of files without it do not know of it
+        return options if self.bidirectional else {n: value for n, value in options.items() if n != "bidirectional"}
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
@@ -104,27 +175,38 @@ def _server(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Process:
 
 
 def _client(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Process:
-    assert flow.duration_ns is not None
     options: Mapping[str, Any] = flow.options
     argv = ["iperf3", "--client", ends.destination_address, "--port", str(ends.port)]
-    argv += ["--time", f"{flow.duration_ns / 1e9:g}", "--json", "--get-server-output"]
-    if options.get("reverse"):
-        argv.append("--reverse")
+    if flow.duration_ns is None:
+        argv += ["--bytes", str(options["size_bytes"])]
+        timeout_ns = GRACE_NS + options["size_bytes"] * 8 * NS_PER_S // LEAST_BIT_PER_S
+    else:
+        argv += ["--time", f"{flow.duration_ns / 1e9:g}"]
+        timeout_ns = GRACE_NS + flow.duration_ns
+    argv += ["--json", "--get-server-output"]
+    argv += [f"--{name}" for name in ("reverse",) if options.get(name)]
+    argv += ["--bidir"] if options.get("bidirectional") else []
     if flow.protocol == "udp":
-        argv += ["--udp", "--length", str(options[LENGTH]), "--pacing-timer", str(_pacing_us(options))]
+        argv += ["--udp", "--pacing-timer", str(_pacing_us(options))]
     if flow.protocol == "sctp":
-        argv += ["--sctp", "--length", str(options.get(LENGTH, SCTP_MESSAGE_BYTES))]
+        argv.append("--sctp")
+    if LENGTH in options or flow.protocol == "sctp":
+        argv += ["--length", str(options.get(LENGTH, SCTP_MESSAGE_BYTES))]
     if "rate_bit_per_s" in options:
         argv += ["--bitrate", str(options["rate_bit_per_s"])]
+    if "window_bytes" in options:
+        argv += ["--window", str(options["window_bytes"])]
+    if flow.congestion is not None:
+        argv += ["--congestion", flow.congestion]
     if options.get("parallel", 1) != 1:
         argv += ["--parallel", str(options["parallel"])]
     return Process(
         name=flow.name,
         node=flow.source,
         argv=(*argv, *_mptcp_flag(flow, capabilities)),
-        env=_preload(flow, capabilities, receives=bool(options.get("reverse"))),
+        env=_preload(flow, capabilities, receives=bool(options.get("reverse") or options.get("bidirectional"))),
         role="flow",
-        timeout_ns=flow.duration_ns + GRACE_NS,
+        timeout_ns=timeout_ns,
         needs=_needs(flow),
     )
 
@@ -166,42 +248,70 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     if "error" in report:
         return Result(error=str(report["error"]))
     try:
-        test = report["start"]["test_start"]
-        receiver = report if test["reverse"] else report["server_output_json"]
-        intervals = [i["sum"] for i in receiver["intervals"] if i["sum"]["end"] < test["duration"] + MINIMUM_INTERVAL_S]
-        seconds = sum(i["end"] - i["start"] for i in intervals)
-        tables = {"goodput": _goodput_table(intervals)}
-        if test["protocol"] == "UDP":
-            return Result(_udp_values(report, sum(i["bytes"] for i in intervals) * 8 / seconds), tables=tables)
-        sent, received = report["end"]["sum_sent"], report["end"]["sum_received"]
-        values = {
-            "goodput": sum(i["bytes"] for i in intervals) * 8 / seconds,
-            "bytes": received["bytes"],
-        }
-        if "retransmits" in sent:
-            values["retransmits"] = sent["retransmits"]
-        is_asked = test["protocol"] == "TCP"
-        ports = tuple(int(c["local_port"]) for c in report["start"]["connected"]) if is_asked else ()
+        ways = list(_ways(report))
+        values = {f"{name}{way.suffix}": value for way in ways for name, value in _values(flow, report, way).items()}
+        is_tcp = report["start"]["test_start"]["protocol"] == "TCP"
+        ports = tuple(int(c["local_port"]) for c in report["start"]["connected"]) if is_tcp else ()
+        return Result(values, ports, tables={"goodput": _goodput_table(ways)})
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as fault:
         return Result(error=f"its report is not as expected: {type(fault).__name__} {fault}")
-    return Result(values, ports, tables=tables)
 
 
-def _goodput_table(intervals: Sequence[Mapping[str, Any]]) -> Table:
-    """A row for each interval; times from the start of the test at its receiver."""
+@dataclass(frozen=True)
+class _Way:
+    """One direction of a test. suffix: of its metrics, and of the names in the report's end; intervals: what its
+    receiver counted."""
+
+    name: str
+    suffix: str
+    key: str
+    intervals: Sequence[Mapping[str, Any]]
+
+
+def _ways(report: Mapping[str, Any]) -> Iterator[_Way]:
+    """The directions that data took: from the source, to it, or both, the first of which has the plain metrics."""
+    server = report["server_output_json"]["intervals"]
+    if report["start"]["test_start"]["reverse"]:
+        yield _Way("back", "", "", [i["sum"] for i in report["intervals"]])
+        return
+    yield _Way("forth", "", "", [i["sum"] for i in server])
+    if any(BACK in i for i in report["intervals"]):
+        yield _Way("back", ".back", "_bidir_reverse", [i[BACK] for i in report["intervals"]])
+
+
+def _values(flow: Flow, report: Mapping[str, Any], way: _Way) -> dict[str, float]:
+    """The metrics of one direction; loss: share of the packets that were sent and did not come."""
+    counted = _steady(flow, way.intervals)
+    goodput = sum(i["bytes"] for i in counted) * 8 / sum(i["end"] - i["start"] for i in counted)
+    end = report["end"]
+    if report["start"]["test_start"]["protocol"] == "UDP":
+        total = end[f"sum{way.key}"]
+        received = total["packets"] - total["lost_packets"]
+        size_bytes = received * report["start"]["test_start"]["blksize"]
+        return {"goodput": goodput, "bytes": size_bytes, "loss": total["lost_packets"] / total["packets"]}
+    values = {"goodput": goodput, "bytes": end[f"sum_received{way.key}"]["bytes"]}
+    sent = end[f"sum_sent{way.key}"]
+    return values | ({"retransmits": sent["retransmits"]} if "retransmits" in sent else {})
+
+
+def _steady(flow: Flow, intervals: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The intervals that count: of a duration those within it, without what the flow omits; else all."""
+    if flow.duration_ns is None:
+        return list(intervals)
+    omit: Any = flow.options.get("omit", {"start_ns": 0, "end_ns": 0})
+    first_s, last_s = omit["start_ns"] / 1e9, (flow.duration_ns - omit["end_ns"]) / 1e9
+    # intervals end when iperf3's timer comes, some time after the whole second
+    return [
+        i for i in intervals if i["start"] > first_s - MINIMUM_INTERVAL_S and i["end"] < last_s + MINIMUM_INTERVAL_S
+    ]
+
+
+def _goodput_table(ways: Sequence[_Way]) -> Table:
+    """A row for each interval of each direction; times from the start of the test at its receiver."""
+    rows = [(way.name, i) for way in ways for i in way.intervals]
     return {
-        "start_s": [float(i["start"]) for i in intervals],
-        "end_s": [float(i["end"]) for i in intervals],
-        "goodput_bit_per_s": [float(i["bits_per_second"]) for i in intervals],
-    }
-
-
-def _udp_values(report: Mapping[str, Any], goodput: float) -> dict[str, float]:
-    """loss: share of the packets that were sent and did not come; there is no connection to look at."""
-    total = report["end"]["sum"]
-    received = total["packets"] - total["lost_packets"]
-    return {
-        "goodput": goodput,
-        "bytes": received * report["start"]["test_start"]["blksize"],
-        "loss": total["lost_packets"] / total["packets"],
+        "direction": [name for name, _ in rows],
+        "start_s": [float(i["start"]) for _, i in rows],
+        "end_s": [float(i["end"]) for _, i in rows],
+        "goodput_bit_per_s": [float(i["bits_per_second"]) for _, i in rows],
     }

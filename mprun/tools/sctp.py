@@ -10,22 +10,24 @@ its own while there are any.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
 from mprun.capabilities import Capabilities
 from mprun.plan import Process, Ready
-from mprun.spec.field import SIZE_SCHEMA, Time
+from mprun.spec.field import SIZE_SCHEMA
 from mprun.spec.flow import PositiveTime, ServedEntry, Size
 from mprun.spec.metric import Metric
 from mprun.spec.model import refuse
+from mprun.spec.path import NamedPath
 from mprun.spec.spec import Flow
 from mprun.spec.units import SIZE, TIME
-from mprun.tools.tool import BUILT, Endpoints, Outputs, Program, Result, Table, Work
+from mprun.tools.iperf3 import OmitEntry
+from mprun.tools.tool import BUILT, Endpoints, Outputs, PathUse, Program, Result, Table, Work
 
-PROGRAMS = {"cmtsctp": Program("libusrsctp-dev", remedy="mprun tools install cmtsctp")}
+PROGRAMS = {"cmtsctp": Program("", "--version", "mprun tools install cmtsctp")}
 PORTS = 1
 METRICS = {
     "goodput": Metric("rate", "payload that the receiver's program got in the flow's time, without what is omitted"),
@@ -58,7 +60,7 @@ class Entry(ServedEntry):
     protocol: Literal["sctp"] = Field("sctp", description="sctp.")
     duration: PositiveTime | None = Field(None, description="How long it sends; or give a size.", examples=["10s"])
     size_bytes: Size | None = Field(None, alias="size", description="How much it sends, instead of duration.")
-    omit_ns: Time = Field(0, alias="omit", description="So much of the beginning does not count in goodput.")
+    omit: OmitEntry | None = Field(None, description="What is left out of the goodput, for a steady state.")
     reverse: bool = Field(False, description="The server sends and the client receives.")
     cmt: Literal["off", "on", "rpv1", "rpv2", "mptcp"] = Field(
         "off",
@@ -83,11 +85,30 @@ class Entry(ServedEntry):
         if (self.duration is None) == (self.size_bytes is None):
             what = "is missing" if self.duration is None else "stands beside 'size'"
             raise refuse({("duration",): f"{what}: write 'duration: 10s' or 'size: 10mb'"}, self)
-        if self.duration is not None and self.omit_ns >= self.duration:
-            raise refuse({("omit",): f"leaves nothing of {TIME.render(self.duration)}: write a shorter time"}, self)
-        if self.duration is None and self.omit_ns:
-            raise refuse({("omit",): "is of flows that last a time: write 'duration: 10s' or take it out"}, self)
+        if self.omit is not None:
+            if self.duration is None:
+                raise refuse({("omit",): "counts seconds of a duration: write 'duration: 10s'"}, self)
+            if self.omit.start_ns + self.omit.end_ns >= self.duration:
+                message = f"leaves nothing of {TIME.render(self.duration)}: write less, or a longer duration"
+                raise refuse({("omit",): message}, self)
         return self
+
+    def options(self) -> dict[str, object]:
+        omit = {} if self.omit is None else {"omit": {"start_ns": self.omit.start_ns, "end_ns": self.omit.end_ns}}
+        return super().options() | omit
+
+
+def check_paths(flow: Flow, paths: Sequence[NamedPath]) -> Iterator[tuple[str, str]]:
+    """Faults of flows that are to use several paths and have one, which their receiver's only address makes."""
+    is_reverse = bool(flow.options.get("reverse"))
+    firsts, lasts = {path.first_link for path in paths}, {path.last_link for path in paths}
+    if flow.options.get("cmt") == "off" or len(firsts if is_reverse else lasts) > 1:
+        return
+    receiver = flow.source if is_reverse else flow.destination
+    message = f"has one path to use: '{receiver}', which receives, has one address; give it more links"
+    if len(lasts if is_reverse else firsts) > 1:
+        message += f", or write 'reverse: {str(not is_reverse).lower()}'"
+    yield "cmt", message
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
@@ -162,16 +183,9 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
 
 
 def _read(flow: Flow, sender: Mapping[str, Any], receiver: Mapping[str, Any], is_reverse: bool) -> Result:
-    omitted: Any = flow.options.get("omit_ns", 0)
-    counted = [i for i in receiver["intervals"] if round(i["start"] * 1e9) >= omitted]
+    counted = list(_steady(flow, receiver["intervals"]))
     seconds = sum(i["end"] - i["start"] for i in counted)
     paths = sender["intervals"][-1]["paths"]
-    pairs = [(path["local"], path["remote"])[:: -1 if is_reverse else 1] for path in paths]
-    warnings = [
-        f"the path from {path['local']} to {path['remote']} was never confirmed, and carried nothing"
-        for path in paths
-        if path.get("state") == "unconfirmed"
-    ]
     return Result(
         values={
             "goodput": sum(i["bytes"] for i in counted) * 8 / seconds,
@@ -180,9 +194,29 @@ def _read(flow: Flow, sender: Mapping[str, Any], receiver: Mapping[str, Any], is
             "timeouts": sender["timeouts"],
         },
         tables={"goodput": _goodput_table(receiver["intervals"]), "sctp_paths": _path_table(sender["intervals"])},
-        warnings=tuple(warnings),
-        carried=dict(zip(pairs, (path["bytes"] for path in paths), strict=True)),
+        paths=tuple(_use(flow, path, is_reverse) for path in paths),
     )
+
+
+def _use(flow: Flow, path: Mapping[str, Any], is_reverse: bool) -> PathUse:
+    """What the sender sent on a path; that CMT did not use it, or that it broke."""
+    bytes_ = path["bytes"]
+    if is_reverse:
+        use = PathUse(path["remote"], path["local"], 0, bytes_)
+    else:
+        use = PathUse(path["local"], path["remote"], bytes_, 0)
+    if path.get("state") == "unconfirmed" and flow.options.get("cmt", "off") != "off":
+        return use.fail("no heartbeat was ever answered, so that nothing was sent on it (RFC 9260, section 5.4)")
+    return use.warn("it did not answer at the end") if path.get("state") == "inactive" else use
+
+
+def _steady(flow: Flow, intervals: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """The intervals without those that the flow omits; their ends are exact to the microsecond."""
+    omit: Any = flow.options.get("omit", {"start_ns": 0, "end_ns": 0})
+    for interval in intervals:
+        start_ns, end_ns = round(interval["start"] * 1e9), round(interval["end"] * 1e9)
+        if start_ns >= omit["start_ns"] and (not flow.duration_ns or end_ns <= flow.duration_ns - omit["end_ns"]):
+            yield interval
 
 
 def _goodput_table(intervals: Sequence[Mapping[str, Any]]) -> Table:

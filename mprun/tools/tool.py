@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -26,7 +26,7 @@ AGENT = "/run/mprun/lib/mprun/agent"
 TEMPORARY = "/run/mprun/tmp"
 # Programs start in the run directory; what they leave for `parse` belongs in a folder of the flow there.
 FILES = "files"
-# Where a run finds the programs that `mprun tools install` has built, each in a folder called like it.
+# Where a run finds the programs that `mprun tools install` has built, a folder for each.
 BUILT = "/run/mprun/tools"
 # How a program of ours is run: isolated, without site packages, writing nothing beside its source.
 PYTHON = ("python3", "-I", "-S", "-B")
@@ -97,6 +97,9 @@ class Outputs(Protocol):
     def log(self, process: str, stream: str = "out") -> str:
         """What a process of the flow printed (stream `out` or `err`); empty if it never started."""
 
+    def span(self, process: str) -> tuple[int, int] | None:
+        """When a process of the flow was started and when its end was seen, ns of the same clock."""
+
     def file(self, name: str) -> bytes | None:
         """A file that a process of the flow left as one of its `keeps`, by its last name; None if there is none."""
 
@@ -106,16 +109,36 @@ Table = Mapping[str, Sequence[Any]]
 
 
 @dataclass(frozen=True)
+class PathUse:
+    """Payload that a path carried for a flow, by the addresses at its ends. forward: from source to destination.
+
+    failure: what the flow was asked for and did not do on this path. warning: what may surprise.
+    """
+
+    source: str
+    destination: str
+    forward_bytes: int
+    reverse_bytes: int
+    failure: str | None = None
+    warning: str | None = None
+
+    def fail(self, failure: str) -> PathUse:
+        return replace(self, failure=failure)
+
+    def warn(self, warning: str) -> PathUse:
+        return replace(self, warning=warning)
+
+
+@dataclass(frozen=True)
 class Result:
     """What the outputs of a flow say.
 
     values: by names of METRICS, in base units (bit/s, s, share, bytes, 1). tables: tidy, a row for each thing
     observed; those of all flows are joined under their name, with the flow's name as a column.
     data_ports: the client's TCP ports of the connections that carried the data, whose subflows are
-    then looked up; or, of a tool that does not tell them, server_ports: those at the other end.
-    carried: how many bytes each pair of addresses (source, destination of the flow) carried, in the
-    direction of the data, of a tool that knows; `share` is made of it. error: why there is no result, or not
-    all of it, in the tool's words.
+    then looked up; or, of a tool that does not tell them, server_ports: those at the other end. paths: of a flow
+    that knows by itself what each path carried. error: why there is no result, or not all of it, in the tool's
+    words.
     """
 
     values: Mapping[str, float] = field(default_factory=dict)
@@ -123,8 +146,8 @@ class Result:
     error: str | None = None
     tables: Mapping[str, Table] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    paths: tuple[PathUse, ...] = ()
     server_ports: tuple[int, ...] = ()
-    carried: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
 
 class Tool(Protocol):
@@ -203,23 +226,18 @@ def mptcp_environment(flow: Flow, capabilities: Capabilities) -> dict[str, str]:
     return {"LD_PRELOAD": capabilities.mptcp_library} if flow.protocol == "mptcp" else {}
 
 
-def summarize_delays(delays_ns: Sequence[int]) -> dict[str, float]:
-    """The metrics of `mprun.spec.metric.delays`; none without delays, no deviation of a single one."""
+def summarize_delays(name: str, delays_ns: Sequence[int]) -> dict[str, float]:
+    """The metrics of `mprun.spec.metric.delays`, s; none without delays, no deviation of a single one."""
     if not delays_ns:
         return {}
     ordered = sorted(delays_ns)
     mean = sum(ordered) / len(ordered)
-    values = {
-        "delay.mean": mean,
-        "delay.median": percentile(ordered, 0.5),
-        "delay.p95": percentile(ordered, 0.95),
-        "delay.p99": percentile(ordered, 0.99),
-        "delay.min": ordered[0],
-        "delay.max": ordered[-1],
-    }
+    values = {"mean": mean, "median": percentile(ordered, 0.5)}
     if len(ordered) > 1:
-        values["delay.stdev"] = (sum((delay - mean) ** 2 for delay in ordered) / (len(ordered) - 1)) ** 0.5
-    return {name: value / 1e9 for name, value in values.items()}
+        values["stdev"] = (sum((delay - mean) ** 2 for delay in ordered) / (len(ordered) - 1)) ** 0.5
+    values |= {"p95": percentile(ordered, 0.95), "p99": percentile(ordered, 0.99)}
+    values |= {"min": ordered[0], "max": ordered[-1]}
+    return {f"{name}.{which}": value / 1e9 for which, value in values.items()}
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:

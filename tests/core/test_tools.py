@@ -29,6 +29,9 @@ class Left:
     def log(self, process: str, stream: str = "out") -> str:
         return self.logs.get(process, "") if stream == "out" else ""
 
+    def span(self, process: str) -> tuple[int, int] | None:
+        return None
+
     def file(self, name: str) -> bytes | None:
         return self.files.get(name)
 

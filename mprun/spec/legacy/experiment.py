@@ -46,13 +46,10 @@ _COUPLED = ("lia", "olia", "balia", "wvegas")
 _SCENARIO = ((_ENDS, 0, 50), (("client1", "server1"), 10, 20), (("client2", "server2"), 20, 20))
 _THREE = re.compile(r"[0-9]{1,10}(?:[ \t]+[0-9]{1,10}){2}")
 
-_BULK = "nearest is 'xpType:iperf' (iperf3), a bulk transfer"
-_DELAYS = "nearest are 'xpType:ping' for delays and 'xpType:iperf' for a bulk transfer"
+_BULK = "nearest are 'xpType:iperf' (iperf3), a bulk transfer, and 'xpType:http', one of a file"
+_DELAYS = "nearest is 'xpType:msg' (reqres), requests and answers"
 # Types without a tool of ours, and what comes nearest.
 _CANNOT = {
-    "http": _BULK,
-    "https": _BULK,
-    "msg": _DELAYS,
     "pquic": _BULK,
     "quic": _BULK,
     "quicsiri": _DELAYS,
@@ -138,6 +135,35 @@ def _iperf(source: Source, kind: Entry, wants_mptcp: bool) -> _Traffic:
     return _Traffic([_flow(source, kind.line, "iperf", "iperf3", _ENDS, properties)], mptcp=wants_mptcp)
 
 
+def _msg(source: Source, kind: Entry, wants_mptcp: bool) -> _Traffic:
+    """Requests and answers of one size, the client and the server asleep before each of theirs."""
+    size = source.take("msgBytes")
+    line = kind.line if size is None else size.line
+    number = "1200" if size is None else source.whole(size, "bytes, as in '1200'")
+    properties = {
+        "protocol": _protocol(source, kind, wants_mptcp),
+        "requests": _count(source, "msgNbRequests", 5, kind),
+        "request": source.quantity(number, "bytes", line),
+        "response": source.quantity(number, "bytes", line),
+        "think": _seconds(source, "msgClientSleep", 5, kind),
+        "server_think": _seconds(source, "msgServerSleep", 5, kind),
+    }
+    return _Traffic([_flow(source, kind.line, "msg", "reqres", _ENDS, properties)], mptcp=wants_mptcp)
+
+
+def _web(source: Source, kind: Entry, wants_mptcp: bool) -> _Traffic:
+    """One file, once."""
+    file = source.take("file")
+    if file is not None and file.value != "random":
+        source.warn(file, "has no effect: the file holds zeros here, of the size that 'file_size' says")
+    size = source.take("file_size")
+    line = kind.line if size is None else size.line
+    number = "1024" if size is None else source.whole(size, "KiB, as in '1024'")
+    sizes = source.sequence([source.quantity(number, "kb", line)], line)
+    properties = {"protocol": _protocol(source, kind, wants_mptcp), "sizes": sizes}
+    return _Traffic([_flow(source, kind.line, kind.value, kind.value, _ENDS, properties)], mptcp=wants_mptcp)
+
+
 def _scenario(source: Source, kind: Entry, wants_mptcp: bool) -> _Traffic:
     """One MPTCP connection over both paths, and for a while a TCP connection on each."""
     subflows = source.take("iperfScenarioFMSublows")
@@ -164,6 +190,9 @@ _TRAFFIC: Mapping[str, Callable[[Source, Entry, bool], _Traffic]] = {
     "ping": _ping,
     "iperf": _iperf,
     "iperfScenario": _scenario,
+    "msg": _msg,
+    "http": _web,
+    "https": _web,
 }
 
 

@@ -25,8 +25,8 @@ const SERVER_NAME: &str = "mprun";
 /// What the client is to do.
 struct Task {
     requests: u64,
-    size_bytes: u64,
-    body_bytes: u64,
+    response_bytes: u64,
+    request_bytes: u64,
     think: Duration,
     /// (local, remote) of the paths beside the first.
     further: Vec<(SocketAddr, SocketAddr)>,
@@ -59,7 +59,7 @@ struct State {
 
 /// Fetches; errors say what kept it from the end.
 pub fn fetch(words: &[String]) -> Result<(), String> {
-    let own = ["path", "requests", "size", "body", "think-us", "keylog", "timeout-ms"];
+    let own = ["path", "requests", "response", "request", "think-ns", "keylog", "timeout-ms"];
     let arguments = Arguments::parse(words, &[&own[..], &configuration::KNOWN[..]].concat())?;
     let timeout = Duration::from_millis(arguments.number("timeout-ms", 60_000)?);
     let mut config = configure(&arguments)?;
@@ -74,13 +74,14 @@ pub fn fetch(words: &[String]) -> Result<(), String> {
     let first = paths.next().ok_or("no path")?;
     let task = Task {
         requests: arguments.number("requests", 1)?,
-        size_bytes: arguments.number("size", 0)?,
-        body_bytes: arguments.number("body", 0)?,
-        think: Duration::from_micros(arguments.number("think-us", 0)?),
+        response_bytes: arguments.number("response", 0)?,
+        request_bytes: arguments.number("request", 0)?,
+        think: Duration::from_nanos(arguments.number("think-ns", 0)?),
         further: paths.collect(),
         keylog: arguments.get("keylog").map(str::to_string),
     };
     let state = Rc::new(RefCell::new(State::new(task)));
+    report::print(&format!(r#"{{"event":"begin","monotonic_ns":{}}}"#, report::monotonic_ns()));
     let sender: Rc<dyn PacketSendHandler> = network.clone();
     let mut endpoint = Endpoint::new(Box::new(config), false, Box::new(Callbacks(state.clone())), sender);
     let index = endpoint
@@ -188,9 +189,9 @@ impl State {
             let is_valid = connection.get_path(local, remote).is_ok_and(|path| path.validated());
             if is_valid && !self.validated.contains(&(local, remote)) {
                 self.validated.push((local, remote));
-                let (at, local, remote) = (report::micros(now - self.began), local.ip(), remote.ip());
+                let (at, local, remote) = (report::nanos(now - self.began), local.ip(), remote.ip());
                 report::print(&format!(
-                    r#"{{"event":"path","at_us":{at},"local":"{local}","remote":"{remote}"}}"#
+                    r#"{{"event":"path","at_ns":{at},"local":"{local}","remote":"{remote}"}}"#
                 ));
             }
         }
@@ -206,8 +207,8 @@ impl State {
         };
         let sent_at = Instant::now();
         self.first_sent.get_or_insert(sent_at);
-        let line = Bytes::from(format!("{}\n", self.task.size_bytes));
-        let left_to_send = self.task.body_bytes;
+        let line = Bytes::from(format!("{}\n", self.task.response_bytes));
+        let left_to_send = self.task.request_bytes;
         let request = Request { stream, sent_at, received_bytes: 0, left_to_send, line: Some(line) };
         self.under_way.insert(request).send(connection);
     }
@@ -240,12 +241,12 @@ impl State {
         let Some(request) = self.under_way.take() else { return };
         let now = Instant::now();
         let (number, bytes) = (self.done, request.received_bytes);
-        let (at, delay) = (report::micros(request.sent_at - self.began), report::micros(now - request.sent_at));
+        let (at, delay) = (report::nanos(request.sent_at - self.began), report::nanos(now - request.sent_at));
         report::print(&format!(
-            r#"{{"event":"request","number":{number},"at_us":{at},"delay_us":{delay},"bytes":{bytes}}}"#
+            r#"{{"event":"request","number":{number},"at_ns":{at},"delay_ns":{delay},"bytes":{bytes}}}"#
         ));
-        if bytes != self.task.size_bytes {
-            self.ended = Some(Err(format!("request {number}: {bytes} bytes instead of {}", self.task.size_bytes)));
+        if bytes != self.task.response_bytes {
+            self.ended = Some(Err(format!("request {number}: {bytes} bytes instead of {}", self.task.response_bytes)));
             return;
         }
         self.done += 1;
@@ -269,11 +270,11 @@ impl State {
 
     /// The last line: what the whole took, and what each path carried.
     fn print_end(&self, connection: &mut Connection) {
-        let since = |moment: Option<Instant>| moment.map_or(0, |moment| report::micros(moment - self.began));
+        let since = |moment: Option<Instant>| moment.map_or(0, |moment| report::nanos(moment - self.began));
         report::print(&format!(
-            r#"{{"event":"end","requests":{},"bytes":{},"first_request_us":{},"end_us":{},"multipath":{},"paths":{}}}"#,
+            r#"{{"event":"end","requests":{},"bytes":{},"first_request_ns":{},"end_ns":{},"multipath":{},"paths":{}}}"#,
             self.done,
-            self.done * self.task.size_bytes,
+            self.done * self.task.response_bytes,
             since(self.first_sent),
             since(self.last_received),
             connection.is_multipath(),
@@ -337,8 +338,8 @@ impl TransportHandler for Callbacks {
     fn on_conn_established(&mut self, connection: &mut Connection) {
         let mut state = self.0.borrow_mut();
         state.connected = true;
-        let at = report::micros(state.began.elapsed());
-        report::print(&format!(r#"{{"event":"connected","at_us":{at}}}"#));
+        let at = report::nanos(state.began.elapsed());
+        report::print(&format!(r#"{{"event":"connected","at_ns":{at}}}"#));
         for (local, remote) in state.task.further.clone() {
             if let Err(error) = connection.add_path(local, remote) {
                 let why = report::quote(&error.to_string());

@@ -2,7 +2,7 @@
 //! Multipath QUIC for experiments (RFC 9000, draft-ietf-quic-multipath as the library tquic has it).
 //!
 //!     mprun-quic server --listen ADDRESS:PORT ... --certificate FILE --key FILE [--scheduler S] [--congestion C]
-//!     mprun-quic client --path LOCAL,REMOTE:PORT ... --requests N --size BYTES [--body BYTES] [--think-us T]
+//!     mprun-quic client --path LOCAL,REMOTE:PORT ... --requests N --response BYTES [--request BYTES] [--think-ns T]
 //!                       [--scheduler S] [--congestion C] [--keylog FILE] [--timeout-ms T]
 //!
 //! A request is a bidirectional stream: a line with the number of bytes wanted, then a body that may be empty; the

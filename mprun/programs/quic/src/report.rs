@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is printed: one JSON object a line on standard output, times in microseconds.
+//! What is printed: one JSON object a line on standard output, times in nanoseconds.
 
 use std::io::Write;
 use std::time::Duration;
@@ -13,9 +13,17 @@ pub fn print(line: &str) {
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
-/// Whole microseconds.
-pub fn micros(time: Duration) -> u128 {
-    time.as_micros()
+/// Whole nanoseconds.
+pub fn nanos(time: Duration) -> u128 {
+    time.as_nanos()
+}
+
+/// The clock of the whole host (CLOCK_MONOTONIC, clock_gettime(2)), so that times can be held against those of others.
+pub fn monotonic_ns() -> i128 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: it points to a value that outlives the call; this clock is always there.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
 }
 
 /// Each path of a connection with the library's figures for it, as a JSON array; bytes are of UDP payload.
@@ -35,7 +43,8 @@ pub fn paths(connection: &mut Connection) -> String {
                 concat!(
                     r#"{{"local":"{}","remote":"{}","validated":{},"state":"{}","sent_bytes":{},"received_bytes":{},"#,
                     r#""sent_packets":{},"received_packets":{},"lost_packets":{},"acked_bytes":{},"#,
-                    r#""smoothed_rtt_us":{},"least_rtt_us":{},"congestion_window_bytes":{}}}"#
+                    r#""sent_stream_bytes":{},"received_stream_bytes":{},"#,
+                    r#""smoothed_rtt_ns":{},"least_rtt_ns":{},"congestion_window_bytes":{}}}"#
                 ),
                 pair.local.ip(),
                 pair.remote.ip(),
@@ -47,8 +56,10 @@ pub fn paths(connection: &mut Connection) -> String {
                 figures.recv_count,
                 figures.lost_count,
                 figures.acked_bytes,
-                figures.srtt,
-                figures.min_rtt,
+                figures.sent_stream_bytes,
+                figures.recv_stream_bytes,
+                figures.srtt * 1000,
+                figures.min_rtt * 1000,
                 figures.final_cwnd,
             ))
         })

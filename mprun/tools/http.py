@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`http`: files of given sizes over HTTP/1.1, from nginx to curl, over TCP or MPTCP."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from mprun.capabilities import Capabilities
+from mprun.spec.spec import Flow
+from mprun.tools import web
+from mprun.tools.tool import Endpoints, Work
+from mprun.tools.web import METRICS as METRICS
+from mprun.tools.web import PORTS as PORTS
+from mprun.tools.web import PROGRAMS as PROGRAMS
+from mprun.tools.web import parse as parse
+
+
+class Entry(web.WebEntry):
+    """Files of given sizes from a web server, see curl(1) and nginx(8)."""
+
+    tool: Literal["http"] = Field(description="The tool.")
+
+
+def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
+    """nginx and curl."""
+    return web.build(flow, ends, capabilities, secure=False)

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`https`: files of given sizes over HTTP/1.1 and TLS, from nginx to curl, over TCP or MPTCP."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from mprun.capabilities import Capabilities
+from mprun.spec.spec import Flow
+from mprun.tools import certificate, web
+from mprun.tools.tool import Endpoints, Work
+from mprun.tools.web import METRICS as METRICS
+from mprun.tools.web import PORTS as PORTS
+from mprun.tools.web import parse as parse
+
+PROGRAMS = {**web.PROGRAMS, **certificate.PROGRAMS}
+
+
+class Entry(web.WebEntry):
+    """Files of given sizes from a web server, see curl(1) and nginx(8)."""
+
+    tool: Literal["https"] = Field(description="The tool.")
+
+
+def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
+    """openssl first, for the certificate that nginx shows; then nginx and curl."""
+    return web.build(flow, ends, capabilities, secure=True)

@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`quic`: requests and answers over QUIC, on one path or several (RFC 9000, multipath as the library tquic has it).
+
+Client and server are one program of ours, mprun-quic, which `mprun tools install quic` builds. The client
+sends one request after the other; a transfer in bulk is one request for much. What each path carried is what
+the library counted: payload of STREAM frames, those that were sent again included.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
+
+from mprun.capabilities import Capabilities
+from mprun.plan import Process, Ready
+from mprun.spec.fault import name_nearest
+from mprun.spec.field import VOLUME_SCHEMA, Time, Whole
+from mprun.spec.flow import ServedEntry, Size
+from mprun.spec.metric import Metric, delays
+from mprun.spec.model import refuse
+from mprun.spec.path import NamedPath
+from mprun.spec.spec import Flow
+from mprun.spec.units import NS_PER_MS, VOLUME
+from mprun.tools import certificate
+from mprun.tools.tool import (
+    BUILT,
+    Endpoints,
+    Outputs,
+    PathUse,
+    Program,
+    Result,
+    Table,
+    Work,
+    kept,
+    summarize_delays,
+)
+
+EXECUTABLE = "mprun-quic"
+PROGRAMS = {EXECUTABLE: Program("", "--version", "mprun tools install quic"), **certificate.PROGRAMS}
+PORTS = 1
+METRICS = {
+    "goodput": Metric("rate", "bytes of all answers, from the first request to the end of the last answer"),
+    "requests": Metric("count", "requests that were answered"),
+    "bytes": Metric("size", "bytes of all answers"),
+    "completion": Metric("time", "from the first packet to the end of the last answer, the handshake included"),
+    "handshake": Metric("time", "from the first packet until the handshake was complete"),
+    "paths": Metric("count", "paths that both ends have validated (RFC 9000 8.2)"),
+    "share": Metric("ratio", "share of the payload that a path carried, in the direction that had more", by_path=True),
+    "share.forward": Metric("ratio", "share of the payload that a path carried to the server", by_path=True),
+    "share.reverse": Metric("ratio", "share of the payload that a path carried to the client", by_path=True),
+    **delays("delay", "time from a request to the end of its answer"),
+}
+
+FOLDER = f"{BUILT}/quic"
+KEY_LOG = "tls-keys.log"
+# The library keeps connection identifiers for so many paths.
+MOST_PATHS = 8
+DEFAULT_TIMEOUT_NS = 300_000_000_000
+# An end that hears nothing for so long gives up.
+IDLE_NS = 10_000_000_000
+
+Policy = str | Mapping[str, object]
+SCHEDULERS = ("lowest-rtt", "roundrobin", "redundant")
+
+
+def _parse_policy(value: object) -> Policy:
+    if isinstance(value, dict):
+        number = value.get("prefer")
+        if set(value) == {"prefer"} and isinstance(number, int) and not isinstance(number, bool) and number >= 0:
+            return {"prefer": number}
+        if "prefer" not in value:
+            raise ValueError(
+                "is a mapping without 'prefer', 'client' or 'server': write '{prefer: 0}' or '{client: lowest-rtt}'"
+            )
+        raise ValueError("prefers no path: write its number from 0 on, as in '{prefer: 0}'")
+    if not isinstance(value, str) or value not in SCHEDULERS:
+        hint = name_nearest(str(value), (*SCHEDULERS, "{prefer: 0}"), "schedulers")
+        raise ValueError(f"no scheduler '{value}'{hint}")
+    return value
+
+
+def _parse_schedulers(value: object) -> Mapping[str, Policy]:
+    """The scheduler of each end."""
+    if isinstance(value, dict) and value and set(value) <= {"client", "server"}:
+        return {end: _parse_policy(value.get(end, SCHEDULERS[0])) for end in ("client", "server")}
+    policy = _parse_policy(value)
+    return {"client": policy, "server": policy}
+
+
+_POLICY_SCHEMA: dict[str, Any] = {
+    "oneOf": [
+        {"enum": list(SCHEDULERS)},
+        {
+            "type": "object",
+            "properties": {"prefer": {"type": "integer", "minimum": 0}},
+            "required": ["prefer"],
+            "additionalProperties": False,
+        },
+    ]
+}
+_ENDS_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"client": _POLICY_SCHEMA, "server": _POLICY_SCHEMA},
+    "minProperties": 1,
+    "additionalProperties": False,
+}
+Schedulers = Annotated[
+    Mapping[str, Policy],
+    PlainValidator(_parse_schedulers),
+    WithJsonSchema({"oneOf": [*_POLICY_SCHEMA["oneOf"], _ENDS_SCHEMA]}),
+]
+
+
+class Entry(ServedEntry):
+    """Requests and answers over QUIC, one after the other on one connection."""
+
+    tool: Literal["quic"] = Field(description="The tool.")
+    response_bytes: Size = Field(alias="response", description="Size of an answer.", examples=["5mb"])
+    requests: Annotated[int, Whole(1, 100_000, "a run shows no more")] = Field(1, description="How many requests.")
+    request_bytes: Annotated[int, PlainValidator(VOLUME.parse), WithJsonSchema(VOLUME_SCHEMA)] = Field(
+        0, alias="request", description="Size of a request beside the line that says what is wanted. Default: 0bytes."
+    )
+    think_ns: Time = Field(0, alias="think", description="From an answer to the next request. Default: 0s.")
+    multipath: bool = Field(False, description="Use every path between the hosts.")
+    scheduler: Schedulers | None = Field(
+        None,
+        description="Which path a packet takes: lowest-rtt, roundrobin, redundant or {prefer: NUMBER}; for both ends, "
+        "or {client: ..., server: ...}. Needs multipath. Default: lowest-rtt.",
+    )
+    congestion: Literal["cubic", "bbr", "bbr3", "copa"] = Field(
+        "cubic", description="Congestion control of both ends, on each path."
+    )
+
+    @model_validator(mode="after")
+    def _agree(self) -> Entry:
+        if self.scheduler is not None and not self.multipath:
+            raise refuse({("scheduler",): "has nothing to choose from on one path: write 'multipath: true'"}, self)
+        return self
+
+
+def check_paths(flow: Flow, paths: Sequence[NamedPath]) -> Iterator[tuple[str, str]]:
+    """Faults of schedulers that prefer a path which is not there, and of more paths than a connection has."""
+    if not flow.options["multipath"]:
+        return
+    if len(paths) > MOST_PATHS:
+        yield "multipath", f"has {len(paths)} paths, and a connection has {MOST_PATHS} at most: join the hosts by fewer"
+    for end, policy in _schedulers(flow).items():
+        number = _preferred(policy)
+        if number is not None and number >= len(paths):
+            there = ", ".join(f"{n} ({path.name})" for n, path in enumerate(paths))
+            yield "scheduler", f"the {end} prefers path {number}, which is not there: write one of {there}"
+
+
+def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
+    """A certificate, the server, bound to each of its addresses, and the client."""
+    pairs = ends.pairs if flow.options["multipath"] else ends.pairs[:1]
+    # BoringSSL, which the library is built on, offers no Ed25519 unless told to
+    preparation = certificate.make_certificate(flow, ends.destination_address, certificate.P256)
+    return Work((_client(flow, ends, pairs),), (_server(flow, ends, pairs),), (preparation,))
+
+
+def _schedulers(flow: Flow) -> Mapping[str, Policy]:
+    """The scheduler of each end; empty on a single path."""
+    if not flow.options["multipath"]:
+        return {}
+    given = flow.options.get("scheduler")
+    return given if isinstance(given, Mapping) else dict.fromkeys(("client", "server"), SCHEDULERS[0])
+
+
+def _preferred(policy: Policy | None) -> int | None:
+    """The number of the path that a scheduler prefers; None if it has none."""
+    number = policy.get("prefer") if isinstance(policy, Mapping) else None
+    return number if isinstance(number, int) else None
+
+
+def _server(flow: Flow, ends: Endpoints, pairs: Sequence[tuple[str, str]]) -> Process:
+    argv = [f"{FOLDER}/{EXECUTABLE}", "server"]
+    for address in dict.fromkeys(destination for _, destination in pairs):
+        argv += ["--listen", _socket(address, ends.port)]
+    argv += ["--certificate", certificate.certificate_of(flow), "--key", certificate.key_of(flow)]
+    return Process(
+        name=f"{flow.name}.server",
+        node=flow.destination,
+        argv=(*argv, *_shared(flow, "server", [(destination, source) for source, destination in pairs])),
+        env=certificate.DETERMINISTIC,
+        role="server",
+        ready=Ready("output", "listening"),
+    )
+
+
+def _client(flow: Flow, ends: Endpoints, pairs: Sequence[tuple[str, str]]) -> Process:
+    options: Mapping[str, Any] = flow.options
+    timeout_ns = flow.timeout_ns or DEFAULT_TIMEOUT_NS
+    argv = [f"{FOLDER}/{EXECUTABLE}", "client"]
+    for source, destination in pairs:
+        argv += ["--path", f"{source},{_socket(destination, ends.port)}"]
+    argv += ["--requests", str(options["requests"]), "--response", str(options["response_bytes"])]
+    argv += ["--request", str(options["request_bytes"]), "--think-ns", str(options["think_ns"])]
+    argv += ["--timeout-ms", str(timeout_ns // NS_PER_MS), "--keylog", kept(flow, KEY_LOG)]
+    return Process(
+        name=flow.name,
+        node=flow.source,
+        argv=(*argv, *_shared(flow, "client", pairs)),
+        env=certificate.DETERMINISTIC,
+        role="flow",
+        timeout_ns=timeout_ns,
+        keeps=(kept(flow, KEY_LOG),),
+    )
+
+
+def _shared(flow: Flow, end: str, pairs: Sequence[tuple[str, str]]) -> list[str]:
+    """What both ends are told. pairs: (own address, the peer's) of each path."""
+    think_ns = flow.options["think_ns"]
+    assert isinstance(think_ns, int)
+    argv = ["--congestion", flow.congestion or "cubic", "--idle-timeout-ms"]
+    argv.append(str((IDLE_NS + think_ns) // NS_PER_MS))
+    policy = _schedulers(flow).get(end)
+    number = _preferred(policy)
+    if policy is not None:
+        argv += ["--scheduler", str(policy) if number is None else f"prefer={','.join(pairs[number])}"]
+    return argv
+
+
+def _socket(address: str, port: int) -> str:
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+def parse(flow: Flow, outputs: Outputs) -> Result:
+    """Delays, rates and what each path carried, from the client's JSON lines."""
+    try:
+        events: list[dict[str, Any]] = [json.loads(line) for line in outputs.log(flow.name).splitlines()]
+    except ValueError as fault:
+        return Result(error=f"its output is not whole: {fault}")
+    by_kind: dict[str, list[dict[str, Any]]] = {}
+    for event in events:
+        by_kind.setdefault(event["event"], []).append(event)
+    requests = by_kind.get("request", [])
+    tables = {"requests": _requests_table(requests, by_kind.get("begin", []), outputs.zero_ns)}
+    values = {**summarize_delays("delay", [request["delay_ns"] for request in requests]), "requests": len(requests)}
+    if "connected" in by_kind:
+        values["handshake"] = by_kind["connected"][0]["at_ns"] / 1e9
+    said = outputs.log(flow.name, "err").strip().splitlines()
+    cause = said[-1].removeprefix(f"{EXECUTABLE}: ") if said else "it ended without a word"
+    if "end" not in by_kind:
+        return Result(values, error=cause, tables=tables)
+    end = by_kind["end"][0]
+    validated = {(event["local"], event["remote"]): event["at_ns"] / 1e9 for event in by_kind.get("path", [])}
+    tables["paths"] = _paths_table(end["paths"])
+    values["paths"] = sum(path["validated"] for path in end["paths"])
+    elapsed_ns = end["end_ns"] - end["first_request_ns"]
+    if end["requests"] == flow.options["requests"] and elapsed_ns > 0:
+        values |= {"bytes": end["bytes"], "completion": end["end_ns"] / 1e9, "goodput": end["bytes"] * 8e9 / elapsed_ns}
+    is_connected = "connected" in by_kind
+    return Result(
+        values,
+        error=None if "bytes" in values else cause,
+        tables=tables,
+        paths=tuple(_use(flow, end, path, validated) for path in end["paths"] if is_connected),
+    )
+
+
+def _use(flow: Flow, end: Mapping[str, Any], path: Mapping[str, Any], validated: Mapping[Any, float]) -> PathUse:
+    """What a path carried, and what is wrong if it is less than was asked for."""
+    ends = (path["local"], path["remote"])
+    use = PathUse(*ends, path["sent_stream_bytes"], path["received_stream_bytes"])
+    if not flow.options["multipath"]:
+        return use
+    if not end["multipath"]:
+        return use.fail("multipath was not negotiated (transport parameter enable_multipath)")
+    if not path["validated"]:
+        return use.fail(_explain_invalid(path))
+    if use.forward_bytes or use.reverse_bytes:
+        return use
+    at = f" (it was usable from {validated[ends]:.3f} s on, and all was done at {end['end_ns'] / 1e9:.3f} s)"
+    nothing = f"it carried nothing{at if ends in validated else ''}"
+    policies = _schedulers(flow).values()
+    if any(policy in ("roundrobin", "redundant") for policy in policies):
+        return use.fail(nothing)
+    if all(policy == "lowest-rtt" for policy in policies):
+        return use.warn(f"{nothing}: lowest-rtt leaves a path alone while one of a shorter round trip has room")
+    return use
+
+
+def _explain_invalid(path: Mapping[str, Any]) -> str:
+    if path["state"] == "unknown":
+        return "it was never tried: the server gave no connection identifier for it, or the connection ended before"
+    if path["received_packets"]:
+        return "its validation was not over when the connection ended"
+    return f"no answer came over it to {path['sent_packets']} packets with PATH_CHALLENGE (RFC 9000 8.2)"
+
+
+def _requests_table(requests: Sequence[Mapping[str, Any]], begin: Sequence[Mapping[str, Any]], zero_ns: int) -> Table:
+    """A row for each request; starts count from time zero."""
+    offset_ns = begin[0]["monotonic_ns"] - zero_ns if begin else 0
+    return {
+        "sequence": [request["number"] + 1 for request in requests],
+        "start_ns": [offset_ns + request["at_ns"] for request in requests],
+        "delay_ns": [request["delay_ns"] for request in requests],
+        "received_bytes": [request["bytes"] for request in requests],
+    }
+
+
+def _paths_table(paths: Sequence[Mapping[str, Any]]) -> Table:
+    """A row for each path, as the client's library counted; sent: to the server."""
+    counted = (
+        *("sent_bytes", "received_bytes", "sent_packets", "received_packets", "lost_packets"),
+        *("sent_stream_bytes", "received_stream_bytes"),
+    )
+    return {
+        "source": [path["local"] for path in paths],
+        "destination": [path["remote"] for path in paths],
+        **{name: [path[name] for path in paths] for name in counted},
+        "smoothed_rtt_ns": [path["smoothed_rtt_ns"] for path in paths],
+        "least_rtt_ns": [path["least_rtt_ns"] for path in paths],
+    }

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `http` and `https` have in common: nginx(8) with files of given sizes, and curl(1), which gets them.
+
+nginx runs in the foreground as one process, with a configuration, files and, for https, a certificate of the
+flow's own, made for the run. The files are zeros that take no room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from pydantic import Field, model_validator
+
+from mprun.capabilities import Capabilities
+from mprun.plan import File, Process, Ready
+from mprun.spec.field import Whole
+from mprun.spec.flow import ConnectionEntry, Size
+from mprun.spec.metric import OF_CONNECTIONS, Metric, delays
+from mprun.spec.model import refuse
+from mprun.spec.spec import Flow
+from mprun.tools.certificate import DETERMINISTIC, authority_of, certificate_of, key_of, make_certificate
+from mprun.tools.tool import (
+    Endpoints,
+    Outputs,
+    Program,
+    Result,
+    Table,
+    Work,
+    mptcp_environment,
+    summarize_delays,
+    temporary,
+)
+
+PROGRAMS = {"nginx": Program("nginx", "-v"), "curl": Program("curl", "--version")}
+PORTS = 1
+METRICS = {
+    **delays("delay", "time from the beginning of a request to the last byte of its answer"),
+    "first_byte.mean": Metric("time", "mean time from the beginning of a request to the first byte of its answer"),
+    "first_byte.median": Metric("time", "its median"),
+    "requests": Metric("count", "requests that were answered"),
+    "bytes": Metric("size", "payload of the answers"),
+    "goodput": Metric("rate", "payload of the answers in the time of the requests"),
+    **OF_CONNECTIONS,
+}
+
+MOST_REQUESTS = 10_000
+# A flow may take a minute, and so long as its bytes take at this rate.
+GRACE_NS, LEAST_BIT_PER_S = 60_000_000_000, 1_000_000
+
+# What curl says of each request (--write-out), in this order.
+_SAID = (
+    "urlnum",
+    "exitcode",
+    "http_code",
+    "size_download",
+    "local_port",
+    "num_connects",
+    "time_connect",
+    "time_appconnect",
+    "time_starttransfer",
+    "time_total",
+)
+_CONFIGURATION = """\
+daemon off;
+master_process off;
+error_log stderr;
+pid {folder}/nginx.pid;
+events {{ worker_connections 4096; }}
+http {{
+    access_log off;
+    default_type application/octet-stream;
+    sendfile on;
+    keepalive_requests 1000000;
+    keepalive_timeout 1d;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    server {{
+        listen {listen};
+        root {folder}/files;
+{certificate}    }}
+}}
+"""
+
+
+class WebEntry(ConnectionEntry):
+    """Files of given sizes from a web server."""
+
+    sizes_bytes: Annotated[list[Size], Field(min_length=1, max_length=100)] = Field(
+        alias="sizes", description="Of the files, which are asked for in turn.", examples=[["1mb"]]
+    )
+    requests: Annotated[int, Whole(1, MOST_REQUESTS, "curl keeps a list of them")] | None = Field(
+        None, description="How many. Default: one for each size."
+    )
+    persistent: bool = Field(
+        True, description="A connection serves one request after the other; false: each request has one of its own."
+    )
+    concurrency: Annotated[int, Whole(1, 100, "curl has no more at a time than 300, and nobody needs them")] = Field(
+        1, description="How many requests are under way at a time."
+    )
+
+    @model_validator(mode="after")
+    def _agree(self) -> WebEntry:
+        if self.requests is not None and self.requests < self.concurrency:
+            message = f"is more than all requests, {self.requests}: write '{self.requests}' or less"
+            raise refuse({("concurrency",): message}, self)
+        return self
+
+    def options(self) -> dict[str, object]:
+        requests = len(self.sizes_bytes) if self.requests is None else self.requests
+        return super().options() | {"requests": requests}
+
+
+def build(flow: Flow, ends: Endpoints, capabilities: Capabilities, secure: bool) -> Work:
+    """nginx, curl, and for https the certificate that one shows and the other trusts."""
+    environment = {**mptcp_environment(flow, capabilities), **(DETERMINISTIC if secure else {})}
+    sizes: Sequence[int] = flow.options["sizes_bytes"]  # type: ignore[assignment]
+    wanted = _in_turn(flow)
+    host = f"[{ends.destination_address}]" if ":" in ends.destination_address else ends.destination_address
+    base = f"{'https' if secure else 'http'}://{host}:{ends.port}"
+    server = Process(
+        name=f"{flow.name}.server",
+        node=flow.destination,
+        argv=("nginx", "-e", "stderr", "-p", temporary(flow, ""), "-c", temporary(flow, "nginx.conf")),
+        env=environment,
+        role="server",
+        ready=Ready("port", str(ends.port)),
+        files=(
+            File(temporary(flow, "nginx.conf"), _configuration(flow, f"{host}:{ends.port}", secure)),
+            *(File(temporary(flow, f"files/{size}"), size_bytes=size) for size in dict.fromkeys(sizes)),
+        ),
+    )
+    client = Process(
+        name=flow.name,
+        node=flow.source,
+        argv=("curl", "--disable", "--config", temporary(flow, "curl.conf")),
+        env=environment,
+        role="flow",
+        timeout_ns=GRACE_NS + sum(wanted) * 8 * 10**9 // LEAST_BIT_PER_S,
+        files=(File(temporary(flow, "curl.conf"), _requests(flow, [f"{base}/{size}" for size in wanted], secure)),),
+    )
+    preparations = (make_certificate(flow, ends.destination_address),) if secure else ()
+    return Work(clients=(client,), servers=(server,), preparations=preparations)
+
+
+def _in_turn(flow: Flow) -> list[int]:
+    """The size that each request asks for."""
+    options: Mapping[str, Any] = flow.options
+    sizes = options["sizes_bytes"]
+    return [sizes[n % len(sizes)] for n in range(options["requests"])]
+
+
+def _configuration(flow: Flow, listen: str, secure: bool) -> str:
+    folder = temporary(flow, "").rstrip("/")
+    shown = (f"ssl_certificate {certificate_of(flow)};", f"ssl_certificate_key {key_of(flow)};")
+    certificate = "".join(f"        {line}\n" for line in (*shown, "ssl_protocols TLSv1.3;")) if secure else ""
+    return _CONFIGURATION.format(folder=folder, listen=listen + (" ssl" if secure else ""), certificate=certificate)
+
+
+def _requests(flow: Flow, urls: Sequence[str], secure: bool) -> str:
+    """curl's options in the file that --config reads, and each request with its own place for the answer."""
+    options: Mapping[str, Any] = flow.options
+    said = " ".join(f"%{{{name}}}" for name in _SAID)
+    lines = ["silent", "show-error", "fail", "globoff", "http1.1", 'noproxy = "*"', f'write-out = "{said}\\n"']
+    if secure:
+        lines.append(f'cacert = "{authority_of(flow)}"')
+    if not options["persistent"]:
+        lines.append('header = "Connection: close"')
+    if options["concurrency"] > 1:
+        lines += ["parallel", "parallel-immediate", f"parallel-max = {options['concurrency']}"]
+    for url in urls:
+        lines += [f'url = "{url}"', 'output = "/dev/null"']
+    return "".join(f"{line}\n" for line in lines)
+
+
+def parse(flow: Flow, outputs: Outputs) -> Result:
+    """The times of all requests, as curl has them (microseconds); one that was not answered is an error."""
+    try:
+        rows = [dict(zip(_SAID, line.split(), strict=True)) for line in outputs.log(flow.name).splitlines()]
+        rows.sort(key=lambda row: int(row["urlnum"]))
+        table = _table(rows, _in_turn(flow), flow.options["concurrency"] == 1, _start_ns(flow, outputs))
+    except ValueError as fault:
+        return Result(error=f"a line that curl never prints: {fault}")
+    whole = [row for row in rows if row["exitcode"] == "0"]
+    size_bytes = sum(int(row["size_download"]) for row in whole)
+    delays_ns = [_ns(row["time_total"]) for row in whole]
+    first_byte = summarize_delays("first_byte", [_ns(row["time_starttransfer"]) for row in whole])
+    values = {
+        **summarize_delays("delay", delays_ns),
+        **{name: value for name, value in first_byte.items() if name in METRICS},
+        "requests": len(whole),
+        "bytes": size_bytes,
+    }
+    span = outputs.span(flow.name)
+    took_ns = sum(delays_ns) if flow.options["concurrency"] == 1 else span[1] - span[0] if span else 0
+    if took_ns:
+        values["goodput"] = size_bytes * 8e9 / took_ns
+    ports = tuple(dict.fromkeys(int(row["local_port"]) for row in rows if row["local_port"] != "0"))
+    asked = flow.options["requests"]
+    said = outputs.log(flow.name, "err").strip()[-200:] or "it said nothing"
+    error = None if len(whole) == asked else f"{len(whole)} of {asked} requests were answered: {said}"
+    return Result(values, ports, error, {"requests": table} if rows else {})
+
+
+def _start_ns(flow: Flow, outputs: Outputs) -> int:
+    span = outputs.span(flow.name)
+    return span[0] - outputs.zero_ns if span else 0
+
+
+def _table(rows: Sequence[Mapping[str, str]], sizes: Sequence[int], one_by_one: bool, start_ns: int) -> Table:
+    """A row for each request. start_ns: of one after the other, from the times of those before; curl does not say
+    when each of several at a time began."""
+    totals = [_ns(row["time_total"]) for row in rows]
+    starts = [start_ns + sum(totals[:n]) if one_by_one else None for n in range(len(rows))]
+    return {
+        "sequence": [int(row["urlnum"]) + 1 for row in rows],
+        "start_ns": starts,
+        "size_bytes": [sizes[int(row["urlnum"])] for row in rows],
+        "received_bytes": [int(row["size_download"]) for row in rows],
+        "status": [int(row["http_code"]) for row in rows],
+        "local_port": [int(row["local_port"]) for row in rows],
+        "new_connections": [int(row["num_connects"]) for row in rows],
+        "connect_ns": [_ns(row["time_connect"]) for row in rows],
+        "handshake_ns": [_ns(row["time_appconnect"]) for row in rows],
+        "first_byte_ns": [_ns(row["time_starttransfer"]) for row in rows],
+        "delay_ns": totals,
+    }
+
+
+def _ns(seconds: str) -> int:
+    """curl's seconds with six digits."""
+    return round(float(seconds) * 1e6) * 1000

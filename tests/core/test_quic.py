@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The workload quic: what its client really printed, whole, stalled and unanswered, and what both ends are told."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mprun.analysis.summary import measure
+from mprun.capabilities import REFERENCE
+from mprun.compile import allocate, compile_plan
+from mprun.programs import PROGRAMS, store
+from mprun.spec import load
+from mprun.spec.spec import Flow
+from mprun.tools import quic
+from mprun.tools.tool import Endpoints, Outputs
+
+OUTPUTS = Path(__file__).parents[1] / "outputs"
+LAB = Path(__file__).parents[2] / "labs" / "06_multipath_quic"
+PAIRS = (("10.0.0.1", "10.1.0.1"), ("10.0.1.1", "10.1.0.1"), ("10.0.2.1", "10.1.0.1"))
+STALLED = "mprun-quic: 0 of 1 requests done when the connection ended: nothing arrived any more on any path\n"
+
+
+class Left(Outputs):
+    """What a flow `get` left."""
+
+    def __init__(self, out: str, err: str = "") -> None:
+        self._said = {"out": out, "err": err}
+
+    @property
+    def zero_ns(self) -> int:
+        return 5_000_000_000
+
+    def log(self, process: str, stream: str = "out") -> str:
+        return self._said[stream]
+
+    def span(self, process: str) -> tuple[int, int] | None:
+        return None
+
+    def file(self, name: str) -> bytes | None:
+        return None
+
+
+def output(name: str) -> str:
+    return (OUTPUTS / f"mprun-quic-0.1.0-{name}.jsonl").read_text()
+
+
+def flow(**options: object) -> Flow:
+    given = {"requests": 1, "response_bytes": 10_000, "request_bytes": 0, "think_ns": 0, "multipath": True, **options}
+    return Flow("get", "quic", "client", "server", "tcp", 0, None, given)
+
+
+def client_argv(asked: Flow, pairs: tuple[tuple[str, str], ...] = PAIRS) -> tuple[str, ...]:
+    return quic.work(asked, Endpoints(*pairs[0], (5201,), pairs), REFERENCE).clients[0].argv
+
+
+def after(argv: tuple[str, ...], word: str) -> list[str]:
+    return [argv[n + 1] for n, one in enumerate(argv) if one == word]
+
+
+def test_requests_are_timed_and_counted() -> None:
+    result = quic.parse(flow(requests=20, think_ns=250_000_000), Left(output("requests")))
+    assert result.error is None
+    assert result.values.keys() <= quic.METRICS.keys()
+    assert result.values["requests"] == 20
+    assert result.values["bytes"] == 200_000
+    assert result.values["handshake"] == pytest.approx(0.04, abs=1e-4)
+    assert result.values["delay.median"] == pytest.approx(0.0446, abs=1e-4)
+    assert result.values["completion"] > 19 * 0.25
+    table = result.tables["requests"]
+    assert table["sequence"] == list(range(1, 21))
+    # the first request is sent with the end of the handshake, 40 ms after time zero
+    assert table["start_ns"][0] == pytest.approx(40e6, abs=1e5)
+    assert table["delay_ns"][1] == pytest.approx(44.6e6, abs=1e5)
+
+
+def test_a_path_that_lowest_rtt_leaves_alone_is_a_warning_and_one_that_roundrobin_does_is_a_failure() -> None:
+    quiet = quic.parse(flow(requests=20), Left(output("requests"))).paths[1]
+    assert quiet.failure is None
+    assert quiet.warning is not None
+    assert quiet.warning.startswith("it carried nothing (it was usable from 0.236 s on, and all was done at 5.70")
+    policies = {"client": "roundrobin", "server": "roundrobin"}
+    in_turn = quic.parse(flow(requests=20, scheduler=policies), Left(output("requests"))).paths[1]
+    assert in_turn.failure is not None
+    assert in_turn.failure.startswith("it carried nothing (")
+
+
+def test_each_direction_has_its_path() -> None:
+    policies = {"client": {"prefer": 0}, "server": {"prefer": 2}}
+    result = quic.parse(flow(response_bytes=5_120_000, scheduler=policies), Left(output("three-paths")))
+    assert result.error is None
+    uses = {use.source: use for use in result.paths}
+    assert set(uses) == {source for source, _ in PAIRS}
+    assert uses["10.0.2.1"].reverse_bytes > 0.98 * 5_120_000
+    assert uses["10.0.2.1"].forward_bytes == 0
+    assert uses["10.0.0.1"].forward_bytes > 0
+    assert all(use.failure is None and use.warning is None for use in result.paths)
+
+
+def test_a_stalled_connection_is_an_error_in_words() -> None:
+    result = quic.parse(flow(), Left(output("path-lost"), STALLED))
+    assert result.error == "0 of 1 requests done when the connection ended: nothing arrived any more on any path"
+    assert "goodput" not in result.values
+    assert "completion" not in result.values
+
+
+def test_a_path_without_an_answer_is_a_failure_with_its_cause() -> None:
+    result = quic.parse(flow(response_bytes=10_485_760), Left(output("path-silent")))
+    assert result.error is None
+    assert result.values["paths"] == 1
+    assert result.paths[1].failure == "no answer came over it to 8 packets with PATH_CHALLENGE (RFC 9000 8.2)"
+
+
+def test_a_server_that_never_answered_blames_no_path() -> None:
+    said = "mprun-quic: 0 of 1 requests done when the connection ended: the server did not answer\n"
+    result = quic.parse(flow(), Left(output("unanswered"), said))
+    assert result.error is not None
+    assert result.error.endswith("the server did not answer")
+    assert result.paths == ()
+    assert result.values == {"requests": 0, "paths": 1}
+
+
+def test_what_is_not_whole_is_an_error() -> None:
+    cut = quic.parse(flow(), Left(output("three-paths")[:-200]))
+    assert cut.error is not None
+    assert cut.error.startswith("its output is not whole: ")
+    panicked = quic.parse(flow(), Left("", "thread 'main' panicked at src/client.rs:1:1:\ncalled unwrap\n"))
+    assert panicked.error == "called unwrap"
+    assert quic.parse(flow(), Left("")).error == "it ended without a word"
+
+
+def test_a_peer_without_multipath_is_a_failure() -> None:
+    events = [json.loads(line) for line in output("requests").splitlines()]
+    told = "\n".join(json.dumps(event | {"multipath": False} if event["event"] == "end" else event) for event in events)
+    failures = [use.failure for use in quic.parse(flow(requests=20), Left(told)).paths]
+    assert failures == ["multipath was not negotiated (transport parameter enable_multipath)"] * 2
+
+
+def test_one_path_unless_multipath_is_asked_for() -> None:
+    assert after(client_argv(flow(multipath=False)), "--path") == ["10.0.0.1,10.1.0.1:5201"]
+    assert "--scheduler" not in client_argv(flow(multipath=False))
+    assert len(after(client_argv(flow()), "--path")) == 3
+    assert after(client_argv(flow()), "--scheduler") == ["lowest-rtt"]
+
+
+def test_the_server_has_each_of_its_addresses_once_and_prefers_from_its_side() -> None:
+    policies = {"client": {"prefer": 0}, "server": {"prefer": 2}}
+    work = quic.work(flow(scheduler=policies), Endpoints(*PAIRS[0], (5201,), PAIRS), REFERENCE)
+    argv = work.servers[0].argv
+    assert after(argv, "--listen") == ["10.1.0.1:5201"]
+    assert after(argv, "--scheduler") == ["prefer=10.1.0.1,10.0.2.1"]
+    assert after(work.clients[0].argv, "--scheduler") == ["prefer=10.0.0.1,10.1.0.1"]
+
+
+def test_ipv6_addresses_stand_in_brackets() -> None:
+    argv = client_argv(flow(), (("fd00::1", "fd01::1"),))
+    assert after(argv, "--path") == ["fd00::1,[fd01::1]:5201"]
+
+
+def _agent(out: str) -> dict[str, Any]:
+    ended = {"status": 0, "timed_out": False, "role": "flow", "flow": "get", "started_ns": 0, "ended_ns": 1}
+    return {"error": None, "complete": True, "processes": {"get": ended}, "observed": {}, "zero_ns": 0, "out": out}
+
+
+def test_shares_of_each_direction_reach_the_summary() -> None:
+    spec = load(LAB / "topo_three_paths.yaml", LAB / "asymmetric.yaml").spec
+    plan = compile_plan(replace(spec, experiment=replace(spec.experiment, captures=())), allocate(spec))
+    intent = json.loads(json.dumps(plan.to_json()))["intent"]
+    agent = _agent(output("three-paths"))
+    found = measure(
+        intent, agent, lambda name, stream: agent["out"] if (name, stream) == ("get", "out") else "", (), "v"
+    )
+    metrics = {name: metric["value"] for name, metric in found.summary["metrics"].items()}
+    assert found.summary["status"] == "passed"
+    for direction in ("forward", "reverse"):
+        assert sum(metrics[f"get.share.{direction}.path{n}"] for n in range(3)) == pytest.approx(1)
+    assert metrics["get.share.forward.path0"] == 1
+    assert metrics["get.share.path2"] == metrics["get.share.reverse.path2"] > 0.98
+
+
+def test_a_silent_path_fails_the_run_by_its_name() -> None:
+    spec = load(LAB / "topo.yaml", LAB / "xp_multipath_rtt.yaml").spec
+    plan = compile_plan(replace(spec, experiment=replace(spec.experiment, captures=())), allocate(spec))
+    intent = json.loads(json.dumps(plan.to_json()))["intent"]
+    agent = _agent(output("path-silent"))
+    found = measure(
+        intent, agent, lambda name, stream: agent["out"] if (name, stream) == ("get", "out") else "", (), "v"
+    )
+    assert found.summary["status"] == "failed"
+    [failure] = found.summary["failures"]
+    assert failure.startswith("get: path path1: no answer came over it")
+
+
+def test_a_recipe_is_its_sources() -> None:
+    recipe = PROGRAMS["quic"]
+    names = [str(path.relative_to(recipe.folder)) for path in recipe.sources()]
+    assert {"Cargo.toml", "Cargo.lock", "tquic.patch", "src/main.rs"} <= set(names)
+    assert replace(recipe, patched=None).digest != recipe.digest
+
+
+def test_what_is_not_built_is_not_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert store.find("quic") is None
+    assert store.find_executable("mprun-quic") is None
+    assert store.find_executable("ping") is None

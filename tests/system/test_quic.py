@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Multipath QUIC in the virtual engine: rates, schedulers, directions, what is lost, and that runs repeat."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mprun.programs.store import find
+from tests.system.conftest import RATES_ONLY, ROOT, Result, digests_of, environment
+
+LABS = ROOT / "labs" / "06_multipath_quic"
+FAST = ROOT / "labs" / "01_multipath" / "topo.yaml"
+# What 20 Mbit/s on the wire can carry: 1437 bytes of payload in a frame of 1514.
+CEILING = 20e6 * 1437 / 1514
+
+needs_tool = pytest.mark.skipif(find("quic") is None, reason="mprun-quic is not built: mprun tools install quic")
+
+
+def experiment(folder: Path, name: str, *lines: str, snaplen: int | None = None, seed: int = 1, **keys: object) -> Path:
+    """An experiment of one flow `get` from client to server."""
+    entry = {"name": "get", "tool": "quic", "from": "client", "to": "server", **keys}
+    words = ", ".join(
+        f"{key}: {str(value).lower() if isinstance(value, bool) else value}" for key, value in entry.items()
+    )
+    text = f"version: 1\ntraffic:\n  - {{{words}}}\nrepeat: {{seed: {seed}}}\n"
+    if snaplen is not None:
+        text += f"capture:\n  - {{host: client, snaplen: {snaplen}}}\n"
+    path = folder / f"{name}.yaml"
+    path.write_text(text + "".join(f"{line}\n" for line in lines))
+    return path
+
+
+def tshark(pcap: Path, *arguments: str) -> list[list[str]]:
+    argv = ["tshark", "-r", str(pcap), *arguments]
+    out = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    return [line.split("\t") for line in out.splitlines()]
+
+
+@needs_tool
+@pytest.mark.usefixtures("leaves_nothing")
+def test_a_single_path_is_filled(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    result = mprun("-t", FAST, "-x", experiment(tmp_path, "xp", response="10mb"), "--engine", "virtual", "--json")
+    assert result.status == 0, result.out + result.err
+    assert 17.5e6 <= result.metric("get.goodput") <= CEILING
+    assert result.metric("get.paths") == 1
+    assert result.metric("get.share.path0") == 1
+
+
+@needs_tool
+def test_two_paths_are_filled(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    xp = experiment(tmp_path, "xp", response="20mb", multipath=True)
+    result = mprun("-t", FAST, "-x", xp, "--engine", "virtual", "--json")
+    assert result.status == 0, result.out + result.err
+    assert 34e6 <= result.metric("get.goodput") <= 2 * CEILING
+    assert result.metric("get.paths") == 2
+    assert result.metric("get.share.path0") == pytest.approx(0.5, abs=0.03)
+
+
+@needs_tool
+def test_small_requests_tell_the_schedulers_apart(mprun: Callable[..., Result]) -> None:
+    """Over 40 and 80 ms: lowest-rtt has all on the short path, round robin a part of each answer on the long one."""
+    results = {}
+    for name in ("requests_rtt", "requests_rr"):
+        results[name] = mprun("-t", LABS / "topo_unlike_paths", "-x", LABS / name, "--engine", "virtual", "--json")
+        assert results[name].status == 0, results[name].out + results[name].err
+    lowest, in_turn = results["requests_rtt"], results["requests_rr"]
+    assert lowest.metric("get.delay.p95") < 0.046
+    assert lowest.metric("get.share.path0") == 1
+    assert lowest.summary["warnings"][0].startswith("get: path path1: it carried nothing (it was usable from ")
+    # but for the first request, when there is only the first path
+    assert in_turn.metric("get.delay.median") > 0.06
+    assert in_turn.metric("get.delay.max") < 0.085
+    assert in_turn.metric("get.share.path1") == pytest.approx(0.47, abs=0.05)
+
+
+@needs_tool
+def test_each_direction_takes_the_path_that_its_sender_prefers(mprun: Callable[..., Result]) -> None:
+    result = mprun("-t", LABS / "topo_three_paths", "-x", LABS / "asymmetric", "--engine", "virtual", "--json")
+    assert result.status == 0, result.out + result.err
+    assert result.metric("get.paths") == 3
+    assert result.metric("get.share.forward.path0") == 1
+    assert result.metric("get.share.reverse.path2") > 0.98
+    # another way to the same figure: what the server's packets weigh on the wire, by the client's address
+    fields = ("-T", "fields", "-e", "ip.dst", "-e", "udp.length", "-Y", "udp && ip.src == 10.1.0.1")
+    carried: dict[str, int] = {}
+    for address, length in tshark(result.run / "pcap" / "client.pcap", *fields):
+        carried[address] = carried.get(address, 0) + int(length)
+    share = carried["10.0.2.1"] / sum(carried.values())
+    assert share == pytest.approx(result.metric("get.share.reverse.path2"), abs=0.01)
+
+
+@needs_tool
+def test_the_client_prefers_a_path_for_what_it_sends(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    """A large request: the client's payload takes the third path, the server's small answer the first."""
+    policies = "{client: {prefer: 2}, server: {prefer: 0}}"
+    xp = experiment(tmp_path, "xp", request="1mb", response="10kb", multipath=True, scheduler=policies)
+    result = mprun("-t", LABS / "topo_three_paths", "-x", xp, "--engine", "virtual", "--json")
+    assert result.status == 0, result.out + result.err
+    # it begins on the first path, until the third is validated
+    assert result.metric("get.share.forward.path2") > 0.9
+    assert result.metric("get.share.forward.path1") < 0.02
+    assert result.metric("get.share.path2") == result.metric("get.share.forward.path2")
+
+
+@needs_tool
+@pytest.mark.parametrize("congestion", ["bbr", "bbr3", "copa"])
+def test_other_congestion_controls_run(mprun: Callable[..., Result], tmp_path: Path, congestion: str) -> None:
+    xp = experiment(tmp_path, "xp", response="2mb", congestion=congestion)
+    result = mprun("-t", FAST, "-x", xp, "--engine", "virtual", "--json")
+    assert result.status == 0, result.out + result.err
+    assert 2e6 < result.metric("get.goodput") < CEILING
+
+
+@needs_tool
+def test_redundant_sends_everything_twice(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    xp = experiment(tmp_path, "xp", response="2mb", multipath=True, scheduler="redundant")
+    result = mprun("-t", FAST, "-x", xp, "--engine", "virtual", "--json")
+    assert result.status == 0, result.out + result.err
+    assert result.metric("get.goodput") < CEILING
+    assert result.metric("get.share.path0") == pytest.approx(0.5, abs=0.1)
+
+
+@needs_tool
+def test_runs_repeat_payload_and_keys_included(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    """Whole packets: what is encrypted is equal byte by byte too, as all random numbers follow the seed."""
+    digests = []
+    for number, seed in enumerate((1, 1, 2)):
+        xp = experiment(tmp_path, "xp", response="3mb", multipath=True, snaplen=0, seed=seed)
+        result = mprun("-t", FAST, "-x", xp, "--engine", "virtual", "--json", "-o", tmp_path / str(number))
+        assert result.status == 0, result.out + result.err
+        keys = hashlib.sha256((result.run / "files" / "get" / "tls-keys.log").read_bytes()).hexdigest()
+        digests.append({**digests_of(result.run), "keys": keys})
+    assert digests[0] == digests[1]
+    assert digests[0]["keys"] != digests[2]["keys"]
+    assert digests[0]["client.pcap"] != digests[2]["client.pcap"]
+
+
+@needs_tool
+def test_the_key_log_opens_the_first_path(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    xp = experiment(tmp_path, "xp", response="100kb", snaplen=0)
+    result = mprun("-t", FAST, "-x", xp, "--engine", "virtual", "--json")
+    assert result.status == 0, result.out + result.err
+    pcap, keys = result.run / "pcap" / "client.pcap", result.run / "files" / "get" / "tls-keys.log"
+    fields = ("-T", "fields", "-e", "quic.stream.length", "-Y", "quic.stream.length && ip.src == 10.1.0.1")
+    assert tshark(pcap, *fields) == []
+    opened = tshark(pcap, "-o", f"tls.keylog_file:{keys}", *fields)
+    assert sum(int(length) for row in opened for length in row[0].split(",")) >= 100 * 1024
+
+
+def _with_event(folder: Path, event: str) -> Path:
+    path = folder / "topo.yaml"
+    path.write_text(FAST.read_text() + f"events:\n  - {event}\n")
+    return path
+
+
+@needs_tool
+@pytest.mark.usefixtures("leaves_nothing")
+def test_a_connection_that_stalls_is_an_error_and_no_hang(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    topo = _with_event(tmp_path, "{at: 1s, link: path0, set: {loss: 100%}}")
+    result = mprun("-t", topo, "-x", experiment(tmp_path, "xp", response="10mb"), "--engine", "virtual", "--json")
+    assert result.status == 1
+    [error] = result.summary["errors"]
+    assert error.endswith("0 of 1 requests done when the connection ended: nothing arrived any more on any path")
+    assert "get.goodput" not in result.summary["metrics"]
+
+
+@needs_tool
+def test_a_path_that_never_answers_is_a_failure(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    topo = _with_event(tmp_path, "{at: 0ms, link: path1, set: {loss: 100%}}")
+    xp = experiment(tmp_path, "xp", response="1mb", multipath=True)
+    result = mprun("-t", topo, "-x", xp, "--engine", "virtual", "--json")
+    assert result.status == 1
+    assert result.metric("get.paths") == 1
+    [failure] = result.summary["failures"]
+    assert failure.startswith("get: path path1: no answer came over it to ")
+
+
+@needs_tool
+@pytest.mark.skipif(os.geteuid() != 0, reason="the real engine is tried as root")
+def test_two_paths_in_the_real_engine(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    topo = tmp_path / "topo.yaml"
+    topo.write_text(RATES_ONLY)
+    xp = experiment(tmp_path, "xp", response="5mb", multipath=True)
+    result = mprun("-t", topo, "-x", xp, "--engine", "real", "--json")
+    assert result.status == 0, result.out + result.err
+    assert result.metric("get.paths") == 2
+    assert result.metric("get.goodput") > CEILING
+
+
+@needs_tool
+def test_what_is_installed_is_listed_and_not_built_again(mprun: Callable[..., Result]) -> None:
+    again = mprun("tools", "install", "quic")
+    assert again.status == 0, again.err
+    assert " is built already: " in again.out
+    assert '"installed": {"name": "quic"' in mprun("tools", "list", "--json").out
+
+
+def test_a_run_without_the_tool_says_what_installs_it(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    (tmp_path / "cache" / "mprun").mkdir(parents=True)
+    (tmp_path / "cache" / "mprun" / "kernels").symlink_to(base / "mprun" / "kernels")
+    changed = environment(XDG_CACHE_HOME=str(tmp_path / "cache"))
+    xp = experiment(tmp_path, "xp", response="1mb")
+    result = mprun("-t", FAST, "-x", xp, "--engine", "virtual", env=changed)
+    assert result.status == 3
+    assert result.err.strip().endswith("this run needs mprun-quic: mprun tools install quic")
+
+
+def test_a_build_without_its_compilers_names_their_packages(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("make", "patch", "gcc"):
+        found = shutil.which(name)
+        if found:
+            (programs / name).symlink_to(found)
+    changed = environment(XDG_CACHE_HOME=str(tmp_path / "cache"), HOME=str(tmp_path), PATH=str(programs))
+    result = mprun("tools", "install", "quic", env=changed)
+    assert result.status == 3
+    assert result.err.startswith("quic: building it needs cargo: apt-get install cargo")
+    cargo = programs / "cargo"
+    cargo.write_text("#!/bin/sh\necho 'cargo 1.65.0'\n")
+    cargo.chmod(0o755)
+    old = mprun("tools", "install", "quic", env=changed)
+    assert old.status == 3
+    assert "cargo 1.65.0 is too old, building it needs 1.75 or later" in old.err
+    cargo.write_text("#!/bin/sh\necho 'cargo 1.95.0'\n")
+    bare = mprun("tools", "install", "quic", env=changed)
+    assert bare.status == 3
+    assert "building it needs cmake, g++: apt-get install cmake g++" in bare.err

@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workloads: figures that follow from the network by arithmetic, exact in the virtual engine."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.system.conftest import RATES_ONLY, Result
+
+RATE = 100e6
+RTT_S = 0.040
+# Headers of a frame with TCP over IPv4: Ethernet 14, IP 20, TCP 20, its timestamps 12.
+HEADERS, MSS = 66, 1448
+# Clock steps of the kernel, and what programs take between them.
+CLOCK_S = 10e-6
+ONE_PATH = """\
+version: 1
+topology: multi-path
+paths: [{rate: 100mbit, delay: 20ms, queue: 400packets}]
+"""
+TWO_PATHS = """\
+version: 1
+topology: multi-path
+paths:
+  - {rate: 100mbit, delay: 20ms, queue: 400packets}
+  - {rate: 100mbit, delay: 40ms, queue: 800packets}
+"""
+
+
+def wire_s(payload: int, headers: int = HEADERS, mss: int = MSS) -> float:
+    """How long after its first packet the last one of a burst passes a link: the link's bucket holds one full
+    frame, so that one passes at once."""
+    packets = -(-payload // mss)
+    frames = payload + packets * headers
+    return max(0.0, (frames - 1514) * 8 / RATE) if packets > 1 else 0.0
+
+
+@pytest.fixture
+def run(mprun: Callable[..., Result], tmp_path: Path) -> Callable[..., Result]:
+    """A run of the flows that are written, in the virtual engine if nothing else is said."""
+
+    def call(traffic: str, topology: str = ONE_PATH, more: str = "", engine: str = "virtual") -> Result:
+        (tmp_path / "topo.yaml").write_text(topology)
+        (tmp_path / "xp.yaml").write_text(f"version: 1\n{more}traffic:\n{traffic}")
+        return mprun("-t", "topo", "-x", "xp", "--engine", engine, "--json")
+
+    return call
+
+
+@pytest.fixture
+def rows(mprun: Callable[..., Result], tmp_path: Path) -> Callable[[Result, str], list[dict[str, Any]]]:
+    """The rows of a table of a run, as `mprun export` writes them."""
+
+    def read(result: Result, table: str) -> list[dict[str, Any]]:
+        done = mprun("export", result.run, "--csv", "--to", tmp_path / "csv")
+        assert done.status == 0, done.err
+        with (tmp_path / "csv" / f"{table}.csv").open() as file:
+            return list(csv.DictReader(file))
+
+    return read
+
+
+def succeed(result: Result) -> Result:
+    assert result.status == 0, result.out + result.err
+    return result
+
+
+FULLMESH = """\
+hosts:
+  client: {mptcp: {path_manager: fullmesh}}
+  server: {mptcp: {path_manager: fullmesh}}
+"""
+
+
+# reqres
+
+
+def test_a_request_takes_a_round_trip_and_its_packets(
+    run: Callable[..., Result], rows: Callable[[Result, str], list[dict[str, Any]]]
+) -> None:
+    flow = "{tool: reqres, from: client, to: server, requests: 10, request: 3000bytes, response: 10000bytes"
+    result = succeed(run(f"  - {flow}, think: 250ms, server_think: 7ms}}\n"))
+    expected = RTT_S + 0.007 + wire_s(3_000) + wire_s(10_000)
+    assert result.metric("reqres.delay.min") == pytest.approx(expected, abs=CLOCK_S)
+    # congestion window and pacing of a connection that has just begun hold nothing back either
+    assert result.metric("reqres.delay.max") == pytest.approx(expected, abs=1e-3)
+    assert result.metric("reqres.requests") == 10
+    table = rows(result, "requests")
+    starts = [int(row["start_ns"]) / 1e9 for row in table]
+    ends = [start + int(row["delay_ns"]) / 1e9 for start, row in zip(starts, table, strict=True)]
+    # the first after the handshake, each further one after the answer to the one before
+    assert starts[0] == pytest.approx(RTT_S + 0.25, abs=1e-3)
+    thought = [start - end for start, end in zip(starts[1:], ends, strict=False)]
+    assert thought == pytest.approx([0.25] * 9, abs=CLOCK_S)
+    delays = [int(row["delay_ns"]) for row in table]
+    assert result.metric("reqres.delay.mean") == pytest.approx(sum(delays) / 10 / 1e9)
+
+
+def test_requests_over_mptcp_stay_on_the_first_path_while_it_has_room(run: Callable[..., Result]) -> None:
+    flow = "{name: msg, tool: reqres, from: client, to: server, protocol: mptcp, requests: 20, think: 250ms}"
+    result = succeed(run(f"  - {flow}\n", TWO_PATHS, FULLMESH))
+    assert result.metric("msg.subflows") == 2
+    assert result.metric("msg.delay.max") == pytest.approx(RTT_S, abs=1e-3)
+    # the kernel counts the SYN of the other subflow as a byte
+    assert result.metric("msg.share.path0") == pytest.approx(1, abs=1e-3)
+
+
+def test_congestion_control_is_that_of_both_ends(run: Callable[..., Result]) -> None:
+    flow = "{tool: reqres, from: client, to: server, requests: 1, congestion: nosuch}"
+    result = run(f"  - {flow}\n")
+    assert result.status == 1
+    assert "reqres.server: ended with status 1 before it was ready: 10.1.0.1 port 5201: " in result.summary["errors"][0]
+
+
+def test_a_flow_that_takes_too_long_is_stopped(run: Callable[..., Result]) -> None:
+    flow = "{tool: reqres, from: client, to: server, requests: 10, think: 1s, timeout: 3500ms}"
+    result = run(f"  - {flow}\n")
+    assert result.status == 1
+    assert result.summary["errors"] == ["reqres: did not end in time and was stopped"]
+    assert result.metric("reqres.requests") == 3
+
+
+# http, https
+
+
+def test_a_file_takes_a_round_trip_for_each_step(
+    run: Callable[..., Result], rows: Callable[[Result, str], list[dict[str, Any]]]
+) -> None:
+    file = "from: client, to: server, sizes: [10000bytes]"
+    flows = f"""\
+  - {{name: kept, tool: http, {file}, requests: 3}}
+  - {{name: fresh, tool: http, {file}, requests: 3, persistent: false, start: {{after: kept}}}}
+  - {{name: tls, tool: https, {file}, requests: 2, start: {{after: fresh}}}}
+"""
+    result = succeed(run(flows))
+    # 10000 bytes and some 250 of header fit into the first window of ten packets
+    packets = wire_s(10_250)
+    by_flow: dict[str, list[float]] = {}
+    for row in rows(result, "requests"):
+        by_flow.setdefault(row["flow"], []).append(int(row["delay_ns"]) / 1e9)
+    assert by_flow["kept"] == pytest.approx([2 * RTT_S + packets, *[RTT_S + packets] * 2], abs=2e-4)
+    assert by_flow["fresh"] == pytest.approx([2 * RTT_S + packets] * 3, abs=2e-4)
+    # TCP, TLS 1.3 (RFC 8446) and the request; a record more to encrypt in each direction
+    assert by_flow["tls"] == pytest.approx([3 * RTT_S + packets, RTT_S + packets], abs=5e-4)
+
+
+def test_a_large_file_fills_the_link(run: Callable[..., Result]) -> None:
+    result = succeed(run("  - {tool: http, from: client, to: server, sizes: [20mb]}\n"))
+    # 20 MiB take 1.75 s, and slow start some round trips
+    assert 0.85 * RATE * MSS / 1514 <= result.metric("http.goodput") <= RATE * MSS / 1514
+    assert result.metric("http.bytes") == 20 << 20
+
+
+def test_files_over_mptcp_use_both_paths(run: Callable[..., Result]) -> None:
+    flow = "{name: web, tool: https, from: client, to: server, protocol: mptcp, sizes: [20mb]"
+    result = succeed(run(f"  - {flow}, concurrency: 2, requests: 2}}\n", TWO_PATHS, FULLMESH))
+    assert result.metric("web.subflows") == 2
+    assert result.metric("web.share.path1") > 0.2
+    assert result.metric("web.goodput") > RATE
+
+
+def test_an_https_run_repeats(mprun: Callable[..., Result], run: Callable[..., Result]) -> None:
+    result = succeed(
+        run(
+            "  - {tool: https, from: client, to: server, sizes: [10kb], requests: 4, persistent: false}\n",
+            more="capture: [{host: client}]\n",
+        )
+    )
+    assert (result.run / "tables" / "requests.parquet").exists()
+    verified = mprun("verify", result.run)
+    assert verified.status == 0, verified.out
+
+
+def test_an_unanswered_request_is_an_error(run: Callable[..., Result]) -> None:
+    """All packets are lost from 1 s on: the second request gets no answer."""
+    topology = ONE_PATH + "events: [{at: 1s, link: path0, set: {loss: 100%}}]\n"
+    result = run("  - {tool: http, from: client, to: server, sizes: [1kb, 100mb], timeout: 5s}\n", topology)
+    assert result.status == 1
+    assert result.summary["errors"] == ["http: did not end in time and was stopped"]
+
+
+# iperf3
+
+ENDS = "tool: iperf3, from: client, to: server"
+# What 100 Mbit/s on the wire carry of TCP, and of UDP with packets of 1500 bytes.
+TCP_CEILING, UDP_CEILING = RATE * MSS / 1514, RATE * 1472 / 1514
+
+
+def test_both_directions_send_at_their_rate(run: Callable[..., Result]) -> None:
+    result = succeed(run(f"  - {{name: bulk, {ENDS}, duration: 4s, bidirectional: true, rate: 60mbit}}\n"))
+    for which in ("goodput", "goodput.back"):
+        assert result.metric(f"bulk.{which}") == pytest.approx(60e6, rel=0.05)
+
+
+def test_the_steady_state_leaves_slow_start_out(
+    run: Callable[..., Result], rows: Callable[[Result, str], list[dict[str, Any]]]
+) -> None:
+    flows = f"""\
+  - {{name: all, {ENDS}, duration: 5s, congestion: reno}}
+  - {{name: steady, {ENDS}, duration: 5s, congestion: reno, omit: {{start: 2s, end: 1s}}, start: {{after: all}}}}
+"""
+    result = succeed(run(flows))
+    assert result.metric("steady.goodput") == pytest.approx(TCP_CEILING, rel=0.01)
+    assert result.metric("all.goodput") < 0.99 * result.metric("steady.goodput")
+    seconds = [row for row in rows(result, "goodput") if row["flow"] == "steady"][2:4]
+    mean = sum(float(row["goodput_bit_per_s"]) for row in seconds) / 2
+    assert mean == pytest.approx(result.metric("steady.goodput"), rel=1e-3)
+
+
+def test_a_size_ends_the_transfer(run: Callable[..., Result]) -> None:
+    result = succeed(run(f"  - {{name: bulk, {ENDS}, size: 20mb, length: 64kb}}\n"))
+    # what is still on its way when the client has written all is not read any more
+    assert 0.9 * (20 << 20) <= result.metric("bulk.bytes") <= 20 << 20
+    assert 0.7 * TCP_CEILING <= result.metric("bulk.goodput") <= TCP_CEILING
+
+
+def test_a_window_limits_what_is_under_way(run: Callable[..., Result]) -> None:
+    """One window a round trip; of the doubled buffer the kernel keeps a part for itself (socket(7), SO_RCVBUF)."""
+    result = succeed(run(f"  - {{name: bulk, {ENDS}, duration: 3s, window: 100kb}}\n"))
+    window_bit = 100 * 1024 * 8
+    assert window_bit / RTT_S <= result.metric("bulk.goodput") <= 2 * window_bit / RTT_S
+
+
+def test_udp_loses_what_the_link_does_not_carry(run: Callable[..., Result]) -> None:
+    result = succeed(
+        run(f"  - {{name: bulk, {ENDS}, protocol: udp, rate: 120mbit, duration: 3s, omit: {{start: 1s}}}}\n")
+    )
+    assert result.metric("bulk.goodput") == pytest.approx(UDP_CEILING, rel=0.005)
+    # the queue of 400 packets and what is under way at the end count as arrived
+    assert result.metric("bulk.loss") == pytest.approx(1 - UDP_CEILING / 120e6, abs=0.02)
+
+
+# in the order of a file
+
+
+def test_flows_start_after_others(run: Callable[..., Result]) -> None:
+    flows = """\
+  - {name: bulk, tool: iperf3, from: client, to: server, duration: 2s, repeat: {times: 2, interval: 4s}}
+  - {name: with, tool: reqres, from: client, to: server, requests: 1, start: {after: bulk, of: start, offset: 1s}}
+  - {name: last, tool: ping, from: client, to: server, count: 1, start: {after: bulk, offset: 500ms}}
+"""
+    result = succeed(run(flows))
+    steps = {}
+    for line in (result.run / "steps.jsonl").read_text().splitlines():
+        step = json.loads(line)
+        if step["phase"] == "run" and "name" in step:
+            steps[step["name"], step["step"]] = step["actual_ns"] / 1e9
+    assert steps["bulk-2", "start"] == pytest.approx(4, abs=1e-3)
+    assert steps["with", "start"] == pytest.approx(1, abs=1e-3)
+    assert steps["last", "start"] == pytest.approx(steps["bulk-2", "end"] + 0.5, abs=1e-3)
+    assert "total.goodput" not in result.summary["metrics"]
+
+
+def test_the_background_is_no_part_of_the_total(run: Callable[..., Result]) -> None:
+    flows = "".join(
+        f"  - {{name: {name}, tool: iperf3, from: client, to: server, duration: 3s{more}}}\n"
+        for name, more in (("one", ""), ("two", ""), ("rest", ", background: true"))
+    )
+    result = succeed(run(flows))
+    total = result.metric("one.goodput") + result.metric("two.goodput")
+    assert result.metric("total.goodput") == pytest.approx(total)
+
+
+# the real engine
+
+
+def test_requests_and_files_in_real_time(run: Callable[..., Result]) -> None:
+    flows = """\
+  - {name: msg, tool: reqres, from: client, to: server, requests: 20, request: 100kb, response: 1kb}
+  - {name: web, tool: http, from: client, to: server, sizes: [1mb], requests: 3, start: {after: msg}}
+  - {name: tls, tool: https, from: client, to: server, protocol: mptcp, sizes: [1mb], start: {after: web}}
+"""
+    result = succeed(run(flows, RATES_ONLY, engine="real"))
+    assert result.metric("msg.requests") == 20
+    # 100 KiB at 20 Mbit/s take 43 ms; the queue holds 80 packets, so that some may be sent again
+    assert result.metric("msg.delay.min") >= 102_400 * 8 / 20e6 - 0.002
+    assert 10e6 <= result.metric("web.goodput") <= 20e6
+    assert result.metric("tls.bytes") == 1 << 20

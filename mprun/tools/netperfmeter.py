@@ -254,7 +254,8 @@ def _read_tables(flow: Flow, outputs: Outputs, side: str) -> dict[str, Table]:
 
 
 def _read_messages(flow: Flow, outputs: Outputs, side: str) -> Table:
-    """Times from the stream's first message; the delay is from a message's sending to its arrival."""
+    """Times from the stream's first message; the delay is from a message's sending to its arrival. netperfmeter
+    leaves out what arrives before both sides have begun to measure."""
     table: dict[str, list[float]] = {
         "stream": [],
         "time_s": [],

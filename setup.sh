@@ -90,4 +90,5 @@ if [ ! -e "$stamp" ] || [ setup.cfg -nt "$stamp" ] || [ pyproject.toml -nt "$sta
 fi
 
 [ "${1:-}" = --no-kernel ] || .venv/bin/mprun kernel build || fail "the experiment kernel could not be built" ".venv/bin/mprun doctor"
+[ "${1:-}" = --no-kernel ] || .venv/bin/mprun tools install cmtsctp || fail "the CMT-SCTP program could not be built" ".venv/bin/mprun doctor"
 [ "${1:-}" != --quic ] || .venv/bin/mprun tools install quic || fail "the tool for multipath QUIC could not be built" ".venv/bin/mprun doctor"

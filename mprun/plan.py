@@ -83,6 +83,7 @@ class Process:
     timeout_ns: after this long a process that has not ended is an error.
     stop_signal: what ends a daemon (signal(7) number).
     files: written before it starts. keeps: files of the run directory that it leaves; their folders are made.
+    needs: what the kernel must have for it beside TCP and UDP: `sctp`.
     """
 
     name: str
@@ -100,6 +101,7 @@ class Process:
     output: str | None = None
     files: tuple[File, ...] = ()
     keeps: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -202,7 +204,7 @@ def _process(value: Mapping[str, Any]) -> Process:
     after = tuple(value["after"]) if value["after"] else None
     files = tuple(File(**file) for file in value["files"])
     parts = {"argv": tuple(value["argv"]), "ready": ready, "after": after, "files": files}
-    return Process(**{**value, **parts, "keeps": tuple(value["keeps"])})
+    return Process(**{**value, **parts, "keeps": tuple(value["keeps"]), "needs": tuple(value["needs"])})
 
 
 def canonical_json(value: object) -> str:

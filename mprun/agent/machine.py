@@ -128,10 +128,10 @@ class Machine:
                         counters[group + counter] = int(value)
         return counters
 
-    def carried(self, switch: str) -> dict[str, dict[str, int]]:
-        """What has passed each port of the switches that share a namespace, by interface."""
+    def carried(self, node: str) -> dict[str, dict[str, int]]:
+        """What has passed each interface of a node; of a switch, those of all that share its namespace."""
         found = {}
-        with self._inside(switch), open("/proc/thread-self/net/dev") as file:
+        with self._inside(node), open("/proc/thread-self/net/dev") as file:
             for line in file.read().splitlines()[2:]:
                 name, _, values = line.partition(":")
                 counts = [int(value) for value in values.split()]

@@ -58,7 +58,7 @@ class Run:
         self.flows: list[Running] = []
         self.observers: list[Watch] = []
         self.counters_before: dict[str, dict[str, int]] = {}
-        self.carried_before: dict[str, dict[str, int]] = {}
+        self.carried_before: dict[str, dict[str, dict[str, int]]] = {}
         self.result: dict[str, Any] = {"error": None, "complete": False, "processes": {}}
         self._steps: IO[str] = open(f"{directory}/steps.jsonl", "w", buffering=1)  # noqa: SIM115  until the end
         self._progress = os.open(f"{directory}/.progress", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
@@ -139,8 +139,8 @@ def carry_out(run: Run, shell: str | None) -> None:
     for host in run.hosts_in_use():
         run.observers.append(run.machine.observe(host))
         run.counters_before[host] = run.machine.counters(host)
-    if run.plan["switching"]:
-        run.carried_before = run.machine.carried(run.plan["switching"][0]["node"])
+    for node in (*run.hosts_in_use(), *(command["node"] for command in run.plan["switching"][:1])):
+        run.carried_before[node] = run.machine.carried(node)
     run.next_phase()
     if run.is_simulated:
         run.result["slab_kb"] = {"before": slab_kb()}
@@ -305,20 +305,28 @@ def settle(run: Run) -> None:
         counters[observer.host] = {k: v - before.get(k, 0) for k, v in after.items() if v != before.get(k, 0)}
     run.result["counters"] = counters
     run.result["filtered"] = run.machine.filtered_packets()
-    if run.carried_before:
-        run.result["switches"] = carried_since(run)
+    carried = {node: carried_since(run, node) for node in run.carried_before}
+    run.result["interfaces"] = {host: carried[host] for host in run.hosts_in_use()}
+    if run.plan["switching"]:
+        run.result["switches"] = sum_up_switches(run, carried[run.plan["switching"][0]["node"]])
 
 
-def carried_since(run: Run) -> dict[str, dict[str, dict[str, int]]]:
-    """What each link of a switch carried from time zero on, as the switch counts it."""
-    after = run.machine.carried(run.plan["switching"][0]["node"])
+def carried_since(run: Run, node: str) -> dict[str, dict[str, int]]:
+    """What each interface of a node carried from time zero on, as the kernel counts it."""
+    before = run.carried_before[node]
+    return {
+        name: {which: count - before.get(name, {}).get(which, 0) for which, count in counts.items()}
+        for name, counts in run.machine.carried(node).items()
+    }
+
+
+def sum_up_switches(run: Run, carried: dict[str, dict[str, int]]) -> dict[str, dict[str, dict[str, int]]]:
+    """What each link of a switch carried, by switch and link; carried: by interface."""
     found: dict[str, dict[str, dict[str, int]]] = {}
     for link in run.plan["intent"]["links"]:
         for end in link["ends"]:
             if end["node"] in run.plan["intent"]["switches"]:
-                before = run.carried_before[end["name"]]
-                counts = {name: count - before[name] for name, count in after[end["name"]].items()}
-                found.setdefault(end["node"], {})[link["name"]] = counts
+                found.setdefault(end["node"], {})[link["name"]] = carried[end["name"]]
     return found
 
 

@@ -80,6 +80,16 @@ def find_connections(
     return tuple(connections)
 
 
+def ports_towards(observed: Mapping[str, Any], server_ports: Iterable[int]) -> tuple[int, ...]:
+    """The client's ports of the connections that it opened to some ports of its servers."""
+    towards = set(server_ports)
+    additional = {_addresses(event) for event in observed["events"] if event["event"] == "subflow established"}
+    initial = {_addresses(event) for event in observed["events"] if event["event"] == "created"} | set(
+        _totals(observed)
+    )
+    return tuple(sorted({local for _, local, _, remote in initial - additional if remote in towards}))
+
+
 def _lifetime(created: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -> int | None:
     """How long a connection lasted at the end that observed it, ns."""
     token = created["token"]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from mprun.analysis.connection import Connection, find_connections
+from mprun.analysis.connection import Connection, find_connections, ports_towards
 from mprun.analysis.diagnosis import explain_missing_subflows, explain_plain_tcp, explain_refusal, has_fallen_back
 from mprun.analysis.interference import Interference, on_paths
 from mprun.spec.metric import OF_TOTAL, SYMBOLS, TOTAL, Metrics, Unit
@@ -197,9 +197,13 @@ def _read_flow(
         _judge_paths(flow, result.paths, because, found)
         _share_paths(flow, {(use.source, use.destination): use for use in result.paths}, tool.METRICS, found)
     observed, peer = (agent["observed"].get(flow[end]) for end in ("source", "destination"))
-    if not result.data_ports or observed is None or peer is None:
+    if not (result.data_ports or result.server_ports) or observed is None or peer is None:
         return
-    connections = find_connections(observed, peer, result.data_ports, flow["paths"])
+    ports = result.data_ports or ports_towards(observed, result.server_ports)
+    connections = find_connections(observed, peer, ports, flow["paths"])
+    if result.server_ports and connections:
+        lost = sum(subflow.retransmits for connection in connections for subflow in connection.subflows)
+        found.add(f"{name}.retransmits", lost, "count")
     _count_subflows(flow, connections, intent, agent, found)
     if flow["protocol"] == "mptcp":
         _share_paths(flow, _carried(flow, connections), tool.METRICS, found)

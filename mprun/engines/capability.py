@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import glob
 import re
+import socket
 import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -136,6 +137,18 @@ def kernel_switches() -> bool:
         return observer.find_family(link, "ovs_datapath") is not None
     finally:
         link.close()
+
+
+def without_sctp(plan: Plan) -> str | None:
+    """The first flow of a plan that needs SCTP in a kernel that has none; asking for it loads its module."""
+    needy = [process.flow for process in (*plan.daemons, *plan.flows) if "sctp" in process.needs]
+    if not needy:
+        return None
+    try:
+        socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_SCTP).close()
+    except OSError:
+        return f"flow '{needy[0]}'"
+    return None
 
 
 def missing_sysctls(plan: Plan) -> list[str]:

@@ -12,7 +12,14 @@ import os
 import shlex
 import subprocess
 
-from mprun.engines.capability import TRIALS, kernel_switches, missing_qdiscs, missing_sysctls, refused_rules
+from mprun.engines.capability import (
+    TRIALS,
+    kernel_switches,
+    missing_qdiscs,
+    missing_sysctls,
+    refused_rules,
+    without_sctp,
+)
 from mprun.engines.engine import (
     INSIDE,
     Progress,
@@ -91,6 +98,11 @@ def missing(plan: Plan) -> str | None:
         return (
             f"this kernel ({os.uname().release}) has no Open vSwitch, which the switches need; load openvswitch, or "
             "run with --engine virtual"
+        )
+    if needy := without_sctp(plan):
+        return (
+            f"this kernel ({os.uname().release}) has no SCTP, which {needy} needs; load sctp, write 'tool: sctp', "
+            "which has it in user space, or run with --engine virtual"
         )
     if unknown := missing_sysctls(plan):
         return f"this kernel ({os.uname().release}) has no {'; no '.join(unknown)}; run with --engine virtual"

@@ -7,7 +7,7 @@ again by the digest of its source (`store`).
 
 from __future__ import annotations
 
-from mprun.programs.recipe import Recipe
+from mprun.programs.recipe import CRecipe, Recipe
 
 PROGRAMS: dict[str, Recipe] = {
     "quic": Recipe(
@@ -15,5 +15,12 @@ PROGRAMS: dict[str, Recipe] = {
         executable="mprun-quic",
         description="multipath QUIC client and server on the library tquic",
         patched="tquic",
+    ),
+    "cmtsctp": CRecipe(
+        name="cmtsctp",
+        executable="cmtsctp",
+        description="SCTP with concurrent multipath transfer, in user space, on the library usrsctp",
+        headers=(("usrsctp.h", "libusrsctp-dev"),),
+        flags=("-Wl,--wrap=sendmsg", "-l:libusrsctp.a", "-lpthread"),
     ),
 }

@@ -43,3 +43,17 @@ class Recipe:
             content = path.read_bytes()
             total.update(f"{path.relative_to(self.folder)} {len(content)}\n".encode() + content)
         return total.hexdigest()
+
+
+@dataclass(frozen=True)
+class CRecipe(Recipe):
+    """A C program of which all files are compiled together; VERSION is what it is to say to --version.
+
+    headers: (header, Debian package that holds it and its library). flags: the last words of gcc(1)'s command line.
+    """
+
+    headers: tuple[tuple[str, str], ...] = ()
+    flags: tuple[str, ...] = ()
+
+    def sources(self) -> Iterator[Path]:
+        yield from sorted(self.folder.glob("*.[ch]"))

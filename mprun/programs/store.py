@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mprun.errors import HostError, SpecError
-from mprun.programs import PROGRAMS, cargo
-from mprun.programs.recipe import Recipe
+from mprun.programs import PROGRAMS, cargo, gcc
+from mprun.programs.recipe import CRecipe, Recipe
 
 FACTS = "tool.json"
 
@@ -84,11 +84,19 @@ def install(name: str, jobs: int, progress: Progress) -> tuple[Installed, bool]:
         found = find(name)
         if found is not None:
             return found, False
-        cargo.build(recipe, _place(recipe), store(), jobs, progress)
+        _build(recipe, jobs, progress)
     built = find(name)
     if built is None:
         raise HostError(f"{store()}: what was built is gone again; another program empties this folder")
     return built, True
+
+
+def _build(recipe: Recipe, jobs: int, progress: Progress) -> None:
+    if isinstance(recipe, CRecipe):
+        progress("compiling", 0)
+        gcc.build(recipe, _place(recipe), store())
+    else:
+        cargo.build(recipe, _place(recipe), store(), jobs, progress)
 
 
 def _place(recipe: Recipe) -> Path:

@@ -237,7 +237,7 @@ def check_tools(named: Mapping[Pair, Sequence[NamedPath]], experiment: Experimen
         check_paths = getattr(tool_of(flow), "check_paths", None)
         if check_paths is not None:
             paths = usable_paths(flow, named[flow.source, flow.destination])
-            for key, message in check_paths(flow, [path.name for path in paths]):
+            for key, message in check_paths(flow, paths):
                 document.fault(("traffic", n, key), message)
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from mprun.spec.path import name_paths, usable_paths
 from mprun.spec.spec import DEFAULT_MTU, ExperimentSpec, Family, Flow, TopologySpec
+from mprun.tools.tool import tool_of
 
 _UDP_HEADER_BYTES = 8
 # RFC 791, RFC 8200.
@@ -17,13 +18,18 @@ LENGTH = "length_bytes"
 
 def fill_lengths(topology: TopologySpec, experiment: ExperimentSpec) -> ExperimentSpec:
     """The experiment with a length for every flow of UDP. Its hosts are joined."""
-    if all(flow.protocol != "udp" or LENGTH in flow.options for flow in experiment.traffic):
+    if not any(_lacks(flow) for flow in experiment.traffic):
         return experiment
     return replace(experiment, traffic=tuple(_fill(topology, flow) for flow in experiment.traffic))
 
 
+def _lacks(flow: Flow) -> bool:
+    """Whether it has no length, and its tool has one to give."""
+    return flow.protocol == "udp" and LENGTH in tool_of(flow).Entry.model_fields and LENGTH not in flow.options
+
+
 def _fill(topology: TopologySpec, flow: Flow) -> Flow:
-    if flow.protocol != "udp" or LENGTH in flow.options:
+    if not _lacks(flow):
         return flow
     pair = (flow.source, flow.destination)
     family = usable_paths(flow, name_paths(topology, [pair])[pair])[0].family

@@ -13,7 +13,7 @@ Each is a module that says everything about its workload (`tool.Tool` has the ty
 
 and, where the paths between its hosts matter to it:
 
-    check_paths  flow, names of the paths that it may use -> (key of its entry, fault) of each
+    check_paths  flow, the paths that it may use -> (key of its entry, fault) of each
 
 `work` and `parse` are pure; what they need of the machine is in `Capabilities`, what they make are values.
 A module is imported when a file names it. Installed packages bring others in the entry-point group
@@ -25,10 +25,12 @@ from __future__ import annotations
 
 TOOLS = {
     "iperf3": "mprun.tools.iperf3",
+    "netperfmeter": "mprun.tools.netperfmeter",
     "ping": "mprun.tools.ping",
     "reqres": "mprun.tools.reqres",
     "http": "mprun.tools.http",
     "https": "mprun.tools.https",
     "udp": "mprun.tools.udp",
     "quic": "mprun.tools.quic",
+    "sctp": "mprun.tools.sctp",
 }

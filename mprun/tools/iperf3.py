@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`iperf3`: bulk transfer over TCP or MPTCP, or UDP at a given rate, see iperf3(1).
+"""`iperf3`: bulk transfer over TCP, MPTCP or SCTP, or UDP at a given rate, see iperf3(1).
 
 Under MPTCP iperf3 has two connections, one for control and one for data; `data_ports` tells which
 is which. Versions before 3.19 cannot open MPTCP sockets themselves: the wrap library of mptcpize
@@ -45,6 +45,8 @@ METRICS = {
 # Beyond its duration a client gets this long to connect, drain queues and exchange results; one that sends a
 # number of bytes, as long as these take at this rate besides.
 GRACE_NS, LEAST_BIT_PER_S = 30_000_000_000, 1_000_000
+# What fits into a packet of 1500 bytes; iperf3's own 64 KiB fill a send buffer with three messages.
+SCTP_MESSAGE_BYTES = 1_452
 # So many UDP packets are sent at once, where timers allow it.
 BURST_PACKETS = 4
 # The receiver's clock starts half a round trip late; a last interval shorter than this is the end's.
@@ -93,7 +95,9 @@ class Entry(ServedEntry):
     """Bulk transfer, see iperf3(1)."""
 
     tool: Literal["iperf3"] = Field(description="The tool.")
-    protocol: Literal["tcp", "mptcp", "udp"] = Field("tcp", description="tcp, mptcp or udp.")
+    protocol: Literal["tcp", "mptcp", "udp", "sctp"] = Field(
+        "tcp", description="tcp, mptcp, udp or sctp (the kernel's)."
+    )
     rate_bit_per_s: FlowRate | None = Field(
         None, alias="rate", description="Bits of payload per second to offer; udp needs it."
     )
@@ -105,7 +109,8 @@ class Entry(ServedEntry):
     length_bytes: Block | None = Field(
         None,
         alias="length",
-        description="Bytes of payload in a UDP packet, default: what fits into 1500 bytes; of TCP in a write: 128kb.",
+        description="Bytes of payload in a UDP packet or an SCTP message, default: what fits into 1500 bytes; of TCP "
+        "in a write: 128kb.",
     )
     window_bytes: Size | None = Field(
         None, alias="window", description="Socket buffers of both ends, instead of those that the kernel tunes."
@@ -127,6 +132,8 @@ class Entry(ServedEntry):
                 faults[("length",)] = f"is more than fits into a UDP packet: write '{MOST_UDP_BYTES}bytes' or less"
             if self.congestion is not None:
                 faults[("congestion",)] = "is of TCP: take it out, or write 'protocol: tcp'"
+        if self.protocol == "sctp" and self.congestion is not None:
+            faults[("congestion",)] = "is of TCP: take it out, or write 'protocol: tcp'"
         if self.duration is None and self.size_bytes is None:
             faults[("duration",)] = "is missing: write 'duration: 10s', or how much, as in 'size: 100mb'"
         if self.duration is not None and self.size_bytes is not None:
@@ -163,6 +170,7 @@ def _server(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Process:
         env=_preload(flow, capabilities, receives=not flow.options.get("reverse")),
         role="server",
         ready=Ready("port", str(ends.port)),
+        needs=_needs(flow),
     )
 
 
@@ -180,8 +188,10 @@ def _client(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Process:
     argv += ["--bidir"] if options.get("bidirectional") else []
     if flow.protocol == "udp":
         argv += ["--udp", "--pacing-timer", str(_pacing_us(options))]
-    if LENGTH in options:
-        argv += ["--length", str(options[LENGTH])]
+    if flow.protocol == "sctp":
+        argv.append("--sctp")
+    if LENGTH in options or flow.protocol == "sctp":
+        argv += ["--length", str(options.get(LENGTH, SCTP_MESSAGE_BYTES))]
     if "rate_bit_per_s" in options:
         argv += ["--bitrate", str(options["rate_bit_per_s"])]
     if "window_bytes" in options:
@@ -197,7 +207,12 @@ def _client(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Process:
         env=_preload(flow, capabilities, receives=bool(options.get("reverse") or options.get("bidirectional"))),
         role="flow",
         timeout_ns=timeout_ns,
+        needs=_needs(flow),
     )
+
+
+def _needs(flow: Flow) -> tuple[str, ...]:
+    return ("sctp",) if flow.protocol == "sctp" else ()
 
 
 def _pacing_us(options: Mapping[str, Any]) -> int:
@@ -235,8 +250,8 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     try:
         ways = list(_ways(report))
         values = {f"{name}{way.suffix}": value for way in ways for name, value in _values(flow, report, way).items()}
-        is_udp = report["start"]["test_start"]["protocol"] == "UDP"
-        ports = () if is_udp else tuple(int(c["local_port"]) for c in report["start"]["connected"])
+        is_tcp = report["start"]["test_start"]["protocol"] == "TCP"
+        ports = tuple(int(c["local_port"]) for c in report["start"]["connected"]) if is_tcp else ()
         return Result(values, ports, tables={"goodput": _goodput_table(ways)})
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as fault:
         return Result(error=f"its report is not as expected: {type(fault).__name__} {fault}")

@@ -21,6 +21,7 @@ from mprun.spec.field import VOLUME_SCHEMA, Time, Whole
 from mprun.spec.flow import ServedEntry, Size
 from mprun.spec.metric import Metric, delays
 from mprun.spec.model import refuse
+from mprun.spec.path import NamedPath
 from mprun.spec.spec import Flow
 from mprun.spec.units import NS_PER_MS, VOLUME
 from mprun.tools import certificate
@@ -140,7 +141,7 @@ class Entry(ServedEntry):
         return self
 
 
-def check_paths(flow: Flow, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
+def check_paths(flow: Flow, paths: Sequence[NamedPath]) -> Iterator[tuple[str, str]]:
     """Faults of schedulers that prefer a path which is not there, and of more paths than a connection has."""
     if not flow.options["multipath"]:
         return
@@ -149,7 +150,7 @@ def check_paths(flow: Flow, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
     for end, policy in _schedulers(flow).items():
         number = _preferred(policy)
         if number is not None and number >= len(paths):
-            there = ", ".join(f"{n} ({name})" for n, name in enumerate(paths))
+            there = ", ".join(f"{n} ({path.name})" for n, path in enumerate(paths))
             yield "scheduler", f"the {end} prefers path {number}, which is not there: write one of {there}"
 
 

@@ -136,8 +136,9 @@ class Result:
     values: by names of METRICS, in base units (bit/s, s, share, bytes, 1). tables: tidy, a row for each thing
     observed; those of all flows are joined under their name, with the flow's name as a column.
     data_ports: the client's TCP ports of the connections that carried the data, whose subflows are
-    then looked up. paths: of a flow that knows by itself what each path carried. error: why there is no
-    result, or not all of it, in the tool's words.
+    then looked up; or, of a tool that does not tell them, server_ports: those at the other end. paths: of a flow
+    that knows by itself what each path carried. error: why there is no result, or not all of it, in the tool's
+    words.
     """
 
     values: Mapping[str, float] = field(default_factory=dict)
@@ -146,6 +147,7 @@ class Result:
     tables: Mapping[str, Table] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     paths: tuple[PathUse, ...] = ()
+    server_ports: tuple[int, ...] = ()
 
 
 class Tool(Protocol):

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The linker's --wrap puts the function at the end between usrsctp and the kernel. usrsctp sends
+ * from one UDP socket that is bound to no address, and leaves it to the routing table to choose the
+ * source: over a host's default route all paths would then leave by one interface. Here each packet
+ * is given the local address of its path (IP_PKTINFO, ip(7)), and is counted.
+ */
+#define _GNU_SOURCE
+#include "path.h"
+
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+struct path paths[MOST_PATHS];
+int path_count;
+
+static pthread_mutex_t counting = PTHREAD_MUTEX_INITIALIZER;
+
+ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
+
+static int parse_address(const char *text, uint16_t port, union address *address)
+{
+	memset(address, 0, sizeof(*address));
+	if (inet_pton(AF_INET, text, &address->v4.sin_addr) == 1) {
+		address->v4.sin_family = AF_INET;
+		address->v4.sin_port = htons(port);
+		return 1;
+	}
+	if (inet_pton(AF_INET6, text, &address->v6.sin6_addr) == 1) {
+		address->v6.sin6_family = AF_INET6;
+		address->v6.sin6_port = htons(port);
+		return 1;
+	}
+	return 0;
+}
+
+static int is_same(const struct sockaddr *a, const struct sockaddr *b)
+{
+	if (a->sa_family != b->sa_family)
+		return 0;
+	if (a->sa_family == AF_INET)
+		return ((const struct sockaddr_in *)a)->sin_addr.s_addr ==
+		       ((const struct sockaddr_in *)b)->sin_addr.s_addr;
+	return !memcmp(&((const struct sockaddr_in6 *)a)->sin6_addr,
+		       &((const struct sockaddr_in6 *)b)->sin6_addr, sizeof(struct in6_addr));
+}
+
+static socklen_t size_of(const union address *address)
+{
+	return address->any.sa_family == AF_INET ? sizeof(address->v4) : sizeof(address->v6);
+}
+
+const char *path_add(const char *text, uint16_t port)
+{
+	char local[INET6_ADDRSTRLEN] = "";
+	const char *comma = strchr(text, ',');
+	struct path *path = &paths[path_count];
+
+	if (path_count == MOST_PATHS)
+		return "there are too many paths";
+	if (!comma || (size_t)(comma - text) >= sizeof(local))
+		return "a path is two addresses with a comma between them";
+	memcpy(local, text, comma - text);
+	if (!parse_address(local, port, &path->local) || !parse_address(comma + 1, port, &path->remote))
+		return "a path is two IPv4 or two IPv6 addresses with a comma between them";
+	if (path->local.any.sa_family != path->remote.any.sa_family)
+		return "the two addresses of a path are of one family";
+	path_count++;
+	return NULL;
+}
+
+struct path *path_find(const struct sockaddr *remote)
+{
+	for (int i = 0; i < path_count; i++)
+		if (is_same(&paths[i].remote.any, remote))
+			return &paths[i];
+	return NULL;
+}
+
+struct counts path_counts(const struct path *path)
+{
+	struct counts counts;
+
+	pthread_mutex_lock(&counting);
+	counts = path->counts;
+	pthread_mutex_unlock(&counting);
+	return counts;
+}
+
+static int pack(void *packed, size_t which)
+{
+	const union address *seen[MOST_PATHS];
+	char *end = packed;
+	int count = 0;
+
+	for (int i = 0; i < path_count; i++) {
+		const union address *address = (const void *)((const char *)&paths[i] + which);
+		int known = 0;
+
+		for (int k = 0; k < count; k++)
+			known |= is_same(&seen[k]->any, &address->any);
+		if (known)
+			continue;
+		seen[count++] = address;
+		memcpy(end, address, size_of(address));
+		end += size_of(address);
+	}
+	return count;
+}
+
+int path_locals(void *packed)
+{
+	return pack(packed, offsetof(struct path, local));
+}
+
+int path_remotes(void *packed)
+{
+	return pack(packed, offsetof(struct path, remote));
+}
+
+const char *path_text(const union address *address, char *text)
+{
+	const void *bytes = address->any.sa_family == AF_INET ? (const void *)&address->v4.sin_addr
+							      : (const void *)&address->v6.sin6_addr;
+
+	return inet_ntop(address->any.sa_family, bytes, text, INET6_ADDRSTRLEN);
+}
+
+/* Control data that makes `local` the source of a packet; its length. */
+static size_t write_source(const union address *local, struct cmsghdr *header)
+{
+	if (local->any.sa_family == AF_INET) {
+		struct in_pktinfo info = {.ipi_spec_dst = local->v4.sin_addr};
+
+		*header = (struct cmsghdr){CMSG_LEN(sizeof(info)), IPPROTO_IP, IP_PKTINFO};
+		memcpy(CMSG_DATA(header), &info, sizeof(info));
+		return CMSG_SPACE(sizeof(info));
+	}
+	struct in6_pktinfo info = {.ipi6_addr = local->v6.sin6_addr};
+
+	*header = (struct cmsghdr){CMSG_LEN(sizeof(info)), IPPROTO_IPV6, IPV6_PKTINFO};
+	memcpy(CMSG_DATA(header), &info, sizeof(info));
+	return CMSG_SPACE(sizeof(info));
+}
+
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
+{
+	union {
+		struct cmsghdr header;
+		char space[CMSG_SPACE(sizeof(struct in6_pktinfo))];
+	} control = {0};
+	struct path *path = message->msg_name ? path_find(message->msg_name) : NULL;
+	struct msghdr changed = *message;
+	ssize_t sent;
+
+	if (path) {
+		changed.msg_control = &control;
+		changed.msg_controllen = write_source(&path->local, &control.header);
+	}
+	sent = __real_sendmsg(fd, &changed, flags);
+	if (path && sent > 0) {
+		pthread_mutex_lock(&counting);
+		path->counts.bytes += sent;
+		path->counts.packets++;
+		pthread_mutex_unlock(&counting);
+	}
+	return sent;
+}

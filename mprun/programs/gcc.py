@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Build a C program with gcc(1) against libraries that packages of the distribution hold."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from mprun.errors import HostError, RunError
+from mprun.programs.recipe import CRecipe
+
+
+def missing(recipe: CRecipe) -> str | None:
+    """What a build needs and this machine has not, with what mends it; None if nothing."""
+    if not shutil.which("gcc"):
+        return "building it needs gcc: apt-get install gcc libc6-dev"
+    lacking = {header: package for header, package in recipe.headers if not _has_header(header)}
+    if lacking:
+        return f"building it needs {', '.join(lacking)}: apt-get install {' '.join(lacking.values())}"
+    return None
+
+
+def build(recipe: CRecipe, target: Path, scratch: Path) -> None:
+    """Build a program into `target`, which appears whole or not at all; temporary files go to `scratch`.
+
+    Raises HostError for what is missing here, RunError with what the compiler says if it does not build.
+    """
+    if lacking := missing(recipe):
+        raise HostError(f"{recipe.name}: {lacking}")
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix=".build-", dir=scratch) as folder:
+        made = Path(folder) / "made"
+        made.mkdir()
+        sources = [str(path) for path in recipe.sources() if path.suffix == ".c"]
+        libraries = ", ".join(f"{package} {_version_of(package)}" for _, package in recipe.headers)
+        version = f'-DVERSION="{recipe.executable} on {libraries}"'
+        program = str(made / recipe.executable)
+        _run(["gcc", "-O2", "-Wall", "-Wextra", version, "-o", program, *sources, *recipe.flags])
+        facts = {
+            "name": recipe.name,
+            "digest": recipe.digest,
+            "version": _run([program, "--version"]).strip(),
+            "compiler": _run(["gcc", "--version"]).splitlines()[0],
+            "build_seconds": round(time.monotonic() - started, 1),
+        }
+        (made / "tool.json").write_text(json.dumps(facts, indent=1) + "\n")
+        made.chmod(0o755)
+        made.rename(target)
+
+
+def _has_header(header: str) -> bool:
+    argv = ["gcc", "-fsyntax-only", "-include", header, "-x", "c", "/dev/null"]
+    return subprocess.run(argv, capture_output=True).returncode == 0
+
+
+def _version_of(package: str) -> str:
+    done = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", package], capture_output=True, text=True)
+    return done.stdout or "of unknown version"
+
+
+def _run(argv: list[str]) -> str:
+    done = subprocess.run(argv, capture_output=True, text=True)
+    if done.returncode:
+        raise RunError(f"{' '.join(argv)}: status {done.returncode}:\n{done.stderr.strip()[-2000:]}")
+    return done.stdout

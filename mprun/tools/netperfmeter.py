@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`netperfmeter`: bulk or paced messages over TCP, MPTCP, the kernel's SCTP or UDP, see netperfmeter(1).
+
+Its passive side has three ports: for data the middle one, above it that of the control connection, which
+is SCTP whatever the data, and below it one for a patched kernel's MPTCP. Here MPTCP is the wrap
+library of mptcpize. What both sides measured the active one gathers at the end: scalars, and vectors with a line
+for each message.
+"""
+
+from __future__ import annotations
+
+import bz2
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
+
+from mprun.capabilities import Capabilities
+from mprun.plan import Process, Ready
+from mprun.spec.field import SIZE_SCHEMA, TIME_SCHEMA, Whole
+from mprun.spec.flow import Congestion, FlowRate, ServedEntry, Size
+from mprun.spec.metric import OF_CONNECTIONS, Metric
+from mprun.spec.model import refuse
+from mprun.spec.spec import Flow
+from mprun.spec.units import NS_PER_S, SIZE, TIME
+from mprun.tools.tool import Endpoints, Outputs, Program, Result, Table, Work, kept, mptcp_environment
+
+PROGRAMS = {"netperfmeter": Program("netperfmeter")}
+PORTS = 3
+METRICS = {
+    "goodput": Metric("rate", "payload that the receiver's program got, from its first message to its last"),
+    "bytes": Metric("size", "payload that the receiver's program got"),
+    "retransmits": Metric("count", "segments sent again, of all subflows", ("tcp", "mptcp")),
+    "loss": Metric("ratio", "share of the messages that did not arrive", ("udp",)),
+    **OF_CONNECTIONS,
+}
+
+# A measurement ends with the transfer of what the passive side saw, over the same network.
+GRACE_NS = 120_000_000_000
+# What fits into a packet of 1500 bytes over SCTP; over TCP and UDP nearly so. The passive side's socket is of
+# IPv6 whatever it is used for, and its SCTP leaves room for the longer header.
+DEFAULT_MESSAGE_BYTES, DEFAULT_REVERSE_BYTES = 1452, 1432
+MOST_MESSAGE_BYTES = 65_535
+# Larger ones it sends in parts, if it is not told otherwise.
+WHOLE_BYTES = 16_000
+# Less than this share of the rate that was asked for is worth a word.
+LEAST_OFFERED = 0.97
+SCALARS, VECTORS, CONFIGURATION = "flow.sca", "flow.vec.bz2", "flow.config"
+
+_SCALAR = re.compile(r'^scalar "netPerfMeter\.(?:active|passive)\.([^"]+)"\s+"([^"]+)"\s+(\S+)$', re.MULTILINE)
+_REMOTE = re.compile(r"Remote Address +=.*:(\d+)$", re.MULTILINE)
+_INTERVAL = re.compile(r'^\d+ \d+ ([\d.]+) ([\d.]+)\t(\d+) ".*" [\d.]+\t"Received" \d+ \d+ \d+\t(\d+) ', re.MULTILINE)
+_MESSAGE = re.compile(r"^\d+ \d+ ([\d.]+) (\d+)\t\d+ \d+ \d+\t(\d+) \d+ \d+\t([\d.-]+) [\d.-]+ ([\d.]+)$", re.MULTILINE)
+
+
+def _parse_message(value: object) -> int:
+    size_bytes = SIZE.parse(value)
+    if not 0 < size_bytes <= MOST_MESSAGE_BYTES:
+        raise ValueError(f"{size_bytes} bytes are no message: write '1452bytes', or up to '{MOST_MESSAGE_BYTES}bytes'")
+    return size_bytes
+
+
+def _parse_whole_seconds(value: object) -> int:
+    duration_ns = TIME.parse(value)
+    if duration_ns == 0 or duration_ns % NS_PER_S:
+        raise ValueError(f"netperfmeter counts whole seconds from 1s on, not {TIME.render(duration_ns)}: write '10s'")
+    return duration_ns
+
+
+class Entry(ServedEntry):
+    """Messages from one program to another, see netperfmeter(1)."""
+
+    tool: Literal["netperfmeter"] = Field(description="The tool.")
+    protocol: Literal["tcp", "mptcp", "sctp", "udp"] = Field(
+        "tcp", description="tcp, mptcp, sctp (the kernel's) or udp."
+    )
+    duration: Annotated[int, PlainValidator(_parse_whole_seconds), WithJsonSchema(TIME_SCHEMA)] = Field(
+        description="How long it sends, in whole seconds.", examples=["10s"]
+    )
+    rate_bit_per_s: FlowRate | None = Field(
+        None, alias="rate", description="Bits of payload per second and flow; udp needs it. Default: all that goes."
+    )
+    message_bytes: Annotated[int, PlainValidator(_parse_message), WithJsonSchema(SIZE_SCHEMA)] | None = Field(
+        None, alias="message", description="Bytes of a message. Default: 1452bytes; 1432bytes from the server."
+    )
+    reverse: bool = Field(False, description="The server sends and the client receives.")
+    parallel: Annotated[int, Whole(1, 128, "each has a socket at both ends")] = Field(
+        1, description="Connections side by side."
+    )
+    unordered: bool = Field(False, description="Messages are delivered as they come; sctp only.")
+    send_buffer_bytes: Size | None = Field(
+        None, alias="send_buffer", description="Socket buffers; net.core.wmem_max must allow it. Default: 233016bytes."
+    )
+    receive_buffer_bytes: Size | None = Field(
+        None,
+        alias="receive_buffer",
+        description="Socket buffers; net.core.rmem_max must allow it. Default: 233016bytes.",
+    )
+    congestion: Congestion | None = Field(
+        None, description="Congestion control of tcp and mptcp, by the kernel's name. Default: the host's."
+    )
+    messages: bool = Field(False, description="A table with a row for each message.")
+
+    def options(self) -> dict[str, object]:
+        default = DEFAULT_REVERSE_BYTES if self.reverse else DEFAULT_MESSAGE_BYTES
+        return super().options() | {"message_bytes": self.message_bytes or default}
+
+    @model_validator(mode="after")
+    def _agree(self) -> Entry:
+        if self.protocol == "udp" and self.rate_bit_per_s is None:
+            raise refuse({("rate",): "is missing: UDP sends as fast as it is told to, write 'rate: 10mbit'"}, self)
+        if self.unordered and self.protocol != "sctp":
+            raise refuse({("unordered",): f"is of SCTP, {self.protocol} has an order or none: take it out"}, self)
+        if self.congestion and self.protocol not in ("tcp", "mptcp"):
+            raise refuse({("congestion",): f"can be chosen for tcp and mptcp, not {self.protocol}: take it out"}, self)
+        return self
+
+
+def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
+    """The passive side, and the active one, which leaves what both have measured."""
+    environment = mptcp_environment(flow, capabilities)
+    port = str(ends.ports[1])
+    server = Process(
+        name=f"{flow.name}.server",
+        node=flow.destination,
+        argv=("netperfmeter", port, "-quiet", "-quiet"),
+        env=environment,
+        role="server",
+        ready=Ready("port", port),
+        needs=("sctp",),
+    )
+    assert flow.duration_ns is not None
+    files = {"-scalar": SCALARS, "-vector": VECTORS, "-config": CONFIGURATION}
+    argv = ["netperfmeter", f"{_bracket(ends.destination_address)}:{port}", "-quiet", "-quiet"]
+    argv += [f"{option}={kept(flow, name)}" for option, name in files.items()]
+    for _ in range(int(str(flow.options.get("parallel", 1)))):
+        argv += [f"-{'tcp' if flow.protocol == 'mptcp' else flow.protocol}", _flow_words(flow)]
+    client = Process(
+        name=flow.name,
+        node=flow.source,
+        argv=(*argv, f"-runtime={flow.duration_ns / 1e9:g}"),
+        env=environment,
+        role="flow",
+        timeout_ns=flow.duration_ns + GRACE_NS,
+        keeps=tuple(kept(flow, name) for name in _left(flow)),
+        needs=("sctp",),
+    )
+    return Work(clients=(client,), servers=(server,))
+
+
+def _bracket(address: str) -> str:
+    return f"[{address}]" if ":" in address else address
+
+
+def _flow_words(flow: Flow) -> str:
+    """FLOWSPEC of netperfmeter(1): messages per second and their size, out and in, then options."""
+    options: Mapping[str, Any] = flow.options
+    size = options["message_bytes"]
+    rate = options["rate_bit_per_s"] / 8 / size if "rate_bit_per_s" in options else 0
+    sends, silent = [f"const{rate:.9g}", f"const{size}"], ["const0", "const0"]
+    words = [*silent, *sends] if options.get("reverse") else [*sends, *silent]
+    if size > WHOLE_BYTES:
+        words.append(f"maxmsgsize={size}")
+    if "send_buffer_bytes" in options:
+        words.append(f"sndbuf={options['send_buffer_bytes']}")
+    if "receive_buffer_bytes" in options:
+        words.append(f"rcvbuf={options['receive_buffer_bytes']}")
+    if options.get("unordered"):
+        words.append("unordered=1")
+    if flow.congestion:
+        words.append(f"cc={flow.congestion}")
+    return ":".join(words)
+
+
+def _left(flow: Flow) -> Iterator[str]:
+    """The names of the files that netperfmeter makes of those that it was given."""
+    yield CONFIGURATION
+    for side in ("active", "passive"):
+        yield SCALARS.replace(".", f"-{side}.", 1)
+        yield VECTORS.replace(".", f"-{side}.", 1)
+        for number in range(int(str(flow.options.get("parallel", 1)))):
+            yield VECTORS.replace(".", f"-{side}-{number:08d}-0000.", 1)
+
+
+def parse(flow: Flow, outputs: Outputs) -> Result:
+    """Sums over the parallel flows of one entry, as the receiver's side measured them."""
+    sides = ("active", "passive") if flow.options.get("reverse") else ("passive", "active")
+    receiver, sender = (_read_scalars(outputs, side) for side in sides)
+    if receiver is None or sender is None:
+        said = (outputs.log(flow.name, "err") + outputs.log(f"{flow.name}.server", "err")).strip()
+        return Result(error=said[-500:] or "it left no scalars")
+    received = [values for name, values in receiver.items() if name.startswith("flow[") and values["Received Packets"]]
+    if not received:
+        return Result(error="nothing arrived")
+    bytes_ = sum(values["Received Bytes"] for values in received)
+    length_us = max(v["Last Reception"] for v in received) - min(v["First Reception"] for v in received)
+    values = {"bytes": bytes_} | ({"goodput": bytes_ * 8e6 / length_us} if length_us else {})
+    if flow.protocol == "udp":
+        arrived = sum(one["Received Packets"] for one in received)
+        values["loss"] = 1 - arrived / sum(v["Transmitted Packets"] for n, v in sender.items() if n.startswith("flow["))
+    sent = sum(values["Transmitted Bytes"] for name, values in sender.items() if name.startswith("flow["))
+    ports = _data_ports(flow, outputs) if flow.protocol in ("tcp", "mptcp") else ()
+    return Result(
+        values, tables=_read_tables(flow, outputs, sides[0]), server_ports=ports, warnings=tuple(_doubt(flow, sent))
+    )
+
+
+def _doubt(flow: Flow, sent_bytes: float) -> Iterator[str]:
+    options: Mapping[str, Any] = flow.options
+    if "rate_bit_per_s" not in options or not flow.duration_ns:
+        return
+    asked_mbit = options["rate_bit_per_s"] * options.get("parallel", 1) / 1e6
+    offered_mbit = sent_bytes * 8e3 / flow.duration_ns
+    if offered_mbit < LEAST_OFFERED * asked_mbit:
+        yield (
+            f"it offered {offered_mbit:.3g} of {asked_mbit:.3g} Mbit/s: netperfmeter waits whole milliseconds from one "
+            "message to the next, so write a larger message, or several flows in parallel"
+        )
+
+
+def _read_scalars(outputs: Outputs, side: str) -> dict[str, dict[str, float]] | None:
+    """Object (`flow[0]`, `total`) -> name -> value; None where the file is missing."""
+    text = outputs.file(SCALARS.replace(".", f"-{side}.", 1))
+    if text is None:
+        return None
+    found: dict[str, dict[str, float]] = {}
+    for thing, name, value in _SCALAR.findall(text.decode(errors="replace")):
+        found.setdefault(thing, {})[name] = float(value)
+    return found or None
+
+
+def _data_ports(flow: Flow, outputs: Outputs) -> tuple[int, ...]:
+    """The passive side's port for data, as the active one says it."""
+    return tuple(int(port) for port in _REMOTE.findall(outputs.log(flow.name))[:1])
+
+
+def _read_tables(flow: Flow, outputs: Outputs, side: str) -> dict[str, Table]:
+    """goodput: a row for each second and stream; messages: one for each message, if the flow asks for it."""
+    intervals = _INTERVAL.findall(_read_vector(outputs, VECTORS.replace(".", f"-{side}.", 1)))
+    rows = [(float(end), float(length), int(stream), int(bytes_)) for end, length, stream, bytes_ in intervals]
+    rows = [row for row in rows if row[1] > 0]
+    tables: dict[str, Table] = {
+        "goodput": {
+            "stream": [stream for _, _, stream, _ in rows],
+            "start_s": [round(end - length, 6) for end, length, _, _ in rows],
+            "end_s": [end for end, _, _, _ in rows],
+            "goodput_bit_per_s": [bytes_ * 8 / length for _, length, _, bytes_ in rows],
+        }
+    }
+    if flow.options.get("messages"):
+        tables["messages"] = _read_messages(flow, outputs, side)
+    return tables
+
+
+def _read_messages(flow: Flow, outputs: Outputs, side: str) -> Table:
+    """Times from the stream's first message; the delay is from a message's sending to its arrival. netperfmeter
+    leaves out what arrives before both sides have begun to measure."""
+    table: dict[str, list[float]] = {
+        "stream": [],
+        "time_s": [],
+        "sequence": [],
+        "bytes": [],
+        "delay_ms": [],
+        "jitter_ms": [],
+    }
+    for stream in range(int(str(flow.options.get("parallel", 1)))):
+        text = _read_vector(outputs, VECTORS.replace(".", f"-{side}-{stream:08d}-0000.", 1))
+        for time_s, sequence, bytes_, delay_ms, jitter_ms in _MESSAGE.findall(text):
+            row = (stream, float(time_s), int(sequence), int(bytes_), float(delay_ms), float(jitter_ms))
+            for column, value in zip(table.values(), row, strict=True):
+                column.append(value)
+    return table
+
+
+def _read_vector(outputs: Outputs, name: str) -> str:
+    try:
+        return bz2.decompress(outputs.file(name) or b"").decode(errors="replace")
+    except (OSError, ValueError):
+        return ""

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`sctp`: bulk transfer over SCTP with concurrent multipath transfer (CMT), in user space.
+
+The program is ours, `cmtsctp` on FreeBSD's SCTP (usrsctp), inside UDP (RFC 6951): no kernel has CMT, and
+this one needs no SCTP of the kernel. SCTP tells paths apart by the address of the other end (RFC 9260,
+section 6.4), so an association has as many paths as its receiver has addresses; each is given a source of
+its own while there are any.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
+
+from mprun.capabilities import Capabilities
+from mprun.plan import Process, Ready
+from mprun.spec.field import SIZE_SCHEMA
+from mprun.spec.flow import PositiveTime, ServedEntry, Size
+from mprun.spec.metric import Metric
+from mprun.spec.model import refuse
+from mprun.spec.path import NamedPath
+from mprun.spec.spec import Flow
+from mprun.spec.units import SIZE, TIME
+from mprun.tools.iperf3 import OmitEntry
+from mprun.tools.tool import BUILT, Endpoints, Outputs, PathUse, Program, Result, Table, Work
+
+PROGRAMS = {"cmtsctp": Program("", "--version", "mprun tools install cmtsctp")}
+PORTS = 1
+METRICS = {
+    "goodput": Metric("rate", "payload that the receiver's program got in the flow's time, without what is omitted"),
+    "bytes": Metric("size", "payload that the receiver's program got"),
+    "retransmits": Metric("count", "DATA chunks sent again"),
+    "timeouts": Metric("count", "retransmission timers (T3-rtx) that ran out"),
+    "share": Metric("ratio", "share of the sender's SCTP packets, in bytes, that a path carried", by_path=True),
+}
+
+# The port of SCTP over UDP (RFC 6951), which Wireshark knows: the first flow has it, others what follows.
+UDP_PORT = 9899
+FIRST_PORT = 5201
+# An association may take a minute to come up, and some seconds to end.
+GRACE_NS = 70_000_000_000
+MOST_MESSAGE_BYTES = 65_535
+DEFAULT_INTERVAL_NS = 100_000_000
+
+
+def _parse_message(value: object) -> int:
+    size_bytes = SIZE.parse(value)
+    if not 0 < size_bytes <= MOST_MESSAGE_BYTES:
+        raise ValueError(f"{size_bytes} bytes are no message: write '1444bytes', or up to '{MOST_MESSAGE_BYTES}bytes'")
+    return size_bytes
+
+
+class Entry(ServedEntry):
+    """Bulk transfer over one SCTP association, over all its paths with CMT."""
+
+    tool: Literal["sctp"] = Field(description="The tool.")
+    protocol: Literal["sctp"] = Field("sctp", description="sctp.")
+    duration: PositiveTime | None = Field(None, description="How long it sends; or give a size.", examples=["10s"])
+    size_bytes: Size | None = Field(None, alias="size", description="How much it sends, instead of duration.")
+    omit: OmitEntry | None = Field(None, description="What is left out of the goodput, for a steady state.")
+    reverse: bool = Field(False, description="The server sends and the client receives.")
+    cmt: Literal["off", "on", "rpv1", "rpv2", "mptcp"] = Field(
+        "off",
+        description="Concurrent multipath transfer. off: the primary path, others where it fails; on: all paths, a "
+        "congestion window each; rpv1, rpv2: windows coupled by resource pooling; mptcp: coupled as in RFC 6356.",
+    )
+    buffer_splitting: Literal["off", "send", "receive", "both"] = Field(
+        "off", description="Divides the send buffer, or the peer's receive window, among the paths."
+    )
+    unordered: bool = Field(False, description="Messages are delivered as they come.")
+    message_bytes: Annotated[int, PlainValidator(_parse_message), WithJsonSchema(SIZE_SCHEMA)] | None = Field(
+        None, alias="message", description="Payload of a message. Default: what fits into a packet of 1500 bytes."
+    )
+    send_buffer_bytes: Size | None = Field(None, alias="send_buffer", description="Default: 256 KiB.")
+    receive_buffer_bytes: Size | None = Field(None, alias="receive_buffer", description="Default: 128 KiB.")
+    interval_ns: PositiveTime = Field(
+        DEFAULT_INTERVAL_NS, alias="interval", description="How often goodput and paths are looked at. Default: 100ms."
+    )
+
+    @model_validator(mode="after")
+    def _agree(self) -> Entry:
+        if (self.duration is None) == (self.size_bytes is None):
+            what = "is missing" if self.duration is None else "stands beside 'size'"
+            raise refuse({("duration",): f"{what}: write 'duration: 10s' or 'size: 10mb'"}, self)
+        if self.omit is not None:
+            if self.duration is None:
+                raise refuse({("omit",): "counts seconds of a duration: write 'duration: 10s'"}, self)
+            if self.omit.start_ns + self.omit.end_ns >= self.duration:
+                message = f"leaves nothing of {TIME.render(self.duration)}: write less, or a longer duration"
+                raise refuse({("omit",): message}, self)
+        return self
+
+    def options(self) -> dict[str, object]:
+        omit = {} if self.omit is None else {"omit": {"start_ns": self.omit.start_ns, "end_ns": self.omit.end_ns}}
+        return super().options() | omit
+
+
+def check_paths(flow: Flow, paths: Sequence[NamedPath]) -> Iterator[tuple[str, str]]:
+    """Faults of flows that are to use several paths and have one, which their receiver's only address makes."""
+    is_reverse = bool(flow.options.get("reverse"))
+    firsts, lasts = {path.first_link for path in paths}, {path.last_link for path in paths}
+    if flow.options.get("cmt") == "off" or len(firsts if is_reverse else lasts) > 1:
+        return
+    receiver = flow.source if is_reverse else flow.destination
+    message = f"has one path to use: '{receiver}', which receives, has one address; give it more links"
+    if len(lasts if is_reverse else firsts) > 1:
+        message += f", or write 'reverse: {str(not is_reverse).lower()}'"
+    yield "cmt", message
+
+
+def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
+    """A program at either end; one sends and one receives, and each prints what it saw."""
+    pairs = choose_pairs(ends.pairs, bool(flow.options.get("reverse")))
+    server = Process(
+        name=f"{flow.name}.server",
+        node=flow.destination,
+        argv=_argv(flow, ends, "--listen", [(destination, source) for source, destination in pairs]),
+        role="server",
+        ready=Ready("output", "listening"),
+    )
+    client = Process(
+        name=flow.name,
+        node=flow.source,
+        argv=_argv(flow, ends, "--connect", pairs),
+        role="flow",
+        timeout_ns=(flow.duration_ns or 0) + GRACE_NS,
+    )
+    return Work(clients=(client,), servers=(server,))
+
+
+def choose_pairs(pairs: Sequence[tuple[str, str]], is_reverse: bool) -> list[tuple[str, str]]:
+    """The paths of an association: for each address of the receiver one pair, with a source that no other path has
+    where there is one."""
+    sender, receiver = (1, 0) if is_reverse else (0, 1)
+    chosen: list[tuple[str, str]] = []
+    for address in dict.fromkeys(pair[receiver] for pair in pairs):
+        possible = [pair for pair in pairs if pair[receiver] == address]
+        taken = {pair[sender] for pair in chosen}
+        chosen.append(next((pair for pair in possible if pair[sender] not in taken), possible[0]))
+    return chosen
+
+
+def _argv(flow: Flow, ends: Endpoints, role: str, pairs: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """The command of one end; pairs: of its own address and the other's."""
+    options: Mapping[str, Any] = flow.options
+    sends = (role == "--connect") != bool(options.get("reverse"))
+    udp_port = flow.port or UDP_PORT + ends.port - FIRST_PORT
+    argv = [f"{BUILT}/cmtsctp/cmtsctp", role, "--send" if sends else "--receive"]
+    for local, remote in pairs:
+        argv += ["--path", f"{local},{remote}"]
+    argv += ["--port", str(ends.port), "--udp-port", str(udp_port)]
+    if flow.duration_ns is not None:
+        argv += ["--duration", f"{flow.duration_ns / 1e9:.9g}"]
+    else:
+        argv += ["--bytes", str(options["size_bytes"])]
+    cmt, splitting = options.get("cmt", "off"), options.get("buffer_splitting", "off")
+    argv += ["--interval", f"{options.get('interval_ns', DEFAULT_INTERVAL_NS) / 1e9:.9g}"]
+    argv += ["--cmt", "cmt" if cmt == "on" else cmt, "--buffer-splitting", splitting]
+    sizes = {"message": "message_bytes", "send-buffer": "send_buffer_bytes", "receive-buffer": "receive_buffer_bytes"}
+    for name, option in sizes.items():
+        if option in options:
+            argv += [f"--{name}", str(options[option])]
+    return (*argv, "--unordered") if options.get("unordered") else tuple(argv)
+
+
+def parse(flow: Flow, outputs: Outputs) -> Result:
+    """goodput: of the receiver's intervals that are not omitted; shares: of what the sender sent on each path."""
+    is_reverse = bool(flow.options.get("reverse"))
+    ends = (flow.name, f"{flow.name}.server")
+    try:
+        reports = [json.loads(outputs.log(name)) for name in ends]
+    except ValueError:
+        said = [outputs.log(name, "err").strip().removeprefix("listening").strip() for name in ends]
+        return Result(error="; ".join(filter(None, said)) or "one end left no whole report")
+    sender, receiver = reports[::-1] if is_reverse else reports
+    try:
+        return _read(flow, sender, receiver, is_reverse)
+    except (KeyError, TypeError, ValueError, ZeroDivisionError) as fault:
+        return Result(error=f"its report is not as expected: {type(fault).__name__} {fault}")
+
+
+def _read(flow: Flow, sender: Mapping[str, Any], receiver: Mapping[str, Any], is_reverse: bool) -> Result:
+    counted = list(_steady(flow, receiver["intervals"]))
+    seconds = sum(i["end"] - i["start"] for i in counted)
+    paths = sender["intervals"][-1]["paths"]
+    return Result(
+        values={
+            "goodput": sum(i["bytes"] for i in counted) * 8 / seconds,
+            "bytes": receiver["bytes"],
+            "retransmits": sender["retransmits"],
+            "timeouts": sender["timeouts"],
+        },
+        tables={"goodput": _goodput_table(receiver["intervals"]), "sctp_paths": _path_table(sender["intervals"])},
+        paths=tuple(_use(flow, path, is_reverse) for path in paths),
+    )
+
+
+def _use(flow: Flow, path: Mapping[str, Any], is_reverse: bool) -> PathUse:
+    """What the sender sent on a path; that CMT did not use it, or that it broke."""
+    bytes_ = path["bytes"]
+    if is_reverse:
+        use = PathUse(path["remote"], path["local"], 0, bytes_)
+    else:
+        use = PathUse(path["local"], path["remote"], bytes_, 0)
+    if path.get("state") == "unconfirmed" and flow.options.get("cmt", "off") != "off":
+        return use.fail("no heartbeat was ever answered, so that nothing was sent on it (RFC 9260, section 5.4)")
+    return use.warn("it did not answer at the end") if path.get("state") == "inactive" else use
+
+
+def _steady(flow: Flow, intervals: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """The intervals without those that the flow omits; their ends are exact to the microsecond."""
+    omit: Any = flow.options.get("omit", {"start_ns": 0, "end_ns": 0})
+    for interval in intervals:
+        start_ns, end_ns = round(interval["start"] * 1e9), round(interval["end"] * 1e9)
+        if start_ns >= omit["start_ns"] and (not flow.duration_ns or end_ns <= flow.duration_ns - omit["end_ns"]):
+            yield interval
+
+
+def _goodput_table(intervals: Sequence[Mapping[str, Any]]) -> Table:
+    """A row for each interval of the receiver; times from when its association came up."""
+    return {
+        "start_s": [float(i["start"]) for i in intervals],
+        "end_s": [float(i["end"]) for i in intervals],
+        "goodput_bit_per_s": [float(i["bits_per_second"]) for i in intervals],
+    }
+
+
+def _path_table(intervals: Sequence[Mapping[str, Any]]) -> Table:
+    """A row for each path at the end of each interval, as its sender has it; sent_bytes: so far."""
+    rows = [(interval["end"], path) for interval in intervals for path in interval["paths"]]
+    return {
+        "time_s": [float(end) for end, _ in rows],
+        "local": [path["local"] for _, path in rows],
+        "remote": [path["remote"] for _, path in rows],
+        "state": [path.get("state") for _, path in rows],
+        "cwnd_bytes": [path.get("cwnd") for _, path in rows],
+        "srtt_ms": [path.get("srtt_ms") for _, path in rows],
+        "rto_ms": [path.get("rto_ms") for _, path in rows],
+        "sent_bytes": [path["bytes"] for _, path in rows],
+        "sent_packets": [path["packets"] for _, path in rows],
+    }

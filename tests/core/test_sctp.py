@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SCTP and netperfmeter: paths chosen, argument vectors, and outputs of real runs, whole and broken."""
+
+from __future__ import annotations
+
+import bz2
+import json
+from pathlib import Path
+
+import pytest
+
+from mprun.analysis.connection import ports_towards
+from mprun.errors import HostError, RunError
+from mprun.programs import PROGRAMS, gcc
+from mprun.programs.recipe import CRecipe
+from mprun.spec.spec import Flow, Protocol
+from mprun.tools import netperfmeter, sctp
+from tests.core.test_tools import Left, output
+
+SECOND_NS = 10**9
+
+
+def flow(tool: str, protocol: Protocol, **options: object) -> Flow:
+    return Flow("bulk", tool, "client", "server", protocol, 0, 2 * SECOND_NS, options)
+
+
+def left(prefix: str = "cmtsctp", **changed: str) -> Left:
+    logs = {"bulk": output(f"{prefix}-sender.json"), "bulk.server": output(f"{prefix}-receiver.json")}
+    return Left(logs | changed)
+
+
+def test_sctp_report() -> None:
+    """Two paths of which the first lost a fifth of its packets."""
+    result = sctp.parse(flow("sctp", "sctp", cmt="on"), left())
+    receiver = json.loads(output("cmtsctp-receiver.json"))
+    assert result.error is None
+    assert result.values["goodput"] == pytest.approx(receiver["bytes"] * 8 / 2)
+    assert result.values["retransmits"] == 12
+    assert [(use.source, use.destination, use.reverse_bytes) for use in result.paths] == [
+        ("10.0.0.1", "10.0.0.2", 0),
+        ("10.0.1.1", "10.0.1.2", 0),
+    ]
+    assert result.paths[0].forward_bytes < result.paths[1].forward_bytes == 581_496
+    assert len(result.tables["goodput"]["end_s"]) == 4
+    assert result.tables["sctp_paths"]["time_s"] == [0.5, 0.5, 1.0, 1.0, 1.5, 1.5, 2.0, 2.0]
+    assert {metric.split(".")[0] for metric in result.values} <= sctp.METRICS.keys()
+
+
+def test_what_is_omitted_does_not_count() -> None:
+    rows = json.loads(output("cmtsctp-receiver.json"))["intervals"]
+    result = sctp.parse(flow("sctp", "sctp", omit={"start_ns": SECOND_NS, "end_ns": SECOND_NS // 2}), left())
+    assert result.values["goodput"] == pytest.approx(rows[2]["bits_per_second"])
+
+
+def test_backwards_the_server_sends() -> None:
+    swapped = left(**{"bulk": output("cmtsctp-receiver.json"), "bulk.server": output("cmtsctp-sender.json")})
+    result = sctp.parse(flow("sctp", "sctp", reverse=True), swapped)
+    assert (result.paths[1].source, result.paths[1].reverse_bytes) == ("10.0.1.2", 581_496)
+
+
+def test_a_path_that_never_answered_is_a_failure_of_cmt() -> None:
+    silent = output("cmtsctp-sender.json").replace('"active"', '"unconfirmed"')
+    with_cmt, without = (sctp.parse(flow("sctp", "sctp", cmt=cmt), left(bulk=silent)) for cmt in ("on", "off"))
+    assert "no heartbeat was ever answered" in str(with_cmt.paths[0].failure)
+    assert without.paths[0].failure is None
+
+
+@pytest.mark.parametrize("text", ["", output("cmtsctp-sender.json")[:700], "[]"], ids=["nothing", "cut off", "other"])
+def test_a_broken_sctp_report_is_an_error(text: str) -> None:
+    assert sctp.parse(flow("sctp", "sctp"), left(bulk=text)).error
+
+
+@pytest.mark.parametrize(
+    ("pairs", "is_reverse", "chosen"),
+    [
+        ("c0-s0 c1-s1", False, "c0-s0 c1-s1"),
+        ("c0-s0 c1-s0", False, "c0-s0"),
+        ("c0-s0 c1-s0", True, "c0-s0 c1-s0"),
+        ("c0-s0 c0-s1 c1-s0 c1-s1", False, "c0-s0 c1-s1"),
+        ("c0-s0 c0-s1 c1-s0 c1-s1", True, "c0-s0 c1-s1"),
+        ("c0-s0 c0-s1", False, "c0-s0 c0-s1"),
+    ],
+)
+def test_each_address_of_the_receiver_is_a_path(pairs: str, is_reverse: bool, chosen: str) -> None:
+    def read(text: str) -> list[tuple[str, str]]:
+        return [(pair[:2], pair[3:]) for pair in text.split()]
+
+    assert sctp.choose_pairs(read(pairs), is_reverse) == read(chosen)
+
+
+def netperfmeter_files() -> dict[str, bytes]:
+    prefix = "netperfmeter-1.9.4-udp-"
+    files = {f"flow-{side}.sca": output(f"{prefix}{side}.sca").encode() for side in ("active", "passive")}
+    for name in ("passive", "passive-00000001-0000"):
+        files[f"flow-{name}.vec.bz2"] = bz2.compress(output(f"{prefix}{name}.vec").encode())
+    return files
+
+
+def test_netperfmeter_files() -> None:
+    """Two flows of 35 messages each, of which 58 arrived; the vector here, of one of them, begins two messages late."""
+    asked = flow("netperfmeter", "udp", parallel=2, messages=True, rate_bit_per_s=200_000, message_bytes=1452)
+    result = netperfmeter.parse(asked, Left(files=netperfmeter_files()))
+    assert result.error is None
+    assert result.values["bytes"] == 58 * 1452
+    assert result.values["loss"] == pytest.approx(12 / 70)
+    assert result.warnings == ()
+    assert len(result.tables["messages"]["sequence"]) == 28
+    assert sum(result.tables["messages"]["bytes"]) == 28 * 1452
+    rows = result.tables["goodput"]
+    carried = sum(
+        rate * (end - start)
+        for rate, start, end in zip(rows["goodput_bit_per_s"], rows["start_s"], rows["end_s"], strict=True)
+    )
+    assert 0 < carried / 8 <= 58 * 1452
+    assert result.values.keys() <= netperfmeter.METRICS.keys()
+
+
+def test_netperfmeter_that_offers_less_says_so() -> None:
+    asked = flow("netperfmeter", "udp", parallel=2, rate_bit_per_s=10_000_000, message_bytes=1452)
+    (warning,) = netperfmeter.parse(asked, Left(files=netperfmeter_files())).warnings
+    assert warning.startswith("it offered 0.407 of 20 Mbit/s")
+
+
+@pytest.mark.parametrize("kept", [(), ("flow-active.sca",)], ids=["nothing", "one side"])
+def test_netperfmeter_without_files_is_an_error(kept: tuple[str, ...]) -> None:
+    files = {name: data for name, data in netperfmeter_files().items() if name in kept}
+    assert netperfmeter.parse(flow("netperfmeter", "udp"), Left(files=files)).error == "it left no scalars"
+
+
+def test_ports_of_the_client_by_those_of_the_server() -> None:
+    def event(kind: str, local: int, remote: int) -> dict[str, object]:
+        return {"event": kind, "local": "c", "local_port": local, "remote": "s", "remote_port": remote}
+
+    observed = {
+        "events": [event("created", 31, 5204), event("subflow established", 32, 5204), event("created", 33, 5205)],
+        "samples": [event("", 32, 5204), event("", 34, 5204)],
+        "closed": [],
+    }
+    assert ports_towards(observed, [5204]) == (31, 34)
+
+
+def test_a_missing_library_is_named(tmp_path: Path) -> None:
+    recipe = CRecipe("greeting", "greeting", "", headers=(("no_such_header.h", "libnone-dev"),))
+    with pytest.raises(HostError, match=r"no_such_header\.h: apt-get install libnone-dev"):
+        gcc.build(recipe, tmp_path / "made", tmp_path)
+
+
+def test_what_the_compiler_says_is_shown(tmp_path: Path) -> None:
+    recipe = PROGRAMS["cmtsctp"]
+    assert isinstance(recipe, CRecipe)
+    broken = CRecipe("cmtsctp", "cmtsctp", "", flags=("-l:no_such_library.a",))
+    with pytest.raises(RunError, match=r"no_such_library|usrsctp\.h"):
+        gcc.build(broken, tmp_path / "made", tmp_path)
+    assert not (tmp_path / "made").exists()

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SCTP over several paths, and netperfmeter: figures that follow from the network, in the virtual engine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.system.conftest import Result
+
+# Payload and packet of one full message: 1444 + 16 (DATA) + 12 (SCTP) + 8 (UDP) + 20 (IP), and 14 of Ethernet.
+PAYLOAD, FRAME = 1444, 1514
+TOPOLOGY = """\
+version: 1
+nodes: {{client: {{kind: host}}, server: {{kind: host}}}}
+links:
+  - {{name: path0, between: [client, server], rate: 20mbit, delay: {delay}, queue: 80packets}}
+  - {{name: path1, between: [client, server], rate: {rate}, delay: {delay}, queue: 80packets}}
+"""
+EXPERIMENT = """\
+version: 1
+hosts:
+  client: {{mptcp: {{path_manager: fullmesh}}}}
+  server: {{mptcp: {{path_manager: fullmesh}}}}
+traffic:
+  - {{name: bulk, from: client, to: server, {flow}}}
+capture:
+  - {{host: client, snaplen: 100}}
+"""
+
+
+@pytest.fixture
+def run(mprun: Callable[..., Result], tmp_path: Path) -> Callable[..., Result]:
+    """A run of one flow over two paths; the second one's rate is given."""
+
+    def measure(flow: str, rate: str = "20mbit", delay: str = "20ms") -> Result:
+        (tmp_path / "topo.yaml").write_text(TOPOLOGY.format(rate=rate, delay=delay))
+        (tmp_path / "xp.yaml").write_text(EXPERIMENT.format(flow=flow))
+        result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
+        assert result.status == 0, result.out + result.err
+        return result
+
+    return measure
+
+
+def mbit(result: Result) -> float:
+    return result.metric("bulk.goodput") / 1e6
+
+
+# What a rate carries of payload, Mbit/s.
+def payload_of(rate_mbit: float) -> float:
+    return rate_mbit * PAYLOAD / FRAME
+
+
+@pytest.mark.usefixtures("leaves_nothing")
+def test_cmt_uses_both_paths(run: Callable[..., Result]) -> None:
+    """40 ms and 20 + 20 Mbit/s, once slow start and its losses are over."""
+    flow = "tool: sctp, duration: 10s, omit: {start: 5s}, send_buffer: 800kb, receive_buffer: 400kb, cmt: "
+    single, both = run(flow + "off"), run(flow + "on")
+    assert mbit(single) == pytest.approx(payload_of(20), rel=0.01)
+    assert single.metric("bulk.share.path0") > 0.999
+    assert mbit(both) == pytest.approx(payload_of(40), rel=0.02)
+    assert both.metric("bulk.share.path0") == pytest.approx(0.5, abs=0.03)
+
+
+@pytest.mark.usefixtures("leaves_nothing")
+def test_small_buffers_block_and_splitting_frees(run: Callable[..., Result]) -> None:
+    """10 ms and 20 + 5 Mbit/s: what the slow path is late with fills the receiver's buffer (Dreibholz et al., 2010)."""
+
+    def measure(flow: str) -> float:
+        return mbit(run(f"tool: sctp, duration: 10s, {flow}", rate="5mbit", delay="5ms"))
+
+    small, large = "send_buffer: 256kb, receive_buffer: 128kb", "send_buffer: 800kb, receive_buffer: 400000bytes"
+    assert measure(f"{small}, cmt: off") == pytest.approx(payload_of(20), rel=0.02)
+    blocked = measure(f"{small}, cmt: on")
+    assert blocked < 0.6 * payload_of(20)
+    assert measure(f"{small}, cmt: on, buffer_splitting: both") > 2 * blocked
+    assert 23 < measure(f"{large}, cmt: on, buffer_splitting: both") < payload_of(25)
+
+
+@pytest.mark.usefixtures("leaves_nothing")
+def test_a_size_is_sent_whole_and_backwards(run: Callable[..., Result]) -> None:
+    result = run("tool: sctp, size: 5mb, reverse: true, cmt: on, unordered: true, message: 700bytes")
+    assert result.metric("bulk.bytes") == 5 * 1024**2
+    assert result.metric("bulk.share.path0") == pytest.approx(0.5, abs=0.1)
+
+
+@pytest.mark.usefixtures("leaves_nothing")
+@pytest.mark.parametrize(
+    ("flow", "payload", "packet"),
+    [
+        # timestamps take 12 bytes of a segment of 1500, and the DSS option of MPTCP 20 to 28 more
+        ("protocol: tcp, message: 1448bytes", 1448, 1500),
+        ("protocol: mptcp, message: 1448bytes", 1424, 1500),
+        ("protocol: sctp, unordered: true", 1452, 1500),
+    ],
+    ids=["tcp", "mptcp", "sctp"],
+)
+def test_netperfmeter_agrees_with_interfaces(run: Callable[..., Result], flow: str, payload: int, packet: int) -> None:
+    """What the receiver got, with its headers, is what came in by the receiver's interfaces."""
+    result = run(f"tool: netperfmeter, duration: 5s, {flow}")
+    agent = json.loads((result.run / "agent.json").read_text())
+    interfaces = agent["interfaces"]["server"]
+    arrived = sum(counts["received_bytes"] for name, counts in interfaces.items() if name != "lo")
+    expected = result.metric("bulk.bytes") / payload * (packet + 14)
+    assert arrived == pytest.approx(expected, rel=0.02)
+    assert mbit(result) > 15
+
+
+@pytest.mark.usefixtures("leaves_nothing")
+@pytest.mark.parametrize(
+    "flow",
+    [
+        "tool: sctp, cmt: rpv2, buffer_splitting: both, duration: 3s",
+        "tool: netperfmeter, protocol: sctp, reverse: true, messages: true, duration: 3s",
+    ],
+    ids=["sctp", "netperfmeter"],
+)
+def test_runs_repeat(run: Callable[..., Result], mprun: Callable[..., Result], flow: str) -> None:
+    first = run(flow)
+    verdict = mprun("verify", "latest")
+    assert verdict.status == 0, verdict.out + verdict.err
+    assert (first.run / "tables" / "goodput.parquet").exists()
+
+
+@pytest.mark.usefixtures("leaves_nothing")
+def test_iperf3_over_the_kernels_sctp(run: Callable[..., Result]) -> None:
+    result = run("tool: iperf3, protocol: sctp, duration: 5s")
+    assert 15 < mbit(result) < 20 * 1452 / 1514
+    assert result.summary["warnings"] == []
+
+
+@pytest.mark.usefixtures("leaves_nothing")
+def test_a_kernel_without_sctp_says_so(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    """In the real engine; one that has it runs the flow."""
+    (tmp_path / "topo.yaml").write_text("version: 1\ntopology: multi-path\npaths: [{rate: 20mbit, queue: 80packets}]\n")
+    flow = "tool: iperf3, protocol: sctp, duration: 1s"
+    (tmp_path / "xp.yaml").write_text(
+        EXPERIMENT.format(flow=flow).replace("capture:\n  - {host: client, snaplen: 100}", "")
+    )
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "real")
+    if result.status == 3:
+        assert "has no SCTP, which flow 'bulk' needs; load sctp" in result.err
+    else:
+        assert result.status == 0, result.err

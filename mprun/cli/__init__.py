@@ -31,7 +31,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "lab": ("lab", "List and run the labs that come with mprun."),
     "verify": ("verify", "Run again and prove that the result is identical, byte by byte."),
     "runs": ("runs", "List, show, open, repeat and remove runs."),
-    "kernel": ("kernel", "Build, list and describe experiment kernels."),
+    "kernel": ("kernel", "Build, list, describe and test experiment kernels."),
     "doctor": ("doctor", "Say what this machine can run and what mends the rest."),
     "schema": ("schema", "Print the JSON Schemas of the two files."),
 }

@@ -25,6 +25,7 @@ MAY_IMPORT = {
     "rundir": {"errors"},
     "kernel": {"errors"},
     "engines": VALUES | {"agent", "mininet_library", "rundir", "kernel", "tools", "compile"},
+    "selftests": {"errors", "engines", "kernel"},
     "analysis": VALUES | {"tools", "compile"},
     "report": {"errors", "spec.spec", "spec.units"},
     "runner": VALUES | {"spec", "analysis", "compile", "engines", "kernel", "rundir"},

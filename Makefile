@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commands of a newcomer (lab, test) and of a developer (lint, bench).
 
-.PHONY: help setup lab test lint bench fidelity golden clean
+.PHONY: help setup lab test selftests lint bench fidelity golden clean
 
 help:
 	@echo "make lab     set up what is missing, run the first lab with TCP and with MPTCP"
 	@echo "make test    set up what is missing, run the tests"
+	@echo "make selftests  the kernel's own tests of MPTCP inside the experiment kernel; ten minutes of one CPU"
 	@echo "make setup   packages, .venv, experiment kernel"
 	@echo "make lint    ruff and mypy"
-	@echo "make bench   measure speed (start, network, traffic, command line) and fidelity; half an hour"
+	@echo "make bench   measure speed (start, network, traffic, hops, command line) and fidelity; half an hour"
 	@echo "make fidelity  links asked against got: docs/fidelity.md"
 	@echo "make golden  rewrite the golden files of the tests and the schemas"
 
@@ -21,6 +22,9 @@ lab: setup
 test: setup
 	.venv/bin/python -m pytest
 
+selftests: setup
+	@.venv/bin/mprun kernel test
+
 lint:
 	@./setup.sh --no-kernel
 	.venv/bin/ruff check mprun tests benchmarks
@@ -29,6 +33,7 @@ lint:
 
 bench: setup
 	@.venv/bin/python benchmarks/bench.py
+	@.venv/bin/python benchmarks/hop.py
 	@.venv/bin/python benchmarks/fidelity.py
 
 fidelity: setup

@@ -76,10 +76,10 @@ def info(name: str, as_json: bool) -> None:
 
 @command.command()
 @options.kernel
-@click.option("--only", metavar="SCRIPT,...", help="Scripts of the tests to run, without `.sh`.")
+@click.option("--only", metavar="NAME,...", help="Tests to run: mptcp_join, or one group of it, mptcp_join/fastclose.")
 @click.option("--scheduler", metavar="NAME", help="Packet scheduler of every namespace of the tests.")
 @options.seed
-@click.option("-j", "--jobs", type=click.IntRange(1), help="Scripts at a time (as many as there are CPUs).")
+@click.option("-j", "--jobs", type=click.IntRange(1), help="Tests at a time (as many as there are CPUs).")
 @click.option(
     "-o",
     "--output",

@@ -17,7 +17,7 @@ from mprun.errors import SpecError
 from mprun.kernel.store import Kernel
 from mprun.selftests.known import Known, find_known, read_known
 from mprun.selftests.run import DEFAULT_SCRIPTS, Result, check_scheduler, run_scripts
-from mprun.selftests.source import list_scripts, prepare
+from mprun.selftests.source import Script, list_scripts, prepare
 
 
 def run(
@@ -38,7 +38,7 @@ def run(
         net, is_same = prepare(kernel, bar.show)
         if not is_same:
             click.echo(f"warning: {kernel.source} has changed since the kernel was built from it", err=True)
-        scripts = _choose(only, list_scripts(net), net)
+        scripts = _choose(only, list_scripts(net))
         if scheduler:
             check_scheduler(kernel, scheduler, output)
 
@@ -61,14 +61,17 @@ def run(
     return passed
 
 
-def _choose(only: Sequence[str] | None, found: Sequence[str], net: Path) -> list[str]:
-    """The scripts to run, in the order to start them in."""
+def _choose(only: Sequence[str] | None, found: Sequence[Script]) -> list[Script]:
+    """What to run, in the order to start it in. A name stands for all groups of its script."""
+    names = {script.name for script in found}
     for name in only or ():
-        if name not in found:
-            raise SpecError(f"--only {name}: the kernel's source has no such script; it has: {', '.join(found)}")
-    wanted = [name for name in DEFAULT_SCRIPTS if name in found] if only is None else only
+        if name not in names | {script.label for script in found}:
+            there = ", ".join(sorted(names))
+            raise SpecError(f"--only {name}: the kernel's source has no such script or group; scripts: {there}")
+    wanted = only or DEFAULT_SCRIPTS
     places = {name: place for place, name in enumerate(DEFAULT_SCRIPTS)}
-    return sorted(dict.fromkeys(wanted), key=lambda name: places.get(name, len(places)))
+    chosen = [script for script in found if script.name in wanted or script.label in wanted]
+    return sorted(chosen, key=lambda script: places.get(script.name, len(places)))
 
 
 def _judge(result: Result, known: Sequence[Known], scheduler: str | None) -> dict[str, Any]:
@@ -76,11 +79,11 @@ def _judge(result: Result, known: Sequence[Known], scheduler: str | None) -> dic
     failed = result.names("failed")
     reasons = {}
     for name in failed:
-        if entry := find_known(known, result.script, name, scheduler):
+        if entry := find_known(known, result.script.name, name, scheduler):
             reasons[name] = entry.reason
     unexpected = [name for name in failed if name not in reasons]
     return {
-        "script": result.script,
+        "script": result.script.label,
         "passed": not unexpected and not result.fault,
         "status": result.status,
         "fault": result.fault,
@@ -101,7 +104,7 @@ def _show(verdict: Mapping[str, Any]) -> None:
         counts += [f"{len(verdict[key])} {word}"] if verdict[key] else []
     simulated = "" if verdict["simulated_s"] is None else f"{verdict['simulated_s']:8.1f} s simulated"
     mark = click.style("✓", fg="green") if verdict["passed"] else click.style("✗", fg="red")
-    click.echo(f"{mark} {verdict['script']:16} {', '.join(counts):40} {simulated} in {verdict['wall_s']:6.1f} s")
+    click.echo(f"{mark} {verdict['script']:28} {', '.join(counts):32} {simulated} in {verdict['wall_s']:6.1f} s")
     for name in verdict["skipped"]:
         click.echo(f"    skipped: {name}")
     for name, reason in verdict["known_to_fail"].items():

@@ -14,9 +14,9 @@ from mprun.engines.guest import Guest, booted
 from mprun.errors import HostError, RunError
 from mprun.kernel.store import Kernel
 from mprun.selftests import tap
-from mprun.selftests.source import GUEST
+from mprun.selftests.source import GUEST, Script
 
-# The order to start them in: what takes longest first, so that with several at once all end together.
+# In the order to start them: what takes longest first, so that with several at once all end together.
 DEFAULT_SCRIPTS = (
     "mptcp_join",
     "mptcp_connect",
@@ -48,7 +48,7 @@ class Result:
     subtests that failed; empty if nothing is. simulated_s, wall_s: seconds. log: all that it said.
     """
 
-    script: str
+    script: Script
     status: int | None
     subtests: tuple[tap.Subtest, ...]
     fault: str
@@ -64,7 +64,7 @@ class Result:
 def run_scripts(
     kernel: Kernel,
     net: Path,
-    scripts: Sequence[str],
+    scripts: Sequence[Script],
     output: Path,
     jobs: int,
     seed: int,
@@ -86,7 +86,9 @@ def run_scripts(
             ended = [run for run in running if run.has_ended()]
             running = [run for run in running if run not in ended]
             if running:
-                progress({run.script: run.last_line for run in running}, len(scripts) - len(waiting) - len(running))
+                progress(
+                    {run.script.label: run.last_line for run in running}, len(scripts) - len(waiting) - len(running)
+                )
             yield from (run.result() for run in ended)
             if not ended:
                 time.sleep(POLL_S)
@@ -115,7 +117,7 @@ class _Run:
         self,
         kernel: Kernel,
         net: Path,
-        script: str,
+        script: Script,
         output: Path,
         seed: int,
         scheduler: str | None,
@@ -123,13 +125,13 @@ class _Run:
     ) -> None:
         self.script = script
         self.last_line = ""
-        self._folder = output / script
+        self._folder = output / script.label
         self._folder.mkdir(parents=True, exist_ok=True)
         self._log = self._folder / "said.txt"
         for name in ("said.txt", "end"):
             (self._folder / name).unlink(missing_ok=True)
         guest = Guest(
-            argv=(f"{INSIDE}/guest/run.sh", script),
+            argv=(f"{INSIDE}/guest/run.sh", script.name, *script.arguments),
             cwd=f"{INSIDE}/run",
             log=f"{INSIDE}/run/{self._log.name}",
             opened={self._folder: f"{INSIDE}/run"},

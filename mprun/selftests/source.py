@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from mprun.errors import HostError, RunError
@@ -56,6 +58,26 @@ _PARTS = (
 )
 
 
+# An entry of `all_tests_sorted` in mptcp_join.sh: a letter that is an option, and a function.
+_GROUP = re.compile(r"^\s+(\w)@(\w+)_tests$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Script:
+    """A test that runs by itself: a script, or one of the groups that it can be told to run alone.
+
+    name: that of its file without `.sh`. arguments: what selects the group.
+    """
+
+    name: str
+    group: str = ""
+    arguments: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        return f"{self.name}/{self.group}" if self.group else self.name
+
+
 def prepare(kernel: store.Kernel, progress: store.Progress) -> tuple[Path, bool]:
     """The folder `net` of the tests of a kernel's source, compiled.
 
@@ -75,9 +97,15 @@ def prepare(kernel: store.Kernel, progress: store.Progress) -> tuple[Path, bool]
     return target, store.is_built_from(kernel, source_digest)
 
 
-def list_scripts(net: Path) -> list[str]:
-    """Names of the scripts in a prepared folder, without their suffix."""
-    return sorted(path.stem for path in (net / "mptcp").glob("*.sh") if path.name != LIBRARY)
+def list_scripts(net: Path) -> list[Script]:
+    """What a prepared folder has, in order of names; a script of several groups is as many."""
+    found = []
+    for path in sorted((net / "mptcp").glob("*.sh")):
+        if path.name == LIBRARY:
+            continue
+        groups = [Script(path.stem, match[2], (f"-{match[1]}",)) for match in _GROUP.finditer(path.read_text())]
+        found += groups or [Script(path.stem)]
+    return found
 
 
 def _check_machine(source: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from mprun.selftests import tap
 from mprun.selftests.known import Known, find_known, read_known
 from mprun.selftests.run import DEFAULT_SCRIPTS
+from mprun.selftests.source import Script, list_scripts
 
 # diag.sh of 6.12 with iproute2 6.1, shortened
 DIAG_6_12 = """\
@@ -58,3 +59,13 @@ def test_every_known_failure_has_a_script_and_a_reason(tmp_path: Path) -> None:
         assert len(entry.reason) > 20
     (tmp_path / "known.yaml").write_text("- {script: diag, subtest: 'diag: x', reason: because}\n")
     assert read_known(tmp_path / "known.yaml") == (Known("diag", "diag: x", "because"),)
+
+
+def test_groups_of_a_script_run_by_themselves(tmp_path: Path) -> None:
+    (tmp_path / "mptcp").mkdir()
+    groups = "all_tests_sorted=(\n\tf@subflows_tests\n\te@subflows_error_tests\n)\n"
+    for name, text in (("diag", "exit"), ("mptcp_join", groups), ("mptcp_lib", "")):
+        (tmp_path / "mptcp" / f"{name}.sh").write_text(text)
+    joins = [Script("mptcp_join", "subflows", ("-f",)), Script("mptcp_join", "subflows_error", ("-e",))]
+    assert list_scripts(tmp_path) == [Script("diag"), *joins]
+    assert joins[1].label == "mptcp_join/subflows_error"

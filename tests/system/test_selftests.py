@@ -11,6 +11,7 @@ import pytest
 
 from mprun.kernel.store import find_kernel
 from mprun.selftests.run import Result, run_scripts
+from mprun.selftests.source import Script
 from tests.system.conftest import Result as Called
 
 TAP = "echo TAP version 13; echo 1..2; echo ok 1 - first"
@@ -38,7 +39,7 @@ def test_the_path_manager_passes(mprun: Callable[..., Called]) -> None:
 def test_what_does_not_exist_is_refused(mprun: Callable[..., Called]) -> None:
     done = mprun("kernel", "test", "--only", "pm_nelink")
     assert done.status == 2
-    assert "--only pm_nelink: the kernel's source has no such script; it has: diag, " in done.err
+    assert "--only pm_nelink: the kernel's source has no such script or group; scripts: diag, " in done.err
     done = mprun("kernel", "test", "--only", "pm_netlink", "--scheduler", "fastest")
     assert done.status == 3
     assert "the kernel 'default' has no scheduler 'fastest' (it has: default" in done.err
@@ -52,9 +53,16 @@ def run(folder: Path, scripts: dict[str, str], scheduler: str | None = None) -> 
         path.write_text(f"#!/bin/bash\n{text}\n")
         path.chmod(0o755)
     results = run_scripts(
-        find_kernel(), folder / "net", list(scripts), folder / "out", 1, 1, scheduler, lambda *_: None
+        find_kernel(),
+        folder / "net",
+        [Script(name) for name in scripts],
+        folder / "out",
+        1,
+        1,
+        scheduler,
+        lambda *_: None,
     )
-    return {result.script: result for result in results}
+    return {result.script.name: result for result in results}
 
 
 def test_a_failure_of_any_kind_is_told(tmp_path: Path) -> None:

@@ -257,9 +257,10 @@ class Builder:
         self._enter(place)
         try:
             got = sysctl.assign(name, value)
-        except FileNotFoundError:
-            raise BuildError(f"{place.name}: this kernel has no sysctl {name}") from None
         except OSError as error:
+            # a value that the kernel does not know can be the same error
+            if not os.path.exists(sysctl.path_of(name)):
+                raise BuildError(f"{place.name}: this kernel has no sysctl {name}") from None
             choices = sysctl.choices_of(name)
             why = error.strerror if choices is None else f"this kernel has: {', '.join(choices)}"
             raise BuildError(f"{place.name}: sysctl -w {name}={value}: {why}") from error

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commands of a newcomer (lab, test) and of a developer (lint, bench).
 
-.PHONY: help setup quic lab test lint bench fidelity fairness soak golden clean
+.PHONY: help setup quic lab test selftests lint bench fidelity fairness soak golden clean
 
 help:
 	@echo "make lab     set up what is missing, run the first lab with TCP and with MPTCP"
 	@echo "make test    set up what is missing, run the tests"
+	@echo "make selftests  the kernel's own tests of MPTCP inside the experiment kernel; ten minutes of one CPU"
 	@echo "make setup   packages, .venv, experiment kernel"
 	@echo "make quic    the same, and the tool for multipath QUIC (packages-quic.txt; one to three minutes)"
 	@echo "make lint    ruff and mypy"
-	@echo "make bench   measure speed (start, network, traffic, command line) and fidelity; half an hour"
+	@echo "make bench   measure speed (start, network, traffic, hops, command line) and fidelity; half an hour"
 	@echo "make fidelity  links asked against got: docs/fidelity.md"
 	@echo "make fairness  coupled congestion control against TCP: docs/fairness.md; a quarter of an hour"
 	@echo "make soak    hours of simulated time under failing paths, with every scheduler and congestion control"
@@ -27,6 +28,9 @@ lab: setup
 test: setup
 	.venv/bin/python -m pytest
 
+selftests: setup
+	@.venv/bin/mprun kernel test
+
 lint:
 	@./setup.sh --no-kernel
 	.venv/bin/ruff check mprun tests benchmarks
@@ -35,6 +39,7 @@ lint:
 
 bench: setup
 	@.venv/bin/python benchmarks/bench.py
+	@.venv/bin/python benchmarks/hop.py
 	@.venv/bin/python benchmarks/fidelity.py
 
 soak: setup

@@ -142,21 +142,19 @@ def measure_on(cpu: int, rate_mbit: float, rtt_ms: float, loss_percent: float) -
             found = call(folder, "-t", "topo", "-x", "tcp", "--engine", "virtual")
             goodput = found["metrics"].get("tcp.goodput", {}).get("value")
             tcp = goodput / (rate_mbit * 1e6 * TCP_BYTES / WIRE_BYTES) if goodput else None
-        mininet = measure_mininet(folder, rate_mbit, rtt_ms, loss_percent, cpu)
+        mininet = measure_mininet(folder, rate_mbit, rtt_ms, loss_percent)
     return Cell(rate_mbit, rtt_ms, loss_percent, calibration, udp, ping, tcp, mininet)
 
 
-def measure_mininet(
-    folder: Path, rate_mbit: float, rtt_ms: float, loss_percent: float, cpu: int
-) -> dict[str, float | None]:
+def measure_mininet(folder: Path, rate_mbit: float, rtt_ms: float, loss_percent: float) -> dict[str, float | None]:
     """The same link by Mininet's own classes, in the same kernel."""
     place = folder / "mininet"
     place.mkdir()
-    script = str(ROOT / "benchmarks" / "mininet_link.py")
+    script = f"{kernel_program.BENCHMARKS}/mininet_link.py"
     words = [str(rate_mbit), str(rtt_ms), str(loss_percent), str(udp_seconds(rate_mbit))]
     argv = ["/usr/bin/python3", "-I", script, *words, f"{kernel_program.INSIDE}/out.json"]
     try:
-        kernel_program.run(argv, place, cpu, 300)
+        kernel_program.run(argv, place, 300)
         found: dict[str, float | None] = json.loads((place / "out.json").read_text())
     except (OSError, ValueError, subprocess.TimeoutExpired):
         found = {"rtt_ms": None, "rate_bit_per_s": None}

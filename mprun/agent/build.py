@@ -1,35 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
 """Build the network of a plan, command by command, and read back what was set.
 
-ip commands go through rtnetlink in batches, sysctl and ethtool through files and an ioctl, tc and
-`ip mptcp` through one process per node that sets and then shows, nft through one of each. What was read
-back and differs from what was asked stops the run.
+ip commands, and the tc commands that most wires are made of, go through rtnetlink in batches, sysctl and
+ethtool through files and an ioctl, other tc commands and `ip mptcp` through one process per node that sets and
+then shows, nft through one of each. What was read back and differs from what was asked stops the run.
 """
 
 from __future__ import annotations
 
-import ctypes as _ctypes
-import fcntl
 import json
 import os
 import shlex
-import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from mprun.agent import namespace, openvswitch, rtnetlink, ruleset, sysctl
+from mprun.agent import namespace, offload, openvswitch, rtnetlink, ruleset, shaping, sysctl
 from mprun.agent.network import NamespaceNode, PlannedNetwork, Talker, run
 from mprun.agent.readback import differences_mptcp, differences_tc
 
 ROOT = ""
-SIOCETHTOOL = 0x8946
-# Legacy "set" commands of ethtool(8)'s three offloads (include/uapi/linux/ethtool.h).
-OFFLOADS = {"tso": 0x1F, "gso": 0x24, "gro": 0x2C}
 
 
 class BuildError(Exception):
     """A command failed, or what was read back is not what was set."""
+
+
+class _Queue:
+    """Messages that wait to be sent, with the commands that they are."""
+
+    def __init__(self) -> None:
+        self.messages: list[tuple[int, int, bytes]] = []
+        self.commands: list[Sequence[str]] = []
+
+    def add(self, message: tuple[int, int, bytes], command: Sequence[str]) -> None:
+        self.messages.append(message)
+        self.commands.append(command)
 
 
 class _Place:
@@ -39,10 +45,13 @@ class _Place:
         self.name = name
         self.node = node
         self.netlink = netlink
-        self.waiting: list[tuple[int, int, bytes]] = []
-        self.commands: list[Sequence[str]] = []
+        self.waiting = _Queue()
+        self.shaping = _Queue()
+        # interfaces with a command that only tc knows: those after it are for tc too, to keep their order
+        self.only_tc: set[str] = set()
+        self.qdiscs: list[Sequence[str]] = []
+        self.offloads: list[Sequence[str]] = []
         self.sent: list[tuple[int, bytes]] = []
-        self.control: socket.socket | None = None
         self.tc: list[Sequence[str]] = []
         self.mptcp: list[Sequence[str]] = []
         self.nft: list[Sequence[str]] = []
@@ -60,6 +69,7 @@ class Builder:
         self._places = {ROOT: self._root}
         self._here: _Place | None = None
         self._translators: dict[str, rtnetlink.Translator] = {}
+        self._features: offload.Features | None = None
         self.readback: dict[str, Any] = {}
 
     def build(self) -> PlannedNetwork:
@@ -118,6 +128,7 @@ class Builder:
                 self._flush(place)
         for name in touched:
             place = self._places[name]
+            self._send(place, place.shaping)
             self._run_mptcp(place)
             if place.tc:
                 self._change_tc(place)
@@ -159,12 +170,17 @@ class Builder:
                 place.talker.close()
         self.network.release()
 
-    def _translator(self, place: _Place) -> rtnetlink.Translator:
+    def _index_in(self, place: _Place) -> Callable[[str], int]:
+        """What tells the number of an interface there."""
+
         def index(interface: str) -> int:
             if place.node is None or interface not in place.node.indices:
                 raise BuildError(f"{place.name}: no interface '{interface}'")
             return place.node.indices[interface]
 
+        return index
+
+    def _translator(self, place: _Place) -> rtnetlink.Translator:
         def new_index(where: str, interface: str) -> int:
             node = self._places[where].node if where else place.node
             assert node is not None
@@ -175,28 +191,23 @@ class Builder:
             assert node is not None
             return node.namespace
 
-        return rtnetlink.Translator(index, descriptor, new_index)
+        return rtnetlink.Translator(self._index_in(place), descriptor, new_index)
 
     def _obey(self, place: _Place, argv: Sequence[str]) -> None:
         program = argv[0]
         if program == "tc":
-            place.tc.append(argv)
+            self._obey_tc(place, argv)
         elif program == "nft":
             place.nft.append(argv)
         elif program == "ip" and argv[1] == "mptcp":
             place.mptcp.append(argv)
         elif program == "ip":
-            kind, flags, body = self._translators[place.name].translate(argv[1:])
-            place.waiting.append((kind, flags, body))
-            place.commands.append(argv)
-            if place is self._root:
-                self._flush(place)
+            place.waiting.add(self._translators[place.name].translate(argv[1:]), argv)
         elif program == "sysctl":
             self._flush(place)
             self._set_sysctl(place, *argv[2].split("=", 1))
         elif program == "ethtool":
-            self._flush(place)
-            self._set_offloads(place, argv[2], argv[3:])
+            place.offloads.append(argv[2:])
         elif program == "mkdir":
             os.makedirs(argv[2], exist_ok=True)
         elif program == "ovsdb-tool":
@@ -207,16 +218,34 @@ class Builder:
         else:
             raise BuildError(f"{place.name}: the agent does not know {shlex.join(argv)}")
 
+    def _obey_tc(self, place: _Place, argv: Sequence[str]) -> None:
+        place.qdiscs.append(argv)
+        device = argv[4]
+        message = None if device in place.only_tc else shaping.translate(argv[1:], self._index_in(place))
+        if message is None:
+            place.only_tc.add(device)
+            place.tc.append(argv)
+        else:
+            place.shaping.add(message, argv)
+
     def _flush(self, place: _Place) -> None:
-        if not place.waiting:
+        """Do what waits here, after the links that it may be about are made; they come up without offloads."""
+        self._send(self._root, self._root.waiting)
+        for interface, *settings in place.offloads:
+            self._set_offloads(place, interface, settings)
+        place.offloads = []
+        self._send(place, place.waiting)
+
+    def _send(self, place: _Place, queue: _Queue) -> None:
+        if not queue.messages:
             return
         try:
-            place.netlink.send(place.waiting)
+            place.netlink.send(queue.messages)
         except rtnetlink.NetlinkError as error:
-            command = shlex.join(place.commands[error.number])
+            command = shlex.join(queue.commands[error.number])
             raise BuildError(f"{place.name or 'build'}: {command}: {error}") from error
-        place.sent += [(kind, body) for kind, _, body in place.waiting]
-        place.waiting, place.commands = [], []
+        place.sent += [(kind, body) for kind, _, body in queue.messages]
+        queue.messages, queue.commands = [], []
 
     def _enter(self, place: _Place) -> None:
         """Be in a place until another one is entered: neighbouring commands share the call."""
@@ -227,14 +256,11 @@ class Builder:
     def _set_sysctl(self, place: _Place, name: str, value: str) -> None:
         self._enter(place)
         try:
-            got = sysctl.read(name)
-        except OSError:
-            raise BuildError(f"{place.name}: this kernel has no sysctl {name}") from None
-        try:
-            if got.split() != value.split():
-                sysctl.write(name, value)
-                got = sysctl.read(name)
+            got = sysctl.assign(name, value)
         except OSError as error:
+            # a value that the kernel does not know can be the same error
+            if not os.path.exists(sysctl.path_of(name)):
+                raise BuildError(f"{place.name}: this kernel has no sysctl {name}") from None
             choices = sysctl.choices_of(name)
             why = error.strerror if choices is None else f"this kernel has: {', '.join(choices)}"
             raise BuildError(f"{place.name}: sysctl -w {name}={value}: {why}") from error
@@ -242,21 +268,22 @@ class Builder:
             raise BuildError(f"{place.name}: sysctl {name} was set to '{value}' and reads '{got.strip()}'")
 
     def _set_offloads(self, place: _Place, interface: str, settings: Sequence[str]) -> None:
-        self._enter(place)
-        if place.control is None:
-            place.control = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        for name, state in zip(settings[::2], settings[1::2], strict=True):
-            value = bytearray(struct.pack("=II", OFFLOADS[name], state == "on"))
-            try:
-                fcntl.ioctl(place.control, SIOCETHTOOL, _ioctl_request(interface, value))
-            except OSError as error:
-                raise BuildError(f"{place.name}: ethtool -K {interface} {name} {state}: {error.strerror}") from error
+        words = f"{place.name}: ethtool -K {interface} {' '.join(settings)}"
+        descriptor = place.netlink.socket.fileno()
+        try:
+            if self._features is None:
+                self._features = offload.Features(descriptor, interface)
+            if not self._features.set(descriptor, interface, settings):
+                raise BuildError(f"{words}: not all is so")
+        except OSError as error:
+            raise BuildError(f"{words}: {error.strerror}") from error
 
     def _run_batches(self, place: _Place) -> None:
-        if place.tc:
+        self._send(place, place.shaping)
+        if place.qdiscs:
             shown = json.loads(self._batch(place, ["tc", "-j"], place.tc, ["qdisc show"]))
             self.readback.setdefault("tc", {})[place.name] = shown
-            self._refuse(place, differences_tc(place.tc, shown))
+            self._refuse(place, differences_tc(place.qdiscs, shown))
         if place.mptcp:
             lines = self._batch(place, ["ip"], place.mptcp, ["mptcp endpoint show", "mptcp limits show"]).splitlines()
             self.readback.setdefault("mptcp", {})[place.name] = lines
@@ -302,12 +329,6 @@ class Builder:
                 (nodes[end["node"]], end["name"], end["mac"], end["address"] or end.get("ipv6")) for end in link["ends"]
             )
             self.network.add_link(a, b)
-
-
-def _ioctl_request(interface: str, value: bytearray) -> bytes:
-    """A struct ifreq whose data points at `value`, which must stay alive until the call is done."""
-    buffer = (_ctypes.c_char * len(value)).from_buffer(value)
-    return struct.pack("16sP", interface.encode(), _ctypes.addressof(buffer)) + bytes(16)
 
 
 def _address_key(body: bytes) -> tuple[object, ...]:

@@ -22,9 +22,12 @@ make_importable()
 from mininet.link import Intf, Link  # noqa: E402
 from mininet.net import Mininet  # noqa: E402
 from mininet.node import Node  # noqa: E402
+from mininet.util import numCores  # noqa: E402
 
 # Mininet.init() would write sysctls of the whole host and raise its limits.
 Mininet.inited = True
+# It would start a process to count the processors.
+numCores.ncores = os.cpu_count()
 
 # Interfaces are numbered from here, above those that a kernel gives each new namespace (loopback,
 # tunnels' fallback devices), so that their numbers are known without asking.
@@ -34,6 +37,9 @@ BATCH_TIMEOUT_S = 60
 
 class NamespaceNode(Node):  # type: ignore[misc]
     """A node that is a namespace, its own or another's, and nothing else until its shell is asked for."""
+
+    # Mininet would look, by two processes, for programs of its own that no node of ours needs.
+    isSetup = True
 
     def __init__(self, name: str, **params: Any) -> None:
         self._shell: Popen[bytes] | None = None

@@ -93,14 +93,14 @@ def _compare(kind: str, words: list[str], options: dict[str, Any]) -> Iterator[s
             text = words.pop(0)
             if place is None:
                 continue
-            wanted, got = _read(place[1], text), _shown(place, options)
+            wanted, got = read_value(place[1], text), _shown(place, options)
             if got is None and wanted == 0:
                 continue
             if got is None or abs(got - wanted) > _resolution(place[1], wanted, options):
                 yield f"{keyword}: asked {text}, reads {got}"
 
 
-def _read(form: int, text: str) -> float:
+def read_value(form: int, text: str) -> float:
     """An option's value in base units: s, bit/s, probability, bytes or a count."""
     if form == RATIO:
         return float(text.rstrip("%")) / 100
@@ -126,14 +126,15 @@ def _shown(place: _Place, options: dict[str, Any]) -> float | None:
 
 
 def _resolution(form: int, wanted: float, options: dict[str, Any]) -> float:
-    """tc's clock ticks, 32-bit probabilities, drain times in microseconds."""
+    """tc's clock ticks, 32-bit probabilities, drain times in microseconds, bursts as the time that they take."""
     if form == DRAIN:
         return max(2.0, wanted * 1e-3, float(options["rate"]) * 1e-6)
+    if form == BUCKET:
+        return max(1.0 + wanted * 1e-2, float(options["rate"]) * 1e-6)
     return {
         RATIO: 1e-7,
         TIME: 1.5e-6,
         MICROSECONDS: 2e-6,
-        BUCKET: 1.0 + wanted * 1e-2,
         BYTES: 1.0,
     }.get(form, 0.5)
 

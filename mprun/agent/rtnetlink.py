@@ -19,7 +19,7 @@ RTM_NEWLINK, RTM_NEWADDR, RTM_NEWROUTE, RTM_NEWNEIGH, RTM_NEWRULE = 16, 20, 24, 
 RTM_DELADDR, RTM_DELROUTE = 21, 25
 RTM_GETLINK, RTM_GETADDR, RTM_GETROUTE, RTM_GETRULE = 18, 22, 26, 34
 IFLA_ADDRESS, IFLA_IFNAME, IFLA_MTU, IFLA_MASTER, IFLA_LINKINFO, IFLA_NET_NS_FD = 1, 3, 4, 10, 18, 28
-IFLA_QDISC = 6
+IFLA_QDISC, IFLA_NUM_TX_QUEUES, IFLA_NUM_RX_QUEUES = 6, 31, 32
 IFLA_INFO_KIND, IFLA_INFO_DATA, VETH_INFO_PEER = 1, 2, 1
 IFA_ADDRESS, IFA_LOCAL = 1, 2
 IFA_F_NODAD = 2
@@ -94,29 +94,35 @@ class Netlink:
         self.socket.close()
 
     def send(self, messages: Sequence[tuple[int, int, bytes]]) -> None:
-        """Send (type, flags, body) messages and wait until all are acknowledged.
+        """Send (type, flags, body) messages and wait until all are done.
 
         Raises NetlinkError for the first that the kernel refuses; those after it may be done.
         """
         first = 0
         while first < len(messages):
             last, size = first, 0
-            parts = []
             while last < len(messages) and last - first < BATCH_MESSAGES and size < BATCH_BYTES:
-                kind, flags, body = messages[last]
-                length = _HEADER.size + len(body)
-                parts.append(_HEADER.pack(length, kind, flags | NLM_F_REQUEST | NLM_F_ACK, last, 0))
-                parts.append(body + bytes(-length % 4))
-                size += length
+                size += _HEADER.size + len(messages[last][2])
                 last += 1
+            # a refusal is told of each message, success only of the last: each answer is a system call
+            asks = [NLM_F_REQUEST] * (last - first - 1) + [NLM_F_REQUEST | NLM_F_ACK]
+            parts = []
+            for number, ask in zip(range(first, last), asks, strict=True):
+                kind, flags, body = messages[number]
+                parts.append(_HEADER.pack(_HEADER.size + len(body), kind, flags | ask, number, 0))
+                parts.append(body + bytes(-len(body) % 4))
             self.socket.send(b"".join(parts))
-            waiting = last - first
-            while waiting:
-                for kind, number, body in self._receive():
-                    if kind == NLMSG_ERROR:
-                        waiting -= 1
-                        check_acknowledgement(number, body)
+            self._wait_for(last - 1)
             first = last
+
+    def _wait_for(self, last: int) -> None:
+        """Until the message with this number is acknowledged; those before it were done in order."""
+        while True:
+            for kind, number, body in self._receive():
+                if kind == NLMSG_ERROR:
+                    check_acknowledgement(number, body)
+                    if number == last:
+                        return
 
     def dump(self, kind: int, body: bytes) -> Iterator[bytes]:
         """The bodies of the answers to a dump request."""
@@ -220,6 +226,9 @@ class Translator:
         body += attribute(IFLA_IFNAME, name.encode() + b"\0")
         if "address" in settings:
             body += attribute(IFLA_ADDRESS, bytes.fromhex(settings["address"].replace(":", "")))
+        for name, kind in (("numtxqueues", IFLA_NUM_TX_QUEUES), ("numrxqueues", IFLA_NUM_RX_QUEUES)):
+            if name in settings:
+                body += attribute(kind, struct.pack("=I", int(settings[name])))
         if where:
             body += attribute(IFLA_NET_NS_FD, struct.pack("=I", self._namespace(where)))
         return body

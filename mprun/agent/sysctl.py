@@ -36,10 +36,20 @@ def read(name: str) -> str:
         os.close(descriptor)
 
 
-def write(name: str, value: str) -> None:
-    """Raises OSError."""
-    descriptor = os.open(path_of(name), os.O_WRONLY)
+def assign(name: str, value: str) -> str:
+    """Give a sysctl a value, unless it has it already; what it reads then. Raises OSError."""
     try:
-        os.write(descriptor, value.encode())
+        descriptor = os.open(path_of(name), os.O_RDWR)
+    except PermissionError:
+        # one that belongs to the whole kernel can be as asked, though it cannot be set from here
+        if (got := read(name)).split() == value.split():
+            return got
+        raise
+    try:
+        got = os.pread(descriptor, 4096, 0).decode()
+        if got.split() != value.split():
+            os.write(descriptor, value.encode())
+            got = os.pread(descriptor, 4096, 0).decode()
+        return got
     finally:
         os.close(descriptor)

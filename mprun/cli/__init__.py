@@ -32,7 +32,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "verify": ("verify", "Run again and prove that the result is identical, byte by byte."),
     "runs": ("runs", "List, show, open, repeat and remove runs."),
     "export": ("export", "Write the tables of a run as CSV."),
-    "kernel": ("kernel", "Build, list and describe experiment kernels."),
+    "kernel": ("kernel", "Build, list, describe and test experiment kernels."),
     "tools": ("tools", "Build and list traffic tools that no package holds."),
     "doctor": ("doctor", "Say what this machine can run and what mends the rest."),
     "schema": ("schema", "Print the JSON Schemas of the two files."),

@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun kernel build|list|info`."""
+"""`mprun kernel build|list|info|test`."""
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
+from mprun.cli import options
+
 
 @click.group("kernel", context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
-    """Build, list and describe experiment kernels.
+    """Build, list, describe and test experiment kernels.
 
     The virtual engine runs experiments inside a Linux kernel that is an ordinary process. It is
     built once per user from Debian's linux-source-6.12, or from any tree from 6.12 on.
@@ -69,3 +72,47 @@ def info(name: str, as_json: bool) -> None:
         return
     for key, value in asdict(kernel).items():
         click.echo(f"{key.replace('_', ' '):14} {value}")
+
+
+@command.command()
+@options.kernel
+@click.option("--only", metavar="NAME,...", help="Tests to run: mptcp_join, or one group of it, mptcp_join/fastclose.")
+@click.option("--scheduler", metavar="NAME", help="Packet scheduler of every namespace of the tests.")
+@options.seed
+@click.option("-j", "--jobs", type=click.IntRange(1), help="Tests at a time (as many as there are CPUs).")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("runs/selftests"),
+    show_default=True,
+    help="Where all that the scripts say is kept, a folder a script.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
+def test(
+    kernel: str,
+    only: str | None,
+    scheduler: str | None,
+    seed: int | None,
+    jobs: int | None,
+    output: Path,
+    as_json: bool,
+) -> None:
+    """Run the kernel's own tests of MPTCP inside it, in simulated time.
+
+    They are taken from the source that the kernel was built from (tools/testing/selftests/net/mptcp).
+    Exit status 1 if a subtest fails, unless it is on the list of those that are known to (docs/kernel.md).
+    """
+    from mprun.cli import selftests
+    from mprun.kernel import store
+
+    passed = selftests.run(
+        store.find_kernel(kernel),
+        only.split(",") if only else None,
+        scheduler,
+        1 if seed is None else seed,
+        jobs or len(os.sched_getaffinity(0)),
+        output,
+        as_json,
+    )
+    sys.exit(0 if passed else 1)

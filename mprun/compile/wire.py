@@ -60,8 +60,12 @@ def _devices(link: Link) -> list[tuple[str, str]]:
 
 
 def _veth(node: str, name: str, mac: str, peer_node: str, peer: str, peer_mac: str) -> Command:
-    words = f"ip link add {name} address {mac} netns {node} type veth peer name {peer} address {peer_mac}"
-    return Command(ROOT, (*words.split(), "netns", peer_node))
+    """A pair with one queue each way: by default it has as many as there are processors, which are dear to make
+    and of use to none of our qdiscs."""
+    one = "numtxqueues 1 numrxqueues 1"
+    first = f"{name} address {mac} netns {node} {one}"
+    second = f"{peer} address {peer_mac} netns {peer_node} {one}"
+    return Command(ROOT, tuple(f"ip link add {first} type veth peer name {second}".split()))
 
 
 def _port_mac(end: Interface) -> str:

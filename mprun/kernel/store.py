@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -115,6 +115,16 @@ def is_current(kernel: Kernel) -> bool:
     return bool(facts["recipe"] == recipe_digest() and facts["guest"] == guest_digest())
 
 
+def is_built_from(kernel: Kernel, source_digest: str) -> bool:
+    """Whether a source that has this digest now is what the kernel was built from."""
+    facts = json.loads((kernel.directory / "kernel.json").read_text())
+    return _kernel_digest(source_digest, facts["recipe"]) == kernel.digest
+
+
+def _kernel_digest(source_digest: str, recipe: str) -> str:
+    return hashlib.sha256((source_digest + recipe).encode()).hexdigest()
+
+
 def _load(link: Path) -> Kernel:
     facts = json.loads((link / "kernel.json").read_text())
     directory = link.resolve()
@@ -166,7 +176,7 @@ def default_source() -> Path:
     return max(found, default=((0, 0), DEFAULT_SOURCE))[1]
 
 
-def _source_digest(source: Path) -> str:
+def digest_source(source: Path) -> str:
     """SHA-256 of a tarball, or of names, sizes and times of a tree."""
     total = hashlib.sha256()
     if source.is_file():
@@ -200,7 +210,7 @@ def build(source: Path | None, name: str, jobs: int, progress: Progress) -> tupl
     store().mkdir(parents=True, exist_ok=True)
     with _locked(store() / ".lock", lambda: progress("waiting for another build of this user", 0)):
         progress("reading the source", 0)
-        digest = hashlib.sha256((_source_digest(source) + recipe_digest()).encode()).hexdigest()
+        digest = _kernel_digest(digest_source(source), recipe_digest())
         target = store() / digest[:16]
         fresh = not (target / "kernel.json").is_file()
         if fresh:
@@ -274,10 +284,14 @@ def _unpack(source: Path, work: Path) -> Path:
         tree = work / "tree"
         shutil.copytree(source, tree, symlinks=True, ignore=shutil.ignore_patterns(".git", "*.o", "*.cmd", "*.a"))
         return tree
-    excluded = [f"--exclude={pattern}" for pattern in _NOT_NEEDED]
+    return unpack(source, work, [f"--exclude={pattern}" for pattern in _NOT_NEEDED])
+
+
+def unpack(source: Path, work: Path, words: Sequence[str]) -> Path:
+    """The tree of a tarball, or the part of it that `words` (options and patterns of tar(1)) select."""
     # Debian's tarball is made of blocks that xz can unpack side by side
     environment = {**os.environ, "XZ_DEFAULTS": "-T0"}
-    argv = ["tar", "-x", "-f", str(source), "-C", str(work), *excluded]
+    argv = ["tar", "-x", "-f", str(source), "-C", str(work), *words]
     done = subprocess.run(argv, capture_output=True, text=True, env=environment)
     if done.returncode:
         raise HostError(f"{source}: cannot be unpacked: {done.stderr.strip()[-500:]}")

@@ -27,6 +27,7 @@ MAY_IMPORT = {
     "kernel": {"errors"},
     "programs": {"errors"},
     "engines": VALUES | {"agent", "mininet_library", "rundir", "kernel", "programs", "tools", "compile"},
+    "selftests": {"errors", "engines", "kernel"},
     "analysis": VALUES | {"tools", "compile", "spec.metric", "spec.span"},
     "report": {"errors", "spec.spec", "spec.units"},
     "runner": VALUES | {"spec", "analysis", "compile", "engines", "kernel", "rundir"},

@@ -44,6 +44,15 @@ def test_each_difference_is_named(index: int, asked: str, other: str, message: s
     assert differences_tc(commands, SHOWN) == [message]
 
 
+def test_a_burst_is_shown_in_whole_microseconds_of_its_rate() -> None:
+    # as tc shows 2794 bytes at 10 Gbit/s: 2 us of them
+    options = {"rate": 1_250_000_000, "burst": 2500, "limit": 20_000_000}
+    shown = [{"dev": "w0b", "kind": "tbf", "handle": "10:", "root": True, "options": options}]
+    asked = "tc qdisc add dev w0b root handle 10: tbf rate 10gbit burst {} limit 20000000"
+    assert differences_tc([asked.format(2794).split()], shown) == []
+    assert differences_tc([asked.format(4000).split()], shown) == ["w0b tbf burst: asked 4000, reads 2500.0"]
+
+
 def test_equal_endpoints_have_no_difference() -> None:
     shown = ["10.0.0.1 id 1 subflow fullmesh", "add_addr_accepted 1 subflows 2 "]
     assert differences_mptcp([LIMITS, ENDPOINT], shown) == []

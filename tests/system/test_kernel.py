@@ -92,7 +92,8 @@ def test_randomness_is_that_of_the_seed(tmp_path: Path) -> None:
 
 
 def test_a_kernel_that_dies_is_an_error_with_its_last_words(tmp_path: Path) -> None:
-    plan = plan_for(tmp_path, "sleep", "100000000")
+    # a seed by which to tell its kernel from others
+    plan = plan_for(tmp_path, "sleep", "100000000", seed=os.getpid())
     plan = replace(plan, flows=(replace(plan.flows[0], argv=python("while True: pass")),))
 
     def kill() -> None:

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The work of `mprun kernel test`: run the scripts, and show how each ended."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mprun.cli import options
+from mprun.cli.progress import Bar
+from mprun.errors import SpecError
+from mprun.kernel.store import Kernel
+from mprun.selftests.known import Known, find_known, read_known
+from mprun.selftests.run import DEFAULT_SCRIPTS, Result, check_scheduler, run_scripts
+from mprun.selftests.source import Script, list_scripts, prepare
+
+
+def run(
+    kernel: Kernel,
+    only: Sequence[str] | None,
+    scheduler: str | None,
+    seed: int,
+    jobs: int,
+    output: Path,
+    as_json: bool,
+) -> bool:
+    """Run scripts of a kernel's tests; whether all that failed was known to."""
+    started = time.monotonic()
+    output.mkdir(parents=True, exist_ok=True)
+    known = read_known()
+    verdicts = []
+    with Bar() as bar:
+        net, is_same = prepare(kernel, bar.show)
+        if not is_same:
+            click.echo(f"warning: {kernel.source} has changed since the kernel was built from it", err=True)
+        scripts = _choose(only, list_scripts(net))
+        if scheduler:
+            check_scheduler(kernel, scheduler, output)
+
+        def show(running: Mapping[str, str], ended: int) -> None:
+            bar.show(f"testing: {', '.join(running)}", ended / len(scripts), "; ".join(running.values())[:60])
+
+        for result in run_scripts(kernel, net, scripts, output, jobs, seed, scheduler, show):
+            verdict = _judge(result, known, scheduler)
+            verdicts.append(verdict)
+            if not as_json:
+                _show(verdict)
+    options.give_to_invoker(output)
+    passed = all(verdict["passed"] for verdict in verdicts)
+    wall_s = round(time.monotonic() - started, 1)
+    total = {"kernel": kernel.name, "version": kernel.version, "scheduler": scheduler, "seed": seed}
+    if as_json:
+        click.echo(json.dumps(total | {"passed": passed, "wall_s": wall_s, "scripts": verdicts}))
+    else:
+        _show_total(kernel, verdicts, passed, wall_s, output)
+    return passed
+
+
+def _choose(only: Sequence[str] | None, found: Sequence[Script]) -> list[Script]:
+    """What to run, in the order to start it in. A name stands for all groups of its script."""
+    names = {script.name for script in found}
+    for name in only or ():
+        if name not in names | {script.label for script in found}:
+            there = ", ".join(sorted(names))
+            raise SpecError(f"--only {name}: the kernel's source has no such script or group; scripts: {there}")
+    wanted = only or DEFAULT_SCRIPTS
+    places = {name: place for place, name in enumerate(DEFAULT_SCRIPTS)}
+    chosen = [script for script in found if script.name in wanted or script.label in wanted]
+    return sorted(chosen, key=lambda script: places.get(script.name, len(places)))
+
+
+def _judge(result: Result, known: Sequence[Known], scheduler: str | None) -> dict[str, Any]:
+    """A result as JSON: names of what failed or was skipped, and the reasons of what is known to fail."""
+    failed = result.names("failed")
+    reasons = {}
+    for name in failed:
+        if entry := find_known(known, result.script.name, name, scheduler):
+            reasons[name] = entry.reason
+    unexpected = [name for name in failed if name not in reasons]
+    return {
+        "script": result.script.label,
+        "passed": not unexpected and not result.fault,
+        "status": result.status,
+        "fault": result.fault,
+        "subtests": len(result.subtests),
+        "subtests_passed": len(result.names("passed")),
+        "failed": unexpected,
+        "known_to_fail": reasons,
+        "skipped": result.names("skipped"),
+        "simulated_s": result.simulated_s,
+        "wall_s": result.wall_s,
+        "log": str(result.log),
+    }
+
+
+def _show(verdict: Mapping[str, Any]) -> None:
+    counts = [f"{verdict['subtests_passed']} passed"]
+    for key, word in (("failed", "failed"), ("known_to_fail", "known to fail"), ("skipped", "skipped")):
+        counts += [f"{len(verdict[key])} {word}"] if verdict[key] else []
+    simulated = "" if verdict["simulated_s"] is None else f"{verdict['simulated_s']:8.1f} s simulated"
+    mark = click.style("✓", fg="green") if verdict["passed"] else click.style("✗", fg="red")
+    click.echo(f"{mark} {verdict['script']:28} {', '.join(counts):32} {simulated} in {verdict['wall_s']:6.1f} s")
+    for name in verdict["skipped"]:
+        click.echo(f"    skipped: {name}")
+    for name, reason in verdict["known_to_fail"].items():
+        click.echo(f"    known to fail: {name}: {reason}")
+    for name in verdict["failed"]:
+        click.echo(f"    {click.style('failed', fg='red')}: {name}")
+    if verdict["fault"]:
+        click.echo(f"    {click.style('error', fg='red')}: {verdict['fault']}")
+    if not verdict["passed"]:
+        click.echo(f"    all that it said: {verdict['log']}")
+
+
+def _show_total(
+    kernel: Kernel, verdicts: Sequence[Mapping[str, Any]], passed: bool, wall_s: float, output: Path
+) -> None:
+    subtests = sum(verdict["subtests"] for verdict in verdicts)
+    good = sum(verdict["subtests_passed"] for verdict in verdicts)
+    word = click.style("passed", fg="green", bold=True) if passed else click.style("FAILED", fg="red", bold=True)
+    click.echo(f"{word}  {good} of {subtests} subtests of {kernel.version} in {wall_s:.0f} s; {output}")

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Boot an experiment kernel with one program in it.
+
+The kernel is a process of the user's. The host's files are its read-only root; home directories are
+hidden, except for what the program is given. Ends when the program does, and with the one who asked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from mprun.engines.engine import ENVIRONMENT, PROGRAM_PATH, die_with_parent, interpreter
+from mprun.errors import HostError
+from mprun.kernel.store import Kernel, store
+
+# 2023-11-14 22:13:20 UTC: what the clock of every simulated run says at its boot.
+START_NS = 1_700_000_000_000_000_000
+MEMORY_MIB = 1024
+
+
+@dataclass(frozen=True)
+class Guest:
+    """A program inside an experiment kernel, and what it finds there.
+
+    argv: the program's path and arguments. cwd, log: paths inside; without a log it writes to the
+    console. opened, shown: directory of the host -> where it is inside, writable or not. seed: that of
+    all randomness of the kernel. is_simulated: in simulated time, else in that of the wall clock.
+    """
+
+    argv: Sequence[str]
+    cwd: str
+    log: str | None = None
+    opened: Mapping[Path, str] = field(default_factory=dict)
+    shown: Mapping[Path, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=lambda: ENVIRONMENT)
+    seed: int = 1
+    memory_mib: int = MEMORY_MIB
+    is_simulated: bool = True
+
+
+@contextlib.contextmanager
+def booted(kernel: Kernel, guest: Guest, console: BinaryIO | None) -> Iterator[subprocess.Popen[bytes]]:
+    """The kernel's process, on a CPU of its own if there is one; whatever is left of it is killed.
+
+    console: where the kernel's console goes; None lends it our terminal. Raises HostError for a
+    path that cannot be told to the kernel.
+    """
+    with _scratch() as scratch, _own_cpu() as cpu:
+        _write_boot_file(scratch, guest, kernel)
+        process = subprocess.Popen(
+            _command(scratch, guest, kernel, console),
+            stdin=None if console is None else subprocess.DEVNULL,
+            stdout=console,
+            stderr=None if console is None else subprocess.STDOUT,
+            start_new_session=console is not None,
+            env={"TMPDIR": _memory_directory(), "PATH": PROGRAM_PATH, "TERM": guest.environment["TERM"]},
+            preexec_fn=lambda: _before_exec(cpu),
+        )
+        try:
+            yield process
+        finally:
+            if process.poll() is None and console is not None:
+                os.killpg(process.pid, signal.SIGKILL)
+            elif process.poll() is None:
+                process.kill()
+            process.wait()
+
+
+def _command(scratch: Path, guest: Guest, kernel: Kernel, console: BinaryIO | None) -> list[str]:
+    words = [kernel.path, f"mem={guest.memory_mib}M", "rootfstype=hostfs", "rootflags=/", "ro", "root=none"]
+    words += [f"init={scratch}/init", f"MPRUN_BOOT={scratch}/boot", f"uml_dir={scratch}/", "umid=uml"]
+    words += ["con=null", "con0=fd:0,fd:1" if console is None else "con0=null,fd:1", "quiet", "panic=-1"]
+    if console is not None:
+        # its warnings too, which a run tells of
+        words.append("loglevel=5")
+    words.append(f"mprun_seed={guest.seed}")
+    if guest.is_simulated:
+        words += ["time-travel=inf-cpu", f"time-travel-start={START_NS}"]
+    return words
+
+
+def _write_boot_file(scratch: Path, guest: Guest, kernel: Kernel) -> None:
+    """What our init obeys (see kernel/guest/init.c)."""
+    (scratch / "init").symlink_to(kernel.directory / "init")
+    lines: list[tuple[str, ...]] = [("hide", home) for home in _homes()]
+    lines += [("show", str(path), str(path)) for path in _needed_below_homes()]
+    lines += [("open", str(path.resolve()), inside) for path, inside in guest.opened.items()]
+    lines += [("show", str(path.resolve()), inside) for path, inside in guest.shown.items()]
+    lines.append(("cwd", guest.cwd))
+    lines += [("env", f"{name}={value}") for name, value in guest.environment.items()]
+    lines += [("arg", word) for word in guest.argv]
+    if guest.log:
+        lines.append(("log", guest.log))
+    for line in lines:
+        if any("\n" in word or "\t" in word for word in line):
+            raise HostError(f"a path with a tab or a line break cannot be used here: {line[1]!r}")
+    (scratch / "boot").write_text("".join("\t".join(line) + "\n" for line in lines))
+
+
+def _homes() -> list[str]:
+    """Directories that a run must not see."""
+    homes = {"/home", "/root", os.path.realpath(Path.home())}
+    below = {home for home in homes if any(home.startswith(other + "/") for other in homes)}
+    return sorted(home for home in homes - below - {"/"} if os.path.isdir(home))
+
+
+def _needed_below_homes() -> list[Path]:
+    """The interpreter's own files, where they are in a home directory."""
+    prefix = interpreter().parent.parent
+    return [prefix] if any(str(prefix).startswith(home + "/") for home in _homes()) else []
+
+
+def _memory_directory() -> str:
+    """Where the kernel's memory file goes: a place that allows it to be mapped executable."""
+    shared = "/dev/shm"
+    if os.access(shared, os.W_OK) and not os.statvfs(shared).f_flag & os.ST_NOEXEC:
+        free = os.statvfs(shared)
+        if free.f_bavail * free.f_frsize > MEMORY_MIB << 20:
+            return shared
+    return tempfile.gettempdir()
+
+
+def _plain_temporary() -> str:
+    """Where temporary files go, if that can stand on a kernel's command line."""
+    temporary = tempfile.gettempdir()
+    return temporary if not set(temporary) & set(' \t"') else "/tmp"
+
+
+@contextlib.contextmanager
+def _scratch() -> Iterator[Path]:
+    """A temporary directory; those of runs that were killed are removed on the way."""
+    parent = _plain_temporary()
+    for stale in Path(parent).glob("mprun-run-*"):
+        with contextlib.suppress(OSError), (stale / "lock").open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(stale)
+    with (
+        tempfile.TemporaryDirectory(prefix="mprun-run-", dir=parent) as scratch,
+        Path(scratch, "lock").open("w") as lock,
+    ):
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield Path(scratch)
+
+
+@contextlib.contextmanager
+def _own_cpu() -> Iterator[int]:
+    """A CPU that no other run of this user has, if there is one.
+
+    Pinned, a system call of the experiment costs a sixth: tracer and traced share a cache.
+    """
+    cpus = sorted(os.sched_getaffinity(0))
+    folder = store().parent / "cpus"
+    folder.mkdir(parents=True, exist_ok=True)
+    for cpu in [*cpus[1:], cpus[0]]:
+        with (folder / str(cpu)).open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            yield cpu
+            return
+    yield cpus[os.getpid() % len(cpus)]
+
+
+def _before_exec(cpu: int) -> None:
+    """In the child: stay on one CPU."""
+    os.sched_setaffinity(0, {cpu})
+    die_with_parent()

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Linux kernel's own tests of MPTCP, run inside an experiment kernel in simulated time."""

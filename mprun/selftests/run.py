@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run scripts of the kernel's tests, each in an experiment kernel of its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from mprun.engines.engine import ENVIRONMENT
+from mprun.engines.guest import Guest, booted
+from mprun.errors import HostError, RunError
+from mprun.kernel.store import Kernel
+from mprun.selftests import tap
+from mprun.selftests.source import GUEST, Script
+
+# In the order to start them: what takes longest first, so that with several at once all end together.
+DEFAULT_SCRIPTS = (
+    "mptcp_join",
+    "mptcp_connect",
+    "diag",
+    "userspace_pm",
+    "pm_netlink",
+    "simult_flows",
+    "mptcp_sockopt",
+)
+# Exit status of a test that cannot run (tools/testing/selftests/kselftest.h).
+SKIP_STATUS = 4
+POLL_S = 0.1
+# Real time in which a script that works has said something new.
+SILENCE_S = 300.0
+# The transfers of the scripts go through files in /tmp, which is memory.
+MEMORY_MIB = 1536
+
+INSIDE = "/run/mprun"
+
+# (scripts under way with their last line, how many have ended)
+Progress = Callable[[dict[str, str], int], None]
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a script ended.
+
+    status: its exit status, None if it did not come to its end. fault: why this is no success beside
+    subtests that failed; empty if nothing is. simulated_s, wall_s: seconds. log: all that it said.
+    """
+
+    script: Script
+    status: int | None
+    subtests: tuple[tap.Subtest, ...]
+    fault: str
+    simulated_s: float | None
+    wall_s: float
+    log: Path
+
+    def names(self, outcome: tap.Outcome) -> list[str]:
+        """The subtests that ended so."""
+        return [subtest.name for subtest in self.subtests if subtest.outcome == outcome]
+
+
+def run_scripts(
+    kernel: Kernel,
+    net: Path,
+    scripts: Sequence[Script],
+    output: Path,
+    jobs: int,
+    seed: int,
+    scheduler: str | None,
+    progress: Progress,
+) -> Iterator[Result]:
+    """The results as they come, of `jobs` scripts at a time.
+
+    net: the prepared folder of the tests. output: gets a folder for each script. scheduler: what
+    net.mptcp.scheduler is in every new namespace, if not the kernel's default. Scripts that still
+    run when the iterator is closed are killed.
+    """
+    waiting = list(scripts)
+    running: list[_Run] = []
+    with ExitStack() as stack:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                running.append(_Run(kernel, net, waiting.pop(0), output, seed, scheduler, stack))
+            ended = [run for run in running if run.has_ended()]
+            running = [run for run in running if run not in ended]
+            if running:
+                progress(
+                    {run.script.label: run.last_line for run in running}, len(scripts) - len(waiting) - len(running)
+                )
+            yield from (run.result() for run in ended)
+            if not ended:
+                time.sleep(POLL_S)
+
+
+def check_scheduler(kernel: Kernel, name: str, output: Path) -> None:
+    """Ask the kernel for a scheduler. Raises HostError that says which it has."""
+    known = "/proc/sys/net/mptcp/available_schedulers"
+    guest = Guest(argv=("/bin/cat", known), cwd="/", log=f"{INSIDE}/run/schedulers", opened={output: f"{INSIDE}/run"})
+    said = output / "schedulers"
+    said.unlink(missing_ok=True)
+    with (output / "console.log").open("wb") as console, booted(kernel, guest, console) as process:
+        process.wait()
+    if not said.exists():
+        raise RunError(f"the experiment kernel did not start (see {output / 'console.log'})")
+    has = said.read_text().split()
+    said.unlink()
+    if name not in has:
+        raise HostError(f"the kernel '{kernel.name}' has no scheduler '{name}' (it has: {', '.join(has)})")
+
+
+class _Run:
+    """A script in a kernel that was booted for it; what is left of both goes with `stack`."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        net: Path,
+        script: Script,
+        output: Path,
+        seed: int,
+        scheduler: str | None,
+        stack: ExitStack,
+    ) -> None:
+        self.script = script
+        self.last_line = ""
+        self._folder = output / script.label
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._log = self._folder / "said.txt"
+        for name in ("said.txt", "end"):
+            (self._folder / name).unlink(missing_ok=True)
+        guest = Guest(
+            argv=(f"{INSIDE}/guest/run.sh", script.name, *script.arguments),
+            cwd=f"{INSIDE}/run",
+            log=f"{INSIDE}/run/{self._log.name}",
+            opened={self._folder: f"{INSIDE}/run"},
+            shown={net: f"{INSIDE}/net", GUEST: f"{INSIDE}/guest"},
+            # failures that the scripts call flaky are failures: here nothing depends on chance
+            environment={
+                **ENVIRONMENT,
+                "HOME": "/tmp",
+                "SELFTESTS_MPTCP_LIB_OVERRIDE_FLAKY": "1",
+                "MPRUN_SCHEDULER": scheduler or "",
+            },
+            seed=seed,
+            memory_mib=MEMORY_MIB,
+        )
+        self._started = self._moved = time.monotonic()
+        self._size = 0
+        self._is_hung = False
+        self._kernel = ExitStack()
+        stack.push(self._kernel)
+        console = self._kernel.enter_context((self._folder / "console.log").open("wb"))
+        self._process = self._kernel.enter_context(booted(kernel, guest, console))
+
+    def has_ended(self) -> bool:
+        """Whether it has come to its end, or to none in sight."""
+        self._look()
+        self._is_hung = time.monotonic() - self._moved > SILENCE_S
+        return self._is_hung or self._process.poll() is not None
+
+    def result(self) -> Result:
+        """How it ended; call it once, when it has."""
+        self._kernel.close()
+        report = tap.parse(self._text())
+        status, seconds = self._end()
+        return Result(
+            script=self.script,
+            status=status,
+            subtests=report.subtests,
+            fault=self._fault(status, report),
+            simulated_s=seconds,
+            wall_s=round(time.monotonic() - self._started, 1),
+            log=self._log,
+        )
+
+    def _look(self) -> None:
+        size = self._log.stat().st_size if self._log.exists() else 0
+        if size != self._size:
+            self._size, self._moved = size, time.monotonic()
+            lines = [line for line in self._text().splitlines() if line.strip()]
+            self.last_line = lines[-1].strip() if lines else ""
+
+    def _text(self) -> str:
+        return self._log.read_text(errors="replace") if self._log.exists() else ""
+
+    def _end(self) -> tuple[int | None, float | None]:
+        try:
+            status, seconds = (self._folder / "end").read_text().split()
+        except (FileNotFoundError, ValueError):
+            return None, None
+        return int(status), float(seconds)
+
+    def _fault(self, status: int | None, report: tap.Report) -> str:
+        if self._is_hung:
+            return f"said nothing new for {SILENCE_S:g} s of real time"
+        if status is None:
+            return "the experiment kernel ended before the script did"
+        if status == SKIP_STATUS:
+            return f"cannot run: {self.last_line}"
+        if report.planned is None or report.planned != len(report.subtests):
+            return f"ended with status {status} and {len(report.subtests)} of {report.planned or 'no'} results"
+        failed = any(subtest.outcome == "failed" for subtest in report.subtests)
+        return f"ended with status {status} though no subtest failed" if status and not failed else ""

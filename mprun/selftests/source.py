@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tests as programs that can run: taken from a kernel's source, compiled against its headers.
+
+They are kept in `~/.cache/mprun/selftests/<digest>/`; the digest is that of the source and of what we
+add, so that what is compiled already is not compiled again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from mprun.errors import HostError, RunError
+from mprun.kernel import store
+
+GUEST = Path(__file__).parent / "guest"
+SELFTESTS = Path("tools/testing/selftests")
+SCRIPTS = SELFTESTS / "net" / "mptcp"
+LIBRARY = "mptcp_lib.sh"
+BUILD_TOOLS = {"make": "make", "gcc": "gcc", "xz": "xz-utils"}
+# What the scripts call beside what every Debian has.
+TOOLS = {
+    "iptables": "iptables",
+    "ip6tables": "iptables",
+    "ethtool": "ethtool",
+    "sysctl": "procps",
+    "ps": "procps",
+    "ip": "iproute2",
+    "tc": "iproute2",
+    "nft": "nftables",
+    "ping": "iputils-ping",
+}
+# The tests, and what `make headers` reads.
+_PARTS = (
+    "Makefile",
+    "Kbuild",
+    "scripts",
+    "usr/include",
+    "usr/Makefile",
+    "include/uapi",
+    "include/asm-generic",
+    "arch/x86/Makefile*",
+    "arch/x86/include/uapi",
+    "arch/x86/entry/syscalls",
+    "arch/x86/tools",
+    "tools/include",
+    f"{SELFTESTS}/*.*",
+    f"{SELFTESTS}/kselftest",
+    f"{SELFTESTS}/net/*.sh",
+    f"{SELFTESTS}/net/lib",
+    f"{SCRIPTS}",
+)
+
+
+# An entry of `all_tests_sorted` in mptcp_join.sh: a letter that is an option, and a function.
+_GROUP = re.compile(r"^\s+(\w)@(\w+)_tests$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Script:
+    """A test that runs by itself: a script, or one of the groups that it can be told to run alone.
+
+    name: that of its file without `.sh`. arguments: what selects the group.
+    """
+
+    name: str
+    group: str = ""
+    arguments: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        return f"{self.name}/{self.group}" if self.group else self.name
+
+
+def prepare(kernel: store.Kernel, progress: store.Progress) -> tuple[Path, bool]:
+    """The folder `net` of the tests of a kernel's source, compiled.
+
+    Returns it and whether the source is still the one that the kernel was built from. Raises
+    HostError for what is missing here, RunError if the tests do not compile.
+    """
+    source = Path(kernel.source)
+    _check_machine(source)
+    progress("reading the source", 0)
+    source_digest = store.digest_source(source)
+    added = (GUEST / "symbols.sh").read_bytes()
+    key = hashlib.sha256(source_digest.encode() + added).hexdigest()[:16]
+    target = store.store().parent / "selftests" / key
+    if not target.is_dir():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _compile_into(target, source, added, progress)
+    return target, store.is_built_from(kernel, source_digest)
+
+
+def list_scripts(net: Path) -> list[Script]:
+    """What a prepared folder has, in order of names; a script of several groups is as many."""
+    found = []
+    for path in sorted((net / "mptcp").glob("*.sh")):
+        if path.name == LIBRARY:
+            continue
+        groups = [Script(path.stem, match[2], (f"-{match[1]}",)) for match in _GROUP.finditer(path.read_text())]
+        found += groups or [Script(path.stem)]
+    return found
+
+
+def _check_machine(source: Path) -> None:
+    if not source.exists():
+        raise HostError(f"the source that the kernel was built from is gone: {source}; run `mprun kernel build`")
+    needed = BUILD_TOOLS | TOOLS
+    search = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
+    missing = dict.fromkeys(package for tool, package in needed.items() if not shutil.which(tool, path=search))
+    if missing:
+        raise HostError(f"the kernel's tests need {', '.join(missing)}: apt-get install {' '.join(missing)}")
+
+
+def _compile_into(target: Path, source: Path, added: bytes, progress: store.Progress) -> None:
+    with tempfile.TemporaryDirectory(prefix=".build-", dir=target.parent) as work:
+        progress("unpacking the tests", 0)
+        tree = _take_parts(source, Path(work))
+        if not (tree / SCRIPTS / LIBRARY).is_file():
+            raise HostError(f"{source} has no {SCRIPTS / LIBRARY}: it is no kernel source with tests of MPTCP")
+        progress("installing the kernel's headers", 0)
+        _make(tree, ["ARCH=x86", "headers"])
+        progress("compiling the tests", 0)
+        _make(tree / SCRIPTS, [])
+        with (tree / SCRIPTS / LIBRARY).open("ab") as library:
+            library.write(added)
+        try:
+            (tree / SELFTESTS / "net").rename(target)
+        except OSError:
+            # somebody else was quicker
+            if not target.is_dir():
+                raise
+
+
+def _take_parts(source: Path, work: Path) -> Path:
+    if source.is_file():
+        return store.unpack(source, work, ["--wildcards", "--no-wildcards-match-slash", *(f"*/{p}" for p in _PARTS)])
+    tree = work / "tree"
+    for part in _PARTS:
+        for path in source.glob(part):
+            copy = tree / path.relative_to(source)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            if path.is_dir():
+                shutil.copytree(path, copy, symlinks=True, dirs_exist_ok=True)
+            else:
+                shutil.copy(path, copy)
+    return tree
+
+
+def _make(folder: Path, words: list[str]) -> None:
+    argv = ["make", f"-j{len(os.sched_getaffinity(0))}", *words]
+    done = subprocess.run(argv, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode:
+        raise RunError(f"the kernel's tests do not compile: {' '.join(argv)}:\n{done.stdout[-2000:]}")

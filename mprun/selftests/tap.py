@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a test script says in TAP, the Test Anything Protocol, as the kernel's tests speak it.
+
+Source: Documentation/dev-tools/ktap.rst of the kernel, and `mptcp_lib_result_print_all_tap()`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+Outcome = Literal["passed", "failed", "skipped"]
+
+_PLAN = re.compile(r"^1\.\.(\d+)")
+_LINE = re.compile(r"^(not )?ok (\d+)(?: - | )?([^#]*)(?:#\s*(\w+))?")
+# A failure that the script knows of is a failure still.
+_EXCUSES = {"IGNORE", "XFAIL", "TODO"}
+
+
+@dataclass(frozen=True)
+class Subtest:
+    name: str
+    outcome: Outcome
+
+
+@dataclass(frozen=True)
+class Report:
+    """planned: how many subtests the script announced; None if it announced none."""
+
+    planned: int | None
+    subtests: tuple[Subtest, ...]
+
+
+def parse(text: str) -> Report:
+    """All that stands after the last version line; before it scripts write for people."""
+    planned = None
+    subtests: list[Subtest] = []
+    for line in text.splitlines():
+        if line.startswith(("TAP version", "KTAP version")):
+            planned, subtests = None, []
+        elif match := _PLAN.match(line):
+            planned = int(match[1])
+        elif match := _LINE.match(line):
+            subtests.append(Subtest(match[3].strip(), _outcome(bool(match[1]), (match[4] or "").upper())))
+    return Report(planned, tuple(subtests))
+
+
+def _outcome(is_refused: bool, directive: str) -> Outcome:
+    if directive == "SKIP":
+        return "skipped"
+    return "failed" if is_refused or directive in _EXCUSES else "passed"

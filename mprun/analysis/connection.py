@@ -18,7 +18,8 @@ Tuple4 = tuple[str, int, str, int]
 class Subflow:
     """One subflow as its client saw it. path: None where no path has its addresses.
 
-    bytes_acked, bytes_received: payload in this subflow's two directions.
+    bytes_acked, bytes_received: payload in this subflow's two directions. client, server: what each end said last of
+    what it sends; the server's is None where it knows the subflow by other addresses.
     """
 
     addresses: Tuple4
@@ -28,6 +29,16 @@ class Subflow:
     bytes_acked: int
     bytes_received: int
     retransmits: int
+    client: SendingEnd | None = None
+    server: SendingEnd | None = None
+
+
+@dataclass(frozen=True)
+class SendingEnd:
+    """srtt_us: smoothed round-trip time; resent: segments sent again."""
+
+    srtt_us: int
+    resent: int
 
 
 @dataclass(frozen=True)
@@ -58,6 +69,7 @@ def find_connections(
     names = {(path["source"], path["destination"]): path["name"] for path in paths}
     seen = {(path["source"], path["destination"]): path.get("source_seen", path["source"]) for path in paths}
     totals = _totals(observed)
+    peers = {(b, q, a, p): state for (a, p, b, q), state in _totals(peer).items()}
     connections = []
     for event in observed["events"]:
         if event["event"] == "created" and event["local_port"] in wanted:
@@ -69,13 +81,13 @@ def find_connections(
                 and other["token"] == event["token"]
                 and _as_seen(_addresses(other), seen) in accepted
             ]
-            subflows = tuple(_subflow(member, member is event, totals, names) for member in members)
+            subflows = tuple(_subflow(member, member is event, totals, peers, names) for member in members)
             connections.append(Connection(event["token"], subflows, _lifetime(event, observed["events"])))
     for addresses in totals:
         if addresses[1] in wanted:
             plain = {"local": addresses[0], "local_port": addresses[1], "remote": addresses[2]}
             plain |= {"remote_port": addresses[3], "at_ns": 0}
-            connections.append(Connection(None, (_subflow(plain, True, totals, names),)))
+            connections.append(Connection(None, (_subflow(plain, True, totals, peers, names),)))
             wanted.discard(addresses[1])
     return tuple(connections)
 
@@ -101,6 +113,7 @@ def _subflow(
     event: Mapping[str, Any],
     is_initial: bool,
     totals: Mapping[Tuple4, Mapping[str, Any]],
+    peers: Mapping[Tuple4, Mapping[str, Any]],
     names: Mapping[tuple[str, str], str],
 ) -> Subflow:
     addresses = _addresses(event)
@@ -113,7 +126,13 @@ def _subflow(
         bytes_acked=last.get("bytes_acked", 0),
         bytes_received=last.get("bytes_received", 0),
         retransmits=last.get("retransmits_total", 0),
+        client=_sending_end(last),
+        server=_sending_end(peers.get(addresses, {})),
     )
+
+
+def _sending_end(state: Mapping[str, Any]) -> SendingEnd | None:
+    return SendingEnd(state["rtt_us"], state["retransmits_total"]) if state.get("rtt_us") else None
 
 
 def _addresses(record: Mapping[str, Any]) -> Tuple4:

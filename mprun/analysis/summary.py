@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from mprun.analysis.capacity import find_capacity
 from mprun.analysis.connection import Connection, find_connections, ports_towards
 from mprun.analysis.diagnosis import explain_missing_subflows, explain_plain_tcp, explain_refusal, has_fallen_back
 from mprun.analysis.interference import Interference, on_paths
@@ -27,6 +29,7 @@ Files = Callable[[str, str], bytes | None]
 LATE_NS = 10_000_000
 MOST_STEAL = 0.02
 MOST_PRESSURE = 0.3
+_COMPLAINT = re.compile(r"\b(WARNING|BUG|Oops|Call Trace|INFO: task|possible .* deadlock)\b")
 # Of the slowest path: a connection that lasts no longer may have had no time for further subflows.
 JOIN_ROUND_TRIPS = 4
 
@@ -110,6 +113,7 @@ def measure(
     _sum_up(intent, found)
     _read_captures(intent, logs, found)
     found.warnings += doubt_host(agent.get("host"))
+    found.warnings += find_complaints(logs("console", "log"))
     _read_ways(intent, found)
     for row in calibration["rows"] if calibration else ():
         if row["held"] is False:
@@ -146,6 +150,13 @@ def doubt_host(host: Mapping[str, Any] | None) -> list[str]:
     if (host["cpu_pressure"] or 0) > MOST_PRESSURE:
         reasons.append(f"some program waited for a CPU {host['cpu_pressure']:.0%} of the time")
     return [f"this machine could not keep up: {'; '.join(reasons)}"] if reasons else []
+
+
+def find_complaints(console: str) -> list[str]:
+    """What the experiment kernel warned of on its console."""
+    lines = [line for line in console.splitlines() if _COMPLAINT.search(line)]
+    more = f", and {len(lines) - 1} more, see logs/console.log" if len(lines) > 1 else ""
+    return [f"the kernel complained: {lines[0].strip()}{more}"] if lines else []
 
 
 def say_row(row: Mapping[str, Any]) -> str:
@@ -195,7 +206,8 @@ def _read_flow(
     found.warnings += [f"{name}: {text}" for text in result.warnings]
     if result.paths:
         _judge_paths(flow, result.paths, because, found)
-        _share_paths(flow, {(use.source, use.destination): use for use in result.paths}, tool.METRICS, found)
+        uses = {(use.source, use.destination): use for use in result.paths}
+        _tell_paths(flow, intent, uses, tool.METRICS, found)
     observed, peer = (agent["observed"].get(flow[end]) for end in ("source", "destination"))
     if not (result.data_ports or result.server_ports) or observed is None or peer is None:
         return
@@ -206,7 +218,14 @@ def _read_flow(
         found.add(f"{name}.retransmits", lost, "count")
     _count_subflows(flow, connections, intent, agent, found)
     if flow["protocol"] == "mptcp":
-        _share_paths(flow, _carried(flow, connections), tool.METRICS, found)
+        began_ns = min(ended["started_ns"] for ended in processes.values())
+        uses = _carried(flow, connections, began_ns)
+        resent = [use.resent for use in uses.values() if use.resent is not None]
+        if resent and "retransmits" in tool.METRICS:
+            # what the tool asks of its socket is told of the first subflow alone
+            found.add(f"{name}.retransmits", sum(resent), "count")
+        _tell_paths(flow, intent, uses, tool.METRICS, found)
+        _count_reinjected(flow, intent, agent, found)
 
 
 def read_flow(flow: Mapping[str, Any]) -> Flow:
@@ -268,14 +287,38 @@ def _is_brief(connection: Connection, flow: Mapping[str, Any]) -> bool:
     return connection.lived_ns is not None and connection.lived_ns < JOIN_ROUND_TRIPS * slowest_ns
 
 
-def _carried(flow: Mapping[str, Any], connections: Sequence[Connection]) -> dict[tuple[str, str], PathUse]:
-    """What each path carried: the payload of its subflows."""
+def _carried(
+    flow: Mapping[str, Any], connections: Sequence[Connection], began_ns: int
+) -> dict[tuple[str, str], PathUse]:
+    """What each path carried: the payload of its subflows. began_ns: when the flow did, by the agent's clock."""
+    every = [subflow for connection in connections for subflow in connection.subflows]
+    is_forward = sum(s.bytes_acked for s in every) >= sum(s.bytes_received for s in every)
     uses = {}
     for path in flow["paths"]:
-        subflows = [s for connection in connections for s in connection.subflows if s.path == path["name"]]
+        subflows = [subflow for subflow in every if subflow.path == path["name"]]
+        senders = [sender for s in subflows if (sender := s.client if is_forward else s.server)]
         ends = (path["source"], path["destination"])
-        uses[ends] = PathUse(*ends, sum(s.bytes_acked for s in subflows), sum(s.bytes_received for s in subflows))
+        uses[ends] = PathUse(
+            *ends,
+            sum(s.bytes_acked for s in subflows),
+            sum(s.bytes_received for s in subflows),
+            joined_s=min(((s.established_ns - began_ns) / 1e9 for s in subflows), default=None),
+            srtt_s=sum(s.srtt_us for s in senders) / len(senders) / 1e6 if senders else None,
+            resent=sum(s.resent for s in senders) if senders else None,
+        )
     return uses
+
+
+def _count_reinjected(
+    flow: Mapping[str, Any], intent: Mapping[str, Any], agent: Mapping[str, Any], found: _Findings
+) -> None:
+    """The kernel counts them for a host: they are a flow's where it is the only one of MPTCP there."""
+    ends = {flow["source"], flow["destination"]}
+    flows = [one for one in intent["traffic"] if one["protocol"] == "mptcp"]
+    counters = agent.get("counters", {})
+    if sum(not ends.isdisjoint((one["source"], one["destination"])) for one in flows) == 1 and ends <= counters.keys():
+        total = sum(counters[host].get("MPTcpExtMPTCPRetrans", 0) for host in ends)
+        found.add(f"{flow['name']}.reinjected", total, "count")
 
 
 def _judge_paths(flow: Mapping[str, Any], uses: Sequence[PathUse], because: str, found: _Findings) -> None:
@@ -289,11 +332,16 @@ def _judge_paths(flow: Mapping[str, Any], uses: Sequence[PathUse], because: str,
             found.warnings.append(f"{where}: {use.warning}")
 
 
-def _share_paths(
-    flow: Mapping[str, Any], uses: Mapping[tuple[str, str], PathUse], metrics: Metrics, found: _Findings
+def _tell_paths(
+    flow: Mapping[str, Any],
+    intent: Mapping[str, Any],
+    uses: Mapping[tuple[str, str], PathUse],
+    metrics: Metrics,
+    found: _Findings,
 ) -> None:
     """share.<path>: of the payload bytes of all paths, in the direction that carried more; of each direction, if
-    the tool has it."""
+    the tool has it. And what else is known of each path, and how much of the paths the flow made use of."""
+    name = flow["name"]
     forward, reverse = (sum(getattr(use, name) for use in uses.values()) for name in ("forward_bytes", "reverse_bytes"))
     for path in flow["paths"]:
         use = uses.get((path["source"], path["destination"]))
@@ -301,9 +349,16 @@ def _share_paths(
             continue
         shares = {"share": (use.forward_bytes, forward) if forward >= reverse else (use.reverse_bytes, reverse)}
         shares |= {"share.forward": (use.forward_bytes, forward), "share.reverse": (use.reverse_bytes, reverse)}
-        for name, (carried, total) in shares.items():
-            if total and name in metrics:
-                found.add(f"{flow['name']}.{name}.{path['name']}", carried / total, "ratio")
+        values = {share: carried / total for share, (carried, total) in shares.items() if total}
+        values |= {"joined": use.joined_s, "srtt": use.srtt_s, "resent": use.resent}
+        for metric, value in values.items():
+            if value is not None and metric in metrics:
+                found.add(f"{name}.{metric}.{path['name']}", value, metrics[metric].unit)
+    goodput = found.metrics.get(f"{name}.goodput")
+    capacity = find_capacity(intent, flow, forward >= reverse)
+    if len(flow["paths"]) > 1 and goodput and capacity and "efficiency.sum" in metrics:
+        found.add(f"{name}.efficiency.sum", goodput["value"] / capacity.total, "ratio")
+        found.add(f"{name}.efficiency.best", goodput["value"] / capacity.best, "ratio")
 
 
 def _read_captures(intent: Mapping[str, Any], logs: Logs, found: _Findings) -> None:

@@ -7,7 +7,7 @@ Those of flows are said by their tools (`METRICS` of a module in `mprun.tools`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 from typing import Protocol as Form
 
@@ -41,10 +41,20 @@ class Metric:
 Metrics = Mapping[str, Metric]
 
 OF_PATH: Metrics = {"rtt": Metric("time", "mean round-trip time of the idle path")}
+# Of flows over several paths, under the same names whatever the transport.
+OF_PATHS: Metrics = {
+    "share": Metric("ratio", "share of the payload that a path carried, in the direction that had more", by_path=True),
+    "joined": Metric("time", "when a path was ready for use, from the flow's start", by_path=True),
+    "srtt": Metric("time", "smoothed round-trip time that the sender had of a path at the end", by_path=True),
+    "resent": Metric("count", "packets that were sent again on a path", by_path=True),
+    "efficiency.sum": Metric("ratio", "goodput against the rates of all paths together"),
+    "efficiency.best": Metric("ratio", "goodput against the rate of the best path"),
+}
 # Of flows whose connections the kernel is asked about.
 OF_CONNECTIONS: Metrics = {
     "subflows": Metric("count", "subflows of the connection with the fewest", ("mptcp",)),
-    "share": Metric("ratio", "share of the payload that a path carried", ("mptcp",), by_path=True),
+    "reinjected": Metric("count", "segments that were sent again on another subflow", ("mptcp",)),
+    **{name: replace(metric, protocols=("mptcp",)) for name, metric in OF_PATHS.items()},
 }
 # Of all flows together.
 OF_TOTAL: Metrics = {"goodput": Metric("rate", "sum over the flows that are not in the background and run at one time")}

@@ -19,7 +19,7 @@ from mprun.plan import Process, Ready
 from mprun.spec.fault import name_nearest
 from mprun.spec.field import VOLUME_SCHEMA, Time, Whole
 from mprun.spec.flow import ServedEntry, Size
-from mprun.spec.metric import Metric, delays
+from mprun.spec.metric import OF_PATHS, Metric, delays
 from mprun.spec.model import refuse
 from mprun.spec.path import NamedPath
 from mprun.spec.spec import Flow
@@ -48,7 +48,7 @@ METRICS = {
     "completion": Metric("time", "from the first packet to the end of the last answer, the handshake included"),
     "handshake": Metric("time", "from the first packet until the handshake was complete"),
     "paths": Metric("count", "paths that both ends have validated (RFC 9000 8.2)"),
-    "share": Metric("ratio", "share of the payload that a path carried, in the direction that had more", by_path=True),
+    **OF_PATHS,
     "share.forward": Metric("ratio", "share of the payload that a path carried to the server", by_path=True),
     "share.reverse": Metric("ratio", "share of the payload that a path carried to the client", by_path=True),
     **delays("delay", "time from a request to the end of its answer"),
@@ -265,7 +265,7 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
 def _use(flow: Flow, end: Mapping[str, Any], path: Mapping[str, Any], validated: Mapping[Any, float]) -> PathUse:
     """What a path carried, and what is wrong if it is less than was asked for."""
     ends = (path["local"], path["remote"])
-    use = PathUse(*ends, path["sent_stream_bytes"], path["received_stream_bytes"])
+    use = PathUse(*ends, path["sent_stream_bytes"], path["received_stream_bytes"], joined_s=validated.get(ends))
     if not flow.options["multipath"]:
         return use
     if not end["multipath"]:

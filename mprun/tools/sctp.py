@@ -19,7 +19,7 @@ from mprun.capabilities import Capabilities
 from mprun.plan import Process, Ready
 from mprun.spec.field import SIZE_SCHEMA
 from mprun.spec.flow import PositiveTime, ServedEntry, Size
-from mprun.spec.metric import Metric
+from mprun.spec.metric import OF_PATHS, Metric
 from mprun.spec.model import refuse
 from mprun.spec.path import NamedPath
 from mprun.spec.spec import Flow
@@ -34,6 +34,8 @@ METRICS = {
     "bytes": Metric("size", "payload that the receiver's program got"),
     "retransmits": Metric("count", "DATA chunks sent again"),
     "timeouts": Metric("count", "retransmission timers (T3-rtx) that ran out"),
+    **OF_PATHS,
+    # the library counts no payload by path
     "share": Metric("ratio", "share of the sender's SCTP packets, in bytes, that a path carried", by_path=True),
 }
 
@@ -202,9 +204,9 @@ def _use(flow: Flow, path: Mapping[str, Any], is_reverse: bool) -> PathUse:
     """What the sender sent on a path; that CMT did not use it, or that it broke."""
     bytes_ = path["bytes"]
     if is_reverse:
-        use = PathUse(path["remote"], path["local"], 0, bytes_)
+        use = PathUse(path["remote"], path["local"], 0, bytes_, srtt_s=path["srtt_ms"] / 1e3)
     else:
-        use = PathUse(path["local"], path["remote"], bytes_, 0)
+        use = PathUse(path["local"], path["remote"], bytes_, 0, srtt_s=path["srtt_ms"] / 1e3)
     if path.get("state") == "unconfirmed" and flow.options.get("cmt", "off") != "off":
         return use.fail("no heartbeat was ever answered, so that nothing was sent on it (RFC 9260, section 5.4)")
     return use.warn("it did not answer at the end") if path.get("state") == "inactive" else use

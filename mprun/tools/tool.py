@@ -112,6 +112,8 @@ Table = Mapping[str, Sequence[Any]]
 class PathUse:
     """Payload that a path carried for a flow, by the addresses at its ends. forward: from source to destination.
 
+    joined_s: from the flow's start. srtt_s, resent: of the end that sends more, its smoothed round-trip time and
+    the packets that it sent again. None: not known.
     failure: what the flow was asked for and did not do on this path. warning: what may surprise.
     """
 
@@ -119,6 +121,9 @@ class PathUse:
     destination: str
     forward_bytes: int
     reverse_bytes: int
+    joined_s: float | None = None
+    srtt_s: float | None = None
+    resent: int | None = None
     failure: str | None = None
     warning: str | None = None
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from mprun.analysis.capacity import Capacity, find_capacity
 from mprun.analysis.connection import find_connections
 from mprun.analysis.diagnosis import explain_missing_subflows, explain_plain_tcp, has_fallen_back
 from mprun.analysis.interference import Interference, on_paths
-from mprun.analysis.summary import measure
+from mprun.analysis.summary import find_complaints, measure
 from mprun.spec.spec import Expectation
 
 PATHS = [
@@ -235,3 +236,44 @@ def test_a_host_that_could_not_keep_up_marks_its_run(host: dict[str, Any] | None
     (warning,) = [text for text in summary["warnings"] if "keep up" in text] or [""]
     assert bool(warning) == bool(said)
     assert all(text in warning for text in said)
+
+
+def link(name: str, ends: tuple[str, str], forward: int | None, reverse: int | None) -> dict[str, Any]:
+    return {
+        "name": name,
+        "ends": [{"node": end} for end in ends],
+        "forward": {"rate_bit_per_s": forward},
+        "reverse": {"rate_bit_per_s": reverse},
+    }
+
+
+LINKS = [
+    link("a", ("client", "router"), 20, 2),
+    # written from the router's end
+    link("b", ("router", "client"), 3, 30),
+    link("c", ("router", "server"), None, None),
+]
+
+
+def flow_over(*paths: list[str]) -> dict[str, Any]:
+    return {"source": "client", "paths": [{"name": f"path{n}", "links": links} for n, links in enumerate(paths)]}
+
+
+def test_what_paths_can_carry() -> None:
+    intent = {"links": LINKS, "changes": []}
+    assert find_capacity(intent, flow_over(["a", "c"], ["b", "c"]), is_forward=True) == Capacity(50, 30)
+    assert find_capacity(intent, flow_over(["a", "c"], ["b", "c"]), is_forward=False) == Capacity(5, 3)
+    # two paths through one bottleneck have it once
+    assert find_capacity(intent, flow_over(["a", "c"], ["a", "c"]), is_forward=True) == Capacity(20, 20)
+    assert find_capacity(intent, flow_over(["c"]), is_forward=True) is None
+    assert find_capacity({**intent, "changes": [{"link": "a"}]}, flow_over(["a", "c"]), is_forward=True) is None
+
+
+def test_what_the_kernel_complains_of_is_told() -> None:
+    calm = "This architecture does not have kernel memory protection.\nreboot: Power down\n"
+    assert find_complaints(calm) == []
+    said = f"1.00 WARNING: CPU: 0 PID: 9 at net/mptcp/protocol.c:1098\n1.00 Call Trace:\n{calm}"
+    (told,) = find_complaints(said)
+    assert told.startswith(
+        "the kernel complained: 1.00 WARNING: CPU: 0 PID: 9 at net/mptcp/protocol.c:1098, and 1 more"
+    )

@@ -146,3 +146,17 @@ def test_balanced_on_equal_paths_is_as_fast_as_default(run: Callable[..., Result
 def test_bulk_uses_all_paths(run: Callable[..., Result], scheduler: str) -> None:
     result = run(BULK, scheduler, rate1="5mbit")
     assert result.metric("bulk.goodput") >= 0.96 * 25e6 * MPTCP_PAYLOAD / 1514
+
+
+def test_paths_are_told_of_under_the_names_of_all_transports(run: Callable[..., Result]) -> None:
+    """Idle round trips are 40 and 100 ms; the second subflow joins a round trip after the first can carry data."""
+    result = run(BULK, "lowest-rtt", rate1="5mbit", delay1="50ms")
+    goodput = result.metric("bulk.goodput")
+    assert result.metric("bulk.efficiency.sum") == pytest.approx(goodput / 25e6)
+    assert result.metric("bulk.efficiency.best") == pytest.approx(goodput / 20e6)
+    first, second = (result.metric(f"bulk.joined.path{n}") for n in range(2))
+    # handshakes: of the first over one round trip and of the second over its own, after the data of the first
+    assert 0.1 <= second - first <= 0.2
+    assert result.metric("bulk.srtt.path0") >= 0.04
+    assert result.metric("bulk.srtt.path1") >= 0.1
+    assert result.metric("bulk.retransmits") == sum(result.metric(f"bulk.resent.path{n}") for n in range(2))

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the paths of a flow can carry, from the rates of their links."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """Rates on the wire, bit/s: of all paths together, a bottleneck that several share counted once; of the best."""
+
+    total: float
+    best: float
+
+
+def find_capacity(intent: Mapping[str, Any], flow: Mapping[str, Any], is_forward: bool) -> Capacity | None:
+    """Of a flow's paths in one direction; None where a path has no rate, or one that changes during the run.
+
+    is_forward: from the flow's source to its destination.
+    """
+    links = {link["name"]: link for link in intent["links"]}
+    changing = {change["link"] for change in intent["changes"] if "link" in change}
+    slowest: dict[tuple[str, str], float] = {}
+    for path in flow["paths"]:
+        rates = []
+        node = flow["source"]
+        for name in path["links"]:
+            link = links[name]
+            ends = [end["node"] for end in link["ends"]]
+            along = node == ends[0]
+            node = ends[1] if along else ends[0]
+            direction = "forward" if along == is_forward else "reverse"
+            rate = link[direction]["rate_bit_per_s"]
+            if rate is not None and name in changing:
+                return None
+            if rate is not None:
+                rates.append((rate, (name, direction)))
+        if not rates:
+            return None
+        rate, bottleneck = min(rates)
+        slowest[bottleneck] = rate
+    return Capacity(sum(slowest.values()), max(slowest.values())) if slowest else None

@@ -12,7 +12,7 @@ from mprun.analysis.capacity import find_capacity
 from mprun.analysis.connection import Connection, find_connections, ports_towards
 from mprun.analysis.diagnosis import explain_missing_subflows, explain_plain_tcp, explain_refusal, has_fallen_back
 from mprun.analysis.interference import Interference, on_paths
-from mprun.spec.metric import OF_TOTAL, SYMBOLS, TOTAL, Metrics, Unit
+from mprun.spec.metric import OF_PATHS, OF_TOTAL, SYMBOLS, TOTAL, Metrics, Unit
 from mprun.spec.span import find_spans, meet
 from mprun.spec.spec import After, Expectation, Flow
 from mprun.tools import ping, tcpdump
@@ -342,23 +342,26 @@ def _tell_paths(
     """share.<path>: of the payload bytes of all paths, in the direction that carried more; of each direction, if
     the tool has it. And what else is known of each path, and how much of the paths the flow made use of."""
     name = flow["name"]
-    forward, reverse = (sum(getattr(use, name) for use in uses.values()) for name in ("forward_bytes", "reverse_bytes"))
-    for path in flow["paths"]:
-        use = uses.get((path["source"], path["destination"]))
-        if use is None:
-            continue
-        shares = {"share": (use.forward_bytes, forward) if forward >= reverse else (use.reverse_bytes, reverse)}
-        shares |= {"share.forward": (use.forward_bytes, forward), "share.reverse": (use.reverse_bytes, reverse)}
-        values = {share: carried / total for share, (carried, total) in shares.items() if total}
-        values |= {"joined": use.joined_s, "srtt": use.srtt_s, "resent": use.resent}
-        for metric, value in values.items():
-            if value is not None and metric in metrics:
-                found.add(f"{name}.{metric}.{path['name']}", value, metrics[metric].unit)
+    forward, reverse = (sum(getattr(use, way) for use in uses.values()) for way in ("forward_bytes", "reverse_bytes"))
+    named = [(path["name"], uses.get((path["source"], path["destination"]))) for path in flow["paths"]]
+    told = {path: _facts(use, forward, reverse) for path, use in named if use is not None}
+    for metric in (*OF_PATHS, "share.forward", "share.reverse"):
+        for path, facts in told.items():
+            if metric in metrics and facts.get(metric) is not None:
+                found.add(f"{name}.{metric}.{path}", facts[metric], metrics[metric].unit)
     goodput = found.metrics.get(f"{name}.goodput")
     capacity = find_capacity(intent, flow, forward >= reverse)
     if len(flow["paths"]) > 1 and goodput and capacity and "efficiency.sum" in metrics:
         found.add(f"{name}.efficiency.sum", goodput["value"] / capacity.total, "ratio")
         found.add(f"{name}.efficiency.best", goodput["value"] / capacity.best, "ratio")
+
+
+def _facts(use: PathUse, forward: int, reverse: int) -> dict[str, Any]:
+    """What is known of a path by the names of metrics. forward, reverse: bytes that all paths carried."""
+    shares = {"share.forward": (use.forward_bytes, forward), "share.reverse": (use.reverse_bytes, reverse)}
+    shares["share"] = shares["share.forward" if forward >= reverse else "share.reverse"]
+    facts = {metric: carried / total for metric, (carried, total) in shares.items() if total}
+    return facts | {"joined": use.joined_s, "srtt": use.srtt_s, "resent": use.resent}
 
 
 def _read_captures(intent: Mapping[str, Any], logs: Logs, found: _Findings) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -11,8 +12,8 @@ import yaml
 ROOT = Path(__file__).parents[1]
 
 
-def _find_labs() -> list[object]:
-    found = []
+def _find_labs() -> list[Any]:
+    found: list[Any] = []
     for file in sorted(ROOT.glob("labs/*/lab.yaml")):
         lab = yaml.safe_load(file.read_text())
         for part in lab.get("parts", [lab]):

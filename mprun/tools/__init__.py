@@ -25,4 +25,5 @@ TOOLS = {
     "http": "mprun.tools.http",
     "https": "mprun.tools.https",
     "udp": "mprun.tools.udp",
+    "exec": "mprun.tools.exec",
 }

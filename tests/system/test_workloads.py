@@ -277,6 +277,54 @@ def test_duplicates_and_reordering_are_counted(run: Callable[..., Result]) -> No
     assert 0.5 <= result.metric("udp.reordered") <= 1
 
 
+# exec
+
+
+# As netcat(1) would do it.
+EXEC = """\
+version: 1
+traffic:
+  - name: try
+    tool: exec
+    from: client
+    to: server
+    command:
+      - python3
+      - -c
+      - "import socket; print(socket.create_connection(('{destination}', {port})).recv(9).decode(), end='')"
+    server:
+      - python3
+      - -c
+      - "import socket; socket.create_server(('{destination}', {port})).accept()[0].send(b'hello')"
+"""
+
+
+def test_commands_of_a_file_need_leave(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "topo.yaml").write_text(ONE_PATH)
+    (tmp_path / "xp.yaml").write_text(EXEC)
+    arguments = ("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
+    refused = mprun(*arguments)
+    assert refused.status == 2
+    assert refused.err.startswith("this experiment runs commands of its own; if you want them, add --allow-exec\n")
+    assert "try: client: python3 -c" in refused.err
+    assert not (tmp_path / "runs").exists()
+    result = succeed(mprun(*arguments, "--allow-exec"))
+    assert (result.run / "logs" / "try.out").read_text() == "hello"
+    # the handshake, and half a round trip each until the server has its end and the client what it says
+    assert result.metric("try.time") == pytest.approx(2 * RTT_S, abs=0.005)
+    assert mprun("verify", result.run).status == 2
+    assert mprun("verify", result.run, "--allow-exec").status == 0
+
+
+def test_a_server_that_never_listens(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "topo.yaml").write_text(ONE_PATH)
+    flow = "{tool: exec, from: client, to: server, command: [true], server: [sleep, '100'], port: 80}"
+    (tmp_path / "xp.yaml").write_text(f"version: 1\ntraffic:\n  - {flow.replace('[true]', '[sleep, 1s]')}\n")
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json", "--allow-exec")
+    assert result.status == 1
+    assert result.summary["errors"] == ["exec.server: not ready after 10 s without a word"]
+
+
 # in the order of a file
 
 

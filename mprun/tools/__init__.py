@@ -25,5 +25,6 @@ TOOLS = {
     "http": "mprun.tools.http",
     "https": "mprun.tools.https",
     "udp": "mprun.tools.udp",
+    "flows": "mprun.tools.flows",
     "exec": "mprun.tools.exec",
 }

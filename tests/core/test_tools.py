@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from mprun.capabilities import Capabilities
+from mprun.errors import HostError
 from mprun.spec.spec import Flow
-from mprun.tools import flows, iperf3, ping, reqres, tcpdump, udp, web
+from mprun.tools import flows, http, iperf3, ping, reqres, tcpdump, udp, web
 from mprun.tools.tool import Endpoints
 
 OUTPUTS = Path(__file__).parents[1] / "outputs"
@@ -84,6 +85,12 @@ def test_iperf3_under_mptcp_is_wrapped_only_where_it_must() -> None:
     assert "--mptcp" not in wrapped.argv
     assert native.env == {}
     assert native.argv[-1] == "--mptcp"
+
+
+def test_mptcp_of_a_program_that_cannot_by_itself_needs_the_library() -> None:
+    asked = flow("http", "mptcp", None, sizes_bytes=[1000], requests=1, persistent=True, concurrency=1)
+    with pytest.raises(HostError, match="flow 'bulk' needs mptcpize: apt-get install mptcpize"):
+        http.work(asked, ENDS, Capabilities(mptcp_library="", iperf3_speaks_mptcp=True))
 
 
 def test_only_the_receiver_is_woken_less_often() -> None:

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def _find_labs() -> list[Any]:
-    found = []
+    found: list[Any] = []
     for file in sorted(ROOT.glob("labs/*/lab.yaml")):
         lab = yaml.safe_load(file.read_text())
         for part in lab.get("parts", [lab]):

@@ -33,4 +33,6 @@ TOOLS = {
     "udp": "mprun.tools.udp",
     "quic": "mprun.tools.quic",
     "sctp": "mprun.tools.sctp",
+    "flows": "mprun.tools.flows",
+    "exec": "mprun.tools.exec",
 }

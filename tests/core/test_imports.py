@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "selftests": {"errors", "engines", "kernel"},
     "analysis": VALUES | {"tools", "compile", "spec.metric", "spec.span"},
     "report": {"errors", "spec.spec", "spec.units"},
-    "runner": VALUES | {"spec", "analysis", "compile", "engines", "kernel", "rundir"},
+    "runner": VALUES | {"spec", "tools", "analysis", "compile", "engines", "kernel", "rundir"},
 }
 CORE = ("spec", "topologies", "tools", "compile", "analysis", "plan.py", "plugin.py", "capabilities.py")
 MACHINE = {"os", "subprocess", "socket", "time", "random", "mininet", "matplotlib"}

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commands of a newcomer (lab, test) and of a developer (lint, bench).
 
-.PHONY: help setup lab test lint bench fidelity golden clean
+.PHONY: help setup quic lab test lint bench fidelity golden clean
 
 help:
 	@echo "make lab     set up what is missing, run the first lab with TCP and with MPTCP"
 	@echo "make test    set up what is missing, run the tests"
 	@echo "make setup   packages, .venv, experiment kernel"
+	@echo "make quic    the same, and the tool for multipath QUIC (packages-quic.txt; one to three minutes)"
 	@echo "make lint    ruff and mypy"
 	@echo "make bench   measure speed (start, network, traffic, command line) and fidelity; half an hour"
 	@echo "make fidelity  links asked against got: docs/fidelity.md"
@@ -14,6 +15,9 @@ help:
 
 setup:
 	@./setup.sh
+
+quic:
+	@./setup.sh --quic
 
 lab: setup
 	@.venv/bin/mprun lab run 01

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Sets up what is missing: packages, .venv, experiment kernel. Says what it does; doing it again
-# costs nothing.
+# Sets up what is missing: packages, .venv, experiment kernel; with --quic also the tool for multipath
+# QUIC. Says what it does; doing it again costs nothing.
 set -eu
 cd "$(dirname "$0")"
 
@@ -29,13 +29,18 @@ is_known() {
 	[ -n "$(apt-cache search --names-only "^$1\$" 2>/dev/null)" ]
 }
 
-# The packages of packages.txt that are not installed; of alternatives the first that is known.
+lists=packages.txt
+[ "${1:-}" != --quic ] || lists="$lists packages-quic.txt"
+
+# The packages of the lists that are not installed; of alternatives the first that is known.
 missing_packages() {
-	sed 's/#.*//' packages.txt | while IFS= read -r line; do
+	# shellcheck disable=SC2086  # a list of words
+	sed 's/#.*//' $lists | while IFS= read -r line; do
 		[ -n "$(echo "$line" | tr -d ' ')" ] || continue
 		chosen=
 		for package in $(echo "$line" | tr '|' ' '); do
-			if is_installed "$package"; then
+			# cargo may be there without a package, as rustup puts it
+			if is_installed "$package" || { [ "$package" = cargo ] && command -v cargo >/dev/null; }; then
 				continue 2
 			fi
 			if [ -z "$chosen" ] && is_known "$package"; then
@@ -69,3 +74,4 @@ fi
 
 [ "${1:-}" = --no-kernel ] || .venv/bin/mprun kernel build || fail "the experiment kernel could not be built" ".venv/bin/mprun doctor"
 [ "${1:-}" = --no-kernel ] || .venv/bin/mprun tools install cmtsctp || fail "the CMT-SCTP program could not be built" ".venv/bin/mprun doctor"
+[ "${1:-}" != --quic ] || .venv/bin/mprun tools install quic || fail "the tool for multipath QUIC could not be built" ".venv/bin/mprun doctor"

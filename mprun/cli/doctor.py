@@ -82,10 +82,23 @@ def _all_checks() -> Iterator[Check]:
     lacking = capability.missing_tools(store.BUILD_TOOLS)
     says = "all there" if not lacking else f"missing: {', '.join(lacking)}"
     yield Check("build tools", "building", not lacking, says, f"apt-get install {' '.join(lacking)}")
+    yield from _built_tools()
     painter = find_program("dot")
     yield Check("dot", "drawing", bool(painter), painter or "not installed", "apt-get install graphviz")
     features = {**capability.kernel_features(), "openvswitch": capability.kernel_switches()}
     yield from _real_checks(features, unshare_command([]) == ["unshare", "--"])
+
+
+def _built_tools() -> Iterator[Check]:
+    from mprun.programs import PROGRAMS, store
+
+    for name, recipe in PROGRAMS.items():
+        found = store.find(name)
+        lacking = None if found else store.missing(recipe)
+        says = found.version if found else "not built"
+        yield Check(
+            recipe.executable, f"flows of tool {name}", bool(found), says, lacking or f"mprun tools install {name}"
+        )
 
 
 def _real_checks(features: dict[str, bool], is_root: bool) -> Iterator[Check]:

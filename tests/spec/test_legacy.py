@@ -63,6 +63,8 @@ EXPERIMENTS = {
     "msg": _experiment("msg", "msgClientSleep:0.25", "msgServerSleep:0", "msgNbRequests:20", "msgBytes:10000"),
     "http": _experiment("http", "mptcpEnabled:0", "file:random", "file_size:10240"),
     "https": _experiment("https", "file_size:300"),
+    "pquic": _experiment("pquic", "mptcpEnabled:0", "pquicSize:5120000"),
+    "pquic_rr": _experiment("pquic", "mptcpEnabled:0", "pquicPlugins:~/plugins/multipath/multipath_rr.plugin"),
     "iperf_fullmesh": _experiment("iperf", "kpm:fullmesh", "kpmc:fullmesh", "kpms:fullmesh", "iperfTime:10"),
 }
 # These need the clients beside the first that lab 05 has.
@@ -307,11 +309,40 @@ def test_multi_client_has_the_paths_of_multi_path() -> None:
     }
 
 
-@pytest.mark.parametrize("kind", ["pquic", "quicsiri", "sirihttp", "netperf", "ditg", "epload", "vlc"])
+@pytest.mark.parametrize("kind", ["quic", "quicsiri", "sirihttp", "netperf", "ditg", "epload", "vlc"])
 def test_type_without_tool_names_the_nearest(kind: str, tmp_path: Path) -> None:
     _write_pair(tmp_path, TOPOLOGIES["01"], f"msgBytes:1200\nanything:1\nxpType:{kind}\n")
     with pytest.raises(SpecError, match=rf"xp:3: xpType: '{kind}' cannot be imported yet: nearest (is|are) 'xpType:"):
         load(tmp_path / "topo", tmp_path / "xp")
+
+
+def test_plugins_of_quic_are_schedulers() -> None:
+    text = (
+        "xpType:pquic\nmptcpEnabled:0\npquicPlugins:a/multipath_rtt.plugin\npquicServerPlugins:a/multipath_rr.plugin\n"
+    )
+    assert _values(text, "experiment")["traffic"] == [
+        {
+            "name": "pquic",
+            "tool": "quic",
+            "from": "client",
+            "to": "server",
+            "response": "10240000bytes",
+            "multipath": True,
+            "scheduler": {"client": "lowest-rtt", "server": "roundrobin"},
+        }
+    ]
+    single = _values("xpType:pquic\nmptcpEnabled:0\npquicSize:5120000\n", "experiment")["traffic"]
+    assert single == [
+        {"name": "pquic", "tool": "quic", "from": "client", "to": "server", "response": "5120000bytes"},
+    ]
+
+
+def test_another_plugin_of_quic_is_a_fault(tmp_path: Path) -> None:
+    _write_pair(tmp_path, TOPOLOGIES["06"], "xpType:pquic\nmptcpEnabled:0\npquicPlugins:a/fec.plugin\n")
+    with pytest.raises(SpecError) as error:
+        load(tmp_path / "topo", tmp_path / "xp")
+    assert len(error.value.faults) == 1
+    assert ":3: pquicPlugins: 'a/fec.plugin' is none of the plugins" in error.value.faults[0]
 
 
 def test_no_traffic_at_all(tmp_path: Path) -> None:

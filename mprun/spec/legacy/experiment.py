@@ -48,10 +48,12 @@ _THREE = re.compile(r"[0-9]{1,10}(?:[ \t]+[0-9]{1,10}){2}")
 
 _BULK = "nearest are 'xpType:iperf' (iperf3), a bulk transfer, and 'xpType:http', one of a file"
 _DELAYS = "nearest is 'xpType:msg' (reqres), requests and answers"
+_QUIC = "nearest is 'xpType:pquic' (quic), a transfer over QUIC"
+# Words in the names of plugins that made paths usable, and the schedulers that they brought.
+_PQUIC_SCHEDULERS = {"rtt": "lowest-rtt", "rr": "roundrobin"}
 # Types without a tool of ours, and what comes nearest.
 _CANNOT = {
-    "pquic": _BULK,
-    "quic": _BULK,
+    "quic": _QUIC,
     "quicsiri": _DELAYS,
     "siri": _DELAYS,
     "sirimsg": _DELAYS,
@@ -164,6 +166,40 @@ def _web(source: Source, kind: Entry, wants_mptcp: bool) -> _Traffic:
     return _Traffic([_flow(source, kind.line, kind.value, kind.value, _ENDS, properties)], mptcp=wants_mptcp)
 
 
+def _pquic(source: Source, kind: Entry, wants_mptcp: bool) -> _Traffic:
+    """One file over QUIC. Plugins made the older program multipath; of the present one that is a property."""
+    size = source.take("pquicSize")
+    line = kind.line if size is None else size.line
+    number = "10240000" if size is None else source.whole(size, "bytes, as in '10240000'")
+    properties: dict[str, Node] = {"response": source.quantity(number, "bytes", line)}
+    plugins = {end: source.take(f"pquic{end.capitalize()}Plugins") for end in _ENDS}
+    common = source.take("pquicPlugins")
+    chosen = {end: own or common for end, own in plugins.items()}
+    named = {end: entry for end, entry in chosen.items() if entry is not None and entry.value}
+    if named:
+        schedulers = {end: _pquic_scheduler(source, entry) for end, entry in named.items()}
+        known = {end: source.text(name, named[end].line) for end, name in schedulers.items() if name}
+        place = next(iter(named.values())).line
+        properties["multipath"] = source.plain(True, place)
+        is_known = len(known) == len(named)
+        properties["scheduler"] = source.mapping(known, place) if is_known else source.refused(place)
+    return _Traffic([_flow(source, kind.line, "pquic", "quic", _ENDS, properties)])
+
+
+def _pquic_scheduler(source: Source, entry: Entry) -> str | None:
+    """What a plugin's name says of which path a packet takes; None after a fault."""
+    words = set(re.split(r"[^a-z]+", entry.value.rpartition("/")[2].lower()))
+    for word, scheduler in _PQUIC_SCHEDULERS.items():
+        if {"multipath", word} <= words:
+            return scheduler
+    source.fault(
+        entry,
+        f"'{entry.value}' is none of the plugins that tool 'quic' stands in for, multipath_rtt and multipath_rr: for"
+        " another way to use paths write YAML, with 'scheduler' as in '{client: {prefer: 0}, server: {prefer: 2}}'",
+    )
+    return None
+
+
 def _scenario(source: Source, kind: Entry, wants_mptcp: bool) -> _Traffic:
     """One MPTCP connection over both paths, and for a while a TCP connection on each."""
     subflows = source.take("iperfScenarioFMSublows")
@@ -193,6 +229,7 @@ _TRAFFIC: Mapping[str, Callable[[Source, Entry, bool], _Traffic]] = {
     "msg": _msg,
     "http": _web,
     "https": _web,
+    "pquic": _pquic,
 }
 
 

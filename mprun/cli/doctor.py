@@ -89,11 +89,11 @@ def _all_checks() -> Iterator[Check]:
 
 
 def _built_tools() -> Iterator[Check]:
-    from mprun.programs import PROGRAMS, cargo, store
+    from mprun.programs import PROGRAMS, store
 
     for name, recipe in PROGRAMS.items():
         found = store.find(name)
-        lacking = None if found else cargo.missing()
+        lacking = None if found else store.missing(recipe)
         says = found.version if found else "not built"
         yield Check(
             recipe.executable, f"flows of tool {name}", bool(found), says, lacking or f"mprun tools install {name}"

@@ -91,6 +91,11 @@ def install(name: str, jobs: int, progress: Progress) -> tuple[Installed, bool]:
     return built, True
 
 
+def missing(recipe: Recipe) -> str | None:
+    """What building a program needs and this machine has not, with what mends it; None if nothing."""
+    return gcc.missing(recipe) if isinstance(recipe, CRecipe) else cargo.missing()
+
+
 def _build(recipe: Recipe, jobs: int, progress: Progress) -> None:
     if isinstance(recipe, CRecipe):
         progress("compiling", 0)

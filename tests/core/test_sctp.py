@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from mprun.analysis.connection import ports_towards
+from mprun.compile import allocate, compile_plan
 from mprun.errors import HostError, RunError
 from mprun.programs import PROGRAMS, gcc
 from mprun.programs.recipe import CRecipe
+from mprun.spec import load
 from mprun.spec.spec import Flow, Protocol
 from mprun.tools import netperfmeter, sctp
 from tests.core.test_tools import Left, output
@@ -137,6 +139,20 @@ def test_ports_of_the_client_by_those_of_the_server() -> None:
         "closed": [],
     }
     assert ports_towards(observed, [5204]) == (31, 34)
+
+
+LAB = Path(__file__).parents[2] / "labs" / "13_sctp_vs_mptcp"
+
+
+@pytest.mark.parametrize("topology", sorted(path.stem for path in LAB.glob("topo_*.yaml")))
+def test_lab_compiles_on_each_of_its_topologies(topology: str) -> None:
+    for name in ("cmt", "mptcp", "tcp"):
+        for length, seconds in (("", 20), ("_published", 120)):
+            loaded = load(LAB / topology, LAB / f"{name}{length}", strict=True)
+            (bulk,) = loaded.spec.experiment.traffic
+            assert bulk.duration_ns == seconds * SECOND_NS
+            (plan,) = compile_plan(loaded.spec, allocate(loaded.spec)).flows
+            assert plan.argv.count("--path") == (4 if name == "cmt" else 0)
 
 
 def test_a_missing_library_is_named(tmp_path: Path) -> None:

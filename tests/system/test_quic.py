@@ -172,6 +172,20 @@ def test_a_connection_that_stalls_is_an_error_and_no_hang(mprun: Callable[..., R
 
 
 @needs_tool
+@pytest.mark.parametrize("scheduler", ["lowest-rtt", "roundrobin", "{client: {prefer: 0}, server: {prefer: 0}}"])
+def test_a_path_that_is_lost_is_left(mprun: Callable[..., Result], tmp_path: Path, scheduler: str) -> None:
+    """10 MiB, path0 lost after 0.5 s: what was under way on it arrives, and the rest takes path1 alone."""
+    topo = _with_event(tmp_path, "{at: 500ms, link: path0, set: {loss: 100%}}")
+    xp = experiment(tmp_path, "xp", response="10mb", multipath=True, scheduler=scheduler)
+    result = mprun("-t", topo, "-x", xp, "--engine", "virtual", "--json")
+    assert result.status == 0, result.out + result.err
+    # no faster than path1 alone from 0.5 s on, with what both can have carried before it; 1 s for noticing it
+    left_bits = 10 * 2**20 * 8 - 0.5 * 2 * CEILING
+    assert 0.5 + left_bits / CEILING < result.metric("get.completion") < 0.5 + 10 * 2**20 * 8 / CEILING + 1
+    assert result.metric("get.share.path1") > 0.8
+
+
+@needs_tool
 def test_a_path_that_never_answers_is_a_failure(mprun: Callable[..., Result], tmp_path: Path) -> None:
     topo = _with_event(tmp_path, "{at: 0ms, link: path1, set: {loss: 100%}}")
     xp = experiment(tmp_path, "xp", response="1mb", multipath=True)

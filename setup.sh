@@ -52,6 +52,23 @@ missing_packages() {
 	done
 }
 
+# Install packages without starting the daemons that some bring (nginx, Open vSwitch): mprun starts programs of its own.
+# Debian's way to say so is a policy-rc.d that answers 101 (invoke-rc.d(8)); one that is there already stays.
+install_packages() (
+	policy=/usr/sbin/policy-rc.d
+	if [ ! -e "$policy" ]; then
+		trap 'as_root rm -f "$policy"' EXIT
+		trap 'exit 130' INT TERM HUP
+		as_root sh -c "printf '#!/bin/sh\nexit 101\n' >$policy && chmod 755 $policy"
+	fi
+	had_nginx=$(is_installed nginx && echo yes || true)
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends "$@" || exit 1
+	# nor when the machine starts again
+	if [ -z "$had_nginx" ] && is_installed nginx && command -v systemctl >/dev/null; then
+		as_root systemctl --quiet disable nginx || true
+	fi
+)
+
 command -v apt-get >/dev/null || fail "no apt-get here" "mprun is packaged for Debian 12, 13 and Ubuntu 24.04; use one of these"
 if [ -n "$(missing_packages)" ]; then
 	echo "setup: reading package lists"
@@ -59,7 +76,7 @@ if [ -n "$(missing_packages)" ]; then
 	missing=$(missing_packages | tr '\n' ' ')
 	echo "setup: installing $missing"
 	# shellcheck disable=SC2086  # a list of words
-	as_root env DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends $missing ||
+	install_packages $missing ||
 		fail "apt-get could not install: $missing" "look above for the package that failed"
 fi
 

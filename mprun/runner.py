@@ -24,13 +24,14 @@ from mprun.compile.planner import kernel_wide_warnings
 from mprun.engines import real, virtual
 from mprun.engines.capability import find_capabilities
 from mprun.engines.engine import Progress, Shell
-from mprun.errors import HostError, RunError
+from mprun.errors import HostError, RunError, SpecError
 from mprun.kernel.store import Kernel, find_kernel, is_current
 from mprun.plan import Plan
 from mprun.rundir import RunDirectory
 from mprun.spec import load
 from mprun.spec.spec import Expectation, Spec
 from mprun.spec.writer import write_experiment, write_topology
+from mprun.tools.tool import tool_of
 
 RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT = "resolved-topology.yaml", "resolved-experiment.yaml"
 
@@ -84,12 +85,14 @@ def run_spec(
     warnings: Sequence[str],
     progress: Progress,
     shell: Shell | None = None,
+    allow_exec: bool = False,
 ) -> tuple[RunDirectory, dict[str, Any]]:
-    """Run an experiment; its directory and its summary.
+    """Run an experiment; its directory and its summary. allow_exec: commands of the file's own may run.
 
-    Raises HostError before the directory exists; RunError or Interrupted after, with what was
+    Raises SpecError or HostError before the directory exists; RunError or Interrupted after, with what was
     gathered kept and marked incomplete.
     """
+    refuse_commands(spec, allow_exec)
     network = allocate(spec)
     plan, capabilities = make_plan(spec, network, place)
     run = RunDirectory.create(parent, f"{spec.topology.name}-{spec.experiment.name}", plan.digest)
@@ -103,6 +106,20 @@ def run_spec(
     all_warnings = [*warnings, *kernel_wide_warnings(spec, capabilities)]
     facts = {"warnings": all_warnings, "versions": dict(capabilities.versions)}
     return run, _run_calibrated(spec, network, plan, run, place, facts, progress, shell)
+
+
+def refuse_commands(spec: Spec, allow_exec: bool) -> None:
+    """Raises SpecError that shows the commands of a file's own, unless they are allowed: files are shared between
+    strangers."""
+    found = [
+        f"{flow.name}: {line}"
+        for flow in spec.experiment.traffic
+        for line in getattr(tool_of(flow), "commands", lambda _: ())(flow)
+    ]
+    if found and not allow_exec:
+        raise SpecError(
+            ["this experiment runs commands of its own; if they are what you want, add --allow-exec", *found]
+        )
 
 
 def _run_calibrated(
@@ -174,7 +191,7 @@ def _carry_out(plan: Plan, run: RunDirectory, place: Place, progress: Progress, 
 
 
 def repeat(
-    original: RunDirectory, parent: Path, place: Place, progress: Progress
+    original: RunDirectory, parent: Path, place: Place, progress: Progress, allow_exec: bool = False
 ) -> tuple[RunDirectory, dict[str, Any]]:
     """Run again what `original` was asked for, into a new directory under `parent`.
 
@@ -183,6 +200,7 @@ def repeat(
     """
     files = (original.path / "inputs" / RESOLVED_TOPOLOGY, original.path / "inputs" / RESOLVED_EXPERIMENT)
     spec = load(*files).spec
+    refuse_commands(spec, allow_exec)
     network = allocate(spec)
     plan, capabilities = make_plan(spec, network, place)
     if plan.digest != original.read("plan.json")["digest"]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import click
@@ -60,13 +60,16 @@ def run(number: str, engine: str, kernel: str, parent: Path) -> None:
     place = runner.choose_place(engine, kernel)  # type: ignore[arg-type]
     click.echo(f"{folder.name}: {lab['title']}")
     click.echo(f"engine: {place.engine} ({place.reason})", err=True)
-    summaries = {}
-    for name in lab["experiments"]:
-        loaded = load(folder / lab["topology"], folder / name)
-        with Bar() as bar:
-            inputs = (loaded.spec, place, parent, loaded.sources, loaded.warnings)
-            directory, summary = runner.run_spec(*inputs, bar.show)
-        options.give_to_invoker(directory.path)
-        summaries[name] = summary
-    show_comparison(summaries, lab["compare"])
-    sys.exit(0 if all(summary["status"] == "passed" for summary in summaries.values()) else 1)
+    statuses = []
+    for part in lab.get("parts", [lab]):
+        summaries = {}
+        for name in part["experiments"]:
+            loaded = load(folder / part["topology"], folder / name)
+            with Bar() as bar:
+                inputs = (loaded.spec, place, parent, loaded.sources, loaded.warnings)
+                directory, summary = runner.run_spec(*inputs, bar.show)
+            options.give_to_invoker(directory.path)
+            summaries[PurePath(name).name] = summary
+        show_comparison(summaries, part["compare"])
+        statuses += [summary["status"] for summary in summaries.values()]
+    sys.exit(0 if all(status == "passed" for status in statuses) else 1)

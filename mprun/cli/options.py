@@ -84,6 +84,14 @@ def parent(command: Command) -> Command:
     )(command)
 
 
+def allow_exec(command: Command) -> Command:
+    return click.option(
+        "--allow-exec",
+        is_flag=True,
+        help="Run the commands that a file brings (tool: exec); else they are shown.",
+    )(command)
+
+
 def parse_parameters(params: tuple[str, ...]) -> dict[str, str]:
     """`-p a=1 -p b=2` as a dict. Raises SpecError for what is no NAME=VALUE."""
     found = {}

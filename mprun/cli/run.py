@@ -22,6 +22,7 @@ from mprun.cli import options
 @options.engine
 @options.kernel
 @options.parent
+@options.allow_exec
 @click.option("--shell", type=click.Choice(["before", "after"]), help="Stop there at Mininet's prompt.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, with the directory of the run.")
 def command(
@@ -34,6 +35,7 @@ def command(
     engine: str,
     kernel: str,
     parent: Path,
+    allow_exec: bool,
     shell: str | None,
     as_json: bool,
 ) -> None:
@@ -58,6 +60,7 @@ def command(
             loaded.warnings,
             bar.show,
             shell,  # type: ignore[arg-type]
+            allow_exec,
         )
     options.give_to_invoker(run.path)
     if as_json:

@@ -83,7 +83,8 @@ def open_(name: str, parent: Path) -> None:
 @click.argument("name", default="latest")
 @options.kernel
 @options.parent
-def rerun(name: str, kernel: str, parent: Path) -> None:
+@options.allow_exec
+def rerun(name: str, kernel: str, parent: Path, allow_exec: bool) -> None:
     """Run the plan of a run again, into a directory of its own."""
     from mprun import rundir, runner
     from mprun.cli.progress import Bar
@@ -93,7 +94,7 @@ def rerun(name: str, kernel: str, parent: Path) -> None:
     engine = original.read("environment.json")["engine"]
     place = runner.choose_place(engine, kernel)
     with Bar() as bar:
-        again, summary = runner.repeat(original, original.path.parent, place, bar.show)
+        again, summary = runner.repeat(original, original.path.parent, place, bar.show, allow_exec)
     options.give_to_invoker(again.path)
     show_summary(summary, again)
     sys.exit(0 if summary["status"] == "passed" else 1)

@@ -17,8 +17,9 @@ from mprun.cli import options
 @click.argument("name", metavar="RUN", default="latest")
 @options.kernel
 @options.parent
+@options.allow_exec
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
-def command(name: str, kernel: str, parent: Path, as_json: bool) -> None:
+def command(name: str, kernel: str, parent: Path, allow_exec: bool, as_json: bool) -> None:
     """Run RUN again in the virtual engine and say whether the result is identical, or the first
     artifact and byte that differ."""
     from mprun import rundir, runner
@@ -36,7 +37,7 @@ def command(name: str, kernel: str, parent: Path, as_json: bool) -> None:
             f"note: it ran on kernel {before['kernel']['digest'][:12]}, this is {place.kernel.digest[:12]}", err=True
         )
     with tempfile.TemporaryDirectory(prefix="mprun-verify-") as scratch, Bar() as bar:
-        again, _ = runner.repeat(original, Path(scratch), place, bar.show)
+        again, _ = runner.repeat(original, Path(scratch), place, bar.show, allow_exec)
         difference = runner.first_difference(original, again)
     count = sum(1 for _ in original.artifacts())
     if as_json:

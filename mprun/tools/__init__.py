@@ -29,5 +29,7 @@ TOOLS = {
     "reqres": "mprun.tools.reqres",
     "http": "mprun.tools.http",
     "https": "mprun.tools.https",
+    "udp": "mprun.tools.udp",
+    "exec": "mprun.tools.exec",
     "quic": "mprun.tools.quic",
 }

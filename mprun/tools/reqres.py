@@ -97,8 +97,6 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     }
     values = {**summarize_delays("delay", delays_ns), "requests": len(times)}
     asked = flow.options["requests"]
-    said = outputs.log(flow.name, "err").strip()[-200:]
-    error = (
-        None if len(times) == asked else f"{len(times)} of {asked} requests were answered{': ' if said else ''}{said}"
-    )
+    said = outputs.log(flow.name, "err").strip()[-200:] or "it said nothing"
+    error = None if len(times) == asked else f"{len(times)} of {asked} requests were answered: {said}"
     return Result(values, tuple(ports), error, {"requests": table} if times else {})

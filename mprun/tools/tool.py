@@ -149,7 +149,11 @@ class Result:
 
 
 class Tool(Protocol):
-    """The module of a workload; see the package's docstring."""
+    """The module of a workload; see the package's docstring.
+
+    One that runs what a file says, and not programs of its own choice, also has `commands`: Flow -> the lines
+    that a person must allow (--allow-exec).
+    """
 
     @property
     def Entry(self) -> type[FlowEntry]: ...

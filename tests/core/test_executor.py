@@ -296,3 +296,70 @@ def test_a_change_that_fails_ends_the_run(tmp_path: Path) -> None:
     assert machine.steps[14] == "change 2"
     assert machine.released
     assert machine.alive == []
+
+
+ORDER = """\
+version: 1
+traffic:
+  - {name: a, tool: ping, from: client, to: server, start: 1s}
+  - {name: b, tool: ping, from: client, to: server, start: {after: a, offset: 500ms}}
+  - name: c
+    tool: ping
+    from: client
+    to: server
+    start: {after: b, of: start, offset: 2s}
+    repeat: {times: 2, pause: 3s}
+  - {name: d, tool: ping, from: client, to: server, start: {after: c}}
+probe: {pings: 0}
+"""
+
+
+def start_times(folder: Path) -> dict[str, float]:
+    """Seconds from time zero at which each flow was started."""
+    lines = [json.loads(line) for line in (folder / "steps.jsonl").read_text().splitlines()]
+    starts = [line for line in lines if line["step"] == "start" and line["phase"] == "run"]
+    assert all(line["asked_ns"] == line["actual_ns"] for line in starts)
+    return {line["name"]: line["actual_ns"] / SECOND_NS for line in starts}
+
+
+def test_flows_start_when_others_have_started_or_ended(tmp_path: Path) -> None:
+    (tmp_path / "xp.yaml").write_text(ORDER)
+    machine = RecordingMachine(lasts_ns=10 * SECOND_NS)
+    status, _ = run_on(machine, tmp_path, (LAB / "topo", tmp_path / "xp"))
+    assert status == 0
+    # the recording machine sees an end at the next tick of half a second, at which it is
+    assert start_times(tmp_path) == {"a": 1, "b": 11.5, "c-1": 13.5, "c-2": 26.5, "d": 36.5}
+
+
+def test_a_flow_starts_although_the_one_before_was_stopped(tmp_path: Path) -> None:
+    (tmp_path / "xp.yaml").write_text(ORDER.replace("start: 1s", "start: 1s, timeout: 4s"))
+    machine = RecordingMachine(lasts_ns=10 * SECOND_NS)
+    _, result = run_on(machine, tmp_path, (LAB / "topo", tmp_path / "xp"))
+    assert result["processes"]["a"]["timed_out"]
+    assert start_times(tmp_path)["b"] == 5.5
+
+
+SECURE = """\
+version: 1
+traffic: [{name: web, tool: https, from: client, to: server, sizes: [1kb]}]
+probe: {pings: 0}
+"""
+
+
+def test_preparations_come_before_anything_listens(tmp_path: Path) -> None:
+    (tmp_path / "xp.yaml").write_text(SECURE)
+    machine = RecordingMachine(lasts_ns=SECOND_NS)
+    status, result = run_on(machine, tmp_path, (LAB / "topo", tmp_path / "xp"))
+    assert status == 0
+    assert machine.steps[:4] == ["build", "start web.certificate", "start web.server", "ready web.server"]
+    assert result["processes"]["web.certificate"]["role"] == "preparation"
+
+
+def test_a_preparation_that_does_not_end_ends_the_run(tmp_path: Path) -> None:
+    (tmp_path / "xp.yaml").write_text(SECURE)
+    machine = RecordingMachine(lasts_ns=100 * SECOND_NS)
+    status, result = run_on(machine, tmp_path, (LAB / "topo", tmp_path / "xp"))
+    assert status == 1
+    assert result["error"] == "web.certificate: did not end in time"
+    assert machine.steps[-1] == "start web.certificate"
+    assert machine.alive == []

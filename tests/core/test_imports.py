@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "engines": VALUES | {"agent", "mininet_library", "rundir", "kernel", "programs", "tools", "compile"},
     "analysis": VALUES | {"tools", "compile", "spec.metric", "spec.span"},
     "report": {"errors", "spec.spec", "spec.units"},
-    "runner": VALUES | {"spec", "analysis", "compile", "engines", "kernel", "rundir"},
+    "runner": VALUES | {"spec", "tools", "analysis", "compile", "engines", "kernel", "rundir"},
 }
 CORE = ("spec", "topologies", "tools", "compile", "analysis", "plan.py", "plugin.py", "capabilities.py")
 MACHINE = {"os", "subprocess", "socket", "time", "random", "mininet", "matplotlib"}

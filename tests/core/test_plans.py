@@ -15,6 +15,7 @@ from mprun.compile import allocate, compile_plan, resolve
 from mprun.plan import Plan, canonical_json, render
 from mprun.spec import load
 from mprun.spec.writer import write_experiment, write_topology
+from tests.labs import LABS
 
 CASES = sorted((Path(__file__).parents[1] / "golden" / "plans").iterdir())
 ROOT = Path(__file__).parents[2]
@@ -52,11 +53,9 @@ def test_plan_does_not_depend_on_hash_seed(hash_seed: str) -> None:
     assert json.loads(done.stdout) == json.loads(json.dumps(plan_of(folder).to_json()))
 
 
-@pytest.mark.parametrize(
-    "lab", sorted(ROOT.glob("labs/*/xp*.yaml")), ids=lambda path: f"{path.parent.name}-{path.stem}"
-)
-def test_every_lab_compiles(lab: Path) -> None:
-    spec = load(lab.parent / "topo.yaml", lab).spec
+@pytest.mark.parametrize(("topology", "experiment"), LABS)
+def test_every_lab_compiles(topology: Path, experiment: Path) -> None:
+    spec = load(topology, experiment).spec
     assert compile_plan(spec, allocate(spec)).flows
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from mprun.capabilities import Capabilities
 from mprun.spec.spec import Flow
-from mprun.tools import iperf3, ping, tcpdump
+from mprun.tools import iperf3, ping, reqres, tcpdump, udp, web
 from mprun.tools.tool import Endpoints
 
 OUTPUTS = Path(__file__).parents[1] / "outputs"
@@ -123,3 +124,98 @@ def test_tcpdump_tells_its_drops() -> None:
     assert tcpdump.lost(said.format(93, 100, 7)) == 7
     assert tcpdump.lost(said.format(93, 100, 0)) == 7
     assert tcpdump.lost("tcpdump: listening on any") is None
+
+
+def test_reqres_tells_each_request() -> None:
+    asked = flow("reqres", requests=3)
+    result = reqres.parse(asked, Left({"bulk": "port 4321\n1000 1500\n2000 2600\n3000 3400\n"}, zero_ns=500))
+    assert result.error is None
+    assert result.data_ports == (4321,)
+    assert result.tables["requests"] == {
+        "sequence": [1, 2, 3],
+        "start_ns": [500, 1500, 2500],
+        "delay_ns": [500, 600, 400],
+    }
+    delays = {name.removeprefix("delay."): value * 1e9 for name, value in result.values.items() if "delay" in name}
+    expected = {"mean": 500, "stdev": 100, "median": 500, "p95": 590, "p99": 598, "min": 400, "max": 600}
+    assert delays == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        ("port 4321\n1000 1500\n", "1 of 3 requests were answered: it said nothing"),
+        ("", "0 of 3 requests were answered: it said nothing"),
+        ("Traceback (most recent call last):\n", "a line that it never prints: Traceback (most recent call last):"),
+    ],
+)
+def test_reqres_failures(said: str, error: str) -> None:
+    assert reqres.parse(flow("reqres", requests=3), Left({"bulk": said})).error == error
+
+
+def web_flow() -> Flow:
+    return flow("http", duration_ns=None, sizes_bytes=[1000, 3000], requests=3, concurrency=1)
+
+
+def test_web_tells_each_request() -> None:
+    """As curl 7.88.1 prints it."""
+    said = (
+        "0 0 200 1000 40000 1 0.040006 0.000000 0.080010 0.080080\n"
+        "1 0 200 3000 40000 0 0.000000 0.000000 0.040006 0.040100\n"
+        "2 0 200 1000 40002 1 0.040006 0.000000 0.080010 0.079820\n"
+    )
+    result = web.parse(web_flow(), Left({"bulk": said}))
+    assert result.error is None
+    assert result.data_ports == (40000, 40002)
+    assert result.values["goodput"] == pytest.approx(5000 * 8 / 0.2)
+    assert result.values["first_byte.median"] == pytest.approx(0.08001)
+    table = result.tables["requests"]
+    assert table["start_ns"] == [0, 80_080_000, 120_180_000]
+    assert table["size_bytes"] == [1000, 3000, 1000]
+    assert table["delay_ns"] == [80_080_000, 40_100_000, 79_820_000]
+    assert result.values.keys() <= web.METRICS.keys()
+
+
+def test_web_without_an_answer() -> None:
+    said = "0 7 000 0 0 0 0.000000 0.000000 0.000000 0.040100\n"
+    result = web.parse(web_flow(), Left({"bulk": said}))
+    assert result.error == "0 of 3 requests were answered: it said nothing"
+    assert result.values == {"requests": 0, "bytes": 0}
+    assert web.parse(web_flow(), Left({"bulk": "curl: (6)"})).error == (
+        "a line that curl never prints: zip() argument 2 is shorter than argument 1"
+    )
+
+
+def test_udp_counts_what_arrives() -> None:
+    """Packets 0 to 5: 3 is lost, 1 comes late and twice, 5 twice in a row (RFC 4737, section 3.3)."""
+    arrived = [(0, 100, 200), (2, 120, 220), (1, 110, 230), (4, 140, 240), (1, 110, 250), (5, 150, 260), (5, 150, 261)]
+    content = b"".join(struct.pack("<QQQ", *one) for one in arrived)
+    asked = flow("udp", duration_ns=1000, length_bytes=100)
+    result = udp.parse(asked, Left({"bulk": "6\n"}, {"packets": content}, zero_ns=50))
+    assert result.error is None
+    assert result.values["loss"] == pytest.approx(1 / 6)
+    assert result.values["reordered"] == pytest.approx(1 / 7)
+    assert result.values["duplicates"] == 2
+    assert result.values["delay.max"] == pytest.approx(120e-9)
+    assert result.values["goodput"] == pytest.approx(5 * 100 * 8 / 1e-6)
+    assert result.tables["packets"]["sent_ns"][:3] == [50, 70, 60]
+    assert udp.parse(asked, Left({"bulk": "6\n"})).error == "the receiver's record is missing or not whole"
+    assert udp.parse(asked, Left({"bulk": "6\n"}, {"packets": content[:-1]})).error is not None
+
+
+def test_iperf3_leaves_out_what_a_flow_omits() -> None:
+    asked = flow("iperf3", omit={"start_ns": 2 * 10**9, "end_ns": 10**9})
+    whole = iperf3.parse(flow("iperf3"), Left({"bulk": output("iperf3-3.12-mptcp.json")}))
+    steady = iperf3.parse(asked, Left({"bulk": output("iperf3-3.12-mptcp.json")}))
+    rates = whole.tables["goodput"]["goodput_bit_per_s"]
+    assert steady.values["goodput"] == pytest.approx(sum(rates[2:9]) / 7, rel=1e-4)
+    assert steady.tables == whole.tables
+
+
+def test_iperf3_both_ways() -> None:
+    asked = flow("iperf3", duration_ns=2 * 10**9, bidirectional=True)
+    result = iperf3.parse(asked, Left({"bulk": output("iperf3-3.12-bidir.json")}))
+    assert result.values["goodput"] == pytest.approx(10e6, rel=0.06)
+    assert result.values["goodput.back"] == pytest.approx(10e6, rel=0.06)
+    assert result.tables["goodput"]["direction"] == ["forth"] * 2 + ["back"] * 2
+    assert len(result.data_ports) == 2

@@ -44,15 +44,15 @@ def expand(parameters):
 '''
 
 
-def install(folder: Path, package: str, source: str, *names: str) -> None:
-    """A distribution as pip leaves it: a module, and metadata that names its generators."""
+def install(folder: Path, package: str, source: str, *names: str, group: str = "mprun.topologies") -> None:
+    """A distribution as pip leaves it: a module, and metadata that names what it brings."""
     folder.mkdir(exist_ok=True)
     (folder / f"{package}.py").write_text(source)
     metadata = folder / f"{package}-1.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
     lines = "".join(f"{name} = {package}\n" for name in names)
-    (metadata / "entry_points.txt").write_text(f"[mprun.topologies]\n{lines}")
+    (metadata / "entry_points.txt").write_text(f"[{group}]\n{lines}")
 
 
 @pytest.fixture

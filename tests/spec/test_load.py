@@ -16,6 +16,7 @@ from mprun.spec import Loaded, load, load_topology
 from mprun.spec.scalar import Scalar, read_scalar
 from mprun.spec.spec import Capture, Chance, Direction, Expectation, Flow, LinkSpec, Mptcp, Queue
 from mprun.topologies import GENERATORS
+from tests.labs import LABS
 
 ROOT = Path(__file__).parent.parent.parent
 LAB = ROOT / "labs" / "01_multipath"
@@ -63,14 +64,15 @@ def test_lab_01() -> None:
     assert loaded.sources == (LAB / "topo.yaml", LAB / "xp_mptcp.yaml")
 
 
-@pytest.mark.parametrize("file", sorted(ROOT.glob("labs/*/xp*.yaml")), ids=lambda p: f"{p.parent.name}-{p.stem}")
-def test_labs_are_clean_and_name_their_schema(file: Path) -> None:
-    loaded = load(file.parent / "topo", file, strict=True)
-    assert loaded.spec.experiment.name == file.stem
+@pytest.mark.parametrize(("topology", "experiment"), LABS)
+def test_labs_are_clean_and_name_their_schema(topology: Path, experiment: Path) -> None:
+    loaded = load(topology, experiment, strict=True)
+    assert loaded.spec.experiment.name == experiment.stem
     for source in loaded.sources:
         kind = "topology" if source.name.startswith("topo") else "experiment"
+        up = "../" * len(source.relative_to(ROOT).parent.parts)
         first, second = source.read_text().split("\n")[:2]
-        assert first == f"# yaml-language-server: $schema=../../schemas/{kind}.schema.json"
+        assert first == f"# yaml-language-server: $schema={up}schemas/{kind}.schema.json"
         assert second == "# SPDX-License-Identifier: Apache-2.0"
 
 

@@ -43,3 +43,33 @@ def test_uncoupled_subflows_share_each_bottleneck(mprun: Callable[..., Result]) 
     # Reno needs some seconds to give way: the middle of each phase of ten
     phases = [sum(intervals[start + 3 : start + 9]) / 6e6 for start in range(0, 50, 10)]
     assert phases == pytest.approx([38, 28.5, 17, 28, 38], abs=3)
+
+
+def run_scheduler(mprun: Callable[..., Result], part: str, experiment: str, *more: str) -> Result:
+    """An experiment of lab 02; its schedulers are in experiment kernels of this version of mprun only."""
+    folder = ROOT / "labs" / "02_scheduler" / part
+    result = mprun("-t", folder / "topo", "-x", folder / experiment, "--engine", "virtual", "--json", *more)
+    if "scheduler '" in result.out + result.err and result.status in (1, 3):
+        pytest.skip("this experiment kernel has no schedulers beside 'default'")
+    assert result.status == 0, result.out + result.err
+    return result
+
+
+def test_the_scheduler_decides_which_round_trip_a_request_takes(mprun: Callable[..., Result]) -> None:
+    """Round trips of 40 and 80 ms; 10000 bytes take seven packets, 0.8 ms at 100 Mbit/s in each direction."""
+    lowest = run_scheduler(mprun, "reqres", "reqres_rtt")
+    assert lowest.metric("msg.delay.min") >= 0.040
+    assert lowest.metric("msg.delay.max") <= 0.042
+    in_turn = run_scheduler(mprun, "msg", "reqres_rr")
+    # the first before the second subflow has joined
+    assert in_turn.metric("msg.delay.min") <= 0.042
+    assert 0.080 <= in_turn.metric("msg.delay.median") <= 0.082
+
+
+def test_two_paths_carry_a_file_sooner_than_one(mprun: Callable[..., Result]) -> None:
+    one = run_scheduler(mprun, "http", "http_tcp", "-p", "size=20mb")
+    # 20 MiB at 19.1 Mbit/s
+    assert one.metric("http.delay.mean") == pytest.approx(8.8, abs=0.3)
+    for scheduler in ("http_rtt", "http_rr"):
+        both = run_scheduler(mprun, "http", scheduler, "-p", "size=20mb")
+        assert both.metric("http.delay.mean") < 0.65 * one.metric("http.delay.mean")

@@ -236,6 +236,95 @@ def test_udp_loses_what_the_link_does_not_carry(run: Callable[..., Result]) -> N
     assert result.metric("bulk.loss") == pytest.approx(1 - UDP_CEILING / 120e6, abs=0.02)
 
 
+# udp
+
+
+def test_packets_take_the_delay_of_their_path(
+    run: Callable[..., Result], rows: Callable[[Result, str], list[dict[str, Any]]]
+) -> None:
+    result = succeed(
+        run("  - {tool: udp, from: client, to: server, rate: 8mbit, duration: 500ms, length: 1000bytes, start: 2s}\n")
+    )
+    # one packet each millisecond: the link's bucket is full again, and every packet passes it at once
+    for which in ("min", "mean", "max"):
+        assert result.metric(f"udp.delay.{which}") == pytest.approx(RTT_S / 2, abs=CLOCK_S)
+    assert result.metric("udp.packets") == 500
+    assert [result.metric(f"udp.{which}") for which in ("loss", "reordered", "duplicates")] == [0, 0, 0]
+    assert result.metric("udp.goodput") == pytest.approx(8e6)
+    sent = [int(row["sent_ns"]) / 1e9 for row in rows(result, "packets")]
+    begin = sent[0]
+    assert sent == pytest.approx([begin + n * 1e-3 for n in range(500)], abs=CLOCK_S)
+
+
+def test_a_full_queue_delays_and_loses(run: Callable[..., Result]) -> None:
+    result = succeed(run("  - {tool: udp, from: client, to: server, rate: 120mbit, duration: 1s, length: 1472bytes}\n"))
+    # 400 packets of 1514 bytes wait before the last that arrives, and a fifth of what is offered does not fit
+    assert result.metric("udp.delay.max") == pytest.approx(RTT_S / 2 + 400 * 1514 * 8 / RATE, rel=0.01)
+    carried = UDP_CEILING * (1 + 400 * 1514 * 8 / RATE) / 120e6
+    assert result.metric("udp.loss") == pytest.approx(1 - carried, abs=0.01)
+
+
+def test_duplicates_and_reordering_are_counted(run: Callable[..., Result]) -> None:
+    topology = ONE_PATH.replace("delay: 20ms", "delay: 20ms, duplicate: 10%")
+    flow = "{tool: udp, from: client, to: server, rate: 8mbit, duration: 2s, length: 1000bytes}"
+    result = succeed(run(f"  - {flow}\n", topology))
+    assert result.metric("udp.duplicates") == pytest.approx(200, abs=60)
+    assert result.metric("udp.reordered") == 0
+    topology = ONE_PATH.replace("delay: 20ms", "delay: 20ms, reorder: 10%")
+    result = succeed(run(f"  - {flow}\n", topology))
+    # each packet that is sent at once overtakes the 20 that are under way
+    assert result.metric("udp.delay.min") < 1e-3
+    assert 0.5 <= result.metric("udp.reordered") <= 1
+
+
+# exec
+
+
+# As netcat(1) would do it.
+EXEC = """\
+version: 1
+traffic:
+  - name: try
+    tool: exec
+    from: client
+    to: server
+    command:
+      - python3
+      - -c
+      - "import socket; print(socket.create_connection(('{destination}', {port})).recv(9).decode(), end='')"
+    server:
+      - python3
+      - -c
+      - "import socket; socket.create_server(('{destination}', {port})).accept()[0].send(b'hello')"
+"""
+
+
+def test_commands_of_a_file_need_leave(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "topo.yaml").write_text(ONE_PATH)
+    (tmp_path / "xp.yaml").write_text(EXEC)
+    arguments = ("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
+    refused = mprun(*arguments)
+    assert refused.status == 2
+    assert refused.err.startswith("this experiment runs commands of its own; if you want them, add --allow-exec\n")
+    assert "try: client: python3 -c" in refused.err
+    assert not (tmp_path / "runs").exists()
+    result = succeed(mprun(*arguments, "--allow-exec"))
+    assert (result.run / "logs" / "try.out").read_text() == "hello"
+    # the handshake, and half a round trip each until the server has its end and the client what it says
+    assert result.metric("try.time") == pytest.approx(2 * RTT_S, abs=0.005)
+    assert mprun("verify", result.run).status == 2
+    assert mprun("verify", result.run, "--allow-exec").status == 0
+
+
+def test_a_server_that_never_listens(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "topo.yaml").write_text(ONE_PATH)
+    flow = "{tool: exec, from: client, to: server, command: [true], server: [sleep, '100'], port: 80}"
+    (tmp_path / "xp.yaml").write_text(f"version: 1\ntraffic:\n  - {flow.replace('[true]', '[sleep, 1s]')}\n")
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json", "--allow-exec")
+    assert result.status == 1
+    assert result.summary["errors"] == ["exec.server: not ready after 10 s without a word"]
+
+
 # in the order of a file
 
 

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`udp`: numbered packets at a constant rate: loss, reordering, one-way delay of each.
+
+Both ends read one clock, as they run on one kernel: the delay of a packet is the time from its sending to its reading.
+Sender and receiver are `mprun.agent.datagrams`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
+
+from mprun.capabilities import Capabilities
+from mprun.plan import Process, Ready
+from mprun.spec.field import SIZE_SCHEMA
+from mprun.spec.flow import FlowRate, PositiveTime, ServedEntry
+from mprun.spec.metric import Metric, delays
+from mprun.spec.model import refuse
+from mprun.spec.spec import Flow
+from mprun.spec.units import SIZE
+from mprun.tools.tool import AGENT, PYTHON, Endpoints, Outputs, Program, Result, Table, Work, kept, summarize_delays
+
+PROGRAMS = {"python3": Program("python3")}
+PORTS = 1
+METRICS = {
+    **delays("delay", "time from the sending of a packet to its reading"),
+    "goodput": Metric("rate", "payload that arrived, over the flow's duration"),
+    "loss": Metric("ratio", "share of the packets that did not arrive"),
+    "reordered": Metric("ratio", "share of the arrived packets behind one of a higher number (RFC 4737)"),
+    "duplicates": Metric("count", "packets that arrived again"),
+    "packets": Metric("count", "packets that were sent"),
+}
+
+PROGRAM = f"{AGENT}/datagrams.py"
+RECEIVED = "packets"
+# Number, sent, received; the number and the moment of sending are in each packet.
+_RECORD, LEAST_BYTES = struct.Struct("<QQQ"), 16
+# What fills a packet of 1500 bytes over IPv4.
+FULL_BYTES = 1472
+MOST_BYTES, MOST_PACKETS = 65_507, 1_000_000
+GRACE_NS = 30_000_000_000
+
+
+def _parse_length(value: object) -> int:
+    length_bytes = SIZE.parse(value)
+    if not LEAST_BYTES <= length_bytes <= MOST_BYTES:
+        message = f"{length_bytes} bytes are not between {LEAST_BYTES}, for number and time, and {MOST_BYTES}"
+        raise ValueError(f"{message}, what fits into an IP packet: write '1000bytes'")
+    return length_bytes
+
+
+class Entry(ServedEntry):
+    """UDP packets at a constant rate."""
+
+    tool: Literal["udp"] = Field(description="The tool.")
+    protocol: Literal["udp"] = Field("udp", description="udp.")
+    rate_bit_per_s: FlowRate = Field(alias="rate", description="Bits of payload per second.", examples=["1mbit"])
+    duration: PositiveTime = Field(description="How long it sends.", examples=["10s"])
+    length_bytes: Annotated[int, PlainValidator(_parse_length), WithJsonSchema(SIZE_SCHEMA)] | None = Field(
+        None, alias="length", description="Bytes of payload in a packet. Default: what fits into 1500 bytes."
+    )
+
+    @model_validator(mode="after")
+    def _agree(self) -> Entry:
+        length_bytes = self.length_bytes or FULL_BYTES
+        packets = self.duration * self.rate_bit_per_s // (length_bytes * 8 * 10**9)
+        if packets > MOST_PACKETS:
+            message = f"comes to {packets} packets, and each is written down: write less, or longer packets"
+            raise refuse({("rate",): message}, self)
+        if packets < 1:
+            message = "is too short for a single packet at this rate: write a longer one, or a higher rate"
+            raise refuse({("duration",): message}, self)
+        return self
+
+
+def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
+    """The receiver, which listens until the end of the run, and the sender."""
+    options: Mapping[str, Any] = flow.options
+    assert flow.duration_ns is not None
+    interval_ns = options["length_bytes"] * 8 * 10**9 // options["rate_bit_per_s"]
+    packets = max(1, flow.duration_ns // interval_ns)
+    place = (ends.destination_address, str(ends.port))
+    file = kept(flow, RECEIVED)
+    receiver = Process(
+        name=f"{flow.name}.server",
+        node=flow.destination,
+        argv=(*PYTHON, PROGRAM, "receive", *place, file),
+        role="server",
+        ready=Ready("udp", str(ends.port)),
+        keeps=(file,),
+    )
+    facts = (f"length={options['length_bytes']}", f"interval_ns={interval_ns}", f"packets={packets}")
+    sender = Process(
+        name=flow.name,
+        node=flow.source,
+        argv=(*PYTHON, PROGRAM, "send", *place, *facts),
+        role="flow",
+        timeout_ns=flow.duration_ns + GRACE_NS,
+    )
+    return Work(clients=(sender,), servers=(receiver,))
+
+
+def parse(flow: Flow, outputs: Outputs) -> Result:
+    """What arrived against how many were sent."""
+    said = outputs.log(flow.name).strip()
+    if not said.isdigit():
+        return Result(error=outputs.log(flow.name, "err").strip()[-200:] or "it did not say how many packets it sent")
+    content = outputs.file(RECEIVED)
+    if content is None or len(content) % _RECORD.size:
+        return Result(error="the receiver's record is missing or not whole")
+    arrived = list(_RECORD.iter_unpack(content))
+    first: dict[int, int] = {}
+    for number, sent_ns, received_ns in arrived:
+        first.setdefault(number, received_ns - sent_ns)
+    sent = int(said)
+    length_bytes: Any = flow.options["length_bytes"]
+    values = {
+        **summarize_delays("delay", list(first.values())),
+        "goodput": len(first) * length_bytes * 8e9 / (flow.duration_ns or 1),
+        "loss": 1 - len(first) / sent,
+        "reordered": count_reordered([number for number, _, _ in arrived]) / max(1, len(arrived)),
+        "duplicates": len(arrived) - len(first),
+        "packets": sent,
+    }
+    table: Table = {
+        "sequence": [number for number, _, _ in arrived],
+        "sent_ns": [sent_ns - outputs.zero_ns for _, sent_ns, _ in arrived],
+        "delay_ns": [received_ns - sent_ns for _, sent_ns, received_ns in arrived],
+    }
+    return Result(values, tables={"packets": table} if arrived else {})
+
+
+def count_reordered(numbers: Sequence[int]) -> int:
+    """Packets that arrive when one of a higher number has been there already (RFC 4737, 3.3); copies are none."""
+    expected, seen, reordered = 0, set(), 0
+    for number in numbers:
+        if number >= expected:
+            expected = number + 1
+        elif number not in seen:
+            reordered += 1
+        seen.add(number)
+    return reordered

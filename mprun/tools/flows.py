@@ -11,7 +11,8 @@ from __future__ import annotations
 import csv
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
@@ -25,7 +26,7 @@ from mprun.spec.metric import OF_CONNECTIONS, Metric, delays
 from mprun.spec.model import refuse
 from mprun.spec.spec import Flow
 from mprun.spec.trace import TraceError
-from mprun.spec.units import TIME, VOLUME, QuantityError
+from mprun.spec.units import PERCENT_PATTERN, TIME, VOLUME, parse_ratio
 from mprun.tools.tool import (
     AGENT,
     PYTHON,
@@ -84,15 +85,10 @@ def _parse_one_size(value: object) -> int:
     return size_bytes
 
 
-def _parse_size(value: object) -> int | str | dict[str, int]:
-    """A size, a range, or the name of a distribution."""
+def _parse_size(value: object) -> int | str | dict[str, Any]:
+    """A size, a range, the name of a distribution, or one of the user's: its file, or what that comes to."""
     if isinstance(value, dict):
-        if value.keys() != {"min", "max"}:
-            raise ValueError("is no range: write '{min: 1kb, max: 16kb}'")
-        low, high = (_parse_one_size(value[name]) for name in ("min", "max"))
-        if low > high:
-            raise ValueError("has its least above its most: swap them")
-        return {"min_bytes": low, "max_bytes": high}
+        return _parse_size_of_many(value)
     if isinstance(value, str) and value[:1].isalpha():
         if value not in DISTRIBUTIONS:
             raise ValueError(f"no distribution '{value}'{name_nearest(value, DISTRIBUTIONS, 'distributions')}")
@@ -100,19 +96,58 @@ def _parse_size(value: object) -> int | str | dict[str, int]:
     return _parse_one_size(value)
 
 
-_SIZE_SCHEMA: dict[str, Any] = {
-    "oneOf": [
-        VOLUME_SCHEMA,
-        {"enum": list(DISTRIBUTIONS)},
-        {
-            "type": "object",
-            "properties": {"min": VOLUME_SCHEMA, "max": VOLUME_SCHEMA},
-            "required": ["min", "max"],
-            "additionalProperties": False,
-        },
-    ]
+def _parse_size_of_many(value: Mapping[str, Any]) -> dict[str, Any]:
+    if value.keys() == {"file"} and isinstance(value["file"], str):
+        return dict(value)
+    if value.keys() == {"sizes", "shares"} and all(isinstance(one, list) for one in value.values()):
+        sizes, shares = ([parse(one) for one in value[name]] for name, parse in _PARSERS)
+        check_distribution(sizes, shares)
+        return {"sizes_bytes": sizes, "shares_share": shares}
+    if value.keys() != {"min", "max"}:
+        raise ValueError("is neither range nor distribution: write '{min: 1kb, max: 16kb}' or '{file: sizes.csv}'")
+    low, high = (_parse_one_size(value[name]) for name in ("min", "max"))
+    if low > high:
+        raise ValueError("has its least above its most: swap them")
+    return {"min_bytes": low, "max_bytes": high}
+
+
+_PARSERS: tuple[tuple[str, Callable[[object], Any]], ...] = (("sizes", VOLUME.parse), ("shares", parse_ratio))
+
+
+def check_distribution(sizes: Sequence[int], shares: Sequence[float]) -> None:
+    """Raises ValueError where sizes or shares do not rise, or shares end below 100%."""
+    if len(sizes) != len(shares) or len(sizes) < 2:
+        raise ValueError("is no distribution: write two sizes or more, and the share of flows up to each")
+    rise = all(before < after for values in (sizes, shares) for before, after in pairwise(values))
+    if not rise or shares[0] != 0 or shares[-1] != 1:
+        raise ValueError("is no distribution: sizes and shares rise from row to row, shares from 0% to 100%")
+
+
+_RANGE_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"min": VOLUME_SCHEMA, "max": VOLUME_SCHEMA},
+    "required": ["min", "max"],
+    "additionalProperties": False,
 }
-FlowSize = Annotated[int | str | dict[str, int], PlainValidator(_parse_size), WithJsonSchema(_SIZE_SCHEMA)]
+_POINTS_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "sizes": {"type": "array", "items": VOLUME_SCHEMA},
+        "shares": {"type": "array", "items": {"type": "string", "pattern": PERCENT_PATTERN}},
+    },
+    "required": ["sizes", "shares"],
+    "additionalProperties": False,
+}
+_FILE_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"file": {"type": "string", "description": "A CSV file 'size,share'."}},
+    "required": ["file"],
+    "additionalProperties": False,
+}
+_SIZE_SCHEMA: dict[str, Any] = {
+    "oneOf": [VOLUME_SCHEMA, {"enum": list(DISTRIBUTIONS)}, _RANGE_SCHEMA, _FILE_SCHEMA, _POINTS_SCHEMA]
+}
+FlowSize = Annotated[int | str | dict[str, Any], PlainValidator(_parse_size), WithJsonSchema(_SIZE_SCHEMA)]
 OneSize = Annotated[int, PlainValidator(_parse_one_size), WithJsonSchema(VOLUME_SCHEMA)]
 
 
@@ -129,7 +164,9 @@ class Entry(ConnectionEntry):
     )
     duration: PositiveTime | None = Field(None, description="How long flows begin.", examples=["10s"])
     size: FlowSize | None = Field(
-        None, description="A size, a range {min, max}, 'web-search' or 'data-mining'.", examples=["70kb"]
+        None,
+        description="A size, a range {min, max}, 'web-search', 'data-mining', or a distribution {file}.",
+        examples=["70kb"],
     )
     schedule: str | None = Field(None, description="A CSV file 'at,size', instead of interval, duration and size.")
     starts_ns: list[Time] | None = Field(None, alias="starts", description="What a schedule's file comes to: when.")
@@ -158,9 +195,13 @@ class Entry(ConnectionEntry):
         return self
 
     def companions(self) -> dict[str, str]:
-        return {} if self.schedule is None else {"schedule": self.schedule}
+        if self.schedule is not None:
+            return {"schedule": self.schedule}
+        return {"size": self.size["file"]} if isinstance(self.size, dict) and "file" in self.size else {}
 
     def with_companion(self, field: str, text: str) -> Self:
+        if field == "size":
+            return self.model_copy(update={"size": read_distribution(text)})
         rows = read_schedule(text)
         lists = {"starts_ns": [start_ns for start_ns, _ in rows], "sizes_bytes": [size for _, size in rows]}
         return self.model_copy(update={"schedule": None, **lists})
@@ -176,23 +217,41 @@ class Entry(ConnectionEntry):
 
 def read_schedule(text: str) -> list[tuple[int, int]]:
     """(start in ns, bytes) of each row of a CSV file `at,size`, in the order of time. Raises TraceError."""
+    return sorted(row for _, row in _read_rows(text, ("at", "size"), (TIME.parse, _parse_one_size), "100ms,70kb"))
+
+
+def read_distribution(text: str) -> dict[str, Any]:
+    """Sizes, and the share of flows up to each, of a CSV file `size,share`. Raises TraceError."""
+    rows = _read_rows(text, ("size", "share"), (VOLUME.parse, parse_ratio), "70kb,50%")
+    sizes, shares = zip(*(row for _, row in rows), strict=True)
+    try:
+        check_distribution(sizes, shares)
+    except ValueError as error:
+        raise TraceError(rows[-1][0], str(error)) from None
+    return {"sizes_bytes": list(sizes), "shares_share": list(shares)}
+
+
+def _read_rows(
+    text: str, header: tuple[str, str], parsers: tuple[Callable[[object], Any], ...], example: str
+) -> list[tuple[int, tuple[Any, ...]]]:
+    """The rows of a CSV file of two columns with their lines, `#` beginning a comment. Raises TraceError."""
     rows = csv.reader(text.splitlines())
-    if [cell.strip() for cell in next(rows, [])] != ["at", "size"]:
-        raise TraceError(1, "has no header: write 'at,size'")
+    if tuple(cell.strip() for cell in next(rows, [])) != header:
+        raise TraceError(1, f"has no header: write '{','.join(header)}'")
     found = []
     for row in rows:
         cells = [cell.strip() for cell in row]
         if not any(cells) or cells[0].startswith("#"):
             continue
-        if len(cells) != 2:
-            raise TraceError(rows.line_num, f"has {len(cells)} cells: write two, as in '100ms,70kb'")
+        if len(cells) != len(header):
+            raise TraceError(rows.line_num, f"has {len(cells)} cells: write two, as in '{example}'")
         try:
-            found.append((TIME.parse(cells[0]), _parse_one_size(cells[1])))
-        except (QuantityError, ValueError) as error:
+            found.append((rows.line_num, tuple(parse(cell) for parse, cell in zip(parsers, cells, strict=True))))
+        except ValueError as error:
             raise TraceError(rows.line_num, str(error)) from None
     if not found:
-        raise TraceError(1, "holds no flow")
-    return sorted(found)
+        raise TraceError(1, "holds no row")
+    return found
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
@@ -232,6 +291,8 @@ def _schedule(flow: Flow) -> dict[str, Any]:
     size = options["size"]
     if isinstance(size, str):
         return drawn | {"distribution": DISTRIBUTIONS[size]}
+    if "sizes_bytes" in size:
+        return drawn | {"distribution": list(zip(size["sizes_bytes"], size["shares_share"], strict=True))}
     return drawn | {"range_bytes": [size["min_bytes"], size["max_bytes"]]}
 
 

@@ -188,13 +188,14 @@ def bench_build() -> bool:
                 f"{shape:5} of {len(edges):3} links: {'; '.join(parts)}; ratio {ratio:.1f}{'' if good else '   MISSED'}"
             )
             print(f"      taken down: {'; '.join(f'{who} {stops[who]:.2f} s' for who in stops)}", flush=True)
-    edges = [*line_edges(200), *((f"r{n % 199}", f"h{n}") for n in range(798))]
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "topo.yaml").write_text(written(edges))
-        (folder / "ping.yaml").write_text(PING)
-        for engine in ("real", "virtual"):
-            met &= row(f"1000 nodes, {engine}: network", [build_times(folder, engine)[0] for _ in range(3)], 5.0)
+    for name, edges in (("line", line_edges(999)), ("torus", torus_edges(2000))):
+        with tempfile.TemporaryDirectory() as place:
+            folder = Path(place)
+            (folder / "topo.yaml").write_text(written(edges))
+            (folder / "ping.yaml").write_text(PING)
+            for engine in ("real", "virtual"):
+                title = f"{name} of 1000 nodes, {len(edges)} links, {engine}: network"
+                met &= row(title, [build_times(folder, engine)[0] for _ in range(3)], 5.0)
     return met
 
 

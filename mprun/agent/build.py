@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shlex
 import struct
 from collections.abc import Callable, Sequence
@@ -20,6 +21,8 @@ from mprun.agent.network import NamespaceNode, PlannedNetwork, Talker, run
 from mprun.agent.readback import differences_mptcp, differences_tc
 
 ROOT = ""
+# Open files of a node: its namespace and its netlink socket; and those of all else.
+FILES_PER_NODE, OTHER_FILES = 2, 200
 
 
 class BuildError(Exception):
@@ -74,6 +77,7 @@ class Builder:
 
     def build(self) -> PlannedNetwork:
         """Do all of the plan's `build` part. Raises BuildError at the first that fails."""
+        _allow_files(FILES_PER_NODE * len(self._plan["nodes"]) + OTHER_FILES)
         for node in self._plan["nodes"]:
             made = self.network.add_node(node["name"], node["kind"], node["inside"])
             self._places[node["name"]] = _Place(node["name"], made, made.netlink)
@@ -329,6 +333,19 @@ class Builder:
                 (nodes[end["node"]], end["name"], end["mac"], end["address"] or end.get("ipv6")) for end in link["ends"]
             )
             self.network.add_link(a, b)
+
+
+def _allow_files(count: int) -> None:
+    """Raise this process's limit of open files where it is lower (getrlimit(2)). Raises BuildError."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft >= count:
+        return
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (count, max(count, hard)))
+    except (OSError, ValueError):
+        raise BuildError(
+            f"this network needs {count} open files and the limit is {hard}: raise it (ulimit -Hn {count})"
+        ) from None
 
 
 def _address_key(body: bytes) -> tuple[object, ...]:

@@ -66,13 +66,15 @@ def explain_missing_subflows(
     if not sent:
         if limit is not None and got - 1 >= limit:
             return f"limits: the client may open {limit} additional subflows"
-        return "no join was sent: the client has no endpoint for its other addresses, or no route from them"
+        missing = "no join was sent: the client has no endpoint for its other addresses, or no route from them"
+        return _blame_routes(client, server) or missing
     if not received:
-        return "MP_JOIN was sent and did not arrive: no route from that address, or the path drops it"
+        lost = "MP_JOIN was sent and did not arrive: no route from that address, or the path drops it"
+        return _blame_routes(client, server) or lost
     if not answered:
         if _count(server, "MPJoinRejected") or _count(server, "MPJoinPortSynRx"):
             return "the server refused the join: its limits allow no further subflow"
-        return (
+        return _blame_routes(client, server) or (
             "join unanswered: the server received MP_JOIN and its answer did not come back; its limits may be 0, or "
             "its answer leaves through another device than the one that the endpoint is bound to"
         )
@@ -81,6 +83,16 @@ def explain_missing_subflows(
     if sent > answered:
         return f"{sent - answered} of {sent} joins had no answer: a path was down or lossy during the handshake"
     return f"{answered} joins were answered, and the connection still had {got} subflows instead of {wanted}"
+
+
+def _blame_routes(client: Mapping[str, int], server: Mapping[str, int]) -> str | None:
+    """What an end's routing did to packets (nstat(8): IPReversePathFilter, IpOutNoRoutes); None if it counts nothing."""
+    for name, end in (("client", client), ("server", server)):
+        if dropped := end.get("TcpExtIPReversePathFilter"):
+            return f"rp_filter of the {name} dropped {dropped} packets, whose way back is another interface"
+        if lost := end.get("IpOutNoRoutes"):
+            return f"{lost} packets of the {name} had no route: a source rule, or a route in its table, is missing"
+    return None
 
 
 def explain_refusal(interference: Interference) -> str | None:

@@ -109,6 +109,18 @@ def test_causes_of_missing_subflows(
     assert cause in explain_missing_subflows(counters(**client), counters(**server), 2, 1, limit)
 
 
+@pytest.mark.parametrize(
+    ("counter", "cause"),
+    [
+        ("TcpExtIPReversePathFilter", "rp_filter of the server dropped 3"),
+        ("IpOutNoRoutes", "3 packets of the server had no route"),
+    ],
+)
+def test_routing_is_blamed_for_a_join_without_answer(counter: str, cause: str) -> None:
+    client, server = counters(MPJoinSynTx=1), counters(MPJoinSynRx=1) | {counter: 3}
+    assert cause in explain_missing_subflows(client, server, 2, 1, None)
+
+
 def agent(error: str | None = None, **parts: Any) -> dict[str, Any]:
     return {"error": error, "complete": error is None, "processes": {}, "observed": {}, **parts}
 

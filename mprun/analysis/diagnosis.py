@@ -86,7 +86,7 @@ def explain_missing_subflows(
 
 
 def _blame_routes(client: Mapping[str, int], server: Mapping[str, int]) -> str | None:
-    """What an end's routing did to packets (nstat(8): IPReversePathFilter, IpOutNoRoutes); None if it counts nothing."""
+    """What an end's routing did to packets (nstat(8): IPReversePathFilter, IpOutNoRoutes); None if nothing."""
     for name, end in (("client", client), ("server", server)):
         if dropped := end.get("TcpExtIPReversePathFilter"):
             return f"rp_filter of the {name} dropped {dropped} packets, whose way back is another interface"

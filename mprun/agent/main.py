@@ -383,6 +383,8 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with open(f"{directory}/plan.json") as file:
         plan = json.load(file)
+    # programs of ours that draw numbers draw the same ones again
+    os.environ["MPRUN_SEED"] = str(plan["seed"])
     return perform(Run(directory, plan, Machine(plan, directory), "--simulated" in arguments), shell)
 
 

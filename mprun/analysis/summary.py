@@ -243,8 +243,9 @@ def _count_subflows(
             f"{flow['name']}: {brief} of {len(connections)} connections ended within {JOIN_ROUND_TRIPS} round trips, "
             "too early for further subflows: they are not counted"
         )
-    got = min(len(connection.subflows) for connection in lasting or connections)
-    found.add(f"{flow['name']}.subflows", got, "count")
+    got = min((len(connection.subflows) for connection in lasting), default=0)
+    if lasting:
+        found.add(f"{flow['name']}.subflows", got, "count")
     client, server = (agent.get("counters", {}).get(flow[end], {}) for end in ("source", "destination"))
     interference = on_paths(flow, agent)
     if any(connection.token is None for connection in connections) or has_fallen_back(client, server):

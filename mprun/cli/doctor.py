@@ -8,8 +8,12 @@ import os
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from mprun.tools.tool import Program
 
 
 @dataclass(frozen=True)
@@ -51,25 +55,20 @@ def _all_checks() -> Iterator[Check]:
     from mprun.engines.engine import find_library, find_program, unshare_command
     from mprun.errors import HostError
     from mprun.kernel import store
-    from mprun.tools import iperf3, ping, tcpdump
+    from mprun.tools import https, iperf3, ping, tcpdump
 
     try:
         yield Check("Mininet", "both", True, str(find_library().mininet))
     except HostError:
         yield Check("Mininet", "both", False, "not installed", "apt-get install mininet")
     for tool, program in {"tc": capability.BASIC["tc"], **iperf3.PROGRAMS, **ping.PROGRAMS, **tcpdump.PROGRAMS}.items():
-        found = find_program(tool)
-        says = capability.version_of(tool, program) if found else "not installed"
-        yield Check(tool, "both", bool(found), says, f"apt-get install {program.package}")
-    daemon = find_program("ovs-vswitchd")
-    switches = capability.SWITCH_PROGRAMS["ovs-vswitchd"]
-    says = capability.version_of("ovs-vswitchd", switches) if daemon else "not installed"
-    yield Check("ovs-vswitchd", "OpenFlow switches", bool(daemon), says, "apt-get install openvswitch-switch")
+        yield _program(tool, program, "both")
+    for tool, program in https.PROGRAMS.items():
+        yield _program(tool, program, "http, https")
+    yield _program("ovs-vswitchd", capability.SWITCH_PROGRAMS["ovs-vswitchd"], "OpenFlow switches")
     wrapper = capability.mptcp_library()
     yield Check("mptcpize", "both", bool(wrapper), wrapper or "not installed", "apt-get install mptcpize")
-    filters = find_program("nft")
-    says = capability.version_of("nft", capability.FILTER["nft"]) if filters else "not installed"
-    yield Check("nft", "middleboxes", bool(filters), says, "apt-get install nftables")
+    yield _program("nft", capability.FILTER["nft"], "middleboxes")
     try:
         kernel = store.find_kernel()
         current = store.is_current(kernel)
@@ -87,6 +86,15 @@ def _all_checks() -> Iterator[Check]:
     yield Check("dot", "drawing", bool(painter), painter or "not installed", "apt-get install graphviz")
     features = {**capability.kernel_features(), "openvswitch": capability.kernel_switches()}
     yield from _real_checks(features, unshare_command([]) == ["unshare", "--"])
+
+
+def _program(name: str, program: Program, serves: str) -> Check:
+    from mprun.engines import capability
+    from mprun.engines.engine import find_program
+
+    found = find_program(name) is not None
+    says = capability.version_of(name, program) if found else "not installed"
+    return Check(name, serves, found, says, program.remedy or f"apt-get install {program.package}")
 
 
 def _built_tools() -> Iterator[Check]:

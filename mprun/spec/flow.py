@@ -10,7 +10,7 @@ alias the two are the same. What is not None becomes an option of the flow under
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
@@ -148,6 +148,14 @@ class FlowEntry(FileModel):
             background=self.background,
             repetition=self.repeat.repetition() if self.repeat else None,
         )
+
+    def companions(self) -> dict[str, str]:
+        """The files that its fields name, relative to the file that it stands in, by the field."""
+        return {}
+
+    def with_companion(self, field: str, text: str) -> Self:
+        """The entry with the content of such a file in place of its name. Raises TraceError for what is wrong in it."""
+        raise NotImplementedError(field)
 
     def options(self) -> dict[str, object]:
         """The fields that the tool alone knows and that have a value, by their Python names; plain values."""

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 
 from mprun.plugin import PluginFault
 from mprun.spec.document import Document
-from mprun.spec.fault import name_nearest
+from mprun.spec.fault import Fault, Path, name_nearest
 from mprun.spec.field import MOST_NAME
 from mprun.spec.flow import FlowEntry
 from mprun.spec.metric import TOTAL
 from mprun.spec.model import check
 from mprun.spec.repetition import names_of
 from mprun.spec.spec import Flow
+from mprun.spec.trace import TraceError
 from mprun.tools.tool import COLLECTION, load, tool_of
 
 MOST_PORT = 65_535
@@ -37,7 +38,7 @@ def read_traffic(values: object, document: Document) -> tuple[Flow, ...] | None:
 
 
 def _read_entry(value: Mapping[str, object], n: int, document: Document) -> FlowEntry | None:
-    place = ("traffic", n)
+    place: Path = ("traffic", n)
     if "tool" not in value:
         document.fault((*place, "tool"), "names no tool: write 'tool: iperf3' or 'tool: ping'")
         return None
@@ -50,7 +51,21 @@ def _read_entry(value: Mapping[str, object], n: int, document: Document) -> Flow
     if tool is None:
         document.fault((*place, "tool"), f"no tool '{name}'{name_nearest(str(name), COLLECTION.list_names(), 'tools')}")
         return None
-    return check(tool.Entry, value, document, place)
+    entry = check(tool.Entry, value, document, place)
+    return None if entry is None else _read_companions(entry, place, document)
+
+
+def _read_companions(entry: FlowEntry, place: Path, document: Document) -> FlowEntry | None:
+    for field, name in entry.companions().items():
+        found = document.companion((*place, field), name)
+        if found is None:
+            return None
+        try:
+            entry = entry.with_companion(field, found[1])
+        except TraceError as error:
+            document.faults.append(Fault(found[0], error.line, (), str(error)))
+            return None
+    return entry
 
 
 def _name(entries: Sequence[FlowEntry], document: Document) -> list[str]:

@@ -30,6 +30,7 @@ TOOLS = {
     "http": "mprun.tools.http",
     "https": "mprun.tools.https",
     "udp": "mprun.tools.udp",
+    "flows": "mprun.tools.flows",
     "exec": "mprun.tools.exec",
     "quic": "mprun.tools.quic",
 }

@@ -37,9 +37,7 @@ class Entry(ServedEntry):
     protocol: Literal["tcp", "mptcp", "udp", "sctp"] = Field(
         "tcp", description="What it speaks. mptcp: sockets of TCP become MPTCP's, as under mptcpize(8)."
     )
-    command: Command = Field(
-        description="Runs on `from`, and is the flow.", examples=[["nc", "-zv", "{destination}", "{port}"]]
-    )
+    command: Command = Field(description="Runs on `from`, and is the flow.", examples=[["sleep", "5s"]])
     server: Command | None = Field(None, description="Runs on `to`, from before time zero until the end.")
     listens: bool = Field(True, description="The server counts as ready when it listens on the port; false: at once.")
     timeout: PositiveTime | None = Field(

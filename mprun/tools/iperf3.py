@@ -131,6 +131,8 @@ class Entry(ServedEntry):
             faults[("duration",)] = "is missing: write 'duration: 10s', or how much, as in 'size: 100mb'"
         if self.duration is not None and self.size_bytes is not None:
             faults[("size",)] = "stands beside 'duration': keep one of the two"
+        elif self.size_bytes is not None and self.bidirectional:
+            faults[("size",)] = "would end both directions once they have it together: write 'duration: 10s'"
         if self.bidirectional and self.reverse:
             faults[("reverse",)] = "stands beside 'bidirectional', which has both directions: take it out"
         if self.omit is not None:

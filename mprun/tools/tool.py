@@ -9,6 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from mprun.capabilities import Capabilities
+from mprun.errors import HostError
 from mprun.plan import Process
 from mprun.plugin import Collection, PluginFault
 from mprun.spec.metric import Metric
@@ -224,8 +225,15 @@ def kept(flow: Flow, name: str) -> str:
 
 
 def mptcp_environment(flow: Flow, capabilities: Capabilities) -> dict[str, str]:
-    """What makes a program that opens TCP sockets open MPTCP ones, as mptcpize(8) does; nothing for other flows."""
-    return {"LD_PRELOAD": capabilities.mptcp_library} if flow.protocol == "mptcp" else {}
+    """What makes a program that opens TCP sockets open MPTCP ones, as mptcpize(8) does; nothing for other flows.
+
+    Raises HostError where the library for it is not installed.
+    """
+    if flow.protocol != "mptcp":
+        return {}
+    if not capabilities.mptcp_library:
+        raise HostError(f"flow '{flow.name}' needs mptcpize: apt-get install mptcpize")
+    return {"LD_PRELOAD": capabilities.mptcp_library}
 
 
 def summarize_delays(name: str, delays_ns: Sequence[int]) -> dict[str, float]:

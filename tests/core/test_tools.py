@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from mprun.capabilities import Capabilities
+from mprun.errors import HostError
 from mprun.spec.spec import Flow
-from mprun.tools import iperf3, ping, reqres, tcpdump, udp, web
+from mprun.tools import flows, http, iperf3, ping, reqres, tcpdump, udp, web
 from mprun.tools.tool import Endpoints
 
 OUTPUTS = Path(__file__).parents[1] / "outputs"
@@ -84,6 +85,12 @@ def test_iperf3_under_mptcp_is_wrapped_only_where_it_must() -> None:
     assert "--mptcp" not in wrapped.argv
     assert native.env == {}
     assert native.argv[-1] == "--mptcp"
+
+
+def test_mptcp_of_a_program_that_cannot_by_itself_needs_the_library() -> None:
+    asked = flow("http", "mptcp", None, sizes_bytes=[1000], requests=1, persistent=True, concurrency=1)
+    with pytest.raises(HostError, match="flow 'bulk' needs mptcpize: apt-get install mptcpize"):
+        http.work(asked, ENDS, Capabilities(mptcp_library="", iperf3_speaks_mptcp=True))
 
 
 def test_only_the_receiver_is_woken_less_often() -> None:
@@ -219,3 +226,25 @@ def test_iperf3_both_ways() -> None:
     assert result.values["goodput.back"] == pytest.approx(10e6, rel=0.06)
     assert result.tables["goodput"]["direction"] == ["forth"] * 2 + ["back"] * 2
     assert len(result.data_ports) == 2
+
+
+def test_flows_are_complete_when_their_receiver_has_them() -> None:
+    asked = flow("flows", deadline_ns=500)
+    said = "1 100 2000 2200 3 40001\n0 50 1000 1100 0 40000\n2 70 3000 3100 0 40002\n"
+    records = [(0, 50, 1400), (1, 100, 2700), (2, 60, 3500)]
+    content = b"".join(struct.pack("<QQQ", *record) for record in records)
+    result = flows.parse(asked, Left({"bulk": said}, {"received": content}, zero_ns=500))
+    assert result.tables["flows"]["completion_ns"] == [400, 700, None]
+    assert result.tables["flows"]["start_ns"] == [500, 1500, 2500]
+    assert result.tables["flows"]["connect_ns"] == [100, 200, 100]
+    assert result.error == "1 flows did not arrive whole"
+    assert result.values["missed"] == 0.5
+    assert result.values["retransmits"] == 3
+
+
+@pytest.mark.parametrize("name", flows.DISTRIBUTIONS)
+def test_distributions_rise_to_one(name: str) -> None:
+    sizes, shares = zip(*flows.DISTRIBUTIONS[name], strict=True)
+    assert list(sizes) == sorted(set(sizes))
+    assert list(shares) == sorted(set(shares))
+    assert (shares[0], shares[-1]) == (0, 1)

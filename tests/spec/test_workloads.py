@@ -129,3 +129,21 @@ def test_a_file_imports_the_tools_that_it_names_alone(tmp_path: Path) -> None:
     code += "print(json.dumps([name for name in sys.modules if name.startswith('mprun.tools.')]))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
     assert json.loads(done.stdout) == ["mprun.tools.tool", "mprun.tools.ping"]
+
+
+def test_what_files_say_is_in_the_resolved_file(tmp_path: Path) -> None:
+    (tmp_path / "sizes.csv").write_text("size,share\n0b,0%\n1kb,12.5%\n1mb,100%\n")
+    (tmp_path / "begins.csv").write_text("at,size\n2s,70kb\n1s,8bytes\n")
+    ends = "tool: flows, from: client, to: server"
+    spec = read(
+        tmp_path,
+        f"{{name: drawn, {ends}, interval: 1ms, duration: 1s, size: {{file: sizes.csv}}}}",
+        f"{{name: said, {ends}, schedule: begins.csv}}",
+    )
+    drawn, said = spec.experiment.traffic
+    assert drawn.options["size"] == {"sizes_bytes": [0, 1024, 1 << 20], "shares_share": [0, 0.125, 1]}
+    assert said.options == {"starts_ns": [10**9, 2 * 10**9], "sizes_bytes": [8, 70 << 10]}
+    (tmp_path / "again.yaml").write_text(write_experiment(spec.experiment))
+    again = load(LAB, tmp_path / "again.yaml").spec
+    assert again.experiment.traffic == spec.experiment.traffic
+    assert len(load(LAB, tmp_path / "xp.yaml").sources) == 4

@@ -277,6 +277,60 @@ def test_duplicates_and_reordering_are_counted(run: Callable[..., Result]) -> No
     assert 0.5 <= result.metric("udp.reordered") <= 1
 
 
+# flows
+
+
+def test_short_flows_take_one_and_a_half_round_trips(
+    run: Callable[..., Result], rows: Callable[[Result, str], list[dict[str, Any]]], tmp_path: Path
+) -> None:
+    lines = "at,size\n300ms,8bytes\n# all in one window\n100ms,10000bytes\n400ms,10000bytes\n"
+    (tmp_path / "begins.csv").write_text(lines)
+    ends = "tool: flows, from: client, to: server"
+    flows = f"""\
+  - {{name: even, {ends}, arrivals: constant, interval: 100ms, duration: 1s, size: 10000bytes}}
+  - {{name: file, {ends}, schedule: begins.csv, start: {{after: even}}, deadline: 60100us}}
+"""
+    result = succeed(run(flows))
+    # the handshake, and half a round trip for the data, behind the acknowledgement that ends the handshake
+    expected = 1.5 * RTT_S + wire_s(10_000) + HEADERS * 8 / RATE
+    for which in ("min", "max"):
+        assert result.metric(f"even.completion.{which}") == pytest.approx(expected, abs=CLOCK_S)
+    assert result.metric("even.flows") == 9
+    starts = [int(row["start_ns"]) / 1e9 for row in rows(result, "flows") if row["flow"] == "even"]
+    assert [start - starts[0] for start in starts] == pytest.approx([n / 10 for n in range(9)], abs=CLOCK_S)
+    by_size = {row["size_bytes"]: int(row["completion_ns"]) / 1e9 for row in rows(result, "flows")}
+    assert by_size["8"] == pytest.approx(1.5 * RTT_S, abs=2 * CLOCK_S)
+    assert result.metric("file.missed") == pytest.approx(2 / 3)
+
+
+def test_what_is_drawn_follows_from_the_seed(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    flow = "{tool: flows, from: client, to: server, interval: 20ms, duration: 10s"
+    (tmp_path / "topo.yaml").write_text(ONE_PATH)
+    (tmp_path / "xp.yaml").write_text(f"version: 1\ntraffic:\n  - {flow}, size: {{min: 8bytes, max: 1000bytes}}}}\n")
+    arguments = ("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
+    results = [succeed(mprun(*arguments, "--seed", seed)) for seed in (1, 1, 2)]
+    # 500 are expected, with a standard deviation of 22; sizes are 504 in the mean
+    assert results[0].metric("flows.flows") == pytest.approx(500, abs=90)
+    assert results[0].metric("flows.bytes") / results[0].metric("flows.flows") == pytest.approx(504, abs=60)
+    tables = [(result.run / "tables" / "flows.parquet").read_bytes() for result in results]
+    assert tables[0] == tables[1] != tables[2]
+
+
+def test_losses_are_counted_for_each_flow(
+    run: Callable[..., Result], rows: Callable[[Result, str], list[dict[str, Any]]]
+) -> None:
+    topology = ONE_PATH.replace("delay: 20ms", "delay: 20ms, loss: 5%")
+    flow = "{tool: flows, from: client, to: server, arrivals: uniform, interval: 50ms, duration: 5s, size: 20kb}"
+    result = succeed(run(f"  - {flow}\n", topology))
+    table = rows(result, "flows")
+    lossless = [row for row in table if row["retransmits"] == "0"]
+    assert 0 < len(lossless) < len(table)
+    slow = {row["sequence"] for row in table if int(row["completion_ns"]) > 3 * RTT_S * 1e9}
+    # 20 KiB leave in two windows, after the handshake; what takes longer was lost on the way
+    assert slow
+    assert not slow & {row["sequence"] for row in lossless}
+
+
 # exec
 
 

@@ -1,0 +1,341 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`flows`: short flows that begin whatever becomes of those before (open loop), each one's completion time and losses.
+
+Each is a connection of its own. It is complete when its receiver has read the last byte; both ends read one clock.
+When flows begin, and how large they are, is drawn inside the run, from its seed and the name of the flow; or
+it is a file's. Sender and receiver are `mprun.agent.flows`.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
+
+from mprun.capabilities import Capabilities
+from mprun.plan import File, Process, Ready
+from mprun.spec.fault import Path, name_nearest
+from mprun.spec.field import VOLUME_SCHEMA, Time
+from mprun.spec.flow import Congestion, ConnectionEntry, PositiveTime
+from mprun.spec.metric import OF_CONNECTIONS, Metric, delays
+from mprun.spec.model import refuse
+from mprun.spec.spec import Flow
+from mprun.spec.trace import TraceError
+from mprun.spec.units import PERCENT_PATTERN, TIME, VOLUME, parse_ratio
+from mprun.tools.tool import (
+    AGENT,
+    PYTHON,
+    Endpoints,
+    Outputs,
+    Program,
+    Result,
+    Table,
+    Work,
+    kept,
+    summarize_delays,
+    temporary,
+)
+
+PROGRAMS = {"python3": Program("python3")}
+PORTS = 1
+METRICS = {
+    **delays("completion", "time from the beginning of a flow until its receiver has read all of it"),
+    "flows": Metric("count", "flows that began"),
+    "bytes": Metric("size", "payload of the flows that were completed"),
+    "retransmits": Metric("count", "segments sent again, of the initial subflows"),
+    "missed": Metric("ratio", "share of the flows that were completed after the deadline, where there is one"),
+    **OF_CONNECTIONS,
+}
+
+PROGRAM = f"{AGENT}/flows.py"
+RECEIVED, SCHEDULE = "received", "schedule.json"
+# Number, bytes, moment of the last byte.
+_RECORD = struct.Struct("<QQQ")
+# A flow begins with its number.
+LEAST_BYTES = 8
+GRACE_NS = 60_000_000_000
+MOST_FLOWS = 100_000
+# Of more connections nobody asks which subflows they had: it would take longer than the run.
+MOST_CONNECTIONS = 1_000
+
+# Bytes, and the share of flows that are no larger; linear in between.
+DISTRIBUTIONS: Mapping[str, tuple[tuple[int, float], ...]] = {
+    # Alizadeh et al., Data Center TCP (DCTCP), SIGCOMM 2010
+    "web-search": (
+        *((0, 0.0), (10_000, 0.15), (20_000, 0.2), (30_000, 0.3), (50_000, 0.4), (80_000, 0.53), (200_000, 0.6)),
+        *((1_000_000, 0.7), (2_000_000, 0.8), (5_000_000, 0.9), (10_000_000, 0.97), (30_000_000, 1.0)),
+    ),
+    # Greenberg et al., VL2, SIGCOMM 2009
+    "data-mining": (
+        *((0, 0.0), (180, 0.1), (216, 0.2), (560, 0.3), (900, 0.4), (1_100, 0.5), (1_870, 0.6), (3_160, 0.7)),
+        *((10_000, 0.8), (400_000, 0.9), (3_160_000, 0.95), (100_000_000, 0.98), (1_000_000_000, 1.0)),
+    ),
+}
+
+
+def _parse_one_size(value: object) -> int:
+    size_bytes = VOLUME.parse(value)
+    if size_bytes < LEAST_BYTES:
+        raise ValueError(f"a flow begins with its number, of {LEAST_BYTES} bytes: write '{LEAST_BYTES}bytes' or more")
+    return size_bytes
+
+
+def _parse_size(value: object) -> int | str | dict[str, Any]:
+    """A size, a range, the name of a distribution, or one of the user's: its file, or what that comes to."""
+    if isinstance(value, dict):
+        return _parse_size_of_many(value)
+    if isinstance(value, str) and value[:1].isalpha():
+        if value not in DISTRIBUTIONS:
+            raise ValueError(f"no distribution '{value}'{name_nearest(value, DISTRIBUTIONS, 'distributions')}")
+        return value
+    return _parse_one_size(value)
+
+
+def _parse_size_of_many(value: Mapping[str, Any]) -> dict[str, Any]:
+    if value.keys() == {"file"} and isinstance(value["file"], str):
+        return dict(value)
+    if value.keys() == {"sizes", "shares"} and all(isinstance(one, list) for one in value.values()):
+        sizes, shares = ([parse(one) for one in value[name]] for name, parse in _PARSERS)
+        check_distribution(sizes, shares)
+        return {"sizes_bytes": sizes, "shares_share": shares}
+    if value.keys() != {"min", "max"}:
+        raise ValueError("is neither range nor distribution: write '{min: 1kb, max: 16kb}' or '{file: sizes.csv}'")
+    low, high = (_parse_one_size(value[name]) for name in ("min", "max"))
+    if low > high:
+        raise ValueError("has its least above its most: swap them")
+    return {"min_bytes": low, "max_bytes": high}
+
+
+_PARSERS: tuple[tuple[str, Callable[[object], Any]], ...] = (("sizes", VOLUME.parse), ("shares", parse_ratio))
+
+
+def check_distribution(sizes: Sequence[int], shares: Sequence[float]) -> None:
+    """Raises ValueError where sizes or shares do not rise, or shares end below 100%."""
+    if len(sizes) != len(shares) or len(sizes) < 2:
+        raise ValueError("is no distribution: write two sizes or more, and the share of flows up to each")
+    rise = all(before < after for values in (sizes, shares) for before, after in pairwise(values))
+    if not rise or shares[0] != 0 or shares[-1] != 1:
+        raise ValueError("is no distribution: sizes and shares rise from row to row, shares from 0% to 100%")
+
+
+_RANGE_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"min": VOLUME_SCHEMA, "max": VOLUME_SCHEMA},
+    "required": ["min", "max"],
+    "additionalProperties": False,
+}
+_POINTS_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "sizes": {"type": "array", "items": VOLUME_SCHEMA},
+        "shares": {"type": "array", "items": {"type": "string", "pattern": PERCENT_PATTERN}},
+    },
+    "required": ["sizes", "shares"],
+    "additionalProperties": False,
+}
+_FILE_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"file": {"type": "string", "description": "A CSV file 'size,share'."}},
+    "required": ["file"],
+    "additionalProperties": False,
+}
+_SIZE_SCHEMA: dict[str, Any] = {
+    "oneOf": [VOLUME_SCHEMA, {"enum": list(DISTRIBUTIONS)}, _RANGE_SCHEMA, _FILE_SCHEMA, _POINTS_SCHEMA]
+}
+FlowSize = Annotated[int | str | dict[str, Any], PlainValidator(_parse_size), WithJsonSchema(_SIZE_SCHEMA)]
+OneSize = Annotated[int, PlainValidator(_parse_one_size), WithJsonSchema(VOLUME_SCHEMA)]
+
+
+class Entry(ConnectionEntry):
+    """Short flows, begun in open loop."""
+
+    tool: Literal["flows"] = Field(description="The tool.")
+    arrivals: Literal["poisson", "uniform", "constant"] = Field(
+        "poisson",
+        description="Times between two beginnings: exponential, uniform from 0 to twice the interval, or all the same.",
+    )
+    interval_ns: PositiveTime | None = Field(
+        None, alias="interval", description="Mean time between two beginnings.", examples=["200ms"]
+    )
+    duration: PositiveTime | None = Field(None, description="How long flows begin.", examples=["10s"])
+    size: FlowSize | None = Field(
+        None,
+        description="A size, a range {min, max}, 'web-search', 'data-mining', or a distribution {file}.",
+        examples=["70kb"],
+    )
+    schedule: str | None = Field(None, description="A CSV file 'at,size', instead of interval, duration and size.")
+    starts_ns: list[Time] | None = Field(None, alias="starts", description="What a schedule's file comes to: when.")
+    sizes_bytes: list[OneSize] | None = Field(None, alias="sizes", description="And how large each is.")
+    deadline_ns: PositiveTime | None = Field(None, alias="deadline", description="By when a flow should be complete.")
+    congestion: Congestion | None = Field(None, description="Congestion control of both ends. Default: the hosts'.")
+
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        faults: dict[Path, str] = {}
+        drawn = {"interval": self.interval_ns, "duration": self.duration, "size": self.size}
+        given = [name for name, value in drawn.items() if value is not None]
+        if self.schedule is not None or self.starts_ns is not None:
+            for name in given:
+                faults[(name,)] = "is what the schedule says: take one of the two out"
+        else:
+            examples = {"interval": "200ms", "duration": "10s", "size": "70kb"}
+            for name in (name for name in drawn if name not in given):
+                faults[(name,)] = f"is missing: write '{name}: {examples[name]}', or 'schedule: flows.csv'"
+        if len(self.starts_ns or ()) != len(self.sizes_bytes or ()):
+            faults[("sizes",)] = "are not as many as 'starts': write one for each"
+        if self.duration and self.interval_ns and self.duration // self.interval_ns > MOST_FLOWS:
+            faults[("interval",)] = f"comes to more than {MOST_FLOWS} flows: write a longer one"
+        if faults:
+            raise refuse(faults, self)
+        return self
+
+    def companions(self) -> dict[str, str]:
+        if self.schedule is not None:
+            return {"schedule": self.schedule}
+        return {"size": self.size["file"]} if isinstance(self.size, dict) and "file" in self.size else {}
+
+    def with_companion(self, field: str, text: str) -> Self:
+        if field == "size":
+            return self.model_copy(update={"size": read_distribution(text)})
+        rows = read_schedule(text)
+        lists = {"starts_ns": [start_ns for start_ns, _ in rows], "sizes_bytes": [size for _, size in rows]}
+        return self.model_copy(update={"schedule": None, **lists})
+
+    def options(self) -> dict[str, object]:
+        options = super().options()
+        if self.starts_ns is not None:
+            del options["arrivals"]
+        if isinstance(self.size, int):
+            options["size_bytes"] = options.pop("size")
+        return options
+
+
+def read_schedule(text: str) -> list[tuple[int, int]]:
+    """(start in ns, bytes) of each row of a CSV file `at,size`, in the order of time. Raises TraceError."""
+    return sorted(row for _, row in _read_rows(text, ("at", "size"), (TIME.parse, _parse_one_size), "100ms,70kb"))
+
+
+def read_distribution(text: str) -> dict[str, Any]:
+    """Sizes, and the share of flows up to each, of a CSV file `size,share`. Raises TraceError."""
+    rows = _read_rows(text, ("size", "share"), (VOLUME.parse, parse_ratio), "70kb,50%")
+    sizes, shares = zip(*(row for _, row in rows), strict=True)
+    try:
+        check_distribution(sizes, shares)
+    except ValueError as error:
+        raise TraceError(rows[-1][0], str(error)) from None
+    return {"sizes_bytes": list(sizes), "shares_share": list(shares)}
+
+
+def _read_rows(
+    text: str, header: tuple[str, str], parsers: tuple[Callable[[object], Any], ...], example: str
+) -> list[tuple[int, tuple[Any, ...]]]:
+    """The rows of a CSV file of two columns with their lines, `#` beginning a comment. Raises TraceError."""
+    rows = csv.reader(text.splitlines())
+    if tuple(cell.strip() for cell in next(rows, [])) != header:
+        raise TraceError(1, f"has no header: write '{','.join(header)}'")
+    found = []
+    for row in rows:
+        cells = [cell.strip() for cell in row]
+        if not any(cells) or cells[0].startswith("#"):
+            continue
+        if len(cells) != len(header):
+            raise TraceError(rows.line_num, f"has {len(cells)} cells: write two, as in '{example}'")
+        try:
+            found.append((rows.line_num, tuple(parse(cell) for parse, cell in zip(parsers, cells, strict=True))))
+        except ValueError as error:
+            raise TraceError(rows.line_num, str(error)) from None
+    if not found:
+        raise TraceError(1, "holds no row")
+    return found
+
+
+def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
+    """The receiver, which listens until the end of the run, and the sender with its schedule."""
+    place = (ends.destination_address, str(ends.port))
+    facts = (f"protocol={flow.protocol}", f"congestion={flow.congestion or ''}")
+    file = kept(flow, RECEIVED)
+    receiver = Process(
+        name=f"{flow.name}.server",
+        node=flow.destination,
+        argv=(*PYTHON, PROGRAM, "receive", *place, *facts, file),
+        role="server",
+        ready=Ready("port", str(ends.port)),
+        keeps=(file,),
+    )
+    schedule = File(temporary(flow, SCHEDULE), json.dumps(_schedule(flow)))
+    last_ns = flow.duration_ns or max(flow.options.get("starts_ns", [0]))  # type: ignore[call-overload]
+    sender = Process(
+        name=flow.name,
+        node=flow.source,
+        argv=(*PYTHON, PROGRAM, "send", *place, *facts, f"name={flow.name}", schedule.path),
+        role="flow",
+        timeout_ns=last_ns + GRACE_NS,
+        files=(schedule,),
+    )
+    return Work(clients=(sender,), servers=(receiver,))
+
+
+def _schedule(flow: Flow) -> dict[str, Any]:
+    """When flows begin and how large they are, as `mprun.agent.flows` reads it."""
+    options: Mapping[str, Any] = flow.options
+    if "starts_ns" in options:
+        return {name: options[name] for name in ("starts_ns", "sizes_bytes")}
+    drawn = {name: options[name] for name in ("arrivals", "interval_ns")} | {"duration_ns": flow.duration_ns}
+    if "size_bytes" in options:
+        return drawn | {"size_bytes": options["size_bytes"]}
+    size = options["size"]
+    if isinstance(size, str):
+        return drawn | {"distribution": DISTRIBUTIONS[size]}
+    if "sizes_bytes" in size:
+        return drawn | {"distribution": list(zip(size["sizes_bytes"], size["shares_share"], strict=True))}
+    return drawn | {"range_bytes": [size["min_bytes"], size["max_bytes"]]}
+
+
+def parse(flow: Flow, outputs: Outputs) -> Result:
+    """Each flow's beginning at its sender and end at its receiver; one that has no end is an error."""
+    content = outputs.file(RECEIVED)
+    if content is None or len(content) % _RECORD.size:
+        return Result(error="the receiver's record is missing or not whole")
+    received = {number: (count, end_ns) for number, count, end_ns in _RECORD.iter_unpack(content)}
+    try:
+        sent = sorted(tuple(map(int, line.split())) for line in outputs.log(flow.name).splitlines())
+        table, delays_ns = _table(sent, received, outputs.zero_ns)
+    except ValueError as fault:
+        return Result(error=f"a line that it never prints: {fault}")
+    values: dict[str, float] = {
+        **summarize_delays("completion", delays_ns),
+        "flows": len(sent),
+        "bytes": sum(row[1] for row in sent),
+        "retransmits": sum(row[4] for row in sent),
+    }
+    deadline_ns = flow.options.get("deadline_ns")
+    if isinstance(deadline_ns, int) and delays_ns:
+        values["missed"] = sum(delay_ns > deadline_ns for delay_ns in delays_ns) / len(delays_ns)
+    is_asked = flow.protocol == "mptcp" and len(sent) <= MOST_CONNECTIONS
+    ports = tuple(dict.fromkeys(row[5] for row in sent)) if is_asked else ()
+    many = f"{len(sent)} connections: subflows are looked up of {MOST_CONNECTIONS} at most"
+    warnings = (many,) if flow.protocol == "mptcp" and not is_asked else ()
+    error = None if len(delays_ns) == len(sent) else f"{len(sent) - len(delays_ns)} flows did not arrive whole"
+    return Result(values, ports, error, {"flows": table} if sent else {}, warnings)
+
+
+def _table(
+    sent: list[tuple[int, ...]], received: Mapping[int, tuple[int, int]], zero_ns: int
+) -> tuple[Table, list[int]]:
+    """A row for each flow in the order of their numbers, and the completion times of those that arrived whole."""
+    columns: dict[str, list[Any]] = {
+        name: []
+        for name in ("sequence", "start_ns", "size_bytes", "connect_ns", "completion_ns", "retransmits", "local_port")
+    }
+    for number, size, start_ns, connected_ns, retransmits, port in sent:
+        count, end_ns = received.get(number, (0, 0))
+        completion_ns = end_ns - start_ns if count == size else None
+        row = (number + 1, start_ns - zero_ns, size, connected_ns - start_ns, completion_ns, retransmits, port)
+        for column, value in zip(columns.values(), row, strict=True):
+            column.append(value)
+    return columns, [value for value in columns["completion_ns"] if value is not None]

@@ -172,7 +172,9 @@ def test_a_connection_that_stalls_is_an_error_and_no_hang(mprun: Callable[..., R
 
 
 @needs_tool
-@pytest.mark.parametrize("scheduler", ["lowest-rtt", "roundrobin", "{client: {prefer: 0}, server: {prefer: 0}}"])
+@pytest.mark.parametrize(
+    "scheduler", ["lowest-rtt", "roundrobin", "redundant", "{client: {prefer: 0}, server: {prefer: 0}}"]
+)
 def test_a_path_that_is_lost_is_left(mprun: Callable[..., Result], tmp_path: Path, scheduler: str) -> None:
     """10 MiB, path0 lost after 0.5 s: what was under way on it arrives, and the rest takes path1 alone."""
     topo = _with_event(tmp_path, "{at: 500ms, link: path0, set: {loss: 100%}}")

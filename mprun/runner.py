@@ -117,9 +117,7 @@ def refuse_commands(spec: Spec, allow_exec: bool) -> None:
         for line in getattr(tool_of(flow), "commands", lambda _: ())(flow)
     ]
     if found and not allow_exec:
-        raise SpecError(
-            ["this experiment runs commands of its own; if they are what you want, add --allow-exec", *found]
-        )
+        raise SpecError(["this experiment runs commands of its own; if you want them, add --allow-exec", *found])
 
 
 def _run_calibrated(

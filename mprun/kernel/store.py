@@ -8,7 +8,6 @@ Names (`default`, or what `--name` gave) are links to digests.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -17,11 +16,11 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from mprun.cache import cache, locked
 from mprun.errors import HostError, RunError
 from mprun.kernel.hooks import COLD, COLD_LINE, HOOKS, PLACES, apply_hooks
 
@@ -85,8 +84,7 @@ class Kernel:
 
 def store() -> Path:
     """Where this user's kernels are."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "mprun" / "kernels"
+    return cache("kernels")
 
 
 def list_kernels() -> list[Kernel]:
@@ -207,8 +205,7 @@ def build(source: Path | None, name: str, jobs: int, progress: Progress) -> tupl
     missing = [package for tool, package in BUILD_TOOLS.items() if not shutil.which(tool)]
     if missing:
         raise HostError(f"building a kernel needs {', '.join(missing)}: apt-get install {' '.join(missing)}")
-    store().mkdir(parents=True, exist_ok=True)
-    with _locked(store() / ".lock", lambda: progress("waiting for another build of this user", 0)):
+    with locked(store(), lambda: progress("waiting for another build of this user", 0)):
         progress("reading the source", 0)
         digest = _kernel_digest(digest_source(source), recipe_digest())
         target = store() / digest[:16]
@@ -225,17 +222,6 @@ def build(source: Path | None, name: str, jobs: int, progress: Progress) -> tupl
         temporary.symlink_to(target.name)
         temporary.replace(store() / name)
     return find_kernel(name), fresh
-
-
-@contextmanager
-def _locked(path: Path, on_wait: Callable[[], None]) -> Iterator[None]:
-    with path.open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            on_wait()
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _build_into(target: Path, source: Path, digest: str, jobs: int, progress: Progress) -> None:

@@ -7,14 +7,12 @@ built already is not built again, and what is of another version is not taken.
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from mprun.cache import cache, locked
 from mprun.errors import HostError, SpecError
 from mprun.programs import PROGRAMS, cargo, gcc
 from mprun.programs.recipe import CRecipe, Recipe
@@ -42,8 +40,7 @@ class Installed:
 
 def store() -> Path:
     """Where this user's programs are."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "mprun" / "tools"
+    return cache("tools")
 
 
 def recipe_of(name: str) -> Recipe:
@@ -79,8 +76,7 @@ def install(name: str, jobs: int, progress: Progress) -> tuple[Installed, bool]:
     Raises HostError for what is missing here, RunError with the end of the log if it does not build.
     """
     recipe = recipe_of(name)
-    store().mkdir(parents=True, exist_ok=True)
-    with _locked(store() / ".lock", lambda: progress("waiting for another build of this user", 0)):
+    with locked(store(), lambda: progress("waiting for another build of this user", 0)):
         found = find(name)
         if found is not None:
             return found, False
@@ -106,14 +102,3 @@ def _build(recipe: Recipe, jobs: int, progress: Progress) -> None:
 
 def _place(recipe: Recipe) -> Path:
     return store() / recipe.digest[:16]
-
-
-@contextmanager
-def _locked(path: Path, on_wait: Callable[[], None]) -> Iterator[None]:
-    with path.open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            on_wait()
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

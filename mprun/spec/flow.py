@@ -25,6 +25,13 @@ MOST_REPETITIONS = 1000
 _CONGESTION = re.compile(r"[a-z][a-z0-9_-]{0,14}")
 
 
+class OmitEntry(FileModel):
+    """What is left out of the goodput, for a steady state."""
+
+    start_ns: Time = Field(0, alias="start", description="The first of it.")
+    end_ns: Time = Field(0, alias="end", description="The last of it.")
+
+
 class StartEntry(FileModel):
     """When a flow starts: `5s`, or `{after: bulk, offset: 1s}`."""
 

@@ -20,9 +20,9 @@ from mprun.plan import Process, Ready
 from mprun.spec.datagram import LENGTH
 from mprun.spec.fault import Path
 from mprun.spec.field import SIZE_SCHEMA, TIME_SCHEMA, Whole
-from mprun.spec.flow import Congestion, FlowRate, ServedEntry, Size
+from mprun.spec.flow import Congestion, FlowRate, OmitEntry, ServedEntry, Size
 from mprun.spec.metric import OF_CONNECTIONS, Metric
-from mprun.spec.model import FileModel, refuse
+from mprun.spec.model import refuse
 from mprun.spec.spec import Flow, Protocol
 from mprun.spec.units import NS_PER_S, SIZE, TIME
 from mprun.tools.tool import Endpoints, Outputs, Program, Result, Table, Work, mptcp_environment
@@ -84,8 +84,8 @@ Omitted = Annotated[int, PlainValidator(_parse_omitted), WithJsonSchema(TIME_SCH
 Block = Annotated[int, PlainValidator(_parse_block), WithJsonSchema(SIZE_SCHEMA)]
 
 
-class OmitEntry(FileModel):
-    """What is left out of the goodput, for a steady state."""
+class OmitSecondsEntry(OmitEntry):
+    """What is left out of the goodput, for a steady state, in whole seconds."""
 
     start_ns: Omitted = Field(0, alias="start", description="The first seconds.")
     end_ns: Omitted = Field(0, alias="end", description="The last seconds.")
@@ -105,7 +105,7 @@ class Entry(ServedEntry):
         None, description="How long it sends, in whole seconds; or give a size.", examples=["10s"]
     )
     size_bytes: Size | None = Field(None, alias="size", description="How much it sends, instead of a duration.")
-    omit: OmitEntry | None = Field(None, description="What is left out of the goodput, for a steady state.")
+    omit: OmitSecondsEntry | None = Field(None, description="What is left out of the goodput, for a steady state.")
     length_bytes: Block | None = Field(
         None,
         alias="length",

@@ -18,13 +18,12 @@ from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 from mprun.capabilities import Capabilities
 from mprun.plan import Process, Ready
 from mprun.spec.field import SIZE_SCHEMA
-from mprun.spec.flow import PositiveTime, ServedEntry, Size
+from mprun.spec.flow import OmitEntry, PositiveTime, ServedEntry, Size
 from mprun.spec.metric import OF_PATHS, Metric
 from mprun.spec.model import refuse
 from mprun.spec.path import NamedPath
 from mprun.spec.spec import Flow
 from mprun.spec.units import SIZE, TIME
-from mprun.tools.iperf3 import OmitEntry
 from mprun.tools.tool import BUILT, Endpoints, Outputs, PathUse, Program, Result, Table, Work
 
 PROGRAMS = {"cmtsctp": Program("", "--version", "mprun tools install cmtsctp")}

@@ -181,7 +181,7 @@ HOOKS = (
         "\t\tinfo->limit = dfrag->data_len;\n"
         "\t\tlen = dfrag->data_len - dfrag->already_sent;\n",
         "\tint len, copied = 0, err = 0;\n\n"
-        "\tif (msk->mprun.push.copies) /* mprun */\n"
+        "\tif (mprun_sends_copies(msk)) /* mprun */\n"
         "\t\treturn mprun_push_copies(sk, ssk, info);\n"
         "\twhile ((dfrag = mptcp_send_head(sk))) {\n"
         "\t\tinfo->sent = dfrag->already_sent;\n"

@@ -70,6 +70,7 @@ struct mprun_subflow {
 };
 
 void mprun_init_msk(struct mptcp_sock *msk);
+bool mprun_sends_copies(const struct mptcp_sock *msk);
 bool mprun_to_send(struct sock *sk);
 int mprun_push_limit(struct mptcp_sock *msk, struct sock *ssk, const struct mptcp_data_frag *dfrag);
 void mprun_pushed(struct mptcp_sock *msk, struct sock *ssk, int bytes);

@@ -29,6 +29,11 @@ static bool has_work(const struct mptcp_sock *msk, struct mptcp_subflow_context 
 	return mptcp_send_head((const struct sock *)msk) || before64(next_of(msk, subflow), READ_ONCE(msk->snd_nxt));
 }
 
+bool mprun_sends_copies(const struct mptcp_sock *msk)
+{
+	return msk->mprun.push.copies && !__mptcp_check_fallback(msk);
+}
+
 /* Whether there is anything that some subflow could send; for other schedulers, data not sent yet. */
 bool mprun_to_send(struct sock *sk)
 {
@@ -37,7 +42,7 @@ bool mprun_to_send(struct sock *sk)
 
 	if (mptcp_send_head(sk))
 		return true;
-	if (!msk->mprun.push.copies)
+	if (!mprun_sends_copies(msk))
 		return false;
 	mptcp_for_each_subflow(msk, subflow) {
 		if (mptcp_subflow_active(subflow) && has_work(msk, subflow))

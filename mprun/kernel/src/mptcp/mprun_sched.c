@@ -121,12 +121,12 @@ void mprun_init_msk(struct mptcp_sock *msk)
 	INIT_LIST_HEAD(&msk->mprun.coupled);
 }
 
-/* Up to where of this fragment the subflow may send. */
+/* Up to where of this fragment the subflow may send. No scheduler is asked after a fallback to TCP. */
 int mprun_push_limit(struct mptcp_sock *msk, struct sock *ssk, const struct mptcp_data_frag *dfrag)
 {
 	struct mprun_push *push = &msk->mprun.push;
 
-	if (!push->exact)
+	if (!push->exact || __mptcp_check_fallback(msk))
 		return dfrag->data_len;
 	if (push->segments) {
 		push->segment_bytes = tcp_current_mss(ssk);

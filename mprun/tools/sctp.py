@@ -201,11 +201,12 @@ def _read(flow: Flow, sender: Mapping[str, Any], receiver: Mapping[str, Any], is
 
 def _use(flow: Flow, path: Mapping[str, Any], is_reverse: bool) -> PathUse:
     """What the sender sent on a path; that CMT did not use it, or that it broke."""
-    bytes_ = path["bytes"]
+    ends, carried = (path["local"], path["remote"]), (path["bytes"], 0)
     if is_reverse:
-        use = PathUse(path["remote"], path["local"], 0, bytes_, srtt_s=path["srtt_ms"] / 1e3)
-    else:
-        use = PathUse(path["local"], path["remote"], bytes_, 0, srtt_s=path["srtt_ms"] / 1e3)
+        ends, carried = ends[::-1], carried[::-1]
+    # the sender tells it of paths that it has measured
+    srtt_s = path["srtt_ms"] / 1e3 if "srtt_ms" in path else None
+    use = PathUse(*ends, *carried, srtt_s=srtt_s)
     if path.get("state") == "unconfirmed" and flow.options.get("cmt", "off") != "off":
         return use.fail("no heartbeat was ever answered, so that nothing was sent on it (RFC 9260, section 5.4)")
     return use.warn("it did not answer at the end") if path.get("state") == "inactive" else use

@@ -12,7 +12,7 @@ help:
 	@echo "make lint    ruff and mypy"
 	@echo "make bench   measure speed (start, network, traffic, hops, command line) and fidelity; half an hour"
 	@echo "make fidelity  links asked against got: docs/fidelity.md"
-	@echo "make fairness  coupled congestion control against TCP: docs/fairness.md; a quarter of an hour"
+	@echo "make fairness  coupled congestion control against TCP (writes docs/fairness.md); half an hour"
 	@echo "make soak    hours of simulated time under failing paths, with every scheduler and congestion control"
 	@echo "make golden  rewrite the golden files of the tests and the schemas"
 

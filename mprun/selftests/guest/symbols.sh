@@ -1,4 +1,5 @@
 
+# SPDX-License-Identifier: Apache-2.0
 # Added by mprun. The scripts look in /proc/kallsyms for what a kernel has, so that those of a new tree can
 # run on an old kernel. Here both are of one tree and need not ask; the answers would be wrong, since the last
 # step of linking a User-Mode kernel makes every symbol local.

@@ -128,6 +128,8 @@ def _compile_into(target: Path, source: Path, added: bytes, progress: store.Prog
         _make(tree, ["ARCH=x86", "headers"])
         progress("compiling the tests", 0)
         _make(tree / SCRIPTS, [])
+        if not (tree / SCRIPTS / "mptcp_connect").is_file():
+            raise RunError("the kernel's tests do not compile: make left no program beside them")
         with (tree / SCRIPTS / LIBRARY).open("ab") as library:
             library.write(added)
         try:
@@ -155,6 +157,8 @@ def _take_parts(source: Path, work: Path) -> Path:
 
 def _make(folder: Path, words: list[str]) -> None:
     argv = ["make", f"-j{len(os.sched_getaffinity(0))}", *words]
-    done = subprocess.run(argv, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    # below another make, as in `make test`, those of the tests would put their programs elsewhere
+    ours = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    done = subprocess.run(argv, cwd=folder, env=ours, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode:
         raise RunError(f"the kernel's tests do not compile: {' '.join(argv)}:\n{done.stdout[-2000:]}")

@@ -23,9 +23,12 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mprun.errors import MprunError, SpecError
+
+if TYPE_CHECKING:
+    import polars
 
 LATEST = "latest"
 INCOMPLETE = "incomplete"
@@ -115,22 +118,20 @@ class RunDirectory:
         """Each as `tables/<name>.parquet`: columns of equal length, None where there is no value."""
         if not tables:
             return
-        import pyarrow
-        import pyarrow.parquet
+        import polars
 
         (self.path / "tables").mkdir(exist_ok=True)
         for name, columns in tables.items():
-            table = pyarrow.table(dict(columns))
-            # neither pandas' nor Arrow's own schema beside Parquet's: equal values, equal bytes
-            pyarrow.parquet.write_table(table, self.path / "tables" / f"{name}.parquet", store_schema=False)
+            table = polars.DataFrame({title: _as_one_type(values) for title, values in columns.items()})
+            table.write_parquet(self.path / "tables" / f"{name}.parquet")
 
-    def tables(self) -> Iterator[tuple[str, Any]]:
-        """(name, pyarrow.Table) of every table."""
+    def tables(self) -> Iterator[tuple[str, polars.LazyFrame]]:
+        """Every table with its name, not yet read."""
         paths = sorted(self.path.glob("tables/*.parquet"))
         if paths:
-            import pyarrow.parquet
+            import polars
         for path in paths:
-            yield path.stem, pyarrow.parquet.read_table(path)
+            yield path.stem, polars.scan_parquet(path)
 
     def addresses(self) -> Iterator[tuple[str, str]]:
         """(address, node) of every interface."""
@@ -167,6 +168,13 @@ def list_runs(parent: Path) -> list[RunDirectory]:
         return []
     paths = [path for path in parent.iterdir() if _NAME.match(path.name) and not path.is_symlink()]
     return [RunDirectory(path) for path in sorted(paths, key=_age)]
+
+
+def _as_one_type(values: list[Any]) -> list[Any]:
+    """Whole numbers among fractions become fractions."""
+    if any(isinstance(value, float) for value in values):
+        return [float(value) if isinstance(value, int) else value for value in values]
+    return values
 
 
 def _age(path: Path) -> tuple[str, int, str]:

@@ -23,8 +23,6 @@ from mprun.errors import MprunError
 )
 def command(name: str, parent: Path, as_csv: bool, folder: Path | None) -> None:
     """Write the tables of a run as CSV, beside its Parquet files or into a folder."""
-    import csv
-
     from mprun import rundir
 
     run = rundir.find(parent, name)
@@ -33,11 +31,7 @@ def command(name: str, parent: Path, as_csv: bool, folder: Path | None) -> None:
     for title, table in run.tables():
         target.mkdir(parents=True, exist_ok=True)
         path = target / f"{title}.csv"
-        columns = [column.to_pylist() for column in table.columns]
-        with path.open("w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(table.column_names)
-            writer.writerows(zip(*columns, strict=True))
+        table.sink_csv(path, line_terminator="\r\n")
         written.append(path)
     if not written:
         raise MprunError(f"{run.path}: no tables: none of its flows has any")

@@ -31,7 +31,7 @@ LIBRARY = "/run/mprun/lib"
 
 def is_used(experiment: ExperimentSpec, node: str) -> bool:
     """Whether an MPTCP flow starts or ends on this node."""
-    return any(f.protocol == "mptcp" and node in (f.source, f.destination) for f in experiment.traffic)
+    return bool(_flows_of(experiment, node))
 
 
 def subflows_wanted(network: Network, experiment: ExperimentSpec, flow: Flow) -> int:
@@ -39,7 +39,7 @@ def subflows_wanted(network: Network, experiment: ExperimentSpec, flow: Flow) ->
     settings = [experiment.hosts.get(name, HostSpec()).mptcp for name in (flow.source, flow.destination)]
     if settings[0].path_manager == "default":
         return 1
-    pairs = _pairs(settings[0], usable_paths(flow, network.paths.get((flow.source, flow.destination), ())))
+    pairs = _pairs(settings[0], _paths_of(network, flow))
     if settings[1].path_manager == "default":
         # nothing is announced: only the address that the connection was opened to is known
         pairs = tuple(path for path in pairs if path.destination_address == pairs[0].destination_address)
@@ -60,17 +60,17 @@ def mptcp_commands(network: Network, experiment: ExperimentSpec, node: Node) -> 
     settings = experiment.hosts.get(node.name, HostSpec()).mptcp
     yield sysctl(node.name, "net.mptcp.enabled", "1")
     yield sysctl(node.name, "net.mptcp.scheduler", settings.scheduler)
-    paths = [paths for flow, paths in _mptcp_paths(network, experiment) if node.name in (flow.source, flow.destination)]
-    wanted = max(_most_subflows(network, experiment, flow) for flow in _flows_of(experiment, node.name)) - 1
-    peers = max(len({path.destination_address for path in some}) for some in paths)
-    passive = settings.path_manager == "default"
     if settings.is_in_user_space:
         yield sysctl(node.name, "net.mptcp.pm_type", "1")
         return
-    subflows = settings.subflows if settings.subflows is not None else wanted
-    accepted = settings.add_addr_accepted
-    if accepted is None:
-        accepted = 0 if passive else peers - 1
+    flows = _flows_of(experiment, node.name)
+    subflows, accepted = settings.subflows, settings.add_addr_accepted
+    if subflows is None:
+        subflows = max(_most_subflows(network, experiment, flow) for flow in flows) - 1
+    if accepted is None and settings.path_manager == "default":
+        accepted = 0
+    elif accepted is None:
+        accepted = max(len({path.destination_address for path in _paths_of(network, flow)}) for flow in flows) - 1
     for name, value in (("subflows", subflows), ("add_addr_accepted", accepted)):
         if value > MAX_ADDITIONAL_SUBFLOWS:
             raise SpecError(
@@ -90,10 +90,15 @@ def _flows_of(experiment: ExperimentSpec, node: str) -> list[Flow]:
     return [f for f in experiment.traffic if f.protocol == "mptcp" and node in (f.source, f.destination)]
 
 
+def _paths_of(network: Network, flow: Flow) -> tuple[Path, ...]:
+    """The paths that a flow's connection can use."""
+    return usable_paths(flow, network.paths.get((flow.source, flow.destination), ()))
+
+
 def _most_subflows(network: Network, experiment: ExperimentSpec, flow: Flow) -> int:
     """What a host must have room for: every pair of addresses, and as many for each as the client opens."""
     settings = experiment.hosts.get(flow.source, HostSpec()).mptcp
-    paths = usable_paths(flow, network.paths[flow.source, flow.destination])
+    paths = _paths_of(network, flow)
     if not settings.is_in_user_space:
         return len(paths)
     wanted = len(_pairs(settings, paths)) * settings.subflows_per_pair
@@ -111,7 +116,7 @@ def path_managers(network: Network, experiment: ExperimentSpec) -> Iterator[Proc
         argv = ["python3", "-m", PATH_MANAGER, str(mptcp.subflows_per_pair), str(limit)]
         numbers = {address.ip: number for number, (_, address) in enumerate(_ends(network.nodes[name]), start=1)}
         for flow in opened:
-            for path in _pairs(mptcp, usable_paths(flow, network.paths[flow.source, flow.destination])):
+            for path in _pairs(mptcp, _paths_of(network, flow)):
                 pair = f"{path.source_address},{path.destination_address},{numbers[path.source_address]}"
                 pair += ",backup" if path.backup else ""
                 if pair not in argv:
@@ -131,12 +136,6 @@ def _ends(node: Node) -> list[tuple[Interface, InterfaceAddress]]:
     return [(interface, address) for interface in node.interfaces for address in interface.addresses]
 
 
-def _mptcp_paths(network: Network, experiment: ExperimentSpec) -> list[tuple[Flow, tuple[Path, ...]]]:
-    """Each MPTCP flow with the paths that its connection can use."""
-    flows = [flow for flow in experiment.traffic if flow.protocol == "mptcp"]
-    return [(flow, usable_paths(flow, network.paths[flow.source, flow.destination])) for flow in flows]
-
-
 def endpoint_commands(
     network: Network, experiment: ExperimentSpec, node: Node
 ) -> Iterator[tuple[InterfaceAddress, Command]]:
@@ -151,11 +150,11 @@ def endpoint_commands(
                 words = f"ip mptcp endpoint add {address.ip} id {number}"
                 yield address, Command(node.name, (*words.split(), *flags_of[interface.link]))
         return
-    flows = _mptcp_paths(network, experiment)
-    opened = [paths for flow, paths in flows if flow.source == node.name]
+    flows = _flows_of(experiment, node.name)
+    opened = [_paths_of(network, flow) for flow in flows if flow.source == node.name]
     apart = [family for family in FAMILIES if all(_is_side_by_side(paths, family) for paths in opened)]
     # the address that a connection was opened to needs no announcement
-    known = {paths[0].destination_address for flow, paths in flows if flow.destination == node.name}
+    known = {_paths_of(network, flow)[0].destination_address for flow in flows if flow.destination == node.name}
     for number, (interface, address) in enumerate(_ends(node), start=1):
         if opened:
             if family_of(address) in apart:

@@ -15,11 +15,19 @@ Tuple4 = tuple[str, int, str, int]
 
 
 @dataclass(frozen=True)
+class SendingEnd:
+    """What an end says of what it sends. srtt_us: smoothed, 0 before any; resent: segments sent again."""
+
+    srtt_us: int = 0
+    resent: int = 0
+
+
+@dataclass(frozen=True)
 class Subflow:
     """One subflow as its client saw it. path: None where no path has its addresses.
 
-    bytes_acked, bytes_received: payload in this subflow's two directions. client, server: what each end said last of
-    what it sends; the server's is None where it knows the subflow by other addresses.
+    bytes_acked, bytes_received: payload in this subflow's two directions. client, server: what each end said last;
+    nothing of the server where it knows the subflow by other addresses.
     """
 
     addresses: Tuple4
@@ -28,17 +36,8 @@ class Subflow:
     established_ns: int
     bytes_acked: int
     bytes_received: int
-    retransmits: int
-    client: SendingEnd | None = None
-    server: SendingEnd | None = None
-
-
-@dataclass(frozen=True)
-class SendingEnd:
-    """srtt_us: smoothed round-trip time; resent: segments sent again."""
-
-    srtt_us: int
-    resent: int
+    client: SendingEnd
+    server: SendingEnd
 
 
 @dataclass(frozen=True)
@@ -125,14 +124,13 @@ def _subflow(
         established_ns=event["at_ns"],
         bytes_acked=last.get("bytes_acked", 0),
         bytes_received=last.get("bytes_received", 0),
-        retransmits=last.get("retransmits_total", 0),
         client=_sending_end(last),
         server=_sending_end(peers.get(addresses, {})),
     )
 
 
-def _sending_end(state: Mapping[str, Any]) -> SendingEnd | None:
-    return SendingEnd(state["rtt_us"], state["retransmits_total"]) if state.get("rtt_us") else None
+def _sending_end(state: Mapping[str, Any]) -> SendingEnd:
+    return SendingEnd(state.get("rtt_us", 0), state.get("retransmits_total", 0))
 
 
 def _addresses(record: Mapping[str, Any]) -> Tuple4:

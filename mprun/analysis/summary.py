@@ -214,7 +214,7 @@ def _read_flow(
     ports = result.data_ports or ports_towards(observed, result.server_ports)
     connections = find_connections(observed, peer, ports, flow["paths"])
     if result.server_ports and connections:
-        lost = sum(subflow.retransmits for connection in connections for subflow in connection.subflows)
+        lost = sum(subflow.client.resent for connection in connections for subflow in connection.subflows)
         found.add(f"{name}.retransmits", lost, "count")
     _count_subflows(flow, connections, intent, agent, found)
     if flow["protocol"] == "mptcp":
@@ -297,7 +297,8 @@ def _carried(
     uses = {}
     for path in flow["paths"]:
         subflows = [subflow for subflow in every if subflow.path == path["name"]]
-        senders = [sender for s in subflows if (sender := s.client if is_forward else s.server)]
+        senders = [s.client if is_forward else s.server for s in subflows]
+        senders = [sender for sender in senders if sender.srtt_us]
         ends = (path["source"], path["destination"])
         uses[ends] = PathUse(
             *ends,

@@ -16,6 +16,10 @@ def cache(kind: str) -> Path:
     return Path(base) / "mprun" / kind
 
 
+# Told what is being done and which share of it is done.
+Progress = Callable[[str, float], None]
+
+
 @contextmanager
 def locked(folder: Path, on_wait: Callable[[], None]) -> Iterator[None]:
     """Nobody else is in here for this folder, which is made; on_wait is called once if somebody is."""

@@ -30,17 +30,13 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the kernel as JSON.")
 def build(source: Path | None, name: str, jobs: int | None, as_json: bool) -> None:
     """Build a kernel, unless the same one is built already."""
+    from mprun.cli import built
     from mprun.cli.progress import Bar
     from mprun.kernel import store
 
     with Bar() as bar:
         kernel, fresh = store.build(source, name, jobs or len(os.sched_getaffinity(0)), bar.show)
-    if as_json:
-        click.echo(json.dumps(asdict(kernel)))
-    elif fresh:
-        click.echo(f"built {kernel.version} in {kernel.build_seconds:.0f} s: {kernel.path}")
-    else:
-        click.echo(f"{kernel.version} is built already: {kernel.path}")
+    built.tell(kernel, fresh, as_json)
 
 
 @command.command("list")

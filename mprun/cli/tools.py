@@ -25,17 +25,13 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the tool as JSON.")
 def install(name: str, jobs: int | None, as_json: bool) -> None:
     """Build a tool, unless the same one is built already."""
+    from mprun.cli import built
     from mprun.cli.progress import Bar
     from mprun.programs import store
 
     with Bar() as bar:
         tool, fresh = store.install(name, jobs or len(os.sched_getaffinity(0)), bar.show)
-    if as_json:
-        click.echo(json.dumps(asdict(tool)))
-    elif fresh:
-        click.echo(f"built {tool.version} in {tool.build_seconds:.0f} s: {tool.path}")
-    else:
-        click.echo(f"{tool.version} is built already: {tool.path}")
+    built.tell(tool, fresh, as_json)
 
 
 @command.command("list")

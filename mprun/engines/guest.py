@@ -19,9 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
+from mprun.cache import cache
 from mprun.engines.engine import ENVIRONMENT, PROGRAM_PATH, die_with_parent, interpreter
 from mprun.errors import HostError
-from mprun.kernel.store import Kernel, store
+from mprun.kernel.store import Kernel
 
 # 2023-11-14 22:13:20 UTC: what the clock of every simulated run says at its boot.
 START_NS = 1_700_000_000_000_000_000
@@ -159,7 +160,7 @@ def _own_cpu() -> Iterator[int]:
     Pinned, a system call of the experiment costs a sixth: tracer and traced share a cache.
     """
     cpus = sorted(os.sched_getaffinity(0))
-    folder = store().parent / "cpus"
+    folder = cache("cpus")
     folder.mkdir(parents=True, exist_ok=True)
     for cpu in [*cpus[1:], cpus[0]]:
         with (folder / str(cpu)).open("w") as lock:

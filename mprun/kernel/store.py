@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from mprun.cache import cache, locked
+from mprun.cache import Progress, cache, locked
 from mprun.errors import HostError, RunError
 from mprun.kernel.hooks import COLD, COLD_LINE, HOOKS, PLACES, apply_hooks
 
@@ -60,8 +60,6 @@ _BUILD_IDENTITY = {
 }
 # Files compiled by the configuration as it is; only the progress bar needs it.
 _EXPECTED_STEPS = 1090
-
-Progress = Callable[[str, float], None]
 
 
 @dataclass(frozen=True)

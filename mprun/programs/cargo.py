@@ -14,9 +14,10 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
+from mprun.cache import Progress
 from mprun.errors import HostError, RunError
 from mprun.programs.recipe import Recipe
 
@@ -27,8 +28,6 @@ CARGO_REMEDY = (
     "apt-get install cargo (Debian 13, Ubuntu 24.04), apt-get install cargo-web (Debian 12), or rustup; `make quic` "
     "does it"
 )
-
-Progress = Callable[[str, float], None]
 
 
 def missing() -> str | None:
@@ -78,16 +77,8 @@ def build(recipe: Recipe, target: Path, scratch: Path, jobs: int, progress: Prog
         made = work / "made"
         made.mkdir()
         shutil.copy(source / "target" / "release" / recipe.executable, made)
-        facts = {
-            "name": recipe.name,
-            "digest": recipe.digest,
-            "version": _run([str(made / recipe.executable), "--version"], work, log).strip(),
-            "compiler": _version(cargo),
-            "build_seconds": round(time.monotonic() - started, 1),
-        }
-        (made / "tool.json").write_text(json.dumps(facts, indent=1) + "\n")
-        made.chmod(0o755)
-        made.rename(target)
+        version = _run([str(made / recipe.executable), "--version"], work, log).strip()
+        recipe.put(made, target, version, _version(cargo), time.monotonic() - started)
 
 
 def _packages(cargo: str, source: Path, log: Path) -> Mapping[str, Path]:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import tempfile
@@ -40,16 +39,8 @@ def build(recipe: CRecipe, target: Path, scratch: Path) -> None:
         version = f'-DVERSION="{recipe.executable} on {libraries}"'
         program = str(made / recipe.executable)
         _run(["gcc", "-O2", "-Wall", "-Wextra", version, "-o", program, *sources, *recipe.flags])
-        facts = {
-            "name": recipe.name,
-            "digest": recipe.digest,
-            "version": _run([program, "--version"]).strip(),
-            "compiler": _run(["gcc", "--version"]).splitlines()[0],
-            "build_seconds": round(time.monotonic() - started, 1),
-        }
-        (made / "tool.json").write_text(json.dumps(facts, indent=1) + "\n")
-        made.chmod(0o755)
-        made.rename(target)
+        said = _run([program, "--version"]).strip()
+        recipe.put(made, target, said, _run(["gcc", "--version"]).splitlines()[0], time.monotonic() - started)
 
 
 def _has_header(header: str) -> bool:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,8 @@ from pathlib import Path
 HERE = Path(__file__).parent
 # A change in how programs are built, rather than in what they are built from, counts this on.
 _EDITION = 1
+# What is said of a program, beside it.
+FACTS = "tool.json"
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,19 @@ class Recipe:
             content = path.read_bytes()
             total.update(f"{path.relative_to(self.folder)} {len(content)}\n".encode() + content)
         return total.hexdigest()
+
+    def put(self, made: Path, target: Path, version: str, compiler: str, build_seconds: float) -> None:
+        """Move the folder of a program that was built to its place, with what is said of it."""
+        facts = {
+            "name": self.name,
+            "digest": self.digest,
+            "version": version,
+            "compiler": compiler,
+            "build_seconds": round(build_seconds, 1),
+        }
+        (made / FACTS).write_text(json.dumps(facts, indent=1) + "\n")
+        made.chmod(0o755)
+        made.rename(target)
 
 
 @dataclass(frozen=True)

@@ -8,18 +8,13 @@ built already is not built again, and what is of another version is not taken.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from mprun.cache import cache, locked
+from mprun.cache import Progress, cache, locked
 from mprun.errors import HostError, SpecError
 from mprun.programs import PROGRAMS, cargo, gcc
-from mprun.programs.recipe import CRecipe, Recipe
-
-FACTS = "tool.json"
-
-Progress = Callable[[str, float], None]
+from mprun.programs.recipe import FACTS, CRecipe, Recipe
 
 
 @dataclass(frozen=True)

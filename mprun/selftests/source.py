@@ -16,6 +16,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from mprun.cache import Progress, cache
 from mprun.errors import HostError, RunError
 from mprun.kernel import store
 
@@ -78,7 +79,7 @@ class Script:
         return f"{self.name}/{self.group}" if self.group else self.name
 
 
-def prepare(kernel: store.Kernel, progress: store.Progress) -> tuple[Path, bool]:
+def prepare(kernel: store.Kernel, progress: Progress) -> tuple[Path, bool]:
     """The folder `net` of the tests of a kernel's source, compiled.
 
     Returns it and whether the source is still the one that the kernel was built from. Raises
@@ -90,7 +91,7 @@ def prepare(kernel: store.Kernel, progress: store.Progress) -> tuple[Path, bool]
     source_digest = store.digest_source(source)
     added = (GUEST / "symbols.sh").read_bytes()
     key = hashlib.sha256(source_digest.encode() + added).hexdigest()[:16]
-    target = store.store().parent / "selftests" / key
+    target = cache("selftests") / key
     if not target.is_dir():
         target.parent.mkdir(parents=True, exist_ok=True)
         _compile_into(target, source, added, progress)
@@ -118,7 +119,7 @@ def _check_machine(source: Path) -> None:
         raise HostError(f"the kernel's tests need {', '.join(missing)}: apt-get install {' '.join(missing)}")
 
 
-def _compile_into(target: Path, source: Path, added: bytes, progress: store.Progress) -> None:
+def _compile_into(target: Path, source: Path, added: bytes, progress: Progress) -> None:
     with tempfile.TemporaryDirectory(prefix=".build-", dir=target.parent) as work:
         progress("unpacking the tests", 0)
         tree = _take_parts(source, Path(work))

@@ -37,6 +37,7 @@ from mprun.tools.tool import (
     Table,
     Work,
     kept,
+    read_records,
     summarize_delays,
     temporary,
 )
@@ -298,10 +299,10 @@ def _schedule(flow: Flow) -> dict[str, Any]:
 
 def parse(flow: Flow, outputs: Outputs) -> Result:
     """Each flow's beginning at its sender and end at its receiver; one that has no end is an error."""
-    content = outputs.file(RECEIVED)
-    if content is None or len(content) % _RECORD.size:
+    records = read_records(outputs, RECEIVED, _RECORD)
+    if records is None:
         return Result(error="the receiver's record is missing or not whole")
-    received = {number: (count, end_ns) for number, count, end_ns in _RECORD.iter_unpack(content)}
+    received = {number: (count, end_ns) for number, count, end_ns in records}
     try:
         sent = sorted(tuple(map(int, line.split())) for line in outputs.log(flow.name).splitlines())
         table, delays_ns = _table(sent, received, outputs.zero_ns)

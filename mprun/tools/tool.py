@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -241,6 +242,12 @@ def mptcp_environment(flow: Flow, capabilities: Capabilities) -> dict[str, str]:
     if not capabilities.mptcp_library:
         raise HostError(f"flow '{flow.name}' needs mptcpize: apt-get install mptcpize")
     return {"LD_PRELOAD": capabilities.mptcp_library}
+
+
+def read_records(outputs: Outputs, name: str, form: struct.Struct) -> list[tuple[Any, ...]] | None:
+    """The records of one form that a flow left in a file; None if it is missing or not whole."""
+    content = outputs.file(name)
+    return None if content is None or len(content) % form.size else list(form.iter_unpack(content))
 
 
 def summarize_delays(name: str, delays_ns: Sequence[int]) -> dict[str, float]:

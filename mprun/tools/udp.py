@@ -21,7 +21,19 @@ from mprun.spec.metric import Metric, delays
 from mprun.spec.model import refuse
 from mprun.spec.spec import Flow
 from mprun.spec.units import SIZE
-from mprun.tools.tool import AGENT, PYTHON, Endpoints, Outputs, Program, Result, Table, Work, kept, summarize_delays
+from mprun.tools.tool import (
+    AGENT,
+    PYTHON,
+    Endpoints,
+    Outputs,
+    Program,
+    Result,
+    Table,
+    Work,
+    kept,
+    read_records,
+    summarize_delays,
+)
 
 PROGRAMS = {"python3": Program("python3")}
 PORTS = 1
@@ -108,10 +120,9 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     said = outputs.log(flow.name).strip()
     if not said.isdigit():
         return Result(error=outputs.log(flow.name, "err").strip()[-200:] or "it did not say how many packets it sent")
-    content = outputs.file(RECEIVED)
-    if content is None or len(content) % _RECORD.size:
+    arrived = read_records(outputs, RECEIVED, _RECORD)
+    if arrived is None:
         return Result(error="the receiver's record is missing or not whole")
-    arrived = list(_RECORD.iter_unpack(content))
     first: dict[int, int] = {}
     for number, sent_ns, received_ns in arrived:
         first.setdefault(number, received_ns - sent_ns)

@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "programs": {"errors", "cache"},
     "engines": VALUES | {"agent", "cache", "mininet_library", "rundir", "kernel", "programs", "tools", "compile"},
     "selftests": {"errors", "cache", "engines", "kernel"},
-    "analysis": VALUES | {"tools", "compile", "spec.metric", "spec.span"},
+    "analysis": VALUES | {"tools", "compile", "spec.metric", "spec.span", "spec.expression", "spec.evaluation"},
     "report": {"errors", "spec.spec", "spec.units"},
     "runner": VALUES | {"spec", "tools", "analysis", "compile", "engines", "kernel", "rundir"},
 }

@@ -29,6 +29,7 @@ _GRAMMAR: dict[str, dict[str, list[_Place | None]]] = {
         "corrupt": [("corrupt.corrupt", RATIO), ("corrupt.correlation", RATIO)],
         "reorder": [("reorder.reorder", RATIO), ("reorder.correlation", RATIO)],
         "gap": [("gap", COUNT)],
+        "rate": [("rate.rate", RATE)],
     },
     "tbf": {"rate": [("rate", RATE)], "burst": [("burst", BUCKET)], "limit": [("limit", DRAIN)]},
     "pfifo": {"limit": [("limit", COUNT)]},

@@ -51,7 +51,8 @@ def compile_calibration(spec: Spec, network: Network, capabilities: Capabilities
 
 def silence(spec: Spec) -> Spec:
     """The same network with nothing going on."""
-    return replace(spec, experiment=replace(spec.experiment, traffic=(), captures=(), expectations=(), probe_pings=0))
+    quiet = replace(spec.experiment, traffic=(), captures=(), expectations=(), probe_pings=0, vary=())
+    return replace(spec, experiment=quiet)
 
 
 def _trains(link: Link, limits: Limits) -> Iterator[Train]:

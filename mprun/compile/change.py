@@ -11,6 +11,7 @@ from mprun.capabilities import Capabilities
 from mprun.compile.addressing import interface_commands, loss_commands
 from mprun.compile.endpoint import endpoint_commands
 from mprun.compile.network import Network
+from mprun.compile.variation import is_wire_varied
 from mprun.compile.wire import change_commands
 from mprun.plan import Change, Command
 from mprun.spec.spec import AddressChange, Direction, LinkChange, Spec
@@ -19,6 +20,7 @@ from mprun.spec.spec import AddressChange, Direction, LinkChange, Spec
 def plan_changes(spec: Spec, network: Network, capabilities: Capabilities) -> Iterator[Change]:
     """One change of the plan for each of the network, in the order of time; none for what stays the same."""
     links = {link.name: link for link in network.links}
+    is_varied = is_wire_varied(spec, capabilities)
     now = {name: LinkChange(0, name, link.forward, link.reverse) for name, link in links.items()}
     for change in network.changes:
         if isinstance(change, AddressChange):
@@ -26,7 +28,7 @@ def plan_changes(spec: Spec, network: Network, capabilities: Capabilities) -> It
             continue
         before = now[change.link]
         now[change.link] = change
-        commands = tuple(change_commands(links[change.link], before, change, capabilities.timer_slack_ns))
+        commands = tuple(change_commands(links[change.link], before, change, capabilities.timer_slack_ns, is_varied))
         if commands:
             yield Change(change.at_ns, change.link, _values(before, change), commands)
 

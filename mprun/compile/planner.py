@@ -16,6 +16,7 @@ from mprun.compile.middlebox import crossings, is_closed, middlebox_commands, re
 from mprun.compile.multipath import hashing_commands
 from mprun.compile.network import Interface, Network, Path
 from mprun.compile.openflow import home_of, preparing_commands, switch_commands, switch_programs
+from mprun.compile.variation import is_wire_varied, vary_starts
 from mprun.compile.wire import WIRES, link_commands, shaping_commands, start_commands
 from mprun.errors import HostError, SpecError
 from mprun.plan import ROOT, Command, Node, Plan, Process, sysctl
@@ -46,6 +47,7 @@ def compile_plan(spec: Spec, network: Network, capabilities: Capabilities = REFE
 
     Raises SpecError for what no machine can do, HostError for what these capabilities cannot.
     """
+    spec = vary_starts(spec, network)
     flows = _place_flows(spec, network)
     works = [_work(flow, ends, capabilities) for flow, ends in flows]
     spans = find_spans(spec.experiment.traffic)
@@ -88,7 +90,9 @@ def _build(spec: Spec, network: Network, capabilities: Capabilities) -> Iterator
         yield from start_commands(link)
     changing = {change.link for change in network.changes if isinstance(change, LinkChange)}
     for link in network.links:
-        yield from shaping_commands(link, capabilities.timer_slack_ns, link.name in changing)
+        yield from shaping_commands(
+            link, capabilities.timer_slack_ns, link.name in changing, is_wire_varied(spec, capabilities)
+        )
     yield from preparing_commands(network)
     for node in network.nodes.values():
         yield from hashing_commands(node, spec.experiment.seed)
@@ -247,6 +251,8 @@ def _intent(spec: Spec, network: Network, flows: list[tuple[Flow, Endpoints]]) -
         "probe_pings": experiment.probe_pings,
         "seed": experiment.seed,
     }
+    if experiment.vary:
+        value["vary"] = list(experiment.vary)
     if network.switches:
         value["switches"] = {name: asdict(switch) for name, switch in network.switches.items()}
     if spec.topology.middleboxes:

@@ -24,6 +24,10 @@ from mprun.spec.spec import DEFAULT_MTU, Chance, Direction, FourState, GilbertEl
 WIRES = "_wires"
 # The delay line only delays: more packets than any rate x delay that the models allow can put in it.
 DELAY_LINE_PACKETS = 10_000_000
+# Of the time that a full frame takes at a link's rate, how much a packet of a varied wire is early or late.
+WANDER = 0.05
+# A rate that delays no packet by more than 15 ns: with any, netem lets none overtake another.
+IN_ORDER = "1000gbit"
 
 
 def ports(wire: int) -> tuple[str, str]:
@@ -72,17 +76,17 @@ def _port_mac(end: Interface) -> str:
     return "02:01" + end.mac[5:]
 
 
-def shaping_commands(link: Link, timer_slack_ns: int, is_changing: bool) -> Iterator[Command]:
+def shaping_commands(link: Link, timer_slack_ns: int, is_changing: bool, is_varied: bool = False) -> Iterator[Command]:
     """The tc commands of a wire, in the namespace of all wires.
 
     A link that changes has the delay and loss stage from the start: a stage cannot come or go without
-    losing the packets in it.
+    losing the packets in it. is_varied: each packet is a little early or late (`WANDER`).
     """
     if link.wire is None:
         return
     first, second = ports(link.wire)
     for port, other, direction in ((second, first, link.forward), (first, second, link.reverse)):
-        for words in _qdiscs(port, direction, link.frame_bytes, timer_slack_ns, is_changing):
+        for words in _qdiscs(port, direction, link.frame_bytes, timer_slack_ns, is_changing, is_varied):
             yield Command(WIRES, ("tc", "qdisc", "add", *words))
         yield Command(WIRES, ("tc", "qdisc", "add", "dev", other, "ingress"))
         redirect = f"u32 match u32 0 0 action mirred egress redirect dev {port}"
@@ -91,7 +95,9 @@ def shaping_commands(link: Link, timer_slack_ns: int, is_changing: bool) -> Iter
         )
 
 
-def change_commands(link: Link, before: LinkChange, after: LinkChange, timer_slack_ns: int) -> Iterator[Command]:
+def change_commands(
+    link: Link, before: LinkChange, after: LinkChange, timer_slack_ns: int, is_varied: bool = False
+) -> Iterator[Command]:
     """What makes a link's wire into what it is to be; nothing in flight is lost unless the link goes down."""
     assert link.wire is not None
     first, second = ports(link.wire)
@@ -100,7 +106,7 @@ def change_commands(link: Link, before: LinkChange, after: LinkChange, timer_sla
             yield Command(WIRES, ("ip", "link", "set", port, "up" if after.is_up else "down"))
     for port, old, new in ((second, before.forward, after.forward), (first, before.reverse, after.reverse)):
         was, becomes = (
-            list(_qdiscs(port, way, link.frame_bytes, timer_slack_ns, is_changing=True)) for way in (old, new)
+            list(_qdiscs(port, way, link.frame_bytes, timer_slack_ns, True, is_varied)) for way in (old, new)
         )
         for n, (one, other) in enumerate(zip(was, becomes, strict=True)):
             # a change of tbf gives its limit to a fifo below it, whatever that counts
@@ -109,7 +115,7 @@ def change_commands(link: Link, before: LinkChange, after: LinkChange, timer_sla
 
 
 def _qdiscs(
-    port: str, direction: Direction, frame_bytes: int, timer_slack_ns: int, is_changing: bool
+    port: str, direction: Direction, frame_bytes: int, timer_slack_ns: int, is_changing: bool, is_varied: bool
 ) -> Iterator[list[str]]:
     """delay and loss, below them the rate, below that the queue; a stage without effect is left out.
 
@@ -117,8 +123,9 @@ def _qdiscs(
     what passes while a timer is late: without that the time it is late by is lost to every packet.
     """
     parent = ["root"]
-    if direction.is_delayed or is_changing:
-        yield [*f"dev {port} root handle 1: netem".split(), *_netem(direction, is_changing)]
+    wander_ns = find_wander(direction, frame_bytes) if is_varied else 0
+    if direction.is_delayed or is_changing or wander_ns:
+        yield [*f"dev {port} root handle 1: netem".split(), *_netem(direction, is_changing, wander_ns)]
         parent = ["parent", "1:1"]
     rate, queue = direction.rate_bit_per_s, direction.queue
     if rate is None or queue is None:
@@ -131,14 +138,24 @@ def _qdiscs(
         yield [*f"dev {port} parent 10:1 handle 100:".split(), *_discipline(queue, rate, frame_bytes)]
 
 
-def _netem(direction: Direction, is_changing: bool) -> list[str]:
+def find_wander(direction: Direction, frame_bytes: int) -> int:
+    """How far a packet of a varied wire is early or late, in ns, of whole us; 0 where there is no rate, which gives
+    its measure, and where delays vary anyway."""
+    if direction.rate_bit_per_s is None or direction.jitter or direction.reorder:
+        return 0
+    return max(1, round(frame_bytes * 8e6 / direction.rate_bit_per_s * WANDER)) * 1000
+
+
+def _netem(direction: Direction, is_changing: bool, wander_ns: int) -> list[str]:
     """tc-netem(8)'s words for the delay and loss stage; where it changes, with every zero: netem keeps
-    what a change does not name."""
+    what a change does not name. With a rate, however large, netem keeps packets in their order."""
     words = ["limit", str(DELAY_LINE_PACKETS)]
     jitter, loss, reorder = direction.jitter, direction.loss, direction.reorder
-    if direction.delay_ns or is_changing:
-        words += ["delay", spell_time(direction.delay_ns)]
-    if jitter or is_changing:
+    if direction.delay_ns or is_changing or wander_ns:
+        words += ["delay", spell_time(max(direction.delay_ns, wander_ns))]
+    if wander_ns:
+        words += [spell_time(wander_ns), "0%"]
+    elif jitter or is_changing:
         jitter = jitter or Jitter(0)
         words += [spell_time(jitter.amount_ns), spell_percent(jitter.correlation)]
         if jitter.distribution != "uniform":
@@ -159,6 +176,8 @@ def _netem(direction: Direction, is_changing: bool) -> list[str]:
         words += ["gap", str(reorder.gap)]
     elif is_changing:
         words += ["reorder", "0%", "0%"]
+    if wander_ns:
+        words += ["rate", IN_ORDER]
     return words
 
 
@@ -217,11 +236,11 @@ def _red(queue: Queue, rate: int, frame_bytes: int) -> list[str]:
 
 
 def spell_time(ns: int) -> str:
-    """A time as tc reads it without loss: `20ms`, `1500us`, `7ns`."""
+    """A time as tc reads it without loss: `20ms`, `1500us`, `0.007us`; it takes no ns."""
     for unit, size in (("s", 10**9), ("ms", 10**6), ("us", 10**3)):
         if ns % size == 0:
             return f"{ns // size}{unit}"
-    return f"{ns}ns"
+    return f"{ns // 1000}.{ns % 1000:03d}us"
 
 
 def spell_rate(bit_per_s: int) -> str:

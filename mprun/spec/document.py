@@ -89,6 +89,15 @@ class Document:
             self.fault(error.path[:1], error.message)
             return None
 
+    def part(self, key: str) -> object:
+        """One value of the top, as it is before any parameter is filled in; None where it is not there."""
+        entry = None if self._root is None else self._index(self._root).get(key)
+        try:
+            return None if entry is None else self._plain(entry[1], (key,), None)
+        except _TooLarge as error:
+            self.fault(error.path[:1], error.message)
+            return None
+
     def fault(self, path: Path, message: str) -> None:
         """Record a fault at a path, unless it has one: what follows from the first helps nobody.
 
@@ -148,7 +157,7 @@ class Document:
             self._indices[id(node)] = {key.value: (key, value) for key, value in node.value}
         return self._indices[id(node)]
 
-    def _plain(self, node: Node, path: Path, parameters: Parameters) -> object:
+    def _plain(self, node: Node, path: Path, parameters: Parameters | None) -> object:
         self._nodes += 1
         if self._nodes > MOST_NODES:
             raise _TooLarge(path, f"aliases expand to more than {MOST_NODES} values: take them out")

@@ -12,11 +12,12 @@ from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
 from mprun.spec import metric
 from mprun.spec.document import Document
-from mprun.spec.fault import name_nearest
+from mprun.spec.fault import Path, name_nearest
 from mprun.spec.field import DEFAULT_SEED, SEED, Name, Snaplen, Version, Whole
 from mprun.spec.model import FileModel, check, refuse
 from mprun.spec.repetition import names_of
 from mprun.spec.spec import (
+    VARIATIONS,
     Capture,
     Endpoint,
     EndpointFlag,
@@ -25,12 +26,18 @@ from mprun.spec.spec import (
     HostSpec,
     Mptcp,
     PathManager,
+    Repeat,
+    Until,
+    Variation,
 )
 from mprun.spec.traffic import read_traffic
-from mprun.spec.units import QuantityError
+from mprun.spec.units import PERCENT_PATTERN, QuantityError, parse_ratio
 from mprun.tools.tool import Tool, tool_of
 
 DEFAULT_PROBE_PINGS = 3
+# Of a cell that runs until an interval is narrow enough.
+LEAST_RUNS, MOST_RUNS = 5, 50
+RUNS = Whole(1, 10_000, "more would take days, and show no more")
 # Subflows of ndiffports where nobody says how many.
 NDIFFPORTS = 2
 
@@ -75,6 +82,25 @@ def _parse_filter(value: object) -> str:
 Sysctl = Annotated[str, PlainValidator(_parse_sysctl), WithJsonSchema({"type": "string", "pattern": _SYSCTL.pattern})]
 SysctlValue = Annotated[str, PlainValidator(_parse_sysctl_value), WithJsonSchema({"type": ["string", "integer"]})]
 Scheduler = Annotated[str, PlainValidator(_parse_scheduler), WithJsonSchema({"type": "string"})]
+
+
+def _parse_confidence(value: object) -> float:
+    confidence = parse_ratio(value)
+    if confidence not in (0.95, 0.99):
+        raise ValueError(f"'{value}' is not a confidence that is given here: write '95%' or '99%'")
+    return confidence
+
+
+def _parse_within(value: object) -> float:
+    within = parse_ratio(value)
+    if not 0 < within < 1:
+        raise ValueError("is between 0% and 100%, and neither: write a share of the mean, as in '2%'")
+    return within
+
+
+_PERCENT = {"type": "string", "pattern": PERCENT_PATTERN}
+Confidence = Annotated[float, PlainValidator(_parse_confidence), WithJsonSchema({"enum": ["95%", "99%"]})]
+Within = Annotated[float, PlainValidator(_parse_within), WithJsonSchema(_PERCENT)]
 Filter = Annotated[str, PlainValidator(_parse_filter), WithJsonSchema({"type": "string"})]
 Bound = Annotated[
     object,
@@ -190,10 +216,55 @@ class ExpectEntry(FileModel):
         return self
 
 
+class UntilEntry(FileModel):
+    """When a cell of a sweep has run often enough."""
+
+    metric: str = Field(description="The metric whose mean is sought.", examples=["bulk.goodput"])
+    ci: Confidence = Field(0.95, description="Confidence of its interval: 95% or 99%.")
+    within: Within = Field(description="Half the interval's width against the mean.", examples=["2%"])
+
+
 class RepeatEntry(FileModel):
-    """What may differ from run to run."""
+    """How often each cell of a sweep runs, and what may differ from run to run."""
 
     seed: Annotated[int, SEED] = Field(DEFAULT_SEED, description="The seed of all randomness.")
+    runs: Annotated[int, RUNS] | None = Field(
+        None, description="How often `mprun sweep` runs each cell. Default: once.", examples=[5]
+    )
+    until: UntilEntry | None = Field(None, description="Instead of `runs`: until an interval is narrow enough.")
+    min: Annotated[int, RUNS] | None = Field(None, description="Of `until`, the least number of runs. Default: 5.")
+    max: Annotated[int, RUNS] | None = Field(None, description="Of `until`, the largest number of runs. Default: 50.")
+    vary: list[Variation] | None = Field(
+        None,
+        description="What the seed varies beside what the kernel draws: start (of flows, within a round trip), wire "
+        "(below the time of a packet). Default: both where a sweep repeats, none in a lone run.",
+        examples=[["start", "wire"]],
+    )
+
+    @model_validator(mode="after")
+    def _agree(self) -> RepeatEntry:
+        faults: dict[Path, str] = {}
+        if self.until is not None and self.runs is not None:
+            faults[("runs",)] = "stands beside 'until', which decides how many: keep one of the two"
+        for name in ("min", "max"):
+            if getattr(self, name) is not None and self.until is None:
+                faults[(name,)] = "is of 'until': write 'runs', or 'until: {metric: bulk.goodput, within: 2%}'"
+        if self.until is not None and (self.min or LEAST_RUNS) > (self.max or MOST_RUNS):
+            faults[("max",)] = f"is below 'min', {self.min or LEAST_RUNS}: swap them"
+        if self.until is not None and self.min is not None and self.min < 2:
+            faults[("min",)] = "a single run has no interval: write 2 or more"
+        if self.vary is not None and len(set(self.vary)) < len(self.vary):
+            faults[("vary",)] = "has an entry twice: take one out"
+        if faults:
+            raise refuse(faults, self)
+        return self
+
+    def repeat(self) -> Repeat:
+        vary = VARIATIONS if self.vary is None else tuple(self.vary)
+        if self.until is None:
+            return Repeat(self.runs or 1, self.runs or 1, None, vary)
+        until = Until(self.until.metric, self.until.ci, self.until.within)
+        return Repeat(self.min or LEAST_RUNS, self.max or MOST_RUNS, until, vary)
 
 
 class ExperimentFile(FileModel):
@@ -207,7 +278,8 @@ class ExperimentFile(FileModel):
     probe: ProbeEntry | None = Field(None, description="Measurements before traffic.")
     expect: list[ExpectEntry] = Field(default=[], description="What must hold.")
     calibrate: bool = Field(False, description="Measure each link before the run; one that is not as asked fails it.")
-    repeat: RepeatEntry | None = Field(None, description="Seeds.")
+    matrix: dict[str, Any] = Field({}, description="What a sweep varies.")
+    repeat: RepeatEntry | None = Field(None, description="Repetitions and seeds.")
 
 
 def read_experiment(values: Mapping[str, object], document: Document) -> ExperimentSpec | None:
@@ -217,6 +289,9 @@ def read_experiment(values: Mapping[str, object], document: Document) -> Experim
     if file is None or flows is None:
         return None
     tools = {name: tool_of(flow) for flow in flows for name in names_of(flow)}
+    repeat = RepeatEntry.model_validate({}) if file.repeat is None else file.repeat
+    if repeat.until is not None:
+        _find_unit(("repeat", "until", "metric"), repeat.until.metric, tools, document)
     return ExperimentSpec(
         name=PurePath(document.name).stem,
         description=file.description,
@@ -225,8 +300,10 @@ def read_experiment(values: Mapping[str, object], document: Document) -> Experim
         captures=tuple(Capture(c.host, c.snaplen, c.filter) for c in file.capture),
         expectations=tuple(_expectation(n, entry, tools, document) for n, entry in enumerate(file.expect)),
         probe_pings=DEFAULT_PROBE_PINGS if file.probe is None else file.probe.pings,
-        seed=DEFAULT_SEED if file.repeat is None else file.repeat.seed,
+        seed=repeat.seed,
         calibrate=file.calibrate,
+        vary=tuple(repeat.vary or ()),
+        repeat=repeat.repeat(),
     )
 
 
@@ -239,7 +316,7 @@ def _host(entry: HostEntry) -> HostSpec:
 
 def _expectation(n: int, entry: ExpectEntry, tools: Mapping[str, Tool], document: Document) -> Expectation:
     """A bound in base units; one that cannot be read is a fault and counts as absent."""
-    unit = _find_unit(n, entry.metric, tools, document)
+    unit = _find_unit(("expect", n, "metric"), entry.metric, tools, document)
     if unit is None:
         return Expectation(entry.metric)
     bounds: dict[str, float | None] = {}
@@ -255,7 +332,7 @@ def _expectation(n: int, entry: ExpectEntry, tools: Mapping[str, Tool], document
     return Expectation(entry.metric, minimum, maximum, bounds["equals"])
 
 
-def _find_unit(n: int, name: str, tools: Mapping[str, Tool], document: Document) -> metric.Unit | None:
+def _find_unit(place: Path, name: str, tools: Mapping[str, Tool], document: Document) -> metric.Unit | None:
     """The unit of a metric. What no flow and no path could have is a fault; `agreement` knows the paths."""
     owner, _, what = name.partition(".")
     metrics = metric.metrics_of(owner, tools)
@@ -271,5 +348,5 @@ def _find_unit(n: int, name: str, tools: Mapping[str, Tool], document: Document)
     else:
         message = f"no flow '{owner}'{name_nearest(owner, tools, 'flows')}"
         message += f"; a path has: {', '.join(metric.OF_PATH)}"
-    document.fault(("expect", n, "metric"), message)
+    document.fault(place, message)
     return None

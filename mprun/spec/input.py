@@ -16,9 +16,10 @@ from mprun.spec.document import Document
 from mprun.spec.event import check_times
 from mprun.spec.fault import Fault, InputError, name_nearest
 from mprun.spec.field import DEFAULT_SEED, SEED
+from mprun.spec.matrix import LinkValues, Matrix, Values, read_matrix
 from mprun.spec.parameter import Parameters
 from mprun.spec.path import name_paths
-from mprun.spec.reader import read
+from mprun.spec.reader import Tree, read
 from mprun.spec.repetition import expand
 from mprun.spec.scalar import Scalar, read_scalar
 from mprun.spec.spec import ExperimentSpec, Spec, TopologySpec
@@ -31,11 +32,15 @@ EMPTY = ExperimentSpec("", "", {}, (), (), (), probe_pings=0, seed=DEFAULT_SEED)
 
 @dataclass(frozen=True)
 class Loaded:
-    """A checked input. sources: all files that were read, those of the topology first."""
+    """A checked input: one run. sources: all files that were read, those of the topology first.
+
+    values: what the axes of the experiment's matrix are in it.
+    """
 
     spec: Spec
     warnings: tuple[str, ...]
     sources: tuple[Path, ...]
+    values: Values = ()
 
 
 def load(
@@ -51,25 +56,90 @@ def load(
     parameters: values that replace those of the files, as written on the command line;
     seed: replaces that of the experiment; strict: warnings are faults;
     legacy_queue: queues of a topology of the older format are as large as the older tool made them.
-    Raises InputError (a SpecError) with every fault of both files, in the order of files and lines.
+    Raises InputError (a SpecError) with every fault of both files, in the order of files and lines; so it does for
+    a matrix whose axes are not all among the parameters: that is several runs.
     """
     with pause_collection():
-        return _load(topology, experiment, parameters, seed, strict, legacy_queue)
+        files = _read_files(topology, experiment, parameters, seed, strict, legacy_queue)
+        opened = [name for name in files.matrix.names if name not in parameters]
+        if opened:
+            cells = files.cells()
+            fixed = " ".join(f"-p {name}={value}" for name, value in cells[0] if name in opened) if cells else ""
+            message = f"is {len(cells)} runs: `mprun sweep` runs all, {fixed} gives one"
+            raise InputError([Fault(*files.documents()[1].place(("matrix",)), ("matrix",), message)])
+        return _load(files, next(iter(files.cells()), ()))
 
 
-def _load(
+def load_cells(
+    topology: Path | str,
+    experiment: Path | str,
+    parameters: Mapping[str, str] = {},
+    seed: int | None = None,
+    strict: bool = False,
+    legacy_queue: bool = False,
+) -> tuple[Loaded, ...]:
+    """As `load`, each cell of the experiment's matrix; the one run that it is without a matrix.
+
+    parameters also fix axes. Raises InputError with every fault of the first cell that has any.
+    """
+    with pause_collection():
+        files = _read_files(topology, experiment, parameters, seed, strict, legacy_queue)
+        return tuple(_load(files, values) for values in files.cells())
+
+
+@dataclass(frozen=True)
+class _Files:
+    """What was read, before it is held against anything; `documents` are new for each cell."""
+
+    trees: tuple[Tree, ...]
+    matrix: Matrix
+    parameters: Mapping[str, str]
+    seed: int | None
+    strict: bool
+    legacy_queue: bool
+
+    def documents(self) -> list[Document]:
+        return [Document(tree) for tree in self.trees]
+
+    def cells(self) -> tuple[Values, ...]:
+        fixed = {name: read_scalar(text) for name, text in self.parameters.items() if name in self.matrix.names}
+        return self.matrix.cells(fixed)
+
+
+def _read_files(
     topology: Path | str,
     experiment: Path | str | None,
     parameters: Mapping[str, str],
     seed: int | None,
     strict: bool,
     legacy_queue: bool,
-) -> Loaded:
-    first = Document(read(topology, "topology", legacy_queue))
-    second = None if experiment is None else Document(read(experiment, "experiment"))
-    documents = [first] if second is None else [first, second]
-    given = _gather(documents, parameters)
-    network = _read_network(first, given)
+) -> _Files:
+    """Raises InputError for faults of the matrix."""
+    trees = [read(topology, "topology", legacy_queue)]
+    if experiment is None:
+        return _Files(tuple(trees), Matrix(), parameters, seed, strict, legacy_queue)
+    trees.append(read(experiment, "experiment"))
+    documents = [Document(tree) for tree in trees]
+    names = [name for document in documents for name in document.parameters()]
+    matrix = read_matrix(documents[1].part("matrix"), names, documents[1])
+    files = _Files(tuple(trees), matrix, parameters, seed, strict, legacy_queue)
+    faults = [fault for document in documents for fault in document.faults if fault.path[:1] == ("matrix",)]
+    if not faults and not files.cells():
+        faults = [Fault(*documents[1].place(("matrix",)), ("matrix",), "has no cell left: 'exclude' takes all of them")]
+    if faults:
+        raise InputError(faults)
+    return files
+
+
+def _load(files: _Files, values: Values) -> Loaded:
+    documents = files.documents()
+    first, second = documents[0], documents[1] if len(documents) > 1 else None
+    seed, strict, legacy_queue = files.seed, files.strict, files.legacy_queue
+    names = files.matrix.names
+    given = _gather(documents, {name: text for name, text in files.parameters.items() if name not in names})
+    given = replace(given, values={**given.values, **{k: v for k, v in values if k in given.values}})
+    on_links = LinkValues({k: v for k, v in values if "." in k}, second or first)
+    network = _read_network(first, given, on_links)
     action = EMPTY if second is None else _read_action(second, given, network, PurePath(first.name).stem)
     if action is not None:
         check_times(network.events, action.traffic, first)
@@ -81,13 +151,16 @@ def _load(
         message = f"{first.name} is not of the older format, its queues mean what they say: take the option out"
         first.faults.append(Fault("--legacy-queue", None, (), message))
     faults = _sort(documents, [fault for document in documents for fault in document.faults])
+    if values and faults:
+        cell = ", ".join(f"{name}={value}" for name, value in values)
+        faults = [replace(fault, message=f"{fault.message} (in cell {cell})") for fault in faults]
     if second is not None and not faults:
         _warn_unused(given, documents)
     warnings = _sort(documents, [warning for document in documents for warning in document.warnings])
     if faults or (strict and warnings) or network.spec is None or action is None:
         raise InputError(_sort(documents, faults + warnings) if strict else faults)
     sources = tuple(Path(file) for document in documents for file in document.files)
-    return Loaded(Spec(network.spec, action), tuple(map(str, warnings)), tuple(dict.fromkeys(sources)))
+    return Loaded(Spec(network.spec, action), tuple(map(str, warnings)), tuple(dict.fromkeys(sources)), values)
 
 
 def load_topology(topology: Path | str, parameters: Mapping[str, str] = {}) -> TopologySpec:
@@ -115,11 +188,11 @@ def _gather(documents: list[Document], overrides: Mapping[str, str]) -> Paramete
     return Parameters(values, whole)
 
 
-def _read_network(document: Document, parameters: Parameters) -> Topology:
+def _read_network(document: Document, parameters: Parameters, on_links: LinkValues) -> Topology:
     values = document.plain(parameters)
     if values is None:
         return Topology(None, None)
-    topology = read_topology(values, document)
+    topology = read_topology(values, document, on_links.lay_over)
     if topology.spec is not None:
         for name in agreement.find_lonely(topology.spec):
             document.warn(("nodes", name), "has no link: join it or take it out")

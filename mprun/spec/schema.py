@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from mprun.spec.document import PRIVATE
 from mprun.spec.experiment import ExperimentFile
 from mprun.spec.generator import load_own
+from mprun.spec.matrix import EXCLUDE, ZIP, RangeEntry
 from mprun.spec.topology import WrittenTopology
 from mprun.tools import TOOLS
 from mprun.tools.tool import Tool, load
@@ -64,7 +65,30 @@ def experiment_schema() -> Schema:
         "required": ["tool"],
         "allOf": cases,
     }
+    root["properties"]["matrix"], definitions["Range"] = _matrix_schema()
     return _document("mprun experiment", _open(root), definitions)
+
+
+def _matrix_schema() -> tuple[Schema, Schema]:
+    """That of a matrix, and that of a range in it."""
+    axis = {
+        "anyOf": [
+            {"type": "array", "items": {"type": ["string", "number", "boolean"]}, "minItems": 1},
+            {"$ref": "#/$defs/Range"},
+        ]
+    }
+    zipped = {"type": "array", "items": {"type": "object", "additionalProperties": axis}}
+    excluded = {"type": "array", "items": {"type": "object"}}
+    matrix = {
+        "type": "object",
+        "description": "What is varied, by parameter, link property (path0.rate), 'kernel' or 'engine'.",
+        "properties": {
+            ZIP: {**zipped, "description": "Axes that vary together: lists of equal length."},
+            EXCLUDE: {**excluded, "description": "Values of axes: cells that have them are left out."},
+        },
+        "additionalProperties": axis,
+    }
+    return matrix, _generate(RangeEntry)[0]
 
 
 def topology_schema() -> Schema:

@@ -46,6 +46,10 @@ EndpointFlag = Literal["subflow", "signal", "fullmesh", "backup"]
 # MPTCP_PM_ADDR_MAX in the kernel's net/mptcp/protocol.h.
 MAX_ADDITIONAL_SUBFLOWS = 8
 
+# What the seed of a run varies beside what the kernel draws: `mprun.compile.variation`.
+Variation = Literal["start", "wire"]
+VARIATIONS: tuple[Variation, ...] = ("start", "wire")
+
 
 @dataclass(frozen=True)
 class Queue:
@@ -407,10 +411,36 @@ class Expectation:
 
 
 @dataclass(frozen=True)
+class Until:
+    """Repeat until the interval of a metric's mean is narrow enough.
+
+    confidence: 0.95 or 0.99; within: half the interval's width, as a share of the mean.
+    """
+
+    metric: str
+    confidence: float
+    within: float
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """How often each cell of a sweep runs: `least` times, and up to `most` where `until` does not hold yet.
+
+    vary: what the seed of each repetition varies.
+    """
+
+    least: int = 1
+    most: int = 1
+    until: Until | None = None
+    vary: tuple[Variation, ...] = VARIATIONS
+
+
+@dataclass(frozen=True)
 class ExperimentSpec:
     """What happens on a topology. probe_pings: idle pings per path before time zero.
 
-    calibrate: whether each link is measured before the run.
+    calibrate: whether each link is measured before the run. vary: what the seed varies in this run. repeat: for
+    sweeps; a run is one.
     """
 
     name: str
@@ -422,6 +452,8 @@ class ExperimentSpec:
     probe_pings: int
     seed: int
     calibrate: bool = False
+    vary: tuple[Variation, ...] = ()
+    repeat: Repeat = Repeat()
 
 
 @dataclass(frozen=True)

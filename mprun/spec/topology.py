@@ -7,7 +7,7 @@ that generator, see `mprun.topologies`). Whether names and addresses agree is fo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
@@ -105,6 +105,7 @@ class GeneratedTopology(TopologyFile):
 
 
 Expansion = tuple[Mapping[str, NodeKind], tuple[LinkSpec, ...]]
+LayOver = Callable[[tuple[LinkSpec, ...]], tuple[LinkSpec, ...]]
 
 
 @dataclass(frozen=True)
@@ -120,10 +121,12 @@ class Topology:
     events: tuple[EventEntry, ...] = ()
 
 
-def read_topology(values: Mapping[str, object], document: Document) -> Topology:
-    """The topology that plain values stand for; faults go to the document."""
+def read_topology(
+    values: Mapping[str, object], document: Document, lay_over: LayOver = lambda links: links
+) -> Topology:
+    """The topology that plain values stand for; faults go to the document. lay_over: what else becomes of its links."""
     if "topology" in values:
-        return _generate(values, document)
+        return _generate(values, document, lay_over)
     if "nodes" not in values and "links" not in values:
         names = list_names(list(GENERATORS), "generators")
         document.fault((), f"describes no network: write 'topology: multi-path', or 'nodes' and 'links'{names}")
@@ -134,7 +137,7 @@ def read_topology(values: Mapping[str, object], document: Document) -> Topology:
     check_links(values, nodes, document)
     if written is None or document.faults:
         return Topology(None, nodes)
-    links = _name_links(written.links)
+    links = lay_over(_name_links(written.links))
     check_mtu(values, links, written.addressing or DEFAULT_ADDRESSING, document)
     switches = read_switches({name: node.openflow for name, node in written.nodes.items()}, nodes, links, document)
     if document.faults:
@@ -142,7 +145,7 @@ def read_topology(values: Mapping[str, object], document: Document) -> Topology:
     return Topology(_spec(document, written, (nodes, links), switches), nodes, tuple(written.events))
 
 
-def _generate(values: Mapping[str, object], document: Document) -> Topology:
+def _generate(values: Mapping[str, object], document: Document, lay_over: LayOver) -> Topology:
     name = values["topology"]
     try:
         generator = _find_generator(name, document)
@@ -153,7 +156,8 @@ def _generate(values: Mapping[str, object], document: Document) -> Topology:
             # another's generator may not stand what a user never wrote
             partial = salvage(generator.Parameters, values) if name in GENERATORS else None
             return Topology(None, None if partial is None else generator.expand(partial)[0])
-        expansion = _number(generator.expand(parameters), parameters)
+        nodes, links = _number(generator.expand(parameters), parameters)
+        expansion = nodes, lay_over(links)
     except PluginFault as fault:
         document.fault(("topology",), str(fault))
         return Topology(None, None)

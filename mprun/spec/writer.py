@@ -87,7 +87,10 @@ def write_experiment(experiment: ExperimentSpec) -> str:
             "probe": {"pings": experiment.probe_pings},
             "expect": [_expectation(expectation, tools) for expectation in experiment.expectations],
             **({"calibrate": True} if experiment.calibrate else {}),
-            "repeat": {"seed": experiment.seed},
+            "repeat": {
+                "seed": experiment.seed,
+                **({"vary": list(experiment.vary)} if experiment.vary else {}),
+            },
         }
     )
 

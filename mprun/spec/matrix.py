@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The matrix of an experiment: what is varied, and the cells that it comes to.
+
+An axis is a parameter of the files, a property of a link (`path0.rate`), `kernel` or `engine`. Which run each cell
+becomes is for `input`; how often it runs is for `repeat`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal, localcontext
+from itertools import product
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError, WithJsonSchema
+
+from mprun.spec.document import Document
+from mprun.spec.event import PROPERTIES
+from mprun.spec.fault import Path, name_nearest
+from mprun.spec.field import Whole
+from mprun.spec.link import DirectionProperties, find_disagreements
+from mprun.spec.model import FileModel, check, explain, refuse
+from mprun.spec.scalar import Scalar
+from mprun.spec.spec import LinkSpec
+
+ZIP, EXCLUDE = "zip", "exclude"
+# Axes that are neither a parameter nor a link's: where a cell runs.
+PLACES = ("kernel", "engine")
+MOST_CELLS = 10_000
+# Digits that a value between the ends of a logarithmic range keeps.
+LOG_DIGITS = 3
+
+_NUMBER = re.compile(r"(-?[0-9]{1,18}(?:\.[0-9]{1,18})?)([A-Za-z%]*)")
+
+Values = tuple[tuple[str, Scalar], ...]
+
+
+class RangeEntry(FileModel):
+    """Values between two ends: by a step, or so many of them."""
+
+    first: Annotated[Any, WithJsonSchema({"type": ["string", "number"]})] = Field(
+        alias="from", description="The first value.", examples=["1mbit"]
+    )
+    last: Annotated[Any, WithJsonSchema({"type": ["string", "number"]})] = Field(
+        alias="to", description="The last value, in the same unit.", examples=["100mbit"]
+    )
+    step: Annotated[Any, WithJsonSchema({"type": ["string", "number"]})] = Field(
+        None, description="From one value to the next, in the same unit."
+    )
+    steps: Annotated[int, Whole(2, MOST_CELLS, "a range has two ends at least")] | None = Field(
+        None, description="How many values, both ends counted."
+    )
+    scale: Literal["linear", "log"] = Field(
+        "linear", description="log: each value is the one before times the same, to three digits."
+    )
+
+    def values(self) -> tuple[Scalar, ...]:
+        """Raises a ValidationError."""
+        if (self.step is None) == (self.steps is None):
+            what = "is missing" if self.step is None else "stands beside 'step'"
+            raise refuse({("steps",): f"{what}: write 'steps: 5' (how many values) or 'step: 10mbit'"}, self)
+        if self.scale == "log" and self.step is not None:
+            raise refuse({("step",): "is for a linear scale: write 'steps', how many values"}, self)
+        (first, unit), (last, other) = self._read("first", "from"), self._read("last", "to")
+        if unit != other:
+            raise refuse({("to",): f"is not in the unit of 'from', '{unit}': give both the same"}, self)
+        if last == first:
+            raise refuse({("to",): "is the same as 'from': write one value in a list"}, self)
+        if self.scale == "log" and min(first, last) <= 0:
+            raise refuse({("from",): "has no logarithm: write a value above 0"}, self)
+        numbers = list(self._step(first, last, unit) if self.step is not None else self._divide(first, last))
+        if len(numbers) > MOST_CELLS:
+            raise refuse({("step",): f"comes to more than {MOST_CELLS} values: write a larger one"}, self)
+        return tuple(_spell(number, unit) for number in numbers)
+
+    def _step(self, first: Decimal, last: Decimal, unit: str) -> Iterator[Decimal]:
+        step, other = self._read("step", "step")
+        if unit != other or step <= 0:
+            raise refuse({("step",): f"must be above 0 and in the unit of 'from', '{unit}'"}, self)
+        count, rest = divmod(abs(last - first), step)
+        if rest:
+            raise refuse({("step",): f"does not lead from {self.first} to {self.last}: change one of the three"}, self)
+        sign = 1 if last > first else -1
+        return (first + sign * n * step for n in range(min(int(count), MOST_CELLS) + 1))
+
+    def _divide(self, first: Decimal, last: Decimal) -> Iterator[Decimal]:
+        assert self.steps is not None
+        with localcontext() as context:
+            context.prec = 30
+            for n in range(self.steps):
+                share = Decimal(n) / (self.steps - 1)
+                if n in (0, self.steps - 1):
+                    yield last if n else first
+                elif self.scale == "log":
+                    yield _round((first.ln() + (last.ln() - first.ln()) * share).exp())
+                else:
+                    yield (first + (last - first) * share).quantize(Decimal("1e-9"))
+
+    def _read(self, field: str, key: str) -> tuple[Decimal, str]:
+        """A number and its unit."""
+        value = getattr(self, field)
+        text = format(value, "f") if isinstance(value, float) else str(value)
+        match = _NUMBER.fullmatch(text)
+        if match is None or isinstance(value, bool):
+            raise refuse({(key,): f"'{value}' is not a number with a unit: write one as in '1mbit'"}, self)
+        return Decimal(match[1]), match[2]
+
+
+def _round(number: Decimal) -> Decimal:
+    digits = LOG_DIGITS - 1 - math.floor(number.log10())
+    return number.quantize(Decimal(1).scaleb(-digits))
+
+
+def _spell(number: Decimal, unit: str) -> Scalar:
+    text = format(number, "f")
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    if unit:
+        return text + unit
+    return float(text) if "." in text else int(text)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What is varied, and its values in their order."""
+
+    name: str
+    values: tuple[Scalar, ...]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Groups of axes: those of one group vary together, and each group with each other."""
+
+    groups: tuple[tuple[Axis, ...], ...] = ()
+    excluded: tuple[Mapping[str, Scalar], ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(axis.name for group in self.groups for axis in group)
+
+    def cells(self, fixed: Mapping[str, Scalar]) -> tuple[Values, ...]:
+        """The values of each cell in the order of the axes; fixed: axes that have one value, whatever they had."""
+        choices = [_rows(group, fixed) for group in self.groups]
+        rows = (tuple(value for values in choice for value in values) for choice in product(*choices))
+        return tuple(row for row in dict.fromkeys(rows) if not self._is_excluded(dict(row)))
+
+    def _is_excluded(self, row: Mapping[str, Scalar]) -> bool:
+        return any(all(row[name] == value for name, value in one.items()) for one in self.excluded)
+
+
+def _rows(group: tuple[Axis, ...], fixed: Mapping[str, Scalar]) -> list[Values]:
+    columns = [[fixed[axis.name]] if axis.name in fixed else axis.values for axis in group]
+    length = max(map(len, columns))
+    even = [column if len(column) == length else [*column] * length for column in columns]
+    return [tuple(zip((axis.name for axis in group), row, strict=True)) for row in zip(*even, strict=True)]
+
+
+def read_matrix(value: object, parameters: Collection[str], document: Document) -> Matrix:
+    """The matrix that plain values stand for; faults go to the document, and what has one is left out.
+
+    parameters: the names of those that the files have.
+    """
+    if value is None:
+        return Matrix()
+    if not isinstance(value, dict):
+        document.fault(("matrix",), "must be names with values: write 'matrix: {cc: [cubic, reno]}'")
+        return Matrix()
+    groups = [
+        (axis,)
+        for name, entry in value.items()
+        if name not in (ZIP, EXCLUDE) and (axis := _read_axis(name, entry, ("matrix", name), parameters, document))
+    ]
+    matrix = Matrix((*groups, *_read_zips(value.get(ZIP), parameters, document)))
+    names = list(matrix.names)
+    for name in {name for name in names if names.count(name) > 1}:
+        document.fault(("matrix", name), "stands twice: keep it beside 'zip' or in it")
+    matrix = Matrix(matrix.groups, tuple(_read_excluded(value.get(EXCLUDE), matrix, document)))
+    if not document.faults and len(matrix.cells({})) > MOST_CELLS:
+        document.fault(("matrix",), f"comes to {len(matrix.cells({}))} cells, and {MOST_CELLS} are the most")
+    return matrix
+
+
+def _read_zips(value: object, parameters: Collection[str], document: Document) -> Iterator[tuple[Axis, ...]]:
+    for n, entry in enumerate(_list(value, ("matrix", ZIP), "[{rate: [1mbit, 2mbit], delay: [10ms, 20ms]}]", document)):
+        place: Path = ("matrix", ZIP, n)
+        if not isinstance(entry, dict) or not entry:
+            document.fault(place, "must be names with values: write {rate: [1mbit, 2mbit], delay: [10ms, 20ms]}")
+            continue
+        read = [_read_axis(name, one, (*place, name), parameters, document) for name, one in entry.items()]
+        axes = [axis for axis in read if axis is not None]
+        if len({len(axis.values) for axis in axes}) > 1:
+            lengths = ", ".join(f"{axis.name} {len(axis.values)}" for axis in axes)
+            document.fault(place, f"has lists of different lengths ({lengths}): they are taken value by value")
+        elif axes:
+            yield tuple(axes)
+
+
+def _read_excluded(value: object, matrix: Matrix, document: Document) -> Iterator[dict[str, Scalar]]:
+    known = {axis.name: axis.values for group in matrix.groups for axis in group}
+    for n, entry in enumerate(_list(value, ("matrix", EXCLUDE), "[{cc: reno, rate: 1mbit}]", document)):
+        place: Path = ("matrix", EXCLUDE, n)
+        if not isinstance(entry, dict) or not entry:
+            document.fault(place, "must be values of axes: write {cc: reno, rate: 1mbit}")
+            continue
+        for name, one in entry.items():
+            if name not in known:
+                document.fault((*place, name), f"no axis '{name}'{name_nearest(name, known, 'axes')}")
+            elif one not in known[name]:
+                values = ", ".join(map(str, known[name][:8]))
+                document.fault((*place, name), f"'{one}' is no value of this axis; it has: {values}")
+        if entry.keys() <= known.keys():
+            yield entry
+
+
+def _list(value: object, place: Path, example: str, document: Document) -> list[Any]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        document.fault(place, f"must be a list: write '{place[-1]}: {example}'")
+        return []
+    return value
+
+
+def _read_axis(name: str, value: object, place: Path, parameters: Collection[str], document: Document) -> Axis | None:
+    before = len(document.faults)
+    _check_name(name, place, parameters, document)
+    values: tuple[Scalar, ...] = ()
+    if isinstance(value, dict):
+        entry = check(RangeEntry, value, document, place)
+        try:
+            values = entry.values() if entry else ()
+        except ValidationError as error:
+            for path, text in explain(RangeEntry, error):
+                document.fault((*place, *path), text)
+    elif isinstance(value, list) and value and all(isinstance(one, str | int | float) for one in value):
+        values = tuple(value)
+    else:
+        document.fault(place, f"must be a list of values or a range: write '{name}: [1, 2]' or {{from, to, steps}}")
+    if any("{{" in str(one) for one in values):
+        document.fault(place, "holds a template: write the values")
+    if len(set(map(str, values))) < len(values):
+        twice = next(one for n, one in enumerate(values) if str(one) in map(str, values[:n]))
+        document.fault(place, f"has '{twice}' twice: a cell runs again by 'repeat: {{runs: 5}}'")
+    return Axis(name, values) if len(document.faults) == before else None
+
+
+def _check_name(name: str, place: Path, parameters: Collection[str], document: Document) -> None:
+    """An axis must be something; whether its link is there shows when the topology is read."""
+    _, dot, prop = name.rpartition(".")
+    if dot and prop not in PROPERTIES:
+        document.fault(place, f"a link has no '{prop}'{name_nearest(prop, PROPERTIES, 'it has')}")
+    elif name in PLACES and name in parameters:
+        document.fault(
+            place, f"is a parameter of the files and where a cell runs: give parameter '{name}' another name"
+        )
+    elif not dot and name not in PLACES and name not in parameters:
+        hint = name_nearest(name, parameters, "parameters")
+        text = f"no parameter '{name}'{hint}"
+        if hint.startswith("; there are no"):
+            text = f"no parameter '{name}': write 'params: {{{name}: ...}}' and {{{{ {name} }}}} where it holds"
+        document.fault(place, text)
+
+
+@dataclass(frozen=True)
+class LinkValues:
+    """Properties of links that a cell sets, by axis; faults go to the document that has the matrix."""
+
+    values: Mapping[str, Scalar]
+    document: Document
+
+    def lay_over(self, links: tuple[LinkSpec, ...]) -> tuple[LinkSpec, ...]:
+        """The links as this cell has them."""
+        for axis, value in self.values.items():
+            name, _, prop = axis.rpartition(".")
+            if name not in {link.name for link in links}:
+                hint = name_nearest(name, [link.name for link in links], "links")
+                self.document.fault(("matrix", axis), f"no link '{name}'{hint}")
+            links = tuple(self._set(link, axis, prop, value) if link.name == name else link for link in links)
+        return links
+
+    def _set(self, link: LinkSpec, axis: str, prop: str, value: Scalar) -> LinkSpec:
+        try:
+            given = DirectionProperties.model_validate({prop: value})
+        except ValidationError as error:
+            for _, text in explain(DirectionProperties, error):
+                self.document.fault(("matrix", axis), text)
+            return link
+        forward, reverse = given.over((link.forward, link.reverse))
+        for path, text in find_disagreements(forward, reverse).items():
+            self.document.fault(("matrix", axis), f"{'.'.join(map(str, path))} {text}")
+        return replace(link, forward=forward, reverse=reverse)

@@ -33,8 +33,8 @@ selftests: setup
 
 lint:
 	@./setup.sh --no-kernel
-	.venv/bin/ruff check mprun tests benchmarks
-	.venv/bin/ruff format --check mprun tests benchmarks
+	.venv/bin/ruff check
+	.venv/bin/ruff format --check
 	.venv/bin/mypy
 
 bench: setup

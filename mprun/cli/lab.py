@@ -12,11 +12,12 @@ import yaml
 
 from mprun.cli import options
 from mprun.errors import SpecError
+from mprun.shipped import find_shipped
 
 
 def find_labs() -> dict[str, Path]:
-    """Number -> folder of every lab in this directory or in the checkout."""
-    for folder in (Path("labs"), Path(__file__).parents[2] / "labs"):
+    """Number -> folder of every lab in this directory's `labs`, or else of those that come with mprun."""
+    for folder in (Path("labs"), find_shipped("labs")):
         labs = {path.name.split("_")[0]: path for path in sorted(folder.glob("*/")) if (path / "lab.yaml").is_file()}
         if labs:
             return labs

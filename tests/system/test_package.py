@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Wheel and source distribution: installed away from the checkout, all of mprun is there."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.system.conftest import ROOT
+
+Mprun = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with both. The wheel is built from the source distribution, so that has all it needs."""
+    folder = tmp_path_factory.mktemp("dist")
+    build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT)]
+    done = subprocess.run(build, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def mprun(distributions: Path, tmp_path_factory: pytest.TempPathFactory) -> Mprun:
+    """The installed script, called from an empty directory; its environment knows nothing of the checkout."""
+    place = tmp_path_factory.mktemp("place")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", place / "venv"], check=True)
+    python = str(place / "venv" / "bin" / "python")
+    (wheel,) = distributions.glob("*.whl")
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    install = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        python,
+        "install",
+        "--quiet",
+        "--no-index",
+        "--no-deps",
+        str(wheel),
+    ]
+    subprocess.run(install, check=True, timeout=120, env=environment)
+    # what mprun stands on is there already and not what is tested; a checkout installed in place does not come along
+    (libraries,) = (place / "venv").glob("lib/python3*/site-packages")
+    (libraries / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    empty = place / "empty"
+    empty.mkdir()
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        argv = [str(place / "venv" / "bin" / "mprun"), *arguments]
+        return subprocess.run(argv, cwd=empty, env=environment, capture_output=True, text=True, timeout=300)
+
+    return run
+
+
+def test_validate_of_what_new_wrote(mprun: Mprun) -> None:
+    assert mprun("new", "mine").returncode == 0
+    checked = mprun("validate", "-t", "mine/topo", "-x", "mine/xp")
+    assert (checked.returncode, checked.stdout) == (0, "ok: 3 nodes, 3 links, 1 flow, 1 capture, 4 expectations\n")
+
+
+@pytest.mark.parametrize("name", ["topology", "experiment"])
+def test_schemas_are_those_of_the_checkout(mprun: Mprun, name: str) -> None:
+    text = (ROOT / "schemas" / f"{name}.schema.json").read_text()
+    assert mprun("schema", name).stdout == text
+
+
+def test_labs_are_those_of_the_checkout(mprun: Mprun) -> None:
+    listed = mprun("lab", "list")
+    assert listed.returncode == 0, listed.stderr
+    labs = {path.parent.name for path in ROOT.glob("labs/*/lab.yaml")}
+    assert {line.split()[0] for line in listed.stdout.splitlines()} == labs
+
+
+def test_an_experiment_runs(mprun: Mprun) -> None:
+    """Agent, programs and the kernel's recipe are in the package: the kernel that is built is its own."""
+    mprun("new", "runs", "--topology", "line")
+    done = mprun("-t", "runs/topo", "-x", "runs/xp", "--engine", "virtual", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads(done.stdout)["status"] == "passed"
+    kernel = next(
+        check for check in json.loads(mprun("doctor", "--json").stdout) if check["name"] == "experiment kernel"
+    )
+    assert kernel["ok"], kernel
+
+
+def test_what_is_distributed(distributions: Path) -> None:
+    """A source distribution can be tested and read; nothing that a run leaves is in it."""
+    (archive,) = distributions.glob("*.tar.gz")
+    with tarfile.open(archive) as tar:
+        names = {Path(*Path(member.name).parts[1:]) for member in tar.getmembers()}
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    wanted = {Path(name) for name in tracked.stdout.splitlines()}
+    lost = {path for path in wanted - names if path.parts[0] in ("mprun", "labs", "schemas", "docs", "tests")}
+    assert not lost
+    assert not [path for path in names if "runs" in path.parts or path.suffix in (".pcap", ".pyc")]

@@ -1,26 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The labs: each experiment with the topology that its lab runs it on."""
+"""The labs: every step, and each pair of files that one has."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
+
+from mprun.spec.lab import FILE, Step, read_lab
 
 ROOT = Path(__file__).parents[1]
+FOLDERS = sorted(path.parent for path in ROOT.glob(f"labs/*/{FILE}"))
 
 
-def _find_labs() -> list[Any]:
-    found: list[Any] = []
-    for file in sorted(ROOT.glob("labs/*/lab.yaml")):
-        lab = yaml.safe_load(file.read_text())
-        for part in lab.get("parts", [lab]):
-            for name in part["experiments"]:
-                pair = (file.parent / f"{part['topology']}.yaml", file.parent / f"{name}.yaml")
-                found.append(pytest.param(*pair, id=f"{file.parent.name}-{pair[1].stem}"))
-    return found
+def _find_pairs() -> list[tuple[str, Step]]:
+    """One step of each pair of files, and its name among all labs."""
+    found = {(step.topology, step.experiment): step for folder in FOLDERS for step in reversed(read_lab(folder).steps)}
+    return [
+        (f"{path.parent.relative_to(ROOT / 'labs')}-{path.stem}-{step.topology.name}", step)
+        for (_, path), step in found.items()
+    ]
 
 
-LABS = _find_labs()
+PAIRS = [pytest.param(step, id=name) for name, step in sorted(_find_pairs(), key=lambda pair: pair[0])]

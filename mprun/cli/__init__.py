@@ -28,14 +28,14 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "calibrate": ("calibrate", "Measure each link against what was asked of it."),
     "shell": ("shell", "Build the network and offer Mininet's prompt on it."),
     "convert": ("convert", "Write older key:value files as YAML."),
-    "lab": ("lab", "List and run the labs that come with mprun."),
+    "lab": ("lab", "List, show, copy, run and grade the labs that come with mprun."),
     "verify": ("verify", "Run again and prove that the result is identical, byte by byte."),
     "runs": ("runs", "List, show, open, repeat and remove runs."),
     "export": ("export", "Write the tables of a run as CSV."),
     "kernel": ("kernel", "Build, list, describe and test experiment kernels."),
     "tools": ("tools", "Build and list traffic tools that no package holds."),
     "doctor": ("doctor", "Say what this machine can run and what mends the rest."),
-    "schema": ("schema", "Print the JSON Schemas of the two files."),
+    "schema": ("schema", "Print the JSON Schemas of the files."),
 }
 
 # Failures to write that are the machine's, not ours.

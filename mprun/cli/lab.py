@@ -1,76 +1,300 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun lab list|run`: the labs that come with mprun."""
+"""`mprun lab list|show|start|run|check`: the labs that come with mprun."""
 
 from __future__ import annotations
 
+import csv
+import json
 import sys
-from pathlib import Path, PurePath
-from typing import Any
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
-import yaml
 
 from mprun.cli import options
-from mprun.errors import SpecError
-from mprun.shipped import find_shipped
 
+if TYPE_CHECKING:
+    from mprun.analysis.claim import Judgement
+    from mprun.lab.run import Done, LabRun
+    from mprun.spec.evaluation import Comparison
 
-def find_labs() -> dict[str, Path]:
-    """Number -> folder of every lab in this directory's `labs`, or else of those that come with mprun."""
-    for folder in (Path("labs"), find_shipped("labs")):
-        labs = {path.name.split("_")[0]: path for path in sorted(folder.glob("*/")) if (path / "lab.yaml").is_file()}
-        if labs:
-            return labs
-    raise SpecError("no labs here: change into a checkout of mprun")
+_WIDTH = 100
+_MARKS = {"held": ("✓", "green"), "failed": ("✗", "red"), "open": ("?", "yellow")}
+_STATES = {"ran": ("✓", "green"), "broken": ("✗", "red"), "impossible": ("-", "yellow")}
 
-
-def _open_lab(number: str) -> tuple[Path, dict[str, Any]]:
-    labs = find_labs()
-    key = number.split("_")[0]
-    if key not in labs:
-        raise SpecError(f"no lab '{number}'; labs: {', '.join(path.name for path in labs.values())}")
-    return labs[key], yaml.safe_load((labs[key] / "lab.yaml").read_text())
+_profile = click.option(
+    "--profile",
+    type=click.Choice(["quick", "published"]),
+    default="quick",
+    show_default=True,
+    help="quick: every effect in short runs; published: lengths and points of the publication.",
+)
 
 
 @click.group("lab", context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
-    """List and run the labs that come with mprun."""
+    """List, show, copy, run and grade the labs that come with mprun.
+
+    A lab is named by its number, its name, or a folder that holds one.
+    """
 
 
 @command.command("list")
-def list_() -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print a list as JSON.")
+def list_(as_json: bool) -> None:
     """List the labs."""
-    for number in find_labs():
-        folder, lab = _open_lab(number)
-        click.echo(f"{folder.name:24} {lab['title']}")
+    from mprun.lab.shelf import find_labs, open_lab
+
+    labs = [open_lab(str(folder)) for folder in find_labs().values()]
+    if as_json:
+        click.echo(json.dumps([{"name": lab.name, "title": lab.title, "folder": str(lab.folder)} for lab in labs]))
+        return
+    for lab in labs:
+        click.echo(f"{lab.name:26} {lab.title}")
 
 
 @command.command()
-@click.argument("number", metavar="LAB")
+@click.argument("name", metavar="LAB")
+@_profile
+def show(name: str, profile: str) -> None:
+    """Show a lab: its aim, its commands, its questions, and what should be seen."""
+    from mprun.lab.shelf import open_lab
+
+    lab = open_lab(name)
+    click.echo(f"{click.style(lab.title, bold=True)}  ({lab.folder})\n\n{_wrap(lab.aim, '  ')}\n")
+    click.echo("in its folder, or in a copy that `mprun lab start` makes:")
+    for step in lab.steps_of(profile):  # type: ignore[arg-type]
+        click.echo(f"  {step.command(lab.folder)}")
+    click.echo("\nwhat should be seen:")
+    for claim in lab.claims_of(profile):  # type: ignore[arg-type]
+        click.echo(_wrap(claim.says, "  - ", "    "))
+        click.echo(click.style(f"    {claim.holds.text}", dim=True))
+        click.echo(_wrap(" ".join((claim.why, claim.tolerance)).strip(), "    "))
+    click.echo("\nquestions:")
+    for question in lab.questions:
+        click.echo(_wrap(question.ask, "  - ", "    "))
+        if question.hint:
+            click.echo(_wrap(f"hint: {question.hint}", "    "))
+
+
+@command.command()
+@click.argument("name", metavar="LAB")
+@click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
+def start(name: str, directory: Path) -> None:
+    """Make a working copy of a lab in DIRECTORY."""
+    from mprun.lab.shelf import copy_lab, open_lab
+
+    lab = open_lab(name)
+    copy_lab(lab, directory)
+    click.echo(f"{directory} has {lab.name}: {lab.title}")
+    click.echo(f"next: cd {directory}, read README.md, and see how far you are with `mprun lab check {lab.number}`")
+
+
+@command.command()
+@click.argument("names", metavar="LAB...", nargs=-1)
+@click.option("--all", "all_", is_flag=True, help="All labs.")
+@_profile
 @options.engine
 @options.kernel
 @options.parent
-def run(number: str, engine: str, kernel: str, parent: Path) -> None:
-    """Run all experiments of a lab and show their results side by side."""
+@click.option("--json", "as_json", is_flag=True, help="Print what was seen as JSON.")
+def run(
+    names: tuple[str, ...], all_: bool, profile: str, engine: str, kernel: str, parent: Path, as_json: bool
+) -> None:
+    """Run all steps of labs, and hold what they claim against what was measured."""
     from mprun import runner
     from mprun.cli.progress import Bar
-    from mprun.cli.show import show_comparison
-    from mprun.spec import load
+    from mprun.lab.run import run_labs
+    from mprun.lab.shelf import find_labs, open_lab
 
-    folder, lab = _open_lab(number)
+    if bool(names) == all_:
+        raise click.UsageError("name the labs to run, or write --all")
+    labs = [open_lab(name) for name in (map(str, find_labs().values()) if all_ else names)]
     place = runner.choose_place(engine, kernel)  # type: ignore[arg-type]
-    click.echo(f"{folder.name}: {lab['title']}")
-    click.echo(f"engine: {place.engine} ({place.reason})", err=True)
-    statuses = []
-    for part in lab.get("parts", [lab]):
-        summaries = {}
-        for name in part["experiments"]:
-            loaded = load(folder / part["topology"], folder / name)
-            with Bar() as bar:
-                inputs = (loaded.spec, place, parent, loaded.sources, loaded.warnings)
-                directory, summary = runner.run_spec(*inputs, bar.show)
-            options.give_to_invoker(directory.path)
-            summaries[PurePath(name).name] = summary
-        show_comparison(summaries, part["compare"])
-        statuses += [summary["status"] for summary in summaries.values()]
-    sys.exit(0 if all(status == "passed" for status in statuses) else 1)
+    if not as_json:
+        click.echo(f"engine: {place.engine} ({place.reason})", err=True)
+    began = time.monotonic()
+    runs = sum(len(lab.steps_of(profile)) for lab in labs)  # type: ignore[arg-type,misc]
+    over: list[Done] = []
+    results: list[LabRun] = []
+    with Bar() as bar:
+
+        def report(done: Done) -> None:
+            over.append(done)
+            if done.directory is not None:
+                options.give_to_invoker(done.directory)
+            bar.show("runs", len(over) / runs, f"{len(over)} of {runs}")
+
+        bar.show("runs", 0.0, f"0 of {runs}")
+        for result in run_labs(labs, profile, place, parent, report):  # type: ignore[arg-type]
+            results.append(result)
+            if not as_json:
+                _show_lab(result)
+    if as_json:
+        click.echo(json.dumps([_lab_to_json(result) for result in results]))
+    else:
+        _show_total(results, time.monotonic() - began)
+    sys.exit(_status(results))
+
+
+@command.command()
+@click.argument("name", metavar="LAB")
+@click.argument("folders", metavar="[DIRECTORY]...", nargs=-1, type=click.Path(path_type=Path))
+@_profile
+@click.option("--json", "as_json", is_flag=True, help="Print the grades as JSON.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print a row for each directory, for a class.")
+def check(name: str, folders: tuple[Path, ...], profile: str, as_json: bool, as_csv: bool) -> None:
+    """Grade the runs in DIRECTORY (default: here), one for each student.
+
+    A run counts as a step of the lab if it was made of the lab's own files and parameters.
+    """
+    from mprun.lab.grade import digests_of, grade
+    from mprun.lab.shelf import open_lab
+
+    if as_json and as_csv:
+        raise click.UsageError("take --json or --csv")
+    lab = open_lab(name)
+    digests = digests_of(lab, profile)  # type: ignore[arg-type]
+    grades = [grade(lab, profile, digests, folder) for folder in folders or (Path(),)]  # type: ignore[arg-type]
+    if as_json:
+        keys = ("directory", "lab", "held", "of", "runs", "claims")
+        rows = [
+            (
+                str(one.folder),
+                lab.name,
+                one.held,
+                len(one.judgements),
+                _paths(one.runs),
+                _claims_to_json(one.judgements),
+            )
+            for one in grades
+        ]
+        click.echo(json.dumps([dict(zip(keys, row, strict=True)) for row in rows]))
+    elif as_csv:
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(["directory", "lab", "held", "of", *(claim.says for claim in lab.claims_of(profile))])  # type: ignore[arg-type]
+        for one in grades:
+            verdicts = [judgement.verdict for judgement in one.judgements]
+            writer.writerow([one.folder, lab.name, one.held, len(verdicts), *verdicts])
+    else:
+        for one in grades:
+            click.echo(f"\n{click.style(lab.name, bold=True)} in {one.folder.resolve()}")
+            _show_judgements(one.judgements)
+            click.echo(f"\n  {one.held} of {len(one.judgements)} claims hold")
+    sys.exit(0 if all(one.held == len(one.judgements) for one in grades) else 1)
+
+
+def _paths(runs: Mapping[str, Any]) -> dict[str, str]:
+    return {name: str(run.path) for name, run in runs.items()}
+
+
+def _show_lab(result: LabRun) -> None:
+    """The outcome of each step with the metrics that the lab shows, and the claims."""
+    from mprun.cli.show import format_value
+
+    lab = result.lab
+    click.echo(f"\n{click.style(f'{lab.name}: {lab.title}', bold=True)}\n")
+    widths = [max(len(name), 12) for name in lab.show]
+    first = max(len(done.step.name) for done in result.done)
+    click.echo(
+        "    " + " " * first + "".join(f"  {name:>{width}}" for name, width in zip(lab.show, widths, strict=True))
+    )
+    for done in result.done:
+        mark, colour = _STATES[done.state]
+        if done.summary is not None and done.summary["status"] != "passed":
+            mark, colour = _STATES["broken"]
+        metrics = {} if done.summary is None else done.summary["metrics"]
+        cells = [format_value(**metrics[name]) if name in metrics else "-" for name in lab.show]
+        line = "".join(f"  {cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+        click.echo(f"  {click.style(mark, fg=colour)} {done.step.name:{first}}{line}  {done.directory or ''}".rstrip())
+        _show_complaints(done)
+    click.echo()
+    _show_judgements(result.judgements)
+
+
+def _show_complaints(done: Done) -> None:
+    if done.summary is None:
+        click.echo(_wrap(done.error, "      "))
+        return
+    for kind in ("failures", "warnings"):
+        for text in done.summary[kind]:
+            click.echo(_wrap(f"{kind[:-1]}: {text}", "      "))
+    for verdict in done.summary["expectations"]:
+        if not verdict["held"]:
+            click.echo(f"      failure: {verdict['metric']} is {verdict['value']}, which was not expected")
+
+
+def _show_judgements(judgements: Sequence[Judgement]) -> None:
+    for judgement in judgements:
+        mark, colour = _MARKS[judgement.verdict]
+        click.echo(f"  {click.style(mark, fg=colour)} {judgement.claim.says}")
+        for comparison in judgement.outcome.comparisons if judgement.outcome else ():
+            click.echo(f"      {say_comparison(comparison)}")
+        if judgement.reason:
+            click.echo(_wrap(judgement.reason, "      "))
+
+
+def say_comparison(comparison: Comparison) -> str:
+    """`xp.bulk.goodput = 36.93 Mbit/s >= 34.02 Mbit/s = 1.8 * tcp.bulk.goodput`; a number stands for itself."""
+    from mprun.cli.show import format_value
+    from mprun.spec.metric import SYMBOLS
+
+    symbol = SYMBOLS[comparison.unit] if comparison.unit else "1"
+    left, right = (format_value(value, symbol) for value in (comparison.left_amount, comparison.right_amount))
+    if not comparison.left[0].isdigit() or " " in comparison.left:
+        left = f"{comparison.left} = {left}"
+    if not comparison.right[0].isdigit() or " " in comparison.right:
+        right = f"{right} = {comparison.right}"
+    return f"{left} {comparison.operator} {right}"
+
+
+def _show_total(results: Sequence[LabRun], wall_s: float) -> None:
+    judgements = [judgement for result in results for judgement in result.judgements]
+    counts = Counter[str](judgement.verdict for judgement in judgements)
+    runs = sum(len(result.done) for result in results)
+    said = [f"{counts['held']} of {len(judgements)} claims hold"]
+    said += [
+        f"{counts[verdict]} {word}" for verdict, word in (("failed", "do not"), ("open", "are open")) if counts[verdict]
+    ]
+    click.echo(f"\n{click.style(', '.join(said), bold=True)}; {runs} runs in {wall_s:.1f} s")
+
+
+def _status(results: Sequence[LabRun]) -> int:
+    """1 if a step or a claim failed; 3 if only this machine lacks something."""
+    states = {done.state for result in results for done in result.done}
+    statuses = {done.summary["status"] for result in results for done in result.done if done.summary}
+    verdicts = {judgement.verdict for result in results for judgement in result.judgements}
+    if "broken" in states or statuses - {"passed"} or "failed" in verdicts:
+        return 1
+    if "impossible" in states:
+        return 3
+    return 1 if "open" in verdicts else 0
+
+
+def _lab_to_json(result: LabRun) -> dict[str, Any]:
+    steps = [{**asdict(done), "step": done.step.name, "directory": str(done.directory or "")} for done in result.done]
+    return {"lab": result.lab.name, "steps": steps, "claims": _claims_to_json(result.judgements)}
+
+
+def _claims_to_json(judgements: Sequence[Judgement]) -> list[dict[str, Any]]:
+    return [
+        {
+            "says": judgement.claim.says,
+            "holds": judgement.claim.holds.text,
+            "verdict": judgement.verdict,
+            "comparisons": [asdict(one) for one in judgement.outcome.comparisons] if judgement.outcome else [],
+            "reason": judgement.reason,
+        }
+        for judgement in judgements
+    ]
+
+
+def _wrap(text: str, first: str, rest: str | None = None) -> str:
+    """Text in lines of a terminal's width. first: before the first line; rest: before the others."""
+    import textwrap
+
+    return textwrap.fill(text, _WIDTH, initial_indent=first, subsequent_indent=first if rest is None else rest)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun schema`: the JSON Schemas of the two files, for editors."""
+"""`mprun schema`: the JSON Schemas of the files, for editors."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import click
 
 
 @click.command()
-@click.argument("which", required=False, type=click.Choice(["topology", "experiment"]))
-@click.option("--write", "directory", type=click.Path(file_okay=False, path_type=Path), help="Write both into DIR.")
+@click.argument("which", required=False, type=click.Choice(["topology", "experiment", "lab"]))
+@click.option("--write", "directory", type=click.Path(file_okay=False, path_type=Path), help="Write all into DIR.")
 def command(which: str | None, directory: Path | None) -> None:
-    """Print the JSON Schema of a topology or an experiment file.
+    """Print the JSON Schema of a topology, an experiment or a lab file.
 
     An editor that speaks YAML completes and checks the files with it; in VS Code the first line of
     a file names it: `# yaml-language-server: $schema=...`.
     """
     if (which is None) == (directory is None):
-        raise click.UsageError("name one schema, `topology` or `experiment`, or write both with --write DIR")
+        raise click.UsageError("name one schema, `topology`, `experiment` or `lab`, or write all with --write DIR")
     from mprun.spec.schema import SCHEMAS, render
 
     if directory is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON Schemas (draft 2020-12) of the two files, generated from the models, for editors to complete.
+"""JSON Schemas (draft 2020-12) of the files, generated from the models, for editors to complete.
 
 A file on disk may be less than a model asks for, as others can complete it, and more: any scalar may
 be a template, and keys that begin with `x-` are the user's own. The schemas say so.
@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from mprun.spec.document import PRIVATE
 from mprun.spec.experiment import ExperimentFile
 from mprun.spec.generator import load_own
+from mprun.spec.lab import LabFile
 from mprun.spec.matrix import EXCLUDE, ZIP, RangeEntry
 from mprun.spec.topology import WrittenTopology
 from mprun.tools import TOOLS
@@ -117,7 +118,17 @@ def topology_schema() -> Schema:
     return _document("mprun topology", top, definitions)
 
 
-SCHEMAS: dict[str, Callable[[], Schema]] = {"topology": topology_schema, "experiment": experiment_schema}
+def lab_schema() -> Schema:
+    """The schema of the file of a lab."""
+    root, definitions = _generate(LabFile)
+    return _document("mprun lab", root, definitions)
+
+
+SCHEMAS: dict[str, Callable[[], Schema]] = {
+    "topology": topology_schema,
+    "experiment": experiment_schema,
+    "lab": lab_schema,
+}
 
 
 def render(name: str) -> str:

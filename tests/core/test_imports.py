@@ -30,8 +30,19 @@ MAY_IMPORT = {
     "programs": {"errors", "cache"},
     "engines": VALUES | {"agent", "cache", "mininet_library", "rundir", "kernel", "programs", "tools", "compile"},
     "selftests": {"errors", "cache", "engines", "kernel"},
-    "analysis": VALUES | {"tools", "compile", "spec.metric", "spec.span", "spec.expression", "spec.evaluation"},
+    "analysis": VALUES
+    | {
+        "tools",
+        "compile",
+        "spec.claim",
+        "spec.evaluation",
+        "spec.expression",
+        "spec.fault",
+        "spec.metric",
+        "spec.span",
+    },
     "report": {"errors", "spec.spec", "spec.units"},
+    "lab": VALUES | {"spec", "analysis", "compile", "engines", "rundir", "runner", "shipped"},
     "runner": VALUES | {"spec", "tools", "analysis", "compile", "engines", "kernel", "rundir"},
 }
 CORE = ("spec", "topologies", "tools", "compile", "analysis", "plan.py", "plugin.py", "capabilities.py")

@@ -14,8 +14,9 @@ import pytest
 from mprun.compile import allocate, compile_plan, resolve
 from mprun.plan import Plan, canonical_json, render
 from mprun.spec import load
+from mprun.spec.lab import Step
 from mprun.spec.writer import write_experiment, write_topology
-from tests.labs import LABS
+from tests.labs import PAIRS
 
 CASES = sorted((Path(__file__).parents[1] / "golden" / "plans").iterdir())
 ROOT = Path(__file__).parents[2]
@@ -53,9 +54,9 @@ def test_plan_does_not_depend_on_hash_seed(hash_seed: str) -> None:
     assert json.loads(done.stdout) == json.loads(json.dumps(plan_of(folder).to_json()))
 
 
-@pytest.mark.parametrize(("topology", "experiment"), LABS)
-def test_every_lab_compiles(topology: Path, experiment: Path) -> None:
-    spec = load(topology, experiment).spec
+@pytest.mark.parametrize("step", PAIRS)
+def test_every_lab_compiles(step: Step) -> None:
+    spec = step.load().spec
     assert compile_plan(spec, allocate(spec)).flows
 
 

@@ -83,10 +83,11 @@ def test_schema_in_the_tree_is_current(name: str) -> None:
     assert _run(schema.command, name) == current
 
 
-def test_schema_writes_both(tmp_path: Path) -> None:
+def test_schema_writes_all(tmp_path: Path) -> None:
     _run(schema.command, "--write", tmp_path / "schemas")
     assert sorted(path.name for path in (tmp_path / "schemas").iterdir()) == [
         "experiment.schema.json",
+        "lab.schema.json",
         "topology.schema.json",
     ]
     with pytest.raises(click.UsageError):

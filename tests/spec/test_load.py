@@ -13,10 +13,11 @@ import pytest
 
 from mprun.errors import SpecError
 from mprun.spec import Loaded, load, load_topology
+from mprun.spec.lab import Step
 from mprun.spec.scalar import Scalar, read_scalar
 from mprun.spec.spec import Capture, Chance, Direction, Expectation, Flow, LinkSpec, Mptcp, Queue
 from mprun.topologies import GENERATORS
-from tests.labs import LABS
+from tests.labs import PAIRS
 
 ROOT = Path(__file__).parent.parent.parent
 LAB = ROOT / "labs" / "01_multipath"
@@ -64,10 +65,10 @@ def test_lab_01() -> None:
     assert loaded.sources == (LAB / "topo.yaml", LAB / "xp_mptcp.yaml")
 
 
-@pytest.mark.parametrize(("topology", "experiment"), LABS)
-def test_labs_are_clean_and_name_their_schema(topology: Path, experiment: Path) -> None:
-    loaded = load(topology, experiment, strict=True)
-    assert loaded.spec.experiment.name == experiment.stem
+@pytest.mark.parametrize("step", PAIRS)
+def test_labs_are_clean_and_name_their_schema(step: Step) -> None:
+    loaded = load(step.topology, step.experiment, step.parameters, strict=True)
+    assert loaded.spec.experiment.name == step.experiment.name
     for source in loaded.sources:
         kind = "topology" if source.name.startswith("topo") else "experiment"
         up = "../" * len(source.relative_to(ROOT).parent.parts)

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Claims held against what runs measured. Pure: runs come in as their summaries and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from mprun.spec.claim import Claim, column_unit, split_table
+from mprun.spec.evaluation import Outcome, evaluate
+from mprun.spec.expression import Condition, ExpressionError, Reference, UnknownName, Value, parse_amount
+from mprun.spec.fault import name_nearest
+from mprun.spec.metric import SYMBOLS, Unit
+
+Verdict = Literal["held", "failed", "open"]
+Columns = Mapping[str, Sequence[Any]]
+
+_UNITS: Mapping[str, Unit] = {symbol: unit for unit, symbol in SYMBOLS.items()}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one run measured: `metrics` of its summary; table: one by its name, None if there is none."""
+
+    metrics: Mapping[str, Mapping[str, Any]]
+    table: Callable[[str], Columns | None]
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A claim, whether it held, and what it came to; open: why nothing can be said."""
+
+    claim: Claim
+    verdict: Verdict
+    outcome: Outcome | None = None
+    reason: str = ""
+
+
+def judge(claims: Iterable[Claim], runs: Mapping[str, Measured], missing: Mapping[str, str]) -> list[Judgement]:
+    """Each claim held against the runs, by name. missing: why there is no run of a name.
+
+    What a run did not measure leaves a claim open; a claim that nobody can decide is not held.
+    """
+    return [_judge(claim, runs, missing) for claim in claims]
+
+
+def _judge(claim: Claim, runs: Mapping[str, Measured], missing: Mapping[str, str]) -> Judgement:
+    absent = [f"{step}: {missing.get(step, 'was not run')}" for step in claim.steps if step not in runs]
+    if absent:
+        return Judgement(claim, "open", reason="; ".join(absent))
+    try:
+        outcome = evaluate(claim.holds, lambda reference: find_value(reference, runs))
+    except ExpressionError as error:
+        return Judgement(claim, "open", reason=str(error))
+    return Judgement(claim, "held" if outcome.is_true else "failed", outcome)
+
+
+def find_value(reference: Reference, runs: Mapping[str, Measured]) -> Value:
+    """What a name stands for: `RUN.METRIC`, or the rows of `RUN.TABLE[conditions].COLUMN`. Raises UnknownName."""
+    run = runs[reference.segments[0].name]
+    name = ".".join(segment.name for segment in reference.segments[1:])
+    table = split_table(reference)
+    if table is not None:
+        return _read_column(run, table[0].name, table[1], table[0].conditions)
+    found = run.metrics.get(name)
+    if found is None:
+        raise UnknownName(f"the run measured no '{name}'{name_nearest(name, run.metrics, 'it measured')}")
+    return Value((float(found["value"]),), _UNITS[found["unit"]])
+
+
+def _read_column(run: Measured, name: str, column: str, conditions: Sequence[Condition]) -> Value:
+    columns = run.table(name)
+    if columns is None:
+        raise UnknownName(f"the run has no table '{name}'")
+    for wanted in (column, *(condition.key for condition in conditions)):
+        if wanted not in columns:
+            raise UnknownName(f"table '{name}' has no column '{wanted}'{name_nearest(wanted, columns, 'columns')}")
+    tests = [(columns[condition.key], _test(condition)) for condition in conditions]
+    unit, scale = column_unit(column)
+    amounts = tuple(
+        float(value) * scale
+        for row, value in enumerate(columns[column])
+        if value is not None and all(holds(values[row]) for values, holds in tests)
+    )
+    return Value(amounts, unit)
+
+
+def _test(condition: Condition) -> Callable[[Any], bool]:
+    """Whether a value of a column is meant: text as it stands, numbers with the unit that the column's name ends in."""
+    if condition.until is None:
+        return lambda value: (
+            value is not None
+            and (
+                value == condition.value
+                if isinstance(value, str)
+                else _scaled(condition.key, value) == _amount(condition.value)
+            )
+        )
+    low, high = _amount(condition.value), _amount(condition.until)
+    return lambda value: value is not None and low <= _scaled(condition.key, value) < high
+
+
+def _scaled(column: str, value: float) -> float:
+    return float(value) * column_unit(column)[1]
+
+
+def _amount(text: str) -> float:
+    return parse_amount(text).amount

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A student's own runs graded: which of them are the steps of a lab, and which claims they bear out.
+
+A run counts as a step if its plan has the digest that the lab's own files come to: what was changed is no
+step. Of several, the newest counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mprun import rundir
+from mprun.analysis.claim import Judgement, judge
+from mprun.compile import allocate, compile_plan
+from mprun.errors import MprunError
+from mprun.lab.run import measured_by
+from mprun.rundir import RunDirectory
+from mprun.spec.lab import Lab, Profile, Step
+
+
+@dataclass(frozen=True)
+class Grade:
+    """A student's folder: the run of each step that has one, and the claims."""
+
+    folder: Path
+    runs: Mapping[str, RunDirectory]
+    judgements: tuple[Judgement, ...]
+
+    @property
+    def held(self) -> int:
+        """How many claims their runs bear out."""
+        return sum(judgement.verdict == "held" for judgement in self.judgements)
+
+
+def digests_of(lab: Lab, profile: Profile) -> Mapping[str, str]:
+    """The digest of each step's plan, by its name."""
+    return {step.name: _digest(step) for step in lab.steps_of(profile)}
+
+
+def grade(lab: Lab, profile: Profile, digests: Mapping[str, str], folder: Path) -> Grade:
+    """Grade the runs that lie in a folder, in its `runs`, and in those of its subfolders. Raises MprunError if there is
+    no such folder."""
+    if not folder.is_dir():
+        raise MprunError(f"{folder}: no such directory")
+    newest: dict[str, RunDirectory] = {}
+    titles: dict[str, str] = {}
+    for run in _find_runs(folder):
+        plan = _plan(run)
+        if run.is_complete and plan is not None:
+            newest[plan["digest"]] = run
+        titles[run.title] = "is incomplete" if not run.is_complete else "was run with other files or parameters"
+    runs = {name: newest[digest] for name, digest in digests.items() if digest in newest}
+    missing = {step.name: _say_missing(step, lab, titles) for step in lab.steps_of(profile) if step.name not in runs}
+    measured = {name: measured_by(run) for name, run in runs.items()}
+    return Grade(folder, runs, tuple(judge(lab.claims_of(profile), measured, missing)))
+
+
+def _digest(step: Step) -> str:
+    spec = step.load().spec
+    return compile_plan(spec, allocate(spec)).digest
+
+
+def _find_runs(folder: Path) -> Iterator[RunDirectory]:
+    """Oldest first within each place."""
+    for parent in (folder, folder / "runs", *sorted(folder.glob("*/runs"))):
+        yield from rundir.list_runs(parent)
+
+
+def _plan(run: RunDirectory) -> Mapping[str, Any] | None:
+    try:
+        plan: Mapping[str, Any] = run.read("plan.json")
+        run.read("summary.json")
+    except MprunError:
+        return None
+    return plan
+
+
+def _say_missing(step: Step, lab: Lab, titles: Mapping[str, str]) -> str:
+    reason = titles.get(f"{step.topology.name}-{step.experiment.name}", "was not run")
+    return f"{reason}; {step.command(lab.folder)}"

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The labs that come with mprun: finding them, and a working copy of one."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from mprun.errors import SpecError
+from mprun.shipped import find_shipped
+from mprun.spec.lab import FILE, Lab, read_lab
+from mprun.spec.schema import SCHEMAS, render
+
+ANSWERS = "ANSWERS.md"
+# Where a working copy has the schemas that its files name for an editor.
+SCHEMA_FOLDER = ".schemas"
+_SCHEMA_LINE = re.compile(r"\$schema=(?:\.\./)+schemas/")
+
+
+def find_labs() -> Mapping[str, Path]:
+    """Number -> folder of every lab in this directory's `labs`, or else of those that come with mprun. Raises SpecError
+    where there are none."""
+    for folder in (Path("labs"), find_shipped("labs")):
+        labs = {path.name.split("_")[0]: path for path in sorted(folder.glob("*/")) if (path / FILE).is_file()}
+        if labs:
+            return labs
+    raise SpecError("no labs here: change into a checkout of mprun")
+
+
+def open_lab(name: str) -> Lab:
+    """A lab by its number or name, `04` or `04_backup`, or by a folder that holds one. Raises SpecError."""
+    if (Path(name) / FILE).is_file():
+        return read_lab(Path(name))
+    labs = find_labs()
+    number = name.split("_")[0].zfill(2)
+    if number not in labs:
+        raise SpecError(f"no lab '{name}'; labs: {', '.join(path.name for path in labs.values())}")
+    return read_lab(labs[number])
+
+
+def copy_lab(lab: Lab, target: Path) -> None:
+    """A working copy without the answers, and without what was run in the lab's folder. Raises SpecError if there is
+    something at `target`."""
+    if target.exists():
+        raise SpecError(f"{target} is there already: name another directory")
+
+    def left_out(folder: str, names: list[str]) -> set[str]:
+        return {name for name in names if name in (ANSWERS, "runs") or (Path(folder) / name).is_symlink()}
+
+    shutil.copytree(lab.folder, target, ignore=left_out)
+    (target / SCHEMA_FOLDER).mkdir()
+    for name in SCHEMAS:
+        (target / SCHEMA_FOLDER / f"{name}.schema.json").write_text(render(name), encoding="utf-8")
+    for path in sorted(target.rglob("*.yaml")):
+        up = "../" * (len(path.relative_to(target).parts) - 1)
+        text = path.read_text(encoding="utf-8")
+        path.write_text(_SCHEMA_LINE.sub(f"$schema={up}{SCHEMA_FOLDER}/", text), encoding="utf-8")

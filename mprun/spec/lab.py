@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The file of a lab: its steps, what they should show, and what a student is asked.
+
+`read_lab` checks it and says all that is wrong; `check_claims` also holds names and units of the claims against what
+the steps will measure, for which it reads their files. Nothing is run here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, PlainValidator, WithJsonSchema
+
+from mprun.spec import metric
+from mprun.spec.claim import Claim, column_unit, split_table
+from mprun.spec.document import Document
+from mprun.spec.evaluation import check as check_units
+from mprun.spec.expression import Expression, ExpressionError, Reference, UnknownName, parse
+from mprun.spec.fault import InputError, name_nearest
+from mprun.spec.field import Name, Version
+from mprun.spec.input import Loaded, load
+from mprun.spec.metric import Metric, Unit
+from mprun.spec.model import FileModel, check
+from mprun.spec.parameter import Parameters
+from mprun.spec.reader import read
+from mprun.spec.scalar import Scalar
+from mprun.tools.tool import Tool, tool_of
+
+Profile = Literal["quick", "published"]
+PROFILES: tuple[Profile, ...] = ("quick", "published")
+
+FILE = "lab.yaml"
+
+
+def _parse_statement(value: object) -> Expression:
+    if not isinstance(value, str):
+        raise ValueError("must be a statement in quotes: write one as in 'xp_mptcp.bulk.goodput >= 36mbit'")
+    return parse(value)
+
+
+Statement = Annotated[Expression, PlainValidator(_parse_statement), WithJsonSchema({"type": "string"})]
+
+
+class StepEntry(FileModel):
+    """One run of a lab."""
+
+    name: Name | None = Field(None, description="What claims call the run. Default: the name of the experiment's file.")
+    topology: str = Field(description="The topology file, relative to this one.", examples=["topo"])
+    experiment: str = Field(description="The experiment file, relative to this one.", examples=["xp_tcp"])
+    params: dict[str, str | int | float | bool] = Field({}, description="Parameters, as -p sets them.")
+    profile: Profile | None = Field(None, description="Run in this profile only. Default: in both.")
+
+
+class ClaimEntry(FileModel):
+    """Something that the steps must show."""
+
+    says: str = Field(description="What should be seen, in a sentence.", examples=["two paths carry nearly twice"])
+    holds: Statement = Field(
+        description="The statement over the runs, see docs/statements.md.",
+        examples=["xp_mptcp.bulk.goodput >= 1.8 * xp_tcp.bulk.goodput"],
+    )
+    why: str = Field(description="From which arithmetic or publication it follows.", examples=["two equal paths"])
+    tolerance: str = Field("", description="Why it is as wide as it is.")
+
+
+class QuestionEntry(FileModel):
+    """A question to the student; answers stand in ANSWERS.md."""
+
+    ask: str = Field(description="The question.", examples=["Why is it not 40 Mbit/s?"])
+    hint: str = Field("", description="Where to look.")
+
+
+class LabFile(FileModel):
+    """A lab: experiments to run, what they should show, and questions."""
+
+    version: Version = Field(description="The version of this format.", examples=[1])
+    title: str = Field(description="What it shows, in a line.", examples=["Two paths, twice the rate"])
+    aim: str = Field(description="What a student knows after it.", examples=["What a second path gives"])
+    steps: list[StepEntry] = Field(
+        description="What is run.", examples=[[{"topology": "topo", "experiment": "xp_tcp"}]], min_length=1
+    )
+    show: list[str] = Field([], description="Metrics to show of each step, beside its outcome.")
+    claims: list[ClaimEntry] = Field([], description="What the steps must show.")
+    questions: list[QuestionEntry] = Field([], description="What a student is asked.")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One run. topology, experiment: files as `load` takes them; parameters: as -p has them."""
+
+    name: str
+    topology: Path
+    experiment: Path
+    parameters: Mapping[str, str]
+    profile: Profile | None
+
+    def load(self) -> Loaded:
+        """Its files, read and checked. Raises InputError."""
+        return load(self.topology, self.experiment, self.parameters)
+
+    def command(self, folder: Path) -> str:
+        """What a student types in the lab's folder."""
+        topology, experiment = (file.relative_to(folder) for file in (self.topology, self.experiment))
+        parameters = [f"-p {name}={value}" for name, value in self.parameters.items()]
+        return " ".join([f"mprun -t {topology} -x {experiment}", *parameters])
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a student is asked, and where to look."""
+
+    ask: str
+    hint: str
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A lab in its folder."""
+
+    folder: Path
+    title: str
+    aim: str
+    steps: tuple[Step, ...]
+    show: tuple[str, ...]
+    claims: tuple[Claim, ...]
+    questions: tuple[Question, ...]
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    @property
+    def number(self) -> str:
+        return self.name.split("_")[0]
+
+    def steps_of(self, profile: Profile) -> tuple[Step, ...]:
+        return tuple(step for step in self.steps if step.profile in (None, profile))
+
+    def claims_of(self, profile: Profile) -> tuple[Claim, ...]:
+        """Those about steps of the profile only."""
+        names = {step.name for step in self.steps_of(profile)}
+        return tuple(claim for claim in self.claims if names.issuperset(claim.steps))
+
+
+def read_lab(folder: Path) -> Lab:
+    """The lab in a folder. Raises InputError with every fault of its file."""
+    document = Document(read(folder / FILE, "experiment"))
+    values = document.plain(Parameters({}))
+    file = None if values is None else check(LabFile, values, document)
+    lab = None if file is None else _lab(folder, file)
+    if lab is not None:
+        _check_names(lab, document)
+    if document.faults or lab is None:
+        raise InputError(document.faults)
+    return lab
+
+
+def _lab(folder: Path, file: LabFile) -> Lab:
+    return Lab(
+        folder,
+        file.title,
+        file.aim.strip(),
+        tuple(_step(folder, entry) for entry in file.steps),
+        tuple(file.show),
+        tuple(Claim(entry.says, entry.holds, entry.why.strip(), entry.tolerance.strip()) for entry in file.claims),
+        tuple(Question(entry.ask.strip(), entry.hint.strip()) for entry in file.questions),
+    )
+
+
+def _step(folder: Path, entry: StepEntry) -> Step:
+    parameters = {name: _spell(value) for name, value in entry.params.items()}
+    name = entry.name or Path(entry.experiment).stem
+    return Step(name, folder / entry.topology, folder / entry.experiment, parameters, entry.profile)
+
+
+def _spell(value: Scalar) -> str:
+    """A parameter as -p would have it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _check_names(lab: Lab, document: Document) -> None:
+    """Faults of steps of one name, and of claims about steps that are not there, or never run in one profile."""
+    first: dict[str, int] = {}
+    for n, step in enumerate(lab.steps):
+        if step.name in first:
+            line = document.place(("steps", first[step.name]))[1]
+            document.fault(("steps", n), f"a second step '{step.name}', first on line {line}: give it a 'name'")
+        first.setdefault(step.name, n)
+    together = [{step.name for step in lab.steps_of(profile)} for profile in PROFILES]
+    for n, claim in enumerate(lab.claims):
+        place = ("claims", n, "holds")
+        unknown = next((name for name in claim.steps if name not in first), None)
+        if unknown is not None:
+            document.fault(place, f"no step '{unknown}'{name_nearest(unknown, first, 'steps')}")
+        elif not claim.steps:
+            document.fault(place, "is about no step: name one, as in 'xp_tcp.bulk.goodput >= 18mbit'")
+        elif not any(names.issuperset(claim.steps) for names in together):
+            document.fault(place, "is about steps that no profile runs together: split it")
+
+
+def check_claims(lab: Lab) -> None:
+    """Hold claims against what the steps will measure. Raises InputError."""
+    document = Document(read(lab.folder / FILE, "experiment"))
+    loaded = {step.name: step.load() for step in lab.steps}
+    for n, claim in enumerate(lab.claims):
+        try:
+            check_units(claim.holds, lambda reference: _unit_of(reference, loaded))
+        except ExpressionError as error:
+            document.fault(("claims", n, "holds"), str(error))
+    measured = [_tools(one) for one in loaded.values()]
+    for n, name in enumerate(lab.show):
+        if not any(_find_metric(name, tools) for tools in measured):
+            document.fault(("show", n), f"no step has a metric '{name}'")
+    if document.faults:
+        raise InputError(document.faults)
+
+
+def _tools(loaded: Loaded) -> Mapping[str, Tool]:
+    return {flow.name: tool_of(flow) for flow in loaded.spec.experiment.traffic}
+
+
+def _find_metric(name: str, tools: Mapping[str, Tool]) -> Metric | None:
+    owner, _, what = name.partition(".")
+    found = metric.find_metric(metric.metrics_of(owner, tools), what)
+    return None if found is None else found[0]
+
+
+def _unit_of(reference: Reference, loaded: Mapping[str, Loaded]) -> Unit:
+    """The kind of what a name of a claim stands for. Raises UnknownName."""
+    table = split_table(reference)
+    if table is not None:
+        return column_unit(table[1])[0]
+    if any(segment.conditions for segment in reference.segments):
+        raise UnknownName("conditions are for the rows of a table: write 'RUN.TABLE[flow=NAME].COLUMN'")
+    step, _, name = reference.name.partition(".")
+    tools = _tools(loaded[step])
+    found = _find_metric(name, tools)
+    if found is None:
+        known = [f"{flow}.{metric}" for flow, tool in tools.items() for metric in tool.METRICS]
+        raise UnknownName(f"step '{step}' has no metric '{name}'{name_nearest(name, known, 'it has')}")
+    return found.unit

@@ -23,7 +23,7 @@ from mprun.errors import MprunError
 # The node of the namespace in which the agent starts; it builds links from there.
 ROOT = ""
 
-FORMAT = 4
+FORMAT = 5
 # Of a file that a process needs, a person is shown so many.
 MOST_LINES = 40
 
@@ -76,9 +76,9 @@ class Process:
     """A program of the run. `name` also names its logs: `logs/<name>.out` and `.err`.
 
     output: file of the run directory that its standard output goes to instead.
-    flow: the name of the flow that it is part of.
+    flows: the names of the flows that it is part of, and then those of their groups.
     at_ns: start, counted from time zero, or from `after`; None for what starts before time zero.
-    after: (name of a flow, `start` or `end`).
+    after: (name of a flow or group, `start` or `end`).
     lasts_ns: how long it is meant to take; None: it ends by itself.
     timeout_ns: after this long a process that has not ended is an error.
     stop_signal: what ends a daemon (signal(7) number).
@@ -91,7 +91,7 @@ class Process:
     argv: tuple[str, ...]
     role: Literal["switch", "capture", "preparation", "server", "probe", "flow"]
     env: Mapping[str, str] = field(default_factory=dict)
-    flow: str | None = None
+    flows: tuple[str, ...] = ()
     at_ns: int | None = None
     after: tuple[str, str] | None = None
     lasts_ns: int | None = None
@@ -203,8 +203,9 @@ def _process(value: Mapping[str, Any]) -> Process:
     ready = Ready(**value["ready"]) if value["ready"] else None
     after = tuple(value["after"]) if value["after"] else None
     files = tuple(File(**file) for file in value["files"])
-    parts = {"argv": tuple(value["argv"]), "ready": ready, "after": after, "files": files}
-    return Process(**{**value, **parts, "keeps": tuple(value["keeps"]), "needs": tuple(value["needs"])})
+    parts = {"ready": ready, "after": after, "files": files}
+    lists = {name: tuple(value[name]) for name in ("argv", "flows", "keeps", "needs")}
+    return Process(**{**value, **parts, **lists})
 
 
 def canonical_json(value: object) -> str:

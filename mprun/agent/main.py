@@ -99,7 +99,7 @@ class Run:
         """Write down how a process ended."""
         self.note("end", None, name=process.name, status=process.status)
         ended = {"status": process.status, "timed_out": process.timed_out, "role": process.plan["role"]}
-        ended |= {"flow": process.plan["flow"], "started_ns": process.started_ns, "ended_ns": self.machine.now_ns()}
+        ended |= {"flows": process.plan["flows"], "started_ns": process.started_ns, "ended_ns": self.machine.now_ns()}
         self.result["processes"][process.name] = ended
 
     def next_phase(self, at_least_ns: int = 0) -> None:
@@ -200,7 +200,7 @@ def calibrate(run: Run) -> None:
 def prepare(run: Run) -> None:
     """What flows need before anything listens, one after the other. Raises ProcessError."""
     for planned in run.plan["preparations"]:
-        run.report(f"preparing {planned['flow']}")
+        run.report(f"preparing {planned['flows'][0]}")
         process = run.start(planned, run.preparations)
         wait_for(run, process)
         run.end_of(process)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which process of a flow is due when: at its time, or once another flow has started or ended.
 
-A flow has started when its first process was due, and has ended when its last one has.
+A flow has started when its first process was due, and has ended when its last one has; and so has a group of flows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ class Schedule:
         self._unfinished: dict[str, int] = {}
         self._started: set[str] = set()
         for planned in flows:
-            self._unfinished[planned["flow"]] = self._unfinished.get(planned["flow"], 0) + 1
+            for name in planned["flows"]:
+                self._unfinished[name] = self._unfinished.get(name, 0) + 1
             if not planned["after"]:
                 self._waiting.append((zero_ns + planned["at_ns"], planned))
         self._waiting.sort(key=lambda due: due[0])
@@ -37,16 +38,18 @@ class Schedule:
         if not self._waiting or self._waiting[0][0] > now_ns:
             return None
         due_ns, planned = self._waiting.pop(0)
-        if planned["flow"] not in self._started:
-            self._started.add(planned["flow"])
-            self._release((planned["flow"], "start"), due_ns)
+        for name in planned["flows"]:
+            if name not in self._started:
+                self._started.add(name)
+                self._release((name, "start"), due_ns)
         return due_ns, planned
 
     def note_end(self, planned: dict[str, Any], at_ns: int) -> None:
         """A process has ended."""
-        self._unfinished[planned["flow"]] -= 1
-        if not self._unfinished[planned["flow"]]:
-            self._release((planned["flow"], "end"), at_ns)
+        for name in planned["flows"]:
+            self._unfinished[name] -= 1
+            if not self._unfinished[name]:
+                self._release((name, "end"), at_ns)
 
     def _release(self, moment: tuple[str, str], at_ns: int) -> None:
         for planned in [one for one in self._dependent if tuple(one["after"]) == moment]:

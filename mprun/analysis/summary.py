@@ -11,12 +11,13 @@ from typing import Any
 from mprun.analysis.capacity import find_capacity
 from mprun.analysis.connection import Connection, find_connections, ports_towards
 from mprun.analysis.diagnosis import explain_missing_subflows, explain_plain_tcp, explain_refusal, has_fallen_back
+from mprun.analysis.group import measure_groups
 from mprun.analysis.interference import Interference, on_paths
 from mprun.spec.metric import OF_PATHS, OF_TOTAL, SYMBOLS, TOTAL, Metrics, Unit
 from mprun.spec.span import find_spans, meet
 from mprun.spec.spec import After, Expectation, Flow
 from mprun.tools import ping, tcpdump
-from mprun.tools.tool import PathUse, Table, tool_of
+from mprun.tools.tool import PathUse, Result, Table, summarize_delays, tool_of
 
 # Output of a process by its name and stream ("out", "err").
 Logs = Callable[[str, str], str]
@@ -70,14 +71,22 @@ class _FlowOutputs:
     zero_ns: int
 
     def log(self, process: str, stream: str = "out") -> str:
-        return self.logs(process, stream)
+        return self.logs(self._find(process), stream)
 
     def span(self, process: str) -> tuple[int, int] | None:
-        ended = self.processes.get(process)
+        ended = self.processes.get(self._find(process))
         return None if ended is None else (ended["started_ns"], ended["ended_ns"])
 
     def file(self, name: str) -> bytes | None:
         return self.files(self.flow, name)
+
+    def _find(self, process: str) -> str:
+        """The process of that name, or the one that several flows share in its place."""
+        if process in self.processes:
+            return process
+        role = "server" if process.endswith(".server") else "flow"
+        shared = [n for n, p in self.processes.items() if p["role"] == role and self.flow in p["flows"]]
+        return shared[0] if shared else process
 
 
 @dataclass(frozen=True)
@@ -107,10 +116,23 @@ def measure(
     if agent["error"]:
         found.errors.append(agent["error"])
     _read_probes(agent, logs, found)
+    results = {}
     for flow in intent["traffic"]:
         outputs = _FlowOutputs(flow["name"], logs, files, agent["processes"], agent.get("zero_ns") or 0)
-        _read_flow(flow, intent, agent, outputs, found)
-    _sum_up(intent, found)
+        result = _read_flow(flow, intent, agent, outputs, found)
+        if result is not None:
+            results[flow["name"]] = result
+    flows = [read_flow(flow) for flow in intent["traffic"]]
+    groups: dict[str, list[str]] = {}
+    for member in flows:
+        if member.group is not None:
+            groups.setdefault(member.group, []).append(member.name)
+    for group, values, tables in measure_groups(flows, results, found.metrics):
+        for metric, (value, unit) in values.items():
+            found.add(f"{group}.{metric}", value, unit)
+        for title, table in tables.items():
+            found.add_table(title, group, table)
+    _sum_up(flows, found)
     _read_captures(intent, logs, found)
     found.warnings += doubt_host(agent.get("host"))
     found.warnings += find_complaints(logs("console", "log"))
@@ -133,6 +155,7 @@ def measure(
         "errors": found.errors,
         "failures": found.failures,
         "warnings": found.warnings,
+        **({"groups": groups} if groups else {}),
         **({"middleboxes": told} if (told := list(Interference(agent.get("filtered", {})).tell())) else {}),
     }
     return Measured(summary, found.tables)
@@ -179,13 +202,14 @@ def _read_flow(
     agent: Mapping[str, Any],
     outputs: _FlowOutputs,
     found: _Findings,
-) -> None:
+) -> Result | None:
+    """What a flow's outputs say, and what is wrong with it; None where it never ran."""
     name = flow["name"]
-    processes = {n: p for n, p in agent["processes"].items() if p["role"] == "flow" and p["flow"] == name}
+    processes = {n: p for n, p in agent["processes"].items() if p["role"] == "flow" and name in p["flows"]}
     if not processes:
         if not agent["error"]:
             found.errors.append(f"{name}: never started")
-        return
+        return None
     asked = read_flow(flow)
     tool = tool_of(asked)
     result = tool.parse(asked, outputs)
@@ -199,7 +223,10 @@ def _read_flow(
         said = result.error or outputs.log(failed, "err").strip()[-500:] or "without a word"
         status = statuses[0] if statuses else 0
         found.errors.append(f"{name}: {flow['tool']} ended with status {status}: {said}{because}")
-    for metric, value in result.values.items():
+    values = dict(result.values)
+    for what, delays_ns in result.delays_ns.items():
+        values |= summarize_delays(what, delays_ns)
+    for metric, value in values.items():
         found.add(f"{name}.{metric}", value, tool.METRICS[metric].unit)
     for title, table in result.tables.items():
         found.add_table(title, name, table)
@@ -210,7 +237,7 @@ def _read_flow(
         _tell_paths(flow, intent, uses, tool.METRICS, found)
     observed, peer = (agent["observed"].get(flow[end]) for end in ("source", "destination"))
     if not (result.data_ports or result.server_ports) or observed is None or peer is None:
-        return
+        return result
     ports = result.data_ports or ports_towards(observed, result.server_ports)
     connections = find_connections(observed, peer, ports, flow["paths"])
     if result.server_ports and connections:
@@ -226,6 +253,7 @@ def _read_flow(
             found.add(f"{name}.retransmits", sum(resent), "count")
         _tell_paths(flow, intent, uses, tool.METRICS, found)
         _count_reinjected(flow, intent, agent, found)
+    return result
 
 
 def read_flow(flow: Mapping[str, Any]) -> Flow:
@@ -234,9 +262,8 @@ def read_flow(flow: Mapping[str, Any]) -> Flow:
     return Flow(**{**known, "after": After(**flow["after"]) if flow.get("after") else None})
 
 
-def _sum_up(intent: Mapping[str, Any], found: _Findings) -> None:
+def _sum_up(flows: Sequence[Flow], found: _Findings) -> None:
     """Sums over the flows that are not in the background, where there are several and all at one time."""
-    flows = [read_flow(flow) for flow in intent["traffic"]]
     spans = find_spans(flows)
     shown = [flow for flow in flows if not flow.background]
     for name, metric in OF_TOTAL.items():

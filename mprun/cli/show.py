@@ -17,7 +17,9 @@ def show_summary(summary: Mapping[str, Any], run: RunDirectory) -> None:
     """Print a summary; colours only where the output is a terminal."""
     expected = {verdict["metric"]: verdict for verdict in summary["expectations"]}
     metrics: Mapping[str, Mapping[str, Any]] = summary["metrics"]
-    names = [*metrics, *(name for name in expected if name not in metrics)]
+    hidden = _find_hidden(summary)
+    names = [name for name in metrics if name not in hidden or name in expected]
+    names += [name for name in expected if name not in metrics]
     width = max((len(name) for name in names), default=0)
     for name in names:
         metric = metrics.get(name)
@@ -29,6 +31,8 @@ def show_summary(summary: Mapping[str, Any], run: RunDirectory) -> None:
             line += "  " + click.style("✓" if verdict["held"] else "✗", fg="green" if verdict["held"] else "red")
             line += " " + _bound(verdict, unit)
         click.echo(line)
+    if hidden:
+        click.echo(f"  of each flow of {', '.join(summary['groups'])}: {run.path}/summary.json")
     for kind, colour in (("errors", "red"), ("failures", "red"), ("warnings", "yellow")):
         for text in summary.get(kind, ()):
             click.echo(f"  {click.style(kind[:-1], fg=colour)}: {text}")
@@ -36,6 +40,17 @@ def show_summary(summary: Mapping[str, Any], run: RunDirectory) -> None:
         click.echo(f"  {text}")
     word, colour = _MARKS[summary["status"]]
     click.echo(f"{click.style(word, fg=colour, bold=True)}  {run.path}")
+
+
+def _find_hidden(summary: Mapping[str, Any]) -> set[str]:
+    """Metrics of flows whose group has the same one: nobody reads those of hundreds."""
+    return {
+        name
+        for group, flows in summary.get("groups", {}).items()
+        for flow in flows
+        for name in summary["metrics"]
+        if name.startswith(f"{flow}.") and f"{group}{name.removeprefix(flow)}" in summary["metrics"]
+    }
 
 
 def format_value(value: float, unit: str) -> str:
@@ -65,7 +80,9 @@ def _bound(verdict: Mapping[str, Any], unit: str) -> str:
 
 def show_comparison(summaries: Mapping[str, Mapping[str, Any]], ratio_of: str) -> None:
     """Print several summaries side by side, a column each, and the ratio of the last to the first."""
+    hidden = {name for summary in summaries.values() for name in _find_hidden(summary)}
     rows = list(dict.fromkeys(name for summary in summaries.values() for name in summary["metrics"]))
+    rows = [name for name in rows if name not in hidden]
     width = max(len(name) for name in [*rows, ratio_of])
     click.echo()
     click.echo("  " + " " * width + "".join(f"  {title:>16}" for title in summaries))

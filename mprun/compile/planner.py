@@ -16,6 +16,7 @@ from mprun.compile.middlebox import crossings, is_closed, middlebox_commands, re
 from mprun.compile.multipath import hashing_commands
 from mprun.compile.network import Interface, Network, Path
 from mprun.compile.openflow import home_of, preparing_commands, switch_commands, switch_programs
+from mprun.compile.sharing import share_processes
 from mprun.compile.variation import is_wire_varied, vary_starts
 from mprun.compile.wire import WIRES, link_commands, shaping_commands, start_commands
 from mprun.errors import HostError, SpecError
@@ -29,7 +30,7 @@ from mprun.tools.tool import Endpoints, Work, tool_of
 FIRST_PORT = 5201
 PROBE_INTERVAL_NS = 200_000_000
 # Of a flow, in the intent only where a file gives it: digests of others do not know of it.
-UNASKED = ("after", "timeout_ns", "port", "congestion", "background", "repetition")
+UNASKED = ("after", "timeout_ns", "port", "congestion", "background", "group", "repetition")
 # With more, a packet of the default time to live (64) might not arrive.
 MANY_ROUTERS = 60
 # sysctls of the kernel as a whole, not of a namespace: one value holds for all hosts.
@@ -49,7 +50,7 @@ def compile_plan(spec: Spec, network: Network, capabilities: Capabilities = REFE
     """
     spec = vary_starts(spec, network)
     flows = _place_flows(spec, network)
-    works = [_work(flow, ends, capabilities) for flow, ends in flows]
+    works = share_processes([(flow, _work(flow, ends, capabilities)) for flow, ends in flows])
     spans = find_spans(spec.experiment.traffic)
     return Plan(
         intent=_intent(spec, network, flows),
@@ -175,17 +176,18 @@ def _endpoints(paths: Sequence[Path], ports: tuple[int, ...] = ()) -> Endpoints:
 def _work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     """A flow's processes, with what is the flow's to say and not its tool's."""
     work = tool_of(flow).work(flow, ends, capabilities)
+    names = (flow.name,) if flow.group is None else (flow.name, flow.group)
 
     def begin(client: Process) -> Process:
         timeout_ns = client.timeout_ns if flow.timeout_ns is None else flow.timeout_ns
         after = (flow.after.flow, flow.after.of) if flow.after else None
         timing = {"at_ns": flow.start_ns, "after": after, "lasts_ns": flow.duration_ns, "timeout_ns": timeout_ns}
-        return replace(client, flow=flow.name, **timing)  # type: ignore[arg-type]
+        return replace(client, flows=names, **timing)  # type: ignore[arg-type]
 
     return Work(
         clients=tuple(map(begin, work.clients)),
-        servers=tuple(replace(server, flow=flow.name) for server in work.servers),
-        preparations=tuple(replace(preparation, flow=flow.name) for preparation in work.preparations),
+        servers=tuple(replace(server, flows=names) for server in work.servers),
+        preparations=tuple(replace(preparation, flows=names) for preparation in work.preparations),
     )
 
 

@@ -141,13 +141,13 @@ def kernel_switches() -> bool:
 
 def without_sctp(plan: Plan) -> str | None:
     """The first flow of a plan that needs SCTP in a kernel that has none; asking for it loads its module."""
-    needy = [process.flow for process in (*plan.daemons, *plan.flows) if "sctp" in process.needs]
+    needy = [process.flows for process in (*plan.daemons, *plan.flows) if "sctp" in process.needs]
     if not needy:
         return None
     try:
         socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_SCTP).close()
     except OSError:
-        return f"flow '{needy[0]}'"
+        return f"flow '{needy[0][0]}'"
     return None
 
 

@@ -11,8 +11,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from mprun.spec import metric, units
-from mprun.spec.document import Document
+from mprun.spec.document import Document, Notes
 from mprun.spec.fault import Path, list_names, name_nearest
+from mprun.spec.pairing import RANGE, find_hosts, is_pattern
 from mprun.spec.path import NamedPath, Pair, find_areas, usable_paths
 from mprun.spec.repetition import names_of
 from mprun.spec.spec import (
@@ -28,6 +29,7 @@ from mprun.spec.spec import (
     TopologySpec,
 )
 from mprun.spec.subnet import check_addresses
+from mprun.spec.traffic import owned_metrics
 from mprun.tools.tool import tool_of
 
 # Protocols whose flows may use all their paths at once.
@@ -85,13 +87,26 @@ def check_references(
         elif nodes[name] != "host":
             document.fault(path, f"'{name}' is a {nodes[name]}, not a host: name a host")
 
+    def several(name: object, path: Path) -> None:
+        known = [n for n, kind in nodes.items() if kind == "host"]
+        if not isinstance(name, str) or not is_pattern(name):
+            host(name, path)
+        elif not find_hosts(name, known):
+            ends = [end for end in name.split(RANGE) if end not in known] if RANGE in name else []
+            message = f"no host '{ends[0]}'" if ends else f"no host fits '{name}'"
+            document.fault(path, f"{message} in topology '{topology}'{list_names(known, 'hosts')}")
+
     settings = values.get("hosts")
     for name in settings if isinstance(settings, dict) else ():
         host(name, ("hosts", name))
     for n, flow in _mappings(values.get("traffic")):
         source, destination = flow.get("from"), flow.get("to")
-        host(source, ("traffic", n, "from"))
-        host(destination, ("traffic", n, "to"))
+        for key, named in (("from", source), ("to", destination)):
+            if isinstance(named, list):
+                for m, name in enumerate(named):
+                    several(name, ("traffic", n, key, m))
+            else:
+                several(named, ("traffic", n, key))
         if isinstance(source, str) and source == destination:
             document.fault(("traffic", n, "to"), f"is where it comes from, '{source}': name another host")
     captured: dict[str, int] = {}
@@ -105,7 +120,7 @@ def check_references(
             captured.setdefault(name, n)
 
 
-def check_routes(topology: TopologySpec, flows: Sequence[Flow], document: Document) -> None:
+def check_routes(topology: TopologySpec, flows: Sequence[Flow], notes: Notes) -> None:
     """Faults of flows between hosts that no chain of routers and switches joins. Hosts do not forward."""
     touched: dict[Family, dict[str, set[object]]] = {}
     for family in FAMILIES:
@@ -120,17 +135,17 @@ def check_routes(topology: TopologySpec, flows: Sequence[Flow], document: Docume
             message = f"no route from '{flow.source}' to '{flow.destination}': join them by links through routers"
             if len({topology.addressing_of(link) for link in topology.links}) > 1:
                 message += " of one address family"
-            document.fault(("traffic", n, "to"), message)
+            notes.fault(("traffic", n, "to"), message)
         elif flow.family is not None and flow.family not in joined:
             wanted, has = TITLES[flow.family], TITLES[joined[0]]
             message = f"'{flow.source}' and '{flow.destination}' are not joined over {wanted}: write '{joined[0]}'"
-            document.fault(("traffic", n, "family"), f"{message}, as they are over {has}, or 'addressing: both'")
+            notes.fault(("traffic", n, "family"), f"{message}, as they are over {has}, or 'addressing: both'")
 
 
-def check_metrics(named: Mapping[Pair, Sequence[NamedPath]], experiment: ExperimentSpec, document: Document) -> None:
+def check_metrics(named: Mapping[Pair, Sequence[NamedPath]], experiment: ExperimentSpec, notes: Notes) -> None:
     """Faults of expectations on flows, paths and metrics that will not be there. named: the paths of all flows."""
     flows = {name: flow for flow in experiment.traffic for name in names_of(flow)}
-    tools = {name: tool_of(flow) for name, flow in flows.items()}
+    owned = owned_metrics(experiment.traffic)
     by_flow = {
         name: [path.name for path in usable_paths(flow, named[flow.source, flow.destination])]
         for name, flow in flows.items()
@@ -139,7 +154,7 @@ def check_metrics(named: Mapping[Pair, Sequence[NamedPath]], experiment: Experim
     for n, expected in enumerate(experiment.expectations):
         where = ("expect", n, "metric")
         name, _, what = expected.metric.partition(".")
-        found = metric.find_metric(metric.metrics_of(name, tools), what)
+        found = metric.find_metric(metric.metrics_of(name, owned), what)
         if found is None:
             continue
         asked, path = found
@@ -148,25 +163,31 @@ def check_metrics(named: Mapping[Pair, Sequence[NamedPath]], experiment: Experim
             if asked.protocols and flow.protocol not in asked.protocols:
                 noun = what.removesuffix(f".{path}")
                 hint = f": write 'protocol: {asked.protocols[0]}'" if len(asked.protocols) == 1 else ""
-                document.fault(where, f"flow '{name}' is {flow.protocol} and has no {noun}{hint}")
+                notes.fault(where, f"flow '{name}' is {flow.protocol} and has no {noun}{hint}")
             elif path is not None and path not in by_flow[name]:
                 hint = name_nearest(path, by_flow[name], "paths")
-                document.fault(where, f"flow '{name}' has no path '{path}'{hint}")
+                notes.fault(where, f"flow '{name}' has no path '{path}'{hint}")
         elif name == metric.TOTAL:
-            if sum(what in tools[flow.name].METRICS for flow in flows.values() if not flow.background) < 2:
-                document.fault(where, f"fewer than two flows have {what} and are not in the background: name the flow")
+            if sum(what in owned[name] for name, flow in flows.items() if not flow.background) < 2:
+                notes.fault(where, f"fewer than two flows have {what} and are not in the background: name the flow")
+        elif name in owned:
+            flow = next(flow for flow in experiment.traffic if flow.group == name)
+            if asked.protocols and flow.protocol not in asked.protocols:
+                notes.fault(where, f"the flows of '{name}' are {flow.protocol} and have no {what}")
         elif name not in paths:
-            hint = name_nearest(name, [*flows, *paths], "flows and paths")
-            document.fault(where, f"no flow or path '{name}'{hint}")
+            hint = name_nearest(name, [*owned, *paths], "flows and paths")
+            notes.fault(where, f"no flow or path '{name}'{hint}")
         elif experiment.probe_pings == 0:
-            document.fault(where, "is not measured, as 'probe: {pings: 0}' says: probe with 'pings: 3'")
+            notes.fault(where, "is not measured, as 'probe: {pings: 0}' says: probe with 'pings: 3'")
     for n, flow in enumerate(experiment.traffic):
-        if flow.name in paths:
-            message = f"'{flow.name}' names a path too, so that its metrics could be either's: name the flow anew"
-            document.fault(("traffic", n, "name"), message)
+        for own in (flow.name, flow.group):
+            if own not in paths:
+                continue
+            message = f"'{own}' names a path too, so that its metrics could be either's: name the flow anew"
+            notes.fault(("traffic", n, "name"), message)
 
 
-def check_endpoints(topology: TopologySpec, experiment: ExperimentSpec, document: Document) -> None:
+def check_endpoints(topology: TopologySpec, experiment: ExperimentSpec, notes: Notes) -> None:
     """Faults of endpoints on links that are not there, or not the host's."""
     ends = {link.name: link.ends for link in topology.links}
     for host, settings in experiment.hosts.items():
@@ -174,14 +195,14 @@ def check_endpoints(topology: TopologySpec, experiment: ExperimentSpec, document
         for n, endpoint in enumerate(settings.mptcp.endpoints):
             if endpoint.link not in own:
                 message = f"'{host}' has no link '{endpoint.link}'{name_nearest(endpoint.link, own, 'links')}"
-                document.fault(("hosts", host, "mptcp", "endpoints", n, "link"), message)
+                notes.fault(("hosts", host, "mptcp", "endpoints", n, "link"), message)
 
 
 def check_rates(
     topology: TopologySpec,
     named: Mapping[Pair, Sequence[NamedPath]],
     experiment: ExperimentSpec,
-    document: Document,
+    notes: Notes,
 ) -> None:
     """Warnings of flows that offer more than the first and the last links of their paths carry."""
     links = {link.name: link for link in topology.links}
@@ -197,7 +218,7 @@ def check_rates(
             message = (
                 f"is above {units.RATE.render(round(capacity))}, what its links carry: the rest will be lost or wait"
             )
-            document.warn(("traffic", n, "rate"), message)
+            notes.warn(("traffic", n, "rate"), message)
 
 
 def _capacity(link: LinkSpec) -> float:
@@ -206,7 +227,7 @@ def _capacity(link: LinkSpec) -> float:
     return max(rates)
 
 
-def check_mptcp(named: Mapping[Pair, Sequence[NamedPath]], experiment: ExperimentSpec, document: Document) -> None:
+def check_mptcp(named: Mapping[Pair, Sequence[NamedPath]], experiment: ExperimentSpec, notes: Notes) -> None:
     """Faults of MPTCP flows whose hosts have it switched off, or would need more subflows than there can be."""
     for n, flow in enumerate(experiment.traffic):
         if flow.protocol != "mptcp":
@@ -223,22 +244,22 @@ def check_mptcp(named: Mapping[Pair, Sequence[NamedPath]], experiment: Experimen
                 f"is joined by {pairs} pairs of addresses{each}, and the kernel opens {most} subflows beside the first:"
                 f" use fewer paths, or give '{flow.source}' limits: {{subflows: {most}}}"
             )
-            document.fault(("traffic", n, "to"), message)
+            notes.fault(("traffic", n, "to"), message)
         for host in (flow.source, flow.destination):
             settings = dict(experiment.hosts[host].sysctl) if host in experiment.hosts else {}
             if settings.get("net.mptcp.enabled") == "0":
                 message = f"is mptcp, but host '{host}' has the sysctl net.mptcp.enabled=0: take one of the two out"
-                document.fault(("traffic", n, "protocol"), message)
+                notes.fault(("traffic", n, "protocol"), message)
 
 
-def check_tools(named: Mapping[Pair, Sequence[NamedPath]], experiment: ExperimentSpec, document: Document) -> None:
+def check_tools(named: Mapping[Pair, Sequence[NamedPath]], experiment: ExperimentSpec, notes: Notes) -> None:
     """Faults that the tools of flows find in how these would use the paths there are."""
     for n, flow in enumerate(experiment.traffic):
         check_paths = getattr(tool_of(flow), "check_paths", None)
         if check_paths is not None:
             paths = usable_paths(flow, named[flow.source, flow.destination])
             for key, message in check_paths(flow, paths):
-                document.fault(("traffic", n, key), message)
+                notes.fault(("traffic", n, key), message)
 
 
 def _mappings(entries: object) -> Iterator[tuple[int, Mapping[str, object]]]:

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path as FilePath
 from pathlib import PurePath
-from typing import cast
+from typing import Protocol, cast
 
 from yaml.nodes import MappingNode, Node, ScalarNode
 
@@ -18,6 +19,14 @@ PRIVATE = "x-"
 
 # Stands for a value whose fault is recorded; no model takes it, and none need say why.
 FAULTY = object()
+
+
+class Notes(Protocol):
+    """Where faults and warnings go."""
+
+    def fault(self, path: Path, message: str) -> None: ...
+
+    def warn(self, path: Path, message: str) -> None: ...
 
 
 class _TooLarge(Exception):
@@ -111,8 +120,10 @@ class Document:
             self.faults.append(fault)
 
     def warn(self, path: Path, message: str) -> None:
-        """Record a warning at a path."""
-        self.warnings.append(self._laid_at(path, message))
+        """Record a warning at a path, once."""
+        warning = self._laid_at(path, message)
+        if warning not in self.warnings:
+            self.warnings.append(warning)
 
     def _laid_at(self, path: Path, message: str) -> Fault:
         """In a file of the older format its own key stands for the path that it came to."""
@@ -189,3 +200,24 @@ class Document:
                 self.fault(path, str(error))
                 return FAULTY
         return read_scalar(text) if node.tag == PLAIN else str(text)
+
+
+class Spread:
+    """A document in which an entry of one list has come to several things: what is noted of the n-th thing goes to
+    the entry that it came from."""
+
+    def __init__(self, document: Document, key: str, origins: Sequence[int]) -> None:
+        self._document = document
+        self._key = key
+        self._origins = origins
+
+    def fault(self, path: Path, message: str) -> None:
+        self._document.fault(self._entry(path), message)
+
+    def warn(self, path: Path, message: str) -> None:
+        self._document.warn(self._entry(path), message)
+
+    def _entry(self, path: Path) -> Path:
+        if len(path) > 1 and path[0] == self._key and isinstance(path[1], int):
+            return (self._key, self._origins[path[1]], *path[2:])
+        return path

@@ -4,18 +4,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Annotated, Any
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
 from mprun.spec import metric
-from mprun.spec.document import Document
+from mprun.spec.document import Document, Notes
 from mprun.spec.fault import Path, name_nearest
 from mprun.spec.field import DEFAULT_SEED, SEED, Name, Snaplen, Version, Whole
+from mprun.spec.metric import Metrics
 from mprun.spec.model import FileModel, check, refuse
-from mprun.spec.repetition import names_of
 from mprun.spec.spec import (
     VARIATIONS,
     Capture,
@@ -30,9 +30,8 @@ from mprun.spec.spec import (
     Until,
     Variation,
 )
-from mprun.spec.traffic import read_traffic
+from mprun.spec.traffic import owned_metrics, read_traffic
 from mprun.spec.units import PERCENT_PATTERN, QuantityError, parse_ratio
-from mprun.tools.tool import Tool, tool_of
 
 DEFAULT_PROBE_PINGS = 3
 # Of a cell that runs until an interval is narrow enough.
@@ -282,29 +281,38 @@ class ExperimentFile(FileModel):
     repeat: RepeatEntry | None = Field(None, description="Repetitions and seeds.")
 
 
-def read_experiment(values: Mapping[str, object], document: Document) -> ExperimentSpec | None:
-    """The experiment that plain values stand for; faults go to the document."""
+def read_experiment(
+    values: Mapping[str, object], document: Document, hosts: Sequence[str] | None, seed: int | None
+) -> tuple[ExperimentSpec, Notes] | None:
+    """The experiment that plain values stand for, and where what is wrong with its flows goes, as `traffic[n]` of the
+    n-th; other faults go to the document.
+
+    hosts: those of the topology; None: not known. seed: in place of the file's.
+    """
     file = check(ExperimentFile, values, document)
-    flows = read_traffic(values.get("traffic"), document)
-    if file is None or flows is None:
+    if seed is None:
+        seed = DEFAULT_SEED if file is None or file.repeat is None else file.repeat.seed
+    traffic = read_traffic(values.get("traffic"), document, hosts, seed)
+    if file is None or traffic is None:
         return None
-    tools = {name: tool_of(flow) for flow in flows for name in names_of(flow)}
+    owned = owned_metrics(traffic.flows)
     repeat = RepeatEntry.model_validate({}) if file.repeat is None else file.repeat
     if repeat.until is not None:
-        _find_unit(("repeat", "until", "metric"), repeat.until.metric, tools, document)
-    return ExperimentSpec(
+        _find_unit(("repeat", "until", "metric"), repeat.until.metric, owned, document)
+    experiment = ExperimentSpec(
         name=PurePath(document.name).stem,
         description=file.description,
         hosts={name: _host(entry) for name, entry in file.hosts.items()},
-        traffic=flows,
+        traffic=traffic.flows,
         captures=tuple(Capture(c.host, c.snaplen, c.filter) for c in file.capture),
-        expectations=tuple(_expectation(n, entry, tools, document) for n, entry in enumerate(file.expect)),
+        expectations=tuple(_expectation(n, entry, owned, document) for n, entry in enumerate(file.expect)),
         probe_pings=DEFAULT_PROBE_PINGS if file.probe is None else file.probe.pings,
-        seed=repeat.seed,
+        seed=seed,
         calibrate=file.calibrate,
         vary=tuple(repeat.vary or ()),
         repeat=repeat.repeat(),
     )
+    return experiment, traffic.notes
 
 
 def _host(entry: HostEntry) -> HostSpec:
@@ -314,9 +322,9 @@ def _host(entry: HostEntry) -> HostSpec:
     return HostSpec(entry.mptcp.settings(), sysctl)
 
 
-def _expectation(n: int, entry: ExpectEntry, tools: Mapping[str, Tool], document: Document) -> Expectation:
+def _expectation(n: int, entry: ExpectEntry, owned: Mapping[str, Metrics], document: Document) -> Expectation:
     """A bound in base units; one that cannot be read is a fault and counts as absent."""
-    unit = _find_unit(("expect", n, "metric"), entry.metric, tools, document)
+    unit = _find_unit(("expect", n, "metric"), entry.metric, owned, document)
     if unit is None:
         return Expectation(entry.metric)
     bounds: dict[str, float | None] = {}
@@ -332,10 +340,10 @@ def _expectation(n: int, entry: ExpectEntry, tools: Mapping[str, Tool], document
     return Expectation(entry.metric, minimum, maximum, bounds["equals"])
 
 
-def _find_unit(place: Path, name: str, tools: Mapping[str, Tool], document: Document) -> metric.Unit | None:
+def _find_unit(place: Path, name: str, owned: Mapping[str, Metrics], document: Document) -> metric.Unit | None:
     """The unit of a metric. What no flow and no path could have is a fault; `agreement` knows the paths."""
     owner, _, what = name.partition(".")
-    metrics = metric.metrics_of(owner, tools)
+    metrics = metric.metrics_of(owner, owned)
     found = metric.find_metric(metrics, what)
     if found is not None:
         return found[0].unit
@@ -343,10 +351,10 @@ def _find_unit(place: Path, name: str, tools: Mapping[str, Tool], document: Docu
         message = f"no metric '{name}': write the flow or path first, as in 'bulk.goodput'"
     elif what in metrics:
         message = f"no metric '{name}': name one path, as in '{name}.path0'"
-    elif owner in tools or owner == metric.TOTAL:
+    elif owner in owned or owner == metric.TOTAL:
         message = f"flow '{owner}' has no metric '{what}'{name_nearest(what, metrics, 'it has')}"
     else:
-        message = f"no flow '{owner}'{name_nearest(owner, tools, 'flows')}"
+        message = f"no flow '{owner}'{name_nearest(owner, owned, 'flows')}"
         message += f"; a path has: {', '.join(metric.OF_PATH)}"
     document.fault(place, message)
     return None

@@ -18,6 +18,7 @@ from mprun.spec import units
 from mprun.spec.field import TIME_SCHEMA, VOLUME_SCHEMA, Name, Time, Whole
 from mprun.spec.impairment import text_schema
 from mprun.spec.model import FileModel, refuse
+from mprun.spec.pairing import Hosts, Pairing
 from mprun.spec.spec import After, Family, Flow, Repetition
 from mprun.spec.units import TIME, VOLUME
 
@@ -121,8 +122,14 @@ class FlowEntry(FileModel):
 
     name: Name | None = Field(None, description="Names its metrics. Default: the tool, then tool-2 and so on.")
     tool: str = Field(description="The tool.")
-    source: Name = Field(alias="from", description="The host that opens the connection.", examples=["client"])
-    destination: Name = Field(alias="to", description="The host that is connected to.", examples=["server"])
+    source: Hosts = Field(
+        alias="from",
+        description="The host that opens the connection; or several, by a list, a pattern 'h*' or a range 'h0..h4'.",
+        examples=["client"],
+    )
+    destination: Hosts = Field(
+        alias="to", description="The host that is connected to, or several.", examples=["server"]
+    )
     start: Start = Field(
         _at(0),
         description="When it starts, counted from time zero, or from another flow's start or end. Default: 0s.",
@@ -135,14 +142,27 @@ class FlowEntry(FileModel):
         None, description="Of the addresses that it opens its connection to. Default: ipv6 where both hosts have it."
     )
     background: bool = Field(False, description="Metrics that sum over flows leave it out.")
+    pairs: Pairing | None = Field(
+        None,
+        description="Who sends to whom where both ends are several: all-to-all: each to each other; in-order: the "
+        "first to the first; permutation: each to one that is drawn, no two to the same.",
+    )
+    group: Name | None = Field(
+        None, description="Flows of one group are measured together, too. Default: that of an entry of several hosts."
+    )
 
-    def flow(self, name: str) -> Flow:
-        """The flow that this entry stands for, under a name."""
+    @property
+    def is_several(self) -> bool:
+        """Whether it stands for a flow for each pair of hosts."""
+        return not (isinstance(self.source, str) and isinstance(self.destination, str))
+
+    def flow(self, name: str, source: str, destination: str, group: str | None) -> Flow:
+        """A flow that this entry stands for, under a name."""
         return Flow(
             name=name,
             tool=self.tool,
-            source=self.source,
-            destination=self.destination,
+            source=source,
+            destination=destination,
             protocol=getattr(self, "protocol", "tcp"),
             start_ns=self.start.offset,
             duration_ns=getattr(self, "duration", None),
@@ -153,6 +173,7 @@ class FlowEntry(FileModel):
             port=getattr(self, "port", None),
             congestion=getattr(self, "congestion", None),
             background=self.background,
+            group=group,
             repetition=self.repeat.repetition() if self.repeat else None,
         )
 

@@ -140,13 +140,14 @@ def _load(files: _Files, values: Values) -> Loaded:
     given = replace(given, values={**given.values, **{k: v for k, v in values if k in given.values}})
     on_links = LinkValues({k: v for k, v in values if "." in k}, second or first)
     network = _read_network(first, given, on_links)
-    action = EMPTY if second is None else _read_action(second, given, network, PurePath(first.name).stem)
-    if action is not None:
-        check_times(network.events, action.traffic, first)
     if seed is not None and not SEED.minimum <= seed <= SEED.maximum:
         first.faults.append(Fault("--seed", None, (), f"{seed} is negative or has more than 63 bits: write '--seed 1'"))
-    elif seed is not None and action is not None:
-        action = replace(action, seed=seed)
+    if second is None:
+        action: ExperimentSpec | None = replace(EMPTY, seed=EMPTY.seed if seed is None else seed)
+    else:
+        action = _read_action(second, given, network, PurePath(first.name).stem, seed)
+    if action is not None:
+        check_times(network.events, action.traffic, first)
     if legacy_queue and first.is_readable and not first.is_older:
         message = f"{first.name} is not of the older format, its queues mean what they say: take the option out"
         first.faults.append(Fault("--legacy-queue", None, (), message))
@@ -200,24 +201,28 @@ def _read_network(document: Document, parameters: Parameters, on_links: LinkValu
 
 
 def _read_action(
-    document: Document, parameters: Parameters, network: Topology, topology_name: str
+    document: Document, parameters: Parameters, network: Topology, topology_name: str, seed: int | None
 ) -> ExperimentSpec | None:
     from mprun.spec.experiment import read_experiment
 
     values = document.plain(parameters)
     if values is None:
         return None
-    action = read_experiment(values, document)
+    hosts = None if network.nodes is None else [name for name, kind in network.nodes.items() if kind == "host"]
+    found = read_experiment(values, document, hosts, seed)
     if network.nodes is not None:
         agreement.check_references(values, network.nodes, topology_name, document)
-    if action is not None and network.spec is not None:
-        agreement.check_routes(network.spec, action.traffic, document)
+    if found is None:
+        return None
+    action, notes = found
+    if network.spec is not None:
+        agreement.check_routes(network.spec, action.traffic, notes)
         named = name_paths(network.spec, [(flow.source, flow.destination) for flow in action.traffic])
-        agreement.check_metrics(named, action, document)
-        agreement.check_mptcp(named, action, document)
-        agreement.check_endpoints(network.spec, action, document)
-        agreement.check_tools(named, action, document)
-        agreement.check_rates(network.spec, named, action, document)
+        agreement.check_metrics(named, action, notes)
+        agreement.check_mptcp(named, action, notes)
+        agreement.check_endpoints(network.spec, action, notes)
+        agreement.check_tools(named, action, notes)
+        agreement.check_rates(network.spec, named, action, notes)
         if not document.faults:
             action = fill_lengths(network.spec, replace(action, traffic=expand(action.traffic)))
     return action

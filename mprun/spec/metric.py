@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
-from typing import Protocol as Form
 
 from mprun.spec import units
 from mprun.spec.spec import Protocol
@@ -26,12 +25,15 @@ class Metric:
     """What is measured, and the kind of its unit.
 
     protocols: of flows of these only; none: of all. by_path: there is one for each path, whose name follows.
+    over: how a group's follows from those of its flows: their sum, their least, that of the delays of all, or as
+    the tool's `pool` says; None: a group has none.
     """
 
     unit: Unit
     meaning: str
     protocols: tuple[Protocol, ...] = ()
     by_path: bool = False
+    over: Literal["sum", "least", "delays", "pool"] | None = None
 
     @property
     def symbol(self) -> str:
@@ -52,40 +54,45 @@ OF_PATHS: Metrics = {
 }
 # Of flows whose connections the kernel is asked about.
 OF_CONNECTIONS: Metrics = {
-    "subflows": Metric("count", "subflows of the connection with the fewest", ("mptcp",)),
+    "subflows": Metric("count", "subflows of the connection with the fewest", ("mptcp",), over="least"),
     "reinjected": Metric("count", "segments that were sent again on another subflow", ("mptcp",)),
     **{name: replace(metric, protocols=("mptcp",)) for name, metric in OF_PATHS.items()},
 }
 # Of all flows together.
 OF_TOTAL: Metrics = {"goodput": Metric("rate", "sum over the flows that are not in the background and run at one time")}
+# Of groups whose flows have a goodput each.
+FAIRNESS: Metrics = {"fairness": Metric("ratio", "Jain's index of the goodputs of its flows: 1 where all are equal")}
 TOTAL = "total"
 
 
 def delays(name: str, what: str) -> Metrics:
     """The metrics of a series of delays, as `mprun.tools.tool.summarize_delays` fills them; what: one of them is."""
-    return {
-        f"{name}.mean": Metric("time", f"mean {what}"),
-        f"{name}.stdev": Metric("time", "its standard deviation, of the sample"),
-        f"{name}.median": Metric("time", "its median"),
-        f"{name}.p95": Metric("time", "its 95th percentile"),
-        f"{name}.p99": Metric("time", "its 99th percentile"),
-        f"{name}.min": Metric("time", "its shortest"),
-        f"{name}.max": Metric("time", "its longest"),
+    meanings = {
+        "mean": f"mean {what}",
+        "stdev": "its standard deviation, of the sample",
+        "median": "its median",
+        "p95": "its 95th percentile",
+        "p99": "its 99th percentile",
+        "min": "its shortest",
+        "max": "its longest",
     }
+    return {f"{name}.{which}": Metric("time", meaning, over="delays") for which, meaning in meanings.items()}
 
 
 _RATE = units.Quantity("rate", units.RATE.units, "36mbit", ("mbit", "kbit"), mistaken=units.RATE.mistaken)
 
 
-class _Measured(Form):
-    @property
-    def METRICS(self) -> Metrics: ...
+def group_metrics(metrics: Metrics) -> Metrics:
+    """Those that a group of flows has whose own are these."""
+    own = {name: metric for name, metric in metrics.items() if metric.over is not None}
+    return {**own, **(FAIRNESS if "goodput" in own else {})}
 
 
-def metrics_of(owner: str, tools: Mapping[str, _Measured]) -> Metrics:
-    """The metrics of a flow, of all flows together, or, whatever else has a name, of a path. tools: by flow."""
-    if owner in tools:
-        return tools[owner].METRICS
+def metrics_of(owner: str, owned: Mapping[str, Metrics]) -> Metrics:
+    """The metrics of a flow or a group, of all flows together, or, whatever else has a name, of a path. owned: those
+    of flows and groups."""
+    if owner in owned:
+        return owned[owner]
     return OF_TOTAL if owner == TOTAL else OF_PATH
 
 

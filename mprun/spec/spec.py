@@ -347,7 +347,7 @@ class HostSpec:
 
 @dataclass(frozen=True)
 class After:
-    """A moment of another flow, by its name."""
+    """A moment of another flow, or of a group: its first start, its last end. flow: the name of either."""
 
     flow: str
     of: Literal["start", "end"] = "end"
@@ -371,7 +371,8 @@ class Flow:
     size_bytes). duration_ns None: the tool ends by itself. family: of the connection that is opened; None:
     IPv6 where its hosts have it, else IPv4. timeout_ns, port: None: the tool's, the next that is free.
     congestion: control of its connections; None: the hosts'. background: not part of sums over flows.
-    repetition: only until `repetition.expand` has made a flow of each.
+    group: what the flow is measured together with others as; None: nothing. repetition: only until
+    `repetition.expand` has made a flow of each.
     """
 
     name: str
@@ -388,6 +389,7 @@ class Flow:
     port: int | None = None
     congestion: str | None = None
     background: bool = False
+    group: str | None = None
     repetition: Repetition | None = None
 
 

@@ -1,40 +1,68 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The entries of `traffic`: each held against its tool's model, named, and all against each other."""
+"""The entries of `traffic`: each held against its tool's model, named, made into flows, and all against each other."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from mprun.plugin import PluginFault
-from mprun.spec.document import Document
+from mprun.spec.document import Document, Notes, Spread
 from mprun.spec.fault import Fault, Path, name_nearest
 from mprun.spec.field import MOST_NAME
 from mprun.spec.flow import FlowEntry
-from mprun.spec.metric import TOTAL
+from mprun.spec.metric import TOTAL, Metrics, group_metrics
 from mprun.spec.model import check
+from mprun.spec.pairing import gather_hosts, pair_hosts
 from mprun.spec.repetition import names_of
 from mprun.spec.spec import Flow
 from mprun.spec.trace import TraceError
 from mprun.tools.tool import COLLECTION, load, tool_of
 
 MOST_PORT = 65_535
+# Of one entry: each has a server of its own.
+MOST_PAIRS = 10_000
 
 
-def read_traffic(values: object, document: Document) -> tuple[Flow, ...] | None:
-    """The flows that plain values stand for, in the order of the entries; None where an entry is none. Faults go
-    to the document; what is no list of mappings is for the model of the file."""
+@dataclass(frozen=True)
+class Traffic:
+    """The flows of a file. notes: where what is wrong with the n-th of them goes, as `traffic[n]`."""
+
+    flows: tuple[Flow, ...]
+    notes: Notes
+
+
+def read_traffic(values: object, document: Document, hosts: Sequence[str] | None, seed: int) -> Traffic | None:
+    """The flows that plain values stand for, in the order of the entries; None where an entry is none, or nobody knows
+    which hosts it means. Faults go to the document; what is no list of mappings is for the model of the file.
+
+    hosts: those of the topology; None: not known. seed: what is drawn follows from it.
+    """
     if values is None:
-        return ()
+        return Traffic((), document)
     listed = values if isinstance(values, list) else [None]
     entries = [_read_entry(value, n, document) if isinstance(value, dict) else None for n, value in enumerate(listed)]
     known = [entry for entry in entries if entry is not None]
     if len(known) < len(entries):
         return None
-    flows = tuple(entry.flow(name) for entry, name in zip(known, _name(known, document), strict=True))
-    _check_repetitions(flows, document)
-    _check_order(flows, document)
-    _check_ports(flows, document)
-    return flows
+    names = _name(known, document)
+    named = enumerate(zip(known, names, strict=True))
+    expanded = [_expand(entry, name, n, document, hosts, seed) for n, (entry, name) in named]
+    if not all(expanded):
+        return None
+    flows = tuple(flow for some in expanded for flow in some)
+    notes = Spread(document, "traffic", [n for n, some in enumerate(expanded) for _ in some])
+    _check_names(flows, notes)
+    _check_groups(flows, notes)
+    _check_order(flows, notes)
+    _check_ports(flows, notes)
+    return Traffic(flows, notes)
+
+
+def owned_metrics(flows: Sequence[Flow]) -> dict[str, Metrics]:
+    """The metrics of each flow and each group of flows by its name."""
+    owned = {name: tool_of(flow).METRICS for flow in flows for name in names_of(flow)}
+    return owned | {flow.group: group_metrics(tool_of(flow).METRICS) for flow in flows if flow.group is not None}
 
 
 def _read_entry(value: Mapping[str, object], n: int, document: Document) -> FlowEntry | None:
@@ -93,46 +121,113 @@ def _name(entries: Sequence[FlowEntry], document: Document) -> list[str]:
     return names
 
 
-def _check_repetitions(flows: Sequence[Flow], document: Document) -> None:
-    """Faults of repetitions whose names another flow has, or nobody may have."""
-    holders = {flow.name: flow.name for flow in flows}
+def _expand(
+    entry: FlowEntry, name: str, n: int, document: Document, hosts: Sequence[str] | None, seed: int
+) -> list[Flow]:
+    """The flows that an entry stands for, one for each pair of hosts; none after a fault."""
+    if isinstance(entry.source, str) and isinstance(entry.destination, str):
+        if entry.pairs is not None:
+            document.fault(("traffic", n, "pairs"), "is for several hosts at both ends: name them, or take it out")
+        return [entry.flow(name, entry.source, entry.destination, entry.group)]
+    if hosts is None:
+        return []
+    sources, destinations = (gather_hosts(named, hosts) for named in (entry.source, entry.destination))
+    if not sources or not destinations:
+        return []
+    are_both = not isinstance(entry.source, str) and not isinstance(entry.destination, str)
+    if are_both and entry.pairs is None:
+        message = "is missing, as both ends are several: write 'pairs: all-to-all', 'in-order' or 'permutation'"
+        document.fault(("traffic", n, "pairs"), message)
+        return []
+    pairing = entry.pairs or "all-to-all"
+    try:
+        pairs = pair_hosts(sources, destinations, pairing, f"{seed} {name}")
+    except ValueError as error:
+        document.fault(("traffic", n, "pairs"), str(error))
+        return []
+    if not 1 <= len(pairs) <= MOST_PAIRS:
+        message = f"makes {len(pairs)} flows, and 1 to {MOST_PAIRS} are one entry's: name other hosts"
+        document.fault(("traffic", n, "to"), message)
+        return []
+    flows = []
+    for source, destination in pairs:
+        ends = [source] if not isinstance(entry.source, str) else []
+        ends += [destination] if not isinstance(entry.destination, str) and pairing == "all-to-all" else []
+        flows.append(entry.flow("-".join((name, *ends)), source, destination, entry.group or name))
+    return flows
+
+
+def _check_names(flows: Sequence[Flow], notes: Notes) -> None:
+    """Faults of flows whose names, made of those of hosts or of numbers, another has, or nobody may have."""
+    holders: dict[str, int] = {}
+    for n, flow in enumerate(flows):
+        if flow.repetition is None:
+            holders.setdefault(flow.name, n)
     for n, flow in enumerate(flows):
         for name in names_of(flow):
-            if holders.setdefault(name, flow.name) != flow.name:
+            key = "repeat" if flow.repetition else "name"
+            if holders.setdefault(name, n) != n:
                 message = f"calls one of the flows '{name}', as another is called: name that one anew"
-                document.fault(("traffic", n, "repeat"), message)
+                notes.fault(("traffic", n, key), message)
             elif len(name) > MOST_NAME:
                 message = f"makes names as long as '{name}', and {MOST_NAME} characters fit: shorten the flow's"
-                document.fault(("traffic", n, "repeat"), message)
+                notes.fault(("traffic", n, key), message)
 
 
-def _check_order(flows: Sequence[Flow], document: Document) -> None:
+def _check_groups(flows: Sequence[Flow], notes: Notes) -> None:
+    """Faults of groups that are called like a flow, or whose flows have different metrics."""
+    names = {name for flow in flows for name in (flow.name, *names_of(flow))}
+    first: dict[str, Flow] = {}
+    for n, flow in enumerate(flows):
+        if flow.group is None:
+            continue
+        other = first.setdefault(flow.group, flow)
+        if flow.group in names or flow.group == TOTAL:
+            message = f"'{flow.group}' names a flow too, or the sum over all: name the group anew"
+            notes.fault(("traffic", n, "group"), message)
+        elif (other.tool, other.protocol) != (flow.tool, flow.protocol):
+            message = (
+                f"'{flow.group}' holds {other.tool} over {other.protocol} and {flow.tool} over {flow.protocol}, which "
+                "cannot be measured together: make two groups"
+            )
+            notes.fault(("traffic", n, "group"), message)
+
+
+def _check_order(flows: Sequence[Flow], notes: Notes) -> None:
     """Faults of flows that wait for one that is not there, or for each other."""
-    by_name = {flow.name: flow for flow in flows}
-    by_repetition = {name: flow for flow in flows for name in names_of(flow)}
+    known: dict[str, list[Flow]] = {}
+    for flow in flows:
+        for name in dict.fromkeys((flow.name, flow.group, *names_of(flow))):
+            if name is not None:
+                known.setdefault(name, []).append(flow)
     for n, flow in enumerate(flows):
-        if flow.after is not None and flow.after.flow not in by_name | by_repetition:
-            hint = name_nearest(flow.after.flow, by_name, "flows")
-            document.fault(("traffic", n, "start", "after"), f"no flow '{flow.after.flow}'{hint}")
+        if flow.after is not None and flow.after.flow not in known:
+            owners = [name for one in flows for name in (one.name, one.group) if name]
+            hint = name_nearest(flow.after.flow, owners, "flows")
+            notes.fault(("traffic", n, "start", "after"), f"no flow '{flow.after.flow}'{hint}")
     for n, flow in enumerate(flows):
-        if circle := _find_circle(flow, by_repetition | by_name):
+        if circle := _find_circle(flow, known):
             message = f"flows wait for each other, {' after '.join(circle)}: let one start at a time of its own"
-            document.fault(("traffic", n, "start", "after"), message)
+            notes.fault(("traffic", n, "start", "after"), message)
             return
 
 
-def _find_circle(flow: Flow, by_name: Mapping[str, Flow]) -> list[str]:
+def _find_circle(flow: Flow, known: Mapping[str, Sequence[Flow]]) -> list[str]:
     """The names from a flow back to itself, if its start waits for it."""
-    seen = [flow.name]
-    while flow.after is not None and flow.after.flow in by_name:
-        flow = by_name[flow.after.flow]
-        seen.append(flow.name)
-        if flow.name in seen[:-1]:
-            return seen if flow.name == seen[0] else []
+    ways = [(flow, [flow.name])]
+    seen = set()
+    while ways:
+        last, names = ways.pop()
+        for waited in known.get(last.after.flow, ()) if last.after else ():
+            if waited is flow:
+                return [*names, flow.name]
+            if waited.name not in seen:
+                seen.add(waited.name)
+                ways.append((waited, [*names, waited.name]))
     return []
 
 
-def _check_ports(flows: Sequence[Flow], document: Document) -> None:
+def _check_ports(flows: Sequence[Flow], notes: Notes) -> None:
     """Faults of ports that are not there, or that two flows want on one host."""
     taken: dict[tuple[str, int], str] = {}
     for n, flow in enumerate(flows):
@@ -141,12 +236,12 @@ def _check_ports(flows: Sequence[Flow], document: Document) -> None:
         needed = tool_of(flow).PORTS
         if flow.repetition is not None:
             message = "cannot be that of all repetitions: each has a server of its own, take it out"
-            document.fault(("traffic", n, "port"), message)
+            notes.fault(("traffic", n, "port"), message)
         elif flow.port + needed - 1 > MOST_PORT:
             message = f"{flow.port} leaves no room: {flow.tool} has {needed} ports, and the last is {MOST_PORT}"
-            document.fault(("traffic", n, "port"), message)
+            notes.fault(("traffic", n, "port"), message)
         for port in range(flow.port, flow.port + needed):
             holder = taken.setdefault((flow.destination, port), flow.name)
             if holder != flow.name:
                 message = f"{port} on '{flow.destination}' is taken by flow '{holder}': write another, or none"
-                document.fault(("traffic", n, "port"), message)
+                notes.fault(("traffic", n, "port"), message)

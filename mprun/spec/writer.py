@@ -31,7 +31,8 @@ from mprun.spec.spec import (
     Reorder,
     TopologySpec,
 )
-from mprun.tools.tool import Tool, tool_of
+from mprun.spec.traffic import owned_metrics
+from mprun.tools.tool import tool_of
 
 RESOLVED = "# As mprun understood it: every default and derived value filled in.\n"
 
@@ -76,7 +77,7 @@ def _plain_box(box: Mapping[str, Any]) -> dict[str, Any]:
 
 def write_experiment(experiment: ExperimentSpec) -> str:
     """Parameters and templates filled in."""
-    tools = {flow.name: tool_of(flow) for flow in experiment.traffic}
+    owned = owned_metrics(experiment.traffic)
     return RESOLVED + _dump(
         {
             "version": 1,
@@ -85,7 +86,7 @@ def write_experiment(experiment: ExperimentSpec) -> str:
             "traffic": [_flow(flow) for flow in experiment.traffic],
             "capture": [_capture(capture) for capture in experiment.captures],
             "probe": {"pings": experiment.probe_pings},
-            "expect": [_expectation(expectation, tools) for expectation in experiment.expectations],
+            "expect": [_expectation(expectation, owned) for expectation in experiment.expectations],
             **({"calibrate": True} if experiment.calibrate else {}),
             "repeat": {
                 "seed": experiment.seed,
@@ -264,6 +265,8 @@ def _flow(flow: Flow) -> dict[str, Any]:
     entry |= _without_none({"port": flow.port, "congestion": flow.congestion})
     if flow.background:
         entry["background"] = True
+    if flow.group is not None:
+        entry["group"] = flow.group
     return entry | _options(flow.options)
 
 
@@ -288,9 +291,9 @@ def _capture(capture: Capture) -> dict[str, Any]:
     return {"host": capture.host, "snaplen": capture.snaplen, "filter": capture.filter}
 
 
-def _expectation(expectation: Expectation, tools: Mapping[str, Tool]) -> dict[str, Any]:
+def _expectation(expectation: Expectation, owned: Mapping[str, metric.Metrics]) -> dict[str, Any]:
     owner, _, what = expectation.metric.partition(".")
-    found = metric.find_metric(metric.metrics_of(owner, tools), what)
+    found = metric.find_metric(metric.metrics_of(owner, owned), what)
     assert found is not None
     unit = found[0].unit
     bounds = {"min": expectation.minimum, "max": expectation.maximum, "equals": expectation.equals}

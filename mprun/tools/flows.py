@@ -38,7 +38,6 @@ from mprun.tools.tool import (
     Work,
     kept,
     read_records,
-    summarize_delays,
     temporary,
 )
 
@@ -46,9 +45,9 @@ PROGRAMS = {"python3": Program("python3")}
 PORTS = 1
 METRICS = {
     **delays("completion", "time from the beginning of a flow until its receiver has read all of it"),
-    "flows": Metric("count", "flows that began"),
-    "bytes": Metric("size", "payload of the flows that were completed"),
-    "retransmits": Metric("count", "segments sent again, of the initial subflows"),
+    "flows": Metric("count", "flows that began", over="sum"),
+    "bytes": Metric("size", "payload of the flows that were completed", over="sum"),
+    "retransmits": Metric("count", "segments sent again, of the initial subflows", over="sum"),
     "missed": Metric("ratio", "share of the flows that were completed after the deadline, where there is one"),
     **OF_CONNECTIONS,
 }
@@ -309,7 +308,6 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     except ValueError as fault:
         return Result(error=f"a line that it never prints: {fault}")
     values: dict[str, float] = {
-        **summarize_delays("completion", delays_ns),
         "flows": len(sent),
         "bytes": sum(row[1] for row in sent),
         "retransmits": sum(row[4] for row in sent),
@@ -322,7 +320,8 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     many = f"{len(sent)} connections: subflows are looked up of {MOST_CONNECTIONS} at most"
     warnings = (many,) if flow.protocol == "mptcp" and not is_asked else ()
     error = None if len(delays_ns) == len(sent) else f"{len(sent) - len(delays_ns)} flows did not arrive whole"
-    return Result(values, ports, error, {"flows": table} if sent else {}, warnings)
+    tables = {"flows": table} if sent else {}
+    return Result(values, ports, error, tables, warnings, delays_ns={"completion": delays_ns})
 
 
 def _table(

@@ -31,13 +31,15 @@ PROGRAMS = {"iperf3": Program("iperf3", "--version")}
 PORTS = 1
 TCP: tuple[Protocol, ...] = ("tcp", "mptcp")
 METRICS = {
-    "goodput": Metric("rate", "payload that the receiver's program got in the flow's time"),
-    "bytes": Metric("size", "payload that the receiver's program got"),
-    "retransmits": Metric("count", "segments sent again, of all subflows", TCP),
+    "goodput": Metric("rate", "payload that the receiver's program got in the flow's time", over="sum"),
+    "bytes": Metric("size", "payload that the receiver's program got", over="sum"),
+    "retransmits": Metric("count", "segments sent again, of all subflows", TCP, over="sum"),
     "loss": Metric("ratio", "share of the packets that did not arrive", ("udp",)),
-    "goodput.back": Metric("rate", "of a bidirectional flow, goodput from its destination to its source"),
-    "bytes.back": Metric("size", "of a bidirectional flow, payload that its source got"),
-    "retransmits.back": Metric("count", "of a bidirectional flow, segments that its destination sent again", TCP),
+    "goodput.back": Metric("rate", "of a bidirectional flow, goodput from its destination to its source", over="sum"),
+    "bytes.back": Metric("size", "of a bidirectional flow, payload that its source got", over="sum"),
+    "retransmits.back": Metric(
+        "count", "of a bidirectional flow, segments that its destination sent again", TCP, over="sum"
+    ),
     "loss.back": Metric("ratio", "of a bidirectional flow, loss on the way to its source", ("udp",)),
     **OF_CONNECTIONS,
 }

@@ -29,9 +29,11 @@ from mprun.tools.tool import Endpoints, Outputs, Program, Result, Table, Work, k
 PROGRAMS = {"netperfmeter": Program("netperfmeter")}
 PORTS = 3
 METRICS = {
-    "goodput": Metric("rate", "payload that the receiver's program got, from its first message to its last"),
-    "bytes": Metric("size", "payload that the receiver's program got"),
-    "retransmits": Metric("count", "segments sent again, of all subflows", ("tcp", "mptcp")),
+    "goodput": Metric(
+        "rate", "payload that the receiver's program got, from its first message to its last", over="sum"
+    ),
+    "bytes": Metric("size", "payload that the receiver's program got", over="sum"),
+    "retransmits": Metric("count", "segments sent again, of all subflows", ("tcp", "mptcp"), over="sum"),
     "loss": Metric("ratio", "share of the messages that did not arrive", ("udp",)),
     **OF_CONNECTIONS,
 }

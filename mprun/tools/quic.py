@@ -35,16 +35,15 @@ from mprun.tools.tool import (
     Table,
     Work,
     kept,
-    summarize_delays,
 )
 
 EXECUTABLE = "mprun-quic"
 PROGRAMS = {EXECUTABLE: Program("", "--version", "mprun tools install quic"), **certificate.PROGRAMS}
 PORTS = 1
 METRICS = {
-    "goodput": Metric("rate", "bytes of all answers, from the first request to the end of the last answer"),
-    "requests": Metric("count", "requests that were answered"),
-    "bytes": Metric("size", "bytes of all answers"),
+    "goodput": Metric("rate", "bytes of all answers, from the first request to the end of the last answer", over="sum"),
+    "requests": Metric("count", "requests that were answered", over="sum"),
+    "bytes": Metric("size", "bytes of all answers", over="sum"),
     "completion": Metric("time", "from the first packet to the end of the last answer, the handshake included"),
     "handshake": Metric("time", "from the first packet until the handshake was complete"),
     "paths": Metric("count", "paths that both ends have validated (RFC 9000 8.2)"),
@@ -239,13 +238,14 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
         by_kind.setdefault(event["event"], []).append(event)
     requests = by_kind.get("request", [])
     tables = {"requests": _requests_table(requests, by_kind.get("begin", []), outputs.zero_ns)}
-    values = {**summarize_delays("delay", [request["delay_ns"] for request in requests]), "requests": len(requests)}
+    values: dict[str, float] = {"requests": len(requests)}
+    delays_ns = {"delay": [request["delay_ns"] for request in requests]}
     if "connected" in by_kind:
         values["handshake"] = by_kind["connected"][0]["at_ns"] / 1e9
     said = outputs.log(flow.name, "err").strip().splitlines()
     cause = said[-1].removeprefix(f"{EXECUTABLE}: ") if said else "it ended without a word"
     if "end" not in by_kind:
-        return Result(values, error=cause, tables=tables)
+        return Result(values, error=cause, tables=tables, delays_ns=delays_ns)
     end = by_kind["end"][0]
     validated = {(event["local"], event["remote"]): event["at_ns"] / 1e9 for event in by_kind.get("path", [])}
     tables["paths"] = _paths_table(end["paths"])
@@ -258,6 +258,7 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
         values,
         error=None if "bytes" in values else cause,
         tables=tables,
+        delays_ns=delays_ns,
         paths=tuple(_use(flow, end, path, validated) for path in end["paths"] if is_connected),
     )
 

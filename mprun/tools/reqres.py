@@ -18,13 +18,13 @@ from mprun.spec.field import Time, Whole
 from mprun.spec.flow import Congestion, ConnectionEntry, Size
 from mprun.spec.metric import OF_CONNECTIONS, Metric, delays
 from mprun.spec.spec import Flow
-from mprun.tools.tool import AGENT, PYTHON, Endpoints, Outputs, Program, Result, Table, Work, summarize_delays
+from mprun.tools.tool import AGENT, PYTHON, Endpoints, Outputs, Program, Result, Table, Work
 
 PROGRAMS = {"python3": Program("python3")}
 PORTS = 1
 METRICS = {
     **delays("delay", "time from a request to its whole answer"),
-    "requests": Metric("count", "requests that were answered"),
+    "requests": Metric("count", "requests that were answered", over="sum"),
     **OF_CONNECTIONS,
 }
 
@@ -95,8 +95,9 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
         "start_ns": [start - outputs.zero_ns for start, _ in times],
         "delay_ns": delays_ns,
     }
-    values = {**summarize_delays("delay", delays_ns), "requests": len(times)}
+    values = {"requests": len(times)}
     asked = flow.options["requests"]
     said = outputs.log(flow.name, "err").strip()[-200:] or "it said nothing"
     error = None if len(times) == asked else f"{len(times)} of {asked} requests were answered: {said}"
-    return Result(values, tuple(ports), error, {"requests": table} if times else {})
+    tables = {"requests": table} if times else {}
+    return Result(values, tuple(ports), error, tables, delays_ns={"delay": delays_ns})

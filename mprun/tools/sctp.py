@@ -29,10 +29,12 @@ from mprun.tools.tool import BUILT, Endpoints, Outputs, PathUse, Program, Result
 PROGRAMS = {"cmtsctp": Program("", "--version", "mprun tools install cmtsctp")}
 PORTS = 1
 METRICS = {
-    "goodput": Metric("rate", "payload that the receiver's program got in the flow's time, without what is omitted"),
-    "bytes": Metric("size", "payload that the receiver's program got"),
-    "retransmits": Metric("count", "DATA chunks sent again"),
-    "timeouts": Metric("count", "retransmission timers (T3-rtx) that ran out"),
+    "goodput": Metric(
+        "rate", "payload that the receiver's program got in the flow's time, without what is omitted", over="sum"
+    ),
+    "bytes": Metric("size", "payload that the receiver's program got", over="sum"),
+    "retransmits": Metric("count", "DATA chunks sent again", over="sum"),
+    "timeouts": Metric("count", "retransmission timers (T3-rtx) that ran out", over="sum"),
     **OF_PATHS,
     # the library counts no payload by path
     "share": Metric("ratio", "share of the sender's SCTP packets, in bytes, that a path carried", by_path=True),

@@ -142,6 +142,7 @@ class Result:
 
     values: by names of METRICS, in base units (bit/s, s, share, bytes, 1). tables: tidy, a row for each thing
     observed; those of all flows are joined under their name, with the flow's name as a column.
+    delays_ns: what metrics of delays (`over="delays"`) summarize, by what stands before the last dot of their names.
     data_ports: the client's TCP ports of the connections that carried the data, whose subflows are
     then looked up; or, of a tool that does not tell them, server_ports: those at the other end. paths: of a flow
     that knows by itself what each path carried. error: why there is no result, or not all of it, in the tool's
@@ -155,13 +156,16 @@ class Result:
     warnings: tuple[str, ...] = ()
     paths: tuple[PathUse, ...] = ()
     server_ports: tuple[int, ...] = ()
+    delays_ns: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
 
 class Tool(Protocol):
     """The module of a workload; see the package's docstring.
 
     One that runs what a file says, and not programs of its own choice, also has `commands`: Flow -> the lines
-    that a person must allow (--allow-exec).
+    that a person must allow (--allow-exec). One whose programs can serve several flows of a host at once has `join`:
+    processes of one role and host -> the argv and readiness of one that does what all would, in a Process. One with
+    metrics of groups that are neither sum nor least nor of delays has `pool`: flows and their results -> Result.
     """
 
     @property

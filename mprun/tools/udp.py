@@ -32,18 +32,17 @@ from mprun.tools.tool import (
     Work,
     kept,
     read_records,
-    summarize_delays,
 )
 
 PROGRAMS = {"python3": Program("python3")}
 PORTS = 1
 METRICS = {
     **delays("delay", "time from the sending of a packet to its reading"),
-    "goodput": Metric("rate", "payload that arrived, over the flow's duration"),
+    "goodput": Metric("rate", "payload that arrived, over the flow's duration", over="sum"),
     "loss": Metric("ratio", "share of the packets that did not arrive"),
     "reordered": Metric("ratio", "share of the arrived packets behind one of a higher number (RFC 4737)"),
-    "duplicates": Metric("count", "packets that arrived again"),
-    "packets": Metric("count", "packets that were sent"),
+    "duplicates": Metric("count", "packets that arrived again", over="sum"),
+    "packets": Metric("count", "packets that were sent", over="sum"),
 }
 
 PROGRAM = f"{AGENT}/datagrams.py"
@@ -129,7 +128,6 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     sent = int(said)
     length_bytes: Any = flow.options["length_bytes"]
     values = {
-        **summarize_delays("delay", list(first.values())),
         "goodput": len(first) * length_bytes * 8e9 / (flow.duration_ns or 1),
         "loss": 1 - len(first) / sent,
         "reordered": count_reordered([number for number, _, _ in arrived]) / max(1, len(arrived)),
@@ -141,7 +139,7 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
         "sent_ns": [sent_ns - outputs.zero_ns for _, sent_ns, _ in arrived],
         "delay_ns": [received_ns - sent_ns for _, sent_ns, received_ns in arrived],
     }
-    return Result(values, tables={"packets": table} if arrived else {})
+    return Result(values, tables={"packets": table} if arrived else {}, delays_ns={"delay": list(first.values())})
 
 
 def count_reordered(numbers: Sequence[int]) -> int:

@@ -38,9 +38,9 @@ METRICS = {
     **delays("delay", "time from the beginning of a request to the last byte of its answer"),
     "first_byte.mean": Metric("time", "mean time from the beginning of a request to the first byte of its answer"),
     "first_byte.median": Metric("time", "its median"),
-    "requests": Metric("count", "requests that were answered"),
-    "bytes": Metric("size", "payload of the answers"),
-    "goodput": Metric("rate", "payload of the answers in the time of the requests"),
+    "requests": Metric("count", "requests that were answered", over="sum"),
+    "bytes": Metric("size", "payload of the answers", over="sum"),
+    "goodput": Metric("rate", "payload of the answers in the time of the requests", over="sum"),
     **OF_CONNECTIONS,
 }
 
@@ -189,7 +189,6 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     delays_ns = [_ns(row["time_total"]) for row in whole]
     first_byte = summarize_delays("first_byte", [_ns(row["time_starttransfer"]) for row in whole])
     values = {
-        **summarize_delays("delay", delays_ns),
         **{name: value for name, value in first_byte.items() if name in METRICS},
         "requests": len(whole),
         "bytes": size_bytes,
@@ -202,7 +201,8 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     asked = flow.options["requests"]
     said = outputs.log(flow.name, "err").strip()[-200:] or "it said nothing"
     error = None if len(whole) == asked else f"{len(whole)} of {asked} requests were answered: {said}"
-    return Result(values, ports, error, {"requests": table} if rows else {})
+    tables = {"requests": table} if rows else {}
+    return Result(values, ports, error, tables, delays_ns={"delay": delays_ns})
 
 
 def _start_ns(flow: Flow, outputs: Outputs) -> int:

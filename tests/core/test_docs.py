@@ -16,6 +16,8 @@ from mprun.spec import load
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 TOPOLOGY = (ROOT / "labs" / "01_multipath" / "topo.yaml").read_text()
+# Of experiments whose entries name several hosts.
+STAR = "version: 1\ntopology: star\nclients: 4\n"
 BLOCKS = [
     pytest.param(block, id=f"{page.stem}-{number}")
     for page in PAGES
@@ -26,7 +28,8 @@ BLOCKS = [
 @pytest.mark.parametrize("block", BLOCKS)
 def test_yaml_block_compiles(block: str, tmp_path: Path) -> None:
     is_experiment = "traffic:" in block
-    (tmp_path / "topo.yaml").write_text(TOPOLOGY if is_experiment else block)
+    given = STAR if "client*" in block else TOPOLOGY
+    (tmp_path / "topo.yaml").write_text(given if is_experiment else block)
     (tmp_path / "xp.yaml").write_text(block)
     spec = load(tmp_path / "topo.yaml", tmp_path / "xp.yaml" if is_experiment else None).spec
     compile_plan(spec, allocate(spec))

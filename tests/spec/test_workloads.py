@@ -14,6 +14,7 @@ import pytest
 from mprun.compile import allocate, compile_plan
 from mprun.errors import SpecError
 from mprun.spec import load
+from mprun.spec.pairing import gather_hosts, pair_hosts
 from mprun.spec.spec import Spec
 from mprun.spec.writer import write_experiment
 from mprun.tools import TOOLS
@@ -62,7 +63,7 @@ def test_the_example_in_the_docs_works(tmp_path: Path, packages: Path) -> None:
     spec = read(tmp_path, FLOW, more="expect: [{metric: greeting.bytes, equals: 7bytes}]\n")
     plan = compile_plan(spec, allocate(spec))
     assert plan.daemons[-1].files[0].text == "xxxxxxx"
-    assert plan.flows[0].flow == "greeting"
+    assert plan.flows[0].flows == ("greeting",)
     (tmp_path / "again.yaml").write_text(write_experiment(spec.experiment))
     assert load(LAB, tmp_path / "again.yaml").spec.experiment.traffic == spec.experiment.traffic
 
@@ -111,8 +112,9 @@ def test_each_of_ours_is_whole(name: str) -> None:
         assert metric.meaning
 
 
-def test_the_resolved_file_means_the_same(tmp_path: Path) -> None:
-    case = ROOT / "tests" / "golden" / "plans" / "workloads"
+@pytest.mark.parametrize("name", ["workloads", "groups"])
+def test_the_resolved_file_means_the_same(name: str, tmp_path: Path) -> None:
+    case = ROOT / "tests" / "golden" / "plans" / name
     spec = load(case / "topo.yaml", case / "xp.yaml").spec
     (tmp_path / "xp.yaml").write_text(write_experiment(spec.experiment))
     again = load(case / "topo.yaml", tmp_path / "xp.yaml").spec
@@ -147,3 +149,18 @@ def test_what_files_say_is_in_the_resolved_file(tmp_path: Path) -> None:
     again = load(LAB, tmp_path / "again.yaml").spec
     assert again.experiment.traffic == spec.experiment.traffic
     assert len(load(LAB, tmp_path / "xp.yaml").sources) == 4
+
+
+@pytest.mark.parametrize(
+    ("sources", "destinations"), [("h0..h3", "h*"), ("h*", "h*"), ("h1", "h*"), ("h[12]", "h1..h2")]
+)
+def test_a_permutation_sends_nobody_to_itself_and_no_two_to_one(sources: str, destinations: str) -> None:
+    hosts = [f"h{n}" for n in range(6)]
+    ends = gather_hosts((sources,), hosts), gather_hosts((destinations,), hosts)
+    drawn = [pair_hosts(*ends, "permutation", f"{seed} short") for seed in range(50)]
+    for pairs in drawn:
+        assert tuple(source for source, _ in pairs) == ends[0]
+        assert len({destination for _, destination in pairs}) == len(pairs)
+        assert all(source != destination for source, destination in pairs)
+    # two hosts have one way to do it
+    assert len(set(map(tuple, drawn))) > 1 or len(ends[1]) == 2

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the flows of a group came to together. How each metric of a group follows from those of its flows is said
+where the metric is (`mprun.spec.metric.Metric.over`), or by the tool's own `pool`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from mprun.spec.metric import FAIRNESS, Unit, group_metrics
+from mprun.spec.span import find_spans, meet
+from mprun.spec.spec import Flow
+from mprun.tools.tool import Result, Table, summarize_delays, tool_of
+
+Values = dict[str, tuple[float, Unit]]
+
+
+def measure_groups(
+    flows: Sequence[Flow], results: Mapping[str, Result], measured: Mapping[str, Mapping[str, Any]]
+) -> Iterator[tuple[str, Values, Mapping[str, Table]]]:
+    """(group, values by the names of metrics, tables) of each group, all of whose flows have a result.
+
+    results: by flow. measured: the metrics of flows, by their whole names.
+    """
+    spans = find_spans(flows)
+    members: dict[str, list[Flow]] = {}
+    for flow in flows:
+        if flow.group is not None:
+            members.setdefault(flow.group, []).append(flow)
+    for group, some in members.items():
+        if all(flow.name in results for flow in some):
+            values = _over(some, measured, are_at_once=meet([spans[flow.name] for flow in some]))
+            tool = tool_of(some[0])
+            told = [results[flow.name] for flow in some]
+            pool = getattr(tool, "pool", _pool_delays)
+            pooled = pool(some, told)
+            named = dict(pooled.values)
+            for what, delays_ns in pooled.delays_ns.items():
+                named |= summarize_delays(what, delays_ns)
+            values |= {name: (value, tool.METRICS[name].unit) for name, value in named.items()}
+            yield group, values, pooled.tables
+
+
+def _pool_delays(flows: Sequence[Flow], results: Sequence[Result]) -> Result:
+    """The delays of all."""
+    names = dict.fromkeys(name for result in results for name in result.delays_ns)
+    return Result(delays_ns={n: [ns for r in results for ns in r.delays_ns.get(n, ())] for n in names})
+
+
+def _over(flows: Sequence[Flow], measured: Mapping[str, Mapping[str, Any]], are_at_once: bool) -> Values:
+    """Sums and leasts of what all flows have; rates only add up where all flows run at one time."""
+    values: Values = {}
+    for name, metric in group_metrics(tool_of(flows[0]).METRICS).items():
+        found = [measured[key]["value"] for flow in flows if (key := f"{flow.name}.{name}") in measured]
+        if len(found) < len(flows):
+            continue
+        if metric.over == "least":
+            values[name] = min(found), metric.unit
+        elif metric.over == "sum" and (are_at_once or metric.unit != "rate"):
+            values[name] = sum(found), metric.unit
+            if name == "goodput" and any(found):
+                values["fairness"] = find_fairness(found), FAIRNESS["fairness"].unit
+    return values
+
+
+def find_fairness(values: Sequence[float]) -> float:
+    """Jain's index: 1 where all are equal, 1/n where one has everything."""
+    return sum(values) ** 2 / (len(values) * sum(value * value for value in values))

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One process on a host for all flows of a group that its tool can serve by one: starting a process is dear.
+
+Which tools can, and how, is theirs to say (`join` of their modules).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+
+from mprun.plan import Process
+from mprun.spec.spec import Flow
+from mprun.tools.tool import Work, tool_of
+
+Join = Callable[[Sequence[Process]], Process]
+
+
+def share_processes(works: Sequence[tuple[Flow, Work]]) -> tuple[Work, ...]:
+    """The works of flows, in their order, the first of those that share a process with all of it.
+
+    Flows share one where they are of one group and host, start together, and their tool has a `join`.
+    """
+    clients, servers = (_gather(works, role) for role in ("clients", "servers"))
+    return tuple(replace(work, clients=clients[n], servers=servers[n]) for n, (_, work) in enumerate(works))
+
+
+def _gather(works: Sequence[tuple[Flow, Work]], role: str) -> list[tuple[Process, ...]]:
+    """What is left of the processes of one role of each work."""
+    alike: dict[Hashable, list[tuple[int, Process]]] = {}
+    for n, (flow, work) in enumerate(works):
+        can_join = flow.group is not None and hasattr(tool_of(flow), "join")
+        for m, process in enumerate(getattr(work, role)):
+            timing = (process.at_ns, process.after)
+            key = (flow.group, process.node, *timing) if can_join else (n, m)
+            alike.setdefault(key, []).append((n, process))
+    left: list[list[Process]] = [[] for _ in works]
+    for sharing in alike.values():
+        left[sharing[0][0]].append(_join(works[sharing[0][0]][0], role, [process for _, process in sharing]))
+    return [tuple(some) for some in left]
+
+
+def _join(flow: Flow, role: str, processes: Sequence[Process]) -> Process:
+    """The process that does what all of these would, part of all their flows and then of their group."""
+    if len(processes) == 1:
+        return processes[0]
+    join: Join = tool_of(flow).join  # type: ignore[attr-defined]
+    joined = join(processes)
+    suffix = ".server" if role == "servers" else ""
+    flows = tuple(name for process in processes for name in process.flows if name != flow.group)
+    return replace(
+        joined,
+        name=f"{flow.group}.{joined.node}{suffix}",
+        flows=(*flows, *([flow.group] if flow.group else [])),
+        timeout_ns=max(process.timeout_ns for process in processes),
+        files=tuple(file for process in processes for file in process.files),
+        keeps=tuple(kept for process in processes for kept in process.keeps),
+    )

@@ -21,6 +21,8 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import polars
+
 MPRUN = str(Path(sys.executable).with_name("mprun"))
 SCHEDULERS = ("default", "lowest-rtt", "roundrobin", "redundant", "balanced", "blest")
 CONTROLS = ("cubic", "reno", "lia", "olia", "balia", "wvegas")
@@ -95,9 +97,10 @@ def run(scheduler: str, control: str, seconds: int, folder: Path) -> tuple[str, 
     longest = summary["metrics"]["req.delay.max"]["value"]
     if longest > MOST_DELAY_S:
         faults.append(f"a request took {longest:.1f} s")
-    agent = json.loads((folder / summary["directory"] / "agent.json").read_text())
-    slab = agent["slab_kb"]
-    joined = sum(event["event"] == "subflow established" for event in agent["observed"]["client"]["events"])
+    run = folder / summary["directory"]
+    slab = json.loads((run / "agent.json").read_text())["slab_kb"]
+    happened = polars.read_parquet(run / "tables" / "events.parquet")
+    joined = len(happened.filter(event="subflow established", host="client"))
     if slab["after"] - slab["before"] > MOST_GROWTH_KB:
         faults.append(f"slabs grew from {slab['before']} to {slab['after']} kB")
     verdict = "failed" if faults else "passed"

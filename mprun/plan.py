@@ -143,7 +143,7 @@ class Plan:
 
     switch_programs, switching: what runs once `build` is done, and the commands that it then obeys.
     preparations: run to their end before the daemons start. end_ns: when the last flow is over at the
-    latest, from time zero, as far as that can be told.
+    latest, from time zero, as far as that can be told. samples: interval of each series that is sampled, ns.
     """
 
     intent: Mapping[str, Any]
@@ -159,6 +159,7 @@ class Plan:
     trains: tuple[Train, ...] = ()
     preparations: tuple[Process, ...] = ()
     end_ns: int = 0
+    samples: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def digest(self) -> str:
@@ -188,6 +189,7 @@ class Plan:
             trains=tuple(Train(**train) for train in value["trains"]),
             preparations=tuple(_process(process) for process in value["preparations"]),
             end_ns=value["end_ns"],
+            samples=value["samples"],
         )
 
     def commands_of(self, node: str) -> Iterator[str]:

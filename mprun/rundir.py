@@ -7,7 +7,8 @@ runs/<time>-<topology>-<experiment>-<digest8>/
     environment.json   where: engine, kernel, versions
     steps.jsonl        each step: asked time, actual time, exit status
     wall.json          real time at which each phase began: the one file that never repeats
-    agent.json         what the agent saw: read-back, sockets, events, counters
+    agent.json         what the agent saw: read-back, how processes ended, counters
+    record.gz          what the kernel said of connections and in samples, as it said it (mprun.agent.record)
     logs/  pcap/       output of each process; captures
     files/<flow>/      what the programs of a flow left beside their output
     tables/*.parquet   a row for each thing observed: requests, intervals; one unit a column, in its name
@@ -22,6 +23,7 @@ import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,6 +102,14 @@ class RunDirectory:
         except ValueError as error:
             raise MprunError(f"{self.path / name}: not whole: {error}") from error
 
+    def record(self) -> Iterator[bytes]:
+        """What the kernel said during the run, piece by piece; nothing if the run did not come so far."""
+        try:
+            with (self.path / "record.gz").open("rb") as file:
+                yield from iter(partial(file.read, 1 << 20), b"")
+        except FileNotFoundError:
+            return
+
     def log(self, process: str, stream: str = "out") -> str:
         """What a process printed; empty if it never started."""
         try:
@@ -114,15 +124,18 @@ class RunDirectory:
         except (FileNotFoundError, NotADirectoryError):
             return None
 
-    def write_tables(self, tables: Mapping[str, Mapping[str, list[Any]]]) -> None:
-        """Each as `tables/<name>.parquet`: columns of equal length, None where there is no value."""
+    def write_tables(self, tables: Mapping[str, Mapping[str, list[Any]] | polars.DataFrame]) -> None:
+        """Each as `tables/<name>.parquet`, of columns of equal length with None where there is no value."""
         if not tables:
             return
         import polars
 
         (self.path / "tables").mkdir(exist_ok=True)
         for name, columns in tables.items():
-            table = polars.DataFrame({title: _as_one_type(values) for title, values in columns.items()})
+            if isinstance(columns, polars.DataFrame):
+                table = columns
+            else:
+                table = polars.DataFrame({title: _as_one_type(values) for title, values in columns.items()})
             table.write_parquet(self.path / "tables" / f"{name}.parquet")
 
     def tables(self) -> Iterator[tuple[str, polars.LazyFrame]]:

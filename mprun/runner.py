@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mprun.analysis.calibration import judge, to_json
+from mprun.analysis.observation import observe
 from mprun.analysis.summary import measure
 from mprun.capabilities import Capabilities
 from mprun.compile import allocate, compile_plan, resolve
@@ -172,7 +173,8 @@ def run_plan(
         return {"status": "passed", "metrics": {}, "expectations": []}
     calibration = run.read(CALIBRATION) if (run.path / CALIBRATION).exists() else None
     told = (expectations, place.engine, facts["warnings"], calibration)
-    measured = measure(plan.intent, agent, run.log, *told, run.flow_file)
+    observation = observe(run.record(), agent["zero_ns"] or 0)
+    measured = measure(plan.intent, agent, observation, run.log, *told, run.flow_file)
     run.write_tables(measured.tables)
     run.write("summary.json", measured.summary)
     if agent["complete"]:

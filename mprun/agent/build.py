@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mprun.agent import namespace, offload, openvswitch, rtnetlink, ruleset, shaping, sysctl
+from mprun.agent.message import attributes
 from mprun.agent.network import NamespaceNode, PlannedNetwork, Talker, run
 from mprun.agent.readback import differences_mptcp, differences_tc
 
@@ -350,19 +351,19 @@ def _allow_files(count: int) -> None:
 
 def _address_key(body: bytes) -> tuple[object, ...]:
     _, prefix, _, _, index = struct.unpack_from("=BBBBI", body)
-    found = rtnetlink.attributes(body[8:])
+    found = attributes(body[8:])
     return "address", index, prefix, found.get(rtnetlink.IFA_LOCAL, found.get(rtnetlink.IFA_ADDRESS))
 
 
 def _route_key(body: bytes) -> tuple[object, ...]:
-    found = rtnetlink.attributes(body[12:])
+    found = attributes(body[12:])
     names = (rtnetlink.RTA_TABLE, rtnetlink.RTA_DST, rtnetlink.RTA_GATEWAY, rtnetlink.RTA_OIF)
     several = rtnetlink.ways(found.get(rtnetlink.RTA_MULTIPATH, b""))
     return ("route", body[1], *(found.get(name) for name in names), several)
 
 
 def _rule_key(body: bytes) -> tuple[object, ...]:
-    found = rtnetlink.attributes(body[12:])
+    found = attributes(body[12:])
     return "rule", found.get(rtnetlink.FRA_SRC), found.get(rtnetlink.FRA_TABLE)
 
 

@@ -17,6 +17,7 @@ from mprun.agent.host import HostWatch
 from mprun.agent.network import PlannedNetwork
 from mprun.agent.observer import Observer
 from mprun.agent.process import RunningProcess
+from mprun.agent.record import Recorder
 from mprun.agent.train import send_train
 
 SECOND_NS = 1_000_000_000
@@ -43,23 +44,6 @@ class Running(Protocol):
     def tail(self, lines: int = 5) -> str: ...
 
 
-class Watch(Protocol):
-    """One host's observer."""
-
-    host: str
-    events: list[dict[str, Any]]
-    closed: list[dict[str, Any]]
-    samples: list[dict[str, Any]]
-
-    def fileno(self) -> int: ...
-
-    def read(self) -> None: ...
-
-    def sample(self) -> None: ...
-
-    def close(self) -> None: ...
-
-
 class Machine:
     """The machine that the agent runs on."""
 
@@ -68,6 +52,8 @@ class Machine:
         self._home = namespace.open_current()
         self._builder = Builder(plan, self._home)
         self._poll = select.poll()
+        self._recorder = Recorder(directory)
+        self._observers: dict[int, Observer] = {}
 
     @property
     def network(self) -> PlannedNetwork:
@@ -108,12 +94,27 @@ class Machine:
         """Start a process of the plan in its node. Raises ProcessError."""
         return RunningProcess(planned, self._builder.network.nameToNode[planned["node"]], self._directory)
 
-    def observe(self, host: str) -> Watch:
-        """Start to watch a host's connections; `pause` wakes for what happens there."""
+    def observe(self, host: str) -> None:
+        """Start to record what happens to a host's connections; `pause` wakes for it."""
         with self._inside(host):
-            observer = Observer(host)
+            observer = Observer(host, self._recorder)
+        self._observers[observer.fileno()] = observer
         self._poll.register(observer.fileno(), select.POLLIN)
-        return observer
+
+    def sample(self, series: str) -> None:
+        """Record how things are: `sockets`, those of all hosts that are observed."""
+        now_ns = time.monotonic_ns()
+        for observer in self._observers.values():
+            observer.sample(now_ns)
+
+    def finish_record(self) -> None:
+        """Record what the kernel still has to say, and end the record."""
+        for observer in self._observers.values():
+            observer.read_events()
+            observer.read_closed()
+            observer.close()
+        self._observers = {}
+        self._recorder.close()
 
     def counters(self, host: str) -> dict[str, int]:
         """The MIB counters of a host (nstat(8)), as `MPTcpExtMPJoinSynRx`."""
@@ -157,14 +158,18 @@ class Machine:
         self._poll.unregister(descriptor)
         os.close(descriptor)
 
-    def pause(self, until_ns: int) -> None:
-        """Wait until a moment, or until something happens that is watched. poll(2) counts in
-        milliseconds, so the rest is slept."""
+    def pause(self, until_ns: int) -> list[int]:
+        """Wait until a moment, or until something happens that is watched; what `attend` gave of the processes
+        that have ended. poll(2) counts in milliseconds, so the rest is slept."""
         remaining = until_ns - time.monotonic_ns()
-        if remaining >= 1_000_000:
-            self._poll.poll(remaining // 1_000_000)
-        elif remaining > 0:
+        if 0 < remaining < 1_000_000:
             time.sleep(remaining / SECOND_NS)
+            return []
+        ready = [descriptor for descriptor, _ in self._poll.poll(max(0, remaining) // 1_000_000)]
+        for descriptor in ready:
+            if descriptor in self._observers:
+                self._observers[descriptor].read_events()
+        return [descriptor for descriptor in ready if descriptor not in self._observers]
 
     def sleep_until(self, moment_ns: int) -> None:
         remaining = moment_ns - time.monotonic_ns()

@@ -3,7 +3,7 @@
 
     python -m mprun.agent.main RUN_DIRECTORY [--simulated] [--shell before|after|only]
 
-reads `plan.json` there and leaves `steps.jsonl`, `agent.json`, `logs/` and `pcap/`. Exit status 0
+reads `plan.json` there and leaves `steps.jsonl`, `agent.json`, `record.gz`, `logs/` and `pcap/`. Exit status 0
 if every step succeeded; what failed is in `agent.json`.
 """
 
@@ -20,10 +20,10 @@ from typing import IO, Any
 
 from mprun.agent import namespace
 from mprun.agent.build import BuildError
-from mprun.agent.machine import SECOND_NS, Machine, Running, Watch
+from mprun.agent.machine import SECOND_NS, Machine, Running
 from mprun.agent.openvswitch import EARLIEST_NS
 from mprun.agent.process import ProcessError
-from mprun.agent.schedule import Schedule
+from mprun.agent.schedule import Sampling, Schedule
 
 TICK_NS = SECOND_NS // 2
 # iputils' ping takes a monotonic clock in its first second for unset and then ignores its interval.
@@ -56,7 +56,6 @@ class Run:
         self.preparations: list[Running] = []
         self.probes: list[Running] = []
         self.flows: list[Running] = []
-        self.observers: list[Watch] = []
         self.counters_before: dict[str, dict[str, int]] = {}
         self.carried_before: dict[str, dict[str, dict[str, int]]] = {}
         self.result: dict[str, Any] = {"error": None, "complete": False, "processes": {}}
@@ -137,7 +136,7 @@ def carry_out(run: Run, shell: str | None) -> None:
         run.note("ready", None, name=process.name)
     measure_idle_paths(run)
     for host in run.hosts_in_use():
-        run.observers.append(run.machine.observe(host))
+        run.machine.observe(host)
         run.counters_before[host] = run.machine.counters(host)
     for node in (*run.hosts_in_use(), *(command["node"] for command in run.plan["switching"][:1])):
         run.carried_before[node] = run.machine.carried(node)
@@ -234,13 +233,16 @@ def wait_for(run: Run, process: Running) -> None:
     while not process.poll() and run.machine.now_ns() < deadline:
         run.machine.pause(deadline)
     run.machine.leave(descriptor)
-    end_if_late(run, process)
+    end_if_late(process, run.machine.now_ns())
 
 
-def end_if_late(run: Run, process: Running) -> None:
-    if not process.poll() and run.machine.now_ns() >= process.started_ns + process.plan["timeout_ns"]:
+def end_if_late(process: Running, now_ns: int) -> bool:
+    """End a process whose time is over; whether that was so."""
+    is_late = now_ns >= process.started_ns + process.plan["timeout_ns"] and not process.poll()
+    if is_late:
         process.timed_out = True
         process.stop()
+    return is_late
 
 
 def go_through_timeline(run: Run, zero_ns: int) -> None:
@@ -250,10 +252,17 @@ def go_through_timeline(run: Run, zero_ns: int) -> None:
     host = None if run.is_simulated else run.machine.watch_host()
     changes = list(run.plan["changes"])
     active: dict[int, Running] = {}
+    sampling = Sampling(run.plan["samples"], zero_ns)
     last_samples: list[int] = []
     tick_ns = zero_ns
     while active or not schedule.is_empty:
         now = machine.now_ns()
+        due_series = sampling.take_due(now)
+        if last_samples and now >= last_samples[0] and "sockets" not in due_series:
+            due_series.append("sockets")
+        last_samples = [moment for moment in last_samples if moment > now]
+        for series in due_series:
+            machine.sample(series)
         while changes and zero_ns + changes[0]["at_ns"] <= now:
             change = changes.pop(0)
             machine.change(change["commands"])
@@ -264,25 +273,18 @@ def go_through_timeline(run: Run, zero_ns: int) -> None:
             active[machine.attend(process)] = process
             if planned["lasts_ns"]:
                 last_samples = sorted([*last_samples, due_ns + planned["lasts_ns"] - LAST_SAMPLE_NS])
-        is_tick = now >= tick_ns
-        is_last = bool(last_samples) and now >= last_samples[0]
-        last_samples = [moment for moment in last_samples if moment > now]
-        if is_tick or is_last:
-            for observer in run.observers:
-                observer.sample()
-        if is_tick:
+        if now >= tick_ns:
             if host is not None:
                 host.note_late(now - tick_ns)
             run.report(", ".join(p.name for p in active.values()) or "waiting", now - zero_ns)
             tick_ns += TICK_NS * (1 + (now - tick_ns) // TICK_NS)
-        moments = [tick_ns, *last_samples[:1], *schedule.next_ns()]
+        moments = [tick_ns, sampling.next_ns(), *last_samples[:1], *schedule.next_ns()]
         moments += [p.started_ns + p.plan["timeout_ns"] for p in active.values()]
-        machine.pause(min(moments + [zero_ns + change["at_ns"] for change in changes[:1]]))
-        for observer in run.observers:
-            observer.read()
+        ended = machine.pause(min(moments + [zero_ns + change["at_ns"] for change in changes[:1]]))
+        now = machine.now_ns()
         for descriptor, process in list(active.items()):
-            end_if_late(run, process)
-            if process.poll():
+            if descriptor in ended or end_if_late(process, now):
+                process.poll()
                 machine.leave(descriptor)
                 del active[descriptor]
                 run.end_of(process)
@@ -298,11 +300,9 @@ def settle(run: Run) -> None:
     if run.is_simulated:
         run.result["slab_kb"]["after"] = slab_kb()
     counters = {}
-    for observer in run.observers:
-        observer.read()
-        before = run.counters_before[observer.host]
-        after = run.machine.counters(observer.host)
-        counters[observer.host] = {k: v - before.get(k, 0) for k, v in after.items() if v != before.get(k, 0)}
+    for host, before in run.counters_before.items():
+        after = run.machine.counters(host)
+        counters[host] = {k: v - before.get(k, 0) for k, v in after.items() if v != before.get(k, 0)}
     run.result["counters"] = counters
     run.result["filtered"] = run.machine.filtered_packets()
     carried = {node: carried_since(run, node) for node in run.carried_before}
@@ -352,12 +352,7 @@ def tidy_up(run: Run) -> None:
         _try(run, partial(run.end_of, process))
         if early and process.status and run.result["error"] is None:
             run.result["error"] = f"{process.name}: ended with status {process.status} during the run{process.tail()}"
-    for observer in run.observers:
-        _try(run, observer.read)
-        _try(run, observer.close)
-    run.result["observed"] = {
-        o.host: {"events": o.events, "closed": o.closed, "samples": o.samples} for o in run.observers
-    }
+    _try(run, run.machine.finish_record)
     _try(run, run.machine.release)
     _try(run, lambda: run.note("end of run"))
 

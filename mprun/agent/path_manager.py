@@ -20,8 +20,9 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from mprun.agent.observer import NETLINK_GENERIC, read_events, subscribe
-from mprun.agent.rtnetlink import Netlink, NetlinkError, attribute
+from mprun.agent.event import NETLINK_GENERIC, read_events, subscribe, waiting
+from mprun.agent.message import attribute
+from mprun.agent.rtnetlink import Netlink, NetlinkError
 
 # include/uapi/linux/mptcp_pm.h
 MPTCP_PM_VER, MPTCP_PM_CMD_SUBFLOW_CREATE = 1, 10
@@ -125,7 +126,7 @@ def main(arguments: list[str]) -> int:
     print("ready", file=sys.stderr, flush=True)
     while True:
         select.select([events.socket], [], [])
-        for event in read_events(events):
+        for event in read_events(b"".join(waiting(events))):
             for token, pair, number, port in manager.take(event):
                 try:
                     requests.send([(family.number, 0, request(token, pair, number, port))])

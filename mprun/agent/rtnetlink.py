@@ -12,9 +12,10 @@ import socket
 import struct
 from collections.abc import Callable, Iterator, Sequence
 
+from mprun.agent.message import HEADER, NLMSG_DONE, NLMSG_ERROR, attribute, attributes, split_messages
+
 NLM_F_REQUEST, NLM_F_ACK, NLM_F_DUMP = 1, 4, 0x300
 NLM_F_REPLACE, NLM_F_EXCL, NLM_F_CREATE = 0x100, 0x200, 0x400
-NLMSG_ERROR, NLMSG_DONE = 2, 3
 RTM_NEWLINK, RTM_NEWADDR, RTM_NEWROUTE, RTM_NEWNEIGH, RTM_NEWRULE = 16, 20, 24, 28, 32
 RTM_DELADDR, RTM_DELROUTE = 21, 25
 RTM_GETLINK, RTM_GETADDR, RTM_GETROUTE, RTM_GETRULE = 18, 22, 26, 34
@@ -36,7 +37,6 @@ FR_ACT_TO_TBL = 1
 # Stays well below the socket's buffers, in which the answers must fit too: each takes some 800 bytes of it.
 BATCH_BYTES, BATCH_MESSAGES = 24_000, 100
 
-_HEADER = struct.Struct("=IHHII")
 _IFINFO = struct.Struct("=BxHiII")
 _NEXTHOP = struct.Struct("=HBBi")
 
@@ -47,25 +47,6 @@ class NetlinkError(Exception):
     def __init__(self, number: int, reason: str) -> None:
         self.number = number
         super().__init__(reason)
-
-
-def attribute(kind: int, value: bytes) -> bytes:
-    """One attribute, padded (netlink(7))."""
-    length = 4 + len(value)
-    return struct.pack("=HH", length, kind) + value + bytes(-length % 4)
-
-
-def attributes(data: bytes) -> dict[int, bytes]:
-    """Attributes of a message by kind; of repeated ones the last."""
-    found = {}
-    at = 0
-    while at + 4 <= len(data):
-        length, kind = struct.unpack_from("=HH", data, at)
-        if length < 4:
-            break
-        found[kind & 0x3FFF] = data[at + 4 : at + length]
-        at += (length + 3) & ~3
-    return found
 
 
 def ways(data: bytes) -> frozenset[tuple[int, bytes | None]]:
@@ -102,14 +83,14 @@ class Netlink:
         while first < len(messages):
             last, size = first, 0
             while last < len(messages) and last - first < BATCH_MESSAGES and size < BATCH_BYTES:
-                size += _HEADER.size + len(messages[last][2])
+                size += HEADER.size + len(messages[last][2])
                 last += 1
             # a refusal is told of each message, success only of the last: each answer is a system call
             asks = [NLM_F_REQUEST] * (last - first - 1) + [NLM_F_REQUEST | NLM_F_ACK]
             parts = []
             for number, ask in zip(range(first, last), asks, strict=True):
                 kind, flags, body = messages[number]
-                parts.append(_HEADER.pack(_HEADER.size + len(body), kind, flags | ask, number, 0))
+                parts.append(HEADER.pack(HEADER.size + len(body), kind, flags | ask, number, 0))
                 parts.append(body + bytes(-len(body) % 4))
             self.socket.send(b"".join(parts))
             self._wait_for(last - 1)
@@ -126,29 +107,25 @@ class Netlink:
 
     def dump(self, kind: int, body: bytes) -> Iterator[bytes]:
         """The bodies of the answers to a dump request."""
-        length = _HEADER.size + len(body)
-        self.socket.send(_HEADER.pack(length, kind, NLM_F_REQUEST | NLM_F_DUMP, 0, 0) + body)
+        for answer, _, content in split_messages(b"".join(self.dump_raw(kind, body))):
+            if answer != NLMSG_DONE:
+                yield content
+
+    def dump_raw(self, kind: int, body: bytes) -> list[bytes]:
+        """The answers to a dump request as they come, the last of which ends with NLMSG_DONE."""
+        length = HEADER.size + len(body)
+        self.socket.send(HEADER.pack(length, kind, NLM_F_REQUEST | NLM_F_DUMP, 0, 0) + body)
+        answers = []
         while True:
-            for answer, number, content in self._receive():
+            answers.append(self.socket.recv(1 << 18))
+            for answer, number, content in split_messages(answers[-1]):
                 if answer == NLMSG_DONE:
-                    return
+                    return answers
                 if answer == NLMSG_ERROR:
                     check_acknowledgement(number, content)
-                yield content
 
     def _receive(self) -> list[tuple[int, int, bytes]]:
         return list(split_messages(self.socket.recv(1 << 18)))
-
-
-def split_messages(data: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """(type, sequence number, body) of each message in a datagram."""
-    at = 0
-    while at + _HEADER.size <= len(data):
-        length, kind, _flags, number, _pid = _HEADER.unpack_from(data, at)
-        if length < _HEADER.size:
-            return
-        yield kind, number, data[at + _HEADER.size : at + length]
-        at += (length + 3) & ~3
 
 
 def check_acknowledgement(number: int, body: bytes) -> None:
@@ -156,7 +133,7 @@ def check_acknowledgement(number: int, body: bytes) -> None:
     (code,) = struct.unpack_from("=i", body)
     if code:
         reason = os.strerror(-code)
-        explained = attributes(body[4 + _HEADER.size :]).get(NLMSGERR_ATTR_MSG)
+        explained = attributes(body[4 + HEADER.size :]).get(NLMSGERR_ATTR_MSG)
         if explained:
             reason += ": " + explained.rstrip(b"\0").decode()
         raise NetlinkError(number, reason)

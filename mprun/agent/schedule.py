@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which process of a flow is due when: at its time, or once another flow has started or ended.
+"""Which process of a flow is due when: at its time, or once another flow has started or ended; which sample.
 
 A flow has started when its first process was due, and has ended when its last one has; and so has a group of flows.
 """
@@ -7,6 +7,27 @@ A flow has started when its first process was due, and has ended when its last o
 from __future__ import annotations
 
 from typing import Any
+
+
+class Sampling:
+    """When each series is to be sampled next: at multiples of its interval from time zero, ns. Moments that have
+    passed before anybody came are left out."""
+
+    def __init__(self, intervals_ns: dict[str, int], zero_ns: int) -> None:
+        self._intervals_ns = intervals_ns
+        self._due_ns = dict.fromkeys(intervals_ns, zero_ns)
+
+    def next_ns(self) -> int:
+        """When the next one is due."""
+        return min(self._due_ns.values())
+
+    def take_due(self, now_ns: int) -> list[str]:
+        """The series that are due."""
+        due = [series for series, moment in self._due_ns.items() if moment <= now_ns]
+        for series in due:
+            interval = self._intervals_ns[series]
+            self._due_ns[series] += interval * (1 + (now_ns - self._due_ns[series]) // interval)
+        return due
 
 
 class Schedule:

@@ -13,8 +13,9 @@ import socket
 import struct
 from collections.abc import Callable, Sequence
 
+from mprun.agent.message import attribute
 from mprun.agent.readback import RATE, RATIO, TIME, read_value
-from mprun.agent.rtnetlink import NLM_F_CREATE, NLM_F_EXCL, attribute
+from mprun.agent.rtnetlink import NLM_F_CREATE, NLM_F_EXCL
 
 RTM_NEWQDISC, RTM_NEWTFILTER = 36, 44
 TCA_KIND, TCA_OPTIONS = 1, 2

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-Tuple4 = tuple[str, int, str, int]
+from mprun.analysis.observation import Host, SocketState, Tuple4
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,11 @@ class Connection:
 
 
 def find_connections(
-    observed: Mapping[str, Any], peer: Mapping[str, Any], ports: Iterable[int], paths: Sequence[Mapping[str, Any]]
+    observed: Host, peer: Host, ports: Iterable[int], paths: Sequence[Mapping[str, Any]]
 ) -> tuple[Connection, ...]:
     """The connections whose initial subflow left from one of `ports`.
 
-    observed, peer: the client's and the server's part of the agent's record. A subflow counts when
+    observed, peer: what is known of the client and of the server. A subflow counts when
     both ends say that it is established: the client says so one packet before a server refuses it. Beyond
     a NAT it has another address, and keeps its port, as Linux has it wherever that is free.
     paths: those of the flow, from the intent.
@@ -62,26 +62,29 @@ def find_connections(
     wanted = set(ports)
     accepted = {
         (event["remote"], event["remote_port"], event["local"], event["local_port"])
-        for event in peer["events"]
+        for event in peer.events
         if event["event"] == "subflow established"
     }
     names = {(path["source"], path["destination"]): path["name"] for path in paths}
     seen = {(path["source"], path["destination"]): path.get("source_seen", path["source"]) for path in paths}
-    totals = _totals(observed)
-    peers = {(b, q, a, p): state for (a, p, b, q), state in _totals(peer).items()}
+    totals = observed.sockets
+    peers = {(b, q, a, p): state for (a, p, b, q), state in peer.sockets.items()}
+    joined: dict[int, list[Mapping[str, Any]]] = {}
+    ended: dict[int, int] = {}
+    for event in observed.events:
+        if event["event"] == "subflow established" and _as_seen(_addresses(event), seen) in accepted:
+            joined.setdefault(event["token"], []).append(event)
+        elif event["event"] == "closed":
+            ended.setdefault(event["token"], event["at_ns"])
     connections = []
-    for event in observed["events"]:
+    for event in observed.events:
         if event["event"] == "created" and event["local_port"] in wanted:
             wanted.discard(event["local_port"])
-            members = [event] + [
-                other
-                for other in observed["events"]
-                if other["event"] == "subflow established"
-                and other["token"] == event["token"]
-                and _as_seen(_addresses(other), seen) in accepted
-            ]
+            token = event["token"]
+            members = [event, *joined.get(token, ())]
             subflows = tuple(_subflow(member, member is event, totals, peers, names) for member in members)
-            connections.append(Connection(event["token"], subflows, _lifetime(event, observed["events"])))
+            lived_ns = ended[token] - event["at_ns"] if token in ended else None
+            connections.append(Connection(token, subflows, lived_ns))
     for addresses in totals:
         if addresses[1] in wanted:
             plain = {"local": addresses[0], "local_port": addresses[1], "remote": addresses[2]}
@@ -91,46 +94,37 @@ def find_connections(
     return tuple(connections)
 
 
-def ports_towards(observed: Mapping[str, Any], server_ports: Iterable[int]) -> tuple[int, ...]:
+def ports_towards(observed: Host, server_ports: Iterable[int]) -> tuple[int, ...]:
     """The client's ports of the connections that it opened to some ports of its servers."""
     towards = set(server_ports)
-    additional = {_addresses(event) for event in observed["events"] if event["event"] == "subflow established"}
-    initial = {_addresses(event) for event in observed["events"] if event["event"] == "created"} | set(
-        _totals(observed)
-    )
+    additional = {_addresses(event) for event in observed.events if event["event"] == "subflow established"}
+    initial = {_addresses(event) for event in observed.events if event["event"] == "created"} | set(observed.sockets)
     return tuple(sorted({local for _, local, _, remote in initial - additional if remote in towards}))
-
-
-def _lifetime(created: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -> int | None:
-    """How long a connection lasted at the end that observed it, ns."""
-    token = created["token"]
-    ends = [event["at_ns"] for event in events if event["event"] == "closed" and event["token"] == token]
-    return ends[0] - created["at_ns"] if ends else None
 
 
 def _subflow(
     event: Mapping[str, Any],
     is_initial: bool,
-    totals: Mapping[Tuple4, Mapping[str, Any]],
-    peers: Mapping[Tuple4, Mapping[str, Any]],
+    totals: Mapping[Tuple4, SocketState],
+    peers: Mapping[Tuple4, SocketState],
     names: Mapping[tuple[str, str], str],
 ) -> Subflow:
     addresses = _addresses(event)
-    last = totals.get(addresses, {})
+    last = totals.get(addresses)
     return Subflow(
         addresses=addresses,
         path=names.get((event["local"], event["remote"])),
         is_initial=is_initial,
         established_ns=event["at_ns"],
-        bytes_acked=last.get("bytes_acked", 0),
-        bytes_received=last.get("bytes_received", 0),
+        bytes_acked=last.get("bytes_acked") if last else 0,
+        bytes_received=last.get("bytes_received") if last else 0,
         client=_sending_end(last),
-        server=_sending_end(peers.get(addresses, {})),
+        server=_sending_end(peers.get(addresses)),
     )
 
 
-def _sending_end(state: Mapping[str, Any]) -> SendingEnd:
-    return SendingEnd(state.get("rtt_us", 0), state.get("retransmits_total", 0))
+def _sending_end(state: SocketState | None) -> SendingEnd:
+    return SendingEnd(state.get("rtt_us"), state.get("retransmits_packets")) if state else SendingEnd()
 
 
 def _addresses(record: Mapping[str, Any]) -> Tuple4:
@@ -141,18 +135,3 @@ def _as_seen(addresses: Tuple4, seen: Mapping[tuple[str, str], str]) -> Tuple4:
     """A subflow of the client as its server knows it."""
     local, local_port, remote, remote_port = addresses
     return seen.get((local, remote), local), local_port, remote, remote_port
-
-
-def _totals(observed: Mapping[str, Any]) -> dict[Tuple4, Mapping[str, Any]]:
-    """Each socket's last state: what the kernel said when it closed, else the last sample.
-
-    A disconnected socket closes with its counts cleared, hence the larger of the two.
-    """
-    totals: dict[Tuple4, Mapping[str, Any]] = {}
-    for record in (*observed["samples"], *observed["closed"]):
-        key = _addresses(record)
-        before = totals.get(key)
-        volume = record.get("bytes_acked", 0) + record.get("bytes_received", 0)
-        if before is None or volume >= before.get("bytes_acked", 0) + before.get("bytes_received", 0):
-            totals[key] = record
-    return totals

@@ -6,18 +6,23 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mprun.analysis.capacity import find_capacity
 from mprun.analysis.connection import Connection, find_connections, ports_towards
 from mprun.analysis.diagnosis import explain_missing_subflows, explain_plain_tcp, explain_refusal, has_fallen_back
 from mprun.analysis.group import measure_groups
 from mprun.analysis.interference import Interference, on_paths
+from mprun.analysis.observation import Observation
+from mprun.analysis.series import FlowConnections, tabulate
 from mprun.spec.metric import OF_PATHS, OF_TOTAL, SYMBOLS, TOTAL, Metrics, Unit
 from mprun.spec.span import find_spans, meet
 from mprun.spec.spec import After, Expectation, Flow
 from mprun.tools import ping, tcpdump
 from mprun.tools.tool import PathUse, Result, Table, summarize_delays, tool_of
+
+if TYPE_CHECKING:
+    import polars
 
 # Output of a process by its name and stream ("out", "err").
 Logs = Callable[[str, str], str]
@@ -43,6 +48,7 @@ class _Findings:
     warnings: list[str] = field(default_factory=list)
 
     tables: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
+    connections: list[FlowConnections] = field(default_factory=list)
 
     def add(self, name: str, value: float, unit: Unit) -> None:
         is_whole = unit in ("count", "size") and value == int(value)
@@ -91,15 +97,16 @@ class _FlowOutputs:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a run came to: its summary, and its tables as columns by name, the first of which is the flow's name."""
+    """What a run came to: its summary, and its tables as columns by name."""
 
     summary: dict[str, Any]
-    tables: dict[str, dict[str, list[Any]]]
+    tables: Mapping[str, Mapping[str, list[Any]] | polars.DataFrame]
 
 
 def measure(
     intent: Mapping[str, Any],
     agent: Mapping[str, Any],
+    observation: Observation,
     logs: Logs,
     expectations: Sequence[Expectation],
     engine: str,
@@ -119,7 +126,7 @@ def measure(
     results = {}
     for flow in intent["traffic"]:
         outputs = _FlowOutputs(flow["name"], logs, files, agent["processes"], agent.get("zero_ns") or 0)
-        result = _read_flow(flow, intent, agent, outputs, found)
+        result = _read_flow(flow, intent, agent, observation, outputs, found)
         if result is not None:
             results[flow["name"]] = result
     flows = [read_flow(flow) for flow in intent["traffic"]]
@@ -158,7 +165,7 @@ def measure(
         **({"groups": groups} if groups else {}),
         **({"middleboxes": told} if (told := list(Interference(agent.get("filtered", {})).tell())) else {}),
     }
-    return Measured(summary, found.tables)
+    return Measured(summary, {**found.tables, **tabulate(intent, agent, observation, found.connections)})
 
 
 def doubt_host(host: Mapping[str, Any] | None) -> list[str]:
@@ -200,6 +207,7 @@ def _read_flow(
     flow: Mapping[str, Any],
     intent: Mapping[str, Any],
     agent: Mapping[str, Any],
+    observation: Observation,
     outputs: _FlowOutputs,
     found: _Findings,
 ) -> Result | None:
@@ -235,17 +243,18 @@ def _read_flow(
         _judge_paths(flow, result.paths, because, found)
         uses = {(use.source, use.destination): use for use in result.paths}
         _tell_paths(flow, intent, uses, tool.METRICS, found)
-    observed, peer = (agent["observed"].get(flow[end]) for end in ("source", "destination"))
+    observed, peer = (observation.hosts.get(flow[end]) for end in ("source", "destination"))
     if not (result.data_ports or result.server_ports) or observed is None or peer is None:
         return result
     ports = result.data_ports or ports_towards(observed, result.server_ports)
     connections = find_connections(observed, peer, ports, flow["paths"])
+    found.connections.append(FlowConnections(flow, connections))
     if result.server_ports and connections:
         lost = sum(subflow.client.resent for connection in connections for subflow in connection.subflows)
         found.add(f"{name}.retransmits", lost, "count")
     _count_subflows(flow, connections, intent, agent, found)
     if flow["protocol"] == "mptcp":
-        began_ns = min(ended["started_ns"] for ended in processes.values())
+        began_ns = min(ended["started_ns"] for ended in processes.values()) - outputs.zero_ns
         uses = _carried(flow, connections, began_ns)
         resent = [use.resent for use in uses.values() if use.resent is not None]
         if resent and "retransmits" in tool.METRICS:
@@ -318,7 +327,7 @@ def _is_brief(connection: Connection, flow: Mapping[str, Any]) -> bool:
 def _carried(
     flow: Mapping[str, Any], connections: Sequence[Connection], began_ns: int
 ) -> dict[tuple[str, str], PathUse]:
-    """What each path carried: the payload of its subflows. began_ns: when the flow did, by the agent's clock."""
+    """What each path carried: the payload of its subflows. began_ns: when the flow did, from time zero."""
     every = [subflow for connection in connections for subflow in connection.subflows]
     is_forward = sum(s.bytes_acked for s in every) >= sum(s.bytes_received for s in every)
     uses = {}

@@ -31,6 +31,8 @@ FIRST_PORT = 5201
 PROBE_INTERVAL_NS = 200_000_000
 # Of a flow, in the intent only where a file gives it: digests of others do not know of it.
 UNASKED = ("after", "timeout_ns", "port", "congestion", "background", "group", "repetition")
+# What is sampled unasked, and how often, ns: what each subflow carried is told from it.
+SAMPLES = {"sockets": 500_000_000}
 # With more, a packet of the default time to live (64) might not arrive.
 MANY_ROUTERS = 60
 # sysctls of the kernel as a whole, not of a namespace: one value holds for all hosts.
@@ -64,6 +66,7 @@ def compile_plan(spec: Spec, network: Network, capabilities: Capabilities = REFE
         switch_programs=tuple(switch_programs(network)),
         switching=tuple(switch_commands(network)),
         preparations=tuple(preparation for work in works for preparation in work.preparations),
+        samples=SAMPLES,
         end_ns=max((span.end_ns or span.start_ns or 0 for span in spans.values()), default=0),
     )
 

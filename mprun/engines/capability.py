@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from mprun.agent import observer, rtnetlink, ruleset, sysctl
+from mprun.agent import event, rtnetlink, ruleset, sysctl
 from mprun.capabilities import SIMULATED_SLACK_NS, Capabilities
 from mprun.compile.planner import KERNEL_WIDE
 from mprun.engines.engine import ENVIRONMENT, find_program, unshare_command
@@ -132,9 +132,9 @@ def _kernel_has(kind: str) -> bool:
 
 def kernel_switches() -> bool:
     """Whether this kernel has Open vSwitch's datapath; asking for it loads its module."""
-    link = rtnetlink.Netlink(observer.NETLINK_GENERIC)
+    link = rtnetlink.Netlink(event.NETLINK_GENERIC)
     try:
-        return observer.find_family(link, "ovs_datapath") is not None
+        return event.find_family(link, "ovs_datapath") is not None
     finally:
         link.close()
 

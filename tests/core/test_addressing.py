@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mprun.agent import rtnetlink
+from mprun.agent import message, rtnetlink
 from mprun.compile import allocate, compile_plan, resolve
 from mprun.compile.network import Network
 from mprun.errors import SpecError
@@ -243,6 +243,6 @@ def test_words_become_messages(words: str, kind: int, head: bytes, attributes: d
     assert done == kind
     assert body.startswith(head)
     length = {rtnetlink.RTM_NEWADDR: 8}.get(kind, 12)
-    found = rtnetlink.attributes(body[length:])
+    found = message.attributes(body[length:])
     for name, address in attributes.items():
         assert found[name] == socket.inet_pton(socket.AF_INET6, address)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from mprun.analysis.capacity import Capacity, find_capacity
 from mprun.analysis.connection import find_connections
 from mprun.analysis.diagnosis import explain_missing_subflows, explain_plain_tcp, has_fallen_back
 from mprun.analysis.interference import Interference, on_paths
+from mprun.analysis.observation import NAMES, Host, Observation, SocketState
 from mprun.analysis.summary import find_complaints, measure
 from mprun.spec.spec import Expectation
 
@@ -20,9 +22,9 @@ PATHS = [
 ]
 
 
-def socket(local: str, port: int, acked: int, received: int = 0) -> dict[str, Any]:
-    ends = {"local": local, "local_port": port, "remote": "10.1.0.1", "remote_port": 5201}
-    return {"at_ns": 5, **ends, "bytes_acked": acked, "bytes_received": received, "retransmits_total": 1}
+def socket(local: str, port: int, acked: int, received: int = 0) -> SocketState:
+    known = {"bytes_acked": acked, "bytes_received": received, "retransmits_packets": 1}
+    return SocketState(5, "client", (local, port, "10.1.0.1", 5201), tuple(known.get(name) for name in NAMES))
 
 
 def event(kind: str, local: str, port: int, token: int = 7) -> dict[str, Any]:
@@ -35,17 +37,15 @@ def mirrored(found: dict[str, Any]) -> dict[str, Any]:
     return {**found, **ends, "remote": found["local"], "remote_port": found["local_port"]}
 
 
-def observed(**parts: Any) -> dict[str, Any]:
-    return {"events": [], "closed": [], "samples": [], **parts}
+def observed(events: Sequence[dict[str, Any]] = (), sockets: Sequence[SocketState] = ()) -> Host:
+    return Host(list(events), {state.addresses: state for state in sockets})
 
 
 def test_subflows_of_the_data_connection_only() -> None:
     joins = [event("subflow established", "10.0.1.1", 40), event("subflow established", "10.0.1.1", 41, token=8)]
     client = observed(
         events=[event("created", "10.0.0.1", 30), event("created", "10.0.0.1", 31, token=8), *joins],
-        samples=[socket("10.0.0.1", 31, 600), socket("10.0.1.1", 41, 300)],
-        # the initial subflow was disconnected, which clears its counts; the other closed with its last ones
-        closed=[socket("10.0.0.1", 31, 0), socket("10.0.1.1", 41, 400)],
+        sockets=[socket("10.0.0.1", 31, 600), socket("10.0.1.1", 41, 400)],
     )
     server = observed(events=[mirrored(join) for join in joins])
     (connection,) = find_connections(client, server, [31], PATHS)
@@ -63,7 +63,7 @@ def test_a_subflow_that_the_server_refused_does_not_count() -> None:
 
 
 def test_plain_tcp_is_a_connection_without_token() -> None:
-    client = observed(samples=[socket("10.0.0.1", 31, 600)])
+    client = observed(sockets=[socket("10.0.0.1", 31, 600)])
     (connection,) = find_connections(client, observed(), [31], PATHS)
     assert connection.token is None
     assert connection.subflows[0].bytes_acked == 600
@@ -122,7 +122,7 @@ def test_routing_is_blamed_for_a_join_without_answer(counter: str, cause: str) -
 
 
 def agent(error: str | None = None, **parts: Any) -> dict[str, Any]:
-    return {"error": error, "complete": error is None, "processes": {}, "observed": {}, **parts}
+    return {"error": error, "complete": error is None, "processes": {}, **parts}
 
 
 INTENT: dict[str, Any] = {"traffic": [], "captures": [], "seed": 1, "hosts": {}}
@@ -143,14 +143,14 @@ PING += "rtt min/avg/max/mdev = 40.000/40.000/40.000/0.000 ms"
 )
 def test_verdicts(expectation: Expectation, held: bool) -> None:
     record = agent(processes={"probe.path0": {"role": "probe", "status": 0, "timed_out": False}})
-    summary = measure(INTENT, record, lambda *_: PING, [expectation], "virtual").summary
+    summary = measure(INTENT, record, Observation(), lambda *_: PING, [expectation], "virtual").summary
     assert summary["metrics"]["path0.rtt"] == {"value": 0.04, "unit": "s"}
     assert [verdict["held"] for verdict in summary["expectations"]] == [held]
     assert summary["status"] == ("passed" if held else "failed")
 
 
 def test_an_agent_that_failed_is_an_error_whatever_held() -> None:
-    summary = measure(INTENT, agent(error="no luck"), lambda *_: "", [], "virtual").summary
+    summary = measure(INTENT, agent(error="no luck"), Observation(), lambda *_: "", [], "virtual").summary
     assert summary["status"] == "error"
     assert summary["errors"] == ["no luck"]
     assert not summary["complete"]
@@ -161,7 +161,7 @@ def test_a_capture_that_cannot_tell_its_losses_is_a_warning() -> None:
     counts = "{} packets captured\n10 packets received by filter\n{} packets dropped by kernel\n"
     logs = (("", "did not say"), (counts.format(6, 4), "4 packets that passed"), (counts.format(7, 0), "3 packets"))
     for log, said in logs:
-        summary = measure(intent, agent(), lambda *_, log=log: log, [], "virtual").summary
+        summary = measure(intent, agent(), Observation(), lambda *_, log=log: log, [], "virtual").summary
         assert said in summary["warnings"][0]
 
 
@@ -244,7 +244,7 @@ def test_only_middleboxes_on_its_paths_are_to_blame() -> None:
     ],
 )
 def test_a_host_that_could_not_keep_up_marks_its_run(host: dict[str, Any] | None, said: list[str]) -> None:
-    summary = measure(INTENT, {**agent(), "host": host}, lambda *_: "", [], "real").summary
+    summary = measure(INTENT, {**agent(), "host": host}, Observation(), lambda *_: "", [], "real").summary
     (warning,) = [text for text in summary["warnings"] if "keep up" in text] or [""]
     assert bool(warning) == bool(said)
     assert all(text in warning for text in said)

@@ -55,27 +55,6 @@ class RecordingProcess:
         return ""
 
 
-class RecordingWatch:
-    def __init__(self, machine: RecordingMachine, host: str) -> None:
-        self.host = host
-        self.events: list[dict[str, Any]] = []
-        self.closed: list[dict[str, Any]] = []
-        self.samples: list[dict[str, Any]] = []
-        self._machine = machine
-
-    def fileno(self) -> int:
-        return 0
-
-    def read(self) -> None:
-        pass
-
-    def sample(self) -> None:
-        self.samples.append({"at_ns": self._machine.clock_ns})
-
-    def close(self) -> None:
-        self._machine.watched.remove(self.host)
-
-
 class RecordingMachine:
     """A machine without one: time moves when somebody waits for it."""
 
@@ -85,7 +64,9 @@ class RecordingMachine:
         self.steps: list[str] = []
         self.alive: list[str] = []
         self.stopped: list[str] = []
-        self.watched: list[str] = []
+        self.sampled: dict[str, list[int]] = {}
+        self.is_recording = True
+        self.attended: dict[int, RecordingProcess] = {}
         self.released = False
         self.readback: dict[str, Any] = {}
         self.network = None
@@ -126,10 +107,14 @@ class RecordingMachine:
         self.step(f"train {train['link']}")
         return {}
 
-    def observe(self, host: str) -> RecordingWatch:
+    def observe(self, host: str) -> None:
         self.step(f"observe {host}")
-        self.watched.append(host)
-        return RecordingWatch(self, host)
+
+    def sample(self, series: str) -> None:
+        self.sampled.setdefault(series, []).append(self.clock_ns)
+
+    def finish_record(self) -> None:
+        self.is_recording = False
 
     def counters(self, host: str) -> dict[str, int]:
         self.step(f"counters {host}")
@@ -140,15 +125,18 @@ class RecordingMachine:
         return {}
 
     def attend(self, process: RecordingProcess) -> int:
+        self.attended[id(process)] = process
         return id(process)
 
     def leave(self, descriptor: int) -> None:
-        pass
+        del self.attended[descriptor]
 
-    def pause(self, until_ns: int) -> None:
-        self.clock_ns = max(self.clock_ns, until_ns)
+    def sleep_until(self, moment_ns: int) -> None:
+        self.clock_ns = max(self.clock_ns, moment_ns)
 
-    sleep_until = pause
+    def pause(self, until_ns: int) -> list[int]:
+        self.sleep_until(until_ns)
+        return [descriptor for descriptor, process in self.attended.items() if process.poll()]
 
     def release(self) -> None:
         assert not self.alive, "processes outlive their namespaces"
@@ -198,7 +186,7 @@ def test_failure_at_each_step_stops_what_was_started(tmp_path: Path, step: int) 
     assert not result["complete"]
     assert machine.steps[step].split()[-1] in result["error"]
     assert machine.released
-    assert machine.watched == []
+    assert not machine.is_recording
     daemons = [name.removeprefix("start ") for name in machine.steps[:step] if name.startswith("start ")]
     daemons = [name for name in daemons if name.startswith("capture") or name.endswith("server")]
     assert [name for name in machine.stopped if name in daemons] == daemons[::-1]

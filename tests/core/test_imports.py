@@ -32,6 +32,10 @@ MAY_IMPORT = {
     "selftests": {"errors", "cache", "engines", "kernel"},
     "analysis": VALUES
     | {
+        # the record of a run has one description, that of its writer
+        "agent.event",
+        "agent.message",
+        "agent.record",
         "tools",
         "compile",
         "spec.claim",

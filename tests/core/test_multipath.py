@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mprun.agent import rtnetlink
+from mprun.agent import message, rtnetlink
 from mprun.compile import allocate, compile_plan
 from mprun.compile.multipath import group_ways
 from mprun.compile.network import Network
@@ -108,7 +108,7 @@ def test_words_become_one_message_with_all_ways(words: str, family: int, gateway
     translator = rtnetlink.Translator(lambda name: index[name], lambda _: 0, lambda *_: 0)
     kind, _, body = translator.translate(words.split())
     assert kind == rtnetlink.RTM_NEWROUTE
-    found = rtnetlink.attributes(body[struct.calcsize("=BBBBBBBBI") :])
+    found = message.attributes(body[struct.calcsize("=BBBBBBBBI") :])
     assert rtnetlink.RTA_OIF not in found
     packed = [socket.inet_pton(family, gateway) for gateway in gateways]
     assert rtnetlink.ways(found[rtnetlink.RTA_MULTIPATH]) == {(7, packed[0]), (8, packed[1])}

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from mprun.analysis.observation import Observation
 from mprun.analysis.summary import measure
 from mprun.capabilities import REFERENCE
 from mprun.compile import allocate, compile_plan
@@ -164,7 +165,7 @@ def test_ipv6_addresses_stand_in_brackets() -> None:
 
 def _agent(out: str) -> dict[str, Any]:
     ended = {"status": 0, "timed_out": False, "role": "flow", "flows": ["get"], "started_ns": 0, "ended_ns": 1}
-    return {"error": None, "complete": True, "processes": {"get": ended}, "observed": {}, "zero_ns": 0, "out": out}
+    return {"error": None, "complete": True, "processes": {"get": ended}, "zero_ns": 0, "out": out}
 
 
 def test_shares_of_each_direction_reach_the_summary() -> None:
@@ -173,7 +174,12 @@ def test_shares_of_each_direction_reach_the_summary() -> None:
     intent = json.loads(json.dumps(plan.to_json()))["intent"]
     agent = _agent(output("three-paths"))
     found = measure(
-        intent, agent, lambda name, stream: agent["out"] if (name, stream) == ("get", "out") else "", (), "v"
+        intent,
+        agent,
+        Observation(),
+        lambda *log: agent["out"] if log == ("get", "out") else "",
+        (),
+        "v",
     )
     metrics = {name: metric["value"] for name, metric in found.summary["metrics"].items()}
     assert found.summary["status"] == "passed"
@@ -189,7 +195,12 @@ def test_a_silent_path_fails_the_run_by_its_name() -> None:
     intent = json.loads(json.dumps(plan.to_json()))["intent"]
     agent = _agent(output("path-silent"))
     found = measure(
-        intent, agent, lambda name, stream: agent["out"] if (name, stream) == ("get", "out") else "", (), "v"
+        intent,
+        agent,
+        Observation(),
+        lambda *log: agent["out"] if log == ("get", "out") else "",
+        (),
+        "v",
     )
     assert found.summary["status"] == "failed"
     [failure] = found.summary["failures"]

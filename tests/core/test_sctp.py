@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mprun.analysis.connection import ports_towards
+from mprun.analysis.observation import Host, SocketState
 from mprun.compile import allocate, compile_plan
 from mprun.errors import HostError, RunError
 from mprun.programs import PROGRAMS, gcc
@@ -133,12 +134,12 @@ def test_ports_of_the_client_by_those_of_the_server() -> None:
     def event(kind: str, local: int, remote: int) -> dict[str, object]:
         return {"event": kind, "local": "c", "local_port": local, "remote": "s", "remote_port": remote}
 
-    observed = {
-        "events": [event("created", 31, 5204), event("subflow established", 32, 5204), event("created", 33, 5205)],
-        "samples": [event("", 32, 5204), event("", 34, 5204)],
-        "closed": [],
-    }
-    assert ports_towards(observed, [5204]) == (31, 34)
+    def state(local: int, remote: int) -> SocketState:
+        return SocketState(0, "client", ("c", local, "s", remote), ())
+
+    events = [event("created", 31, 5204), event("subflow established", 32, 5204), event("created", 33, 5205)]
+    sockets = {one.addresses: one for one in (state(32, 5204), state(34, 5204))}
+    assert ports_towards(Host(events, sockets), [5204]) == (31, 34)
 
 
 LAB = Path(__file__).parents[2] / "labs" / "13_sctp_vs_mptcp"

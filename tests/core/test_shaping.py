@@ -8,7 +8,7 @@ import struct
 import pytest
 
 from mprun.agent import shaping
-from mprun.agent.rtnetlink import attributes
+from mprun.agent.message import attributes
 
 INDICES = {"w0a": 7, "w0b": 8}
 

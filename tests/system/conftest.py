@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import polars
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -69,6 +70,10 @@ class Result:
 
     def metric(self, name: str) -> float:
         return float(self.summary["metrics"][name]["value"])
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """The rows of a table of the run."""
+        return polars.read_parquet(self.run / "tables" / f"{table}.parquet").to_dicts()
 
 
 def digests_of(run: Path) -> dict[str, str]:

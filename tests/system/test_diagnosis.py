@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from mprun.analysis.observation import observe
 from mprun.analysis.summary import measure
 from mprun.compile import allocate, compile_plan
 from mprun.engines import virtual
@@ -93,6 +94,8 @@ def test_application_without_mptcp(tmp_path: Path, end: str, cause: str) -> None
     run = RunDirectory.create(tmp_path / "runs", "test", plan.digest)
     run.write("plan.json", plan.to_json())
     virtual.run_plan(plan, run, find_kernel(), lambda *_: None)
-    summary = measure(plan.to_json()["intent"], run.read("agent.json"), run.log, (), "virtual").summary
+    agent = run.read("agent.json")
+    observation = observe(run.record(), agent["zero_ns"])
+    summary = measure(plan.to_json()["intent"], agent, observation, run.log, (), "virtual").summary
     assert summary["failures"] == [f"bulk: asked for MPTCP and got TCP: {cause}"]
     assert summary["status"] == "failed"

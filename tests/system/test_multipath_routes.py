@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -44,13 +43,12 @@ traffic: [{name: many, tool: iperf3, from: client, to: server, duration: 5s, par
 """
 
 
-def bytes_by_way(run: Path) -> Counter[int]:
+def bytes_by_way(result: Result) -> Counter[int]:
     """Payload that each way carried, by its delay in ms: from the sockets' counts and least round-trip times."""
-    observed = json.loads((run / "agent.json").read_text())["observed"]["client"]
-    last = {record["local_port"]: record for record in (*observed["samples"], *observed["closed"])}
+    last = {row["local_port"]: row for row in result.rows("sockets") if row["host"] == "client"}
     carried: Counter[int] = Counter()
-    for record in last.values():
-        carried[round(record["min_rtt_us"] / 1000)] += record["bytes_acked"]
+    for row in last.values():
+        carried[round(row["min_rtt_us"] / 1000)] += row["bytes_acked"]
     return carried
 
 
@@ -65,7 +63,7 @@ def run(mprun: Callable[..., Result], folder: Path, ecmp: str, addressing: str, 
 @pytest.mark.parametrize("addressing", ["ipv4", "ipv6"])
 def test_flows_of_two_hosts_use_all_ways(addressing: str, mprun: Callable[..., Result], tmp_path: Path) -> None:
     result = run(mprun, tmp_path, "true", addressing)
-    carried = bytes_by_way(result.run)
+    carried = bytes_by_way(result)
     assert set(carried) == {20, 21, 22, 23}
     assert min(carried.values()) > 0.1 * carried.total()
     # two links of 20 Mbit/s in a row of two
@@ -76,13 +74,13 @@ def test_flows_of_two_hosts_use_all_ways(addressing: str, mprun: Callable[..., R
 
 
 def test_another_seed_spreads_otherwise(mprun: Callable[..., Result], tmp_path: Path) -> None:
-    spread = [bytes_by_way(run(mprun, tmp_path, "true", "ipv4", "--seed", seed).run) for seed in (1, 2)]
+    spread = [bytes_by_way(run(mprun, tmp_path, "true", "ipv4", "--seed", seed)) for seed in (1, 2)]
     assert spread[0] != spread[1]
 
 
 def test_without_it_all_take_one_way(mprun: Callable[..., Result], tmp_path: Path) -> None:
     result = run(mprun, tmp_path, "false", "ipv4")
-    assert len(bytes_by_way(result.run)) == 1
+    assert len(bytes_by_way(result)) == 1
     assert result.metric("many.goodput") <= 20e6 * 1448 / 1514
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from mprun.analysis.observation import observe
 from mprun.analysis.summary import measure
 from mprun.compile import allocate, compile_plan
 from mprun.engines import virtual
@@ -49,7 +50,8 @@ def test_delays_in_an_experiment_kernel_in_real_time(files: Path) -> None:
     virtual.run_plan(plan, run, find_kernel(), lambda *_: None, real_time=True)
     agent = run.read("agent.json")
     assert agent["error"] is None
-    summary = measure(plan.to_json()["intent"], agent, run.log, (), "virtual").summary
+    observation = observe(run.record(), agent["zero_ns"])
+    summary = measure(plan.to_json()["intent"], agent, observation, run.log, (), "virtual").summary
     assert summary["status"] == "passed", summary
     assert summary["metrics"]["bulk.subflows"]["value"] == 2
     # two paths for certain, how much of them is a matter of this machine's speed

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages and attributes of netlink(7) as bytes; sockets are others' (`rtnetlink.Netlink`)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+NLMSG_ERROR, NLMSG_DONE = 2, 3
+HEADER = struct.Struct("=IHHII")
+
+
+def attribute(kind: int, value: bytes) -> bytes:
+    """One attribute, padded (netlink(7))."""
+    length = 4 + len(value)
+    return struct.pack("=HH", length, kind) + value + bytes(-length % 4)
+
+
+def attributes(data: bytes) -> dict[int, bytes]:
+    """Attributes of a message by kind; of repeated ones the last."""
+    found = {}
+    at = 0
+    while at + 4 <= len(data):
+        length, kind = struct.unpack_from("=HH", data, at)
+        if length < 4:
+            break
+        found[kind & 0x3FFF] = data[at + 4 : at + length]
+        at += (length + 3) & ~3
+    return found
+
+
+def split_messages(data: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """(type, sequence number, body) of each message in a datagram, or in several joined."""
+    at = 0
+    while at + HEADER.size <= len(data):
+        length, kind, _flags, number, _pid = HEADER.unpack_from(data, at)
+        if length < HEADER.size:
+            return
+        yield kind, number, data[at + HEADER.size : at + length]
+        at += (length + 3) & ~3

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The record of a run -> what it says: of each host its MPTCP events and sockets, and all samples as rows. Pure.
+
+Names of flows and links are not known here: `series` puts them in.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mprun.agent.event import read_events, spell_address
+from mprun.agent.message import attributes, split_messages
+from mprun.agent.record import EVENTS, SOURCE, read_entries
+from mprun.analysis.rows import Kind, Rows
+
+Tuple4 = tuple[str, int, str, int]
+
+# struct tcp_info (include/uapi/linux/tcp.h), to which newer kernels append: name, offset, format.
+TCP_INFO = (
+    ("rtt_us", 68, "I"),
+    ("rttvar_us", 72, "I"),
+    ("min_rtt_us", 148, "I"),
+    ("snd_cwnd_packets", 80, "I"),
+    ("ssthresh_packets", 76, "I"),
+    ("unacked_packets", 24, "I"),
+    ("lost_packets", 32, "I"),
+    ("retransmits_packets", 100, "I"),
+    ("pacing_bytes_per_s", 104, "Q"),
+    ("delivery_bytes_per_s", 160, "Q"),
+    ("bytes_sent", 200, "Q"),
+    ("bytes_retransmitted", 208, "Q"),
+    ("bytes_acked", 120, "Q"),
+    ("bytes_received", 128, "Q"),
+    ("notsent_bytes", 144, "I"),
+)
+NAMES = tuple(name for name, _, _ in TCP_INFO)
+_ACKED, _RECEIVED = NAMES.index("bytes_acked"), NAMES.index("bytes_received")
+# What the kernel says of what there is not yet (TCP_INFINITE_SSTHRESH, ~0).
+UNSET = {
+    "rtt_us": 0,
+    "min_rtt_us": (1 << 32) - 1,
+    "ssthresh_packets": 0x7FFFFFFF,
+    "pacing_bytes_per_s": (1 << 64) - 1,
+}
+# The two ends of a socket, as columns.
+ENDS: Mapping[str, Kind] = {"local": "text", "local_port": "whole", "remote": "text", "remote_port": "whole"}
+OF_SOCKETS: Mapping[str, Kind] = {"time_ns": "whole", "host": "text", **ENDS, **dict.fromkeys(NAMES, "whole")}
+_LIMITS = [(NAMES.index(name), value) for name, value in UNSET.items()]
+INET_DIAG_INFO = 2
+TCPDIAG_GETSOCK, SOCK_DIAG_BY_FAMILY = 18, 20
+AF_INET = 2
+_DIAG_BYTES = 72
+_PORTS = struct.Struct("!HH")
+
+
+@dataclass
+class Host:
+    """What is known of a host's connections.
+
+    events: of its path manager (`mprun.agent.event`), with `at_ns` from time zero. sockets: by their addresses the
+    last state of each that was seen.
+    """
+
+    events: list[dict[str, Any]] = field(default_factory=list)
+    sockets: dict[Tuple4, SocketState] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SocketState:
+    """How a TCP socket was at a moment from time zero; values: of TCP_INFO, None where the kernel does not say."""
+
+    at_ns: int
+    host: str
+    addresses: Tuple4
+    values: tuple[int | None, ...]
+
+    def get(self, name: str) -> int:
+        """A value of TCP_INFO; 0 where there is none."""
+        return self.values[NAMES.index(name)] or 0
+
+    @property
+    def volume_bytes(self) -> int:
+        """Payload in both directions."""
+        return (self.values[_ACKED] or 0) + (self.values[_RECEIVED] or 0)
+
+
+@dataclass
+class Observation:
+    """What the record says. sockets: each state that was sampled, and the last of those that closed."""
+
+    hosts: dict[str, Host] = field(default_factory=dict)
+    sockets: Rows = field(default_factory=lambda: Rows(OF_SOCKETS))
+
+
+def observe(chunks: Iterable[bytes], zero_ns: int) -> Observation:
+    """Read a record. zero_ns: time zero on its clock."""
+    found = Observation()
+    sources: dict[int, Mapping[str, Any]] = {}
+    for kind, number, moment_ns, content in read_entries(chunks):
+        at_ns = moment_ns - zero_ns
+        if kind == SOURCE:
+            sources[number] = json.loads(content)
+            if "host" in sources[number]:
+                found.hosts[sources[number]["host"]] = Host()
+            continue
+        host = sources[number]["host"]
+        if kind == EVENTS:
+            found.hosts[host].events += [{"at_ns": at_ns, **event} for event in read_events(content)]
+        else:
+            last = found.hosts[host].sockets
+            for state in _sockets(content, at_ns, host):
+                # one that was disconnected closes with its counts cleared
+                if state.addresses not in last or state.volume_bytes >= last[state.addresses].volume_bytes:
+                    last[state.addresses] = state
+                    found.sockets.add((at_ns, host, *state.addresses, *state.values))
+    return found
+
+
+def _sockets(datagrams: bytes, at_ns: int, host: str) -> Iterator[SocketState]:
+    """The sockets in answers to a dump, or in broadcasts (struct inet_diag_msg and its attributes)."""
+    for kind, _, body in split_messages(datagrams):
+        if kind not in (TCPDIAG_GETSOCK, SOCK_DIAG_BY_FAMILY):
+            continue
+        info = attributes(body[_DIAG_BYTES:]).get(INET_DIAG_INFO)
+        if info is None:
+            continue
+        local_port, remote_port = _PORTS.unpack_from(body, 4)
+        if not remote_port:
+            # a listening one that closes
+            continue
+        length = 4 if body[0] == AF_INET else 16
+        addresses = (_spell(body[8 : 8 + length]), local_port, _spell(body[24 : 24 + length]), remote_port)
+        yield SocketState(at_ns, host, addresses, _read_tcp_info(info))
+
+
+def _whole() -> tuple[struct.Struct, list[int]]:
+    """All of TCP_INFO in one go: a struct of its fields in the order of their places, and how to put them back."""
+    ordered = sorted(TCP_INFO, key=lambda entry: entry[1])
+    form, end = "=", 0
+    for _, offset, one in ordered:
+        form += f"{offset - end}x{one}"
+        end = offset + struct.calcsize("=" + one)
+    return struct.Struct(form), [ordered.index(entry) for entry in TCP_INFO]
+
+
+_WHOLE, _ORDER = _whole()
+
+
+def _read_tcp_info(info: bytes) -> tuple[int | None, ...]:
+    values: list[int | None]
+    if len(info) >= _WHOLE.size:
+        read = _WHOLE.unpack_from(info)
+        values = [read[place] for place in _ORDER]
+    else:
+        values = [
+            struct.unpack_from("=" + form, info, offset)[0]
+            if offset + struct.calcsize("=" + form) <= len(info)
+            else None
+            for _, offset, form in TCP_INFO
+        ]
+    for place, unset in _LIMITS:
+        if values[place] == unset:
+            values[place] = None
+    return tuple(values)
+
+
+_spelled: dict[bytes, str] = {}
+
+
+def _spell(packed: bytes) -> str:
+    """An address as text; a run has few, and many samples."""
+    if packed not in _spelled:
+        _spelled[packed] = spell_address(packed)
+    return _spelled[packed]

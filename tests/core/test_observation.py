@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the record of a run to what it says, and to tables."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mprun.agent import record
+from mprun.agent.message import HEADER, attribute
+from mprun.agent.record import Recorder, read_entries
+from mprun.analysis.connection import Connection, SendingEnd, Subflow
+from mprun.analysis.observation import NAMES, TCP_INFO, Observation, observe
+from mprun.analysis.series import FlowConnections, tabulate
+
+ZERO_NS = 5_000_000_000
+ENDS = ("10.0.0.1", 40, "10.1.0.1", 5201)
+MIRRORED = ("10.1.0.1", 5201, "10.0.0.1", 40)
+
+
+def message(kind: int, body: bytes) -> bytes:
+    return HEADER.pack(HEADER.size + len(body), kind, 0, 0, 0) + body
+
+
+def tcp_info(size: int = 240, **values: int) -> bytes:
+    info = bytearray(size)
+    for name, offset, form in TCP_INFO:
+        if name in values:
+            struct.pack_into("=" + form, info, offset, values[name])
+    return bytes(info)
+
+
+def diag(ends: tuple[str, int, str, int], info: bytes) -> bytes:
+    """An answer of inet_diag about one socket; IPv4 may be inside of IPv6."""
+    mapped = any(end.startswith("::ffff:") for end in (ends[0], ends[2]))
+    family = socket.AF_INET6 if mapped or ":" in ends[0] else socket.AF_INET
+    packed = [socket.inet_pton(family, end).ljust(16, b"\0") for end in (ends[0], ends[2])]
+    body = struct.pack("=BBBB", family, 1, 0, 0) + struct.pack("!HH", ends[1], ends[3]) + b"".join(packed) + bytes(32)
+    return message(18, body + attribute(2, info))
+
+
+def event(kind: int, token: int, ends: tuple[str, int, str, int] | None = None) -> bytes:
+    body = struct.pack("=BBH", kind, 1, 0) + attribute(1, struct.pack("=I", token))
+    if ends:
+        for place, address in ((5, ends[0]), (7, ends[2])):
+            body += attribute(place, socket.inet_aton(address))
+        for place, port in ((9, ends[1]), (10, ends[3])):
+            body += attribute(place, struct.pack("!H", port))
+    return message(30, body)
+
+
+def written(folder: Path, *entries: tuple[int, int, int, bytes], sources: tuple[Mapping[str, Any], ...] = ()) -> bytes:
+    recorder = Recorder(str(folder))
+    for source in sources or ({"host": "client"}, {"host": "server"}):
+        recorder.add_source(dict(source))
+    for kind, number, at_ns, content in entries:
+        recorder.write(kind, number, at_ns, [content])
+    recorder.close()
+    return (folder / record.NAME).read_bytes()
+
+
+def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
+    data = written(tmp_path, (record.SOCKETS, 0, 7, b"abc"), (record.EVENTS, 1, -8, b""))
+    pieces = [data[n : n + 5] for n in range(0, len(data), 5)]
+    assert list(read_entries(pieces))[2:] == [(record.SOCKETS, 0, 7, b"abc"), (record.EVENTS, 1, -8, b"")]
+
+
+def test_the_record_of_a_killed_run_ends_anywhere(tmp_path: Path) -> None:
+    noise = bytes(range(256)) * 16
+    data = written(tmp_path, *((record.SOCKETS, 0, n, noise) for n in range(2000)))
+    for share in (0.3, 0.6, 0.9):
+        part = list(read_entries([data[: int(len(data) * share)]]))[2:]
+        assert 0 < len(part) < 2000
+        assert all(entry == (record.SOCKETS, 0, n, noise) for n, entry in enumerate(part))
+    assert list(read_entries([])) == []
+
+
+def test_sockets_have_their_values_from_time_zero(tmp_path: Path) -> None:
+    values = {name: 1000 + place for place, name in enumerate(NAMES)}
+    data = written(tmp_path, (record.SOCKETS, 0, ZERO_NS + 100, diag(ENDS, tcp_info(**values))))
+    row = observe([data], ZERO_NS).sockets.frame().to_dicts()[0]
+    assert row == {
+        "time_ns": 100,
+        "host": "client",
+        **dict(zip(("local", "local_port", "remote", "remote_port"), ENDS, strict=True)),
+        **values,
+    }
+
+
+@pytest.mark.parametrize("size", [216, 160, 104])
+def test_a_kernel_that_says_less_leaves_columns_empty(tmp_path: Path, size: int) -> None:
+    values = {name: 1000 + place for place, name in enumerate(NAMES)}
+    info = tcp_info(**values)[:size]
+    row = observe([written(tmp_path, (record.SOCKETS, 0, 0, diag(ENDS, info)))], 0).sockets.frame().to_dicts()[0]
+    for name, offset, form in TCP_INFO:
+        assert row[name] == (values[name] if offset + struct.calcsize(form) <= size else None)
+
+
+def test_what_there_is_not_yet_is_empty(tmp_path: Path) -> None:
+    unset = {"ssthresh_packets": 0x7FFFFFFF, "pacing_bytes_per_s": (1 << 64) - 1, "min_rtt_us": (1 << 32) - 1}
+    data = written(tmp_path, (record.SOCKETS, 0, 0, diag(ENDS, tcp_info(**unset))))
+    row = observe([data], 0).sockets.frame().to_dicts()[0]
+    assert [row[name] for name in (*unset, "rtt_us")] == [None] * 4
+    assert row["bytes_acked"] == 0
+
+
+def test_ipv4_inside_of_ipv6_is_ipv4(tmp_path: Path) -> None:
+    ends = ("::ffff:10.1.0.1", 5201, "::ffff:10.0.0.1", 40)
+    observation = observe([written(tmp_path, (record.SOCKETS, 1, 0, diag(ends, tcp_info())))], 0)
+    assert list(observation.hosts["server"].sockets) == [MIRRORED]
+
+
+def test_a_socket_that_was_disconnected_keeps_what_it_had(tmp_path: Path) -> None:
+    def state(kind: int, at_ns: int, acked: int) -> tuple[int, int, int, bytes]:
+        return kind, 0, at_ns, diag(ENDS, tcp_info(bytes_acked=acked))
+
+    observation = observe([written(tmp_path, state(record.SOCKETS, 1, 600), state(record.CLOSED, 2, 0))], 0)
+    assert observation.hosts["client"].sockets[ENDS].get("bytes_acked") == 600
+    assert observation.sockets.frame()["time_ns"].to_list() == [1]
+    more = observe([written(tmp_path, state(record.SOCKETS, 1, 600), state(record.CLOSED, 2, 700))], 0)
+    assert more.hosts["client"].sockets[ENDS].get("bytes_acked") == 700
+    assert more.sockets.frame()["bytes_acked"].to_list() == [600, 700]
+
+
+PATH = {"name": "path0", "source": "10.0.0.1", "destination": "10.1.0.1"}
+FLOW = {"name": "bulk", "source": "client", "destination": "server"}
+
+
+def connection(token: int | None) -> Connection:
+    return Connection(token, (Subflow(ENDS, "path0", True, 0, 0, 0, SendingEnd(), SendingEnd()),))
+
+
+def tables(observation: Observation, **path: str) -> dict[str, list[dict[str, Any]]]:
+    flow = {**FLOW, "paths": [{**PATH, **path}]}
+    agent = {"counters": {"client": {"TcpOutSegs": 5, "TcpInSegs": 4}}}
+    made = tabulate({}, agent, observation, [FlowConnections(flow, (connection(7),))])
+    return {name: table.to_dicts() for name, table in made.items()}
+
+
+def test_rows_name_their_flow_connection_and_path(tmp_path: Path) -> None:
+    other = ("10.0.0.1", 41, "10.1.0.1", 5201)
+    data = written(
+        tmp_path,
+        (record.SOCKETS, 0, 0, diag(ENDS, tcp_info()) + diag(other, tcp_info())),
+        (record.SOCKETS, 1, 0, diag(MIRRORED, tcp_info())),
+        (record.EVENTS, 0, 0, event(1, 7, ENDS) + event(3, 7) + event(3, 8)),
+        (record.EVENTS, 1, 0, event(1, 9, MIRRORED) + event(3, 9)),
+    )
+    found = tables(observe([data], 0))
+    bulk = ("bulk", 0, "path0")
+    named = [(row["host"], row["flow"], row["connection"], row["path"]) for row in found["sockets"]]
+    assert named == [("client", *bulk), ("client", None, None, None), ("server", *bulk)]
+    events = [(row["host"], row["event"], row["flow"], row["path"]) for row in found["events"]]
+    assert events == [
+        ("client", "created", "bulk", "path0"),
+        ("client", "closed", "bulk", None),
+        ("client", "closed", None, None),
+        ("server", "created", "bulk", "path0"),
+        ("server", "closed", "bulk", None),
+    ]
+    assert found["counters"][0] == {"host": "client", "name": "TcpInSegs", "value": 4}
+
+
+def test_beyond_a_nat_a_socket_is_known_by_its_other_address(tmp_path: Path) -> None:
+    translated = ("10.1.0.1", 5201, "10.9.0.1", 40)
+    observation = observe([written(tmp_path, (record.SOCKETS, 1, 0, diag(translated, tcp_info())))], 0)
+    (row,) = tables(observation, source_seen="10.9.0.1")["sockets"]
+    assert (row["flow"], row["path"]) == ("bulk", "path0")
+
+
+def test_a_table_without_rows_is_left_out() -> None:
+    assert tabulate({}, {}, Observation(), []) == {}

@@ -14,7 +14,7 @@ help:
 	@echo "make fidelity  links asked against got: docs/fidelity.md"
 	@echo "make fairness  coupled congestion control against TCP (writes docs/fairness.md); half an hour"
 	@echo "make soak    hours of simulated time under failing paths, with every scheduler and congestion control"
-	@echo "make golden  rewrite the golden files of the tests and the schemas"
+	@echo "make golden  rewrite the golden files of the tests, the schemas and the generated pages of the docs"
 
 setup:
 	@./setup.sh

@@ -41,7 +41,11 @@ class ControllerEntry(FileModel):
     """The controller of a reactive switch."""
 
     delay: Time = Field(0, description="One way between switch and controller: the first packet waits twice that.")
-    idle_timeout: IdleTimeout = Field(10, description="A flow without packets for so long is forgotten; 0s: never.")
+    idle_timeout: IdleTimeout = Field(
+        10,
+        description="A flow without packets for so long is forgotten; 0s: never.",
+        json_schema_extra={"default": "10s"},
+    )
     match: FlowMatch = Field(
         "connection",
         description="What the packets of a flow share: addresses, protocol and ports, or the two hosts' MAC addresses.",

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
+from mprun.spec import units
 from mprun.spec.document import PRIVATE
 from mprun.spec.experiment import ExperimentFile
 from mprun.spec.generator import load_own
@@ -25,11 +26,14 @@ from mprun.topologies import GENERATORS
 
 Schema = dict[str, Any]
 
+# Kinds of quantity by the pattern that stands for them; those of one pattern render alike.
+_QUANTITIES = {kind.pattern: kind for kind in (units.TIME, units.RATE, units.SIZE, units.VOLUME)}
 # A property of more characters than this is written once, however many mappings have it.
 LONG_SCHEMA = 200
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _TEMPLATE_PATTERN = r"\{\{"
+_OR_TEMPLATE = f"|{_TEMPLATE_PATTERN}"
 _TEMPLATE: Schema = {
     "type": "string",
     "pattern": _TEMPLATE_PATTERN,
@@ -194,10 +198,12 @@ def _tidy(schema: Schema) -> Schema:
             tidied[key] = value if key == "propertyNames" else _tidy(value)
         elif key in ("anyOf", "oneOf", "allOf"):
             tidied[key] = [_tidy(inner) for inner in value if inner != {"type": "null"}]
-        elif key != "discriminator" and not (key == "default" and value in (None, [], {}, "")):
+        elif key != "discriminator":
             tidied[key] = value
     if len(tidied.get("anyOf", ())) == 1:
         tidied |= tidied.pop("anyOf")[0] | {k: v for k, v in tidied.items() if k != "anyOf"}
+    if "default" in tidied:
+        tidied |= _write_default(tidied.pop("default"), tidied)
     if tidied.get("type") == "object":
         if "patternProperties" in tidied:
             tidied["additionalProperties"] = False
@@ -205,10 +211,22 @@ def _tidy(schema: Schema) -> Schema:
     return _or_template(tidied)
 
 
+def _write_default(value: object, schema: Schema) -> Schema:
+    """A default as a file would have it. What no file can say is left to the description."""
+    if value in (None, [], {}, "") or isinstance(value, dict):
+        return {}
+    kind = _QUANTITIES.get(schema.get("pattern", "").removesuffix(_OR_TEMPLATE))
+    if kind is not None and isinstance(value, int):
+        return {"default": kind.render(value) if value else f"0{kind.bare[0]}"}
+    if isinstance(value, float) and schema.get("type") != "number":
+        return {"default": units.render_ratio(value)}
+    return {"default": value}
+
+
 def _or_template(schema: Schema) -> Schema:
     """A scalar that is not free text, or a template."""
     if schema.get("type") == "string" and "pattern" in schema:
-        return {**schema, "pattern": f"{schema['pattern']}|{_TEMPLATE_PATTERN}"}
+        return {**schema, "pattern": schema["pattern"].removesuffix(_OR_TEMPLATE) + _OR_TEMPLATE}
     if not (schema.get("type") in ("integer", "number", "boolean") or schema.keys() & {"const", "enum"}):
         return schema
     outer: Schema = {key: schema[key] for key in ("description", "default", "examples") if key in schema}

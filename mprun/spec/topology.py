@@ -67,7 +67,9 @@ class NodeEntry(FileModel):
 class LinkEntry(LinkProperties):
     """A link between two nodes."""
 
-    name: Name | None = Field(None, description="Default: both ends, as in client-router.")
+    name: Name | None = Field(
+        None, description="What events, paths and metrics call it. Default: both ends, as in client-router."
+    )
     between: list[Name] = Field(
         description="The two ends; forward is from the first to the second.",
         examples=[["client", "router"]],

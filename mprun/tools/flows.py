@@ -125,15 +125,22 @@ def check_distribution(sizes: Sequence[int], shares: Sequence[float]) -> None:
 
 _RANGE_SCHEMA: dict[str, Any] = {
     "type": "object",
-    "properties": {"min": VOLUME_SCHEMA, "max": VOLUME_SCHEMA},
+    "properties": {
+        "min": {**VOLUME_SCHEMA, "description": "The least; all between are equally likely."},
+        "max": {**VOLUME_SCHEMA, "description": "The most."},
+    },
     "required": ["min", "max"],
     "additionalProperties": False,
 }
 _POINTS_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "sizes": {"type": "array", "items": VOLUME_SCHEMA},
-        "shares": {"type": "array", "items": {"type": "string", "pattern": PERCENT_PATTERN}},
+        "sizes": {"type": "array", "items": VOLUME_SCHEMA, "description": "Points of the distribution, rising."},
+        "shares": {
+            "type": "array",
+            "items": {"type": "string", "pattern": PERCENT_PATTERN},
+            "description": "Of each size, the share of flows that are no larger.",
+        },
     },
     "required": ["sizes", "shares"],
     "additionalProperties": False,

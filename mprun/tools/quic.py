@@ -94,7 +94,13 @@ _POLICY_SCHEMA: dict[str, Any] = {
         {"enum": list(SCHEDULERS)},
         {
             "type": "object",
-            "properties": {"prefer": {"type": "integer", "minimum": 0}},
+            "properties": {
+                "prefer": {
+                    "type": "integer",
+                    "minimum": 0,
+                    "description": "The number of a path, from 0 on, while it works.",
+                }
+            },
             "required": ["prefer"],
             "additionalProperties": False,
         },
@@ -102,7 +108,10 @@ _POLICY_SCHEMA: dict[str, Any] = {
 }
 _ENDS_SCHEMA: dict[str, Any] = {
     "type": "object",
-    "properties": {"client": _POLICY_SCHEMA, "server": _POLICY_SCHEMA},
+    "properties": {
+        "client": {**_POLICY_SCHEMA, "description": "Of what the client sends.", "default": "lowest-rtt"},
+        "server": {**_POLICY_SCHEMA, "description": "Of what the server sends.", "default": "lowest-rtt"},
+    },
     "minProperties": 1,
     "additionalProperties": False,
 }

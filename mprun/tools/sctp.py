@@ -77,8 +77,12 @@ class Entry(ServedEntry):
     message_bytes: Annotated[int, PlainValidator(_parse_message), WithJsonSchema(SIZE_SCHEMA)] | None = Field(
         None, alias="message", description="Payload of a message. Default: what fits into a packet of 1500 bytes."
     )
-    send_buffer_bytes: Size | None = Field(None, alias="send_buffer", description="Default: 256 KiB.")
-    receive_buffer_bytes: Size | None = Field(None, alias="receive_buffer", description="Default: 128 KiB.")
+    send_buffer_bytes: Size | None = Field(
+        None, alias="send_buffer", description="What the sender may hold. Default: 256 KiB."
+    )
+    receive_buffer_bytes: Size | None = Field(
+        None, alias="receive_buffer", description="What the receiver may hold. Default: 128 KiB."
+    )
     interval_ns: PositiveTime = Field(
         DEFAULT_INTERVAL_NS, alias="interval", description="How often goodput and paths are looked at. Default: 100ms."
     )

@@ -28,7 +28,9 @@ SERVER_SUBNETS = IPv4Network("10.1.0.0/16")
 class PathEntry(LinkProperties):
     """One link between the router and an end."""
 
-    name: Name | None = Field(None, description="Default: path0, path1 ... or server0, server1 ...")
+    name: Name | None = Field(
+        None, description="What events, paths and metrics call it. Default: path0, path1 and so on, or server0."
+    )
 
 
 class Paths(GeneratedTopology):

@@ -46,7 +46,9 @@ class Parameters(GeneratedTopology):
     core: Count = Field(description="How many core routers there are.", examples=[2])
     edge: Count = Field(description="How many edge routers there are.", examples=[4])
     parallel: Count = Field(1, description="How many links join each core router and each edge router.", examples=[9])
-    hosts_per_edge: Count | None = Field(None, description="Default: as many as an edge router has ports for.")
+    hosts_per_edge: Count | None = Field(
+        None, description="Hosts on each edge router. Default: as many as an edge router has ports for."
+    )
     interfaces: Interfaces = Field(1, description="How many interfaces each host has.")
     access: Access = Field(description="Links between hosts and edge routers. Default: unshaped.")
     trunk: Annotated[Uplink, Field(default_factory=Uplink.model_construct)] = Field(

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
+from docs.generate import pages
 from mprun.cli import COMMANDS, group
 from mprun.compile import allocate, compile_plan
 from mprun.spec import load
@@ -50,3 +51,18 @@ def test_every_command_is_in_the_readme_or_its_help() -> None:
         assert command is not None
         assert command.help
         assert command.get_short_help_str(200)
+
+
+@pytest.mark.parametrize(("path", "text"), [pytest.param(*page, id=page[0].name) for page in pages()])
+def test_generated_page_is_current(path: Path, text: str, update_golden: bool) -> None:
+    if update_golden:
+        path.write_text(text)
+    assert path.read_text() == text, "run: make golden"
+
+
+def test_every_key_has_a_meaning_and_an_example() -> None:
+    for name in ("topology", "experiment"):
+        lines = (ROOT / "docs" / "reference" / f"{name}.md").read_text().splitlines()
+        rows = [line.removeprefix("| ").removesuffix(" |").split(" | ") for line in lines if line.startswith("| `")]
+        assert len(rows) > 50
+        assert [row for row in rows if len(row) != 5 or not all(cell.strip("` ") for cell in row)] == []

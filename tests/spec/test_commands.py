@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import click
 import pytest
+import yaml
 from click.testing import CliRunner
+from jsonschema import Draft202012Validator
 
 from mprun.cli import new, schema, validate
 from mprun.errors import HostError, SpecError
@@ -110,3 +113,50 @@ def test_every_key_is_described() -> None:
 
     for name in SCHEMAS:
         assert undescribed(json.loads(render(name)), name) == []
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_defaults_and_examples_are_what_a_schema_admits(name: str) -> None:
+    """An editor offers both, so a default stands there as a file has it: `100ms`, not nanoseconds."""
+    whole = json.loads(render(name))
+    Draft202012Validator.check_schema(whole)
+
+    def refused(value: object, path: str) -> list[str]:
+        if isinstance(value, list):
+            return [fault for n, inner in enumerate(value) for fault in refused(inner, f"{path}[{n}]")]
+        if not isinstance(value, dict):
+            return []
+        found = []
+        if not path.endswith((".properties", ".patternProperties", ".$defs")):
+            validator = Draft202012Validator({**value, "$defs": whole["$defs"]})
+            offered = [*value.get("examples", ()), *([value["default"]] if "default" in value else [])]
+            found = [f"{path}: {one}" for one in offered if not validator.is_valid(one)]
+        return found + [fault for key, inner in value.items() for fault in refused(inner, f"{path}.{key}")]
+
+    assert refused(whole, name) == []
+
+
+class _Yaml(yaml.SafeLoader):
+    """As editors read YAML (1.2): `on` is text."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012
+        first: [one for one in resolvers if one[0] != "tag:yaml.org,2002:bool"]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+_Yaml.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("true|false"), list("tf"))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in sorted(ROOT.glob("labs/*/**/*.yaml")) if path.name != "lab.yaml"],
+    ids=lambda path: f"{path.parent.name}-{path.name}",
+)
+def test_the_schemas_admit_the_labs(path: Path) -> None:
+    """An editor finds no fault where mprun finds none."""
+    file = yaml.load(path.read_text(), _Yaml)
+    name = "experiment" if "traffic" in file or "extends" in file else "topology"
+    schema = json.loads((ROOT / "schemas" / f"{name}.schema.json").read_text())
+    faults = [f"{fault.json_path}: {fault.message}" for fault in Draft202012Validator(schema).iter_errors(file)]
+    assert faults == []

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every command and option, from the definitions that the command line itself obeys."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import click
+
+from docs.generate.markdown import LICENSE, code, table
+from mprun.cli import COMMANDS, group
+
+# As `main` of mprun.cli has them.
+STATUSES = {
+    0: "done, and every expectation held",
+    1: "the run failed, or an expectation did not hold",
+    2: "bad input: what is wrong with it is said, with file and line",
+    3: "this machine cannot run it: what is missing is said, with the command that mends it",
+    130: "interrupted",
+}
+
+
+@dataclass(frozen=True)
+class Described:
+    """A command. name: as it is called, `mprun runs list`; options: how each is written, and what it does."""
+
+    name: str
+    usage: str
+    paragraphs: tuple[str, ...]
+    options: tuple[tuple[str, str], ...]
+    is_group: bool
+
+
+def describe() -> Iterator[Described]:
+    """All commands, each group before its own."""
+    for name in COMMANDS:
+        context = click.Context(group, info_name="mprun")
+        command = group.get_command(context, name)
+        assert command is not None
+        yield from _describe(command, click.Context(command, info_name=name, parent=context))
+
+
+def _describe(command: click.Command, context: click.Context) -> Iterator[Described]:
+    usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
+    help_text = re.split(r"\n\s*\n", (command.help or "").strip())
+    paragraphs = tuple(" ".join(part.split()) for part in help_text)
+    records = [parameter.get_help_record(context) for parameter in command.params]
+    options = tuple((option, _without_gaps(text)) for option, text in filter(None, records) if text)
+    yield Described(context.command_path, usage, paragraphs, options, isinstance(command, click.Group))
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None
+            yield from _describe(inner, click.Context(inner, info_name=name, parent=context))
+
+
+def _without_gaps(text: str) -> str:
+    """click parts a text from its default by two spaces."""
+    return " ".join(text.split())
+
+
+def page() -> str:
+    """A section for each command."""
+    parts = [LICENSE, "# Commands\n\n"]
+    parts.append(
+        "`mprun -t TOPOLOGY -x EXPERIMENT` is short for `mprun run`. Each command says all of this with `--help`.\n\n"
+    )
+    parts.append("Exit status:\n\n" + table(("status", "means"), [(str(n), text) for n, text in STATUSES.items()]))
+    for command in describe():
+        level = "##" if command.name.count(" ") == 1 else "###"
+        parts.append(f"\n{level} {command.name}\n\n")
+        if not command.is_group:
+            parts.append(f"```\n{command.usage}\n```\n\n")
+        parts.append("\n\n".join(map(_mark_placeholders, command.paragraphs)) + "\n")
+        if command.options:
+            rows = [(code(option), _mark_placeholders(text)) for option, text in command.options]
+            parts.append("\n" + table(("option", "does"), rows))
+    return "".join(parts)
+
+
+def _mark_placeholders(text: str) -> str:
+    """What Markdown would read as its own: angle brackets and stars outside of code."""
+    parts = re.split(r"(`[^`]*`)", text)
+    return "".join(part if part.startswith("`") else re.sub(r"([*<\[])", r"\\\1", part) for part in parts)

@@ -1,0 +1,348 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every key of the files, with its type, default and an example, from the JSON Schemas of the models.
+
+A page for each kind of file: a section for each mapping that may be written, and one page of the quantities.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from jsonschema import Draft202012Validator
+
+from docs.generate.markdown import LICENSE, anchor, code, table, words
+from mprun.spec import units
+from mprun.spec.field import NAME_PATTERN
+from mprun.spec.schema import SCHEMAS
+
+Schema = Mapping[str, Any]
+
+_KINDS = {
+    "Time": (units.TIME, "A time, a delay or a round-trip time."),
+    "Rate": (units.RATE, "Bits per second, of whole packets from the IP header on for links, of payload for flows."),
+    "Size": (units.SIZE, "Bytes; as tc(8) has it, `kb` is 1024 bytes and `mb` 1024 of these."),
+    "Volume": (units.VOLUME, "What a flow carries in all: a size, up to a terabyte."),
+}
+_PATTERNS = {
+    **{kind.pattern: name for name, (kind, _) in _KINDS.items()},
+    units.PERCENT_PATTERN: "Percentage",
+    units.QUEUE_PATTERN: "Queue",
+}
+_WORDS = {"string": "text", "integer": "whole number", "array": "list"}
+_DEFAULT = re.compile(r"\s*\bDefault: ([^.]*)\.$")
+_TEMPLATE = {"$ref": "#/$defs/Template"}
+_OR_TEMPLATE = "|\\{\\{"
+_TITLES = {"topology": "Topology files", "experiment": "Experiment files"}
+
+
+def pages() -> Iterator[tuple[str, str]]:
+    """Name and text of each page."""
+    for name in SCHEMAS:
+        yield name, _Page(name, SCHEMAS[name]()).text()
+    yield "quantities", _quantities()
+
+
+def _quantities() -> str:
+    parts = [
+        LICENSE,
+        "# Quantities\n\nEvery quantity carries its unit, as tc(8) spells it; a bare number is an error.\n",
+    ]
+    for name, (kind, text) in _KINDS.items():
+        parts.append(f"\n## {name}\n\n{text} Units: {words(kind.units)}. Example: `{kind.example}`.\n")
+    parts.append("\n## Percentage\n\nA share or a probability, from `0%` to `100%`. Example: `0.5%`.\n")
+    parts.append(
+        "\n## Queue\n\nPackets (`80packets`), bytes (`64kb`), the time that they take at the link's rate (`50ms`), or "
+        "multiples of the bandwidth-delay product of the paths over the link (`1bdp`).\n"
+    )
+    parts.append(
+        "\n## Both directions\n\nA property of a link holds for both directions, or is written for each: "
+        "`{forward: 5mbit, reverse: 20mbit}`. Forward is from the first end of the link to the second.\n"
+    )
+    parts.append("\n## Name\n\nOf a node, link or flow: a letter, then letters, digits, `-` and `_`; 32 at most.\n")
+    parts.append(
+        "\n## Templates\n\nAny value may be a template: `{{ name }}` stands for a parameter of `params`, which "
+        "`-p name=value` replaces. Keys that begin with `x-` are yours and not read.\n"
+    )
+    return "".join(parts)
+
+
+@dataclass
+class _Page:
+    """One kind of file. sections: heading -> the mapping that it describes, in the order in which they come up."""
+
+    name: str
+    schema: Schema
+    sections: dict[str, Schema] = field(default_factory=dict)
+
+    def text(self) -> str:
+        title = _TITLES.get(self.name, f"{self.name.capitalize()} files")
+        parts = [LICENSE, f"# {title}\n\n{self.schema.get('description', '')}\n"]
+        parts.append("\nWhat a value may be is explained under [quantities](quantities.md).\n")
+        if len(self.schema["properties"]) > 1:
+            parts.append(f"\n## The file\n\n{self._table(self.schema)}")
+        parts += self._cases()
+        done: set[str] = set()
+        while waiting := [heading for heading in self.sections if heading not in done]:
+            done.add(waiting[0])
+            parts.append(self._section(waiting[0], self.sections[waiting[0]]))
+        return "".join(parts)
+
+    def _cases(self) -> Iterator[str]:
+        """The mappings of which a key (`topology`, `tool`) says which is meant; what all have is said once."""
+        entries = self.schema["properties"].get("traffic", {}).get("items", {})
+        names = [
+            case["then"]["$ref"].rpartition("/")[2]
+            for case in (*self.schema.get("allOf", ()), *entries.get("allOf", ()))
+        ]
+        cases = {name: self.schema["$defs"][name] for name in names}
+        shared = _shared(cases.values())
+        if not shared:
+            return
+        first = next(iter(cases.values()))
+        heading = "Every flow" if entries else "Every topology"
+        common = {**first, "properties": {key: first["properties"][key] for key in shared}, "description": ""}
+        yield self._section(heading, common)
+        for name, case in cases.items():
+            own = {key: value for key, value in case["properties"].items() if key not in shared}
+            text = f"{case.get('description', '')} Beside the keys of [{heading.lower()}](#{anchor(heading)}):"
+            yield self._section(_NAMED.get(name, name), {**case, "properties": own, "description": text})
+
+    def _section(self, heading: str, mapping: Schema) -> str:
+        """A heading, what the mapping is, and its keys; the properties of a link are said once."""
+        properties, text = mapping["properties"], mapping.get("description", "")
+        links = self.schema["$defs"].get("LinkProperties", {}).get("properties", {}).keys() - {"addressing"}
+        if links and heading != _heading("LinkProperties") and links < properties.keys():
+            properties = {key: value for key, value in properties.items() if key not in {*links, "addressing"}}
+            self.sections.setdefault(_heading("LinkProperties"), self.schema["$defs"]["LinkProperties"])
+            text = f"{text.removesuffix(':').rstrip()} It has all [link properties](#link-properties) too.".lstrip()
+        return f"\n## {heading}\n\n{text}\n\n{self._table({**mapping, 'properties': properties})}".replace(
+            "\n\n\n\n", "\n\n"
+        )
+
+    def _table(self, mapping: Schema) -> str:
+        required = {*mapping.get("required", ()), *mapping.get("then", {}).get("required", ())}
+        rows = []
+        for key, value in mapping["properties"].items():
+            schema = self._resolve(value)
+            meaning, default = self._default(schema, key in required)
+            rows.append((code(key), self._kind(schema, key), default, code(_yaml(self.example(schema, key))), meaning))
+        return table(("key", "is", "default", "example", "meaning"), rows)
+
+    def _resolve(self, schema: Schema) -> dict[str, Any]:
+        """With what stands elsewhere for brevity's sake only, and without the template that every scalar may be."""
+        reference = schema.get("$ref", "")
+        if reference.startswith("#/$defs/."):
+            schema = {**self.schema["$defs"][reference.rpartition("/")[2]], **_without(schema, "$ref")}
+        for union in ("anyOf", "oneOf"):
+            kinds = [kind for kind in schema.get(union, ()) if kind != _TEMPLATE]
+            if len(kinds) == 1:
+                schema = {**kinds[0], **_without(schema, union)}
+        return dict(schema)
+
+    def _default(self, schema: Schema, is_required: bool) -> tuple[str, str]:
+        """The meaning without the default that it may end in, and the default."""
+        meaning = schema.get("description", "")
+        if is_required:
+            return meaning, "required"
+        said = _DEFAULT.search(meaning)
+        if said:
+            return meaning[: said.start()].rstrip(";,"), said[1]
+        return meaning, code(_yaml(schema["default"])) if "default" in schema else "none"
+
+    def _kind(self, schema: Schema, key: str) -> str:
+        """What a value may be, in words."""
+        schema = self._resolve(schema)
+        if "$ref" in schema:
+            name = schema["$ref"].rpartition("/")[2]
+            heading = _heading(name)
+            self.sections.setdefault(heading, self.schema["$defs"][name])
+            return f"[{heading[0].lower()}{heading[1:]}](#{anchor(heading)})"
+        if "const" in schema:
+            return code(_yaml(schema["const"]))
+        if "enum" in schema:
+            return words(map(str, schema["enum"]))
+        kinds = [*schema.get("oneOf", ()), *schema.get("anyOf", ())]
+        if kinds and any(kind.get("properties", {}).keys() == {"forward", "reverse"} for kind in kinds):
+            return f"{self._kind(kinds[0], key)}; [by direction](quantities.md#both-directions)"
+        if kinds:
+            return " or ".join(dict.fromkeys(self._kind(kind, key) for kind in kinds))
+        return self._plain(schema, key)
+
+    def _plain(self, schema: Schema, key: str) -> str:
+        kind = schema.get("type")
+        if isinstance(kind, list):
+            return " or ".join(_WORDS.get(str(one), str(one)) for one in kind)
+        if kind == "string":
+            pattern = schema.get("pattern", "").removesuffix(_OR_TEMPLATE)
+            name = "Name" if pattern == NAME_PATTERN else _PATTERNS.get(pattern)
+            return f"[{name.lower()}](quantities.md#{name.lower()})" if name else "text"
+        if kind in ("integer", "number"):
+            return ("whole number" if kind == "integer" else "number") + _bounds(schema)
+        if kind == "boolean":
+            return "`true` or `false`"
+        if kind == "array":
+            items = schema.get("items", {})
+            if "allOf" in items:
+                return "list of [entries by tool](#" + anchor(items["properties"]["tool"]["anyOf"][0]["enum"][0]) + ")"
+            return f"list: {self._kind(items, key)}" if items else "list"
+        if kind == "object":
+            return self._mapping(schema, key)
+        return "nothing" if kind == "null" else "any value"
+
+    def _mapping(self, schema: Schema, key: str) -> str:
+        if schema.get("properties"):
+            heading = next((name for name, known in self.sections.items() if known == schema), f"{key} as a mapping")
+            if self.sections.setdefault(heading, schema) != schema:
+                heading = f"{key} as a mapping of {', '.join(schema['properties'])}"
+                self.sections.setdefault(heading, schema)
+            return f"[`{_brace(schema['properties'])}`](#{anchor(heading)})"
+        inner = [value for key, value in schema.get("patternProperties", {}).items() if key != "^x-"]
+        inner += [schema["additionalProperties"]] if isinstance(schema.get("additionalProperties"), dict) else []
+        return f"by name: {self._kind(inner[0], key)}" if inner else "mapping"
+
+    def example(self, schema: Schema, key: str, depth: int = 0) -> object:
+        """The first example of a value, or the least that it may be."""
+        schema = self._resolve(schema)
+        if key in _EXAMPLES and self._admits(schema, _EXAMPLES[key]):
+            return _EXAMPLES[key]
+        if schema.get("examples"):
+            return schema["examples"][0]
+        if "$ref" in schema:
+            return self.example(self.schema["$defs"][schema["$ref"].rpartition("/")[2]], key, depth)
+        if "const" in schema:
+            return schema["const"]
+        if "enum" in schema:
+            return schema["enum"][-1] if schema.get("default") == schema["enum"][0] else schema["enum"][0]
+        kinds = [*schema.get("oneOf", ()), *schema.get("anyOf", ())]
+        return self.example(kinds[0], key, depth) if kinds else self._least(schema, key, depth)
+
+    def _admits(self, schema: Schema, value: object) -> bool:
+        return bool(Draft202012Validator({**schema, "$defs": self.schema["$defs"]}).is_valid(value))
+
+    def _least(self, schema: Schema, key: str, depth: int) -> object:
+        kind = schema.get("type")
+        if kind == "boolean":
+            return schema.get("default") is not True
+        if kind in ("integer", "number"):
+            return schema.get("default") or max(1, schema.get("minimum", 1))
+        if kind == "array":
+            items = schema.get("items", {})
+            if "allOf" in items:
+                return [{"tool": "iperf3", "from": "client", "to": "server", "duration": "10s"}]
+            return [self.example(items, key, depth + 1)]
+        if kind == "object":
+            return self._least_mapping(schema, key, depth)
+        pattern = schema.get("pattern", "").removesuffix(_OR_TEMPLATE)
+        return "path0" if pattern == NAME_PATTERN else "text"
+
+    def _least_mapping(self, schema: Schema, key: str, depth: int) -> object:
+        properties = schema.get("properties", {})
+        if properties:
+            keys = schema.get("required") or [key for key in properties if key not in ("name", "description")][:1]
+            return {key: self.example(properties[key], key, depth + 1) for key in keys}
+        inner = [value for name, value in schema.get("patternProperties", {}).items() if name != "^x-"]
+        inner += [schema["additionalProperties"]] if isinstance(schema.get("additionalProperties"), dict) else []
+        return {_NAMES.get(key, "path0"): self.example(inner[0], key, depth + 1)} if inner else {}
+
+
+# Where a model's example is that of any time or size, or there is none, since no error message needs one.
+_EXAMPLES: Mapping[str, object] = {
+    "description": "two paths to one server",
+    "extends": "base.yaml",
+    "include": ["hosts.yaml"],
+    "params": {"cc": "cubic"},
+    "hosts": {"client": {"mptcp": {"path_manager": "fullmesh"}}},
+    "sysctl": {"net.ipv4.tcp_congestion_control": "cubic"},
+    "path_manager": "fullmesh",
+    "scheduler": "roundrobin",
+    "expect": [{"metric": "bulk.goodput", "min": "36mbit"}],
+    "matrix": {"cc": ["cubic", "reno"]},
+    "zip": [{"rate": ["10mbit", "100mbit"], "duration": ["30s", "10s"]}],
+    "exclude": [{"cc": "reno", "path0.delay": "100ms"}],
+    "filter": "tcp port 5201",
+    "congestion": "reno",
+    "after": "bulk",
+    "schedule": "schedule.csv",
+    "trace": "cellular.trace",
+    "file": "sizes.csv",
+    "sizes": ["10kb", "1mb"],
+    "shares": ["50%", "100%"],
+    "host": "client",
+    "address": "path0",
+    "server": ["nc", "-lN", "{port}"],
+    "snaplen": "100bytes",
+    "name": "bulk",
+    "port": 8080,
+    "count": 20,
+    "timeout": "60s",
+    "think": "250ms",
+    "server_think": "5ms",
+    "offset": "500ms",
+    "omit": {"start": "5s"},
+    "end": "1s",
+    "pause": "500ms",
+    "deadline": "100ms",
+    "step": "10mbit",
+    "over": "2s",
+    "every": "10s",
+    "controller": {"delay": "5ms"},
+    "request": "10kb",
+    "response": "1mb",
+    "send_buffer": "1mb",
+    "receive_buffer": "1mb",
+    "requests": 20,
+    "parallel": 4,
+    "concurrency": 4,
+    "max": "38mbit",
+    "pings": 10,
+    "server_subnets": "10.2.0.0/16",
+    "client_subnets": "192.168.0.0/16",
+}
+_NAMES = {"openflow": "s0"}
+_NAMED = {"written": "Nodes and links"}
+
+
+def _shared(cases: Iterable[Schema]) -> list[str]:
+    """The keys that all of several mappings have, and that mean the same in all."""
+    properties = [case["properties"] for case in cases]
+    return (
+        [key for key, value in properties[0].items() if all(one.get(key) == value for one in properties)]
+        if properties
+        else []
+    )
+
+
+def _heading(name: str) -> str:
+    """`LinkEntry` is `Link`, `EventEntry` is `Event`, `DirectionProperties` is `Direction properties`."""
+    found = re.sub(r"(?<=[a-z])([A-Z])", r" \1", name.removesuffix("Entry"))
+    return found if found == name else found[0] + found[1:].lower()
+
+
+def _brace(names: Iterable[str]) -> str:
+    """`{min, max}`; of many names the first three."""
+    listed = list(names)
+    return "{" + ", ".join(listed[:3] + ["..."] * (len(listed) > 3)) + "}"
+
+
+def _bounds(schema: Schema) -> str:
+    least, most = schema.get("minimum"), schema.get("maximum")
+    if least is None or most is None:
+        return ""
+    return f", {least} to {most}" if most < 10**12 else f", {least} or more"
+
+
+def _without(schema: Schema, key: str) -> dict[str, Any]:
+    return {name: value for name, value in schema.items() if name != key}
+
+
+def _yaml(value: object) -> str:
+    """A value as YAML on one line."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {_yaml(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_yaml, value)) + "]"
+    return value if isinstance(value, str) else json.dumps(value)

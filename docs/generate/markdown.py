@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Markdown that generated pages share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+LICENSE = """\
+<!-- SPDX-License-Identifier: Apache-2.0 -->
+<!-- Written by `python -m docs.generate`: change what it reads. -->
+"""
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table; a bar within a cell is escaped."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+
+
+def code(text: str) -> str:
+    return f"`{text}`" if "`" not in text else f"`` {text} ``"
+
+
+def anchor(heading: str) -> str:
+    """The fragment that GitHub and the site give to a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def words(names: Iterable[str], last: str = "or") -> str:
+    """`a`, `b` or `c`."""
+    coded = [code(name) for name in names]
+    return coded[0] if len(coded) == 1 else f"{', '.join(coded[:-1])} {last} {coded[-1]}"

@@ -22,12 +22,12 @@ from mprun.spec.expression import Expression, ExpressionError, Reference, Unknow
 from mprun.spec.fault import InputError, name_nearest
 from mprun.spec.field import Name, Version
 from mprun.spec.input import Loaded, load
-from mprun.spec.metric import Metric, Unit
+from mprun.spec.metric import Metric, Metrics, Unit
 from mprun.spec.model import FileModel, check
 from mprun.spec.parameter import Parameters
 from mprun.spec.reader import read
 from mprun.spec.scalar import Scalar
-from mprun.tools.tool import Tool, tool_of
+from mprun.spec.traffic import owned_metrics
 
 Profile = Literal["quick", "published"]
 PROFILES: tuple[Profile, ...] = ("quick", "published")
@@ -210,21 +210,21 @@ def check_claims(lab: Lab) -> None:
             check_units(claim.holds, lambda reference: _unit_of(reference, loaded))
         except ExpressionError as error:
             document.fault(("claims", n, "holds"), str(error))
-    measured = [_tools(one) for one in loaded.values()]
+    measured = [_owned(one) for one in loaded.values()]
     for n, name in enumerate(lab.show):
-        if not any(_find_metric(name, tools) for tools in measured):
+        if not any(_find_metric(name, owned) for owned in measured):
             document.fault(("show", n), f"no step has a metric '{name}'")
     if document.faults:
         raise InputError(document.faults)
 
 
-def _tools(loaded: Loaded) -> Mapping[str, Tool]:
-    return {flow.name: tool_of(flow) for flow in loaded.spec.experiment.traffic}
+def _owned(loaded: Loaded) -> Mapping[str, Metrics]:
+    return owned_metrics(loaded.spec.experiment.traffic)
 
 
-def _find_metric(name: str, tools: Mapping[str, Tool]) -> Metric | None:
+def _find_metric(name: str, owned: Mapping[str, Metrics]) -> Metric | None:
     owner, _, what = name.partition(".")
-    found = metric.find_metric(metric.metrics_of(owner, tools), what)
+    found = metric.find_metric(metric.metrics_of(owner, owned), what)
     return None if found is None else found[0]
 
 
@@ -236,9 +236,9 @@ def _unit_of(reference: Reference, loaded: Mapping[str, Loaded]) -> Unit:
     if any(segment.conditions for segment in reference.segments):
         raise UnknownName("conditions are for the rows of a table: write 'RUN.TABLE[flow=NAME].COLUMN'")
     step, _, name = reference.name.partition(".")
-    tools = _tools(loaded[step])
-    found = _find_metric(name, tools)
+    owned = _owned(loaded[step])
+    found = _find_metric(name, owned)
     if found is None:
-        known = [f"{flow}.{metric}" for flow, tool in tools.items() for metric in tool.METRICS]
+        known = [f"{owner}.{metric}" for owner, metrics in owned.items() for metric in metrics]
         raise UnknownName(f"step '{step}' has no metric '{name}'{name_nearest(name, known, 'it has')}")
     return found.unit

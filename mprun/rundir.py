@@ -59,10 +59,16 @@ class RunDirectory:
                 break
             except FileExistsError:
                 number += 1
+        run = cls.lay_out(path)
+        _point_latest(parent, path.name)
+        return run
+
+    @classmethod
+    def lay_out(cls, path: Path) -> RunDirectory:
+        """One in a directory that exists and is empty."""
         for name in ("inputs", "logs", "pcap"):
             (path / name).mkdir()
         (path / INCOMPLETE).touch()
-        _point_latest(parent, path.name)
         return cls(path)
 
     @property
@@ -153,6 +159,10 @@ class RunDirectory:
                 for address in (interface["address"], interface.get("ipv6")):
                     if address:
                         yield address.split("/")[0], node["name"]
+
+    def drop_captures(self) -> None:
+        """Without its captures a run takes little room; they come again by running it again."""
+        shutil.rmtree(self.path / "pcap", ignore_errors=True)
 
     def artifacts(self) -> Iterator[tuple[str, Path]]:
         """The files that a repetition must reproduce byte for byte, by name."""

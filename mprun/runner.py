@@ -93,17 +93,46 @@ def run_spec(
     Raises SpecError or HostError before the directory exists; RunError or Interrupted after, with what was
     gathered kept and marked incomplete.
     """
+    title = title_of(spec)
+    return run_into(
+        lambda digest: RunDirectory.create(parent, title, digest),
+        *(spec, place, read_inputs(inputs), warnings, progress, shell, allow_exec),
+    )
+
+
+def title_of(spec: Spec) -> str:
+    """What the directory of its runs is called, for people."""
+    return f"{spec.topology.name}-{spec.experiment.name}"
+
+
+def read_inputs(paths: Sequence[Path]) -> dict[str, str]:
+    """The files of a user by names under which a run keeps them."""
+    files: dict[str, str] = {}
+    for number, path in enumerate(paths):
+        taken = path.name in (*files, RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT)
+        files[f"{number}-{path.name}" if taken else path.name] = path.read_text(encoding="utf-8")
+    return files
+
+
+def run_into(
+    create: Callable[[str], RunDirectory],
+    spec: Spec,
+    place: Place,
+    inputs: Mapping[str, str],
+    warnings: Sequence[str],
+    progress: Progress,
+    shell: Shell | None = None,
+    allow_exec: bool = False,
+) -> tuple[RunDirectory, dict[str, Any]]:
+    """As `run_spec`, into the directory that `create` makes for the digest of the intent. inputs: text by name."""
     refuse_commands(spec, allow_exec)
     network = allocate(spec)
     plan, capabilities = make_plan(spec, network, place)
-    run = RunDirectory.create(parent, f"{spec.topology.name}-{spec.experiment.name}", plan.digest)
+    run = create(plan.digest)
     resolved = resolve(spec, network)
     files = {RESOLVED_TOPOLOGY: write_topology(resolved.topology)}
     files[RESOLVED_EXPERIMENT] = write_experiment(resolved.experiment)
-    for number, path in enumerate(inputs):
-        name = path.name if path.name not in files else f"{number}-{path.name}"
-        files[name] = path.read_text(encoding="utf-8")
-    run.keep_inputs(files)
+    run.keep_inputs({**inputs, **files})
     all_warnings = [*warnings, *kernel_wide_warnings(spec, capabilities)]
     facts = {"warnings": all_warnings, "versions": dict(capabilities.versions)}
     return run, _run_calibrated(spec, network, plan, run, place, facts, progress, shell)

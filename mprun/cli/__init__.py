@@ -20,6 +20,7 @@ from mprun.errors import MprunError
 # command -> (module, what `mprun --help` says of it)
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("run", "Run an experiment on a topology; `mprun -t T -x X` is short for it."),
+    "sweep": ("sweep", "Run every cell of an experiment's matrix, repeated as it asks, on all CPUs."),
     "new": ("new", "Write a commented pair of files to start from."),
     "validate": ("validate", "Check the files and say all that is wrong with them."),
     "plan": ("plan", "Show what a run would do, node by node."),

@@ -10,7 +10,7 @@ import click
 
 from mprun.rundir import RunDirectory
 
-_MARKS = {"passed": ("passed", "green"), "failed": ("FAILED", "red"), "error": ("ERROR", "red")}
+MARKS = {"passed": ("passed", "green"), "failed": ("FAILED", "red"), "error": ("ERROR", "red")}
 
 
 def show_summary(summary: Mapping[str, Any], run: RunDirectory) -> None:
@@ -29,7 +29,7 @@ def show_summary(summary: Mapping[str, Any], run: RunDirectory) -> None:
             verdict = expected[name]
             unit = metric["unit"] if metric else "1"
             line += "  " + click.style("✓" if verdict["held"] else "✗", fg="green" if verdict["held"] else "red")
-            line += " " + _bound(verdict, unit)
+            line += " " + bound(verdict, unit)
         click.echo(line)
     if hidden:
         click.echo(f"  of each flow of {', '.join(summary['groups'])}: {run.path}/summary.json")
@@ -38,7 +38,7 @@ def show_summary(summary: Mapping[str, Any], run: RunDirectory) -> None:
             click.echo(f"  {click.style(kind[:-1], fg=colour)}: {text}")
     for text in summary.get("middleboxes", ()):
         click.echo(f"  {text}")
-    word, colour = _MARKS[summary["status"]]
+    word, colour = MARKS[summary["status"]]
     click.echo(f"{click.style(word, fg=colour, bold=True)}  {run.path}")
 
 
@@ -69,7 +69,8 @@ def format_value(value: float, unit: str) -> str:
     return f"{value:g}"
 
 
-def _bound(verdict: Mapping[str, Any], unit: str) -> str:
+def bound(verdict: Mapping[str, Any], unit: str) -> str:
+    """What was expected: `≥ 36.0 Mbit/s`."""
     if verdict["equals"] is not None:
         return f"= {format_value(verdict['equals'], unit)}"
     low, high = verdict["minimum"], verdict["maximum"]
@@ -92,7 +93,7 @@ def show_comparison(summaries: Mapping[str, Mapping[str, Any]], ratio_of: str) -
             metric = summary["metrics"].get(name)
             cells.append(format_value(metric["value"], metric["unit"]) if metric else "-")
         click.echo(f"  {name:{width}}" + "".join(f"  {cell:>16}" for cell in cells))
-    words = [_MARKS[summary["status"]] for summary in summaries.values()]
+    words = [MARKS[summary["status"]] for summary in summaries.values()]
     click.echo("  " + " " * width + "".join("  " + click.style(f"{word:>16}", fg=colour) for word, colour in words))
     for title, summary in summaries.items():
         for kind in ("errors", "failures", "warnings"):

@@ -8,6 +8,7 @@ import re
 import socket
 import subprocess
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 
 from mprun.agent import event, rtnetlink, ruleset, sysctl
@@ -83,8 +84,9 @@ def mptcp_library() -> str | None:
     return found[0] if found else None
 
 
+@cache
 def version_of(name: str, program: Program) -> str:
-    """The first line of what a program says of its version."""
+    """The first line of what a program says of its version; asked once."""
     argv = [find_program(name) or name, program.version]
     done = subprocess.run(argv, capture_output=True, text=True, env=ENVIRONMENT)
     lines = (done.stdout or done.stderr).strip().splitlines()

@@ -47,6 +47,7 @@ MAY_IMPORT = {
     },
     "report": {"errors", "spec.spec", "spec.units"},
     "lab": VALUES | {"spec", "analysis", "compile", "engines", "rundir", "runner", "shipped"},
+    "sweep": VALUES | {"spec", "analysis", "compile", "engines", "rundir", "runner"},
     "runner": VALUES | {"spec", "tools", "analysis", "compile", "engines", "kernel", "rundir"},
 }
 CORE = ("spec", "topologies", "tools", "compile", "analysis", "plan.py", "plugin.py", "capabilities.py")

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The runs of a sweep -> a row each, and statistics of each cell. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mprun.analysis.statistics import LEAST_BOOTSTRAP, summarize
+
+# How a column's name tells its unit, by the unit's symbol.
+SUFFIXES: Mapping[str, str] = {"bit/s": "_bit_per_s", "s": "_s", "byte": "_bytes", "share": "", "1": ""}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A run: the number of its cell and of the repetition, and its summary. directory: below that of the sweep."""
+
+    cell: int
+    number: int
+    directory: str
+    summary: Mapping[str, Any]
+
+    def value(self, metric: str) -> float | None:
+        found = self.summary["metrics"].get(metric)
+        return None if found is None else float(found["value"])
+
+
+def column_of(metric: str, symbol: str) -> str:
+    """`bulk.goodput_bit_per_s`: a metric as a column."""
+    return metric + SUFFIXES[symbol]
+
+
+def tabulate(cells: Sequence[Mapping[str, Any]], rows: Sequence[Row]) -> dict[str, list[Any]]:
+    """Columns: the axes, `run`, `seed`, `status`, `directory`, then the metrics. cells: as in `sweep.json`."""
+    axes = list(dict.fromkeys(name for cell in cells for name in cell["values"]))
+    columns: dict[str, list[Any]] = {
+        name: _of_one_kind([cells[row.cell]["values"].get(name) for row in rows]) for name in axes
+    }
+    columns |= {
+        "run": [row.number for row in rows],
+        "seed": [row.summary["seed"] for row in rows],
+        "status": [row.summary["status"] for row in rows],
+        "directory": [row.directory for row in rows],
+    }
+    for metric, symbol in metrics_of(rows).items():
+        values = [row.summary["metrics"].get(metric, {}).get("value") for row in rows]
+        columns[column_of(metric, symbol)] = _of_one_kind(values)
+    return columns
+
+
+def metrics_of(rows: Iterable[Row]) -> dict[str, str]:
+    """The symbol of each metric that any run has, in the order of the first that has it."""
+    found: dict[str, str] = {}
+    for row in rows:
+        for name, metric in row.summary["metrics"].items():
+            found.setdefault(name, metric["unit"])
+    return found
+
+
+def sum_up(cells: Sequence[Mapping[str, Any]], rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """For each cell: its values, how its runs ended, statistics of its metrics, and how often expectations held."""
+    found = []
+    for n, cell in enumerate(cells):
+        own = [row for row in rows if row.cell == n]
+        statuses = [row.summary["status"] for row in own]
+        metrics = {}
+        for metric, symbol in metrics_of(own).items():
+            values = [value for row in own if (value := row.value(metric)) is not None]
+            metrics[metric] = {"unit": symbol, **summarize(values).to_json()}
+        found.append(
+            {
+                "values": cell["values"],
+                "folder": cell["folder"],
+                "runs": {status: statuses.count(status) for status in ("passed", "failed", "error")},
+                "metrics": metrics,
+                "expectations": _count_held(own),
+            }
+        )
+    return found
+
+
+def _count_held(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Each expectation of a cell, and in how many of its runs it held."""
+    if not rows:
+        return []
+    counted = []
+    for n, expectation in enumerate(rows[0].summary["expectations"]):
+        verdicts = [row.summary["expectations"][n] for row in rows if len(row.summary["expectations"]) > n]
+        bounds = {key: value for key, value in expectation.items() if key not in ("value", "held")}
+        counted.append({**bounds, "held": sum(verdict["held"] for verdict in verdicts), "of": len(rows)})
+    return counted
+
+
+def doubt(cells: Sequence[Mapping[str, Any]], repeats: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What a reader of the intervals must know. cells: as `sum_up` gives them; repeats: of `sweep.json`."""
+    warnings = []
+    counts = {count for cell in cells if (count := sum(cell["runs"].values())) > 1}
+    if counts and min(counts) < LEAST_BOOTSTRAP:
+        warnings.append(
+            f"with {min(counts)} runs a cell, bootstrap intervals cover less than they say (of 95 %: 84 % at 5 runs); "
+            "take the t intervals"
+        )
+    if any(repeat["until"] for repeat in repeats):
+        warnings.append("repeated until the interval was narrow: such intervals cover less than they say, see docs")
+    return warnings
+
+
+def _of_one_kind(values: list[Any]) -> list[Any]:
+    """Whole numbers among fractions become fractions, and anything among text becomes text."""
+    there = [value for value in values if value is not None]
+    if any(isinstance(value, str) for value in there) or len({isinstance(value, bool) for value in there}) > 1:
+        return [None if value is None else str(value) for value in values]
+    if any(isinstance(value, float) for value in there):
+        return [None if value is None else float(value) for value in values]
+    return values

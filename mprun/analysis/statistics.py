@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Statistics of repeated runs: locations, spreads, intervals, differences, ratios. Pure.
+
+An interval is of the mean, and its method is stated: `t` (Student) takes the mean to be normally distributed;
+`bootstrap` (percentile) takes nothing and covers less than it says with few runs. What each truly covers, by
+simulation, is in docs/statistics.md (`benchmarks/coverage.py`).
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+CONFIDENCES = (0.95, 0.99)
+QUANTILES = (0.05, 0.25, 0.75, 0.95)
+RESAMPLES = 2000
+# With fewer runs a bootstrap interval of 95 % covers less than 90 %: see docs/statistics.md.
+LEAST_BOOTSTRAP = 10
+
+Method = Literal["t", "welch", "bootstrap"]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Where the mean (or what else is named) lies, with this confidence (0.95: 95 %)."""
+
+    low: float
+    high: float
+    confidence: float
+    method: Method
+
+    @property
+    def half_width(self) -> float:
+        return (self.high - self.low) / 2
+
+    def __contains__(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Of some runs. stdev: of the sample (n - 1), None of one run; quantiles by share, as numpy's default has them;
+    intervals of the mean, none of one run."""
+
+    count: int
+    mean: float
+    stdev: float | None
+    median: float
+    least: float
+    most: float
+    quantiles: tuple[tuple[float, float], ...]
+    intervals: tuple[Interval, ...]
+
+    def interval(self, method: Method, confidence: float) -> Interval | None:
+        return next((one for one in self.intervals if (one.method, one.confidence) == (method, confidence)), None)
+
+    def to_json(self) -> dict[str, Any]:
+        """As `summary.json` of a sweep has it."""
+        return {
+            "count": self.count,
+            "mean": self.mean,
+            "stdev": self.stdev,
+            "median": self.median,
+            "min": self.least,
+            "max": self.most,
+            **{f"p{share * 100:.0f}": value for share, value in self.quantiles},
+            **{f"{one.method}{one.confidence * 100:.0f}": [one.low, one.high] for one in self.intervals},
+        }
+
+
+def summarize(values: Sequence[float]) -> Summary:
+    """Of one value at least."""
+    several = len(values) > 1
+    intervals = [t_interval(values, confidence) for confidence in CONFIDENCES if several]
+    intervals += [bootstrap_interval(values, confidence) for confidence in CONFIDENCES if several]
+    return Summary(
+        count=len(values),
+        mean=statistics.fmean(values),
+        stdev=statistics.stdev(values) if several else None,
+        median=statistics.median(values),
+        least=min(values),
+        most=max(values),
+        quantiles=tuple((share, quantile(values, share)) for share in QUANTILES),
+        intervals=tuple(intervals),
+    )
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """Linear between the two nearest of the ordered values."""
+    ordered = sorted(values)
+    place = share * (len(ordered) - 1)
+    below = math.floor(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+
+
+def t_interval(values: Sequence[float], confidence: float) -> Interval:
+    """Student's interval of the mean; exact where the values are normally distributed. Two values at least."""
+    mean, error = statistics.fmean(values), standard_error(values)
+    half = t_quantile(confidence, len(values) - 1) * error
+    return Interval(mean - half, mean + half, confidence, "t")
+
+
+def standard_error(values: Sequence[float]) -> float:
+    """Of the mean."""
+    return statistics.stdev(values) / math.sqrt(len(values))
+
+
+def t_quantile(confidence: float, degrees: float) -> float:
+    """How many standard errors lie to either side, by Student's distribution."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(degrees, (1 + confidence) / 2))
+
+
+def bootstrap_interval(values: Sequence[float], confidence: float, resamples: int = RESAMPLES) -> Interval:
+    """The percentile bootstrap of the mean. The same values give the same interval."""
+    import numpy
+
+    draws = numpy.random.default_rng(len(values)).integers(0, len(values), (resamples, len(values)))
+    means = numpy.asarray(values, dtype=float)[draws].mean(axis=1)
+    low, high = numpy.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return Interval(float(low), float(high), confidence, "bootstrap")
+
+
+def is_narrow(values: Sequence[float], confidence: float, within: float) -> bool:
+    """Whether half of the t interval's width is at most this share of the mean: the rule that ends repetitions.
+
+    An interval that was looked at after each run until it was narrow covers less than it says.
+    """
+    if len(values) < 2:
+        return False
+    interval = t_interval(values, confidence)
+    return interval.half_width <= within * abs(statistics.fmean(values))
+
+
+def jain(values: Sequence[float]) -> float:
+    """Jain's fairness index: 1 where all have the same, 1/n where one has all (RFC 5166 section 2.3.3)."""
+    squares = math.fsum(value * value for value in values)
+    return math.fsum(values) ** 2 / (len(values) * squares) if squares else 1.0
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What the second has more than the first. effect: in standard deviations, of the differences where runs are
+    paired (d_z), else of both together (Hedges' g); None where nothing varies."""
+
+    mean: float
+    interval: Interval
+    effect: float | None
+    is_paired: bool
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether its interval leaves no difference out."""
+        return 0 not in self.interval
+
+
+def paired_difference(first: Sequence[float], second: Sequence[float], confidence: float = 0.95) -> Difference:
+    """Of runs that belong together, in pairs; two pairs at least."""
+    differences = [b - a for a, b in zip(first, second, strict=True)]
+    spread = statistics.stdev(differences)
+    mean = statistics.fmean(differences)
+    return Difference(mean, t_interval(differences, confidence), mean / spread if spread else None, is_paired=True)
+
+
+def difference(first: Sequence[float], second: Sequence[float], confidence: float = 0.95) -> Difference:
+    """Of runs that do not belong together, whose spreads may differ (Welch); two of each at least."""
+    mean = statistics.fmean(second) - statistics.fmean(first)
+    parts = [(statistics.variance(values) / len(values), len(values) - 1) for values in (first, second)]
+    half = _welch(parts, confidence)
+    freedom = len(first) + len(second) - 2
+    pooled = math.sqrt(
+        ((len(first) - 1) * statistics.variance(first) + (len(second) - 1) * statistics.variance(second)) / freedom
+    )
+    effect = mean / pooled * (1 - 3 / (4 * freedom - 1)) if pooled else None
+    return Difference(mean, Interval(mean - half, mean + half, confidence, "welch"), effect, is_paired=False)
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Mean of the second over mean of the first."""
+
+    value: float
+    interval: Interval
+
+
+def ratio(first: Sequence[float], second: Sequence[float], confidence: float = 0.95) -> Ratio | None:
+    """Of runs that do not belong together: the interval of the logarithm, by the delta method; two of each at
+    least. None where a mean is not above zero."""
+    means = [statistics.fmean(values) for values in (first, second)]
+    if min(means) <= 0:
+        return None
+    parts = [
+        (statistics.variance(values) / len(values) / mean**2, len(values) - 1)
+        for values, mean in zip((first, second), means, strict=True)
+    ]
+    value, half = means[1] / means[0], _welch(parts, confidence)
+    return Ratio(value, Interval(value * math.exp(-half), value * math.exp(half), confidence, "welch"))
+
+
+def _welch(parts: Sequence[tuple[float, int]], confidence: float) -> float:
+    """Half the interval of a sum of independent parts, each a squared standard error and its degrees of freedom."""
+    total = sum(square for square, _ in parts)
+    if not total:
+        return 0.0
+    degrees = total**2 / sum(square**2 / freedom for square, freedom in parts)
+    return t_quantile(confidence, degrees) * math.sqrt(total)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sweep's summary in the terminal: a line for each cell, expectations, the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mprun.cli.show import MARKS, bound, format_value
+
+# So many metrics fit beside each other.
+MOST_SHOWN = 3
+
+
+def show_sweep(summary: Mapping[str, Any], path: Path, wanted: Sequence[str] = ()) -> None:
+    """Print a summary: mean and t interval of 95 % where a cell ran more than once. wanted: metrics to show."""
+    cells: Sequence[Mapping[str, Any]] = summary["cells"]
+    axes = list(dict.fromkeys(name for cell in cells for name in cell["values"]))
+    metrics = _choose(cells, wanted)
+    head = [*axes, "runs", *metrics]
+    rows = [
+        [*(str(cell["values"].get(name, "")) for name in axes), _runs(cell), *(_mean(cell, name) for name in metrics)]
+        for cell in cells
+    ]
+    widths = [max(len(row[n]) for row in [head, *rows]) for n in range(len(head))]
+    click.echo()
+    for row in [head, *rows]:
+        texts = [
+            text.rjust(width) if n >= len(axes) else text.ljust(width)
+            for n, (text, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        click.echo("  " + "  ".join(texts).rstrip())
+    click.echo()
+    _show_expectations(cells)
+    for text in summary["warnings"]:
+        click.echo(f"  {click.style('warning', fg='yellow')}: {text}")
+    word, colour = MARKS[summary["status"]]
+    counts = ", ".join(f"{count} {status}" for status, count in summary["runs"].items() if count)
+    click.echo(f"{click.style(word, fg=colour, bold=True)}  {counts}  {path}")
+
+
+def _choose(cells: Sequence[Mapping[str, Any]], wanted: Sequence[str]) -> list[str]:
+    """The metrics that were asked for, else those that are expected something of, else goodputs, else the first."""
+    known = list(dict.fromkeys(name for cell in cells for name in cell["metrics"]))
+    missing = [name for name in wanted if name not in known]
+    if missing:
+        from mprun.errors import SpecError
+        from mprun.spec.fault import name_nearest
+
+        raise SpecError(f"no run has metric '{missing[0]}'{name_nearest(missing[0], known, 'metrics')}")
+    if wanted:
+        return list(wanted)
+    expected = dict.fromkeys(one["metric"] for cell in cells for one in cell["expectations"] if one["metric"] in known)
+    goodputs = [name for name in known if name.endswith("goodput")]
+    return list(dict.fromkeys([*expected, *goodputs]) or known)[:MOST_SHOWN]
+
+
+def _runs(cell: Mapping[str, Any]) -> str:
+    passed, total = cell["runs"]["passed"], sum(cell["runs"].values())
+    return str(total) if passed == total else f"{passed} of {total}"
+
+
+def _mean(cell: Mapping[str, Any], name: str) -> str:
+    metric = cell["metrics"].get(name)
+    if metric is None:
+        return "-"
+    mean = format_value(metric["mean"], metric["unit"])
+    if "t95" not in metric:
+        return mean
+    low, high = metric["t95"]
+    return f"{mean} ± {_like(mean, (high - low) / 2, metric)}"
+
+
+def _like(mean: str, half: float, metric: Mapping[str, Any]) -> str:
+    """Half an interval in the prefix and unit of the mean, two digits of it."""
+    number = mean.partition(" ")[0]
+    if not float(number) or not metric["mean"]:
+        return f"{half:.2g}"
+    return f"{half * float(number) / float(metric['mean']):.2g}"
+
+
+def _show_expectations(cells: Sequence[Mapping[str, Any]]) -> None:
+    """How often each held, over all cells; where it did not, in which."""
+    found: dict[tuple[Any, ...], list[tuple[Mapping[str, Any], Mapping[str, Any]]]] = {}
+    for cell in cells:
+        for one in cell["expectations"]:
+            key = (one["metric"], one["minimum"], one["maximum"], one["equals"])
+            found.setdefault(key, []).append((cell, one))
+    for (metric, *_), held in found.items():
+        one = held[0][1]
+        unit = next((cell["metrics"][metric]["unit"] for cell, _ in held if metric in cell["metrics"]), "1")
+        good, total = sum(verdict["held"] for _, verdict in held), sum(verdict["of"] for _, verdict in held)
+        mark = click.style("✓", fg="green") if good == total else click.style("✗", fg="red")
+        click.echo(f"  {mark} {metric} {bound(one, unit)}: held in {good} of {total} runs")
+        for cell, verdict in held:
+            if len(held) > 1 and verdict["held"] < verdict["of"]:
+                label = " ".join(f"{name}={value}" for name, value in cell["values"].items())
+                click.echo(f"      {label}: {verdict['held']} of {verdict['of']}")

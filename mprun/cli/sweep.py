@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mprun sweep`: all cells of an experiment's matrix, repeated as it asks."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mprun.cli import options
+
+if TYPE_CHECKING:
+    from mprun.sweep.study import Cell
+
+
+@click.command("sweep")
+@options.topology
+@options.experiment
+@options.parameters
+@options.seed
+@options.strict
+@options.legacy_queue
+@options.engine
+@options.kernel
+@options.parent
+@options.allow_exec
+@click.option("--dry-run", is_flag=True, help="List the cells and say how long they may take.")
+@click.option("-j", "--jobs", type=click.IntRange(1, 1024), help="Runs at one time. Default: one a CPU.")
+@click.option("--retries", type=click.IntRange(0, 100), default=0, help="How often a run that ends with an error.")
+@click.option(
+    "--keep",
+    type=click.Choice(["pcaps", "none", "failed"]),
+    default="pcaps",
+    show_default=True,
+    help="Captures that stay: of all runs, of none, of those that did not pass.",
+)
+@click.option("--new", "anew", is_flag=True, help="A new sweep, though an unfinished one of these files is there.")
+@click.option("--metric", "shown", multiple=True, metavar="NAME", help="Show this metric; repeatable.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, with the directory of the sweep.")
+def command(
+    topology: str,
+    experiment: str,
+    params: tuple[str, ...],
+    seed: int | None,
+    strict: bool,
+    legacy_queue: bool,
+    engine: str,
+    kernel: str,
+    parent: Path,
+    allow_exec: bool,
+    dry_run: bool,
+    jobs: int | None,
+    retries: int,
+    keep: str,
+    anew: bool,
+    shown: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Run every cell of an experiment's matrix, as often as it asks, on all CPUs.
+
+    The same command goes on with a sweep that was interrupted. -p also fixes an axis of the matrix.
+    """
+    from mprun import runner
+    from mprun.cli.sweep_progress import SweepBar
+    from mprun.spec import load_cells
+    from mprun.sweep import conduct, study
+
+    loaded = load_cells(topology, experiment, options.parse_parameters(params), seed, strict, legacy_queue)
+    for warning in dict.fromkeys(warning for one in loaded for warning in one.warnings):
+        click.echo(f"warning: {warning}", err=True)
+    for one in loaded:
+        runner.refuse_commands(one.spec, allow_exec)
+    given = study.make_cells(((one.values, one.spec, one.warnings) for one in loaded), engine, kernel)
+    cells, kernels = conduct.place_cells(given)
+    places = jobs or conduct.places_for(cells, len(os.sched_getaffinity(0)))
+    if dry_run:
+        _show_cells(cells, places, parent)
+        return
+    inputs = runner.read_inputs(loaded[0].sources)
+    sweep, is_new = conduct.find_or_create(parent, cells, kernels, inputs, anew)
+    if not as_json:
+        click.echo(f"{'sweep' if is_new else 'going on with'}: {sweep.path}", err=True)
+    from mprun.sweep.local import LocalExecutor
+
+    with sweep.held():
+        work = conduct.Conduct(sweep, cells, keep, retries, allow_exec)  # type: ignore[arg-type]
+        with SweepBar() as bar:
+            summary = work.run(LocalExecutor(places), bar.show, bar.say)
+    options.give_to_invoker(sweep.path)
+    if as_json:
+        click.echo(json.dumps({"directory": str(sweep.path), **summary}))
+    else:
+        from mprun.cli.show_sweep import show_sweep
+
+        show_sweep(summary, sweep.path, shown)
+    sys.exit(0 if summary["status"] == "passed" else 1)
+
+
+def _show_cells(cells: Sequence[Cell], places: int, parent: Path) -> None:
+    from mprun.sweep.estimate import estimate
+
+    names = list(dict.fromkeys(name for cell in cells for name, _ in cell.values))
+    rows = [[str(dict(cell.values).get(name, "")) for name in names] for cell in cells]
+    widths = [max(len(row[n]) for row in [names, *rows]) for n in range(len(names))]
+    for row in [names, *rows] if names else ():
+        click.echo("  " + "  ".join(f"{text:{width}}" for text, width in zip(row, widths, strict=True)).rstrip())
+    counts = {_times(cell) for cell in cells}
+    each = f"{counts.pop()} runs" if len(counts) == 1 else "as many runs as each asks"
+    click.echo(f"{len(cells)} cell{'s' if len(cells) > 1 else ''} of {each}, {places} at a time")
+    click.echo(estimate(cells, places, parent))
+
+
+def _times(cell: Cell) -> str:
+    repeat = cell.spec.experiment.repeat
+    return str(repeat.most) if repeat.least == repeat.most else f"{repeat.least} to {repeat.most}"

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Progress of a sweep on standard error: a bar on a terminal, elsewhere a line now and then."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from mprun.sweep.conduct import State
+
+# Elsewhere than on a terminal, the time between two lines.
+LINE_S = 10.0
+MOST_RUNNING = 3
+
+
+class SweepBar:
+    """How many runs are done, which are under way, and how long it may still take."""
+
+    def __init__(self) -> None:
+        self._progress: Progress | None = None
+        self._said_s = time.monotonic()
+        if sys.stderr.isatty():
+            self._progress = _make_progress()
+            self._task = self._progress.add_task("", total=None, left="", note="")
+
+    def show(self, state: State) -> None:
+        left = "" if state.left_s is None else f"{say_time(state.left_s)} left"
+        bad = [f"{count} {word}" for count, word in ((state.failed, "failed"), (state.errors, "errors")) if count]
+        if self._progress is not None:
+            more = len(state.running) - MOST_RUNNING
+            note = ", ".join([*state.running[:MOST_RUNNING], *([f"{more} more"] if more > 0 else [])])
+            text = ", ".join([f"{state.done} of {state.total} runs", *bad])
+            self._progress.update(
+                self._task, completed=state.done, total=state.total, description=text, left=left, note=note
+            )
+        elif time.monotonic() - self._said_s >= LINE_S:
+            self._said_s = time.monotonic()
+            print(", ".join([f"{state.done} of {state.total} runs", *bad, left]), file=sys.stderr, flush=True)
+
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        if self._progress is not None:
+            self._progress.console.print(text, markup=False, highlight=False)
+        else:
+            print(text, file=sys.stderr, flush=True)
+
+    def __enter__(self) -> SweepBar:
+        if self._progress is not None:
+            self._progress.start()
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+
+def say_time(seconds: float) -> str:
+    """`40 s`, `12 min`, `3.5 h`: no more digits than are known."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _make_progress() -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    return Progress(
+        BarColumn(bar_width=30),
+        TextColumn("{task.description}"),
+        TextColumn("{task.fields[left]}"),
+        TextColumn("[dim]{task.fields[note]}"),
+        console=Console(stderr=True),
+        transient=True,
+    )

@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run a sweep to its end, or go on with one: which run comes next, what becomes of one that ended, the sum.
+
+What has been done is what the directory holds; nothing else is kept. A run that is whole there is not run again,
+one that ended with an error is.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from mprun import runner
+from mprun.analysis.cells import Row, doubt, sum_up, tabulate
+from mprun.analysis.statistics import is_narrow
+from mprun.engines import real
+from mprun.errors import Interrupted
+from mprun.rundir import RunDirectory
+from mprun.sweep import study
+from mprun.sweep.directory import SweepDirectory, list_sweeps
+from mprun.sweep.executor import Executor
+from mprun.sweep.study import Cell, Task
+from mprun.sweep.worker import Job, Keep, Outcome, no_summary
+
+POLL_S = 0.5
+
+
+@dataclass(frozen=True)
+class State:
+    """How far a sweep is. total: runs that are known to be needed; failed: that did not do what was asked;
+    errors: that did not come to an end; left_s: None while nothing is known of how long a run takes."""
+
+    done: int
+    total: int
+    failed: int
+    errors: int
+    running: tuple[str, ...]
+    left_s: float | None
+
+
+Tell = Callable[[State], None]
+Say = Callable[[str], None]
+
+
+def place_cells(cells: Sequence[Cell]) -> tuple[tuple[Cell, ...], dict[str, Any]]:
+    """Cells with the engine that each runs in, and what the record says of the kernels. Raises HostError."""
+    placed, kernels = [], {}
+    for cell in cells:
+        place = runner.choose_place(cell.engine, cell.kernel)  # type: ignore[arg-type]
+        placed.append(replace(cell, engine=place.engine))
+        if place.kernel:
+            kernels[cell.kernel] = {"version": place.kernel.version, "digest": place.kernel.digest}
+    return tuple(placed), kernels
+
+
+def find_or_create(
+    parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Any], inputs: Mapping[str, str], anew: bool
+) -> tuple[SweepDirectory, bool]:
+    """The newest unfinished sweep under `parent` that is the same, else a new one, and whether it is new.
+
+    anew: a new one in any case.
+    """
+    places = [f"{name} {kernel['digest']}" for name, kernel in kernels.items()]
+    digest = study.identify(cells, [*places, *({platform.release()} if any(_is_real(c) for c in cells) else ())])
+    for sweep in [] if anew else reversed(list_sweeps(parent)):
+        if sweep.record["digest"] == digest and not is_finished(sweep):
+            return sweep, False
+    record = {
+        "digest": digest,
+        "kernels": dict(kernels),
+        "cells": [
+            {
+                "values": dict(cell.values),
+                "folder": cell.folder,
+                "engine": cell.engine,
+                "kernel": cell.kernel,
+                "repeat": study.describe_repeat(cell),
+            }
+            for cell in cells
+        ],
+    }
+    title = runner.title_of(cells[0].spec)
+    return SweepDirectory.create(parent, title, record, inputs), True
+
+
+def is_finished(sweep: SweepDirectory) -> bool:
+    """Whether every run that it asks for has been made, and none ended with an error."""
+    return (sweep.path / "summary.json").exists() and bool(sweep.read("summary.json")["complete"])
+
+
+def _is_real(cell: Cell) -> bool:
+    return cell.engine == real.NAME
+
+
+def places_for(cells: Sequence[Cell], cpus: int) -> int:
+    """How many runs at one time: one a CPU; where any is in real time one in all, as it would hear the others."""
+    return 1 if any(_is_real(cell) for cell in cells) else cpus
+
+
+@dataclass
+class _Progress:
+    """What is known of the runs of one cell. values: of the metric that decides, by the number of the run."""
+
+    ended: dict[int, str] = field(default_factory=dict)
+    values: dict[int, float] = field(default_factory=dict)
+
+
+class Conduct:
+    """A sweep under way. keep: which captures stay; retries: how often a run that ended with an error is tried
+    again."""
+
+    def __init__(
+        self,
+        sweep: SweepDirectory,
+        cells: Sequence[Cell],
+        keep: Keep = "pcaps",
+        retries: int = 0,
+        allow_exec: bool = False,
+    ) -> None:
+        self._sweep = sweep
+        self._cells = cells
+        self._keep: Keep = keep
+        self._retries = retries
+        self._allow_exec = allow_exec
+        self._progress = {cell.folder: _Progress() for cell in cells}
+        self._attempts: dict[str, int] = {}
+        self._running: dict[str, tuple[Task, Path]] = {}
+        self._queue: list[Task] = []
+        self._block = 0
+        self._walls_s: list[float] = []
+        self._simulations_s = 0.0
+
+    def run(self, executor: Executor, tell: Tell, say: Say) -> dict[str, Any]:
+        """Until all is done; the summary. say: of runs that end with an error.
+
+        Raises Interrupted on Ctrl-C: what has ended is kept.
+        """
+        self._sweep.tidy()
+        self._take_in()
+        started = time.monotonic()
+        try:
+            while True:
+                while len(self._running) < executor.places and (task := self._next()):
+                    self._begin(task, executor)
+                tell(self._state(executor.places))
+                if not self._running:
+                    break
+                for name, outcome in executor.wait(POLL_S):
+                    self._end(name, outcome, say)
+        except KeyboardInterrupt:
+            raise Interrupted(
+                f"interrupted; {self._count()} runs are in {self._sweep.path}, and the same command goes on from there"
+            ) from None
+        finally:
+            executor.close()
+            self._sweep.tidy()
+            self._note_session(executor.places, time.monotonic() - started)
+        return self.sum_up()
+
+    def _take_in(self) -> None:
+        """What is there already; what ended with an error is to be done again."""
+        for kept in list(self._sweep.runs()):
+            cell = self._cells[kept.cell]
+            if kept.summary["status"] == "error":
+                self._sweep.drop(f"{cell.folder}/{kept.number}")
+            else:
+                self._note(cell, kept.number, kept.summary)
+
+    def _note(self, cell: Cell, number: int, summary: Mapping[str, Any]) -> None:
+        progress, until = self._progress[cell.folder], cell.spec.experiment.repeat.until
+        progress.ended[number] = summary["status"]
+        if until is not None and until.metric in summary["metrics"]:
+            progress.values[number] = float(summary["metrics"][until.metric]["value"])
+
+    def _next(self) -> Task | None:
+        """The next run that may begin, in the order of the blocks; None if all must wait or nothing is left."""
+        most = max(cell.spec.experiment.repeat.most for cell in self._cells)
+        while True:
+            for n, task in enumerate(self._queue):
+                if self._may_begin(task):
+                    return self._queue.pop(n)
+            self._queue = [task for task in self._queue if not self._is_settled(task.cell, task.number)]
+            if self._queue or self._block == most:
+                return None
+            self._block += 1
+            due = [cell for cell in self._cells if not self._is_settled(cell, self._block)]
+            self._queue += list(study.order(due, self._block))
+
+    def _is_settled(self, cell: Cell, number: int) -> bool:
+        """Whether the run of this number is made, or not needed."""
+        repeat, progress = cell.spec.experiment.repeat, self._progress[cell.folder]
+        if number in progress.ended or number > repeat.most:
+            return True
+        if repeat.until is None or number <= repeat.least:
+            return False
+        # as if runs were made one by one: what decides does not depend on how many are at one time
+        return any(self._sufficed(cell, n) for n in range(repeat.least, number))
+
+    def _sufficed(self, cell: Cell, count: int) -> bool:
+        """Whether the first `count` runs of a cell were enough."""
+        repeat, progress = cell.spec.experiment.repeat, self._progress[cell.folder]
+        if repeat.until is None or any(n not in progress.ended for n in range(1, count + 1)):
+            return False
+        values = [progress.values[n] for n in range(1, count + 1) if n in progress.values]
+        return is_narrow(values, repeat.until.confidence, repeat.until.within)
+
+    def _may_begin(self, task: Task) -> bool:
+        repeat, progress = task.cell.spec.experiment.repeat, self._progress[task.cell.folder]
+        if self._is_settled(task.cell, task.number):
+            return False
+        return task.number <= repeat.least or all(n in progress.ended for n in range(1, task.number))
+
+    def _begin(self, task: Task, executor: Executor) -> None:
+        partial = self._sweep.begin(task.name)
+        self._running[task.name] = (task, partial)
+        cell = task.cell
+        executor.submit(
+            task.name,
+            Job(task.spec, cell.warnings, cell.engine, cell.kernel, partial, self._keep, self._allow_exec),
+        )
+
+    def _end(self, name: str, outcome: Outcome, say: Say) -> None:
+        task, partial = self._running.pop(name)
+        what = f"{task.cell.label}, run {task.number}"
+        self._walls_s.append(outcome.wall_s)
+        self._simulations_s += outcome.simulation_s
+        if outcome.status == "error":
+            attempt = self._attempts[name] = self._attempts.get(name, 0) + 1
+            again = attempt <= self._retries
+            say(f"error in {what}: {outcome.error}{'; trying again' if again else ''}")
+            if again:
+                self._queue.insert(0, task)
+                return
+        summary = _summary_of(partial, outcome, task)
+        self._sweep.finish(partial, name)
+        self._note(task.cell, task.number, summary)
+
+    def _state(self, places: int) -> State:
+        statuses = [status for progress in self._progress.values() for status in progress.ended.values()]
+        total = sum(self._needed(cell) for cell in self._cells)
+        left_s = None
+        if self._walls_s:
+            mean_s = sum(self._walls_s) / len(self._walls_s)
+            left_s = max(0.0, (total - len(statuses) - len(self._running) / 2) * mean_s / places)
+        running = tuple(f"{task.cell.label} #{task.number}" for task, _ in self._running.values())
+        return State(len(statuses), total, statuses.count("failed"), statuses.count("error"), running, left_s)
+
+    def _needed(self, cell: Cell) -> int:
+        """How many runs a cell needs, as far as is known."""
+        repeat, progress = cell.spec.experiment.repeat, self._progress[cell.folder]
+        if repeat.until is None:
+            return repeat.most
+        enough = next((n for n in range(repeat.least, repeat.most) if self._sufficed(cell, n)), None)
+        return enough or min(repeat.most, max(repeat.least, len(progress.ended) + 1))
+
+    def _count(self) -> int:
+        return sum(len(progress.ended) for progress in self._progress.values())
+
+    def _note_session(self, places: int, wall_s: float) -> None:
+        """Real time, which never repeats, stands apart from all that does."""
+        path = self._sweep.path / "wall.json"
+        before = self._sweep.read("wall.json") if path.exists() else []
+        entry = {
+            "runs": len(self._walls_s),
+            "places": places,
+            "wall_s": round(wall_s, 3),
+            "runs_wall_s": round(sum(self._walls_s), 3),
+            "simulation_s": round(self._simulations_s, 3),
+        }
+        self._sweep.write("wall.json", [*before, entry])
+
+    def sum_up(self) -> dict[str, Any]:
+        """Table and summary of what there is, also written there."""
+        return sum_up_sweep(self._sweep, all(self._is_done(cell) for cell in self._cells))
+
+    def _is_done(self, cell: Cell) -> bool:
+        progress, repeat = self._progress[cell.folder], cell.spec.experiment.repeat
+        statuses = progress.ended
+        return "error" not in statuses.values() and all(self._is_settled(cell, n) for n in range(1, repeat.most + 1))
+
+
+def _summary_of(partial: Path, outcome: Outcome, task: Task) -> Mapping[str, Any]:
+    """That of a run; where a worker died before it wrote one, it is written now."""
+    run = RunDirectory(partial)
+    if not (partial / "summary.json").exists():
+        run.write("summary.json", no_summary(task.spec, task.cell.engine, task.cell.warnings, outcome.error))
+    return dict(run.read("summary.json"))
+
+
+def sum_up_sweep(sweep: SweepDirectory, is_complete: bool) -> dict[str, Any]:
+    """The table and the summary of all runs that a sweep has; both are written."""
+    cells = sweep.record["cells"]
+    rows = list(read_rows(sweep))
+    sweep.write_table(tabulate(cells, rows))
+    found = sum_up(cells, rows)
+    counts = {status: sum(cell["runs"][status] for cell in found) for status in ("passed", "failed", "error")}
+    status = "error" if counts["error"] else "failed" if counts["failed"] else "passed"
+    summary = {
+        "status": status,
+        "complete": is_complete,
+        "runs": counts,
+        "cells": found,
+        "warnings": doubt(found, [cell["repeat"] for cell in cells]),
+    }
+    sweep.write("summary.json", summary)
+    return summary
+
+
+def read_rows(sweep: SweepDirectory) -> Iterator[Row]:
+    """Every run as the analysis takes it."""
+    for kept in sweep.runs():
+        yield Row(kept.cell, kept.number, str(kept.run.path.relative_to(sweep.path)), kept.summary)

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The layout of a sweep directory; the only reader and writer of it.
+
+runs/<time>-<topology>-<experiment>-<digest8>-sweep/
+    sweep.json            what was asked: cells, repetitions, places
+    inputs/               the files as they were
+    runs/<cell>/<number>/ a run directory each (see `mprun.rundir`); what is there is whole
+    partial/              runs under way; what is left of them after a kill is removed by whoever goes on
+    tables/cells.parquet  a row for each run: its values, seed, status and metrics
+    summary.json          statistics of each cell, expectations, verdict
+    wall.json             real seconds of each run: never repeats
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mprun.errors import MprunError, RunError, SpecError
+from mprun.rundir import RunDirectory
+
+FORMAT = 1
+LATEST = "latest-sweep"
+_NAME = re.compile(r"^\d{8}-\d{6}-(.*)-([0-9a-f]{8})(\.\d+)?-sweep$")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A run of a sweep: the cell's number in `sweep.json`, the repetition, its directory and summary."""
+
+    cell: int
+    number: int
+    run: RunDirectory
+    summary: Mapping[str, Any]
+
+
+class SweepDirectory:
+    """One sweep's directory."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def create(cls, parent: Path, title: str, record: Mapping[str, Any], inputs: Mapping[str, str]) -> SweepDirectory:
+        """Make a new one under `parent`, whole or not at all. record: what `sweep.json` says, with a `digest`."""
+        parent.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(prefix=".sweep-", dir=parent))
+        made.chmod(0o777 & ~_umask())
+        (made / "inputs").mkdir()
+        for name, text in inputs.items():
+            (made / "inputs" / name).write_text(text, encoding="utf-8")
+        (made / "runs").mkdir()
+        _write(made / "sweep.json", {"format": FORMAT, "title": title, **record})
+        stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{title}-{record['digest'][:8]}"
+        number = 0
+        while True:
+            path = parent / (f"{stem}-sweep" if number == 0 else f"{stem}.{number}-sweep")
+            try:
+                made.rename(path)
+                break
+            except OSError:
+                if not path.exists():
+                    raise
+                number += 1
+        _point_latest(parent, path.name)
+        return cls(path)
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What `sweep.json` says. Raises MprunError."""
+        value = self.read("sweep.json")
+        if value.get("format") != FORMAT:
+            raise MprunError(f"{self.path}: a sweep of format {value.get('format')}; this mprun reads {FORMAT}")
+        return dict(value)
+
+    def read(self, name: str) -> Any:
+        """A JSON file of the layout. Raises MprunError where it is missing or not whole."""
+        try:
+            return json.loads((self.path / name).read_text())
+        except FileNotFoundError:
+            raise MprunError(f"{self.path}: no {name}: the sweep did not come so far") from None
+        except ValueError as error:
+            raise MprunError(f"{self.path / name}: not whole: {error}") from error
+
+    def write(self, name: str, value: object) -> None:
+        """Write a JSON file of the layout, whole or not at all."""
+        _write(self.path / name, value)
+
+    def write_table(self, columns: Mapping[str, list[Any]]) -> None:
+        """`tables/cells.parquet`, whole or not at all: columns of equal length, None where there is no value."""
+        import polars
+
+        (self.path / "tables").mkdir(exist_ok=True)
+        target = self.path / "tables" / "cells.parquet"
+        partial = target.with_name(".cells.parquet.partial")
+        polars.DataFrame(dict(columns), strict=False).write_parquet(partial)
+        partial.replace(target)
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """While this process works on it. Raises RunError if another does."""
+        with (self.path / ".lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise RunError(f"{self.path}: another mprun is running this sweep") from None
+            yield
+
+    def tidy(self) -> None:
+        """Remove what runs that were killed have left."""
+        shutil.rmtree(self.path / "partial", ignore_errors=True)
+
+    def begin(self, name: str) -> Path:
+        """An empty directory for a run that is under way."""
+        (self.path / "partial").mkdir(exist_ok=True)
+        made = Path(tempfile.mkdtemp(prefix=name.replace("/", "."), dir=self.path / "partial"))
+        made.chmod(0o777 & ~_umask())
+        return made
+
+    def finish(self, partial: Path, name: str) -> RunDirectory:
+        """A run that ended takes its place, in one step."""
+        target = self.path / "runs" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(target, ignore_errors=True)
+        partial.rename(target)
+        return RunDirectory(target)
+
+    def drop(self, name: str) -> None:
+        """Remove a run, as it will be made again."""
+        shutil.rmtree(self.path / "runs" / name, ignore_errors=True)
+
+    def runs(self) -> Iterator[Kept]:
+        """The runs that have ended, by cell and number."""
+        for n, cell in enumerate(self.record["cells"]):
+            folder = self.path / "runs" / cell["folder"]
+            numbers = sorted(int(path.name) for path in folder.glob("*") if path.name.isdigit())
+            for number in numbers:
+                run = RunDirectory(folder / str(number))
+                yield Kept(n, number, run, run.read("summary.json"))
+
+
+def find(parent: Path, name: str) -> SweepDirectory:
+    """A sweep by path, by name, by the beginning of its name or digest, or `latest-sweep`. Raises SpecError."""
+    for candidate in (Path(name), parent / name):
+        if is_sweep(candidate):
+            return SweepDirectory(candidate.resolve())
+    matches = [s for s in list_sweeps(parent) if s.name.startswith(name) or _digest_of(s.name) == name]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise SpecError(f"'{name}' means several sweeps: {', '.join(one.name for one in matches[:5])}")
+    raise SpecError(f"no sweep '{name}' here or in {parent}")
+
+
+def is_sweep(path: Path) -> bool:
+    return (path / "sweep.json").is_file()
+
+
+def list_sweeps(parent: Path) -> list[SweepDirectory]:
+    """The sweeps under `parent`, oldest first."""
+    if not parent.is_dir():
+        return []
+    paths = [path for path in parent.iterdir() if _NAME.match(path.name) and is_sweep(path)]
+    return [SweepDirectory(path) for path in sorted(paths)]
+
+
+def _digest_of(name: str) -> str:
+    match = _NAME.match(name)
+    return match[2] if match else ""
+
+
+def _write(target: Path, value: object) -> None:
+    partial = target.with_name(f".{target.name}.partial")
+    partial.write_text(json.dumps(value, indent=1, sort_keys=True) + "\n")
+    partial.replace(target)
+
+
+def _point_latest(parent: Path, name: str) -> None:
+    temporary = parent / f".latest-sweep-{os.getpid()}"
+    temporary.unlink(missing_ok=True)
+    temporary.symlink_to(name)
+    temporary.replace(parent / LATEST)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long a sweep may take, going by what earlier runs of the same files took."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from mprun import runner
+from mprun.engines import real
+from mprun.rundir import RunDirectory, list_runs
+from mprun.spec.span import find_spans
+from mprun.sweep.directory import list_sweeps
+from mprun.sweep.study import Cell
+
+# Of those that are known, the newest so many.
+MOST_LOOKED_AT = 50
+# Beside the flows: building, probes, settling.
+REAL_SETUP_S = 4.0
+
+
+def estimate(cells: Sequence[Cell], places: int, parent: Path) -> str:
+    """A sentence for people."""
+    runs = sum(cell.spec.experiment.repeat.least for cell in cells)
+    if any(cell.engine == real.NAME for cell in cells):
+        lasting_s = sum((_end_s(cell) + REAL_SETUP_S) * cell.spec.experiment.repeat.least for cell in cells)
+        return f"about {_say(lasting_s)}: the real engine's runs take their time, one after the other"
+    known = list(_known_s(runner.title_of(cells[0].spec), parent))
+    if not known:
+        return "how long that takes is not known before the first run of these files"
+    total_s = sum(known) / len(known) * runs / places
+    return f"about {_say(total_s)}, going by {len(known)} earlier runs of these files in {parent}"
+
+
+def _known_s(title: str, parent: Path) -> Iterator[float]:
+    """Real seconds of earlier virtual runs of the same title."""
+    alone = [run for run in list_runs(parent) if run.title == title]
+    swept = [
+        RunDirectory(path)
+        for sweep in list_sweeps(parent)
+        if sweep.record["title"] == title
+        for path in sorted(sweep.path.glob("runs/*/*"))
+    ]
+    for run in [*alone, *swept][-MOST_LOOKED_AT:]:
+        if not run.is_complete or not (run.path / "wall.json").exists():
+            continue
+        if json.loads((run.path / "environment.json").read_text())["engine"] != real.NAME:
+            yield float(run.read("wall.json")[-1]["wall_s"])
+
+
+def _end_s(cell: Cell) -> float:
+    """When the last flow ends; one without an end counts from its start."""
+    spans = find_spans(cell.spec.experiment.traffic).values()
+    return max((span.end_ns or span.start_ns or 0 for span in spans), default=0) / 1e9
+
+
+def _say(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workers on this machine, a process each."""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mprun.engines.engine import STOP_S
+from mprun.sweep.worker import Job, Outcome
+
+
+@dataclass
+class _Worker:
+    process: subprocess.Popen[bytes]
+    name: str | None = None
+    started: float = 0.0
+
+
+class LocalExecutor:
+    """As many workers as asked for; one that dies is replaced, and its run has ended with an error."""
+
+    def __init__(self, places: int) -> None:
+        self._workers = [_Worker(_start()) for _ in range(places)]
+
+    @property
+    def places(self) -> int:
+        return len(self._workers)
+
+    def submit(self, name: str, job: Job) -> None:
+        worker = next(worker for worker in self._workers if worker.name is None)
+        worker.name, worker.started = name, time.monotonic()
+        assert worker.process.stdin is not None
+        # one that died meanwhile is found by `wait`
+        with contextlib.suppress(BrokenPipeError):
+            pickle.dump(job, worker.process.stdin)
+            worker.process.stdin.flush()
+
+    def wait(self, seconds: float) -> Iterator[tuple[str, Outcome]]:
+        busy = {worker.process.stdout: worker for worker in self._workers if worker.name is not None}
+        ready, _, _ = select.select([stream for stream in busy if stream], [], [], seconds)
+        for stream in ready:
+            worker = busy[stream]
+            name, worker.name = worker.name, None
+            assert name is not None
+            try:
+                outcome: Outcome = pickle.load(stream)
+            except (EOFError, pickle.UnpicklingError):
+                status = worker.process.wait()
+                worker.process = _start()
+                cause = f"signal {-status}" if status < 0 else f"status {status}"
+                wall_s = time.monotonic() - worker.started
+                outcome = Outcome("error", f"its worker ended with {cause}", wall_s, 0.0)
+            yield name, outcome
+
+    def close(self) -> None:
+        """Workers end what they do in order, or are killed."""
+        for worker in self._workers:
+            if worker.name is not None:
+                worker.process.terminate()
+        deadline = time.monotonic() + STOP_S
+        for worker in self._workers:
+            assert worker.process.stdin is not None
+            assert worker.process.stdout is not None
+            with contextlib.suppress(BrokenPipeError):
+                worker.process.stdin.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                worker.process.wait(max(0.0, deadline - time.monotonic()))
+            worker.process.kill()
+            worker.process.wait()
+            worker.process.stdout.close()
+
+
+def _start() -> subprocess.Popen[bytes]:
+    """A worker in a session of its own: Ctrl-C is for us to pass on."""
+    argv = [sys.executable, "-c", "from mprun.sweep.worker import main; main()"]
+    return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a sweep runs: cells, their repetitions, the seed of each, and the order. Pure.
+
+A seed follows from the base seed, the cell's values and the number of the repetition, so that a cell more or less
+changes no other. Where a cell runs (`kernel`, `engine`) is no part of it: two kernels meet the same world.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mprun.compile.variation import derive_seed, draw
+from mprun.plan import canonical_json
+from mprun.spec.matrix import PLACES, Values
+from mprun.spec.scalar import Scalar
+from mprun.spec.spec import Spec
+from mprun.spec.writer import write_experiment, write_topology
+
+MOST_FOLDER = 80
+# The folder of the one cell of a sweep that varies nothing.
+ONLY = "only"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One choice of values. folder: where its runs are, below those of the sweep."""
+
+    values: Values
+    folder: str
+    spec: Spec
+    warnings: tuple[str, ...]
+    engine: str
+    kernel: str
+
+    @property
+    def label(self) -> str:
+        """`cc=cubic path0.rate=5mbit`, for people."""
+        return " ".join(f"{name}={value}" for name, value in self.values) or ONLY
+
+
+@dataclass(frozen=True)
+class Task:
+    """One run of a cell. number: of the repetition, from 1."""
+
+    cell: Cell
+    number: int
+    spec: Spec
+
+    @property
+    def name(self) -> str:
+        """Its place below the runs of the sweep."""
+        return f"{self.cell.folder}/{self.number}"
+
+    @property
+    def seed(self) -> int:
+        return self.spec.experiment.seed
+
+
+def make_cells(inputs: Iterable[tuple[Values, Spec, tuple[str, ...]]], engine: str, kernel: str) -> tuple[Cell, ...]:
+    """A cell of each input. engine, kernel: of those whose values name none."""
+    cells = []
+    for values, spec, warnings in inputs:
+        chosen = dict(values)
+        where = (str(chosen.get("engine", engine)), str(chosen.get("kernel", kernel)))
+        cells.append(Cell(values, name_folder(values), spec, warnings, *where))
+    return tuple(cells)
+
+
+def name_folder(values: Values) -> str:
+    """A file name that tells the values; where it cannot tell all, with a digest of them."""
+    whole = ",".join(f"{name}={value}" for name, value in values) or ONLY
+    plain = re.sub(r"[^A-Za-z0-9._=,%+-]", "_", whole)[:MOST_FOLDER]
+    if plain == whole and not plain.startswith("."):
+        return plain
+    return f"{plain}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
+
+
+def make_task(cell: Cell, number: int) -> Task:
+    """The run of a cell that has this number. One that does not repeat is the run that `mprun run` makes."""
+    experiment = cell.spec.experiment
+    repeat = experiment.repeat
+    if repeat.most == 1:
+        return Task(cell, number, cell.spec)
+    world = sorted(f"{name}={value}" for name, value in cell.values if name not in PLACES)
+    seed = derive_seed(experiment.seed, [*world, number])
+    return Task(cell, number, replace(cell.spec, experiment=replace(experiment, seed=seed, vary=repeat.vary)))
+
+
+def order(cells: Sequence[Cell], number: int) -> Iterator[Task]:
+    """The repetition with this number of each cell, in an order that follows from the seed: cells that are
+    compared run near each other, and none always first."""
+
+    def place(cell: Cell) -> int:
+        return draw(cell.spec.experiment.seed, f"order of {cell.folder} {number}", 2**63)
+
+    return (make_task(cell, number) for cell in sorted(cells, key=place))
+
+
+def identify(cells: Sequence[Cell], kernels: Sequence[str]) -> str:
+    """SHA-256 of all that the results follow from: cells as they were understood, repetitions, places and the
+    digests of the kernels."""
+    parts = [
+        [
+            list(map(list, cell.values)),
+            write_topology(cell.spec.topology),
+            write_experiment(cell.spec.experiment),
+            describe_repeat(cell),
+            cell.engine,
+            cell.kernel,
+        ]
+        for cell in cells
+    ]
+    return hashlib.sha256(canonical_json([parts, sorted(set(kernels))]).encode()).hexdigest()
+
+
+def describe_repeat(cell: Cell) -> dict[str, Any]:
+    """As `sweep.json` has it."""
+    repeat = cell.spec.experiment.repeat
+    until = repeat.until
+    return {
+        "seed": cell.spec.experiment.seed,
+        "least": repeat.least,
+        "most": repeat.most,
+        "vary": list(repeat.vary) if repeat.most > 1 else list(cell.spec.experiment.vary),
+        "until": None
+        if until is None
+        else {"metric": until.metric, "confidence": until.confidence, "within": until.within},
+    }
+
+
+def values_of(cell: Cell) -> dict[str, Scalar]:
+    return dict(cell.values)

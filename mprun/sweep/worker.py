@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One run of a sweep, and the process that makes one after the other.
+
+A worker is long-lived, so that Python and mprun are loaded once: `main` takes pickled jobs
+from standard input and answers each on standard output. It ends with its parent, and with it the run under way.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+import time
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+from mprun import runner
+from mprun.engines.engine import die_with_parent
+from mprun.errors import MprunError
+from mprun.rundir import RunDirectory
+from mprun.spec.spec import Spec
+
+# Whose captures are kept: of all runs, of none, of those that did not pass.
+Keep = Literal["pcaps", "none", "failed"]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run, and where it goes: an empty directory."""
+
+    spec: Spec
+    warnings: tuple[str, ...]
+    engine: str
+    kernel: str
+    directory: Path
+    keep: Keep
+    allow_exec: bool
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended. wall_s: real time of it; simulation_s: of that, the time that the engine took."""
+
+    status: str
+    error: str
+    wall_s: float
+    simulation_s: float
+
+
+def perform(job: Job) -> Outcome:
+    """Run it. What keeps it from its end is the outcome's error, and in the directory's summary."""
+    started = time.monotonic()
+    run = RunDirectory.lay_out(job.directory)
+    try:
+        summary = _run(job, run)
+    except MprunError as error:
+        summary = _no_summary(job, str(error))
+    except Exception as error:
+        traceback.print_exc()
+        summary = _no_summary(job, f"mprun failed: {error or type(error).__name__}")
+    if not (run.path / "summary.json").exists():
+        run.write("summary.json", summary)
+    if job.keep == "none" or (job.keep == "failed" and summary["status"] == "passed"):
+        run.drop_captures()
+    simulation_s = run.read("wall.json")[-1]["wall_s"] if (run.path / "wall.json").exists() else 0.0
+    return Outcome(summary["status"], "; ".join(summary["errors"]), time.monotonic() - started, simulation_s)
+
+
+def _run(job: Job, run: RunDirectory) -> dict[str, Any]:
+    place = runner.choose_place(job.engine, job.kernel)  # type: ignore[arg-type]
+    warnings = job.warnings
+    told = (lambda text, done, note: None, None, job.allow_exec)
+    _, summary = runner.run_into(lambda digest: run, job.spec, place, {}, warnings, *told)
+    return summary
+
+
+def _no_summary(job: Job, error: str) -> dict[str, Any]:
+    return no_summary(job.spec, job.engine, job.warnings, error)
+
+
+def no_summary(spec: Spec, engine: str, warnings: tuple[str, ...], error: str) -> dict[str, Any]:
+    """That of a run that did not come to one."""
+    return {
+        "status": "error",
+        "engine": engine,
+        "complete": False,
+        "seed": spec.experiment.seed,
+        "metrics": {},
+        "expectations": [],
+        "errors": [error],
+        "failures": [],
+        "warnings": list(warnings),
+    }
+
+
+def serve(jobs: BinaryIO, answers: BinaryIO) -> None:
+    """Jobs until there are no more."""
+    while True:
+        try:
+            job = pickle.load(jobs)
+        except EOFError:
+            return
+        pickle.dump(perform(job), answers)
+        answers.flush()
+
+
+def main() -> None:
+    die_with_parent()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # what a library prints must not stand among the answers
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    try:
+        serve(sys.stdin.buffer, answers)
+    except (KeyboardInterrupt, BrokenPipeError, MprunError):
+        # nobody waits for an answer
+        os._exit(130)

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sweeps without an engine: cells, seeds, order, and an executor that only writes what a run would come to."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import polars
+import pytest
+
+from mprun.errors import Interrupted, RunError
+from mprun.spec import load_cells
+from mprun.sweep import study
+from mprun.sweep.conduct import Conduct, find_or_create
+from mprun.sweep.directory import SweepDirectory
+from mprun.sweep.study import Cell
+from mprun.sweep.worker import Job, Outcome
+
+TOPOLOGY = """\
+version: 1
+topology: multi-path
+paths:
+  - {rate: 20mbit, delay: 20ms, queue: 80packets}
+"""
+EXPERIMENT = """\
+version: 1
+params: {cc: cubic}
+traffic:
+  - {name: bulk, tool: iperf3, from: client, to: server, duration: 1s, congestion: "{{ cc }}"}
+"""
+
+
+def make_cells(folder: Path, text: str) -> tuple[Cell, ...]:
+    (folder / "topo.yaml").write_text(TOPOLOGY)
+    (folder / "xp.yaml").write_text(EXPERIMENT + text)
+    loaded = load_cells(folder / "topo", folder / "xp")
+    return study.make_cells(((one.values, one.spec, one.warnings) for one in loaded), "virtual", "default")
+
+
+def values_of(cells: tuple[Cell, ...], name: str) -> list[Any]:
+    return [dict(cell.values)[name] for cell in cells]
+
+
+def test_axes_are_crossed_zipped_and_cut(tmp_path: Path) -> None:
+    cells = make_cells(
+        tmp_path,
+        "matrix:\n"
+        "  cc: [cubic, reno]\n"
+        "  zip: [{path0.rate: [1mbit, 2mbit, 3mbit], path0.delay: [3ms, 2ms, 1ms]}]\n"
+        "  exclude: [{cc: reno, path0.rate: 2mbit}]\n",
+    )
+    assert [(cc, rate, delay) for (_, cc), (_, rate), (_, delay) in (cell.values for cell in cells)] == [
+        ("cubic", "1mbit", "3ms"),
+        ("cubic", "2mbit", "2ms"),
+        ("cubic", "3mbit", "1ms"),
+        ("reno", "1mbit", "3ms"),
+        ("reno", "3mbit", "1ms"),
+    ]
+    link = cells[-1].spec.topology.links[0]
+    assert (link.forward.rate_bit_per_s, link.reverse.delay_ns) == (3_000_000, 1_000_000)
+    assert cells[-1].spec.experiment.traffic[0].congestion == "reno"
+
+
+@pytest.mark.parametrize(
+    ("written", "values"),
+    [
+        ("{from: 1mbit, to: 9mbit, step: 4mbit}", ["1mbit", "5mbit", "9mbit"]),
+        ("{from: 9mbit, to: 1mbit, step: 4mbit}", ["9mbit", "5mbit", "1mbit"]),
+        ("{from: 1mbit, to: 2mbit, steps: 3}", ["1mbit", "1.5mbit", "2mbit"]),
+        ("{from: 1mbit, to: 100mbit, steps: 5, scale: log}", ["1mbit", "3.16mbit", "10mbit", "31.6mbit", "100mbit"]),
+    ],
+)
+def test_ranges(tmp_path: Path, written: str, values: list[str]) -> None:
+    assert values_of(make_cells(tmp_path, f"matrix: {{path0.rate: {written}}}\n"), "path0.rate") == values
+
+
+def test_seeds_are_the_cells_own(tmp_path: Path) -> None:
+    """One more cell, or the axes in another order, changes the seed of none."""
+    repeat = "repeat: {runs: 2, seed: 5}\n"
+    few = make_cells(tmp_path, "matrix: {cc: [cubic, reno], path0.rate: [1mbit]}\n" + repeat)
+    many = make_cells(tmp_path, "matrix: {path0.rate: [2mbit, 1mbit], cc: [bbr, reno, cubic]}\n" + repeat)
+
+    def seeds(cells: tuple[Cell, ...]) -> dict[tuple[Any, ...], int]:
+        return {(*sorted(cell.values), n): study.make_task(cell, n).seed for cell in cells for n in (1, 2)}
+
+    assert seeds(few).items() <= seeds(many).items()
+    assert len(set(seeds(many).values())) == 12
+
+
+def test_where_a_cell_runs_changes_no_seed(tmp_path: Path) -> None:
+    cells = make_cells(tmp_path, "matrix: {kernel: [one, other]}\nrepeat: {runs: 2}\n")
+    assert [cell.kernel for cell in cells] == ["one", "other"]
+    assert study.make_task(cells[0], 1).seed == study.make_task(cells[1], 1).seed
+
+
+def test_a_cell_that_does_not_repeat_is_a_lone_run(tmp_path: Path) -> None:
+    (cell,) = make_cells(tmp_path, "repeat: {seed: 9}\n")
+    assert study.make_task(cell, 1).spec == cell.spec
+    assert (cell.spec.experiment.seed, cell.spec.experiment.vary) == (9, ())
+
+
+def test_repetitions_vary_starts_and_wires(tmp_path: Path) -> None:
+    (cell,) = make_cells(tmp_path, "repeat: {runs: 2}\n")
+    assert study.make_task(cell, 1).spec.experiment.vary == ("start", "wire")
+
+
+def test_order_is_in_blocks_and_shuffled(tmp_path: Path) -> None:
+    cells = make_cells(tmp_path, "matrix: {path0.rate: {from: 1mbit, to: 20mbit, step: 1mbit}}\nrepeat: {runs: 2}\n")
+    first, second = ([task.cell.folder for task in study.order(cells, n)] for n in (1, 2))
+    assert sorted(first) == sorted(second)
+    assert first != second
+    assert first != [cell.folder for cell in cells]
+
+
+def test_folders_tell_apart(tmp_path: Path) -> None:
+    names = [study.name_folder((("cc", text),)) for text in ("a b", "a_b", "a/b", "x" * 200, "x" * 201)]
+    assert len(set(names)) == 5
+    assert all("/" not in name and len(name) < 120 for name in names)
+
+
+class FakeExecutor:
+    """Ends runs when `wait` is called, the last first; a run comes to what `result` says of its job."""
+
+    def __init__(self, places: int, result: Callable[[Job], float | None], most: int | None = None) -> None:
+        self.places = places
+        self.begun: list[str] = []
+        self._result = result
+        self._left = most
+        self._running: list[tuple[str, Job]] = []
+
+    def submit(self, name: str, job: Job) -> None:
+        assert len(self._running) < self.places
+        self.begun.append(name)
+        self._running.append((name, job))
+
+    def wait(self, seconds: float) -> Iterator[tuple[str, Outcome]]:
+        if self._left == 0:
+            raise KeyboardInterrupt
+        if self._left is not None:
+            self._left -= 1
+        name, job = self._running.pop()
+        value = self._result(job)
+        status = "error" if value is None else "passed"
+        metrics = {} if value is None else {"bulk.goodput": {"value": value, "unit": "bit/s"}}
+        summary = {"status": status, "seed": job.spec.experiment.seed, "metrics": metrics, "expectations": []}
+        (job.directory / "summary.json").write_text(json.dumps({**summary, "errors": []}))
+        yield name, Outcome(status, "" if value else "it broke", 1.0, 0.9)
+
+    def close(self) -> None:
+        self._running.clear()
+
+
+def by_seed(job: Job) -> float:
+    return 1e6 + job.spec.experiment.seed % 1000
+
+
+def sweep_of(folder: Path, cells: tuple[Cell, ...], anew: bool = False) -> SweepDirectory:
+    return find_or_create(folder / "runs", cells, {"default": {"digest": "d"}}, {}, anew)[0]
+
+
+def conduct(sweep: SweepDirectory, cells: tuple[Cell, ...], executor: FakeExecutor, retries: int = 0) -> dict[str, Any]:
+    return Conduct(sweep, cells, retries=retries).run(executor, lambda state: None, lambda text: None)
+
+
+TWO_BY_THREE = "matrix: {cc: [cubic, reno]}\nrepeat: {runs: 3}\n"
+
+
+def table_of(sweep: SweepDirectory) -> bytes:
+    return (sweep.path / "tables" / "cells.parquet").read_bytes()
+
+
+def test_the_table_does_not_depend_on_places(tmp_path: Path) -> None:
+    cells = make_cells(tmp_path, TWO_BY_THREE)
+    tables = []
+    for places in (1, 2, 5):
+        sweep = sweep_of(tmp_path, cells, anew=True)
+        summary = conduct(sweep, cells, FakeExecutor(places, by_seed))
+        assert summary["complete"]
+        tables.append(table_of(sweep))
+    assert tables[0] == tables[1] == tables[2]
+    table = polars.read_parquet(tmp_path / "runs" / "latest-sweep" / "tables" / "cells.parquet")
+    assert table.columns == ["cc", "run", "seed", "status", "directory", "bulk.goodput_bit_per_s"]
+    assert table["cc"].to_list() == ["cubic"] * 3 + ["reno"] * 3
+    assert (table["bulk.goodput_bit_per_s"] == 1e6 + table["seed"] % 1000).all()
+
+
+@pytest.mark.parametrize("after", range(6))
+def test_interrupted_and_gone_on_with(tmp_path: Path, after: int) -> None:
+    cells = make_cells(tmp_path, TWO_BY_THREE)
+    whole = sweep_of(tmp_path, cells)
+    conduct(whole, cells, FakeExecutor(2, by_seed))
+    sweep = sweep_of(tmp_path, cells)
+    assert sweep.path != whole.path
+    first = FakeExecutor(2, by_seed, most=after)
+    with pytest.raises(Interrupted):
+        conduct(sweep, cells, first)
+    again = sweep_of(tmp_path, cells)
+    assert again.path == sweep.path
+    second = FakeExecutor(2, by_seed)
+    assert conduct(again, cells, second)["complete"]
+    assert len(second.begun) == 6 - after
+    assert table_of(again) == table_of(whole)
+    assert not list(sweep.path.glob("partial/*"))
+
+
+def test_other_files_are_another_sweep(tmp_path: Path) -> None:
+    cells = make_cells(tmp_path, TWO_BY_THREE)
+    first = sweep_of(tmp_path, cells)
+    assert sweep_of(tmp_path, make_cells(tmp_path, TWO_BY_THREE + "description: other\n")).path != first.path
+    kernels = {"default": {"digest": "of another build"}}
+    assert find_or_create(tmp_path / "runs", cells, kernels, {}, False)[0].path != first.path
+
+
+def test_an_error_is_tried_again_as_often_as_asked(tmp_path: Path) -> None:
+    cells = make_cells(tmp_path, TWO_BY_THREE)
+    tries: Counter[int] = Counter()
+
+    def fail_twice(job: Job) -> float | None:
+        tries[job.spec.experiment.seed] += 1
+        return None if tries[job.spec.experiment.seed] <= 2 else by_seed(job)
+
+    sweep = sweep_of(tmp_path, cells)
+    once = conduct(sweep, cells, FakeExecutor(2, fail_twice), retries=1)
+    assert (once["status"], once["runs"]["error"], once["complete"]) == ("error", 6, False)
+    # the same command runs again what ended with an error, and nothing else
+    again = conduct(sweep_of(tmp_path, cells), cells, FakeExecutor(2, fail_twice))
+    assert (again["status"], again["runs"]["passed"], again["complete"]) == ("passed", 6, True)
+
+
+def test_one_cell_in_error_keeps_no_other_from_its_end(tmp_path: Path) -> None:
+    cells = make_cells(tmp_path, TWO_BY_THREE)
+    summary = conduct(
+        sweep_of(tmp_path, cells),
+        cells,
+        FakeExecutor(2, lambda job: None if job.spec.experiment.traffic[0].congestion == "reno" else by_seed(job)),
+    )
+    assert summary["runs"] == {"passed": 3, "failed": 0, "error": 3}
+
+
+UNTIL = "repeat: {until: {metric: bulk.goodput, within: 1%}, min: 3, max: 12}\nmatrix: {cc: [cubic, reno]}\n"
+
+
+def test_until_the_interval_is_narrow(tmp_path: Path) -> None:
+    """Cubic varies by a thousandth, and three runs are enough; reno by half, and twelve are not."""
+    cells = make_cells(tmp_path, UNTIL)
+
+    def result(job: Job) -> float:
+        is_reno = job.spec.experiment.traffic[0].congestion == "reno"
+        return 1e6 + job.spec.experiment.seed % 1000 * (1000 if is_reno else 1)
+
+    tables = []
+    for places in (1, 4):
+        sweep = sweep_of(tmp_path, cells, anew=True)
+        summary = conduct(sweep, cells, FakeExecutor(places, result))
+        assert [sum(cell["runs"].values()) for cell in summary["cells"]] == [3, 12]
+        assert any("narrow" in text for text in summary["warnings"])
+        tables.append(table_of(sweep))
+    assert tables[0] == tables[1]
+
+
+def test_only_one_works_on_a_sweep(tmp_path: Path) -> None:
+    sweep = sweep_of(tmp_path, make_cells(tmp_path, TWO_BY_THREE))
+    with sweep.held(), pytest.raises(RunError, match="another mprun"), SweepDirectory(sweep.path).held():
+        pass

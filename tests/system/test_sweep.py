@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sweeps in the virtual engine: killed and gone on with, on one CPU and on two, on two kernels."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars
+import pytest
+
+from mprun.cache import cache
+from mprun.rundir import RunDirectory
+from mprun.runner import first_difference
+from tests.system.conftest import COMMAND, LAB, Result, environment
+
+SWEEP = """\
+version: 1
+params: {cc: cubic}
+traffic:
+  - {name: bulk, tool: iperf3, from: client, to: server, duration: 1s, congestion: "{{ cc }}"}
+capture: [{host: client, snaplen: 60}]
+probe: {pings: 0}
+expect: [{metric: bulk.goodput, min: 1mbit}]
+matrix: {cc: [cubic, reno]}
+repeat: {runs: 3, seed: 4}
+"""
+Call = Callable[..., Result]
+
+
+@pytest.fixture
+def xp(tmp_path: Path) -> Path:
+    path = tmp_path / "xp.yaml"
+    path.write_text(SWEEP)
+    return path
+
+
+def run_of(sweep: Path, name: str) -> RunDirectory:
+    return RunDirectory(sweep / "runs" / name)
+
+
+def assert_equal(one: Path, other: Path) -> None:
+    assert (one / "tables" / "cells.parquet").read_bytes() == (other / "tables" / "cells.parquet").read_bytes()
+    names = polars.read_parquet(one / "tables" / "cells.parquet")["directory"].to_list()
+    assert names
+    for name in names:
+        assert first_difference(RunDirectory(one / name), RunDirectory(other / name)) is None
+
+
+def test_killed_and_gone_on_with_on_another_number_of_cpus(
+    xp: Path, tmp_path: Path, mprun: Call, leaves_nothing: None
+) -> None:
+    """Killed by SIGKILL in the midst of runs, twice; the sum is that of a sweep that nobody disturbed, byte by byte."""
+    whole = mprun("sweep", "-t", LAB / "topo", "-x", xp, "-o", tmp_path / "whole", "-j", 1, "--json").summary
+    assert (whole["status"], whole["runs"]["passed"], whole["complete"]) == ("passed", 6, True)
+    words = ["sweep", "-t", LAB / "topo", "-x", xp, "-o", tmp_path / "killed", "-j", 2]
+    sweeps = tmp_path / "killed" / "latest-sweep" / "runs"
+    for count in (1, 3):
+        process = subprocess.Popen(
+            [*COMMAND, *map(str, words)], cwd=tmp_path, env=environment(), stderr=subprocess.DEVNULL
+        )
+        deadline = time.monotonic() + 60
+        while len(list(sweeps.glob("*/*"))) < count and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        done = len(list(sweeps.glob("*/*")))
+        assert count <= done < 6
+    again = mprun(*words, "--json")
+    assert again.summary["directory"] == str(sweeps.resolve().parent)
+    assert_equal(Path(whole["directory"]), Path(again.summary["directory"]))
+    sessions = json.loads((Path(again.summary["directory"]) / "wall.json").read_text())
+    assert sum(session["runs"] for session in sessions) < 6
+
+
+def test_repetitions_differ_and_a_run_of_one_verifies(xp: Path, tmp_path: Path, mprun: Call) -> None:
+    sweep = Path(mprun("sweep", "-t", LAB / "topo", "-x", xp, "-p", "cc=reno", "--json").summary["directory"])
+    table = polars.read_parquet(tmp_path / sweep / "tables" / "cells.parquet")
+    assert table["cc"].to_list() == ["reno"] * 3
+    assert table["bulk.goodput_bit_per_s"].n_unique() == 3
+    # the seed moves them by little: below 2 % of 20 Mbit/s for a second, of which slow start takes a third
+    goodput = table["bulk.goodput_bit_per_s"]
+    assert goodput.max() - goodput.min() < 0.02 * 20e6  # type: ignore[operator]
+    result = mprun("verify", tmp_path / sweep / "runs" / "cc=reno" / "2")
+    assert (result.status, result.out.split()[0]) == (0, "identical:"), result.out + result.err
+
+
+def test_a_killed_worker_costs_its_run_alone(xp: Path, tmp_path: Path) -> None:
+    argv = [*COMMAND, "sweep", "-t", LAB / "topo", "-x", xp, "--retries", 1, "--keep", "none", "--json"]
+    process = subprocess.Popen(
+        list(map(str, argv)),
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    partial = tmp_path / "runs" / "latest-sweep" / "partial"
+    deadline = time.monotonic() + 60
+    while not list(partial.glob("*/plan.json")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    os.kill(int(children[0]), signal.SIGKILL)
+    out, err = process.communicate(timeout=120)
+    summary: dict[str, Any] = json.loads(out)
+    assert "its worker ended with signal 9; trying again" in err
+    assert (summary["status"], summary["runs"]["passed"]) == ("passed", 6)
+    assert not list((tmp_path / summary["directory"]).glob("runs/*/*/pcap"))
+
+
+def test_two_kernels_meet_the_same_world(tmp_path: Path, mprun: Call) -> None:
+    """Two names of one build: every pair of runs is equal, so that a difference is the kernels' alone."""
+    kernels = tmp_path / "cache" / "mprun" / "kernels"
+    kernels.mkdir(parents=True)
+    for name in ("default", "other"):
+        (kernels / name).symlink_to((cache("kernels") / "default").resolve())
+    text = SWEEP.replace("matrix: {cc: [cubic, reno]}", "matrix: {kernel: [default, other]}").replace(
+        "runs: 3", "runs: 2"
+    )
+    (tmp_path / "xp.yaml").write_text(text.replace('"{{ cc }}"', "cubic").replace("params: {cc: cubic}\n", ""))
+    result = mprun(
+        "sweep", "-t", LAB / "topo", "-x", "xp", "--json", env=environment(XDG_CACHE_HOME=str(tmp_path / "cache"))
+    )
+    sweep = tmp_path / result.summary["directory"]
+    for number in (1, 2):
+        one, other = (run_of(sweep, f"kernel={name}/{number}") for name in ("default", "other"))
+        assert first_difference(one, other) is None
+        assert [run.read("environment.json")["kernel"]["name"] for run in (one, other)] == ["default", "other"]
+
+
+def test_a_matrix_is_no_single_run(xp: Path, mprun: Call) -> None:
+    refused = mprun("-t", LAB / "topo", "-x", xp)
+    assert refused.status == 2
+    assert "is 2 runs: `mprun sweep` runs all, -p cc=cubic gives one" in refused.err
+    assert mprun("-t", LAB / "topo", "-x", xp, "-p", "cc=reno").status == 0

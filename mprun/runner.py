@@ -18,6 +18,7 @@ from mprun.analysis.calibration import judge, to_json
 from mprun.analysis.observation import observe
 from mprun.analysis.summary import measure
 from mprun.capabilities import Capabilities
+from mprun.capture import finish_captures
 from mprun.compile import allocate, compile_plan, resolve
 from mprun.compile.calibration import compile_calibration, silence
 from mprun.compile.network import Network
@@ -163,7 +164,7 @@ def _run_calibrated(
     """Run a plan into a directory that exists, after its links were measured if that was asked for."""
     if spec.experiment.calibrate:
         run.write(CALIBRATION, calibrate(spec, network, place, progress))
-    return run_plan(plan, run, place, spec.experiment.expectations, facts, progress, shell)
+    return run_plan(plan, network, run, place, spec.experiment.expectations, facts, progress, shell)
 
 
 def calibrate(spec: Spec, network: Network, place: Place, progress: Progress) -> dict[str, Any]:
@@ -184,6 +185,7 @@ def calibrate(spec: Spec, network: Network, place: Place, progress: Progress) ->
 
 def run_plan(
     plan: Plan,
+    network: Network,
     run: RunDirectory,
     place: Place,
     expectations: Sequence[Expectation],
@@ -201,9 +203,10 @@ def run_plan(
             raise RunError(agent["error"])
         return {"status": "passed", "metrics": {}, "expectations": []}
     calibration = run.read(CALIBRATION) if (run.path / CALIBRATION).exists() else None
+    captured = finish_captures(run, plan, network, agent)
     told = (expectations, place.engine, facts["warnings"], calibration)
     observation = observe(run.record(), agent["zero_ns"] or 0)
-    measured = measure(plan.intent, agent, observation, run.log, *told, run.flow_file)
+    measured = measure(plan.intent, agent, observation, run.log, *told, run.flow_file, captured)
     run.write_tables(measured.tables)
     run.write("summary.json", measured.summary)
     if agent["complete"]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import select
+import socket
 import time
 from typing import Any, Protocol
 
@@ -143,6 +144,22 @@ class Machine:
                     "sent_packets": counts[9],
                 }
         return found
+
+    def indices(self, node: str) -> dict[str, int]:
+        """The kernel's numbers of a node's interfaces, which packets captured on any of them carry."""
+        with self._inside(node):
+            return {name: number for number, name in socket.if_nameindex()}
+
+    def boot_ns(self) -> int:
+        """When the monotonic clock began, in the one that captures show."""
+        before_ns = time.monotonic_ns()
+        clock_ns = time.time_ns()
+        return clock_ns - (before_ns + time.monotonic_ns()) // 2
+
+    def free_bytes(self) -> int:
+        """What is left on the run directory's disk for a user."""
+        disk = os.statvfs(self._directory)
+        return disk.f_bavail * disk.f_frsize
 
     def filtered_packets(self) -> dict[str, dict[str, int]]:
         """What the packet filters of each node that has any have counted. Raises BuildError."""

@@ -37,6 +37,8 @@ SETTLE_NS = SECOND_NS // 5
 # tcpdump is given packets in blocks: one that is not full when the kernel's timer of a second comes for the
 # second time, since the first may have come just after it was begun (packet_mmap).
 CAPTURE_NS = 2 * SECOND_NS + SETTLE_NS
+# With less left on the disk captures end, so that the rest of the run can be written down.
+RESERVE_BYTES = 64 << 20
 
 
 class Stopped(Exception):
@@ -58,7 +60,7 @@ class Run:
         self.flows: list[Running] = []
         self.counters_before: dict[str, dict[str, int]] = {}
         self.carried_before: dict[str, dict[str, dict[str, int]]] = {}
-        self.result: dict[str, Any] = {"error": None, "complete": False, "processes": {}}
+        self.result: dict[str, Any] = {"error": None, "complete": False, "processes": {}, "captures": {}}
         self._steps: IO[str] = open(f"{directory}/steps.jsonl", "w", buffering=1)  # noqa: SIM115  until the end
         self._progress = os.open(f"{directory}/.progress", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
 
@@ -134,6 +136,11 @@ def carry_out(run: Run, shell: str | None) -> None:
         process = run.start(planned, run.daemons)
         process.wait_ready()
         run.note("ready", None, name=process.name)
+        if planned["role"] == "capture":
+            run.result["captures"][process.name] = {
+                "ready_ns": run.machine.now_ns(),
+                "interfaces": run.machine.indices(planned["node"]),
+            }
     measure_idle_paths(run)
     for host in run.hosts_in_use():
         run.machine.observe(host)
@@ -144,6 +151,7 @@ def carry_out(run: Run, shell: str | None) -> None:
     if run.is_simulated:
         run.result["slab_kb"] = {"before": slab_kb()}
     run.zero_ns = run.machine.now_ns()
+    run.result["boot_ns"] = run.machine.boot_ns()
     run.note("time zero")
     go_through_timeline(run, run.zero_ns)
     settle(run)
@@ -277,6 +285,7 @@ def go_through_timeline(run: Run, zero_ns: int) -> None:
             if host is not None:
                 host.note_late(now - tick_ns)
             run.report(", ".join(p.name for p in active.values()) or "waiting", now - zero_ns)
+            spare_disk(run)
             tick_ns += TICK_NS * (1 + (now - tick_ns) // TICK_NS)
         moments = [tick_ns, sampling.next_ns(), *last_samples[:1], *schedule.next_ns()]
         moments += [p.started_ns + p.plan["timeout_ns"] for p in active.values()]
@@ -291,6 +300,16 @@ def go_through_timeline(run: Run, zero_ns: int) -> None:
                 schedule.note_end(process.plan, machine.now_ns())
     if host is not None:
         run.result["host"] = host.sum_up()
+
+
+def spare_disk(run: Run) -> None:
+    """End the captures while there is still room for all else."""
+    captures = [process for process in run.daemons if process.plan["role"] == "capture" and not process.poll()]
+    if captures and run.machine.free_bytes() < RESERVE_BYTES:
+        for process in captures:
+            process.stop()
+            run.note("ended for want of room", None, name=process.name)
+            run.result["captures"][process.name]["ended_ns"] = run.machine.now_ns()
 
 
 def settle(run: Run) -> None:

@@ -96,6 +96,20 @@ class _FlowOutputs:
 
 
 @dataclass(frozen=True)
+class Captured:
+    """What the file of a capture holds.
+
+    is_whole: its last packet was not cut off. first_ns: when its first packet passed, from time zero; None for none.
+    problem: why it is not as it should be; empty: it is.
+    """
+
+    packets: int
+    is_whole: bool
+    first_ns: int | None
+    problem: str = ""
+
+
+@dataclass(frozen=True)
 class Measured:
     """What a run came to: its summary, and its tables as columns by name."""
 
@@ -113,6 +127,7 @@ def measure(
     warnings: Sequence[str] = (),
     calibration: Mapping[str, Any] | None = None,
     files: Files = lambda flow, name: None,
+    captured: Mapping[str, Captured] | None = None,
 ) -> Measured:
     """The summary and the tables of a run.
 
@@ -140,7 +155,7 @@ def measure(
         for title, table in tables.items():
             found.add_table(title, group, table)
     _sum_up(flows, found)
-    _read_captures(intent, logs, found)
+    captures = _read_captures(intent, agent, logs, captured or {}, found)
     found.warnings += doubt_host(agent.get("host"))
     found.warnings += find_complaints(logs("console", "log"))
     _read_ways(intent, found)
@@ -163,6 +178,7 @@ def measure(
         "failures": found.failures,
         "warnings": found.warnings,
         **({"groups": groups} if groups else {}),
+        **({"captures": captures} if captures else {}),
         **({"middleboxes": told} if (told := list(Interference(agent.get("filtered", {})).tell())) else {}),
     }
     return Measured(summary, {**found.tables, **tabulate(intent, agent, observation, found.connections)})
@@ -402,13 +418,54 @@ def _facts(use: PathUse, forward: int, reverse: int) -> dict[str, Any]:
     return facts | {"joined": use.joined_s, "srtt": use.srtt_s, "resent": use.resent}
 
 
-def _read_captures(intent: Mapping[str, Any], logs: Logs, found: _Findings) -> None:
-    for wanted in intent["captures"]:
-        lost = tcpdump.lost(logs(f"capture.{wanted['host']}", "err"))
-        if lost is None:
-            found.warnings.append(f"capture of {wanted['host']}: tcpdump did not say how many packets it lost")
-        elif lost:
-            found.warnings.append(f"capture of {wanted['host']}: {lost} packets that passed are not in it")
+def _read_captures(
+    intent: Mapping[str, Any],
+    agent: Mapping[str, Any],
+    logs: Logs,
+    captured: Mapping[str, Captured],
+    found: _Findings,
+) -> dict[str, dict[str, Any]]:
+    """By capture: how long before time zero it was live, what it holds and what it lacks.
+
+    packets: in its file; passed: read by tcpdump, which a file with a size does not all hold; lost: not read.
+    """
+    told: dict[str, dict[str, Any]] = {}
+    for value in intent["captures"]:
+        wanted = tcpdump.read_wanted(value)
+        process = f"{tcpdump.PREFIX}{wanted.name}"
+        seen, held = agent.get("captures", {}).get(process), captured.get(wanted.name)
+        if seen is None or held is None:
+            continue
+        log = logs(process, "err")
+        passed, lost = tcpdump.passed(log), tcpdump.lost(log)
+        zero_ns = agent.get("zero_ns")
+        told[wanted.name] = {
+            "node": wanted.node,
+            "link": wanted.link,
+            # to the millisecond, as steps before time zero are in simulated time
+            "ready_s": None if zero_ns is None else round((seen["ready_ns"] - zero_ns) / 1e9, 3),
+            "first_s": None if held.first_ns is None else held.first_ns / 1e9,
+            "packets": held.packets,
+            "passed": passed,
+            "lost": lost,
+        }
+        where = f"capture of {wanted.name}"
+        if held.problem:
+            found.warnings.append(f"{where}: {held.problem}")
+        if lost is None or passed is None:
+            found.warnings.append(f"{where}: tcpdump did not say how many packets it lost")
+            continue
+        if lost:
+            found.warnings.append(f"{where}: {lost} packets that passed are not in it")
+        if "ended_ns" in seen:
+            ended_s = (seen["ended_ns"] - (zero_ns or 0)) / 1e9
+            found.failures.append(f"{where}: ended at {ended_s:g} s, when the disk was nearly full; the run went on")
+        elif held.packets < passed and wanted.size_bytes is not None:
+            which = f"{wanted.keep} {held.packets} of {passed} packets"
+            found.warnings.append(f"{where}: reached its size, and holds the {which}")
+        elif held.packets < passed and not held.problem:
+            found.failures.append(f"{where}: holds {held.packets} of {passed} packets: the disk was full")
+    return told
 
 
 def _read_ways(intent: Mapping[str, Any], found: _Findings) -> None:

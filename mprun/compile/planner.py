@@ -23,7 +23,7 @@ from mprun.errors import HostError, SpecError
 from mprun.plan import ROOT, Command, Node, Plan, Process, sysctl
 from mprun.spec.path import usable_paths
 from mprun.spec.span import find_spans
-from mprun.spec.spec import Flow, HostSpec, LinkChange, Spec
+from mprun.spec.spec import Capture, Flow, HostSpec, LinkChange, Spec
 from mprun.tools import ping, tcpdump
 from mprun.tools.tool import Endpoints, Work, tool_of
 
@@ -59,7 +59,7 @@ def compile_plan(spec: Spec, network: Network, capabilities: Capabilities = REFE
         seed=spec.experiment.seed,
         nodes=tuple(_nodes(network)),
         build=tuple(_build(spec, network, capabilities)),
-        daemons=(*_daemons(spec, works), *path_managers(network, spec.experiment)),
+        daemons=(*_daemons(spec, network, works), *path_managers(network, spec.experiment)),
         probes=tuple(_probes(spec, network)),
         flows=tuple(client for work in works for client in work.clients),
         changes=tuple(plan_changes(spec, network, capabilities)),
@@ -194,10 +194,12 @@ def _work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     )
 
 
-def _daemons(spec: Spec, works: Sequence[Work]) -> Iterator[Process]:
+def _daemons(spec: Spec, network: Network, works: Sequence[Work]) -> Iterator[Process]:
     """Captures first, so that they see everything."""
     for wanted in spec.experiment.captures:
-        yield tcpdump.capture(wanted)
+        interfaces = network.nodes[wanted.node].interfaces
+        on_link = next((one.name for one in interfaces if one.link == wanted.link), None)
+        yield tcpdump.capture(wanted, on_link or tcpdump.ANY)
     yield from relays(spec.topology.middleboxes)
     for work in works:
         yield from work.servers
@@ -251,7 +253,7 @@ def _intent(spec: Spec, network: Network, flows: list[tuple[Flow, Endpoints]]) -
             }
             for flow, ends in flows
         ],
-        "captures": [asdict(capture) for capture in experiment.captures],
+        "captures": list(map(_capture, experiment.captures)),
         "changes": [asdict(change) for change in network.changes],
         "probe_pings": experiment.probe_pings,
         "seed": experiment.seed,
@@ -274,6 +276,14 @@ def _host(settings: HostSpec) -> dict[str, Any]:
     if not settings.mptcp.endpoints:
         del value["mptcp"]["endpoints"]
     return value
+
+
+def _capture(capture: Capture) -> dict[str, Any]:
+    """What follows `filter` is there only where it is asked for. host: the node, whatever its kind."""
+    value: dict[str, Any] = {"host": capture.node, "snaplen": capture.snaplen, "filter": capture.filter}
+    if capture.link is not None:
+        value["link"] = capture.link
+    return value if capture.size_bytes is None else value | {"size_bytes": capture.size_bytes, "keep": capture.keep}
 
 
 def _interface(interface: Interface) -> dict[str, Any]:

@@ -36,6 +36,8 @@ from mprun.tools.tool import tool_of
 MULTIPATH = ("mptcp", "sctp", "quic")
 # The option of flows that offer a rate.
 RATE = "rate_bit_per_s"
+# Of a packet captured on any interface: what libpcap puts before it, and the headers of IPv6 and TCP with all options.
+WHOLE_HEADERS_BYTES = 20 + 40 + 60
 # So many names are shown whole; of more, the nearest one.
 FEW = 6
 
@@ -109,15 +111,21 @@ def check_references(
                 several(named, ("traffic", n, key))
         if isinstance(source, str) and source == destination:
             document.fault(("traffic", n, "to"), f"is where it comes from, '{source}': name another host")
-    captured: dict[str, int] = {}
+    captured: dict[tuple[object, object], int] = {}
     for n, capture in _mappings(values.get("capture")):
-        name = capture.get("host")
-        host(name, ("capture", n, "host"))
+        key = "host" if "host" in capture else "node"
+        name = capture.get(key)
+        if key == "host":
+            host(name, ("capture", n, "host"))
+        elif isinstance(name, str) and name not in nodes:
+            hint = name_nearest(name, nodes, "nodes")
+            document.fault(("capture", n, "node"), f"no node '{name}' in topology '{topology}'{hint}")
         if isinstance(name, str):
-            if name in captured:
-                line = document.place(("capture", captured[name]))[1]
-                document.fault(("capture", n, "host"), f"a second capture of '{name}', first on line {line}: keep one")
-            captured.setdefault(name, n)
+            where = (name, capture.get("link"))
+            if where in captured:
+                line = document.place(("capture", captured[where]))[1]
+                document.fault(("capture", n, key), f"a second capture of '{name}', first on line {line}: keep one")
+            captured.setdefault(where, n)
 
 
 def check_routes(topology: TopologySpec, flows: Sequence[Flow], notes: Notes) -> None:
@@ -196,6 +204,31 @@ def check_endpoints(topology: TopologySpec, experiment: ExperimentSpec, notes: N
             if endpoint.link not in own:
                 message = f"'{host}' has no link '{endpoint.link}'{name_nearest(endpoint.link, own, 'links')}"
                 notes.fault(("hosts", host, "mptcp", "endpoints", n, "link"), message)
+
+
+def check_captures(topology: TopologySpec, experiment: ExperimentSpec, document: Document) -> None:
+    """Faults of captures on links that their node has not, or that share a name; warnings of what they will lack."""
+    names: dict[str, int] = {}
+    for n, capture in enumerate(experiment.captures):
+        if capture.node not in topology.nodes:
+            continue
+        links = [link for link in topology.links if capture.node in link.ends]
+        own = [link.name for link in links]
+        if capture.link is not None and capture.link not in own:
+            message = f"'{capture.node}' has no link '{capture.link}'{name_nearest(capture.link, own, 'links')}"
+            document.fault(("capture", n, "link"), message)
+        elif capture.link is None and capture.node in topology.switches:
+            message = f"'{capture.node}' is an OpenFlow switch, and those share a namespace: name one of its links"
+            document.fault(("capture", n), f"{message} too, as in 'link: {own[0]}'" if own else message)
+        elif capture.name in names:
+            line = document.place(("capture", names[capture.name]))[1]
+            message = f"would be called '{capture.name}', as that on line {line}: name another node or link"
+            document.fault(("capture", n), message)
+        names.setdefault(capture.name, n)
+        has_ipv6 = any(topology.addressing_of(link) != "ipv4" for link in links if capture.link in (None, link.name))
+        if has_ipv6 and 0 < capture.snaplen < WHOLE_HEADERS_BYTES:
+            message = f"cuts the options of TCP over IPv6 off: they end within {WHOLE_HEADERS_BYTES} bytes"
+            document.warn(("capture", n, "snaplen"), message)
 
 
 def check_rates(

@@ -6,14 +6,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
 from mprun.spec import metric
 from mprun.spec.document import Document, Notes
 from mprun.spec.fault import Path, name_nearest
-from mprun.spec.field import DEFAULT_SEED, SEED, Name, Snaplen, Version, Whole
+from mprun.spec.field import DEFAULT_SEED, SEED, CaptureSize, Name, Snaplen, Version, Whole
 from mprun.spec.metric import Metrics
 from mprun.spec.model import FileModel, check, refuse
 from mprun.spec.spec import (
@@ -39,6 +39,8 @@ LEAST_RUNS, MOST_RUNS = 5, 50
 RUNS = Whole(1, 10_000, "more would take days, and show no more")
 # Subflows of ndiffports where nobody says how many.
 NDIFFPORTS = 2
+# The last packets are kept in a ring of files, two at least, whose sizes tcpdump counts in millions of bytes.
+SMALLEST_RING_BYTES = 3 << 20
 
 _SYSCTL = re.compile(r"[a-z][a-z0-9_]*([./][A-Za-z0-9_-]+)+")
 # Of the network and of nothing else: files are shared between strangers, and others hold for a whole machine.
@@ -182,11 +184,35 @@ class HostEntry(FileModel):
 
 
 class CaptureEntry(FileModel):
-    """A capture of all interfaces of a host."""
+    """A capture of a host, router or switch: of all its interfaces, or of one."""
 
-    host: Name = Field(description="The host.", examples=["client"])
+    host: Name | None = Field(None, description="The host.", examples=["client"])
+    node: Name | None = Field(None, description="The host, router or switch; instead of 'host'.", examples=["router"])
+    link: Name | None = Field(
+        None, description="Only the node's interface on this link. Default: all interfaces.", examples=["path0"]
+    )
     snaplen: Snaplen = Field(0, description="Bytes kept of each packet; 0, the default: all of it.")
     filter: Filter = Field("", description="Which packets, see pcap-filter(7). Default: all.")
+    size: CaptureSize | None = Field(
+        None, description="What the file may come to. Default: as much as the disk holds.", examples=["100mb"]
+    )
+    keep: Literal["first", "last"] | None = Field(
+        None, description="Which packets a capture with a 'size' keeps. Default: first."
+    )
+
+    @model_validator(mode="after")
+    def _agree(self) -> CaptureEntry:
+        if (self.host is None) == (self.node is None):
+            raise ValueError("must name one node: write 'host: client', or 'node: router'")
+        if self.keep is not None and self.size is None:
+            raise refuse({("keep",): "has no effect without 'size': write 'size: 100mb' too"}, self)
+        if self.keep == "last" and self.size is not None and self.size < SMALLEST_RING_BYTES:
+            raise refuse({("size",): "is too small to keep the last packets: write '3mb' or more"}, self)
+        return self
+
+    def capture(self) -> Capture:
+        node = self.host or self.node or ""
+        return Capture(node, self.snaplen, self.filter, self.link, self.size, self.keep or "first")
 
 
 class ProbeEntry(FileModel):
@@ -304,7 +330,7 @@ def read_experiment(
         description=file.description,
         hosts={name: _host(entry) for name, entry in file.hosts.items()},
         traffic=traffic.flows,
-        captures=tuple(Capture(c.host, c.snaplen, c.filter) for c in file.capture),
+        captures=tuple(entry.capture() for entry in file.capture),
         expectations=tuple(_expectation(n, entry, owned, document) for n, entry in enumerate(file.expect)),
         probe_pings=DEFAULT_PROBE_PINGS if file.probe is None else file.probe.pings,
         seed=seed,

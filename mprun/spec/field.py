@@ -180,6 +180,14 @@ Snaplen = Annotated[
 ]
 
 
+def _capture_size(value: object) -> int:
+    """Bytes that a capture may come to; a smaller one has hardly room for its headers."""
+    return Whole(10_000, 1 << 50, "write '10kb' or more").bound(units.VOLUME.parse(value))
+
+
+CaptureSize = Annotated[int, PlainValidator(_capture_size), WithJsonSchema(VOLUME_SCHEMA)]
+
+
 def _parse_subnets(value: object) -> IPv4Network:
     """A network of 256 subnets with 24 bits each."""
     try:

@@ -221,6 +221,7 @@ def _read_action(
         agreement.check_metrics(named, action, notes)
         agreement.check_mptcp(named, action, notes)
         agreement.check_endpoints(network.spec, action, notes)
+        agreement.check_captures(network.spec, action, document)
         agreement.check_tools(named, action, notes)
         agreement.check_rates(network.spec, named, action, notes)
         if not document.faults:

@@ -395,11 +395,22 @@ class Flow:
 
 @dataclass(frozen=True)
 class Capture:
-    """Packets of one host, all its interfaces. snaplen 0: whole packets. filter: pcap-filter(7)."""
+    """Packets of a node: of all its interfaces, or of that on `link`. snaplen 0: whole packets. filter: pcap-filter(7).
 
-    host: str
+    size_bytes: what its file may come to, of which `keep` says whether the first packets are kept or the last.
+    """
+
+    node: str
     snaplen: int = 0
     filter: str = ""
+    link: str | None = None
+    size_bytes: int | None = None
+    keep: Literal["first", "last"] = "first"
+
+    @property
+    def name(self) -> str:
+        """That of its file, without what follows the point."""
+        return self.node if self.link is None else f"{self.node}-{self.link}"
 
 
 @dataclass(frozen=True)

@@ -288,7 +288,10 @@ def _option(value: Any, render: Callable[[Any], str]) -> Any:
 
 
 def _capture(capture: Capture) -> dict[str, Any]:
-    return {"host": capture.host, "snaplen": capture.snaplen, "filter": capture.filter}
+    entry = {"node": capture.node, "link": capture.link, "snaplen": capture.snaplen, "filter": capture.filter}
+    if capture.size_bytes is not None:
+        entry |= {"size": units.VOLUME.render(capture.size_bytes), "keep": capture.keep}
+    return _without_none(entry)
 
 
 def _expectation(expectation: Expectation, owned: Mapping[str, metric.Metrics]) -> dict[str, Any]:

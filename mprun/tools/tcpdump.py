@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tcpdump(8): captures of a host, all interfaces, into one file."""
+"""tcpdump(8): captures of a node, of all its interfaces or of one, into one file or the last files of a ring.
+
+tcpdump writes pcap; what makes pcapng of it when the run is over is `mprun.analysis.pcapng`.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from mprun.plan import Process, Ready
 from mprun.spec.spec import Capture
@@ -11,34 +16,76 @@ from mprun.tools.tool import Program
 
 PROGRAMS = {"tcpdump": Program("tcpdump", "--version")}
 
+# The interface that stands for all of them.
+ANY = "any"
+# What precedes the name of a capture in that of its process.
+PREFIX = "capture."
+# In how many files at most the last packets are kept, and what tcpdump counts their sizes in.
+RING_FILES = 10
+MILLION = 1_000_000
+# What tcpdump writes at once: by itself 4 kB, and each time is a system call.
+BUFFER = "64K"
+
 _CAPTURED = re.compile(r"(\d+) packets? captured")
 _RECEIVED = re.compile(r"(\d+) packets? received by filter")
 _DROPPED = re.compile(r"(\d+) packets? dropped by kernel")
 SIGINT = 2
 
 
-def capture(wanted: Capture) -> Process:
+def capture(wanted: Capture, interface: str = ANY) -> Process:
     """`-Z root`: inside the engine root is the invoking user, and there is nobody to become. Standard
-    output, because tcpdump would give a file of its own to root."""
-    argv = ["tcpdump", "-i", "any", "-n", "-Z", "root", "-w", "-"]
+    output, because tcpdump would give a file of its own to root.
+
+    A file that may grow so far and no further is a limit of the process: tcpdump, which looks at no error of writing,
+    then counts on, and says in the end how many packets passed. Of what the file may come to it gets three
+    quarters, since pcapng needs up to a third more for a short packet than pcap.
+    """
+    argv = ["stdbuf", f"-o{BUFFER}", "tcpdump", "-i", interface, "-n", "-Z", "root", "--time-stamp-precision=nano"]
+    most_bytes = None if wanted.size_bytes is None else wanted.size_bytes * 3 // 4
+    if most_bytes is None or wanted.keep == "first":
+        argv += ["-w", "-"]
+    else:
+        millions = max(1, most_bytes // MILLION // RING_FILES)
+        files = most_bytes // MILLION // millions
+        argv += ["-C", str(millions), "-W", str(files), "-w", f"pcap/{ring(wanted.name)}"]
+    if most_bytes is not None and wanted.keep == "first":
+        argv = ["prlimit", f"--fsize={most_bytes}", "env", "--ignore-signal=XFSZ", *argv]
     if wanted.snaplen:
         argv += ["-s", str(wanted.snaplen)]
     if wanted.filter:
         argv.append(wanted.filter)
     return Process(
-        name=f"capture.{wanted.host}",
-        node=wanted.host,
+        name=f"{PREFIX}{wanted.name}",
+        node=wanted.node,
         argv=tuple(argv),
         role="capture",
         ready=Ready("output", "listening on"),
         stop_signal=SIGINT,
-        output=f"pcap/{wanted.host}.pcap",
+        output=f"pcap/{wanted.name}.pcap",
     )
 
 
+def ring(name: str) -> str:
+    """How the names of a ring's files begin; tcpdump adds their numbers."""
+    return f"{name}.ring"
+
+
+def read_wanted(value: Mapping[str, Any]) -> Capture:
+    """A capture of the intent as the value that it was."""
+    size = {"size_bytes": value["size_bytes"], "keep": value["keep"]} if "size_bytes" in value else {}
+    return Capture(value["host"], value["snaplen"], value["filter"], value.get("link"), **size)
+
+
+def passed(log: str) -> int | None:
+    """Packets that tcpdump has read, of which its file holds as many as there was room for; None if its log does not
+    say."""
+    found = _CAPTURED.search(log)
+    return int(found[1]) if found else None
+
+
 def lost(log: str) -> int | None:
-    """Packets that are not in the file though they passed: those that the kernel dropped, and those that
-    tcpdump had not read when it was stopped. None if its log does not say."""
+    """Packets that passed and that tcpdump never read: those that the kernel dropped, and those that were still to be
+    read when it was stopped. None if its log does not say."""
     captured, received, dropped = (pattern.search(log) for pattern in (_CAPTURED, _RECEIVED, _DROPPED))
     if captured is None or received is None or dropped is None:
         return None

@@ -13,7 +13,7 @@ from mprun.analysis.connection import find_connections
 from mprun.analysis.diagnosis import explain_missing_subflows, explain_plain_tcp, has_fallen_back
 from mprun.analysis.interference import Interference, on_paths
 from mprun.analysis.observation import NAMES, Host, Observation, SocketState
-from mprun.analysis.summary import find_complaints, measure
+from mprun.analysis.summary import Captured, find_complaints, measure
 from mprun.spec.spec import Expectation
 
 PATHS = [
@@ -157,12 +157,40 @@ def test_an_agent_that_failed_is_an_error_whatever_held() -> None:
 
 
 def test_a_capture_that_cannot_tell_its_losses_is_a_warning() -> None:
-    intent = {**INTENT, "captures": [{"host": "client"}]}
+    intent = {**INTENT, "captures": [{"host": "client", "snaplen": 0, "filter": ""}]}
+    record = agent(captures={"capture.client": {"ready_ns": 2_000_000_000}}, zero_ns=4_000_000_000)
+    captured = {"client": Captured(packets=6, is_whole=True, first_ns=-1_000_000_000)}
     counts = "{} packets captured\n10 packets received by filter\n{} packets dropped by kernel\n"
     logs = (("", "did not say"), (counts.format(6, 4), "4 packets that passed"), (counts.format(7, 0), "3 packets"))
     for log, said in logs:
-        summary = measure(intent, agent(), Observation(), lambda *_, log=log: log, [], "virtual").summary
+        summary = measure(
+            intent, record, Observation(), lambda *_, log=log: log, [], "virtual", captured=captured
+        ).summary
         assert said in summary["warnings"][0]
+        assert (summary["captures"]["client"]["ready_s"], summary["captures"]["client"]["first_s"]) == (-2, -1)
+
+
+@pytest.mark.parametrize(
+    ("size", "seen", "problem", "said"),
+    [
+        ({}, {}, "", ("failures", "holds 6 of 10 packets: the disk was full")),
+        ({}, {}, "stays", ("warnings", "stays")),
+        ({"size_bytes": 10_000, "keep": "first"}, {}, "", ("warnings", "and holds the first 6 of 10 packets")),
+        ({"size_bytes": 10_000, "keep": "last"}, {}, "", ("warnings", "and holds the last 6 of 10 packets")),
+        ({}, {"ended_ns": 5_500_000_000}, "", ("failures", "ended at 1.5 s, when the disk was nearly full")),
+    ],
+)
+def test_a_capture_says_what_its_file_lacks(
+    size: dict[str, Any], seen: dict[str, Any], problem: str, said: tuple[str, str]
+) -> None:
+    intent = {**INTENT, "captures": [{"host": "client", "snaplen": 0, "filter": "", **size}]}
+    record = agent(captures={"capture.client": {"ready_ns": 2_000_000_000, **seen}}, zero_ns=4_000_000_000)
+    captured = {"client": Captured(packets=6, is_whole=True, first_ns=0, problem=problem)}
+    log = "10 packets captured\n10 packets received by filter\n0 packets dropped by kernel\n"
+    summary = measure(intent, record, Observation(), lambda *_: log, [], "virtual", captured=captured).summary
+    where, text = said
+    assert text in summary[where][0]
+    assert sum(len(summary[kind]) for kind in ("errors", "failures", "warnings")) == 1
 
 
 def test_a_subflow_behind_a_nat_is_known_by_the_address_that_its_server_sees() -> None:

@@ -70,6 +70,7 @@ class RecordingMachine:
         self.released = False
         self.readback: dict[str, Any] = {}
         self.network = None
+        self.left_bytes = 1 << 40
         self._fail_at = fail_at
 
     def step(self, name: str) -> None:
@@ -119,6 +120,15 @@ class RecordingMachine:
     def counters(self, host: str) -> dict[str, int]:
         self.step(f"counters {host}")
         return {}
+
+    def indices(self, node: str) -> dict[str, int]:
+        return {"lo": 1}
+
+    def boot_ns(self) -> int:
+        return 0
+
+    def free_bytes(self) -> int:
+        return self.left_bytes
 
     def filtered_packets(self) -> dict[str, dict[str, int]]:
         self.step("filtered packets")

@@ -48,7 +48,8 @@ MAY_IMPORT = {
     "report": {"errors", "spec.spec", "spec.units"},
     "lab": VALUES | {"spec", "analysis", "compile", "engines", "rundir", "runner", "shipped"},
     "sweep": VALUES | {"spec", "analysis", "compile", "engines", "rundir", "runner"},
-    "runner": VALUES | {"spec", "tools", "analysis", "compile", "engines", "kernel", "rundir"},
+    "capture": VALUES | {"analysis", "compile.network", "report.value", "rundir", "tools"},
+    "runner": VALUES | {"spec", "tools", "analysis", "compile", "engines", "kernel", "rundir", "capture"},
 }
 CORE = ("spec", "topologies", "tools", "compile", "analysis", "plan.py", "plugin.py", "capabilities.py")
 MACHINE = {"os", "subprocess", "socket", "time", "random", "mininet", "matplotlib"}

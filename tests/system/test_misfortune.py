@@ -118,7 +118,7 @@ def test_client_that_hangs(files: Path, mprun: Callable[..., Result]) -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_full_disk(files: Path, mprun: Callable[..., Result], engine: str) -> None:
     (files / "small").mkdir()
-    shell = 'mount -t tmpfs -o size=400k none small && "$@"; status=$?; ls small/latest/ >&2; exit $status'
+    shell = 'mount -t tmpfs -o size=60k none small && "$@"; status=$?; ls small/latest/ >&2; exit $status'
     prefix = ["unshare", "--mount", "sh", "-c", shell, "sh"]
     result = mprun("-t", "topo", "-x", "xp", "--engine", engine, "-o", "small", prefix=prefix)
     assert result.status == 1

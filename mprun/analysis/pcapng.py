@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tcpdump writes (pcap) -> pcapng, whose packets know their interface by name. Pure: bytes in, bytes out.
+
+In a capture of all interfaces each packet begins with the number of its interface (LINUX_SLL2); here every
+interface becomes a block of its own with name, link and comment. Nothing of the machine enters the headers.
+Source: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from mprun.errors import MprunError
+
+NANOSECOND_MAGIC = 0xA1B23C4D
+HEADER_BYTES, RECORD_BYTES = 24, 16
+# Link types: Ethernet, and what libpcap makes of packets of any interface.
+ETHERNET, COOKED = 1, 276
+SECTION, INTERFACE, PACKET = 0x0A0D0D0A, 1, 6
+BYTE_ORDER = 0x1A2B3C4D
+END_OF_OPTIONS, COMMENT = 0, 1
+SHB_USERAPPL, IF_NAME, IF_DESCRIPTION, IF_TSRESOL = 4, 2, 3, 9
+# libpcap keeps no more of a packet: a length above is not one.
+MOST_CAPTURED = 262_144
+APPLICATION = "mprun"
+
+_read_header = struct.Struct("<IHHiIII").unpack_from
+# seconds, nanoseconds, captured, original; and in a cooked capture the number of the interface
+_read_record = struct.Struct("<IIII").unpack_from
+_read_cooked = struct.Struct("<IIII4xI").unpack_from
+_packet = struct.Struct("<IIIIIII").pack
+_length = struct.Struct("<I").pack
+
+
+@dataclass(frozen=True)
+class Interface:
+    """One interface of the captured node: what is said of it in the file."""
+
+    name: str
+    description: str = ""
+    comment: str = ""
+
+
+class Conversion:
+    """One capture on its way from pcap to pcapng: `begin` once, `convert` for each of its files in their order.
+
+    interfaces: by the kernel's number; of a capture of one interface the only one, whatever its number.
+    packets, first_ns, last_ns: what has come so far, in the clock of the capture. is_whole: no packet was cut off.
+    """
+
+    def __init__(self, comment: str, interfaces: Mapping[int, Interface]) -> None:
+        self.packets = 0
+        self.first_ns: int | None = None
+        self.last_ns: int | None = None
+        self.is_whole = True
+        self._comment = comment
+        self._interfaces = dict(sorted(interfaces.items()))
+        self._numbers: dict[int, int] = {}
+        self._tails: dict[int, tuple[int, bytes]] = {}
+
+    def begin(self, header: bytes) -> bytes:
+        """The blocks before the first packet. header: that of the first pcap file. Raises MprunError if it is none."""
+        magic, _, _, _, _, snaplen, link_type = _read_header(header) if len(header) >= HEADER_BYTES else (0,) * 7
+        if magic != NANOSECOND_MAGIC:
+            raise MprunError("is no capture of tcpdump in nanoseconds")
+        self._link_type, self._snaplen = link_type & 0xFFFF, snaplen
+        options = _option(COMMENT, self._comment.encode()) + _option(SHB_USERAPPL, APPLICATION.encode())
+        body = struct.pack("<IHHq", BYTE_ORDER, 1, 0, -1) + options + _option(END_OF_OPTIONS, b"")
+        blocks = [_block(SECTION, body)]
+        for number, interface in self._interfaces.items():
+            # tcpdump's number is in the byte order of the network
+            blocks.append(self._add(int.from_bytes(struct.pack(">I", number), "little"), interface))
+        return b"".join(blocks)
+
+    def convert(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """The packets of one pcap file; what was cut off at its end is left out."""
+        rest = b""
+        offset = HEADER_BYTES
+        for chunk in chunks:
+            data = rest + chunk
+            blocks, offset = self._take(data, offset)
+            rest, offset = data[offset:], max(0, offset - len(data))
+            if blocks:
+                yield b"".join(blocks)
+            if not self.is_whole:
+                return
+        self.is_whole &= not rest
+
+    def _take(self, data: bytes, offset: int) -> tuple[list[bytes], int]:
+        """Blocks of the packets that are whole in `data` from `offset` on, and where they end."""
+        blocks: list[bytes] = []
+        add = blocks.append
+        is_cooked = self._link_type == COOKED
+        read = _read_cooked if is_cooked else _read_record
+        needed = RECORD_BYTES + (8 if is_cooked else 0)
+        end = len(data)
+        number = 0
+        at_ns = None
+        while offset + needed <= end:
+            if is_cooked:
+                seconds, rest_ns, captured, original, key = read(data, offset)
+                number = self._numbers.get(key, -1)
+                if number < 0:
+                    index = int.from_bytes(_length(key), "big")
+                    add(self._add(key, Interface(f"interface {index}")))
+                    number = self._numbers[key]
+            else:
+                seconds, rest_ns, captured, original = read(data, offset)
+            if captured > MOST_CAPTURED:
+                self.is_whole = False
+                break
+            begin = offset + RECORD_BYTES
+            if begin + captured > end:
+                break
+            tail = self._tails.get(captured)
+            if tail is None:
+                length = 32 + captured + -captured % 4
+                tail = self._tails[captured] = (length, bytes(-captured % 4) + _length(length))
+            at_ns = seconds * 1_000_000_000 + rest_ns
+            add(_packet(PACKET, tail[0], number, at_ns >> 32, at_ns & 0xFFFFFFFF, captured, original))
+            offset = begin + captured
+            add(data[begin:offset])
+            add(tail[1])
+            self.packets += 1
+            if self.first_ns is None:
+                self.first_ns = at_ns
+        if at_ns is not None:
+            self.last_ns = at_ns
+        return blocks, offset
+
+    def _add(self, key: int, interface: Interface) -> bytes:
+        """The block of an interface, which has the next number from now on."""
+        self._numbers[key] = len(self._numbers)
+        options = _option(IF_NAME, interface.name.encode()) + _option(IF_TSRESOL, b"\x09")
+        for kind, text in ((IF_DESCRIPTION, interface.description), (COMMENT, interface.comment)):
+            options += _option(kind, text.encode()) if text else b""
+        body = struct.pack("<HHI", self._link_type, 0, self._snaplen) + options + _option(END_OF_OPTIONS, b"")
+        return _block(INTERFACE, body)
+
+
+def _option(kind: int, value: bytes) -> bytes:
+    return struct.pack("<HH", kind, len(value)) + value + bytes(-len(value) % 4)
+
+
+def _block(kind: int, body: bytes) -> bytes:
+    length = 12 + len(body)
+    return struct.pack("<II", kind, length) + body + _length(length)

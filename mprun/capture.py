@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""After a run: what tcpdump wrote becomes pcapng with the names of interfaces and what their links are.
+
+The one place that opens capture files for that; how their bytes change is `mprun.analysis.pcapng`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from mprun.analysis.pcapng import HEADER_BYTES, RECORD_BYTES, Conversion, Interface
+from mprun.analysis.summary import Captured
+from mprun.compile.network import Link, Network
+from mprun.errors import MprunError
+from mprun.plan import Plan
+from mprun.report.value import describe
+from mprun.rundir import RunDirectory
+from mprun.spec.spec import Capture
+from mprun.tools import tcpdump
+
+CHUNK_BYTES = 8 << 20
+
+
+def finish_captures(run: RunDirectory, plan: Plan, network: Network, agent: Mapping[str, Any]) -> dict[str, Captured]:
+    """Make pcapng of each capture of a run; what each holds, by its name. One for which the disk has no room stays
+    as tcpdump wrote it."""
+    found = {}
+    for value in plan.intent["captures"]:
+        wanted = tcpdump.read_wanted(value)
+        seen = agent["captures"].get(f"{tcpdump.PREFIX}{wanted.name}")
+        if seen is not None:
+            found[wanted.name] = _finish(run, wanted, plan, network, agent, seen)
+    return found
+
+
+def _finish(
+    run: RunDirectory,
+    wanted: Capture,
+    plan: Plan,
+    network: Network,
+    agent: Mapping[str, Any],
+    seen: Mapping[str, Any],
+) -> Captured:
+    target = run.path / "pcap" / f"{wanted.name}.pcap"
+    parts = _parts(target, wanted)
+    conversion = Conversion(_comment(wanted, plan, agent), _interfaces(wanted, network, seen["interfaces"]))
+    partial = target.with_name(f".{target.name}.partial")
+    problem = ""
+    try:
+        with partial.open("wb") as file:
+            for number, part in enumerate(parts):
+                with part.open("rb") as source:
+                    if number == 0:
+                        file.write(conversion.begin(source.read(HEADER_BYTES)))
+                        source.seek(0)
+                    for blocks in conversion.convert(_chunks(source)):
+                        file.write(blocks)
+        partial.replace(target)
+        for part in parts:
+            if part != target:
+                part.unlink()
+    except (OSError, MprunError) as error:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+        problem = f"stays as tcpdump wrote it: {error}"
+    zero_ns = agent.get("zero_ns") or 0
+    boot_ns = agent.get("boot_ns")
+    first_ns = conversion.first_ns
+    return Captured(
+        packets=conversion.packets,
+        is_whole=conversion.is_whole,
+        first_ns=None if first_ns is None or boot_ns is None else first_ns - boot_ns - zero_ns,
+        problem=problem,
+    )
+
+
+def _parts(target: Path, wanted: Capture) -> list[Path]:
+    """The files that tcpdump wrote, oldest packets first: of a ring it begins anew where it began."""
+    ring = [path for path in target.parent.glob(f"{tcpdump.ring(wanted.name)}*") if path.stat().st_size > HEADER_BYTES]
+    return sorted(ring, key=_first_record) or [target]
+
+
+def _first_record(path: Path) -> tuple[int, int]:
+    """Seconds and nanoseconds of a file's first packet."""
+    with path.open("rb") as file:
+        file.seek(HEADER_BYTES)
+        record = file.read(RECORD_BYTES)
+    return int.from_bytes(record[0:4], "little"), int.from_bytes(record[4:8], "little")
+
+
+def _chunks(source: Any) -> Iterator[bytes]:
+    while chunk := source.read(CHUNK_BYTES):
+        yield chunk
+
+
+def _comment(wanted: Capture, plan: Plan, agent: Mapping[str, Any]) -> str:
+    """What the file says of itself: which run it is of, where it was taken, and when time zero is."""
+    where = f"node {wanted.node}" if wanted.link is None else f"node {wanted.node}, link {wanted.link}"
+    texts = [f"mprun, run of digest {plan.digest}, seed {plan.seed}", where]
+    if agent.get("zero_ns") is not None:
+        seconds, rest_ns = divmod(agent["boot_ns"] + agent["zero_ns"], 1_000_000_000)
+        texts.append(f"time zero is {seconds}.{rest_ns:09d}")
+    return "; ".join(texts)
+
+
+def _interfaces(wanted: Capture, network: Network, numbers: Mapping[str, int]) -> dict[int, Interface]:
+    """Those that the capture may name, by the kernel's number."""
+    ends = {end.name: (link, end) for link in network.links for end in link.ends if end.node == wanted.node}
+    names = [name for name in numbers if wanted.link is None or (name in ends and ends[name][0].name == wanted.link)]
+    return {numbers[name]: _interface(name, ends[name][0] if name in ends else None, wanted.node) for name in names}
+
+
+def _interface(name: str, link: Link | None, node: str) -> Interface:
+    if link is None:
+        return Interface(name)
+    peer = next((end.node for end in link.ends if end.node != node), node)
+    ahead, back = (link.forward, link.reverse) if link.ends[0].node == node else (link.reverse, link.forward)
+    return Interface(name, link.name, f"{link.name}: {_say(describe(ahead, back, f'to {peer}', f'from {peer}'))}")
+
+
+def _say(lines: Sequence[str]) -> str:
+    return ", ".join(line.strip() for line in lines) or "unshaped"

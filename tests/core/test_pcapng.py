@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pcap becomes pcapng: the same packets, in whatever portions they come, with the names of their interfaces."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from mprun.analysis.pcapng import COOKED, ETHERNET, NANOSECOND_MAGIC, Conversion, Interface
+from mprun.errors import MprunError
+
+INTERFACES = {101: Interface("client-eth0", "path0", "path0: 20 Mbit/s"), 1: Interface("lo")}
+
+
+def pcap(link_type: int, packets: list[tuple[int, bytes]]) -> bytes:
+    """A file as tcpdump writes it; packets: (ns, what was captured of 1500 bytes)."""
+    header = struct.pack("<IHHiIII", NANOSECOND_MAGIC, 2, 4, 0, 0, 100, link_type)
+    records = [struct.pack("<IIII", *divmod(at_ns, 10**9), len(data), 1500) + data for at_ns, data in packets]
+    return header + b"".join(records)
+
+
+def cooked(index: int, payload: bytes) -> bytes:
+    return struct.pack(">HHIHBB8s", 0x0800, 0, index, 1, 0, 6, bytes(8)) + payload
+
+
+def convert(conversion: Conversion, data: bytes, portion: int) -> bytes:
+    portions = [data[at : at + portion] for at in range(0, len(data), portion)]
+    return conversion.begin(data[:24]) + b"".join(conversion.convert(portions))
+
+
+def read(data: bytes) -> tuple[list[tuple[int, bytes]], list[tuple[int, int, bytes]]]:
+    """Options of the section and of each interface, and (interface, ns, bytes) of the packets, by the standard's
+    own words rather than ours."""
+    options, packets = [], []
+    while data:
+        kind, length = struct.unpack("<II", data[:8])
+        assert length % 4 == 0
+        assert struct.unpack("<I", data[length - 4 : length])[0] == length
+        body, data = data[8 : length - 4], data[length:]
+        if kind == 6:
+            number, high, low, captured, original = struct.unpack("<IIIII", body[:20])
+            assert original == 1500
+            packets.append((number, high << 32 | low, body[20 : 20 + captured]))
+            continue
+        rest = body[16:] if kind == 0x0A0D0D0A else body[8:]
+        while rest[:4] != bytes(4):
+            code, size = struct.unpack("<HH", rest[:4])
+            options.append((code, rest[4 : 4 + size]))
+            rest = rest[4 + size + -size % 4 :]
+    return options, packets
+
+
+PACKETS = [(1_700_000_000_123_456_789 + n * 10**6, cooked((101, 1, 7)[n % 3], b"x" * n)) for n in range(9)]
+
+
+@pytest.mark.parametrize("portion", [1, 23, 24, 25, 100, 10_000])
+def test_each_packet_keeps_its_time_and_bytes_and_gets_its_interface(portion: int) -> None:
+    conversion = Conversion("of a test", INTERFACES)
+    options, packets = read(convert(conversion, pcap(COOKED, PACKETS), portion))
+    # lo, client-eth0, and one that nobody knew of
+    assert packets == [((1, 0, 2)[n % 3], at_ns, data) for n, (at_ns, data) in enumerate(PACKETS)]
+    assert (1, b"of a test") in options
+    assert [value for code, value in options if code == 2] == [b"lo", b"client-eth0", b"interface 7"]
+    assert (3, b"path0") in options
+    assert (conversion.packets, conversion.first_ns, conversion.last_ns) == (9, PACKETS[0][0], PACKETS[-1][0])
+    assert conversion.is_whole
+
+
+def test_a_capture_of_one_interface_has_its_name_whatever_its_number() -> None:
+    conversion = Conversion("", {7: Interface("router-eth0")})
+    _, packets = read(convert(conversion, pcap(ETHERNET, PACKETS), 1000))
+    assert {number for number, _, _ in packets} == {0}
+    assert len(packets) == 9
+
+
+@pytest.mark.parametrize("cut", [1, 10, 20, 40])
+def test_a_packet_that_was_cut_off_is_left_out(cut: int) -> None:
+    conversion = Conversion("", INTERFACES)
+    _, packets = read(convert(conversion, pcap(COOKED, PACKETS)[:-cut], 64))
+    assert len(packets) == conversion.packets == 8
+    assert not conversion.is_whole
+
+
+def test_what_follows_a_broken_length_is_left_out() -> None:
+    conversion = Conversion("", INTERFACES)
+    data = pcap(COOKED, PACKETS[:2]) + b"\xff" * 400
+    _, packets = read(convert(conversion, data, 64))
+    assert len(packets) == 2
+    assert not conversion.is_whole
+
+
+def test_files_of_a_ring_follow_each_other() -> None:
+    conversion = Conversion("", INTERFACES)
+    first, second = pcap(COOKED, PACKETS[:4]), pcap(COOKED, PACKETS[4:])
+    data = convert(conversion, first, 50) + b"".join(conversion.convert([second]))
+    assert [at_ns for _, at_ns, _ in read(data)[1]] == [at_ns for at_ns, _ in PACKETS]
+
+
+@pytest.mark.parametrize("data", [b"", b"short", bytes(24)])
+def test_what_is_no_capture_is_refused(data: bytes) -> None:
+    with pytest.raises(MprunError, match="no capture of tcpdump"):
+        Conversion("", INTERFACES).begin(data)

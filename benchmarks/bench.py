@@ -7,6 +7,7 @@ Each figure stands beside its target. Exit status 1 if one is missed, so that a 
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -29,10 +30,11 @@ probe: {pings: 0}
 """
 
 
-def timed(*arguments: object, cwd: Path) -> float:
+def timed(*arguments: object, cwd: Path, **environment: str) -> float:
     """Seconds of wall time of one call of mprun, which must succeed."""
+    argv, env = [MPRUN, *map(str, arguments)], {**os.environ, **environment}
     started = time.monotonic()
-    done = subprocess.run([MPRUN, *map(str, arguments)], cwd=cwd, capture_output=True, text=True)
+    done = subprocess.run(argv, cwd=cwd, env=env, capture_output=True, text=True)
     took = time.monotonic() - started
     if done.returncode:
         sys.exit(f"{' '.join(map(str, arguments))}: status {done.returncode}\n{done.stdout}{done.stderr}")
@@ -65,6 +67,8 @@ def bench_command_line(folder: Path) -> bool:
     text = "\n".join(["version: 1", "nodes:", *nodes, "links:", *links, ""])
     (folder / "large.yaml").write_text(text)
     met = row("mprun --help", [timed("--help", cwd=folder) for _ in range(REPEATS)], 0.15)
+    asked = {"_MPRUN_COMPLETE": "bash_complete", "COMP_WORDS": "mprun lab run ", "COMP_CWORD": "3"}
+    met = row("completion of a lab's name", [timed(cwd=folder, **asked) for _ in range(REPEATS)], 0.15) and met
     values = [timed("validate", "-t", "large", cwd=folder) for _ in range(REPEATS)]
     return row("mprun validate, 300 nodes", values, 0.3) and met
 

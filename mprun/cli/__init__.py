@@ -12,10 +12,14 @@ import importlib
 import signal
 import sys
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import click
 
 from mprun.errors import MprunError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 # command -> (module, what `mprun --help` says of it)
 COMMANDS: Mapping[str, tuple[str, str]] = {
@@ -37,6 +41,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "tools": ("tools", "Build and list traffic tools that no package holds."),
     "doctor": ("doctor", "Say what this machine can run and what mends the rest."),
     "schema": ("schema", "Print the JSON Schemas of the files."),
+    "completion": ("completion", "Print what makes a shell complete mprun."),
 }
 
 # Failures to write that are the machine's, not ours.
@@ -59,6 +64,19 @@ class LateGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Commands from the list, so that none is imported; and the options of `run`, which is taken for granted."""
+        from click.shell_completion import CompletionItem
+
+        if incomplete.startswith("-"):
+            run = self.get_command(ctx, "run")
+            assert run is not None
+            own = super().shell_complete(ctx, incomplete)
+            known = {item.value for item in own}
+            return [*own, *(item for item in run.shell_complete(ctx, incomplete) if item.value not in known)]
+        found = [(name, text) for name, (_, text) in COMMANDS.items() if name.startswith(incomplete)]
+        return [CompletionItem(name, help=text) for name, text in found]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0].startswith("-") and args[0] not in ("--help", "-h", "--version"):

@@ -11,13 +11,14 @@ import click
 
 import mprun
 from mprun.cli import options
+from mprun.cli.completion import complete_files
 
 STANDARD_OUTPUT = Path("-")
 
 
 @click.command("convert")
-@click.argument("topology")
-@click.argument("experiments", metavar="[EXPERIMENT]...", nargs=-1)
+@click.argument("topology", shell_complete=complete_files)
+@click.argument("experiments", metavar="[EXPERIMENT]...", nargs=-1, shell_complete=complete_files)
 @click.option(
     "-o",
     "--output",

@@ -8,11 +8,12 @@ from pathlib import Path
 import click
 
 from mprun.cli import options
+from mprun.cli.completion import complete_runs
 from mprun.errors import MprunError
 
 
 @click.command("export")
-@click.argument("name", metavar="RUN", default="latest")
+@click.argument("name", metavar="[RUN]", default="latest", shell_complete=complete_runs)
 @options.parent
 @click.option("--csv", "as_csv", is_flag=True, required=True, help="As CSV (RFC 4180), a file for each table.")
 @click.option(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mprun.cli import options
+from mprun.cli.completion import complete_files
 
 if TYPE_CHECKING:
     from mprun.report.drawing import Drawing
@@ -19,7 +20,13 @@ SUFFIXES = {".svg": "svg", ".png": "png", ".mmd": "mermaid", ".mermaid": "mermai
 
 @click.command("graph")
 @options.topology
-@click.option("-x", "--experiment", metavar="FILE", help="Experiment: as -t. Its flows are listed below the picture.")
+@click.option(
+    "-x",
+    "--experiment",
+    metavar="FILE",
+    shell_complete=complete_files,
+    help="Experiment: as -t. Its flows are listed below the picture.",
+)
 @options.parameters
 @click.option(
     "--format",

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from mprun.cli import options
+from mprun.cli.completion import complete_kernels
 
 
 @click.group("kernel", context_settings={"help_option_names": ["-h", "--help"]})
@@ -56,7 +57,7 @@ def list_(as_json: bool) -> None:
 
 
 @command.command()
-@click.argument("name", default="default")
+@click.argument("name", default="default", shell_complete=complete_kernels)
 @click.option("--json", "as_json", is_flag=True, help="Print the kernel as JSON.")
 def info(name: str, as_json: bool) -> None:
     """Describe a kernel."""

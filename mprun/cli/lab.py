@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mprun.cli import options
+from mprun.cli.completion import complete_labs
 
 if TYPE_CHECKING:
     from mprun.analysis.claim import Judgement
@@ -47,7 +48,8 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print a list as JSON.")
 def list_(as_json: bool) -> None:
     """List the labs."""
-    from mprun.lab.shelf import find_labs, open_lab
+    from mprun.lab.shelf import open_lab
+    from mprun.shipped import find_labs
 
     labs = [open_lab(str(folder)) for folder in find_labs().values()]
     if as_json:
@@ -58,7 +60,7 @@ def list_(as_json: bool) -> None:
 
 
 @command.command()
-@click.argument("name", metavar="LAB")
+@click.argument("name", metavar="LAB", shell_complete=complete_labs)
 @_profile
 def show(name: str, profile: str) -> None:
     """Show a lab: its aim, its commands, its questions, and what should be seen."""
@@ -82,7 +84,7 @@ def show(name: str, profile: str) -> None:
 
 
 @command.command()
-@click.argument("name", metavar="LAB")
+@click.argument("name", metavar="LAB", shell_complete=complete_labs)
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
 def start(name: str, directory: Path) -> None:
     """Make a working copy of a lab in DIRECTORY."""
@@ -95,7 +97,7 @@ def start(name: str, directory: Path) -> None:
 
 
 @command.command()
-@click.argument("names", metavar="LAB...", nargs=-1)
+@click.argument("names", metavar="LAB...", nargs=-1, shell_complete=complete_labs)
 @click.option("--all", "all_", is_flag=True, help="All labs.")
 @_profile
 @options.engine
@@ -109,7 +111,8 @@ def run(
     from mprun import runner
     from mprun.cli.progress import Bar
     from mprun.lab.run import run_labs
-    from mprun.lab.shelf import find_labs, open_lab
+    from mprun.lab.shelf import open_lab
+    from mprun.shipped import find_labs
 
     if bool(names) == all_:
         raise click.UsageError("name the labs to run, or write --all")
@@ -142,7 +145,7 @@ def run(
 
 
 @command.command()
-@click.argument("name", metavar="LAB")
+@click.argument("name", metavar="LAB", shell_complete=complete_labs)
 @click.argument("folders", metavar="[DIRECTORY]...", nargs=-1, type=click.Path(path_type=Path))
 @_profile
 @click.option("--json", "as_json", is_flag=True, help="Print the grades as JSON.")

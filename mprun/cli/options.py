@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from mprun.cli.completion import complete_files, complete_kernels
 from mprun.errors import SpecError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -19,12 +20,19 @@ DEFAULT_PARENT = Path("runs")
 
 def topology(command: Command) -> Command:
     return click.option(
-        "-t", "--topology", required=True, metavar="FILE", help="Topology: FILE, FILE.yaml or FILE.yml."
+        "-t",
+        "--topology",
+        required=True,
+        metavar="FILE",
+        shell_complete=complete_files,
+        help="Topology: FILE, FILE.yaml or FILE.yml.",
     )(command)
 
 
 def experiment(command: Command) -> Command:
-    return click.option("-x", "--experiment", required=True, metavar="FILE", help="Experiment: as -t.")(command)
+    return click.option(
+        "-x", "--experiment", required=True, metavar="FILE", shell_complete=complete_files, help="Experiment: as -t."
+    )(command)
 
 
 def parameters(command: Command) -> Command:
@@ -68,7 +76,12 @@ def engine(command: Command) -> Command:
 
 def kernel(command: Command) -> Command:
     return click.option(
-        "--kernel", default="default", show_default=True, metavar="NAME", help="Experiment kernel to boot."
+        "--kernel",
+        default="default",
+        show_default=True,
+        metavar="NAME",
+        shell_complete=complete_kernels,
+        help="Experiment kernel to boot.",
     )(command)
 
 

@@ -10,12 +10,15 @@ from pathlib import Path
 import click
 
 from mprun.cli import options
+from mprun.cli.completion import complete_files
 from mprun.plan import Plan
 
 
 @click.command("plan")
-@click.option("-t", "--topology", metavar="FILE", help="Topology: FILE, FILE.yaml or FILE.yml.")
-@click.option("-x", "--experiment", metavar="FILE", help="Experiment: as -t.")
+@click.option(
+    "-t", "--topology", metavar="FILE", shell_complete=complete_files, help="Topology: FILE, FILE.yaml or FILE.yml."
+)
+@click.option("-x", "--experiment", metavar="FILE", shell_complete=complete_files, help="Experiment: as -t.")
 @options.parameters
 @options.seed
 @options.strict

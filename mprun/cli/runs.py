@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from mprun.cli import options
+from mprun.cli.completion import complete_runs
 
 
 @click.group("runs", context_settings={"help_option_names": ["-h", "--help"]})
@@ -43,7 +44,7 @@ def list_(parent: Path, as_json: bool) -> None:
 
 
 @command.command()
-@click.argument("name", default="latest")
+@click.argument("name", metavar="[RUN]", default="latest", shell_complete=complete_runs)
 @options.parent
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def show(name: str, parent: Path, as_json: bool) -> None:
@@ -60,7 +61,7 @@ def show(name: str, parent: Path, as_json: bool) -> None:
 
 
 @command.command("open")
-@click.argument("name", default="latest")
+@click.argument("name", metavar="[RUN]", default="latest", shell_complete=complete_runs)
 @options.parent
 def open_(name: str, parent: Path) -> None:
     """Open the captures of a run in Wireshark, with the names of the hosts."""
@@ -80,7 +81,7 @@ def open_(name: str, parent: Path) -> None:
 
 
 @command.command()
-@click.argument("name", default="latest")
+@click.argument("name", metavar="[RUN]", default="latest", shell_complete=complete_runs)
 @options.kernel
 @options.parent
 @options.allow_exec
@@ -101,7 +102,7 @@ def rerun(name: str, kernel: str, parent: Path, allow_exec: bool) -> None:
 
 
 @command.command()
-@click.argument("names", nargs=-1, required=True)
+@click.argument("names", metavar="RUN...", nargs=-1, required=True, shell_complete=complete_runs)
 @options.parent
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 def rm(names: tuple[str, ...], parent: Path, yes: bool) -> None:

@@ -9,6 +9,8 @@ from dataclasses import asdict
 
 import click
 
+from mprun.cli.completion import complete_tools
+
 
 @click.group("tools", context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
@@ -20,7 +22,7 @@ def command() -> None:
 
 
 @command.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_tools)
 @click.option("-j", "--jobs", type=click.IntRange(1), help="Compilers at a time (as many as there are CPUs).")
 @click.option("--json", "as_json", is_flag=True, help="Print the tool as JSON.")
 def install(name: str, jobs: int | None, as_json: bool) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mprun.cli import options
+from mprun.cli.completion import complete_files
 
 if TYPE_CHECKING:
     from mprun.spec.fault import Fault
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.command("validate")
 @options.topology
-@click.option("-x", "--experiment", metavar="FILE", help="Experiment: as -t.")
+@click.option("-x", "--experiment", metavar="FILE", shell_complete=complete_files, help="Experiment: as -t.")
 @options.parameters
 @options.strict
 @options.legacy_queue

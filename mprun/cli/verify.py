@@ -11,10 +11,11 @@ from pathlib import Path
 import click
 
 from mprun.cli import options
+from mprun.cli.completion import complete_runs
 
 
 @click.command("verify")
-@click.argument("name", metavar="RUN", default="latest")
+@click.argument("name", metavar="[RUN]", default="latest", shell_complete=complete_runs)
 @options.kernel
 @options.parent
 @options.allow_exec

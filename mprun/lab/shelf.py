@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 
 from mprun.errors import SpecError
-from mprun.shipped import find_shipped
+from mprun.shipped import find_labs
 from mprun.spec.lab import FILE, Lab, read_lab
 from mprun.spec.schema import SCHEMAS, render
 
@@ -17,16 +16,6 @@ ANSWERS = "ANSWERS.md"
 # Where a working copy has the schemas that its files name for an editor.
 SCHEMA_FOLDER = ".schemas"
 _SCHEMA_LINE = re.compile(r"\$schema=(?:\.\./)+schemas/")
-
-
-def find_labs() -> Mapping[str, Path]:
-    """Number -> folder of every lab in this directory's `labs`, or else of those that come with mprun. Raises SpecError
-    where there are none."""
-    for folder in (Path("labs"), find_shipped("labs")):
-        labs = {path.name.split("_")[0]: path for path in sorted(folder.glob("*/")) if (path / FILE).is_file()}
-        if labs:
-            return labs
-    raise SpecError("no labs here: change into a checkout of mprun")
 
 
 def open_lab(name: str) -> Lab:

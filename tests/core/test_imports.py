@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "agent": {"mininet_library"},
     "rundir": {"errors"},
     "cache": set(),
-    "shipped": set(),
+    "shipped": {"errors"},
     "kernel": {"errors", "cache"},
     "programs": {"errors", "cache"},
     "engines": VALUES | {"agent", "cache", "mininet_library", "rundir", "kernel", "programs", "tools", "compile"},

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a shell is offered at the press of its key."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.shell_completion import ShellComplete
+from click.testing import CliRunner
+
+from mprun.cli import COMMANDS, completion, group
+
+ROOT = Path(__file__).parents[2]
+LABS = sorted(path.parent.name for path in ROOT.glob("labs/*/lab.yaml"))
+
+
+def _offered(*words: str) -> list[str]:
+    """What the last word may become."""
+    shell = ShellComplete(group, {}, "mprun", "_MPRUN_COMPLETE")
+    return [item.value for item in shell.get_completions(list(words[:-1]), words[-1])]
+
+
+def test_commands() -> None:
+    assert _offered("") == list(COMMANDS)
+    assert _offered("ru") == ["run", "runs"]
+    assert _offered("runs", "") == ["list", "open", "rerun", "rm", "show"]
+
+
+def test_options_of_run_need_no_command() -> None:
+    assert {"--version", "-t", "--engine", "--help"} <= set(_offered("-"))
+    assert len(_offered("-")) == len(set(_offered("-")))
+    assert _offered("-t", "topo", "--ker") == ["--kernel"]
+    assert _offered("-t", "topo", "--engine", "v") == ["virtual"]
+
+
+def test_labs_by_number_and_by_name() -> None:
+    assert _offered("lab", "run", "") == [name.split("_")[0] for name in LABS]
+    assert _offered("lab", "show", LABS[0][:4]) == [LABS[0]]
+
+
+def test_runs_newest_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert _offered("runs", "show", "") == []
+    names = [f"20261121-12000{n}-topo-xp-0123abcd" for n in range(3)]
+    for name in names:
+        (tmp_path / "runs" / name).mkdir(parents=True)
+    assert _offered("runs", "show", "") == ["latest", *reversed(names)]
+    assert _offered("verify", "l") == ["latest"]
+    assert _offered("runs", "show", "-o", "elsewhere", "") == []
+
+
+def test_tools_and_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _offered("tools", "install", "q") == ["quic"]
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert _offered("-t", "topo", "--kernel", "") == []
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_script_is_one_that_the_shell_reads(shell: str) -> None:
+    script = CliRunner().invoke(completion.command, [shell], catch_exceptions=False).output
+    assert f"_MPRUN_COMPLETE={shell}_complete" in script
+    program = shutil.which(shell)
+    if program is None:
+        pytest.skip(f"{shell} is not installed: its script is not read")
+    done = subprocess.run([program, "-n"], input=script, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_nothing_that_runs_experiments_is_imported() -> None:
+    """What a press of a key has to wait for."""
+    program = (
+        "import sys\nfrom click.shell_completion import ShellComplete\nfrom mprun.cli import group\n"
+        "ask = ShellComplete(group, {}, 'mprun', '_MPRUN_COMPLETE').get_completions\n"
+        "for words in (['lab', 'run'], ['runs', 'show'], ['-t', 'topo', '--kernel'], ['-t']): ask(words, '')\n"
+        "print(*sorted({'pydantic', 'yaml', 'jinja2', 'polars', 'mininet', 'rich'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "\n"

@@ -9,7 +9,8 @@ runs/<time>-<topology>-<experiment>-<digest8>/
     wall.json          real time at which each phase began: the one file that never repeats
     agent.json         what the agent saw: read-back, how processes ended, counters
     record.gz          what the kernel said of connections and in samples, as it said it (mprun.agent.record)
-    logs/  pcap/       output of each process; captures
+    logs/  pcap/       output of each process, and what it saw as text for people (.log); captures
+    links/             what several files hold together, where the experiment asks for them under one name
     files/<flow>/      what the programs of a flow left beside their output
     tables/*.parquet   a row for each thing observed: requests, intervals; one unit a column, in its name
     summary.json       metrics, expectations, warnings
@@ -22,7 +23,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -144,6 +145,36 @@ class RunDirectory:
                 table = polars.DataFrame({title: _as_one_type(values) for title, values in columns.items()})
             table.write_parquet(self.path / "tables" / f"{name}.parquet")
 
+    def write_accounts(self, accounts: Mapping[str, str]) -> None:
+        """What processes saw, as text for people, by their names."""
+        for name, text in accounts.items():
+            (self.path / "logs" / f"{name}.log").write_text(text, encoding="utf-8")
+
+    def link_into(self, folder: Path, links: Mapping[str, str]) -> tuple[list[str], list[str]]:
+        """Let names in a folder stand for files of this run: (the names that do, why others do not).
+
+        links: by name, a pattern of files relative to the run; where several fit, they are put one behind the other in
+        `links/`. A link of an earlier run is replaced, and nothing else.
+        """
+        made, refused = [], []
+        for name, pattern in links.items():
+            found = sorted(path for path in self.path.glob(pattern) if path.is_file())
+            if not found:
+                refused.append(f"link {name}: this run has no {pattern}")
+            elif (folder / name).exists() and not (folder / name).is_symlink():
+                refused.append(f"link {name}: a file of this name is there, and stays")
+            else:
+                target = found[0] if len(found) == 1 else self._join(name, found)
+                _point(folder / name, os.path.relpath(target, folder))
+                made.append(name)
+        return made, refused
+
+    def _join(self, name: str, files: Sequence[Path]) -> Path:
+        joined = self.path / "links" / name
+        joined.parent.mkdir(exist_ok=True)
+        joined.write_bytes(b"".join(path.read_bytes() for path in files))
+        return joined
+
     def tables(self) -> Iterator[tuple[str, polars.LazyFrame]]:
         """Every table with its name, not yet read."""
         paths = sorted(self.path.glob("tables/*.parquet"))
@@ -227,7 +258,11 @@ def _digest_of(name: str) -> str:
 
 
 def _point_latest(parent: Path, name: str) -> None:
-    """Change `latest` in one step: a reader always finds a run."""
-    temporary = parent / f".latest-{os.getpid()}"
-    temporary.symlink_to(name)
-    temporary.replace(parent / LATEST)
+    _point(parent / LATEST, name)
+
+
+def _point(link: Path, target: str) -> None:
+    """Change a link in one step: a reader always finds something."""
+    temporary = link.with_name(f".{link.name}-{os.getpid()}")
+    temporary.symlink_to(target)
+    temporary.replace(link)

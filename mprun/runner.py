@@ -208,6 +208,7 @@ def run_plan(
     observation = observe(run.record(), agent["zero_ns"] or 0)
     measured = measure(plan.intent, agent, observation, run.log, *told, run.flow_file, captured)
     run.write_tables(measured.tables)
+    run.write_accounts(measured.accounts)
     run.write("summary.json", measured.summary)
     if agent["complete"]:
         run.mark_complete()

@@ -49,6 +49,7 @@ class _Findings:
 
     tables: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
     connections: list[FlowConnections] = field(default_factory=list)
+    accounts: dict[str, str] = field(default_factory=dict)
 
     def add(self, name: str, value: float, unit: Unit) -> None:
         is_whole = unit in ("count", "size") and value == int(value)
@@ -111,10 +112,11 @@ class Captured:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a run came to: its summary, and its tables as columns by name."""
+    """What a run came to: its summary, its tables as columns by name, and what its processes saw as text for people."""
 
     summary: dict[str, Any]
     tables: Mapping[str, Mapping[str, list[Any]] | polars.DataFrame]
+    accounts: Mapping[str, str]
 
 
 def measure(
@@ -181,7 +183,8 @@ def measure(
         **({"captures": captures} if captures else {}),
         **({"middleboxes": told} if (told := list(Interference(agent.get("filtered", {})).tell())) else {}),
     }
-    return Measured(summary, {**found.tables, **tabulate(intent, agent, observation, found.connections)})
+    sampled = tabulate(intent, agent, observation, found.connections)
+    return Measured(summary, {**found.tables, **sampled}, found.accounts)
 
 
 def doubt_host(host: Mapping[str, Any] | None) -> list[str]:
@@ -254,6 +257,7 @@ def _read_flow(
         found.add(f"{name}.{metric}", value, tool.METRICS[metric].unit)
     for title, table in result.tables.items():
         found.add_table(title, name, table)
+    found.accounts |= result.accounts
     found.warnings += [f"{name}: {text}" for text in result.warnings]
     if result.paths:
         _judge_paths(flow, result.paths, because, found)

@@ -5,11 +5,16 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from mprun.cli import options
+
+if TYPE_CHECKING:
+    from mprun.rundir import RunDirectory
 
 
 @click.command("run")
@@ -63,11 +68,24 @@ def command(
             allow_exec,
         )
     options.give_to_invoker(run.path)
+    linked = _link(run, loaded.spec.experiment.links, Path(experiment).parent)
     if as_json:
         click.echo(json.dumps({"directory": str(run.path), **summary}))
     else:
         show_summary(summary, run)
+        if linked:
+            click.echo(f"here: {', '.join(linked)}")
     if strict and summary["warnings"]:
         click.echo("failed because of its warnings (--strict)", err=True)
         sys.exit(1)
     sys.exit(0 if summary["status"] == "passed" else 1)
+
+
+def _link(run: RunDirectory, links: Sequence[tuple[str, str]], folder: Path) -> list[str]:
+    """Let the experiment's names stand for this run's files where its own folder is the one we are in."""
+    if not links or folder.resolve() != Path.cwd():
+        return []
+    made, refused = run.link_into(Path(), dict(links))
+    for text in refused:
+        click.echo(f"warning: {text}", err=True)
+    return made

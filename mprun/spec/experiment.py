@@ -45,6 +45,8 @@ SMALLEST_RING_BYTES = 3 << 20
 _SYSCTL = re.compile(r"[a-z][a-z0-9_]*([./][A-Za-z0-9_-]+)+")
 # Of the network and of nothing else: files are shared between strangers, and others hold for a whole machine.
 _SYSCTL_PLACES = ("net.ipv4.", "net.ipv6.", "net.mptcp.", "net.sctp.", "net.core.")
+_LINK = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_RUN_FILE = re.compile(r"[A-Za-z0-9_*.-]+(/[A-Za-z0-9_*.-]+)*")
 _SCHEDULER = re.compile(r"[a-z][a-z0-9_-]{0,14}")
 
 
@@ -80,6 +82,18 @@ def _parse_filter(value: object) -> str:
     return value
 
 
+def _parse_link(value: object) -> str:
+    if not isinstance(value, str) or not _LINK.fullmatch(value) or value.endswith((".yaml", ".yml")):
+        raise ValueError(f"'{value}' cannot be a link's name: write that of a file, as in 'iperf.log'")
+    return value
+
+
+def _parse_run_file(value: object) -> str:
+    if not isinstance(value, str) or not _RUN_FILE.fullmatch(value) or ".." in value.split("/"):
+        raise ValueError(f"'{value}' names no file of a run: write as in 'logs/bulk.log' or 'logs/probe.*.out'")
+    return value
+
+
 Sysctl = Annotated[str, PlainValidator(_parse_sysctl), WithJsonSchema({"type": "string", "pattern": _SYSCTL.pattern})]
 SysctlValue = Annotated[str, PlainValidator(_parse_sysctl_value), WithJsonSchema({"type": ["string", "integer"]})]
 Scheduler = Annotated[str, PlainValidator(_parse_scheduler), WithJsonSchema({"type": "string"})]
@@ -103,6 +117,8 @@ _PERCENT = {"type": "string", "pattern": PERCENT_PATTERN}
 Confidence = Annotated[float, PlainValidator(_parse_confidence), WithJsonSchema({"enum": ["95%", "99%"]})]
 Within = Annotated[float, PlainValidator(_parse_within), WithJsonSchema(_PERCENT)]
 Filter = Annotated[str, PlainValidator(_parse_filter), WithJsonSchema({"type": "string"})]
+Link = Annotated[str, PlainValidator(_parse_link), WithJsonSchema({"type": "string", "pattern": _LINK.pattern})]
+RunFile = Annotated[str, PlainValidator(_parse_run_file), WithJsonSchema({"type": "string"})]
 Bound = Annotated[
     object,
     PlainValidator(lambda value: value),
@@ -305,6 +321,12 @@ class ExperimentFile(FileModel):
     calibrate: bool = Field(False, description="Measure each link before the run; one that is not as asked fails it.")
     matrix: dict[str, Any] = Field({}, description="What a sweep varies.")
     repeat: RepeatEntry | None = Field(None, description="Repetitions and seeds.")
+    links: dict[Link, RunFile] = Field(
+        {},
+        description="Names in the folder of this file that stand for files of the newest run, where it is made there. "
+        "Several files that fit a pattern are put one behind the other.",
+        examples=[{"iperf.log": "logs/bulk.log", "ping.log": "logs/probe.*.out"}],
+    )
 
 
 def read_experiment(
@@ -337,6 +359,7 @@ def read_experiment(
         calibrate=file.calibrate,
         vary=tuple(repeat.vary or ()),
         repeat=repeat.repeat(),
+        links=tuple(file.links.items()),
     )
     return experiment, traffic.notes
 

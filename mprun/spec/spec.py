@@ -453,7 +453,7 @@ class ExperimentSpec:
     """What happens on a topology. probe_pings: idle pings per path before time zero.
 
     calibrate: whether each link is measured before the run. vary: what the seed varies in this run. repeat: for
-    sweeps; a run is one.
+    sweeps; a run is one. links: names that stand for files of the newest run, each with a pattern relative to it.
     """
 
     name: str
@@ -467,6 +467,7 @@ class ExperimentSpec:
     calibrate: bool = False
     vary: tuple[Variation, ...] = ()
     repeat: Repeat = Repeat()
+    links: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

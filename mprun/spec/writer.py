@@ -92,6 +92,7 @@ def write_experiment(experiment: ExperimentSpec) -> str:
                 "seed": experiment.seed,
                 **({"vary": list(experiment.vary)} if experiment.vary else {}),
             },
+            **({"links": dict(experiment.links)} if experiment.links else {}),
         }
     )
 

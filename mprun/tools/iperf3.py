@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -25,6 +26,7 @@ from mprun.spec.metric import OF_CONNECTIONS, Metric
 from mprun.spec.model import refuse
 from mprun.spec.spec import Flow, Protocol
 from mprun.spec.units import NS_PER_S, SIZE, TIME
+from mprun.tools.account import tell_iperf3
 from mprun.tools.tool import Endpoints, Outputs, Program, Result, Table, Work, mptcp_environment
 
 PROGRAMS = {"iperf3": Program("iperf3", "--version")}
@@ -256,9 +258,20 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
         values = {f"{name}{way.suffix}": value for way in ways for name, value in _values(flow, report, way).items()}
         is_tcp = report["start"]["test_start"]["protocol"] == "TCP"
         ports = tuple(int(c["local_port"]) for c in report["start"]["connected"]) if is_tcp else ()
-        return Result(values, ports, tables={"goodput": _goodput_table(ways)})
+        return Result(
+            values, ports, tables={"goodput": _goodput_table(ways)}, accounts=_accounts(flow, outputs, report)
+        )
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as fault:
         return Result(error=f"its report is not as expected: {type(fault).__name__} {fault}")
+
+
+def _accounts(flow: Flow, outputs: Outputs, report: Mapping[str, Any]) -> dict[str, str]:
+    """Both ends' reports as text; where a server was cut short, what it has told the client."""
+    reports = {flow.name: report, f"{flow.name}.server": report["server_output_json"]}
+    with suppress(ValueError):
+        reports[f"{flow.name}.server"] = json.loads(outputs.log(f"{flow.name}.server"))
+    is_mptcp = flow.protocol == "mptcp"
+    return {name: tell_iperf3(one, f"logs/{name}.out", is_mptcp) for name, one in reports.items()}
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from mprun.spec.path import NamedPath
 from mprun.spec.spec import Flow
 from mprun.spec.units import NS_PER_MS, VOLUME
 from mprun.tools import certificate
+from mprun.tools.account import tell_requests
 from mprun.tools.tool import (
     BUILT,
     Endpoints,
@@ -269,6 +270,7 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
         tables=tables,
         delays_ns=delays_ns,
         paths=tuple(_use(flow, end, path, validated) for path in end["paths"] if is_connected),
+        accounts={flow.name: tell_requests(tables["requests"])},
     )
 
 

@@ -18,6 +18,7 @@ from mprun.spec.field import Time, Whole
 from mprun.spec.flow import Congestion, ConnectionEntry, Size
 from mprun.spec.metric import OF_CONNECTIONS, Metric, delays
 from mprun.spec.spec import Flow
+from mprun.tools.account import tell_requests
 from mprun.tools.tool import AGENT, PYTHON, Endpoints, Outputs, Program, Result, Table, Work
 
 PROGRAMS = {"python3": Program("python3")}
@@ -100,4 +101,5 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     said = outputs.log(flow.name, "err").strip()[-200:] or "it said nothing"
     error = None if len(times) == asked else f"{len(times)} of {asked} requests were answered: {said}"
     tables = {"requests": table} if times else {}
-    return Result(values, tuple(ports), error, tables, delays_ns={"delay": delays_ns})
+    accounts = {flow.name: tell_requests(table)}
+    return Result(values, tuple(ports), error, tables, delays_ns={"delay": delays_ns}, accounts=accounts)

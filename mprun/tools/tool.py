@@ -146,7 +146,7 @@ class Result:
     data_ports: the client's TCP ports of the connections that carried the data, whose subflows are
     then looked up; or, of a tool that does not tell them, server_ports: those at the other end. paths: of a flow
     that knows by itself what each path carried. error: why there is no result, or not all of it, in the tool's
-    words.
+    words. accounts: what a process of the flow saw as text for people, by the name of the process.
     """
 
     values: Mapping[str, float] = field(default_factory=dict)
@@ -157,6 +157,7 @@ class Result:
     paths: tuple[PathUse, ...] = ()
     server_ports: tuple[int, ...] = ()
     delays_ns: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    accounts: Mapping[str, str] = field(default_factory=dict)
 
 
 class Tool(Protocol):

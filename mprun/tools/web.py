@@ -19,6 +19,7 @@ from mprun.spec.flow import ConnectionEntry, Size
 from mprun.spec.metric import OF_CONNECTIONS, Metric, delays
 from mprun.spec.model import refuse
 from mprun.spec.spec import Flow
+from mprun.tools.account import tell_requests
 from mprun.tools.certificate import DETERMINISTIC, authority_of, certificate_of, key_of, make_certificate
 from mprun.tools.tool import (
     Endpoints,
@@ -202,7 +203,8 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     said = outputs.log(flow.name, "err").strip()[-200:] or "it said nothing"
     error = None if len(whole) == asked else f"{len(whole)} of {asked} requests were answered: {said}"
     tables = {"requests": table} if rows else {}
-    return Result(values, ports, error, tables, delays_ns={"delay": delays_ns})
+    accounts = {flow.name: tell_requests(table)}
+    return Result(values, ports, error, tables, delays_ns={"delay": delays_ns}, accounts=accounts)
 
 
 def _start_ns(flow: Flow, outputs: Outputs) -> int:

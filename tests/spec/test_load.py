@@ -60,7 +60,7 @@ def test_lab_01() -> None:
         Expectation("bulk.share.path0", 0.47, 0.53),
     )
     assert spec.experiment.expectations[3] == Expectation("path0.rtt", 0.0399, 0.0401)
-    assert (spec.experiment.probe_pings, spec.experiment.seed) == (3, 1)
+    assert (spec.experiment.probe_pings, spec.experiment.seed) == (5, 1)
     assert loaded.warnings == ()
     assert loaded.sources == (LAB / "topo.yaml", LAB / "xp_mptcp.yaml")
 

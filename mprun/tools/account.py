@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a flow's programs saw, as text for people: kept with a run as `logs/<process>.log`.
+
+Made from the structured output that the metrics are read from, so that both say the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+_KIB = 1024
+_RULE = "- " * 25
+
+
+def tell_iperf3(report: Mapping[str, Any], source: str, is_mptcp: bool) -> str:
+    """iperf3's JSON as iperf3 prints it without --json. source: the file that holds it."""
+    lines = [f"# told as iperf3 prints it, from {source}"]
+    if is_mptcp:
+        lines.append("# Retr, Cwnd: of the connection's first subflow")
+    lines += _tell_start(report.get("start", {}))
+    intervals = report.get("intervals", [])
+    streams = [stream for interval in intervals for stream in interval["streams"]]
+    if streams:
+        lines.append(_title(streams[0]))
+        for interval in intervals:
+            lines += [_line(f"{stream['socket']:3}", stream) for stream in interval["streams"]]
+            if len(interval["streams"]) > 1 and "sum" in interval:
+                lines.append(_line("SUM", interval["sum"]))
+    lines += _tell_end(report.get("end", {}))
+    if report.get("error"):
+        lines.append(f"iperf3: {report['error']}")
+    return "\n".join(lines) + "\n"
+
+
+def tell_requests(table: Mapping[str, Sequence[Any]]) -> str:
+    """A line for each request: its number, when it was sent, how large its answer is if that is known, its delay."""
+    sizes = table.get("received_bytes")
+    lines = [f"{'request':>7} {'start':>12} {'bytes':>10} {'delay':>12}"]
+    for row, number in enumerate(table["sequence"]):
+        start_ns = table["start_ns"][row]
+        start = "" if start_ns is None else f"{start_ns / 1e9:.6f} s"
+        size = "" if sizes is None else str(sizes[row])
+        lines.append(f"{number:7} {start:>12} {size:>10} {table['delay_ns'][row] / 1e6:9.3f} ms")
+    return "\n".join(lines) + "\n"
+
+
+def _tell_start(start: Mapping[str, Any]) -> Iterator[str]:
+    if "connecting_to" in start:
+        yield f"Connecting to host {start['connecting_to']['host']}, port {start['connecting_to']['port']}"
+    if "accepted_connection" in start:
+        accepted = start["accepted_connection"]
+        yield f"Accepted connection from {accepted['host']}, port {accepted['port']}"
+    for one in start.get("connected", []):
+        yield (
+            f"[{one['socket']:3}] local {one['local_host']} port {one['local_port']} "
+            f"connected to {one['remote_host']} port {one['remote_port']}"
+        )
+
+
+def _tell_end(end: Mapping[str, Any]) -> Iterator[str]:
+    rows = [
+        (f"{part['socket']:3}", part, who)
+        for stream in end.get("streams", [])
+        for who, part in _sides(stream)
+        if part.get("bytes")
+    ]
+    if not rows:
+        return
+    yield _RULE
+    yield _title(rows[0][1])
+    for name, part, who in rows:
+        yield f"{_line(name, part):62} {who}".rstrip()
+
+
+def _sides(stream: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Of TCP both sides of a stream, of UDP the one sum of them."""
+    for who in ("sender", "receiver"):
+        if isinstance(stream.get(who), Mapping):
+            yield who, stream[who]
+    if "udp" in stream:
+        yield "", stream["udp"]
+
+
+def _title(part: Mapping[str, Any]) -> str:
+    more = "Retr" if "retransmits" in part else "Jitter    Lost/Total Datagrams" if "jitter_ms" in part else ""
+    more += "  Cwnd" if "snd_cwnd" in part else ""
+    return f"[ ID] Interval           Transfer     Bitrate         {more}".rstrip()
+
+
+def _line(name: str, part: Mapping[str, Any]) -> str:
+    span = f"{part['start']:6.2f}-{part['end']:<6.2f} sec"
+    text = f"[{name}] {span}  {_size(part['bytes'])}Bytes  {_rate(part['bits_per_second'])}bits/sec"
+    if "retransmits" in part:
+        cwnd = f"   {_size(part['snd_cwnd'])}Bytes" if "snd_cwnd" in part else ""
+        text += f"  {part['retransmits']:3}{cwnd}"
+    elif "jitter_ms" in part:
+        text += f"  {part['jitter_ms']:.3f} ms  {part['lost_packets']}/{part['packets']} ({part['lost_percent']:.2g}%)"
+    elif "packets" in part:
+        text += f"  {part['packets']}"
+    return text
+
+
+def _size(bytes_: float) -> str:
+    return _scaled(bytes_, _KIB)
+
+
+def _rate(bit_per_s: float) -> str:
+    return _scaled(bit_per_s, 1000)
+
+
+def _scaled(value: float, base: int) -> str:
+    """Three digits and a prefix, as iperf3 has them."""
+    prefixes = ("", "K", "M", "G", "T")
+    power = 0
+    while value >= base and power < len(prefixes) - 1:
+        value /= base
+        power += 1
+    digits = 0 if value >= 99.995 else 1 if value >= 9.9995 else 2
+    return f"{value:4.{digits}f} {prefixes[power]}"

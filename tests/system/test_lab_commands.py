@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Working in a lab's folder: names for files of the newest run, a working copy, grades."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.system.conftest import Result, call
+
+
+def test_names_in_the_folder_stand_for_files_of_the_newest_run(tmp_path: Path) -> None:
+    folder = tmp_path / "lab"
+    assert call("lab", "start", "01", folder, cwd=tmp_path).status == 0
+    assert not (folder / "ANSWERS.md").exists()
+    (folder / "server.log").write_text("mine\n")
+    first = call("-t", "topo", "-x", "xp_tcp", "--engine", "virtual", cwd=folder)
+    assert first.status == 0, first.err
+    assert first.out.splitlines()[-1] == "here: iperf.log, ping.log, client.pcap, server.pcap"
+    assert "warning: link server.log: a file of this name is there, and stays" in first.err
+    assert (folder / "server.log").read_text() == "mine\n"
+    (folder / "server.log").unlink()
+    assert (folder / "iperf.log").read_text().rstrip().endswith("receiver")
+    # five for each of the two paths
+    assert (folder / "ping.log").read_text().count("time=40.0 ms") == 10
+    old = os.readlink(folder / "iperf.log")
+    second = call("-t", "topo", "-x", "xp_mptcp", "--engine", "virtual", cwd=folder)
+    assert second.status == 0, second.err
+    assert os.readlink(folder / "iperf.log") != old
+    assert (folder / "server.log").is_symlink()
+    assert_grades(folder, tmp_path)
+
+
+def assert_grades(folder: Path, class_: Path) -> None:
+    """Both runs bear out all claims; nobody's, none."""
+    (class_ / "idle").mkdir()
+    (class_ / "idle" / "runs").mkdir()
+    graded = call("lab", "check", "01", folder, class_ / "idle", "--csv", cwd=class_)
+    head, one, none = csv.reader(io.StringIO(graded.out))
+    assert graded.status == 1
+    assert head[:4] == ["directory", "lab", "held", "of"]
+    assert one[1:4] == ["01_multipath", str(len(head) - 4), str(len(head) - 4)]
+    assert none[2] == "0"
+    assert set(none[4:]) == {"open"}
+    here = call("lab", "check", "01", "--json", cwd=folder)
+    assert here.status == 0, here.out
+    (grade,) = json.loads(here.out)
+    assert grade["held"] == grade["of"]
+    assert sorted(grade["runs"]) == ["xp_mptcp", "xp_tcp"]
+    assert all(claim["comparisons"] for claim in grade["claims"])
+
+
+def test_a_changed_experiment_is_no_step_of_the_lab(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    folder = tmp_path / "lab"
+    call("lab", "start", "01", folder, cwd=tmp_path)
+    topology = folder / "topo.yaml"
+    topology.write_text(topology.read_text().replace("rate: 20mbit", "rate: 30mbit"))
+    experiment = folder / "xp_tcp.yaml"
+    experiment.write_text(experiment.read_text().replace("duration: 10s", "duration: 1s").split("expect:")[0])
+    assert call("-t", "topo", "-x", "xp_tcp", "--engine", "virtual", cwd=folder).status == 0
+    graded = call("lab", "check", "01", cwd=folder)
+    assert graded.status == 1
+    assert "xp_tcp: was run with other files or parameters; mprun -t topo -x xp_tcp" in graded.out

@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Short flows that begin whatever becomes of those before (open loop): all of a host in one program.
 
-    python3 flows.py receive ADDRESS PORT protocol=P congestion=C FILE
-    python3 flows.py send ADDRESS PORT protocol=P congestion=C name=N SCHEDULE
+    python3 flows.py receive FILE ...
+    python3 flows.py send FILE ...
 
-SCHEDULE is a file of JSON: {"starts_ns": [...], "sizes_bytes": [...]}, or what to draw them from: {"arrivals":
-"poisson", "uniform" or "constant", "interval_ns": mean, "duration_ns": ..., and one of "size_bytes": n, "range_bytes":
-[least, most], "distribution": [[bytes, share of flows up to that size], ...]}. Drawn numbers follow from the
-environment's MPRUN_SEED and the name. Each flow is a connection of its own, TCP or MPTCP: it carries its number
-(64 bits, little endian) and zeros up to its size, and ends.
+Each FILE is JSON and says of one flow of the experiment, a series of connections between two hosts: address, port,
+protocol (tcp, mptcp), congestion (tcp_congestion_control; empty: as it is) and request_bytes (null: the sender sends
+what is to be sent, else it asks for it). For the receiver also: record, the file that it leaves. For the sender: name;
+and when connections begin, and how large each is: {"starts_ns": [...], "sizes_bytes": [...]}, or what to draw them
+from: {"arrivals": "poisson", "uniform" or "constant", "interval_ns": mean, "duration_ns": ..., "starts_key": TEXT, and
+one of "size_bytes": n, "range_bytes": [least, most], "distribution": [[bytes, share of flows up to that size], ...]}.
+Drawn numbers follow from the environment's MPRUN_SEED and the name, and moments from the key.
 
-The sender prints a line for each flow: number, size, start, end of the handshake (ns of CLOCK_MONOTONIC), retransmits,
-local port. The receiver writes down number, bytes and the moment of the last byte when it is told to end (TERM).
-Needs nothing but Python's library: it is no part of mprun's package where it runs.
+Each carries its number and its size (64 bits, little endian; of a size below 16 bytes as much as fits) and zeros up to
+its size, or that of the request. The sender prints a line for each when it is over: name, number, size, bytes received,
+start, end of the handshake, end (ns of CLOCK_MONOTONIC), what tcp_info counted (segments sent again, those among them
+that were duplicates, time-outs, and how many of the latter came before the connection did), local port. One that fails
+has no end. The receiver writes down number, bytes, the moment of the last byte and its own three counts when
+it is told to end (TERM). Needs nothing but Python's library: it is no part of mprun's package where it runs.
 """
 
 from __future__ import annotations
@@ -35,125 +40,202 @@ from typing import Any
 
 IPPROTO_MPTCP = 262
 PR_SET_TIMERSLACK = 29
-NUMBER = struct.Struct("<Q")
-RECORD = struct.Struct("<QQQ")
+HEAD = struct.Struct("<QQ")
+RECORD = struct.Struct("<QQQIII")
 BLOCK = bytes(64 * 1024)
 BACKLOG = 4096
-# tcpi_total_retrans in struct tcp_info (linux/tcp.h).
-TOTAL_RETRANSMITS = 100
+# struct tcp_info (linux/tcp.h): tcpi_total_retrans, tcpi_dsack_dups, and, from Linux 6.7 on, tcpi_total_rto.
+INFO_BYTES = 248
+RETRANSMITS, DUPLICATES, TIMEOUTS = (100, "=I"), (216, "=I"), (240, "=H")
+
+Counts = tuple[int, int, int]
 
 
 class Ended(Exception):
     """The receiver is told to end."""
 
 
-def open_socket(address: str, facts: dict[str, str]) -> socket.socket:
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    protocol = IPPROTO_MPTCP if facts["protocol"] == "mptcp" else socket.IPPROTO_TCP
+def open_socket(flow: dict[str, Any]) -> socket.socket:
+    family = socket.AF_INET6 if ":" in flow["address"] else socket.AF_INET
+    protocol = IPPROTO_MPTCP if flow["protocol"] == "mptcp" else socket.IPPROTO_TCP
     made = socket.socket(family, socket.SOCK_STREAM, protocol)
     made.setblocking(False)
-    if facts["congestion"]:
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, facts["congestion"].encode())
+    if flow["congestion"]:
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, flow["congestion"].encode())
     return made
 
 
-def draw(schedule: dict[str, Any], name: str) -> list[tuple[int, int]]:
-    """(start in ns from now, size in bytes) of each flow."""
-    if "starts_ns" in schedule:
-        return list(zip(schedule["starts_ns"], schedule["sizes_bytes"], strict=True))
-    generator = random.Random(f"{os.environ['MPRUN_SEED']} {name}")
-    return [(start_ns, draw_size(schedule, generator)) for start_ns in draw_starts(schedule, generator)]
+def place_of(flow: dict[str, Any]) -> str:
+    return f"{flow['address']} port {flow['port']}"
 
 
-def draw_starts(schedule: dict[str, Any], generator: random.Random) -> Iterator[int]:
+def count(connection: socket.socket) -> Counts:
+    """Segments sent again, those of them that were duplicates, time-outs; of MPTCP those of the initial subflow."""
+    info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, INFO_BYTES)
+    read = [
+        struct.unpack_from(form, info, at)[0] if at + struct.calcsize(form) <= len(info) else 0
+        for at, form in (RETRANSMITS, DUPLICATES, TIMEOUTS)
+    ]
+    return read[0], read[1], read[2]
+
+
+def draw(flow: dict[str, Any]) -> list[tuple[int, int]]:
+    """(start in ns from now, size in bytes) of each connection."""
+    if "starts_ns" in flow:
+        return list(zip(flow["starts_ns"], flow["sizes_bytes"], strict=True))
+    starts, sizes = (random.Random(f"{os.environ['MPRUN_SEED']} {key}") for key in (flow["starts_key"], flow["name"]))
+    return [(start_ns, draw_size(flow, sizes)) for start_ns in draw_starts(flow, starts)]
+
+
+def draw_starts(flow: dict[str, Any], generator: random.Random) -> Iterator[int]:
     """The first a time after the beginning, the last before the duration is over."""
-    mean_ns, at_ns = schedule["interval_ns"], 0
+    mean_ns, at_ns = flow["interval_ns"], 0
     while True:
-        if schedule["arrivals"] == "poisson":
+        if flow["arrivals"] == "poisson":
             at_ns += round(generator.expovariate(1 / mean_ns))
-        elif schedule["arrivals"] == "uniform":
+        elif flow["arrivals"] == "uniform":
             at_ns += round(generator.uniform(0, 2 * mean_ns))
         else:
             at_ns += mean_ns
-        if at_ns >= schedule["duration_ns"]:
+        if at_ns >= flow["duration_ns"]:
             return
         yield at_ns
 
 
-def draw_size(schedule: dict[str, Any], generator: random.Random) -> int:
+def draw_size(flow: dict[str, Any], generator: random.Random) -> int:
     """Bytes; of a distribution linear between its points."""
-    if "size_bytes" in schedule:
-        return int(schedule["size_bytes"])
-    if "range_bytes" in schedule:
-        return generator.randint(*schedule["range_bytes"])
+    if "size_bytes" in flow:
+        return int(flow["size_bytes"])
+    if "range_bytes" in flow:
+        return generator.randint(*flow["range_bytes"])
     drawn = generator.random()
-    points: list[tuple[int, float]] = schedule["distribution"]
+    points: list[tuple[int, float]] = flow["distribution"]
     for (low, before), (high, share) in pairwise(points):
         if drawn <= share:
-            return max(NUMBER.size, round(low + (high - low) * (drawn - before) / (share - before)))
+            return max(8, round(low + (high - low) * (drawn - before) / (share - before)))
     return int(points[-1][0])
 
 
-class Sending:
-    """One flow at its sender."""
+class Outgoing:
+    """Bytes that a socket is to send: a head and zeros. is_last: nothing follows, so that the direction is closed."""
 
-    def __init__(self, number: int, size: int, place: tuple[str, int], facts: dict[str, str]) -> None:
-        self.socket = open_socket(place[0], facts)
-        self._number, self._size = number, size
-        self._head = NUMBER.pack(number)[:size]
+    def __init__(self, head: bytes, size: int, is_last: bool) -> None:
+        self._head = head[:size]
         self._left = size
-        self._connected_ns = 0
-        self._start_ns = time.monotonic_ns()
-        self.socket.connect_ex(place)
+        self._is_last = is_last
 
-    def go_on(self) -> bool:
-        """Send what can be sent; whether all is. Raises OSError where the connection fails."""
+    def send(self, connection: socket.socket) -> bool:
+        """Send what can be sent; whether all is."""
+        while self._left:
+            try:
+                # the head in one packet with what follows: Nagle's algorithm holds that back behind a small one
+                sent = connection.send((self._head + BLOCK)[: self._left] if self._head else BLOCK[: self._left])
+            except BlockingIOError:
+                return False
+            self._head = self._head[sent:]
+            self._left -= sent
+        if self._is_last:
+            connection.shutdown(socket.SHUT_WR)
+        return True
+
+
+class Sending:
+    """One connection at its sender."""
+
+    def __init__(self, number: int, size: int, flow: dict[str, Any]) -> None:
+        self.socket = open_socket(flow)
+        self._flow, self._number, self._size = flow, number, size
+        asked = flow["request_bytes"]
+        # one that asks keeps its direction open until it has its answer, so that the other end sees that too
+        self._out = Outgoing(HEAD.pack(number, size), size if asked is None else asked, is_last=asked is None)
+        self._received = 0
+        self._connected_ns = 0
+        self._refused = 0
+        self._start_ns = time.monotonic_ns()
+        self.socket.connect_ex((flow["address"], flow["port"]))
+
+    @property
+    def place(self) -> str:
+        """Where it goes, as people write it."""
+        return place_of(self._flow)
+
+    def send(self) -> bool:
+        """Whether all is sent. Raises OSError where the connection fails."""
         if not self._connected_ns:
             error = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if error:
                 raise OSError(error, os.strerror(error))
             self._connected_ns = time.monotonic_ns()
-        while self._left:
+            # what was sent again so far are handshakes
+            self._refused = count(self.socket)[0]
+        return self._out.send(self.socket)
+
+    def receive(self) -> bool:
+        """Take what is there; whether the receiver has closed, so that all has arrived. Raises OSError."""
+        while True:
             try:
-                sent = self.socket.send(self._head or BLOCK[: self._left])
+                data = self.socket.recv(len(BLOCK))
             except BlockingIOError:
                 return False
-            self._head = self._head[sent:]
-            self._left -= sent
-        self.socket.shutdown(socket.SHUT_WR)
-        return True
+            if not data:
+                return True
+            self._received += len(data)
 
-    def say(self) -> None:
-        """The receiver has closed, so all has arrived."""
-        info = self.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TOTAL_RETRANSMITS + 4)
-        retransmits = struct.unpack_from("=I", info, TOTAL_RETRANSMITS)[0] if len(info) > TOTAL_RETRANSMITS else 0
-        port = self.socket.getsockname()[1]
-        line = (self._number, self._size, self._start_ns, self._connected_ns, retransmits, port)
+    def say(self, end_ns: int) -> None:
+        """A line; end_ns 0: it failed."""
+        retransmits, duplicates, timeouts = count(self.socket) if self._connected_ns else (0, 0, 0)
+        counts = (retransmits, duplicates, timeouts, self._refused)
+        times = (self._start_ns, self._connected_ns, end_ns)
+        line = (
+            self._flow["name"],
+            self._number,
+            self._size,
+            self._received,
+            *times,
+            *counts,
+            self.socket.getsockname()[1],
+        )
         os.write(1, (" ".join(map(str, line)) + "\n").encode())
 
 
-def send(place: tuple[str, int], facts: dict[str, str], flows: list[tuple[int, int]]) -> None:
-    """Begin each flow at its moment and serve those that are under way in between."""
+def send(flows: list[dict[str, Any]]) -> int:
+    """Begin each connection at its moment and serve those that are under way in between; how many failed."""
     selector = selectors.DefaultSelector()
     begin_ns = time.monotonic_ns()
-    waiting = sorted((start_ns, number, size) for number, (start_ns, size) in enumerate(flows))
-    waiting.reverse()
+    waiting = [
+        (start_ns, n, number, size)
+        for n, flow in enumerate(flows)
+        for number, (start_ns, size) in enumerate(draw(flow))
+    ]
+    waiting.sort(reverse=True)
+    failed = 0
     while waiting or selector.get_map():
         left_ns = begin_ns + waiting[-1][0] - time.monotonic_ns() if waiting else None
         if left_ns is not None and left_ns <= 0:
-            _, number, size = waiting.pop()
-            flow = Sending(number, size, place, facts)
-            selector.register(flow.socket, selectors.EVENT_WRITE, flow)
+            _, n, number, size = waiting.pop()
+            try:
+                sending = Sending(number, size, flows[n])
+            except OSError as error:
+                sys.exit(f"{place_of(flows[n])}: {error.strerror}")
+            selector.register(sending.socket, selectors.EVENT_WRITE, sending)
             continue
         for key, events in wait(selector, left_ns):
-            flow = key.data
-            if events & selectors.EVENT_WRITE:
-                if flow.go_on():
-                    selector.modify(flow.socket, selectors.EVENT_READ, flow)
-            elif not flow.socket.recv(1):
-                flow.say()
-                selector.unregister(flow.socket)
-                flow.socket.close()
+            sending = key.data
+            try:
+                if events & selectors.EVENT_WRITE:
+                    if sending.send():
+                        selector.modify(sending.socket, selectors.EVENT_READ, sending)
+                    continue
+                if not sending.receive():
+                    continue
+                sending.say(time.monotonic_ns())
+            except OSError as error:
+                failed += 1
+                sending.say(0)
+                print(f"{sending.place}: {error.strerror}", file=sys.stderr)
+            selector.unregister(sending.socket)
+            sending.socket.close()
+    return failed
 
 
 def wait(selector: selectors.BaseSelector, left_ns: int | None) -> list[tuple[selectors.SelectorKey, int]]:
@@ -172,57 +254,93 @@ def wait(selector: selectors.BaseSelector, left_ns: int | None) -> list[tuple[se
 
 
 class Receiving:
-    """One flow at its receiver."""
+    """One connection at its receiver."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, request_bytes: int | None, records: list[tuple[int, ...]]) -> None:
         self.socket = connection
+        self._request_bytes = request_bytes
+        self._records = records
         self._head = b""
         self._bytes = 0
+        self._out: Outgoing | None = None
+        self._end_ns = 0
 
-    def take(self) -> tuple[int, int, int] | None:
-        """Read what is there; number, bytes and the moment of the last one when it has ended."""
+    def go_on(self, selector: selectors.BaseSelector) -> bool:
+        """Read what is there, answer what is asked; whether all is over, after which it is in the records."""
+        try:
+            if self._out is None and not self._read(selector):
+                return False
+            if self._out is not None and not self._answer(selector):
+                return False
+        except ConnectionError:
+            # what came is written down: it is not all
+            self._end_ns = time.monotonic_ns()
+        number = int.from_bytes(self._head[:8], "little")
+        self._records.append((number, self._bytes, self._end_ns, *count(self.socket)))
+        return True
+
+    def _read(self, selector: selectors.BaseSelector) -> bool:
+        """Whether there is no more to read."""
         while True:
             try:
                 data = self.socket.recv(len(BLOCK))
             except BlockingIOError:
-                return None
-            except ConnectionError:
-                data = b""
-            if not data:
-                number = int.from_bytes(self._head[: NUMBER.size], "little")
-                return number, self._bytes, time.monotonic_ns()
-            self._head = (self._head + data)[: NUMBER.size]
-            self._bytes += len(data)
+                return False
+            if data:
+                self._head = (self._head + data)[: HEAD.size]
+                self._bytes += len(data)
+            if not data or self._bytes == self._request_bytes:
+                break
+        self._end_ns = time.monotonic_ns()
+        if self._bytes == self._request_bytes:
+            self._out = Outgoing(b"", HEAD.unpack(self._head)[1], is_last=True)
+            selector.modify(self.socket, selectors.EVENT_WRITE, self)
+        return True
+
+    def _answer(self, selector: selectors.BaseSelector) -> bool:
+        """Whether the answer is sent, and its reader has closed."""
+        assert self._out is not None
+        if selector.get_key(self.socket).events == selectors.EVENT_WRITE:
+            if self._out.send(self.socket):
+                selector.modify(self.socket, selectors.EVENT_READ, self)
+            return False
+        return not self.socket.recv(1)
 
 
-def receive(place: tuple[str, int], facts: dict[str, str], path: str) -> None:
-    """Take all flows until TERM comes, then write down when each had arrived."""
+def receive(flows: list[dict[str, Any]]) -> None:
+    """Take all connections until TERM comes, then write down when each had arrived."""
 
     def end(number: int, frame: FrameType | None) -> None:
         raise Ended
 
-    listener = open_socket(place[0], facts)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind(place)
-    listener.listen(BACKLOG)
     selector = selectors.DefaultSelector()
-    selector.register(listener, selectors.EVENT_READ)
-    records: list[tuple[int, int, int]] = []
+    records: list[list[tuple[int, ...]]] = [[] for _ in flows]
+    for n, flow in enumerate(flows):
+        try:
+            listener = open_socket(flow)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((flow["address"], flow["port"]))
+            listener.listen(BACKLOG)
+        except OSError as error:
+            sys.exit(f"{place_of(flow)}: {error.strerror}")
+        selector.register(listener, selectors.EVENT_READ, n)
     signal.signal(signal.SIGTERM, end)
     try:
         while True:
             for key, _ in selector.select():
-                if key.fileobj is listener:
-                    connection, _ = listener.accept()
+                if isinstance(key.data, int):
+                    assert isinstance(key.fileobj, socket.socket)
+                    connection, _ = key.fileobj.accept()
                     connection.setblocking(False)
-                    selector.register(connection, selectors.EVENT_READ, Receiving(connection))
-                elif record := key.data.take():
-                    records.append(record)
+                    taking = Receiving(connection, flows[key.data]["request_bytes"], records[key.data])
+                    selector.register(connection, selectors.EVENT_READ, taking)
+                elif key.data.go_on(selector):
                     selector.unregister(key.data.socket)
                     key.data.socket.close()
     except Ended:
-        with open(path, "wb") as file:
-            file.write(b"".join(RECORD.pack(*record) for record in records))
+        for flow, some in zip(flows, records, strict=True):
+            with open(flow["record"], "wb") as file:
+                file.write(b"".join(RECORD.pack(*record) for record in some))
 
 
 def main(arguments: list[str]) -> None:
@@ -231,17 +349,14 @@ def main(arguments: list[str]) -> None:
     ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    role, address, port, *pairs, path = arguments
-    facts = dict(pair.split("=", 1) for pair in pairs)
-    place = (address, int(port))
-    try:
-        if role == "receive":
-            receive(place, facts, path)
-        else:
-            with open(path) as file:
-                send(place, facts, draw(json.load(file), facts["name"]))
-    except OSError as error:
-        sys.exit(f"{address} port {port}: {error.strerror}")
+    role, *paths = arguments
+    flows = []
+    for path in paths:
+        with open(path) as file:
+            flows.append(json.load(file))
+    if role == "send":
+        sys.exit(1 if send(flows) else 0)
+    receive(flows)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 
 Each is a connection of its own. It is complete when its receiver has read the last byte; both ends read one clock.
 When flows begin, and how large they are, is drawn inside the run, from its seed and the name of the flow; or
-it is a file's. Sender and receiver are `mprun.agent.flows`.
+it is a file's. Of a group that aggregates (partition-aggregate), flows are the parts of queries. Sender and receiver
+are `mprun.agent.flows`; each is one process on a host for all flows of a group.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import csv
 import json
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Annotated, Any, Literal, Self
 
@@ -37,27 +39,45 @@ from mprun.tools.tool import (
     Table,
     Work,
     kept,
+    percentile,
     read_records,
     temporary,
 )
 
 PROGRAMS = {"python3": Program("python3")}
 PORTS = 1
+# Kinds of short flows (as studies of data centres tell them apart by completion time), by what a flow met with.
+CLASSES = {
+    "full_window": "no loss",
+    "intensive": "losses that were made good without a time-out",
+    "delay_with_loss": "one time-out",
+    "extreme_delay": "a lost handshake, or several time-outs",
+}
+# Columns of the table of flows that add up.
+COUNTED = ("retransmits", "losses", "timeouts", "handshake_losses")
 METRICS = {
     **delays("completion", "time from the beginning of a flow until its receiver has read all of it"),
     "flows": Metric("count", "flows that began", over="sum"),
     "bytes": Metric("size", "payload of the flows that were completed", over="sum"),
     "retransmits": Metric("count", "segments sent again, of the initial subflows", over="sum"),
-    "missed": Metric("ratio", "share of the flows that were completed after the deadline, where there is one"),
+    "losses": Metric("count", "those of them that the receiver did not have already (RFC 2883)", over="sum"),
+    "timeouts": Metric("count", "retransmission time-outs of connections that were established", over="sum"),
+    "handshake_losses": Metric("count", "handshakes that were lost, on the way there or back", over="sum"),
+    "missed": Metric("ratio", "share of the completions after the deadline, where there is one", over="pool"),
+    "queries": Metric("count", "queries of a group that aggregates", over="pool"),
+    **{
+        f"class.{name}": Metric("ratio", f"share of the flows with {what}", over="pool")
+        for name, what in CLASSES.items()
+    },
     **OF_CONNECTIONS,
 }
 
 PROGRAM = f"{AGENT}/flows.py"
-RECEIVED, SCHEDULE = "received", "schedule.json"
-# Number, bytes, moment of the last byte.
-_RECORD = struct.Struct("<QQQ")
-# A flow begins with its number.
-LEAST_BYTES = 8
+RECEIVED = "received"
+# Number, bytes, moment of the last byte; segments sent again, duplicates among them, time-outs.
+_RECORD = struct.Struct("<QQQIII")
+# A flow begins with its number, a request with its number and the size of the answer.
+LEAST_BYTES, LEAST_REQUEST_BYTES = 8, 16
 GRACE_NS = 60_000_000_000
 MOST_FLOWS = 100_000
 # Of more connections nobody asks which subflows they had: it would take longer than the run.
@@ -154,7 +174,18 @@ _FILE_SCHEMA: dict[str, Any] = {
 _SIZE_SCHEMA: dict[str, Any] = {
     "oneOf": [VOLUME_SCHEMA, {"enum": list(DISTRIBUTIONS)}, _RANGE_SCHEMA, _FILE_SCHEMA, _POINTS_SCHEMA]
 }
+
+
+def _parse_request(value: object) -> int:
+    size_bytes = VOLUME.parse(value)
+    if size_bytes < LEAST_REQUEST_BYTES:
+        least = f"{LEAST_REQUEST_BYTES}bytes"
+        raise ValueError(f"a request says its number and what it asks for: write '{least}' or more")
+    return size_bytes
+
+
 FlowSize = Annotated[int | str | dict[str, Any], PlainValidator(_parse_size), WithJsonSchema(_SIZE_SCHEMA)]
+RequestSize = Annotated[int, PlainValidator(_parse_request), WithJsonSchema(VOLUME_SCHEMA)]
 OneSize = Annotated[int, PlainValidator(_parse_one_size), WithJsonSchema(VOLUME_SCHEMA)]
 
 
@@ -179,6 +210,17 @@ class Entry(ConnectionEntry):
     starts_ns: list[Time] | None = Field(None, alias="starts", description="What a schedule's file comes to: when.")
     sizes_bytes: list[OneSize] | None = Field(None, alias="sizes", description="And how large each is.")
     deadline_ns: PositiveTime | None = Field(None, alias="deadline", description="By when a flow should be complete.")
+    request_bytes: RequestSize | None = Field(
+        None,
+        alias="request",
+        description="The flow is an answer: `from` asks for it by so much, `to` sends it. Default: `from` sends it.",
+        examples=["1kb"],
+    )
+    aggregate: bool = Field(
+        False,
+        description="Flows of several hosts are parts of queries: those of one host with one number begin together, "
+        "and the query is complete when the last of them is.",
+    )
     congestion: Congestion | None = Field(None, description="Congestion control of both ends. Default: the hosts'.")
 
     @model_validator(mode="after")
@@ -197,6 +239,8 @@ class Entry(ConnectionEntry):
             faults[("sizes",)] = "are not as many as 'starts': write one for each"
         if self.duration and self.interval_ns and self.duration // self.interval_ns > MOST_FLOWS:
             faults[("interval",)] = f"comes to more than {MOST_FLOWS} flows: write a longer one"
+        if self.aggregate and not self.is_several and self.group is None:
+            faults[("aggregate",)] = "is of flows of several hosts: name them, as in 'to: [h1, h2]', or take it out"
         if faults:
             raise refuse(faults, self)
         return self
@@ -217,6 +261,8 @@ class Entry(ConnectionEntry):
         options = super().options()
         if self.starts_ns is not None:
             del options["arrivals"]
+        if not self.aggregate:
+            del options["aggregate"]
         if isinstance(self.size, int):
             options["size_bytes"] = options.pop("size")
         return options
@@ -263,28 +309,42 @@ def _read_rows(
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     """The receiver, which listens until the end of the run, and the sender with its schedule."""
-    place = (ends.destination_address, str(ends.port))
-    facts = (f"protocol={flow.protocol}", f"congestion={flow.congestion or ''}")
+    options: Mapping[str, Any] = flow.options
+    shared = {
+        "address": ends.destination_address,
+        "port": ends.port,
+        "protocol": flow.protocol,
+        "congestion": flow.congestion or "",
+        "request_bytes": options.get("request_bytes"),
+    }
     file = kept(flow, RECEIVED)
+    taking = File(temporary(flow, "receive.json"), json.dumps({**shared, "record": file}))
     receiver = Process(
         name=f"{flow.name}.server",
         node=flow.destination,
-        argv=(*PYTHON, PROGRAM, "receive", *place, *facts, file),
+        argv=(*PYTHON, PROGRAM, "receive", taking.path),
         role="server",
         ready=Ready("port", str(ends.port)),
+        files=(taking,),
         keeps=(file,),
     )
-    schedule = File(temporary(flow, SCHEDULE), json.dumps(_schedule(flow)))
-    last_ns = flow.duration_ns or max(flow.options.get("starts_ns", [0]))  # type: ignore[call-overload]
+    sending = File(temporary(flow, "send.json"), json.dumps({**shared, "name": flow.name, **_schedule(flow)}))
+    last_ns = flow.duration_ns or max(options.get("starts_ns", [0]))
     sender = Process(
         name=flow.name,
         node=flow.source,
-        argv=(*PYTHON, PROGRAM, "send", *place, *facts, f"name={flow.name}", schedule.path),
+        argv=(*PYTHON, PROGRAM, "send", sending.path),
         role="flow",
         timeout_ns=last_ns + GRACE_NS,
-        files=(schedule,),
+        files=(sending,),
     )
     return Work(clients=(sender,), servers=(receiver,))
+
+
+def join(processes: Sequence[Process]) -> Process:
+    """One program for all flows of a host: it takes a file for each, and listens on their ports in this order."""
+    argv = (*processes[0].argv, *(process.argv[-1] for process in processes[1:]))
+    return replace(processes[0], argv=argv, ready=processes[-1].ready)
 
 
 def _schedule(flow: Flow) -> dict[str, Any]:
@@ -293,6 +353,8 @@ def _schedule(flow: Flow) -> dict[str, Any]:
     if "starts_ns" in options:
         return {name: options[name] for name in ("starts_ns", "sizes_bytes")}
     drawn = {name: options[name] for name in ("arrivals", "interval_ns")} | {"duration_ns": flow.duration_ns}
+    # the parts of a query leave at one moment
+    drawn["starts_key"] = f"{flow.group} {flow.source}" if options.get("aggregate") else flow.name
     if "size_bytes" in options:
         return drawn | {"size_bytes": options["size_bytes"]}
     size = options["size"]
@@ -303,46 +365,161 @@ def _schedule(flow: Flow) -> dict[str, Any]:
     return drawn | {"range_bytes": [size["min_bytes"], size["max_bytes"]]}
 
 
+@dataclass(frozen=True)
+class Sent:
+    """What the sender says of one flow. Times are ns of the run's clock; end_ns 0: it failed. refused: handshakes that
+    were lost; duplicates: segments sent again that the receiver had already (RFC 2883)."""
+
+    number: int
+    size: int
+    received: int
+    start_ns: int
+    connected_ns: int
+    end_ns: int
+    retransmits: int
+    duplicates: int
+    timeouts: int
+    refused: int
+    port: int
+
+
+@dataclass(frozen=True)
+class Received:
+    """What the receiver says of one flow: bytes that came, the moment of the last one, and its own counts."""
+
+    number: int
+    count: int
+    end_ns: int
+    retransmits: int
+    duplicates: int
+    timeouts: int
+
+
 def parse(flow: Flow, outputs: Outputs) -> Result:
     """Each flow's beginning at its sender and end at its receiver; one that has no end is an error."""
     records = read_records(outputs, RECEIVED, _RECORD)
     if records is None:
         return Result(error="the receiver's record is missing or not whole")
-    received = {number: (count, end_ns) for number, count, end_ns in records}
+    received = {one.number: one for one in (Received(*record) for record in records)}
+    lines = [line.split() for line in outputs.log(flow.name).splitlines()]
     try:
-        sent = sorted(tuple(map(int, line.split())) for line in outputs.log(flow.name).splitlines())
-        table, delays_ns = _table(sent, received, outputs.zero_ns)
-    except ValueError as fault:
+        # a sender that several flows share says of each line whose it is
+        sent = [Sent(*map(int, rest)) for name, *rest in lines if name == flow.name]
+    except (TypeError, ValueError) as fault:
         return Result(error=f"a line that it never prints: {fault}")
+    sent.sort(key=lambda one: one.number)
+    table = _table(flow, sent, received, outputs.zero_ns)
+    delays_ns = [delay for delay in table["completion_ns"] if delay is not None]
     values: dict[str, float] = {
         "flows": len(sent),
-        "bytes": sum(row[1] for row in sent),
-        "retransmits": sum(row[4] for row in sent),
+        "bytes": sum(size for size, delay in zip(table["size_bytes"], table["completion_ns"], strict=True) if delay),
+        **{name: sum(table[name]) for name in COUNTED},
+        **_classify(table["class"]),
+        **_miss(flow, delays_ns),
     }
-    deadline_ns = flow.options.get("deadline_ns")
-    if isinstance(deadline_ns, int) and delays_ns:
-        values["missed"] = sum(delay_ns > deadline_ns for delay_ns in delays_ns) / len(delays_ns)
     is_asked = flow.protocol == "mptcp" and len(sent) <= MOST_CONNECTIONS
-    ports = tuple(dict.fromkeys(row[5] for row in sent)) if is_asked else ()
+    ports = tuple(dict.fromkeys(one.port for one in sent)) if is_asked else ()
     many = f"{len(sent)} connections: subflows are looked up of {MOST_CONNECTIONS} at most"
     warnings = (many,) if flow.protocol == "mptcp" and not is_asked else ()
-    error = None if len(delays_ns) == len(sent) else f"{len(sent) - len(delays_ns)} flows did not arrive whole"
-    tables = {"flows": table} if sent else {}
+    said = outputs.log(flow.name, "err").strip().splitlines()
+    why = f": {said[-1]}" if said else ""
+    error = None if len(delays_ns) == len(sent) else f"{len(sent) - len(delays_ns)} flows did not arrive whole{why}"
+    tables: dict[str, Table] = {"flows": table} if sent else {}
+    if flow.group is None:
+        tables |= _distribute(delays_ns)
     return Result(values, ports, error, tables, warnings, delays_ns={"completion": delays_ns})
 
 
-def _table(
-    sent: list[tuple[int, ...]], received: Mapping[int, tuple[int, int]], zero_ns: int
-) -> tuple[Table, list[int]]:
-    """A row for each flow in the order of their numbers, and the completion times of those that arrived whole."""
+def pool(flows: Sequence[Flow], results: Sequence[Result]) -> Result:
+    """All flows of a group as one; of one that aggregates, queries in their place, each as long as its last part."""
+    tables = [result.tables["flows"] for result in results if "flows" in result.tables]
+    classes = [one for table in tables for one in table["class"]]
+    if flows[0].options.get("aggregate"):
+        queries = _gather_queries(flows, results)
+        delays_ns = [delay for delay in queries["completion_ns"] if delay is not None]
+        told: dict[str, Table] = {"queries": queries}
+        values: dict[str, float] = {"queries": len(queries["sequence"])}
+    else:
+        delays_ns = [delay for result in results for delay in result.delays_ns.get("completion", ())]
+        told, values = {}, {}
+    values |= {**_classify(classes), **_miss(flows[0], delays_ns)}
+    return Result(values, tables={**told, **_distribute(delays_ns)}, delays_ns={"completion": delays_ns})
+
+
+def _gather_queries(flows: Sequence[Flow], results: Sequence[Result]) -> Table:
+    """A row for each query: the flows of one host with one number. Its completion is None where a part's is."""
+    parts: dict[tuple[str, int], list[tuple[int, int | None, str]]] = {}
+    for flow, result in zip(flows, results, strict=True):
+        table: Table = result.tables.get("flows", {"sequence": [], "start_ns": [], "completion_ns": []})
+        for sequence, *times in zip(table["sequence"], table["start_ns"], table["completion_ns"], strict=True):
+            parts.setdefault((flow.source, sequence), []).append((*times, flow.destination))
     columns: dict[str, list[Any]] = {
-        name: []
-        for name in ("sequence", "start_ns", "size_bytes", "connect_ns", "completion_ns", "retransmits", "local_port")
+        name: [] for name in ("host", "sequence", "start_ns", "parts", "completion_ns", "last")
     }
-    for number, size, start_ns, connected_ns, retransmits, port in sent:
-        count, end_ns = received.get(number, (0, 0))
-        completion_ns = end_ns - start_ns if count == size else None
-        row = (number + 1, start_ns - zero_ns, size, connected_ns - start_ns, completion_ns, retransmits, port)
+    for (host, sequence), some in sorted(parts.items()):
+        first_ns = min(start_ns for start_ns, _, _ in some)
+        ends = [(start_ns + delay_ns, name) for start_ns, delay_ns, name in some if delay_ns is not None]
+        is_whole = len(ends) == len(some)
+        end_ns, last = max(ends) if is_whole else (None, None)
+        row = (host, sequence, first_ns, len(some), None if end_ns is None else end_ns - first_ns, last)
         for column, value in zip(columns.values(), row, strict=True):
             column.append(value)
-    return columns, [value for value in columns["completion_ns"] if value is not None]
+    return columns
+
+
+def _classify(classes: Sequence[str]) -> dict[str, float]:
+    """The share of each class; nothing without flows."""
+    return {f"class.{name}": classes.count(name) / len(classes) for name in CLASSES} if classes else {}
+
+
+def _miss(flow: Flow, delays_ns: Sequence[int]) -> dict[str, float]:
+    """The share of completions after the deadline, where there is one."""
+    deadline_ns = flow.options.get("deadline_ns")
+    if not isinstance(deadline_ns, int) or not delays_ns:
+        return {}
+    return {"missed": sum(delay_ns > deadline_ns for delay_ns in delays_ns) / len(delays_ns)}
+
+
+def _distribute(delays_ns: Sequence[int]) -> dict[str, Table]:
+    """Completion times by the share of flows that had no longer one, in steps of 1 %; nothing without flows."""
+    if not delays_ns:
+        return {}
+    ordered, shares = sorted(delays_ns), [percent / 100 for percent in range(101)]
+    return {"completions": {"share": shares, "completion_ns": [round(percentile(ordered, share)) for share in shares]}}
+
+
+def _table(flow: Flow, sent: Sequence[Sent], received: Mapping[int, Received], zero_ns: int) -> dict[str, list[Any]]:
+    """A row for each flow in the order of their numbers; one that did not arrive whole has no completion."""
+    columns: dict[str, list[Any]] = {
+        name: []
+        for name in (
+            *("sequence", "start_ns", "size_bytes", "connect_ns", "completion_ns", "retransmits"),
+            *("losses", "timeouts", "handshake_losses", "class", "local_port"),
+        )
+    }
+    asks = "request_bytes" in flow.options
+    for one in sent:
+        other = received.get(one.number, Received(one.number, 0, 0, 0, 0, 0))
+        count, end_ns = (one.received, one.end_ns) if asks else (other.count, other.end_ns)
+        completion_ns = end_ns - one.start_ns if one.end_ns and count == one.size else None
+        # those of both ends: who asks sends next to nothing
+        retransmits = one.retransmits + other.retransmits
+        losses = max(one.refused, retransmits - one.duplicates - other.duplicates)
+        timeouts = max(0, one.timeouts + other.timeouts - one.refused)
+        connect_ns = one.connected_ns - one.start_ns if one.connected_ns else None
+        row = (
+            *(one.number + 1, one.start_ns - zero_ns, one.size, connect_ns, completion_ns, retransmits),
+            *(losses, timeouts, one.refused, _class_of(losses, timeouts, one.refused), one.port),
+        )
+        for column, value in zip(columns.values(), row, strict=True):
+            column.append(value)
+    return columns
+
+
+def _class_of(losses: int, timeouts: int, refused: int) -> str:
+    """By what a flow met with, whatever the network's delays: see CLASSES."""
+    if refused or timeouts > 1:
+        return "extreme_delay"
+    if timeouts:
+        return "delay_with_loss"
+    return "intensive" if losses else "full_window"

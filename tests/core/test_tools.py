@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -29,7 +29,7 @@ class Left:
     zero_ns: int = 0
 
     def log(self, process: str, stream: str = "out") -> str:
-        return self.logs.get(process, "") if stream == "out" else ""
+        return self.logs.get(process if stream == "out" else f"{process}.{stream}", "")
 
     def span(self, process: str) -> tuple[int, int] | None:
         return None
@@ -229,18 +229,67 @@ def test_iperf3_both_ways() -> None:
     assert len(result.data_ports) == 2
 
 
+RECORD = struct.Struct("<QQQIII")
+
+
 def test_flows_are_complete_when_their_receiver_has_them() -> None:
     asked = flow("flows", deadline_ns=500)
-    said = "1 100 2000 2200 3 40001\n0 50 1000 1100 0 40000\n2 70 3000 3100 0 40002\n"
-    records = [(0, 50, 1400), (1, 100, 2700), (2, 60, 3500)]
-    content = b"".join(struct.pack("<QQQ", *record) for record in records)
-    result = flows.parse(asked, Left({"bulk": said}, {"received": content}, zero_ns=500))
-    assert result.tables["flows"]["completion_ns"] == [400, 700, None]
-    assert result.tables["flows"]["start_ns"] == [500, 1500, 2500]
-    assert result.tables["flows"]["connect_ns"] == [100, 200, 100]
-    assert result.error == "1 flows did not arrive whole"
+    said = "bulk 1 100 0 2000 2200 2800 3 1 1 0 40001\nbulk 0 50 0 1000 1100 1500 0 0 0 0 40000\n"
+    said += "other 0 9 0 1 2 3 0 0 0 0 7\nbulk 2 70 0 3000 3100 3600 0 0 0 0 40002\nbulk 3 70 0 4000 0 0 0 0 0 0 0\n"
+    records = [(0, 50, 1400, 0, 0, 0), (1, 100, 2700, 0, 0, 0), (2, 60, 3500, 0, 0, 0)]
+    content = b"".join(RECORD.pack(*record) for record in records)
+    left = Left({"bulk": said, "bulk.err": "10.0.0.1 port 5201: refused\n"}, {"received": content}, zero_ns=500)
+    result = flows.parse(asked, left)
+    table = result.tables["flows"]
+    assert table["completion_ns"] == [400, 700, None, None]
+    assert table["start_ns"] == [500, 1500, 2500, 3500]
+    assert table["connect_ns"] == [100, 200, 100, None]
+    assert (table["retransmits"], table["losses"]) == ([0, 3, 0, 0], [0, 2, 0, 0])
+    assert result.error == "2 flows did not arrive whole: 10.0.0.1 port 5201: refused"
     assert result.values["missed"] == 0.5
-    assert result.values["retransmits"] == 3
+    assert (result.values["flows"], result.values["bytes"]) == (4, 150)
+
+
+@pytest.mark.parametrize(
+    ("counts", "kind"),
+    [
+        ("0 0 0 0", "full_window"),
+        ("2 2 0 0", "full_window"),
+        ("2 1 0 0", "intensive"),
+        ("2 0 1 0", "delay_with_loss"),
+        ("2 0 2 0", "extreme_delay"),
+        ("1 0 1 1", "extreme_delay"),
+    ],
+)
+def test_a_flow_is_classed_by_what_it_met_with(counts: str, kind: str) -> None:
+    """counts: segments sent again, duplicates among them, time-outs, lost handshakes."""
+    content = RECORD.pack(0, 50, 1400, 0, 0, 0)
+    said = f"bulk 0 50 0 1000 1100 1500 {counts} 40000\n"
+    result = flows.parse(flow("flows"), Left({"bulk": said}, {"received": content}))
+    assert result.tables["flows"]["class"] == [kind]
+    assert result.values[f"class.{kind}"] == 1
+
+
+def test_a_query_takes_as_long_as_its_last_part() -> None:
+    asked = [
+        replace(flow("flows", aggregate=True, deadline_ns=450, request_bytes=16), source="m", destination=name)
+        for name in ("w1", "w2")
+    ]
+    ends = {"w1": (1400, 5300, 0), "w2": (1600, 5200, 9999)}
+    results = []
+    for one in asked:
+        lines = [
+            f"bulk {n} 50 50 {start} {start + 9} {end} 0 0 0 0 {n}\n"
+            for n, (start, end) in enumerate(zip((1000, 5000, 9000), ends[one.destination], strict=True))
+        ]
+        results.append(flows.parse(one, Left({"bulk": "".join(lines)}, {"received": b""})))
+    assert [result.error for result in results] == ["1 flows did not arrive whole", None]
+    pooled = flows.pool(asked, results)
+    assert pooled.tables["queries"]["completion_ns"] == [600, 300, None]
+    assert pooled.tables["queries"]["last"] == ["w2", "w1", None]
+    assert pooled.values["queries"] == 3
+    assert pooled.values["missed"] == 0.5
+    assert pooled.delays_ns["completion"] == [600, 300]
 
 
 @pytest.mark.parametrize("name", flows.DISTRIBUTIONS)

@@ -331,6 +331,69 @@ def test_losses_are_counted_for_each_flow(
     assert not slow & {row["sequence"] for row in lossless}
 
 
+def test_what_a_flow_met_with_is_told(
+    run: Callable[..., Result], rows: Callable[[Result, str], list[dict[str, Any]]], tmp_path: Path
+) -> None:
+    """The first loses its data and the probe after it, the second its SYN."""
+    (tmp_path / "begins.csv").write_text("at,size\n1s,10000bytes\n3s,10000bytes\n5s,10000bytes\n")
+    losses = [(1_030, "100%"), (1_200, "0%"), (2_950, "100%"), (3_050, "0%")]
+    events = "".join(f"  - {{at: {at}ms, link: path0, set: {{loss: {loss}}}}}\n" for at, loss in losses)
+    flow = "{tool: flows, from: client, to: server, schedule: begins.csv}"
+    result = succeed(run(f"  - {flow}\n", f"{ONE_PATH}events:\n{events}"))
+    late, refused, clean = rows(result, "flows")
+    assert [row["class"] for row in (late, refused, clean)] == ["delay_with_loss", "extreme_delay", "full_window"]
+    assert (late["timeouts"], late["handshake_losses"]) == ("1", "0")
+    assert (refused["timeouts"], refused["handshake_losses"], refused["losses"]) == ("0", "1", "1")
+    # a SYN is sent again after a second (RFC 6298), which the kernel's timers round up to 8 ticks of 10 ms
+    undisturbed = 1.5 * RTT_S + wire_s(10_000) + HEADERS * 8 / RATE
+    assert 1 + RTT_S <= int(refused["connect_ns"]) / 1e9 <= 1.09 + RTT_S
+    assert int(clean["completion_ns"]) / 1e9 == pytest.approx(undisturbed, abs=CLOCK_S)
+    assert result.metric("flows.class.full_window") == pytest.approx(1 / 3)
+
+
+STAR = """\
+version: 1
+topology: star
+clients: 4
+access: {rate: 100mbit, delay: 1ms, queue: 400packets}
+"""
+
+
+def test_a_query_ends_with_its_last_answer(
+    run: Callable[..., Result], rows: Callable[[Result, str], list[dict[str, Any]]]
+) -> None:
+    flow = "{name: query, tool: flows, from: server, to: client1..client3, aggregate: true, request: 100bytes"
+    result = succeed(run(f"  - {flow}, arrivals: constant, interval: 100ms, duration: 1s, size: 10000bytes}}\n", STAR))
+    # a handshake and a round trip of 4 ms, and three answers of seven packets over the asker's link; the first packet
+    # passes both links at once, and before the answers lie acknowledgements and after them FINs
+    answers = (3 * (10_000 + 7 * HEADERS) - 1514) * 8 / RATE
+    assert result.metric("query.completion.median") == pytest.approx(0.008 + answers, abs=9 * HEADERS * 8 / RATE)
+    assert (result.metric("query.queries"), result.metric("query.flows")) == (9, 27)
+    table = rows(result, "queries")
+    assert [row["parts"] for row in table] == ["3"] * 9
+    parts = [int(row["completion_ns"]) for row in rows(result, "flows")]
+    slowest = [max(parts[n::9]) for n in range(9)]
+    # the three connections are opened one after the other
+    assert [int(row["completion_ns"]) for row in table] == pytest.approx(slowest, abs=CLOCK_S * 1e9)
+    # one program for the three flows, and their names in the plan's words for it
+    assert not (result.run / "logs" / "query-client1.out").exists()
+    assert (result.run / "logs" / "query.server.out").exists()
+
+
+def test_flows_of_several_hosts_are_measured_together(run: Callable[..., Result]) -> None:
+    flows = """\
+  - {name: long, tool: iperf3, from: client0..client1, to: server, duration: 3s}
+  - {name: last, tool: reqres, from: client*, to: server, requests: 5, start: {after: long}}
+"""
+    result = succeed(run(flows, STAR))
+    # both share the server's link; reqres begins when both are done, on an idle network
+    assert result.metric("long.goodput") == pytest.approx(RATE * MSS / (MSS + HEADERS), rel=0.02)
+    each = [result.metric(f"long-client{n}.goodput") for n in range(2)]
+    assert result.metric("long.fairness") == pytest.approx(sum(each) ** 2 / (2 * sum(rate**2 for rate in each)))
+    assert result.metric("last.requests") == 20
+    assert result.metric("last.delay.max") == pytest.approx(0.004, abs=1e-3)
+
+
 # exec
 
 

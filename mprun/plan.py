@@ -234,6 +234,9 @@ def render(plan: Plan) -> str:
     ):
         if processes:
             lines += ["", f"[{title}]", *(_render_process(process) for process in processes)]
+    if "samples" in plan.intent:
+        every = (f"{series} every {format_seconds(ns)}" for series, ns in plan.samples.items())
+        lines += ["", "[samples, from time zero]", *every]
     if plan.changes:
         lines += ["", "[changes, from time zero]"]
         for change in plan.changes:

@@ -22,7 +22,7 @@ from mprun.capture import finish_captures
 from mprun.compile import allocate, compile_plan, resolve
 from mprun.compile.calibration import compile_calibration, silence
 from mprun.compile.network import Network
-from mprun.compile.planner import kernel_wide_warnings
+from mprun.compile.planner import kernel_wide_warnings, sampling_warnings
 from mprun.engines import real, virtual
 from mprun.engines.capability import find_capabilities
 from mprun.engines.engine import Progress, Shell
@@ -134,7 +134,7 @@ def run_into(
     files = {RESOLVED_TOPOLOGY: write_topology(resolved.topology)}
     files[RESOLVED_EXPERIMENT] = write_experiment(resolved.experiment)
     run.keep_inputs({**inputs, **files})
-    all_warnings = [*warnings, *kernel_wide_warnings(spec, capabilities)]
+    all_warnings = [*warnings, *kernel_wide_warnings(spec, capabilities), *sampling_warnings(spec, capabilities)]
     facts = {"warnings": all_warnings, "versions": dict(capabilities.versions)}
     return run, _run_calibrated(spec, network, plan, run, place, facts, progress, shell)
 
@@ -205,7 +205,7 @@ def run_plan(
     calibration = run.read(CALIBRATION) if (run.path / CALIBRATION).exists() else None
     captured = finish_captures(run, plan, network, agent)
     told = (expectations, place.engine, facts["warnings"], calibration)
-    observation = observe(run.record(), agent["zero_ns"] or 0)
+    observation = observe(run.record(), agent["zero_ns"] or 0, plan.intent["links"])
     measured = measure(plan.intent, agent, observation, run.log, *told, run.flow_file, captured)
     run.write_tables(measured.tables)
     run.write_accounts(measured.accounts)

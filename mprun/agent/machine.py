@@ -14,11 +14,13 @@ from typing import Any, Protocol
 
 from mprun.agent import namespace
 from mprun.agent.build import Builder
+from mprun.agent.cpu import CpuSampler
 from mprun.agent.host import HostWatch
 from mprun.agent.network import PlannedNetwork
 from mprun.agent.observer import Observer
 from mprun.agent.process import RunningProcess
 from mprun.agent.record import Recorder
+from mprun.agent.sampler import Sampler, interface_sampler, queue_sampler
 from mprun.agent.train import send_train
 
 SECOND_NS = 1_000_000_000
@@ -55,6 +57,9 @@ class Machine:
         self._poll = select.poll()
         self._recorder = Recorder(directory)
         self._observers: dict[int, Observer] = {}
+        self._samplers: dict[str, Sampler | CpuSampler] = {}
+        self._cpu: CpuSampler | None = None
+        self._started: list[Running] = []
 
     @property
     def network(self) -> PlannedNetwork:
@@ -93,7 +98,12 @@ class Machine:
 
     def start(self, planned: dict[str, Any]) -> Running:
         """Start a process of the plan in its node. Raises ProcessError."""
-        return RunningProcess(planned, self._builder.network.nameToNode[planned["node"]], self._directory)
+        process = RunningProcess(planned, self._builder.network.nameToNode[planned["node"]], self._directory)
+        if self._cpu is None:
+            self._started.append(process)
+        else:
+            self._cpu.add(process.pid, process.name, planned["node"])
+        return process
 
     def observe(self, host: str) -> None:
         """Start to record what happens to a host's connections; `pause` wakes for it."""
@@ -102,11 +112,22 @@ class Machine:
         self._observers[observer.fileno()] = observer
         self._poll.register(observer.fileno(), select.POLLIN)
 
-    def sample(self, series: str) -> None:
-        """Record how things are: `sockets`, those of all hosts that are observed."""
-        now_ns = time.monotonic_ns()
-        for observer in self._observers.values():
-            observer.sample(now_ns)
+    def start_sampling(self, with_cpu: bool) -> None:
+        """Learn what there is to sample; with_cpu: CPU time too."""
+        network = self._builder.network
+        self._samplers["interfaces"] = interface_sampler(self._recorder, [*network.hosts, *network.switches])
+        self._samplers["queues"] = queue_sampler(self._recorder, network.wires)
+        if with_cpu:
+            self._cpu = self._samplers["cpu"] = CpuSampler(self._recorder)
+            for process in self._started:
+                self._cpu.add(process.pid, process.name, process.plan["node"])
+
+    def sample(self, series: str, at_ns: int) -> None:
+        """Record how things are: `interfaces` of all nodes, `queues` of all wires, `sockets` of the hosts that are
+        observed, `cpu`. at_ns: now, one moment for all that is sampled together."""
+        samplers = self._observers.values() if series == "sockets" else [self._samplers[series]]
+        for sampler in samplers:
+            sampler.sample(at_ns)
 
     def finish_record(self) -> None:
         """Record what the kernel still has to say, and end the record."""
@@ -129,21 +150,6 @@ class Machine:
                     for counter, value in zip(names.split()[1:], values.split()[1:], strict=True):
                         counters[group + counter] = int(value)
         return counters
-
-    def carried(self, node: str) -> dict[str, dict[str, int]]:
-        """What has passed each interface of a node; of a switch, those of all that share its namespace."""
-        found = {}
-        with self._inside(node), open("/proc/thread-self/net/dev") as file:
-            for line in file.read().splitlines()[2:]:
-                name, _, values = line.partition(":")
-                counts = [int(value) for value in values.split()]
-                found[name.strip()] = {
-                    "received_bytes": counts[0],
-                    "received_packets": counts[1],
-                    "sent_bytes": counts[8],
-                    "sent_packets": counts[9],
-                }
-        return found
 
     def indices(self, node: str) -> dict[str, int]:
         """The kernel's numbers of a node's interfaces, which packets captured on any of them carry."""

@@ -26,6 +26,8 @@ from mprun.agent.process import ProcessError
 from mprun.agent.schedule import Sampling, Schedule
 
 TICK_NS = SECOND_NS // 2
+# The series of every run that are sampled at time zero and at the end, whatever else is asked for.
+TOTALS = ("interfaces", "queues")
 # iputils' ping takes a monotonic clock in its first second for unset and then ignores its interval.
 FIRST_PHASE_NS = 2 * SECOND_NS
 # How long before a flow is due to end its sockets are looked at for the last time.
@@ -59,7 +61,6 @@ class Run:
         self.probes: list[Running] = []
         self.flows: list[Running] = []
         self.counters_before: dict[str, dict[str, int]] = {}
-        self.carried_before: dict[str, dict[str, dict[str, int]]] = {}
         self.result: dict[str, Any] = {"error": None, "complete": False, "processes": {}, "captures": {}}
         self._steps: IO[str] = open(f"{directory}/steps.jsonl", "w", buffering=1)  # noqa: SIM115  until the end
         self._progress = os.open(f"{directory}/.progress", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
@@ -145,14 +146,14 @@ def carry_out(run: Run, shell: str | None) -> None:
     for host in run.hosts_in_use():
         run.machine.observe(host)
         run.counters_before[host] = run.machine.counters(host)
-    for node in (*run.hosts_in_use(), *(command["node"] for command in run.plan["switching"][:1])):
-        run.carried_before[node] = run.machine.carried(node)
+    run.machine.start_sampling(with_cpu="cpu" in run.plan["samples"])
     run.next_phase()
     if run.is_simulated:
         run.result["slab_kb"] = {"before": slab_kb()}
     run.zero_ns = run.machine.now_ns()
     run.result["boot_ns"] = run.machine.boot_ns()
     run.note("time zero")
+    sample_totals(run)
     go_through_timeline(run, run.zero_ns)
     settle(run)
     if shell == "after":
@@ -270,7 +271,7 @@ def go_through_timeline(run: Run, zero_ns: int) -> None:
             due_series.append("sockets")
         last_samples = [moment for moment in last_samples if moment > now]
         for series in due_series:
-            machine.sample(series)
+            machine.sample(series, now)
         while changes and zero_ns + changes[0]["at_ns"] <= now:
             change = changes.pop(0)
             machine.change(change["commands"])
@@ -293,6 +294,9 @@ def go_through_timeline(run: Run, zero_ns: int) -> None:
         now = machine.now_ns()
         for descriptor, process in list(active.items()):
             if descriptor in ended or end_if_late(process, now):
+                if "cpu" in run.plan["samples"] and not process.timed_out:
+                    # what it used is told until it is waited for
+                    machine.sample("cpu", now)
                 process.poll()
                 machine.leave(descriptor)
                 del active[descriptor]
@@ -312,6 +316,13 @@ def spare_disk(run: Run) -> None:
             run.result["captures"][process.name]["ended_ns"] = run.machine.now_ns()
 
 
+def sample_totals(run: Run) -> None:
+    """What is counted over the whole run, at its begin and at its end."""
+    now_ns = run.machine.now_ns()
+    for series in (*TOTALS, *({"cpu"} & run.plan["samples"].keys())):
+        run.machine.sample(series, now_ns)
+
+
 def settle(run: Run) -> None:
     """Let queues drain and sockets close, then take in what the kernel said of them."""
     has_captures = any(planned["role"] == "capture" for planned in run.plan["daemons"])
@@ -324,29 +335,7 @@ def settle(run: Run) -> None:
         counters[host] = {k: v - before.get(k, 0) for k, v in after.items() if v != before.get(k, 0)}
     run.result["counters"] = counters
     run.result["filtered"] = run.machine.filtered_packets()
-    carried = {node: carried_since(run, node) for node in run.carried_before}
-    run.result["interfaces"] = {host: carried[host] for host in run.hosts_in_use()}
-    if run.plan["switching"]:
-        run.result["switches"] = sum_up_switches(run, carried[run.plan["switching"][0]["node"]])
-
-
-def carried_since(run: Run, node: str) -> dict[str, dict[str, int]]:
-    """What each interface of a node carried from time zero on, as the kernel counts it."""
-    before = run.carried_before[node]
-    return {
-        name: {which: count - before.get(name, {}).get(which, 0) for which, count in counts.items()}
-        for name, counts in run.machine.carried(node).items()
-    }
-
-
-def sum_up_switches(run: Run, carried: dict[str, dict[str, int]]) -> dict[str, dict[str, dict[str, int]]]:
-    """What each link of a switch carried, by switch and link; carried: by interface."""
-    found: dict[str, dict[str, dict[str, int]]] = {}
-    for link in run.plan["intent"]["links"]:
-        for end in link["ends"]:
-            if end["node"] in run.plan["intent"]["switches"]:
-                found.setdefault(end["node"], {})[link["name"]] = carried[end["name"]]
-    return found
+    sample_totals(run)
 
 
 def interact(run: Run) -> None:

@@ -156,6 +156,7 @@ class PlannedNetwork(Mininet):  # type: ignore[misc]
 
     def __init__(self, home: int) -> None:
         self.home = home
+        self.wires: NamespaceNode | None = None
         super().__init__(topo=None, build=False)
         self.built = True
 
@@ -163,7 +164,7 @@ class PlannedNetwork(Mininet):  # type: ignore[misc]
         """A namespace of its own, or a share of that of another node."""
         node = NamespaceNode(name, home=self.home, inside=self.nameToNode.get(inside))
         if kind == "wires":
-            self.nameToNode[name] = node
+            self.nameToNode[name] = self.wires = node
         else:
             (self.switches if kind in ("switch", "openflow") else self.hosts).append(node)
             self.nameToNode[name] = node

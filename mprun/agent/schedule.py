@@ -10,12 +10,12 @@ from typing import Any
 
 
 class Sampling:
-    """When each series is to be sampled next: at multiples of its interval from time zero, ns. Moments that have
+    """When each series is to be sampled next: at multiples of its interval from time zero on, ns. Moments that have
     passed before anybody came are left out."""
 
     def __init__(self, intervals_ns: dict[str, int], zero_ns: int) -> None:
         self._intervals_ns = intervals_ns
-        self._due_ns = dict.fromkeys(intervals_ns, zero_ns)
+        self._due_ns = {series: zero_ns + interval for series, interval in intervals_ns.items()}
 
     def next_ns(self) -> int:
         """When the next one is due."""

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from mprun.agent.event import read_events, spell_address
 from mprun.agent.message import attributes, split_messages
-from mprun.agent.record import EVENTS, SOURCE, read_entries
+from mprun.agent.record import CPU, EVENTS, INTERFACES, QUEUES, SOURCE, read_entries
+from mprun.analysis.counter import Counters
+from mprun.analysis.processor import Processors
 from mprun.analysis.rows import Kind, Rows
 
 Tuple4 = tuple[str, int, str, int]
@@ -94,11 +96,13 @@ class Observation:
 
     hosts: dict[str, Host] = field(default_factory=dict)
     sockets: Rows = field(default_factory=lambda: Rows(OF_SOCKETS))
+    counters: Counters = field(default_factory=Counters)
+    processors: Processors = field(default_factory=Processors)
 
 
-def observe(chunks: Iterable[bytes], zero_ns: int) -> Observation:
-    """Read a record. zero_ns: time zero on its clock."""
-    found = Observation()
+def observe(chunks: Iterable[bytes], zero_ns: int, links: Sequence[Mapping[str, Any]]) -> Observation:
+    """Read a record. zero_ns: time zero on its clock; links: those of the intent."""
+    found = Observation(counters=Counters(links))
     sources: dict[int, Mapping[str, Any]] = {}
     for kind, number, moment_ns, content in read_entries(chunks):
         at_ns = moment_ns - zero_ns
@@ -106,18 +110,32 @@ def observe(chunks: Iterable[bytes], zero_ns: int) -> Observation:
             sources[number] = json.loads(content)
             if "host" in sources[number]:
                 found.hosts[sources[number]["host"]] = Host()
-            continue
-        host = sources[number]["host"]
-        if kind == EVENTS:
-            found.hosts[host].events += [{"at_ns": at_ns, **event} for event in read_events(content)]
+            elif "session" in sources[number]:
+                found.processors.add(sources[number])
+            elif "indices" in sources[number]:
+                found.counters.add(number, sources[number])
+        elif kind == INTERFACES:
+            found.counters.read_interfaces(content, at_ns, number)
+        elif kind == QUEUES:
+            found.counters.read_queues(content, at_ns, number)
+        elif kind == CPU:
+            found.processors.read(content, at_ns, sources[number]["tick_per_s"])
         else:
-            last = found.hosts[host].sockets
-            for state in _sockets(content, at_ns, host):
-                # one that was disconnected closes with its counts cleared
-                if state.addresses not in last or state.volume_bytes >= last[state.addresses].volume_bytes:
-                    last[state.addresses] = state
-                    found.sockets.add((at_ns, host, *state.addresses, *state.values))
+            _read_host(kind, content, at_ns, sources[number]["host"], found)
     return found
+
+
+def _read_host(kind: int, content: bytes, at_ns: int, host: str, found: Observation) -> None:
+    """Take in what was recorded of a host's connections."""
+    if kind == EVENTS:
+        found.hosts[host].events += [{"at_ns": at_ns, **event} for event in read_events(content)]
+        return
+    last = found.hosts[host].sockets
+    for state in _sockets(content, at_ns, host):
+        # one that was disconnected closes with its counts cleared
+        if state.addresses not in last or state.volume_bytes >= last[state.addresses].volume_bytes:
+            last[state.addresses] = state
+            found.sockets.add((at_ns, host, *state.addresses, *state.values))
 
 
 def _sockets(datagrams: bytes, at_ns: int, host: str) -> Iterator[SocketState]:

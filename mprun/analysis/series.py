@@ -48,11 +48,15 @@ NOBODY = _Membership()
 
 
 def tabulate(
-    intent: Mapping[str, Any], agent: Mapping[str, Any], observation: Observation, found: Iterable[FlowConnections]
+    agent: Mapping[str, Any], observation: Observation, found: Iterable[FlowConnections]
 ) -> dict[str, polars.DataFrame]:
     """The tables of a run beside those of its workloads; one that would be empty is left out."""
     members = _find_members(found)
     tables = {
+        "interfaces": observation.counters.interfaces.frame(),
+        "queues": observation.counters.queues.frame(),
+        "cpu": observation.processors.programs.frame(),
+        "processors": observation.processors.processors.frame(),
         "sockets": _sockets(observation, members),
         "events": _events(observation.hosts, members),
         "counters": _counters(agent.get("counters", {})),

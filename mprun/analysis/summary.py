@@ -183,7 +183,7 @@ def measure(
         **({"captures": captures} if captures else {}),
         **({"middleboxes": told} if (told := list(Interference(agent.get("filtered", {})).tell())) else {}),
     }
-    sampled = tabulate(intent, agent, observation, found.connections)
+    sampled = tabulate(agent, observation, found.connections)
     return Measured(summary, {**found.tables, **sampled}, found.accounts)
 
 

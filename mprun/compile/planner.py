@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
 from typing import Any
@@ -23,7 +23,7 @@ from mprun.errors import HostError, SpecError
 from mprun.plan import ROOT, Command, Node, Plan, Process, sysctl
 from mprun.spec.path import usable_paths
 from mprun.spec.span import find_spans
-from mprun.spec.spec import Capture, Flow, HostSpec, LinkChange, Spec
+from mprun.spec.spec import Capture, Flow, HostSpec, LinkChange, Series, Spec
 from mprun.tools import ping, tcpdump
 from mprun.tools.tool import Endpoints, Work, tool_of
 
@@ -32,7 +32,9 @@ PROBE_INTERVAL_NS = 200_000_000
 # Of a flow, in the intent only where a file gives it: digests of others do not know of it.
 UNASKED = ("after", "timeout_ns", "port", "congestion", "background", "group", "repetition")
 # What is sampled unasked, and how often, ns: what each subflow carried is told from it.
-SAMPLES = {"sockets": 500_000_000}
+SAMPLES: Mapping[Series, int] = {"sockets": 500_000_000}
+# The series that nothing can be told of where computing takes no time.
+OF_REAL_TIME: Series = "cpu"
 # With more, a packet of the default time to live (64) might not arrive.
 MANY_ROUTERS = 60
 # sysctls of the kernel as a whole, not of a namespace: one value holds for all hosts.
@@ -66,7 +68,7 @@ def compile_plan(spec: Spec, network: Network, capabilities: Capabilities = REFE
         switch_programs=tuple(switch_programs(network)),
         switching=tuple(switch_commands(network)),
         preparations=tuple(preparation for work in works for preparation in work.preparations),
-        samples=SAMPLES,
+        samples=_samples(spec, capabilities),
         end_ns=max((span.end_ns or span.start_ns or 0 for span in spans.values()), default=0),
     )
 
@@ -132,6 +134,18 @@ def kernel_wide_warnings(spec: Spec, capabilities: Capabilities) -> Iterator[str
         has = (capabilities.kernel_wide or {}).get(name, value)
         if has != value:
             yield f"hosts.{host}.sysctl.{name}: asked {value}, this machine's {has} holds in the real engine"
+
+
+def _samples(spec: Spec, capabilities: Capabilities) -> dict[str, int]:
+    """The interval of each series, ns."""
+    asked = {**SAMPLES, **spec.experiment.samples}
+    return {series: ns for series, ns in asked.items() if series != OF_REAL_TIME or not capabilities.is_simulated}
+
+
+def sampling_warnings(spec: Spec, capabilities: Capabilities) -> Iterator[str]:
+    """Series that are asked for and will not be there."""
+    if OF_REAL_TIME in spec.experiment.samples and capabilities.is_simulated:
+        yield "sample.cpu: in simulated time computing takes no time, so there is nothing to sample"
 
 
 def _asked_kernel_wide(spec: Spec) -> dict[str, tuple[str, str]]:
@@ -260,6 +274,8 @@ def _intent(spec: Spec, network: Network, flows: list[tuple[Flow, Endpoints]]) -
     }
     if experiment.vary:
         value["vary"] = list(experiment.vary)
+    if experiment.samples:
+        value["samples"] = dict(experiment.samples)
     if network.switches:
         value["switches"] = {name: asdict(switch) for name, switch in network.switches.items()}
     if spec.topology.middleboxes:

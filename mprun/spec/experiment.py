@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
@@ -14,6 +14,7 @@ from mprun.spec import metric
 from mprun.spec.document import Document, Notes
 from mprun.spec.fault import Path, name_nearest
 from mprun.spec.field import DEFAULT_SEED, SEED, CaptureSize, Name, Snaplen, Version, Whole
+from mprun.spec.impairment import text_schema
 from mprun.spec.metric import Metrics
 from mprun.spec.model import FileModel, check, refuse
 from mprun.spec.spec import (
@@ -27,11 +28,12 @@ from mprun.spec.spec import (
     Mptcp,
     PathManager,
     Repeat,
+    Series,
     Until,
     Variation,
 )
 from mprun.spec.traffic import owned_metrics, read_traffic
-from mprun.spec.units import PERCENT_PATTERN, QuantityError, parse_ratio
+from mprun.spec.units import INTERVAL, PERCENT_PATTERN, QuantityError, parse_ratio
 
 DEFAULT_PROBE_PINGS = 3
 # Of a cell that runs until an interval is narrow enough.
@@ -119,6 +121,11 @@ Within = Annotated[float, PlainValidator(_parse_within), WithJsonSchema(_PERCENT
 Filter = Annotated[str, PlainValidator(_parse_filter), WithJsonSchema({"type": "string"})]
 Link = Annotated[str, PlainValidator(_parse_link), WithJsonSchema({"type": "string", "pattern": _LINK.pattern})]
 RunFile = Annotated[str, PlainValidator(_parse_run_file), WithJsonSchema({"type": "string"})]
+Interval = Annotated[
+    int,
+    PlainValidator(INTERVAL.parse),
+    WithJsonSchema(text_schema(INTERVAL.pattern, "100ms", "1s")),
+]
 Bound = Annotated[
     object,
     PlainValidator(lambda value: value),
@@ -239,6 +246,37 @@ class ProbeEntry(FileModel):
     )
 
 
+class SampleEntry(FileModel):
+    """What is sampled, and how often."""
+
+    interfaces: Interval | None = Field(
+        None, description="Bytes, packets and drops of every interface. Default: once at time zero, once at the end."
+    )
+    queues: Interval | None = Field(
+        None, description="Backlog and drops of every link's queues. Default: once at time zero, once at the end."
+    )
+    sockets: Interval | None = Field(
+        None,
+        description="Congestion window, round-trip time, rates and bytes of every TCP socket, so of every subflow of "
+        "MPTCP. Default: 500ms.",
+    )
+    cpu: Interval | None = Field(
+        None,
+        description="In the real engine, CPU time of every program of the run and of the machine's CPUs. Default: not "
+        "sampled.",
+    )
+
+    @model_validator(mode="after")
+    def _agree(self) -> SampleEntry:
+        if not self.intervals():
+            raise ValueError("samples nothing: write what, as in 'sockets: 100ms'")
+        return self
+
+    def intervals(self) -> dict[Series, int]:
+        asked = {"interfaces": self.interfaces, "queues": self.queues, "sockets": self.sockets, "cpu": self.cpu}
+        return {cast(Series, name): interval for name, interval in asked.items() if interval is not None}
+
+
 class ExpectEntry(FileModel):
     """A bound on a metric; a run in which it does not hold has failed."""
 
@@ -317,6 +355,7 @@ class ExperimentFile(FileModel):
     traffic: list[dict[str, Any]] = Field(default=[], description="What is sent, by whom, when.")
     capture: list[CaptureEntry] = Field(default=[], description="Packets to keep.")
     probe: ProbeEntry | None = Field(None, description="Measurements before traffic.")
+    sample: SampleEntry | None = Field(None, description="How often what is sampled during the run.")
     expect: list[ExpectEntry] = Field(default=[], description="What must hold.")
     calibrate: bool = Field(False, description="Measure each link before the run; one that is not as asked fails it.")
     matrix: dict[str, Any] = Field({}, description="What a sweep varies.")
@@ -360,6 +399,7 @@ def read_experiment(
         vary=tuple(repeat.vary or ()),
         repeat=repeat.repeat(),
         links=tuple(file.links.items()),
+        samples={} if file.sample is None else file.sample.intervals(),
     )
     return experiment, traffic.notes
 

@@ -39,6 +39,9 @@ IPV6_LEAST_MTU = 1280
 # Ethernet's header; tc and captures count it, and not the checksum.
 HEADER_BYTES = 14
 
+# What is sampled during a run, see `experiment.SampleEntry`.
+Series = Literal["interfaces", "queues", "sockets", "cpu"]
+
 PathManager = Literal["default", "fullmesh", "ndiffports"]
 # What an endpoint is for, ip-mptcp(8).
 EndpointFlag = Literal["subflow", "signal", "fullmesh", "backup"]
@@ -454,6 +457,7 @@ class ExperimentSpec:
 
     calibrate: whether each link is measured before the run. vary: what the seed varies in this run. repeat: for
     sweeps; a run is one. links: names that stand for files of the newest run, each with a pattern relative to it.
+    samples: interval of each series that the file asks for, ns.
     """
 
     name: str
@@ -468,6 +472,7 @@ class ExperimentSpec:
     vary: tuple[Variation, ...] = ()
     repeat: Repeat = Repeat()
     links: tuple[tuple[str, str], ...] = ()
+    samples: Mapping[Series, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

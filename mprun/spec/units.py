@@ -178,6 +178,18 @@ TIME = Quantity(
     mistaken=_TIME_MISTAKEN,
     canonical=_TIME_CANONICAL,
 )
+INTERVAL = Quantity(
+    noun="interval",
+    units=_TIME_UNITS,
+    example="100ms",
+    bare=("ms", "s"),
+    minimum=1_000_000,
+    maximum=3600 * NS_PER_S,
+    too_small="samples would follow one another without a pause",
+    too_large="hardly a run would have a second sample",
+    mistaken=_TIME_MISTAKEN,
+    canonical=_TIME_CANONICAL,
+)
 SIZE = Quantity(
     noun="size",
     units={"byte": 1, "bytes": 1, "b": 1, "kb": 1 << 10, "kbyte": 1 << 10, "mb": 1 << 20, "mbyte": 1 << 20},

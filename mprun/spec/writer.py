@@ -29,6 +29,7 @@ from mprun.spec.spec import (
     OpenFlow,
     Queue,
     Reorder,
+    Series,
     TopologySpec,
 )
 from mprun.spec.traffic import owned_metrics
@@ -86,6 +87,7 @@ def write_experiment(experiment: ExperimentSpec) -> str:
             "traffic": [_flow(flow) for flow in experiment.traffic],
             "capture": [_capture(capture) for capture in experiment.captures],
             "probe": {"pings": experiment.probe_pings},
+            **({"sample": _samples(experiment.samples)} if experiment.samples else {}),
             "expect": [_expectation(expectation, owned) for expectation in experiment.expectations],
             **({"calibrate": True} if experiment.calibrate else {}),
             "repeat": {
@@ -286,6 +288,10 @@ def _option(value: Any, render: Callable[[Any], str]) -> Any:
     if isinstance(value, (list, tuple)):
         return [_option(item, render) for item in value]
     return value if render is str else render(value)
+
+
+def _samples(samples: Mapping[Series, int]) -> dict[str, Any]:
+    return {series: units.INTERVAL.render(interval_ns) for series, interval_ns in samples.items()}
 
 
 def _capture(capture: Capture) -> dict[str, Any]:

@@ -83,7 +83,7 @@ def test_the_record_of_a_killed_run_ends_anywhere(tmp_path: Path) -> None:
 def test_sockets_have_their_values_from_time_zero(tmp_path: Path) -> None:
     values = {name: 1000 + place for place, name in enumerate(NAMES)}
     data = written(tmp_path, (record.SOCKETS, 0, ZERO_NS + 100, diag(ENDS, tcp_info(**values))))
-    row = observe([data], ZERO_NS).sockets.frame().to_dicts()[0]
+    row = observe([data], ZERO_NS, []).sockets.frame().to_dicts()[0]
     assert row == {
         "time_ns": 100,
         "host": "client",
@@ -96,7 +96,7 @@ def test_sockets_have_their_values_from_time_zero(tmp_path: Path) -> None:
 def test_a_kernel_that_says_less_leaves_columns_empty(tmp_path: Path, size: int) -> None:
     values = {name: 1000 + place for place, name in enumerate(NAMES)}
     info = tcp_info(**values)[:size]
-    row = observe([written(tmp_path, (record.SOCKETS, 0, 0, diag(ENDS, info)))], 0).sockets.frame().to_dicts()[0]
+    row = observe([written(tmp_path, (record.SOCKETS, 0, 0, diag(ENDS, info)))], 0, []).sockets.frame().to_dicts()[0]
     for name, offset, form in TCP_INFO:
         assert row[name] == (values[name] if offset + struct.calcsize(form) <= size else None)
 
@@ -104,14 +104,14 @@ def test_a_kernel_that_says_less_leaves_columns_empty(tmp_path: Path, size: int)
 def test_what_there_is_not_yet_is_empty(tmp_path: Path) -> None:
     unset = {"ssthresh_packets": 0x7FFFFFFF, "pacing_bytes_per_s": (1 << 64) - 1, "min_rtt_us": (1 << 32) - 1}
     data = written(tmp_path, (record.SOCKETS, 0, 0, diag(ENDS, tcp_info(**unset))))
-    row = observe([data], 0).sockets.frame().to_dicts()[0]
+    row = observe([data], 0, []).sockets.frame().to_dicts()[0]
     assert [row[name] for name in (*unset, "rtt_us")] == [None] * 4
     assert row["bytes_acked"] == 0
 
 
 def test_ipv4_inside_of_ipv6_is_ipv4(tmp_path: Path) -> None:
     ends = ("::ffff:10.1.0.1", 5201, "::ffff:10.0.0.1", 40)
-    observation = observe([written(tmp_path, (record.SOCKETS, 1, 0, diag(ends, tcp_info())))], 0)
+    observation = observe([written(tmp_path, (record.SOCKETS, 1, 0, diag(ends, tcp_info())))], 0, [])
     assert list(observation.hosts["server"].sockets) == [MIRRORED]
 
 
@@ -119,10 +119,10 @@ def test_a_socket_that_was_disconnected_keeps_what_it_had(tmp_path: Path) -> Non
     def state(kind: int, at_ns: int, acked: int) -> tuple[int, int, int, bytes]:
         return kind, 0, at_ns, diag(ENDS, tcp_info(bytes_acked=acked))
 
-    observation = observe([written(tmp_path, state(record.SOCKETS, 1, 600), state(record.CLOSED, 2, 0))], 0)
+    observation = observe([written(tmp_path, state(record.SOCKETS, 1, 600), state(record.CLOSED, 2, 0))], 0, [])
     assert observation.hosts["client"].sockets[ENDS].get("bytes_acked") == 600
     assert observation.sockets.frame()["time_ns"].to_list() == [1]
-    more = observe([written(tmp_path, state(record.SOCKETS, 1, 600), state(record.CLOSED, 2, 700))], 0)
+    more = observe([written(tmp_path, state(record.SOCKETS, 1, 600), state(record.CLOSED, 2, 700))], 0, [])
     assert more.hosts["client"].sockets[ENDS].get("bytes_acked") == 700
     assert more.sockets.frame()["bytes_acked"].to_list() == [600, 700]
 
@@ -138,7 +138,7 @@ def connection(token: int | None) -> Connection:
 def tables(observation: Observation, **path: str) -> dict[str, list[dict[str, Any]]]:
     flow = {**FLOW, "paths": [{**PATH, **path}]}
     agent = {"counters": {"client": {"TcpOutSegs": 5, "TcpInSegs": 4}}}
-    made = tabulate({}, agent, observation, [FlowConnections(flow, (connection(7),))])
+    made = tabulate(agent, observation, [FlowConnections(flow, (connection(7),))])
     return {name: table.to_dicts() for name, table in made.items()}
 
 
@@ -151,7 +151,7 @@ def test_rows_name_their_flow_connection_and_path(tmp_path: Path) -> None:
         (record.EVENTS, 0, 0, event(1, 7, ENDS) + event(3, 7) + event(3, 8)),
         (record.EVENTS, 1, 0, event(1, 9, MIRRORED) + event(3, 9)),
     )
-    found = tables(observe([data], 0))
+    found = tables(observe([data], 0, []))
     bulk = ("bulk", 0, "path0")
     named = [(row["host"], row["flow"], row["connection"], row["path"]) for row in found["sockets"]]
     assert named == [("client", *bulk), ("client", None, None, None), ("server", *bulk)]
@@ -168,10 +168,10 @@ def test_rows_name_their_flow_connection_and_path(tmp_path: Path) -> None:
 
 def test_beyond_a_nat_a_socket_is_known_by_its_other_address(tmp_path: Path) -> None:
     translated = ("10.1.0.1", 5201, "10.9.0.1", 40)
-    observation = observe([written(tmp_path, (record.SOCKETS, 1, 0, diag(translated, tcp_info())))], 0)
+    observation = observe([written(tmp_path, (record.SOCKETS, 1, 0, diag(translated, tcp_info())))], 0, [])
     (row,) = tables(observation, source_seen="10.9.0.1")["sockets"]
     assert (row["flow"], row["path"]) == ("bulk", "path0")
 
 
 def test_a_table_without_rows_is_left_out() -> None:
-    assert tabulate({}, {}, Observation(), []) == {}
+    assert tabulate({}, Observation(), []) == {}

@@ -95,7 +95,7 @@ def test_application_without_mptcp(tmp_path: Path, end: str, cause: str) -> None
     run.write("plan.json", plan.to_json())
     virtual.run_plan(plan, run, find_kernel(), lambda *_: None)
     agent = run.read("agent.json")
-    observation = observe(run.record(), agent["zero_ns"])
+    observation = observe(run.record(), agent["zero_ns"], plan.intent["links"])
     summary = measure(plan.to_json()["intent"], agent, observation, run.log, (), "virtual").summary
     assert summary["failures"] == [f"bulk: asked for MPTCP and got TCP: {cause}"]
     assert summary["status"] == "failed"

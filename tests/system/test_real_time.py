@@ -50,7 +50,7 @@ def test_delays_in_an_experiment_kernel_in_real_time(files: Path) -> None:
     virtual.run_plan(plan, run, find_kernel(), lambda *_: None, real_time=True)
     agent = run.read("agent.json")
     assert agent["error"] is None
-    observation = observe(run.record(), agent["zero_ns"])
+    observation = observe(run.record(), agent["zero_ns"], plan.intent["links"])
     summary = measure(plan.to_json()["intent"], agent, observation, run.log, (), "virtual").summary
     assert summary["status"] == "passed", summary
     assert summary["metrics"]["bulk.subflows"]["value"] == 2

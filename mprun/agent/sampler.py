@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Samples of interfaces and queues, as the kernel gives them: one dump for each namespace (rtnetlink(7))."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+from mprun.agent.record import INTERFACES, QUEUES, Recorder
+from mprun.agent.rtnetlink import Netlink
+
+# linux/rtnetlink.h, linux/if_link.h: struct if_stats_msg and struct tcmsg.
+RTM_GETSTATS, RTM_GETQDISC = 94, 38
+_COUNTERS = struct.pack("=BxxxII", 0, 0, 1)
+_QDISCS = bytes(20)
+
+
+class Namespace(Protocol):
+    """A node as the network has it: its socket, and the numbers of its interfaces by their names."""
+
+    name: str
+    netlink: Netlink
+    indices: dict[str, int]
+
+
+class Sampler:
+    """One of the two series, of some namespaces."""
+
+    def __init__(self, recorder: Recorder, kind: int, request: tuple[int, bytes]) -> None:
+        self._recorder = recorder
+        self._kind = kind
+        self._request = request
+        self._sources: list[tuple[Netlink, int]] = []
+
+    def add(self, nodes: Sequence[Namespace]) -> None:
+        """Sample the namespace that these nodes share."""
+        facts: dict[str, Any] = {"nodes": [node.name for node in nodes], "indices": nodes[0].indices}
+        self._sources.append((nodes[0].netlink, self._recorder.add_source(facts)))
+
+    def sample(self, at_ns: int) -> None:
+        for netlink, source in self._sources:
+            self._recorder.write(self._kind, source, at_ns, netlink.dump_raw(*self._request))
+
+
+def interface_sampler(recorder: Recorder, nodes: Iterable[Namespace]) -> Sampler:
+    """The counters of all interfaces of some nodes."""
+    sampler = Sampler(recorder, INTERFACES, (RTM_GETSTATS, _COUNTERS))
+    shared: dict[int, list[Namespace]] = {}
+    for node in nodes:
+        shared.setdefault(id(node.indices), []).append(node)
+    for together in shared.values():
+        sampler.add(together)
+    return sampler
+
+
+def queue_sampler(recorder: Recorder, wires: Namespace | None) -> Sampler:
+    """The state of all queues of the wires, if there are wires."""
+    sampler = Sampler(recorder, QUEUES, (RTM_GETQDISC, _QDISCS))
+    if wires is not None:
+        sampler.add([wires])
+    return sampler

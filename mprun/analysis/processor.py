@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Samples of CPU time -> rows: of the machine's CPUs from the first sample on, of programs from their start. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mprun.analysis.rows import Kind, Rows
+
+NS_PER_S = 1_000_000_000
+OF_CPU: Mapping[str, Kind] = {
+    **{"time_ns": "whole", "host": "text", "process": "text"},
+    **dict.fromkeys(("user_ns", "system_ns"), "whole"),
+}
+# Columns of a line of /proc/stat (proc(5)).
+STATES = {"user_ns": 1, "system_ns": 3, "idle_ns": 4, "irq_ns": 6, "softirq_ns": 7, "steal_ns": 8}
+OF_PROCESSORS: Mapping[str, Kind] = {"time_ns": "whole", "cpu": "text", **dict.fromkeys(STATES, "whole")}
+# Fields of /proc/PID/stat that follow the program's name in parentheses (proc(5)).
+SESSION, USER, SYSTEM, CHILDREN_USER, CHILDREN_SYSTEM = 3, 11, 12, 13, 14
+# The session of the agent is that of who started it, outside of the run's process namespace.
+AGENT_SESSION = 0
+
+
+class Processors:
+    """Rows of CPU time. Those of a program are of all processes of its session, and of those that they waited for."""
+
+    def __init__(self) -> None:
+        self.programs = Rows(OF_CPU)
+        self.processors = Rows(OF_PROCESSORS)
+        self._names: dict[int, tuple[str | None, str]] = {AGENT_SESSION: (None, "agent")}
+        self._first: dict[str, list[int]] = {}
+
+    def add(self, facts: Mapping[str, Any]) -> None:
+        """A program that was started: its session, its name and the node that it runs on."""
+        self._names[facts["session"]] = (facts["node"], facts["process"])
+
+    def read(self, lines: bytes, at_ns: int, tick_per_s: int) -> None:
+        """Take in lines of /proc/stat and of /proc/PID/stat."""
+        tick_ns = NS_PER_S // tick_per_s
+        used: dict[int, list[int]] = {}
+        for line in lines.decode(errors="replace").splitlines():
+            if line.startswith("cpu"):
+                self._read_processor(line.split(), at_ns, tick_ns)
+                continue
+            fields = line.rpartition(")")[2].split()
+            ticks = [int(fields[place]) for place in (USER, SYSTEM, CHILDREN_USER, CHILDREN_SYSTEM)]
+            total = used.setdefault(int(fields[SESSION]), [0, 0])
+            total[0] += (ticks[0] + ticks[2]) * tick_ns
+            total[1] += (ticks[1] + ticks[3]) * tick_ns
+        for session, (user_ns, system_ns) in sorted(used.items()):
+            if session in self._names:
+                self.programs.add((at_ns, *self._names[session], user_ns, system_ns))
+
+    def _read_processor(self, words: list[str], at_ns: int, tick_ns: int) -> None:
+        if words[0] == "cpu":
+            # the sum of all
+            return
+        values = [int(words[place]) * tick_ns for place in STATES.values()]
+        first = self._first.setdefault(words[0], values)
+        since = (value - before for value, before in zip(values, first, strict=True))
+        self.processors.add((at_ns, words[0], *since))

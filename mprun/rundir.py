@@ -14,6 +14,7 @@ runs/<time>-<topology>-<experiment>-<digest8>/
     files/<flow>/      what the programs of a flow left beside their output
     tables/*.parquet   a row for each thing observed: requests, intervals; one unit a column, in its name
     summary.json       metrics, expectations, warnings
+    report.html        made when somebody asks; figures/<name>.{svg,pdf,png,csv} beside it
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     import polars
 
 LATEST = "latest"
+RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT = "resolved-topology.yaml", "resolved-experiment.yaml"
+FIGURES = "figures"
 INCOMPLETE = "incomplete"
 _NAME = re.compile(r"^\d{8}-\d{6}-(.*)-([0-9a-f]{8})(\.\d+)?$")
 
@@ -175,6 +178,19 @@ class RunDirectory:
         joined.write_bytes(b"".join(path.read_bytes() for path in files))
         return joined
 
+    def write_report(self, page: str, figures: Mapping[str, bytes]) -> Path:
+        """The page, and figures by their file names in place of earlier ones. The path of the page."""
+        return write_page(self.path, page, figures)
+
+    @property
+    def resolved_inputs(self) -> tuple[Path, Path]:
+        """The topology and the experiment as they were understood."""
+        return self.path / "inputs" / RESOLVED_TOPOLOGY, self.path / "inputs" / RESOLVED_EXPERIMENT
+
+    def inputs(self) -> dict[str, str]:
+        """The files under `inputs`, by name."""
+        return read_texts(self.path / "inputs")
+
     def tables(self) -> Iterator[tuple[str, polars.LazyFrame]]:
         """Every table with its name, not yet read."""
         paths = sorted(self.path.glob("tables/*.parquet"))
@@ -214,6 +230,23 @@ def find(parent: Path, name: str) -> RunDirectory:
     if matches:
         raise SpecError(f"'{name}' means several runs: {', '.join(run.name for run in matches[:5])}")
     raise SpecError(f"no run '{name}' here or in {parent}; `mprun runs list` shows what there is")
+
+
+def write_page(folder: Path, page: str, figures: Mapping[str, bytes]) -> Path:
+    """`report.html` in a folder, and figures by their file names below it in place of earlier ones."""
+    shutil.rmtree(folder / FIGURES, ignore_errors=True)
+    (folder / FIGURES).mkdir()
+    for name, content in figures.items():
+        (folder / FIGURES / name).write_bytes(content)
+    target = folder / "report.html"
+    target.write_text(page, encoding="utf-8")
+    return target
+
+
+def read_texts(folder: Path) -> dict[str, str]:
+    """The files in a folder, by name."""
+    paths = sorted(folder.iterdir())
+    return {path.name: path.read_text(encoding="utf-8", errors="replace") for path in paths if path.is_file()}
 
 
 def list_runs(parent: Path) -> list[RunDirectory]:

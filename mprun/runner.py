@@ -29,13 +29,11 @@ from mprun.engines.engine import Progress, Shell
 from mprun.errors import HostError, RunError, SpecError
 from mprun.kernel.store import Kernel, find_kernel, is_current
 from mprun.plan import Plan
-from mprun.rundir import RunDirectory
+from mprun.rundir import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
 from mprun.spec import load
 from mprun.spec.spec import Expectation, Spec
 from mprun.spec.writer import write_experiment, write_topology
 from mprun.tools.tool import tool_of
-
-RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT = "resolved-topology.yaml", "resolved-experiment.yaml"
 
 CALIBRATION = "calibration.json"
 
@@ -231,8 +229,7 @@ def repeat(
     Its resolved inputs are compiled anew: a plan is a list of commands, and that of a stranger is not
     obeyed. Raises RunError if this mprun makes another intent of them.
     """
-    files = (original.path / "inputs" / RESOLVED_TOPOLOGY, original.path / "inputs" / RESOLVED_EXPERIMENT)
-    spec = load(*files).spec
+    spec = load(*original.resolved_inputs).spec
     refuse_commands(spec, allow_exec)
     network = allocate(spec)
     plan, capabilities = make_plan(spec, network, place)

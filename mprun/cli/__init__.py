@@ -36,6 +36,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "lab": ("lab", "List, show, copy, run and grade the labs that come with mprun."),
     "verify": ("verify", "Run again and prove that the result is identical, byte by byte."),
     "runs": ("runs", "List, show, open, repeat and remove runs."),
+    "report": ("report", "Write a page of a run, with its figures."),
     "export": ("export", "Write the tables of a run as CSV."),
     "kernel": ("kernel", "Build, list, describe and test experiment kernels."),
     "tools": ("tools", "Build and list traffic tools that no package holds."),

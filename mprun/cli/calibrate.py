@@ -57,7 +57,7 @@ def command(
 
 def show_calibration(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print the table, a line a quantity; what is not as asked in red."""
-    from mprun.cli.show import format_value
+    from mprun.report.reading import format_value
 
     if not rows:
         click.echo("no link has a rate, a delay or a loss to measure")

@@ -197,7 +197,7 @@ def _paths(runs: Mapping[str, Any]) -> dict[str, str]:
 
 def _show_lab(result: LabRun) -> None:
     """The outcome of each step with the metrics that the lab shows, and the claims."""
-    from mprun.cli.show import format_value
+    from mprun.report.reading import format_value
 
     lab = result.lab
     click.echo(f"\n{click.style(f'{lab.name}: {lab.title}', bold=True)}\n")
@@ -243,7 +243,7 @@ def _show_judgements(judgements: Sequence[Judgement]) -> None:
 
 def say_comparison(comparison: Comparison) -> str:
     """`xp.bulk.goodput = 36.93 Mbit/s >= 34.02 Mbit/s = 1.8 * tcp.bulk.goodput`; a number stands for itself."""
-    from mprun.cli.show import format_value
+    from mprun.report.reading import format_value
     from mprun.spec.metric import SYMBOLS
 
     symbol = SYMBOLS[comparison.unit] if comparison.unit else "1"

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from mprun.report.reading import format_bound, format_value
 from mprun.rundir import RunDirectory
 
 MARKS = {"passed": ("passed", "green"), "failed": ("FAILED", "red"), "error": ("ERROR", "red")}
@@ -29,7 +30,7 @@ def show_summary(summary: Mapping[str, Any], run: RunDirectory) -> None:
             verdict = expected[name]
             unit = metric["unit"] if metric else "1"
             line += "  " + click.style("✓" if verdict["held"] else "✗", fg="green" if verdict["held"] else "red")
-            line += " " + bound(verdict, unit)
+            line += " " + format_bound(verdict, unit)
         click.echo(line)
     if hidden:
         click.echo(f"  of each flow of {', '.join(summary['groups'])}: {run.path}/summary.json")
@@ -51,32 +52,6 @@ def _find_hidden(summary: Mapping[str, Any]) -> set[str]:
         for name in summary["metrics"]
         if name.startswith(f"{flow}.") and f"{group}{name.removeprefix(flow)}" in summary["metrics"]
     }
-
-
-def format_value(value: float, unit: str) -> str:
-    """A value as people say it: `36.9 Mbit/s`, `40.0 ms`, `50.1 %`."""
-    if unit == "bit/s":
-        for size, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-            if abs(value) >= size:
-                return f"{value / size:.2f} {prefix}bit/s"
-        return f"{value:.0f} bit/s"
-    if unit == "s":
-        return f"{value * 1e3:.3f} ms" if abs(value) < 1 else f"{value:.3f} s"
-    if unit == "byte":
-        return f"{value / 1e6:.2f} MB" if value >= 1e6 else f"{value:.0f} B"
-    if unit == "share":
-        return f"{value:.1%}".replace("%", " %")
-    return f"{value:g}"
-
-
-def bound(verdict: Mapping[str, Any], unit: str) -> str:
-    """What was expected: `≥ 36.0 Mbit/s`."""
-    if verdict["equals"] is not None:
-        return f"= {format_value(verdict['equals'], unit)}"
-    low, high = verdict["minimum"], verdict["maximum"]
-    if low is not None and high is not None:
-        return f"{format_value(low, unit)} to {format_value(high, unit)}"
-    return f"≥ {format_value(low, unit)}" if low is not None else f"≤ {format_value(high, unit)}"
 
 
 def show_comparison(summaries: Mapping[str, Mapping[str, Any]], ratio_of: str) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from mprun.cli.show import MARKS, bound, format_value
+from mprun.cli.show import MARKS
+from mprun.report.reading import format_bound, format_value
 
 # So many metrics fit beside each other.
 MOST_SHOWN = 3
@@ -94,7 +95,7 @@ def _show_expectations(cells: Sequence[Mapping[str, Any]]) -> None:
         unit = next((cell["metrics"][metric]["unit"] for cell, _ in held if metric in cell["metrics"]), "1")
         good, total = sum(verdict["held"] for _, verdict in held), sum(verdict["of"] for _, verdict in held)
         mark = click.style("✓", fg="green") if good == total else click.style("✗", fg="red")
-        click.echo(f"  {mark} {metric} {bound(one, unit)}: held in {good} of {total} runs")
+        click.echo(f"  {mark} {metric} {format_bound(one, unit)}: held in {good} of {total} runs")
         for cell, verdict in held:
             if len(held) > 1 and verdict["held"] < verdict["of"]:
                 label = " ".join(f"{name}={value}" for name, value in cell["values"].items())

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """How nodes and lines look in every language: by shape, width and dashes, and by colours on top.
 
-The colours are those of Okabe and Ito, which differ to every eye, darkened where text needs it.
+The colours are those of Okabe and Ito, which differ to every eye, darkened where text needs it. Pictures are made
+in the colours for a light page; `themed` lets a page choose.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -51,6 +53,70 @@ STYLES = (Line("#0072b2", 2), Line("#d55e00", 3), Line("#009e73", 1), Line("#cc7
 
 # Kinds whose name in a drawing is not that in a file.
 TITLES: Mapping[str, str] = {"openflow": "OpenFlow switch"}
+
+PAPER, GRID = "#ffffff", "#d9dcdf"
+# Colours of data: p0, p1 ... of paths, in the order of the network; f0, f1 ... of flows and all else, which are Paul
+# Tol's "muted", so that no flow looks like a path.
+TONES: Mapping[str, str] = {
+    "p0": "#0072b2",
+    "p1": "#d55e00",
+    "p2": "#009e73",
+    "p3": "#cc79a7",
+    "p4": "#56b4e9",
+    "p5": "#c98a00",
+    "f0": "#332288",
+    "f1": "#882255",
+    "f2": "#44aa99",
+    "f3": "#999933",
+    "f4": "#cc6677",
+    "f5": "#117733",
+}
+PATH_TONES = tuple(tone for tone in TONES if tone.startswith("p"))
+FLOW_TONES = tuple(tone for tone in TONES if tone.startswith("f"))
+# What is not known.
+UNKNOWN = GREY
+
+# Every colour of a picture, and what takes its place on a dark page.
+DARK: Mapping[str, str] = {
+    PAPER: "#15181c",
+    INK: "#e9ebee",
+    GREY: "#a9b0b8",
+    GRID: "#343a41",
+    UNSHAPED.colour: "#7d848b",
+    "#0072b2": "#5cb3ee",
+    "#d55e00": "#ff8f45",
+    "#009e73": "#35c69b",
+    "#cc79a7": "#e49cc6",
+    "#56b4e9": "#a5d9fb",
+    "#c98a00": "#f0c14d",
+    "#332288": "#a9a0f5",
+    "#882255": "#e57fb2",
+    "#44aa99": "#6fd3c3",
+    "#999933": "#cbcb62",
+    "#cc6677": "#f09aa7",
+    "#117733": "#63c483",
+    "#dcebf7": "#16324a",
+    "#fdebd0": "#4a3316",
+    "#b35900": "#f0a35c",
+    "#d9f0e7": "#12382c",
+    "#a5dac6": "#1d5a46",
+    "#00795a": "#43c39c",
+    "#fff6bf": "#413a12",
+    "#7a6400": "#d9c04d",
+    "#f5e1ee": "#45203a",
+    "#a3457e": "#e291c3",
+}
+_COLOUR = re.compile("#[0-9a-f]{6}")
+
+
+def themed(svg: str) -> str:
+    """The picture with variables for its colours, whose values are those of `variables`."""
+    return _COLOUR.sub(lambda found: f"var(--{found[0][1:]})" if found[0] in DARK else found[0], svg)
+
+
+def variables(is_dark: bool) -> str:
+    """The colours of a theme as CSS custom properties."""
+    return " ".join(f"--{colour[1:]}: {dark if is_dark else colour};" for colour, dark in DARK.items())
 
 
 def look_of(kind: str | None) -> Look:

@@ -19,6 +19,8 @@ _WRITTEN = {"bit": "bit/s", "kbit": "kbit/s", "mbit": "Mbit/s", "gbit": "Gbit/s"
 MOST_MOMENTS = 3
 _ONE = {"packets": "packet", "bytes": "byte"}
 
+Pair = tuple[Direction, Direction]
+
 # The fields of Direction, in the order in which they are read out; None: nothing to say.
 PROPERTIES: Mapping[str, Callable[[Direction], str | None]] = {
     "rate_bit_per_s": lambda d: spell(RATE.render(d.rate_bit_per_s)) if d.rate_bit_per_s else None,
@@ -74,6 +76,25 @@ def say_changes(moments_ns: Sequence[int]) -> list[str]:
     if len(moments) > MOST_MOMENTS:
         return [f"{len(moments)} changes, {moments[0]} to {moments[-1]}"]
     return [f"changes at {', '.join(moments)}"] if moments else []
+
+
+def say_change(before: Pair, after: Pair, is_up: bool, was_up: bool) -> str:
+    """What becomes of a link, both directions before and after: `loss 100 %`, `down`, `forward rate 5 Mbit/s`."""
+    if is_up != was_up:
+        return "up" if is_up else "down"
+    news = [_news(old, new) for old, new in zip(before, after, strict=True)]
+    shared = [text for text in news[0] if text in news[1]]
+    words = list(shared)
+    for name, texts in zip(("forward", "reverse"), news, strict=True):
+        words += [f"{name} {text}" for text in texts if text not in shared]
+    return ", ".join(words) or "as before"
+
+
+def _news(before: Direction, after: Direction) -> list[str]:
+    """Properties that are others now; of one that is gone, that it is."""
+    old, new = _texts(before), _texts(after)
+    changed = [key for key in PROPERTIES if old.get(key) != new.get(key)]
+    return [new.get(key) or f"no {key.split('_')[0]}" for key in changed]
 
 
 def _texts(direction: Direction) -> dict[str, str]:

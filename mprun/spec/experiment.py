@@ -17,6 +17,7 @@ from mprun.spec.field import DEFAULT_SEED, SEED, CaptureSize, Name, Snaplen, Ver
 from mprun.spec.impairment import text_schema
 from mprun.spec.metric import Metrics
 from mprun.spec.model import FileModel, check, refuse
+from mprun.spec.plot import PlotEntry
 from mprun.spec.spec import (
     VARIATIONS,
     Capture,
@@ -366,6 +367,9 @@ class ExperimentFile(FileModel):
         "Several files that fit a pattern are put one behind the other.",
         examples=[{"iperf.log": "logs/bulk.log", "ping.log": "logs/probe.*.out"}],
     )
+    plots: list[PlotEntry] = Field(
+        default=[], description="Figures of the report. Default: those that there is data for."
+    )
 
 
 def read_experiment(
@@ -386,6 +390,11 @@ def read_experiment(
     repeat = RepeatEntry.model_validate({}) if file.repeat is None else file.repeat
     if repeat.until is not None:
         _find_unit(("repeat", "until", "metric"), repeat.until.metric, owned, document)
+    for n, plot in enumerate(file.plots):
+        if plot.metric is not None:
+            _find_unit(("plots", n, "metric"), plot.metric, owned, document)
+        if plot.flow is not None and plot.flow not in owned:
+            document.fault(("plots", n, "flow"), f"no flow '{plot.flow}'{name_nearest(plot.flow, owned, 'flows')}")
     experiment = ExperimentSpec(
         name=PurePath(document.name).stem,
         description=file.description,
@@ -400,6 +409,7 @@ def read_experiment(
         repeat=repeat.repeat(),
         links=tuple(file.links.items()),
         samples={} if file.sample is None else file.sample.intervals(),
+        plots=tuple(entry.plot() for entry in file.plots),
     )
     return experiment, traffic.notes
 

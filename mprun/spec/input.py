@@ -19,6 +19,7 @@ from mprun.spec.field import DEFAULT_SEED, SEED
 from mprun.spec.matrix import LinkValues, Matrix, Values, read_matrix
 from mprun.spec.parameter import Parameters
 from mprun.spec.path import name_paths
+from mprun.spec.plot import check_axes
 from mprun.spec.reader import Tree, read
 from mprun.spec.repetition import expand
 from mprun.spec.scalar import Scalar, read_scalar
@@ -148,6 +149,7 @@ def _load(files: _Files, values: Values) -> Loaded:
         action = _read_action(second, given, network, PurePath(first.name).stem, seed)
     if action is not None:
         check_times(network.events, action.traffic, first)
+        check_axes(action.plots, files.matrix.names, second or first)
     if legacy_queue and first.is_readable and not first.is_older:
         message = f"{first.name} is not of the older format, its queues mean what they say: take the option out"
         first.faults.append(Fault("--legacy-queue", None, (), message))

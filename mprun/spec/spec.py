@@ -41,6 +41,9 @@ HEADER_BYTES = 14
 
 # What is sampled during a run, see `experiment.SampleEntry`.
 Series = Literal["interfaces", "queues", "sockets", "cpu"]
+# Figures over the time of a run, and how figures look.
+SeriesName = Literal["rate", "goodput", "rtt", "cwnd", "queue", "interfaces", "delay", "completion"]
+PlotForm = Literal["line", "step", "stack", "points", "cdf", "bar", "box", "heat"]
 
 PathManager = Literal["default", "fullmesh", "ndiffports"]
 # What an endpoint is for, ip-mptcp(8).
@@ -452,12 +455,33 @@ class Repeat:
 
 
 @dataclass(frozen=True)
+class Plot:
+    """A figure of a report.
+
+    Either series, over the time of a run: of one flow, or None for all; or metric, over the cells of a sweep: over,
+    an axis of the matrix, along the figure; by: an axis with a line or colour for each value; facet: with a plot
+    for each. form None: the first of those that fit. log: axes of the figure with a logarithmic scale.
+    """
+
+    series: SeriesName | None = None
+    flow: str | None = None
+    metric: str | None = None
+    over: str | None = None
+    by: str | None = None
+    facet: str | None = None
+    form: PlotForm | None = None
+    log: tuple[Literal["x", "y"], ...] = ()
+    title: str = ""
+
+
+@dataclass(frozen=True)
 class ExperimentSpec:
     """What happens on a topology. probe_pings: idle pings per path before time zero.
 
     calibrate: whether each link is measured before the run. vary: what the seed varies in this run. repeat: for
     sweeps; a run is one. links: names that stand for files of the newest run, each with a pattern relative to it.
     samples: interval of each series that the file asks for, ns.
+    plots: of its report; none: those that there is data for.
     """
 
     name: str
@@ -473,6 +497,7 @@ class ExperimentSpec:
     repeat: Repeat = Repeat()
     links: tuple[tuple[str, str], ...] = ()
     samples: Mapping[Series, int] = field(default_factory=dict)
+    plots: tuple[Plot, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from mprun.spec import metric, units
+from mprun.spec.plot import FORMS
 from mprun.spec.spec import (
     DEFAULT_MTU,
     AddressChange,
@@ -90,6 +91,7 @@ def write_experiment(experiment: ExperimentSpec) -> str:
             **({"sample": _samples(experiment.samples)} if experiment.samples else {}),
             "expect": [_expectation(expectation, owned) for expectation in experiment.expectations],
             **({"calibrate": True} if experiment.calibrate else {}),
+            **({"plots": plots} if (plots := list(_plots(experiment))) else {}),
             "repeat": {
                 "seed": experiment.seed,
                 **({"vary": list(experiment.vary)} if experiment.vary else {}),
@@ -309,6 +311,15 @@ def _expectation(expectation: Expectation, owned: Mapping[str, metric.Metrics]) 
     bounds = {"min": expectation.minimum, "max": expectation.maximum, "equals": expectation.equals}
     texts = {name: metric.render_bound(unit, value) for name, value in bounds.items() if value is not None}
     return {"metric": expectation.metric, **texts}
+
+
+def _plots(experiment: ExperimentSpec) -> Iterator[dict[str, Any]]:
+    """Those of a single run: it has no matrix that others could be over."""
+    for plot in experiment.plots:
+        if plot.series is not None:
+            form = plot.form or FORMS[plot.series][0]
+            entry = {"series": plot.series, "flow": plot.flow, "form": form, "title": plot.title or None}
+            yield _without_none(entry)
 
 
 def _without_none(entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -45,7 +45,7 @@ MAY_IMPORT = {
         "spec.metric",
         "spec.span",
     },
-    "report": {"errors", "spec.spec", "spec.units"},
+    "report": {"errors", "rundir", "spec", "tools"},
     "lab": VALUES | {"spec", "analysis", "compile", "engines", "rundir", "runner", "shipped"},
     "sweep": VALUES | {"spec", "analysis", "compile", "engines", "rundir", "runner"},
     "capture": VALUES | {"analysis", "compile.network", "report.value", "rundir", "tools"},

@@ -1,0 +1,406 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Paints a `Chart` with matplotlib: as wide as a page, or as a column of a paper. Not pure: it loads fonts.
+
+Equal charts give equal bytes with the same matplotlib: no dates, names of elements from the chart's own.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import matplotlib as mpl
+from cycler import cycler
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+
+from mprun.report import figure
+from mprun.report.figure import TIME, Axis, Chart, Panel
+from mprun.report.palette import GREY, GRID, INK, PAPER, TONES
+
+Image = Literal["svg", "pdf", "png"]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """width, height: inches, of a figure with one panel; across: panels side by side; letters: of a legend's line."""
+
+    width: float
+    height: float
+    font_points: float
+    across: int
+    letters: int
+
+
+# 614 pixels on a screen, and the 85 mm of a column.
+WIDE = Layout(6.4, 2.9, 9.5, 3, 88)
+COLUMN = Layout(85 / 25.4, 2.35, 7.5, 2, 52)
+
+PNG_DPI = 200
+DASHES: Sequence[Any] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
+# Numbered at the top; more than this are ticks without numbers.
+MOST_NUMBERS = 12
+# Heat maps of so many cells have their values written in.
+MOST_WRITTEN = 120
+_FONTS = "'DejaVu Sans', Verdana, sans-serif"
+_NAMED = re.compile(r'(\bid="|url\(#|href="#)')
+
+# What images say of when and by what they were made.
+_NOTHING: Mapping[Image, dict[str, Any]] = {
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None, "Producer": None, "Creator": None},
+    "png": {"Software": None},
+}
+
+# Base unit -> (least value, factor, name), largest first.
+PREFIXES: Mapping[str, Sequence[tuple[float, float, str]]] = {
+    "bit/s": ((1e9, 1e9, "Gbit/s"), (1e6, 1e6, "Mbit/s"), (1e3, 1e3, "kbit/s"), (0, 1, "bit/s")),
+    "s": ((1, 1, "s"), (1e-3, 1e-3, "ms"), (0, 1e-6, "µs")),
+    "byte": ((1e9, 1e9, "GB"), (1e6, 1e6, "MB"), (1e3, 1e3, "kB"), (0, 1, "bytes")),
+    "share": ((0, 0.01, "%"),),
+    "1": ((0, 1, ""),),
+}
+
+
+def paint(chart: Chart, layout: Layout, images: Sequence[Image]) -> dict[str, bytes]:
+    """The picture, by the kind of image.
+
+    svg: a whole document with text as text; its colours are those that `palette.themed` knows.
+    """
+    painted: dict[str, bytes] = {}
+    with mpl.rc_context(_settings(layout, chart.name)):  # type: ignore[arg-type]
+        whole = _Painting(chart, layout).figure
+        whole.draw_without_rendering()
+        whole.set_layout_engine("none")
+        for image in images:
+            target = io.BytesIO()
+            whole.savefig(target, format=image, dpi=PNG_DPI, metadata=_NOTHING[image])
+            painted[image] = target.getvalue()
+    if "svg" in painted:
+        text = painted["svg"].decode().replace("'DejaVu Sans'", _FONTS).replace("#000000", INK)
+        # several pictures may stand in one page
+        prefix = f"{chart.name}-{'w' if layout is WIDE else 'c'}-"
+        painted["svg"] = _NAMED.sub(lambda found: found[0] + prefix, text).encode()
+    return painted
+
+
+def _settings(layout: Layout, salt: str) -> dict[str, Any]:
+    size = layout.font_points
+    return {
+        "svg.fonttype": "none",
+        "svg.hashsalt": salt,
+        "pdf.fonttype": 42,
+        "font.family": "DejaVu Sans",
+        "font.size": size,
+        "axes.titlesize": size,
+        "axes.labelsize": size,
+        "xtick.labelsize": size * 0.92,
+        "ytick.labelsize": size * 0.92,
+        "legend.fontsize": size * 0.92,
+        "text.color": INK,
+        "axes.labelcolor": INK,
+        "axes.edgecolor": GREY,
+        "xtick.color": GREY,
+        "ytick.color": GREY,
+        "xtick.labelcolor": INK,
+        "ytick.labelcolor": INK,
+        "axes.prop_cycle": cycler(color=[INK]),
+        "figure.facecolor": PAPER,
+        "savefig.facecolor": PAPER,
+        "axes.facecolor": "none",
+        "axes.linewidth": 0.7,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "grid.color": GRID,
+        "grid.linewidth": 0.6,
+        "lines.linewidth": size / 6.8,
+        "hatch.linewidth": 0.5,
+    }
+
+
+class _Painting:
+    """A chart on matplotlib's axes."""
+
+    def __init__(self, chart: Chart, layout: Layout) -> None:
+        self._chart = chart
+        self._layout = layout
+        self._x = _scale(chart.x, (x for panel in chart.panels for series in panel.series for x in series.x))
+        self._y = _scale(chart.y, _extent(chart.panels))
+        rows = math.ceil(len(chart.panels) / layout.across)
+        across = min(len(chart.panels), layout.across)
+        height = self._height(rows)
+        self.figure = Figure(figsize=(layout.width, height), layout="constrained")
+        FigureCanvasAgg(self.figure)
+        grid = self.figure.subplots(rows, across, sharex=True, sharey=True, squeeze=False)
+        every = list(grid.flat)
+        for axes, panel in zip(every, chart.panels, strict=False):
+            self._paint(axes, panel)
+        for axes in every[len(chart.panels) :]:
+            axes.remove()
+        for n, axes in enumerate(every[: len(chart.panels)]):
+            below = n + across < len(chart.panels)
+            if not below:
+                axes.set_xlabel(self._x.title)
+                axes.xaxis.set_tick_params(labelbottom=True)
+            if n % across == 0:
+                axes.set_ylabel(self._y.title)
+        self._add_legend(every[0])
+
+    def _height(self, rows: int) -> float:
+        one = self._layout.height
+        if self._chart.form == "heat":
+            categories = len(self._chart.y.categories)
+            one = max(one * 0.6, 0.9 + categories * self._layout.font_points / 72 * 2.2)
+        return one if rows == 1 else 0.35 + rows * one * 0.72
+
+    def _paint(self, axes: Axes, panel: Panel) -> None:
+        chart = self._chart
+        if len(chart.panels) > 1:
+            axes.set_title(panel.title, loc="left")
+        painters: Mapping[str, Callable[[Axes, Panel], None]] = {
+            "line": self._lines,
+            "step": self._lines,
+            "points": self._lines,
+            "cdf": self._lines,
+            "stack": self._stack,
+            "bar": self._bars,
+            "box": self._boxes,
+            "heat": self._heat,
+        }
+        painters[chart.form](axes, panel)
+        self._set_axes(axes)
+        self._add_marks(axes)
+
+    def _lines(self, axes: Axes, panel: Panel) -> None:
+        form = self._chart.form
+        for series in panel.series:
+            look: dict[str, Any] = {"color": TONES[series.tone], "linestyle": DASHES[series.dash % len(DASHES)]}
+            if form == "cdf":
+                x, y = figure.cumulate(series.y)
+                x, y = figure.thin([x[0], *x], [0.0, *y])
+                axes.step(self._x(x), self._y(y), where="post", label=series.label, **look)
+                continue
+            x, y = figure.thin(series.x, series.y)
+            if form == "points":
+                size = self._layout.font_points / 4.5
+                axes.plot(self._x(x), self._y(y), "o", color=look["color"], markersize=size, label=series.label, mew=0)
+            elif form == "step":
+                axes.step(self._x(x), self._y(y), where="post", label=series.label, **look)
+            else:
+                marker = "o" if len(x) <= 40 else ""
+                axes.plot(self._x(x), self._y(y), marker=marker, markersize=3, label=series.label, **look)
+                if series.low:
+                    low, high = self._y(series.low), self._y(series.high)
+                    axes.fill_between(self._x(series.x), low, high, color=look["color"], alpha=0.2, linewidth=0)
+
+    def _stack(self, axes: Axes, panel: Panel) -> None:
+        moments = self._x(figure.average(panel.series[0].x)) if panel.series else []
+        rows = [self._y(figure.average(series.y)) for series in panel.series]
+        if not rows:
+            return
+        colours = [TONES[series.tone] for series in panel.series]
+        hatches = [("", "////", "....", "xxxx")[series.dash % 4] for series in panel.series]
+        below = [0.0] * len(moments)
+        for series, row, colour, hatch in zip(panel.series, rows, colours, hatches, strict=True):
+            top = [low + value for low, value in zip(below, row, strict=True)]
+            axes.fill_between(
+                moments,
+                below,
+                top,
+                step="post",
+                facecolor=colour,
+                edgecolor=PAPER,
+                linewidth=0.4,
+                hatch=hatch,
+                label=series.label,
+            )
+            below = top
+
+    def _bars(self, axes: Axes, panel: Panel) -> None:
+        width = 0.8 / max(len(panel.series), 1)
+        for n, series in enumerate(panel.series):
+            centres = [x - 0.4 + width * (n + 0.5) for x in series.x]
+            bars = self._y(series.y)
+            axes.bar(centres, bars, width * 0.9, color=TONES[series.tone], label=series.label, linewidth=0)
+            if series.low:
+                errors = _errors(bars, self._y(series.low), self._y(series.high))
+                axes.errorbar(centres, bars, errors, fmt="none", ecolor=INK, elinewidth=0.9, capsize=2)
+
+    def _boxes(self, axes: Axes, panel: Panel) -> None:
+        width = 0.8 / max(len(panel.series), 1)
+        for n, series in enumerate(panel.series):
+            centres = [x - 0.4 + width * (n + 0.5) for x in series.x]
+            colour = TONES[series.tone]
+            line = {"color": colour, "linewidth": 1}
+            boxes = axes.boxplot(
+                [self._y(samples) for samples in series.samples],
+                positions=centres,
+                widths=width * 0.75,
+                manage_ticks=False,
+                patch_artist=True,
+                boxprops={"facecolor": colour, "edgecolor": colour, "alpha": 0.45},
+                whiskerprops=line,
+                capprops=line,
+                medianprops={"color": INK, "linewidth": 1.2},
+                flierprops={"marker": "o", "markersize": 2, "markerfacecolor": colour, "markeredgewidth": 0},
+            )
+            boxes["boxes"][0].set_label(series.label)
+
+    def _heat(self, axes: Axes, panel: Panel) -> None:
+        value = self._chart.value
+        assert value is not None
+        every = [y for each in self._chart.panels for series in each.series for y in series.y]
+        scale = _scale(value, every)
+        known = [y for y in scale(every) if not math.isnan(y)] or [0.0]
+        low, high = min(0.0, *known), max(known)
+        colours = LinearSegmentedColormap.from_list("values", ["#f3f7fb", "#7fb3d9", "#0072b2", "#0b2f52"])
+        rows = [scale(series.y) for series in panel.series]
+        mesh = axes.pcolormesh(rows, cmap=colours, vmin=low, vmax=high, edgecolors=PAPER, linewidth=0.8)
+        axes.grid(False)
+        if sum(map(len, rows)) <= MOST_WRITTEN:
+            for n, row in enumerate(rows):
+                for m, number in enumerate(row):
+                    # white on the dark half of the colours, which a theme leaves alone
+                    ink = "#fefefe" if high > low and (number - low) / (high - low) > 0.5 else "#101010"
+                    said = "–" if math.isnan(number) else f"{number:.3g}"
+                    axes.text(m + 0.5, n + 0.5, said, ha="center", va="center", color=ink, fontsize="small")
+        bar = self.figure.colorbar(mesh, ax=axes, pad=0.02)
+        bar.set_label(scale.title)
+        bar.outline.set_visible(False)
+
+    def _set_axes(self, axes: Axes) -> None:
+        chart = self._chart
+        middle = 0.5 if chart.form == "heat" else 0.0
+        for axis, limits, kind in (
+            (axes.xaxis, axes.set_xlim, chart.x),
+            (axes.yaxis, axes.set_ylim, chart.y),
+        ):
+            if not kind.categories:
+                continue
+            places = [n + middle for n in range(len(kind.categories))]
+            axis.set_major_locator(FixedLocator(places))
+            axis.set_ticklabels(kind.categories)
+            axis.grid(False)
+            limits(middle - 0.5, len(kind.categories) - 0.5 + middle)
+        if chart.x.categories:
+            letters = sum(len(name) + 2 for name in chart.x.categories)
+            if letters > self._layout.letters / min(len(chart.panels), self._layout.across):
+                axes.tick_params("x", rotation=35)
+                for label in axes.get_xticklabels():
+                    label.set_horizontalalignment("right")
+                    label.set_rotation_mode("anchor")
+        if chart.x.scale == "log" and not chart.x.categories:
+            axes.set_xscale("log")
+            _spell_powers(axes.xaxis)
+        elif not chart.x.categories and chart.form != "cdf":
+            axes.margins(x=0.01)
+            if chart.x == TIME:
+                axes.set_xlim(left=0)
+        if chart.form == "cdf":
+            axes.set_ylim(0, self._y([1.02])[0])
+            if chart.x.scale != "log":
+                axes.set_xlim(left=0)
+        elif chart.y.scale == "log":
+            axes.set_yscale("log")
+            _spell_powers(axes.yaxis)
+        elif not chart.y.categories:
+            lowest = min((y for y in _extent(chart.panels) if not math.isnan(y)), default=0.0)
+            if lowest >= 0:
+                axes.set_ylim(bottom=0)
+            axes.yaxis.set_major_locator(
+                MaxNLocator(5, steps=[1, 2, 2.5, 5, 10], integer=chart.y.unit in ("1", "packets"))
+            )
+
+    def _add_marks(self, axes: Axes) -> None:
+        marks = self._chart.marks
+        if len(marks) > MOST_NUMBERS:
+            axes.vlines(
+                self._x([mark.at for mark in marks]), 0.97, 1, GREY, lw=0.6, transform=axes.get_xaxis_transform()
+            )
+            return
+        for number, mark in enumerate(marks, 1):
+            (at,) = self._x([mark.at])
+            axes.axvline(at, color=GREY, linewidth=0.9, linestyle=(0, (2, 2)))
+            axes.text(
+                at,
+                1.0,
+                str(number),
+                transform=axes.get_xaxis_transform(),
+                ha="center",
+                va="center",
+                fontsize="small",
+                color=INK,
+                bbox={"boxstyle": "circle,pad=0.18", "facecolor": PAPER, "edgecolor": GREY, "linewidth": 0.7},
+            )
+
+    def _add_legend(self, axes: Axes) -> None:
+        entries: dict[str, Any] = {}
+        for one in self.figure.axes:
+            for handle, label in zip(*one.get_legend_handles_labels(), strict=True):
+                entries.setdefault(label, handle)
+        for patch in axes.patches if self._chart.form == "box" else ():
+            if not str(patch.get_label()).startswith("_"):
+                entries.setdefault(str(patch.get_label()), patch)
+        if len(entries) < 2 or self._chart.form == "heat":
+            return
+        longest = max(len(str(label)) for label in entries) + 6
+        columns = max(1, min(len(entries), self._layout.letters // longest))
+        self.figure.legend(
+            list(entries.values()),
+            list(entries),
+            loc="outside upper left",
+            ncols=columns,
+            frameon=False,
+            handlelength=1.6,
+            columnspacing=1.2,
+            borderpad=0.1,
+        )
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """From base units to those that an axis shows."""
+
+    title: str
+    factor: float
+
+    def __call__(self, values: Iterable[float]) -> list[float]:
+        return [value / self.factor for value in values]
+
+
+def _scale(axis: Axis, values: Iterable[float]) -> _Scale:
+    """The prefix in which the largest value has few digits."""
+    most = max((abs(value) for value in values if not math.isnan(value)), default=0.0)
+    if axis.categories:
+        return _Scale(axis.label, 1)
+    for least, factor, name in PREFIXES.get(axis.unit, ((0, 1, axis.unit),)):
+        if most >= least:
+            return _Scale(f"{axis.label} ({name})" if name else axis.label, factor)
+    raise AssertionError(axis.unit)
+
+
+def _extent(panels: Sequence[Panel]) -> list[float]:
+    found = [y for panel in panels for series in panel.series for y in (*series.y, *series.high, *series.low)]
+    return found + [y for panel in panels for series in panel.series for each in series.samples for y in each]
+
+
+def _errors(values: Sequence[float], low: Sequence[float], high: Sequence[float]) -> list[list[float]]:
+    """Distances to both ends of an interval, as errorbar wants them; none where none is known."""
+    below = [0.0 if math.isnan(end) else max(0.0, value - end) for value, end in zip(values, low, strict=True)]
+    above = [0.0 if math.isnan(end) else max(0.0, end - value) for value, end in zip(values, high, strict=True)]
+    return [below, above]
+
+
+def _spell_powers(axis: Any) -> None:
+    """Numbers as people write them, not powers of ten."""
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_locator(NullLocator())

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page of a report: from values to one HTML file that needs nothing else. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from mprun.report import palette
+
+_SVG = re.compile(r"<svg\b.*</svg>", re.DOTALL)
+_SIZE = re.compile(r'(<svg\b[^>]*?) width="[^"]*"( height="[^"]*")?')
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """An expectation in words. held: whether it does."""
+
+    metric: str
+    expected: str
+    measured: str
+    held: bool
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A main metric: what it is of, its value, and more of it."""
+
+    title: str
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of a table. note: what the first cell means."""
+
+    cells: tuple[str, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table with its title; the first column is text, the others numbers."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure on the page. svg: for a wide page; narrow: for a small one, if it is another.
+
+    files: beside the page, their kinds and paths.
+    """
+
+    name: str
+    title: str
+    caption: str
+    svg: str
+    narrow: str = ""
+    marks: tuple[str, ...] = ()
+    files: tuple[tuple[str, str], ...] = ()
+    is_broad: bool = False
+
+
+@dataclass(frozen=True)
+class Page:
+    """A report. status: passed, failed or error; problems: (kind, text), the gravest first.
+
+    facts: of its provenance; repeat: commands; inputs: texts by file name.
+    """
+
+    title: str
+    description: str
+    status: str
+    verdict: str
+    verdicts: Sequence[Verdict]
+    tiles: Sequence[Tile]
+    problems: Sequence[tuple[str, str]]
+    pictures: Sequence[Picture]
+    notes: Sequence[str]
+    grids: Sequence[Grid]
+    facts: Sequence[tuple[str, str]]
+    repeat: Sequence[tuple[str, str]]
+    inputs: Mapping[str, str]
+
+
+def render(page: Page) -> str:
+    """The whole page; equal pages give equal text."""
+    template = _environment().get_template("report.html")
+    return template.render(page=page, light=Markup(palette.variables(False)), dark=Markup(palette.variables(True)))
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("mprun.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["inline"] = _inline
+    environment.filters["stretch"] = lambda svg: _SIZE.sub(r"\1", svg, count=1)
+    return environment
+
+
+def _inline(svg: str) -> Markup:
+    """A picture of our own as part of the page, in the page's colours."""
+    found = _SVG.search(svg.replace('"white"', f'"{palette.PAPER}"'))
+    assert found is not None
+    return Markup(palette.themed(found[0]))

@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report of a run: its tables and records in, `report.html` and `figures/` out.
+
+Made from what the run left and from nothing else, so that it can be made again; equal runs give equal bytes.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from mprun.errors import HostError
+from mprun.report import graphviz
+from mprun.report.chart import COLUMN, WIDE, paint
+from mprun.report.dot import to_dot
+from mprun.report.drawing import draw
+from mprun.report.figure import Chart, Mark, to_csv
+from mprun.report.page import Grid, Page, Picture, Row, Tile, Verdict, render
+from mprun.report.reading import format_bound, format_value
+from mprun.report.timeline import Evidence, draw_run, lacking
+from mprun.report.value import say_change
+from mprun.rundir import FIGURES, RunDirectory
+from mprun.spec import load
+from mprun.spec.metric import Metrics, find_metric, metrics_of
+from mprun.spec.spec import LinkChange, Spec, TopologySpec
+from mprun.spec.traffic import owned_metrics
+
+Progress = Callable[[str, float], None]
+
+# The metrics that lead a report, in this order, with a second one that stands below them.
+MAIN = (
+    ("goodput", "efficiency.sum"),
+    ("delay.median", "delay.p95"),
+    ("completion.median", "completion.p95"),
+    ("completion", None),
+    ("rtt", "rtt.max"),
+    ("loss", None),
+    ("subflows", "retransmits"),
+)
+NOTES: Mapping[str, str] = {
+    "efficiency.sum": "of all paths' rates",
+    "delay.p95": "95th percentile",
+    "completion.p95": "95th percentile",
+    "rtt.max": "longest",
+    "retransmits": "sent again",
+}
+MOST_TILES = 8
+
+
+def make_report(run: RunDirectory, progress: Progress) -> Path:
+    """Write it into the run directory; the path of the page.
+
+    Raises MprunError where the run did not come so far, SpecError where this mprun does not know its inputs.
+    """
+    progress("reading the run", 0.0)
+    spec = load(*run.resolved_inputs).spec
+    summary = run.read("summary.json")
+    plan = run.read("plan.json")
+    evidence = gather(run, spec, plan["intent"])
+    gallery = Gallery()
+    charts = list(draw_run(evidence, spec.experiment.plots))
+    progress("drawing the network", 0.05)
+    notes = [*draw_topology(spec, gallery), *lacking(evidence, spec.experiment.plots)]
+    for number, chart in enumerate(charts):
+        progress(f"drawing {chart.title}", (number + 1) / (len(charts) + 1))
+        gallery.add(chart)
+    experiment, topology = spec.experiment, spec.topology
+    page = Page(
+        title=run.title,
+        description=" · ".join(text for text in (experiment.description, topology.description) if text),
+        status=summary["status"],
+        verdict=_verdict(summary),
+        verdicts=list(_verdicts(summary)),
+        tiles=list(_tiles(spec, summary["metrics"])),
+        problems=list(_problems(summary)),
+        pictures=gallery.pictures,
+        notes=notes,
+        grids=list(_grids(spec, summary["metrics"])),
+        facts=list(_facts(run, plan, summary)),
+        repeat=_commands(run),
+        inputs=run.inputs(),
+    )
+    return run.write_report(render(page), gallery.files)
+
+
+def gather(run: RunDirectory, spec: Spec, intent: Mapping[str, Any]) -> Evidence:
+    """What the run has to show."""
+    traffic = spec.experiment.traffic
+    flows = sorted(traffic, key=lambda flow: flow.background)
+    paths = {path["name"]: path["links"] for flow in intent["traffic"] for path in flow["paths"]}
+    # in the order of the network
+    order = {link.name: n for n, link in enumerate(spec.topology.links)}
+    paths = dict(sorted(paths.items(), key=lambda item: min((order.get(link, 0) for link in item[1]), default=0)))
+    return Evidence(
+        tables=dict(run.tables()),
+        flows=[flow.name for flow in flows],
+        paths=paths,
+        marks=tuple(_marks(spec.topology)),
+        groups={flow.name: flow.group for flow in flows if flow.group is not None},
+        background=frozenset(flow.name for flow in flows if flow.background),
+    )
+
+
+class Gallery:
+    """The figures of a page, and their files."""
+
+    def __init__(self) -> None:
+        self.pictures: list[Picture] = []
+        self.files: dict[str, bytes] = {}
+
+    def add(self, chart: Chart) -> None:
+        wide, column = paint(chart, WIDE, ("svg", "png")), paint(chart, COLUMN, ("svg", "pdf"))
+        files = {"svg": wide["svg"], "pdf": column["pdf"], "png": wide["png"], "csv": to_csv(chart).encode()}
+        marks = tuple(f"{mark.at:g} s: {mark.text}" for mark in chart.marks)
+        words = (chart.name, chart.title, chart.caption)
+        self._hang(Picture(*words, wide["svg"].decode(), column["svg"].decode(), marks), files)
+
+    def add_drawing(self, name: str, title: str, caption: str, files: Mapping[str, bytes]) -> None:
+        self._hang(Picture(name, title, caption, files["svg"].decode(), is_broad=True), files)
+
+    def _hang(self, picture: Picture, files: Mapping[str, bytes]) -> None:
+        self.files |= {f"{picture.name}.{kind}": content for kind, content in files.items()}
+        links = tuple((kind.upper(), f"{FIGURES}/{picture.name}.{kind}") for kind in files)
+        self.pictures.append(replace(picture, files=links))
+
+
+def draw_topology(spec: Spec, gallery: Gallery) -> Iterator[str]:
+    """Hang the network; what is to be said where it cannot be drawn."""
+    drawing = draw(spec.topology, spec.experiment.traffic)
+    dot = to_dot(drawing)
+    try:
+        files = {kind: graphviz.render(dot, kind) for kind in ("svg", "pdf", "png")}
+    except HostError as error:
+        yield f"The network is not drawn: {error}"
+        return
+    files["csv"] = _links_csv(spec.topology).encode()
+    gallery.add_drawing("topology", "Network", "The links and what was asked of each.", files)
+
+
+def _links_csv(topology: TopologySpec) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(["link", "from", "to", "rate_bit_per_s", "delay_ns", "loss_share", "queue", "queue_unit"])
+    for link in topology.links:
+        for ends, way in ((link.ends, link.forward), (link.ends[::-1], link.reverse)):
+            loss = way.loss.mean if way.loss else 0
+            queue = (way.queue.amount, way.queue.unit) if way.queue else ("", "")
+            writer.writerow([link.name, *ends, way.rate_bit_per_s or "", way.delay_ns, loss, *queue])
+    return text.getvalue()
+
+
+def _marks(topology: TopologySpec) -> Iterator[Mark]:
+    state = {link.name: ((link.forward, link.reverse), True) for link in topology.links}
+    for change in topology.changes:
+        at = change.at_ns / 1e9
+        if isinstance(change, LinkChange):
+            before, was_up = state[change.link]
+            after = (change.forward, change.reverse)
+            yield Mark(at, f"{change.link} {say_change(before, after, change.is_up, was_up)}")
+            state[change.link] = after, change.is_up
+        else:
+            yield Mark(at, f"{change.host}: address on {change.link} {'added' if change.is_there else 'removed'}")
+
+
+def _verdict(summary: Mapping[str, Any]) -> str:
+    verdicts = summary["expectations"]
+    held = sum(bool(verdict["held"]) for verdict in verdicts)
+    said = f"{held} of {len(verdicts)} expectations hold" if verdicts else "nothing was expected"
+    counts = [(len(summary[kind]), kind) for kind in ("errors", "failures", "warnings")]
+    words = [f"{count} {kind if count > 1 else kind[:-1]}" for count, kind in counts if count]
+    if not summary["complete"]:
+        words.append("the run is not complete")
+    return ", ".join([said, *words])
+
+
+def _verdicts(summary: Mapping[str, Any]) -> Iterator[Verdict]:
+    for verdict in summary["expectations"]:
+        metric = summary["metrics"].get(verdict["metric"])
+        unit = metric["unit"] if metric else "1"
+        measured = format_value(metric["value"], unit) if metric else "not measured"
+        yield Verdict(verdict["metric"], format_bound(verdict, unit), measured, bool(verdict["held"]))
+
+
+def _problems(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for kind, word in (("errors", "error"), ("failures", "failed"), ("warnings", "warning")):
+        for text in summary[kind]:
+            yield word, text
+    for text in summary.get("middleboxes", ()):
+        yield "middlebox", text
+
+
+def _tiles(spec: Spec, metrics: Mapping[str, Mapping[str, Any]]) -> Iterator[Tile]:
+    shown = list(dict.fromkeys(flow.group or flow.name for flow in spec.experiment.traffic if not flow.background))
+    found = []
+    for main, second in MAIN:
+        for owner in ("total", *shown):
+            metric = metrics.get(f"{owner}.{main}")
+            if metric is None:
+                continue
+            more = metrics.get(f"{owner}.{second}")
+            note = f"{format_value(more['value'], more['unit'])} {NOTES[str(second)]}" if more else ""
+            found.append(Tile(f"{owner}.{main}", format_value(metric["value"], metric["unit"]), note))
+    yield from found[:MOST_TILES]
+
+
+def _grids(spec: Spec, metrics: Mapping[str, Mapping[str, Any]]) -> Iterator[Grid]:
+    """Of each flow or group what is known of it, and of each of its paths; of all paths their round-trip times.
+
+    Nobody reads those of hundreds of flows of a group; they are in the summary."""
+    owned = owned_metrics(spec.experiment.traffic)
+    groups = {flow.group for flow in spec.experiment.traffic}
+    members = {flow.name for flow in spec.experiment.traffic if flow.group is not None}
+    owners = dict.fromkeys(name.partition(".")[0] for name in metrics)
+    others: list[Row] = []
+    for owner in owners:
+        if owner in members and owner not in groups:
+            continue
+        known = metrics_of(owner, owned)
+        own = {name.partition(".")[2]: metric for name, metric in metrics.items() if name.partition(".")[0] == owner}
+        own = dict(sorted(own.items(), key=lambda item: _rank(known, item[0])))
+        if owner in owned or owner == "total":
+            yield from _grids_of(owner, own, known)
+        else:
+            others += [_row(f"{owner}.{what}", own[what], _meaning(known, what)) for what in own]
+    if others:
+        yield Grid("Paths, before the traffic", ("metric", "value"), tuple(others))
+
+
+def _grids_of(owner: str, own: Mapping[str, Mapping[str, Any]], known: Metrics) -> Iterator[Grid]:
+    plain = [_row(what, metric, _meaning(known, what)) for what, metric in own.items() if _path_of(known, what) is None]
+    yield Grid(owner if owner != "total" else "All flows together", ("metric", "value"), tuple(plain))
+    by_path = {what: path for what in own if (path := _path_of(known, what)) is not None}
+    paths = list(dict.fromkeys(by_path.values()))
+    if not paths:
+        return
+    stems = dict.fromkeys(what.removesuffix(f".{path}") for what, path in by_path.items())
+    rows = []
+    for stem in stems:
+        cells = [own.get(f"{stem}.{path}") for path in paths]
+        texts = ["–" if cell is None else format_value(cell["value"], cell["unit"]) for cell in cells]
+        rows.append(Row((stem, *texts), known[stem].meaning if stem in known else ""))
+    if len(paths) > len(rows) + 3:
+        columns = list(zip(*(row.cells for row in rows), strict=True))
+        turned = tuple(Row((path, *cells)) for path, cells in zip(paths, columns[1:], strict=True))
+        yield Grid(f"{owner} by path", ("path", *columns[0]), turned)
+    else:
+        yield Grid(f"{owner} by path", ("metric", *paths), tuple(rows))
+
+
+def _rank(known: Metrics, what: str) -> int:
+    """A metric's place among those of its tool."""
+    stem = what if what in known else what.rpartition(".")[0]
+    return list(known).index(stem) if stem in known else len(known)
+
+
+def _row(name: str, metric: Mapping[str, Any], meaning: str) -> Row:
+    return Row((name, format_value(metric["value"], metric["unit"])), meaning)
+
+
+def _path_of(known: Metrics, what: str) -> str | None:
+    found = find_metric(known, what)
+    return found[1] if found else None
+
+
+def _meaning(known: Metrics, what: str) -> str:
+    found = find_metric(known, what)
+    return found[0].meaning if found else ""
+
+
+def _facts(run: RunDirectory, plan: Mapping[str, Any], summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    environment = run.read("environment.json")
+    kernel = environment["kernel"]
+    yield "run", run.name
+    simulated = "real time" if environment["real_time"] else "simulated time"
+    yield "engine", f"{environment['engine']} ({simulated}): {environment['engine_reason']}"
+    yield "kernel", kernel["version"]
+    if "digest" in kernel:
+        yield "kernel digest", kernel["digest"]
+    yield "seed", str(summary["seed"])
+    yield "plan digest", plan["digest"]
+    yield "tools", "; ".join(_short(text) for text in environment["versions"].values())
+    yield "Python", environment["python"]
+
+
+def _short(version: str) -> str:
+    return version.splitlines()[0].strip() if version else version
+
+
+def _commands(run: RunDirectory) -> Sequence[tuple[str, str]]:
+    topology, experiment = (path.relative_to(run.path) for path in run.resolved_inputs)
+    return [
+        ("To prove that it repeats, byte by byte:", f"mprun verify {run.name}"),
+        ("To run it again, from its directory:", f"mprun -t {topology} -x {experiment}"),
+    ]

@@ -1,0 +1,435 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures of one run, from its tables: what went on over its time, and how delays are distributed. Pure.
+
+Each is one `Source`, known by the name that `plots` of an experiment gives it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+import polars as pl
+
+from mprun.report.figure import MOST_POINTS, TIME, Axis, Chart, Form, Mark, Panel, Series
+from mprun.report.palette import FLOW_TONES, PATH_TONES
+from mprun.spec.plot import FORMS
+from mprun.spec.spec import Plot, SeriesName
+
+NS = 1e9
+# Without being asked, so many flows get figures of their own.
+MOST_FLOWS = 4
+# So many lines are told apart in one figure.
+MOST_LINES = 12
+# What goes over no path that has a name.
+OTHER = "other ways"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a run has to show. tables: by name, not yet read. flows: those in the foreground first.
+
+    paths: of all flows in the order of the network, each with its links. marks: changes of links and addresses.
+    groups: of the flows that are in one.
+    """
+
+    tables: Mapping[str, pl.LazyFrame]
+    flows: Sequence[str]
+    paths: Mapping[str, Sequence[str]]
+    marks: tuple[Mark, ...] = ()
+    background: frozenset[str] = frozenset()
+    groups: Mapping[str, str] = field(default_factory=dict)
+    tones: Mapping[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        found = {path: PATH_TONES[n % len(PATH_TONES)] for n, path in enumerate(self.paths)}
+        named = dict.fromkeys([*(self.groups.get(flow, flow) for flow in self.flows), *self.flows])
+        found |= {flow: FLOW_TONES[n % len(FLOW_TONES)] for n, flow in enumerate(named)}
+        object.__setattr__(self, "tones", found)
+
+    def tone_of_link(self, link: str) -> str | None:
+        """That of the only path with this link."""
+        having = [path for path, links in self.paths.items() if link in links]
+        return self.tones[having[0]] if len(having) == 1 else None
+
+    def members(self, name: str) -> list[str]:
+        """The flows of a group; of a flow itself."""
+        return [flow for flow in self.flows if self.groups.get(flow) == name] or [name]
+
+    def by_group(self, rows: pl.DataFrame) -> Iterator[tuple[tuple[object, ...], pl.DataFrame]]:
+        """Rows by their flow, those of a group together."""
+        named = rows.with_columns(pl.col("flow").replace(self.groups)) if self.groups else rows
+        yield from named.group_by("flow", maintain_order=True)
+
+    def read(self, table: str, *columns: str, flow: str | None = None) -> pl.DataFrame | None:
+        """Some columns of a table, of one flow or group or of all; None where the run has no such rows."""
+        frame = self.tables.get(table)
+        if frame is None:
+            return None
+        if flow is not None:
+            frame = frame.filter(pl.col("flow").is_in(self.members(flow)))
+        found = frame.select(columns).collect()
+        return found if found.height else None
+
+
+@dataclass(frozen=True)
+class Source:
+    """A kind of figure. tables: those that it may be made from; draw: of one flow, or of None where it is of the
+    whole run; nothing where there is nothing to show."""
+
+    tables: tuple[str, ...]
+    draw: Callable[[Evidence, str | None, Form], Chart | None]
+    by_flow: bool
+
+
+def draw_run(evidence: Evidence, plots: Sequence[Plot]) -> Iterator[Chart]:
+    """The figures that were asked for, or sensible ones. What was asked for and has no data is left to `lacking`."""
+    for plot in plots or _usual(evidence):
+        if plot.series is None:
+            continue
+        source = SOURCES[plot.series]
+        form = plot.form or FORMS[plot.series][0]
+        flows: Sequence[str | None] = [plot.flow]
+        if source.by_flow:
+            flows = evidence.members(plot.flow) if plot.flow else list(evidence.flows)
+        for flow in flows:
+            chart = source.draw(evidence, flow, form)
+            if chart is not None:
+                yield _titled(chart, plot)
+
+
+def lacking(evidence: Evidence, plots: Sequence[Plot]) -> Iterator[str]:
+    """What is said of each plot that was asked for and cannot be drawn."""
+    for plot in plots:
+        if plot.series is not None and not any(draw_run(evidence, [plot])):
+            of = f" of {plot.flow}" if plot.flow else ""
+            tables = " nor ".join(SOURCES[plot.series].tables)
+            yield f"no figure '{plot.series}'{of}: the run has no {tables} to show"
+
+
+def _usual(evidence: Evidence) -> Iterator[Plot]:
+    """One of each kind for which there is data, of the first flows."""
+    shown = [flow for flow in evidence.flows if flow not in evidence.background] or list(evidence.flows)
+    for name, source in SOURCES.items():
+        if name == "goodput" and len(shown) == 1 and SOURCES["rate"].draw(evidence, shown[0], "stack"):
+            continue
+        if name == "interfaces" and "sockets" in evidence.tables:
+            continue
+        for flow in shown[:MOST_FLOWS] if source.by_flow else [None]:
+            yield Plot(series=name, flow=flow)
+
+
+def _titled(chart: Chart, plot: Plot) -> Chart:
+    return replace(chart, title=plot.title) if plot.title else chart
+
+
+def _draw_goodput(evidence: Evidence, flow: str | None, form: Form) -> Chart | None:
+    """Of all flows at once: what their receivers got, as the tools told it."""
+    rows = evidence.read("goodput", "flow", "direction", "start_s", "end_s", "goodput_bit_per_s", flow=flow)
+    if rows is None:
+        return None
+    series = []
+    for (name, direction), part in rows.group_by("flow", "direction", maintain_order=True):
+        label = str(name) if direction in (None, "forth") else f"{name}, {direction}"
+        values = part["goodput_bit_per_s"].to_list()
+        moments = [*part["start_s"].to_list(), part["end_s"][-1]]
+        back = direction not in (None, "forth")
+        series.append(Series(label, evidence.tones[str(name)], moments, [*values, values[-1]], dash=int(back)))
+    series = series[:MOST_LINES]
+    caption = f"What {_join([each.label for each in series])} got as payload, mean of each interval of its program."
+    of = f"-{flow}" if flow else ""
+    return _over_time(
+        evidence, f"goodput{of}", f"Goodput of {flow}" if flow else "Goodput", caption, "goodput", "bit/s", series, form
+    )
+
+
+def _draw_rate(evidence: Evidence, flow: str | None, form: Form) -> Chart | None:
+    """Acknowledged payload of each subflow, from the samples of the sender's sockets."""
+    rows = _sender(evidence, flow, "bytes_acked")
+    if rows is None or rows["path"].null_count() == rows.height:
+        return None
+    moments = sorted(set(rows["time_ns"].to_list()))
+    if len(moments) < 2:
+        return None
+    # the interval that ended at the first sample
+    moments.insert(0, max(0, moments[0] - _usual_interval(moments)))
+    places = {moment: n for n, moment in enumerate(moments)}
+    subflows = list(_subflows(rows, evidence))
+    series = []
+    for label, tone, dash, part in subflows:
+        rates = [0.0] * len(moments)
+        times, acked = part["time_ns"].to_list(), part["bytes_acked"].to_list()
+        # a subflow that was not there at the sample before began with nothing
+        before_ns, before = moments[max(places[times[0]] - 1, 0)], 0
+        for time_ns, bytes_acked in zip(times, acked, strict=True):
+            if time_ns > before_ns and bytes_acked >= before:
+                rate = (bytes_acked - before) * 8 * NS / (time_ns - before_ns)
+                for place in range(places[before_ns], places[time_ns]):
+                    rates[place] = rate
+            before_ns, before = time_ns, bytes_acked
+        rates[-1] = rates[-2]
+        series.append(Series(label, tone, [moment / NS for moment in moments], rates, dash=dash))
+    noun = "subflow" if any(each.dash for each in series) else "path"
+    if len(series) > MOST_LINES:
+        series, noun = _sum_by_path(series, [part["path"][0] for *_, part in subflows], evidence), "path"
+    caption = f"Payload of {flow} that was acknowledged on each {noun}, mean of each sampling interval"
+    caption += ", stacked." if form == "stack" else "."
+    title = f"Rate of {flow} by {noun}"
+    return _over_time(evidence, f"rate-{flow}", title, caption, "rate", "bit/s", series, form)
+
+
+def _sum_by_path(series: Sequence[Series], paths: Sequence[str | None], evidence: Evidence) -> list[Series]:
+    """One for all subflows of a path. paths: of each of the series."""
+    found: dict[str, list[Series]] = {}
+    for each, path in zip(series, paths, strict=True):
+        found.setdefault(path or OTHER, []).append(each)
+    return [
+        Series(
+            path,
+            evidence.tones.get(path, FLOW_TONES[0]),
+            some[0].x,
+            [sum(y) for y in zip(*(s.y for s in some), strict=True)],
+        )
+        for path, some in found.items()
+    ]
+
+
+def _draw_rtt(evidence: Evidence, flow: str | None, form: Form) -> Chart | None:
+    caption = f"Smoothed round-trip time that the sender of {flow} has of each subflow, sampled."
+    title = f"Round-trip time of {flow}"
+    return _draw_sampled(evidence, flow, ("rtt_us", 1e-6), ("rtt", title, caption, "round-trip time", "s"), form)
+
+
+def _draw_cwnd(evidence: Evidence, flow: str | None, form: Form) -> Chart | None:
+    caption = f"Congestion window of each subflow at the sender of {flow}, sampled."
+    title = f"Congestion window of {flow}"
+    words = ("cwnd", title, caption, "congestion window", "packets")
+    return _draw_sampled(evidence, flow, ("snd_cwnd_packets", 1.0), words, form)
+
+
+def _draw_sampled(
+    evidence: Evidence,
+    flow: str | None,
+    column: tuple[str, float],
+    words: tuple[str, str, str, str, str],
+    form: Form,
+) -> Chart | None:
+    """A state of the sender's sockets. column: its name, and what makes base units of it."""
+    name, factor = column
+    rows = _sender(evidence, flow, name)
+    if rows is None:
+        return None
+    series = []
+    subflows = list(_subflows(rows, evidence))
+    for label, tone, dash, part in subflows[:MOST_LINES]:
+        times = [time_ns / NS for time_ns in part["time_ns"]]
+        values = [math.nan if value is None else value * factor for value in part[name]]
+        series.append(Series(label, tone, times, values, dash=dash))
+    stem, title, caption, label, unit = words
+    if len(subflows) > MOST_LINES:
+        caption += f" The first {MOST_LINES} of {len(subflows)} subflows."
+    return _over_time(evidence, f"{stem}-{flow}", title, caption, label, unit, series, form)
+
+
+def _draw_queue(evidence: Evidence, flow: str | None, form: Form) -> Chart | None:
+    rows = evidence.read("queues", "time_ns", "link", "direction", "backlog_packets")
+    if rows is None:
+        return None
+    found: list[tuple[float, Series]] = []
+    empty = 0
+    for (link, direction), part in rows.group_by("link", "direction", maintain_order=True):
+        values = [float(value) for value in part["backlog_packets"]]
+        if not any(values):
+            empty += 1
+            continue
+        tone = evidence.tone_of_link(str(link)) or FLOW_TONES[len(found) % len(FLOW_TONES)]
+        times = [time_ns / NS for time_ns in part["time_ns"]]
+        label = f"{link} {direction}"
+        found.append((max(values), Series(label, tone, times, values, dash=int(direction == "reverse"))))
+    if not found:
+        return None
+    shown = sorted(found, key=lambda one: -one[0])[:MOST_LINES]
+    caption = "Packets that wait in the queues of the links, sampled."
+    if len(found) > len(shown):
+        caption += f" The {len(shown)} fullest of {len(found)}."
+    if empty:
+        caption += f" {empty} {'queues' if empty > 1 else 'queue'} stayed empty whenever looked at."
+    series = [one for _, one in found if any(one is each for _, each in shown)]
+    return _over_time(evidence, "queue", "Queues", caption, "backlog", "packets", series, form)
+
+
+def _draw_interfaces(evidence: Evidence, flow: str | None, form: Form) -> Chart | None:
+    rows = evidence.read("interfaces", "time_ns", "node", "interface", "link", "tx_bytes")
+    if rows is None:
+        return None
+    found: list[tuple[float, Series]] = []
+    for (node, interface), part in rows.group_by("node", "interface", maintain_order=True):
+        times, sent = part["time_ns"].to_list(), part["tx_bytes"].to_list()
+        if len(times) < 2 or sent[-1] == sent[0]:
+            continue
+        pairs = list(zip(times, sent, strict=True))
+        rates = [(b - a) * 8 * NS / (t - s) for (s, a), (t, b) in pairwise(pairs)]
+        link = part["link"][0]
+        tone = evidence.tone_of_link(str(link)) or FLOW_TONES[len(found) % len(FLOW_TONES)]
+        label = f"{node} → {link}" if link else str(interface)
+        moments = [time_ns / NS for time_ns in times]
+        found.append((float(sent[-1]), Series(label, tone, moments, [*rates, rates[-1]], dash=len(found) % 2)))
+    if not found:
+        return None
+    shown = sorted(found, key=lambda one: -one[0])[:MOST_LINES]
+    caption = "What interfaces sent, headers included, mean of each sampling interval."
+    if len(found) > len(shown):
+        caption += f" The {len(shown)} that sent most of {len(found)}."
+    return _over_time(evidence, "interfaces", "Interfaces", caption, "rate", "bit/s", [one for _, one in shown], form)
+
+
+def _draw_delay(evidence: Evidence, flow: str | None, form: Form) -> Chart | None:
+    """Of requests, datagrams and pings: whatever of them the run has."""
+    series = []
+    nouns = []
+    for table, when, what, factor, noun in _DELAYS:
+        rows = evidence.read(table, "flow", when, what, flow=flow)
+        if rows is None:
+            continue
+        nouns.append(noun)
+        for (name,), part in evidence.by_group(rows.drop_nulls(what)):
+            values = [value * factor for value in part[what]]
+            if values:
+                moments = [m / NS for m in part[when]] if when.endswith("_ns") else [float(m) for m in part[when]]
+                series.append(Series(str(name), evidence.tones[str(name)], moments, values))
+    return _distribution(evidence, ("delay", "Delay", _join(nouns), "delay"), flow, series, form)
+
+
+def _draw_completion(evidence: Evidence, flow: str | None, form: Form) -> Chart | None:
+    rows = evidence.read("flows", "flow", "start_ns", "completion_ns", flow=flow)
+    if rows is None:
+        return None
+    series = [
+        Series(str(name), evidence.tones[str(name)], [m / NS for m in part["start_ns"]], [v / NS for v in done])
+        for (name,), part in evidence.by_group(rows.drop_nulls("completion_ns"))
+        if (done := part["completion_ns"].to_list())
+    ]
+    words = ("completion", "Completion time", "flows", "completion time")
+    return _distribution(evidence, words, flow, series, form)
+
+
+def _distribution(
+    evidence: Evidence, words: tuple[str, str, str, str], flow: str | None, series: Sequence[Series], form: Form
+) -> Chart | None:
+    """words: the figure's name, its title, what is counted, and what is measured of it."""
+    if not series:
+        return None
+    name, title, noun, label = words
+    count = sum(len(each.y) for each in series)
+    stem = name if flow is None else f"{name}-{flow}"
+    shown = tuple(series[:MOST_LINES])
+    if form == "cdf":
+        caption = f"Share of the {count} {noun} whose {label} was no longer than that."
+        share = Axis(f"share of {noun}", "share")
+        return Chart(stem, title, caption, form, Axis(label, "s"), share, (Panel("", shown),))
+    caption = f"The {label} of each of {count} {noun}, at the moment when it began."
+    return _over_time(evidence, f"{stem}-time", f"{title} over time", caption, label, "s", shown, form)
+
+
+def _over_time(
+    evidence: Evidence,
+    name: str,
+    title: str,
+    caption: str,
+    label: str,
+    unit: str,
+    series: Sequence[Series],
+    form: Form,
+) -> Chart | None:
+    if not series:
+        return None
+    if any(len(each.x) > MOST_POINTS for each in series):
+        what = "a mean" if form == "stack" else "the lowest and the highest"
+        caption += f" Of many samples each part of the figure shows {what}; all are in the CSV file."
+    end = max(max(each.x) for each in series)
+    marks = tuple(mark for mark in evidence.marks if 0 < mark.at < end)
+    return Chart(name, title, caption, form, TIME, Axis(label, unit), (Panel("", tuple(series)),), marks)
+
+
+def _sender(evidence: Evidence, flow: str | None, column: str) -> pl.DataFrame | None:
+    """The samples of a flow's sockets at the end that sent more."""
+    if flow is None:
+        return None
+    columns = dict.fromkeys(
+        ("time_ns", "host", "path", "local", "local_port", "remote", "remote_port", "bytes_acked", column)
+    )
+    rows = evidence.read("sockets", *columns, flow=flow)
+    if rows is None:
+        return None
+    sent = rows.group_by("host", maintain_order=True).agg(pl.col("bytes_acked").max())
+    sender = sent.sort("bytes_acked", descending=True, maintain_order=True)["host"][0]
+    rows = rows.filter(pl.col("host") == sender).sort("time_ns", maintain_order=True)
+    return rows.filter(pl.col("time_ns").is_in(_regular(rows["time_ns"].unique().sort().to_list())))
+
+
+def _regular(moments: Sequence[int]) -> list[int]:
+    """Moments of samples without those that come for other reasons: just before a flow ends, and when a socket is
+    closed, long after."""
+    if len(moments) < 3:
+        return list(moments)
+    interval = _usual_interval(moments)
+    kept = [moments[0]]
+    for moment in moments[1:]:
+        if moment - kept[-1] >= interval / 2:
+            kept.append(moment)
+    while len(kept) > 2 and kept[-1] - kept[-2] > 1.5 * interval:
+        kept.pop()
+    return kept
+
+
+def _usual_interval(moments: Sequence[int]) -> int:
+    """The median."""
+    intervals = sorted(b - a for a, b in pairwise(moments))
+    return intervals[len(intervals) // 2]
+
+
+def _subflows(rows: pl.DataFrame, evidence: Evidence) -> Iterator[tuple[str, str, int, pl.DataFrame]]:
+    """Label, tone, dash and samples of each, by path; those of one path differ by their dashes."""
+    ends = ("path", "local", "local_port", "remote", "remote_port")
+    groups = [(key, part) for key, part in rows.group_by(*ends, maintain_order=True)]
+    order = list(evidence.paths)
+    groups.sort(key=lambda one: order.index(one[0][0]) if one[0][0] in order else len(order))
+    counts: dict[Any, int] = {}
+    totals: dict[Any, int] = {}
+    for key, _ in groups:
+        totals[key[0]] = totals.get(key[0], 0) + 1
+    for key, part in groups:
+        path = key[0]
+        number = counts[path] = counts.get(path, 0) + 1
+        name = str(path) if path is not None else f"{key[1]} to {key[3]}"
+        label = name if totals[path] == 1 else f"{name}, port {key[2]}"
+        yield label, evidence.tones.get(name, FLOW_TONES[0]), number - 1, part
+
+
+def _join(words: Sequence[str]) -> str:
+    unique = list(dict.fromkeys(words))
+    if len(unique) > MOST_FLOWS:
+        return f"{', '.join(unique[: MOST_FLOWS - 1])} and {len(unique) - MOST_FLOWS + 1} more"
+    return " and ".join([", ".join(unique[:-1]), unique[-1]] if len(unique) > 1 else unique)
+
+
+# table, when, delay, factor to seconds, what has it
+_DELAYS = (
+    ("requests", "start_ns", "delay_ns", 1 / NS, "requests"),
+    ("datagrams", "sent_ns", "delay_ns", 1 / NS, "datagrams"),
+    ("pings", "sequence", "rtt_ms", 1e-3, "pings"),
+)
+
+SOURCES: Mapping[SeriesName, Source] = {
+    "rate": Source(("sockets",), _draw_rate, True),
+    "goodput": Source(("goodput",), _draw_goodput, False),
+    "rtt": Source(("sockets",), _draw_rtt, True),
+    "cwnd": Source(("sockets",), _draw_cwnd, True),
+    "queue": Source(("queues",), _draw_queue, False),
+    "interfaces": Source(("interfaces",), _draw_interfaces, False),
+    "delay": Source(("requests", "datagrams", "pings"), _draw_delay, False),
+    "completion": Source(("flows",), _draw_completion, False),
+}

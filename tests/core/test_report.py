@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures of a run from its tables, their data, their pictures and the page around them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import polars as pl
+import pytest
+
+from mprun.report import figure, palette
+from mprun.report.chart import COLUMN, WIDE, paint
+from mprun.report.figure import Axis, Chart, Form, Mark, Panel, Series, to_csv
+from mprun.report.page import Page, Picture, Verdict, render
+from mprun.report.timeline import Evidence, draw_run, lacking
+from mprun.report.value import say_change
+from mprun.spec import load
+from mprun.spec.spec import Plot
+
+NAMES = Axis("scheduler", categories=("default", "roundrobin"))
+NUMBERS = Series("a", "p0", (0, 1), (1e6, 2e6), (0.5e6, 1.5e6), (1.5e6, 2.5e6))
+CHARTS: dict[Form, Chart] = {
+    "line": Chart(
+        "c", "t", "", "line", Axis("rate", "bit/s", "log"), Axis("goodput", "bit/s"), (Panel("", (NUMBERS,)),)
+    ),
+    "step": Chart("c", "t", "", "step", Axis("time", "s"), Axis("goodput", "bit/s"), (Panel("", (NUMBERS,)),)),
+    "points": Chart("c", "t", "", "points", Axis("time", "s"), Axis("delay", "s"), (Panel("", (NUMBERS,)),)),
+    "stack": Chart("c", "t", "", "stack", Axis("time", "s"), Axis("rate", "bit/s"), (Panel("", (NUMBERS,)),)),
+    "cdf": Chart("c", "t", "", "cdf", Axis("delay", "s"), Axis("share", "share"), (Panel("", (NUMBERS,)),)),
+    "bar": Chart(
+        "c", "t", "", "bar", NAMES, Axis("goodput", "bit/s"), (Panel("x", (NUMBERS,)), Panel("y", (NUMBERS,)))
+    ),
+    "box": Chart(
+        "c",
+        "t",
+        "",
+        "box",
+        NAMES,
+        Axis("goodput", "bit/s"),
+        (Panel("", (Series("a", "p0", (0, 1), samples=((1, 2, 3), (2,))),)),),
+    ),
+    "heat": Chart(
+        "c",
+        "t",
+        "",
+        "heat",
+        NAMES,
+        Axis("loss", categories=("1 %",)),
+        (Panel("", (NUMBERS,)),),
+        value=Axis("goodput", "bit/s"),
+    ),
+}
+
+
+def test_thinning_keeps_the_outline() -> None:
+    x = [float(n) for n in range(100_000)]
+    y = [1e9 if n == 54_321 else -5.0 if n == 77_777 else math.sin(n) for n in range(100_000)]
+    kept_x, kept_y = figure.thin(x, y)
+    assert len(kept_x) <= figure.MOST_POINTS
+    assert kept_x == sorted(kept_x)
+    assert dict(zip(kept_x, kept_y, strict=True)).items() >= {54_321.0: 1e9, 77_777.0: -5.0}.items()
+
+
+def test_thinning_keeps_gaps() -> None:
+    y = [math.nan if 500 <= n < 600 else 1.0 for n in range(10_000)]
+    _, kept = figure.thin([float(n) for n in range(10_000)], y)
+    assert any(map(math.isnan, kept))
+
+
+def test_averages_keep_the_area() -> None:
+    values = [float(n % 7) for n in range(12_000)]
+    assert sum(figure.average(values)) * 10 == pytest.approx(sum(values))
+
+
+@pytest.mark.parametrize("form", CHARTS)
+def test_every_form_is_painted_and_repeats(form: Form) -> None:
+    wide = paint(CHARTS[form], WIDE, ("svg", "png"))
+    column = paint(CHARTS[form], COLUMN, ("svg", "pdf"))
+    assert wide == paint(CHARTS[form], WIDE, ("svg", "png"))
+    assert column == paint(CHARTS[form], COLUMN, ("svg", "pdf"))
+    root = ElementTree.fromstring(column["svg"])
+    # 85 mm are 240.9 points
+    assert float(root.attrib["width"].removesuffix("pt")) == pytest.approx(85 / 25.4 * 72)
+    assert b"CreationDate" not in column["pdf"]
+
+
+def test_every_colour_of_a_picture_is_themed() -> None:
+    for form in CHARTS.keys() - {"heat"}:
+        svg = paint(CHARTS[form], WIDE, ("svg",))["svg"].decode()
+        assert not re.findall("#[0-9a-f]{6}", palette.themed(svg)), form
+
+
+@pytest.mark.parametrize("colour", [tone for tones in (palette.TONES,) for tone in tones])
+def test_tones_are_legible_on_either_page(colour: str) -> None:
+    """WCAG 2.1, 1.4.11: 3:1 for what is needed to understand a graphic; Okabe and Ito's lightest are bounded by 2.2."""
+    light = palette.TONES[colour]
+    assert _contrast(palette.DARK[light], palette.DARK[palette.PAPER]) >= 3
+    assert _contrast(light, palette.PAPER) >= 2.2
+
+
+def _contrast(one: str, other: str) -> float:
+    def luminance(colour: str) -> float:
+        parts = [int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)]
+        red, green, blue = (c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    high, low = sorted((luminance(one), luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_data_as_csv() -> None:
+    assert list(csv.reader(io.StringIO(to_csv(CHARTS["bar"])))) == [
+        ["panel", "series", "scheduler", "goodput_bit_per_s", "low", "high"],
+        ["x", "a", "default", "1000000", "500000", "1500000"],
+        ["x", "a", "roundrobin", "2000000", "1500000", "2500000"],
+        ["y", "a", "default", "1000000", "500000", "1500000"],
+        ["y", "a", "roundrobin", "2000000", "1500000", "2500000"],
+    ]
+    assert to_csv(CHARTS["box"]).splitlines()[-1] == "a,roundrobin,2"
+
+
+def sockets(*rows: tuple[int, str, str, int]) -> pl.LazyFrame:
+    """time_ms, host, path, bytes_acked"""
+    columns = {
+        "time_ns": [ms * 1_000_000 for ms, *_ in rows],
+        "host": [host for _, host, _, _ in rows],
+        "flow": ["bulk"] * len(rows),
+        "path": [path for _, _, path, _ in rows],
+        "local": [path for _, _, path, _ in rows],
+        "local_port": [1] * len(rows),
+        "remote": ["r"] * len(rows),
+        "remote_port": [2] * len(rows),
+        "bytes_acked": [acked for *_, acked in rows],
+        "rtt_us": [40_000] * len(rows),
+    }
+    return pl.LazyFrame(columns)
+
+
+def evidence(**tables: pl.LazyFrame) -> Evidence:
+    return Evidence(
+        tables, ["bulk"], {"path0": ["path0"], "path1": ["path1"]}, (Mark(0.2, "path0 down"), Mark(9, "later"))
+    )
+
+
+def test_rates_are_those_of_the_samples() -> None:
+    rows = [(ms, "client", "path0", ms * 2500) for ms in range(100, 600, 100)]
+    # joins between 200 ms and 300 ms, at half the rate, and is gone after 300 ms
+    rows += [(300, "client", "path1", 125_000)]
+    rows += [(ms, "server", "path0", 1) for ms in range(100, 600, 100)]
+    (chart, *_) = draw_run(evidence(sockets=sockets(*rows)), [Plot(series="rate")])
+    first, second = chart.panels[0].series
+    assert (first.label, first.tone, second.label, second.tone) == ("path0", "p0", "path1", "p1")
+    assert list(first.x) == pytest.approx([0, 0.1, 0.2, 0.3, 0.4, 0.5])
+    assert list(first.y) == pytest.approx([20e6] * 6)
+    assert list(second.y) == pytest.approx([0, 0, 10e6, 0, 0, 0])
+    assert [mark.text for mark in chart.marks] == ["path0 down"]
+
+
+def test_figures_without_data_are_named() -> None:
+    plots = [Plot(series="cwnd", flow="bulk"), Plot(series="queue")]
+    assert list(draw_run(evidence(), plots)) == []
+    assert list(lacking(evidence(), plots)) == [
+        "no figure 'cwnd' of bulk: the run has no sockets to show",
+        "no figure 'queue': the run has no queues to show",
+    ]
+
+
+def test_usual_figures_are_those_with_data() -> None:
+    goodput = pl.LazyFrame(
+        {"flow": ["bulk"], "direction": ["forth"], "start_s": [0.0], "end_s": [1.0], "goodput_bit_per_s": [8e6]}
+    )
+    requests = pl.LazyFrame({"flow": ["bulk"] * 2, "start_ns": [0, 10**9], "delay_ns": [5_000_000, 3_000_000]})
+    charts = list(draw_run(evidence(goodput=goodput, requests=requests), []))
+    assert [(chart.name, chart.form) for chart in charts] == [("goodput", "step"), ("delay", "cdf")]
+    assert "2 requests" in charts[1].caption
+
+
+def test_change_of_a_link_in_words(tmp_path: Path) -> None:
+    (tmp_path / "topo.yaml").write_text(
+        "version: 1\ntopology: multi-path\npaths: [{rate: 20mbit, delay: 5ms}]\n"
+        "events:\n  - {at: 1s, link: path0, set: {loss: 100%, rate: {forward: 5mbit}}}\n"
+        "  - {at: 2s, link: path0, set: {loss: 0%}}\n"
+    )
+    topology = load(tmp_path / "topo.yaml", None).spec.topology
+    states = [(topology.links[0].forward, topology.links[0].reverse)]
+    states += [(change.forward, change.reverse) for change in topology.changes]  # type: ignore[union-attr]
+    assert say_change(states[0], states[1], True, True) == "loss 100 %, forward 5 Mbit/s"
+    assert say_change(states[1], states[2], True, True) == "no loss"
+    assert say_change(states[2], states[2], False, True) == "down"
+
+
+def test_page_is_one_file_and_trusts_no_text() -> None:
+    evil = "<script>alert(1)</script>"
+    svg = paint(CHARTS["line"], WIDE, ("svg",))["svg"].decode()
+    page = Page(
+        title=evil,
+        description=evil,
+        status="failed",
+        verdict=evil,
+        verdicts=[Verdict(evil, evil, evil, False)],
+        tiles=[],
+        problems=[("warning", evil)],
+        pictures=[Picture("c", evil, evil, svg, svg, (evil,), (("SVG", "figures/c.svg"),))],
+        notes=[evil],
+        grids=[],
+        facts=[("run", evil)],
+        repeat=[(evil, evil)],
+        inputs={evil: evil},
+    )
+    text = render(page)
+    assert evil not in text
+    assert text == render(page)
+    assert not re.findall(r'(?:src|href)="(?:https?:)?//', text)
+    assert "var(--0072b2)" in text

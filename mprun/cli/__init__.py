@@ -35,6 +35,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "convert": ("convert", "Write older key:value files as YAML."),
     "lab": ("lab", "List, show, copy, run and grade the labs that come with mprun."),
     "verify": ("verify", "Run again and prove that the result is identical, byte by byte."),
+    "compare": ("compare", "Compare two runs or sweeps: inputs, metrics with intervals, expectations."),
     "runs": ("runs", "List, show, open, repeat and remove runs."),
     "report": ("report", "Write a page of a run, with its figures."),
     "export": ("export", "Write the tables of a run as CSV."),

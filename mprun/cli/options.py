@@ -4,14 +4,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from mprun.cli.completion import complete_files, complete_kernels
 from mprun.errors import SpecError
+
+if TYPE_CHECKING:
+    from mprun.report.verdict import Check
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -103,6 +106,31 @@ def allow_exec(command: Command) -> Command:
         is_flag=True,
         help="Run the commands that a file brings (tool: exec); else they are shown.",
     )(command)
+
+
+def verdicts(command: Command) -> Command:
+    """--junit and --tap."""
+    for name, what in (("tap", "TAP"), ("junit", "JUnit's XML")):
+        command = click.option(
+            f"--{name}",
+            type=click.Path(dir_okay=False, path_type=Path),
+            metavar="FILE",
+            help=f"Write what was expected and whether it held as {what}.",
+        )(command)
+    return command
+
+
+def write_verdicts(title: str, checks: Iterable[Check], junit: Path | None, tap: Path | None) -> None:
+    """The files that were asked for."""
+    if junit is None and tap is None:
+        return
+    from mprun.report.verdict import to_junit, to_tap
+
+    found = list(checks)
+    if junit is not None:
+        junit.write_text(to_junit(title, found), encoding="utf-8")
+    if tap is not None:
+        tap.write_text(to_tap(found), encoding="utf-8")
 
 
 def parse_parameters(params: tuple[str, ...]) -> dict[str, str]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 @options.parent
 @options.allow_exec
 @click.option("--shell", type=click.Choice(["before", "after"]), help="Stop there at Mininet's prompt.")
+@options.verdicts
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, with the directory of the run.")
 def command(
     topology: str,
@@ -42,6 +43,8 @@ def command(
     parent: Path,
     allow_exec: bool,
     shell: str | None,
+    junit: Path | None,
+    tap: Path | None,
     as_json: bool,
 ) -> None:
     """Run an experiment on a topology and leave everything that happened in runs/latest."""
@@ -53,7 +56,8 @@ def command(
     loaded = load(topology, experiment, options.parse_parameters(params), seed, strict, legacy_queue)
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)
-    place = runner.choose_place(engine, kernel)  # type: ignore[arg-type]
+    chosen = {"engine": engine, "kernel": kernel} | dict(loaded.values)
+    place = runner.choose_place(chosen["engine"], chosen["kernel"])  # type: ignore[arg-type]
     if not as_json:
         click.echo(f"engine: {place.engine} ({place.reason})", err=True)
     with Bar(quiet=shell is not None) as bar:
@@ -69,6 +73,10 @@ def command(
         )
     options.give_to_invoker(run.path)
     linked = _link(run, loaded.spec.experiment.links, Path(experiment).parent)
+    if junit or tap:
+        from mprun.report.verdict import checks_of_run
+
+        options.write_verdicts(run.title, checks_of_run(run.title, summary), junit, tap)
     if as_json:
         click.echo(json.dumps({"directory": str(run.path), **summary}))
     else:

@@ -36,6 +36,7 @@ def show_sweep(summary: Mapping[str, Any], path: Path, wanted: Sequence[str] = (
         click.echo("  " + "  ".join(texts).rstrip())
     click.echo()
     _show_expectations(cells)
+    _show_statements(summary["statements"])
     for text in summary["warnings"]:
         click.echo(f"  {click.style('warning', fg='yellow')}: {text}")
     word, colour = MARKS[summary["status"]]
@@ -76,11 +77,13 @@ def _mean(cell: Mapping[str, Any], name: str) -> str:
 
 
 def _like(mean: str, half: float, metric: Mapping[str, Any]) -> str:
-    """Half an interval in the prefix and unit of the mean, two digits of it."""
+    """Half an interval in the prefix and unit of the mean, to one digit more."""
     number = mean.partition(" ")[0]
     if not float(number) or not metric["mean"]:
         return f"{half:.2g}"
-    return f"{half * float(number) / float(metric['mean']):.2g}"
+    digits = len(number.partition(".")[2]) + 1
+    told = f"{half * float(number) / float(metric['mean']):.{digits}f}"
+    return told if float(told) or not half else f"<{10**-digits:.{digits}f}"
 
 
 def _show_expectations(cells: Sequence[Mapping[str, Any]]) -> None:
@@ -100,3 +103,15 @@ def _show_expectations(cells: Sequence[Mapping[str, Any]]) -> None:
             if len(held) > 1 and verdict["held"] < verdict["of"]:
                 label = " ".join(f"{name}={value}" for name, value in cell["values"].items())
                 click.echo(f"      {label}: {verdict['held']} of {verdict['of']}")
+
+
+def _show_statements(statements: Sequence[Mapping[str, Any]]) -> None:
+    """What is expected across cells, with both sides as they were measured."""
+    for one in statements:
+        mark = click.style("✓", fg="green") if one["held"] else click.style("✗", fg="red")
+        click.echo(f"  {mark} {one['holds']}")
+        for sides in one["comparisons"]:
+            left, right = (format_value(sides[side], sides["unit"]) for side in ("left", "right"))
+            click.echo(f"      measured: {left} {sides['operator']} {right}")
+        if not one["comparisons"]:
+            click.echo(f"      {one['found']}")

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 )
 @click.option("--new", "anew", is_flag=True, help="A new sweep, though an unfinished one of these files is there.")
 @click.option("--metric", "shown", multiple=True, metavar="NAME", help="Show this metric; repeatable.")
+@options.verdicts
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, with the directory of the sweep.")
 def command(
     topology: str,
@@ -59,6 +60,8 @@ def command(
     keep: str,
     anew: bool,
     shown: tuple[str, ...],
+    junit: Path | None,
+    tap: Path | None,
     as_json: bool,
 ) -> None:
     """Run every cell of an experiment's matrix, as often as it asks, on all CPUs.
@@ -75,7 +78,7 @@ def command(
         click.echo(f"warning: {warning}", err=True)
     for one in loaded:
         runner.refuse_commands(one.spec, allow_exec)
-    given = study.make_cells(((one.values, one.spec, one.warnings) for one in loaded), engine, kernel)
+    given = study.make_cells(loaded, engine, kernel)
     cells, kernels = conduct.place_cells(given)
     places = jobs or conduct.places_for(cells, len(os.sched_getaffinity(0)))
     if dry_run:
@@ -92,6 +95,10 @@ def command(
         with SweepBar() as bar:
             summary = work.run(LocalExecutor(places), bar.show, bar.say)
     options.give_to_invoker(sweep.path)
+    if junit or tap:
+        from mprun.report.verdict import checks_of_sweep
+
+        options.write_verdicts(sweep.name, checks_of_sweep(summary), junit, tap)
     if as_json:
         click.echo(json.dumps({"directory": str(sweep.path), **summary}))
     else:

@@ -12,6 +12,9 @@ from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
 from mprun.spec import metric
 from mprun.spec.document import Document, Notes
+from mprun.spec.evaluation import check as check_statement
+from mprun.spec.expression import ExpressionError, Reference, UnknownName
+from mprun.spec.expression import parse as parse_statement
 from mprun.spec.fault import Path, name_nearest
 from mprun.spec.field import DEFAULT_SEED, SEED, CaptureSize, Name, Snaplen, Version, Whole
 from mprun.spec.impairment import text_schema
@@ -37,6 +40,8 @@ from mprun.spec.traffic import owned_metrics, read_traffic
 from mprun.spec.units import INTERVAL, PERCENT_PATTERN, QuantityError, parse_ratio
 
 DEFAULT_PROBE_PINGS = 3
+# What a statement calls the cells of a sweep.
+CELLS = "cells"
 # Of a cell that runs until an interval is narrow enough.
 LEAST_RUNS, MOST_RUNS = 5, 50
 RUNS = Whole(1, 10_000, "more would take days, and show no more")
@@ -279,9 +284,14 @@ class SampleEntry(FileModel):
 
 
 class ExpectEntry(FileModel):
-    """A bound on a metric; a run in which it does not hold has failed."""
+    """A bound on a metric, a run in which it does not hold has failed; or a statement about the cells of a sweep."""
 
-    metric: str = Field(description="A flow's or path's metric.", examples=["bulk.goodput"])
+    metric: str | None = Field(None, description="A flow's or path's metric.", examples=["bulk.goodput"])
+    holds: str | None = Field(
+        None,
+        description="Instead of a metric: what must hold across cells, by the means over their runs.",
+        examples=["cells[cc=cubic].bulk.goodput >= 1.1 * cells[cc=reno].bulk.goodput"],
+    )
     min: Bound | None = Field(None, description="The least that will do, in the metric's unit.")
     max: Bound | None = Field(None, description="The most that will do, in the metric's unit.")
     equals: Bound | None = Field(None, description="The value, exactly.")
@@ -289,6 +299,13 @@ class ExpectEntry(FileModel):
     @model_validator(mode="after")
     def _agree(self) -> ExpectEntry:
         bounds = (self.min, self.max, self.equals)
+        if self.holds is not None:
+            beside = [name for name in ("metric", "min", "max", "equals") if getattr(self, name) is not None]
+            if beside:
+                raise refuse({(beside[0],): "stands beside 'holds', which says all: keep one"}, self)
+            return self
+        if self.metric is None:
+            raise refuse({("metric",): "is missing: write 'metric: bulk.goodput'"}, self)
         if bounds == (None, None, None):
             raise ValueError("expects nothing: write 'min', 'max' or 'equals'")
         if self.equals is not None and bounds != (None, None, self.equals):
@@ -401,7 +418,11 @@ def read_experiment(
         hosts={name: _host(entry) for name, entry in file.hosts.items()},
         traffic=traffic.flows,
         captures=tuple(entry.capture() for entry in file.capture),
-        expectations=tuple(_expectation(n, entry, owned, document) for n, entry in enumerate(file.expect)),
+        expectations=tuple(
+            _expectation(n, entry.metric, entry, owned, document)
+            for n, entry in enumerate(file.expect)
+            if entry.metric is not None
+        ),
         probe_pings=DEFAULT_PROBE_PINGS if file.probe is None else file.probe.pings,
         seed=seed,
         calibrate=file.calibrate,
@@ -410,6 +431,11 @@ def read_experiment(
         links=tuple(file.links.items()),
         samples={} if file.sample is None else file.sample.intervals(),
         plots=tuple(entry.plot() for entry in file.plots),
+        across=tuple(
+            _read_across(n, entry.holds, file.matrix, owned, document)
+            for n, entry in enumerate(file.expect)
+            if entry.holds is not None
+        ),
     )
     return experiment, traffic.notes
 
@@ -421,11 +447,13 @@ def _host(entry: HostEntry) -> HostSpec:
     return HostSpec(entry.mptcp.settings(), sysctl)
 
 
-def _expectation(n: int, entry: ExpectEntry, owned: Mapping[str, Metrics], document: Document) -> Expectation:
+def _expectation(
+    n: int, name: str, entry: ExpectEntry, owned: Mapping[str, Metrics], document: Document
+) -> Expectation:
     """A bound in base units; one that cannot be read is a fault and counts as absent."""
-    unit = _find_unit(("expect", n, "metric"), entry.metric, owned, document)
+    unit = _find_unit(("expect", n, "metric"), name, owned, document)
     if unit is None:
-        return Expectation(entry.metric)
+        return Expectation(name)
     bounds: dict[str, float | None] = {}
     for key, value in (("min", entry.min), ("max", entry.max), ("equals", entry.equals)):
         try:
@@ -436,24 +464,57 @@ def _expectation(n: int, entry: ExpectEntry, owned: Mapping[str, Metrics], docum
     minimum, maximum = bounds["min"], bounds["max"]
     if minimum is not None and maximum is not None and minimum > maximum:
         document.fault(("expect", n, "min"), f"'{entry.min}' is above max, '{entry.max}': swap them")
-    return Expectation(entry.metric, minimum, maximum, bounds["equals"])
+    return Expectation(name, minimum, maximum, bounds["equals"])
+
+
+def _read_across(n: int, text: str, matrix: Mapping[str, Any], owned: Mapping[str, Metrics], document: Document) -> str:
+    """A statement about cells; faults of it go to the document."""
+    place: Path = ("expect", n, "holds")
+    zipped = [name for one in _lists(matrix.get("zip")) for name in one]
+    axes = [name for name in (*matrix, *zipped) if name not in ("zip", "exclude")]
+
+    def unit_of(reference: Reference) -> metric.Unit:
+        cells, *rest = reference.segments
+        if cells.name != CELLS or not rest:
+            raise UnknownName(f"is about cells of a sweep: write as in '{CELLS}[cc=cubic].bulk.goodput'")
+        for condition in cells.conditions:
+            if condition.key not in axes:
+                raise UnknownName(f"no axis '{condition.key}'{name_nearest(condition.key, axes, 'axes')}")
+        name = ".".join(segment.name for segment in rest)
+        return _unit_of(name, owned)
+
+    try:
+        check_statement(parse_statement(text), unit_of)
+    except ExpressionError as error:
+        document.fault(place, str(error))
+    return text
+
+
+def _lists(value: object) -> list[Mapping[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def _find_unit(place: Path, name: str, owned: Mapping[str, Metrics], document: Document) -> metric.Unit | None:
-    """The unit of a metric. What no flow and no path could have is a fault; `agreement` knows the paths."""
+    """The unit of a metric; None after recording why there is none."""
+    try:
+        return _unit_of(name, owned)
+    except UnknownName as error:
+        document.fault(place, str(error))
+        return None
+
+
+def _unit_of(name: str, owned: Mapping[str, Metrics]) -> metric.Unit:
+    """Raises UnknownName for what no flow and no path could have; `agreement` knows the paths."""
     owner, _, what = name.partition(".")
     metrics = metric.metrics_of(owner, owned)
     found = metric.find_metric(metrics, what)
     if found is not None:
         return found[0].unit
     if not what:
-        message = f"no metric '{name}': write the flow or path first, as in 'bulk.goodput'"
-    elif what in metrics:
-        message = f"no metric '{name}': name one path, as in '{name}.path0'"
-    elif owner in owned or owner == metric.TOTAL:
-        message = f"flow '{owner}' has no metric '{what}'{name_nearest(what, metrics, 'it has')}"
-    else:
-        message = f"no flow '{owner}'{name_nearest(owner, owned, 'flows')}"
-        message += f"; a path has: {', '.join(metric.OF_PATH)}"
-    document.fault(place, message)
-    return None
+        raise UnknownName(f"no metric '{name}': write the flow or path first, as in 'bulk.goodput'")
+    if what in metrics:
+        raise UnknownName(f"no metric '{name}': name one path, as in '{name}.path0'")
+    if owner in owned or owner == metric.TOTAL:
+        raise UnknownName(f"flow '{owner}' has no metric '{what}'{name_nearest(what, metrics, 'it has')}")
+    message = f"no flow '{owner}'{name_nearest(owner, owned, 'flows')}"
+    raise UnknownName(f"{message}; a path has: {', '.join(metric.OF_PATH)}")

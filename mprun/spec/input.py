@@ -6,8 +6,8 @@ read -> fill in parameters -> hold against the models -> hold against each other
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 
 from mprun.spec import agreement
@@ -35,13 +35,15 @@ EMPTY = ExperimentSpec("", "", {}, (), (), (), probe_pings=0, seed=DEFAULT_SEED)
 class Loaded:
     """A checked input: one run. sources: all files that were read, those of the topology first.
 
-    values: what the axes of the experiment's matrix are in it.
+    values: what the axes of the experiment's matrix are in it. reseed: the same with another seed, from which some
+    workloads draw who sends to whom.
     """
 
     spec: Spec
     warnings: tuple[str, ...]
     sources: tuple[Path, ...]
-    values: Values = ()
+    values: Values
+    reseed: Callable[[int], Spec] = field(repr=False, compare=False)
 
 
 def load(
@@ -66,7 +68,7 @@ def load(
         if opened:
             cells = files.cells()
             fixed = " ".join(f"-p {name}={value}" for name, value in cells[0] if name in opened) if cells else ""
-            message = f"is {len(cells)} runs: `mprun sweep` runs all, {fixed} gives one"
+            message = f"is {len(cells)} cell{'' if len(cells) == 1 else 's'}: `mprun sweep` runs all, {fixed} gives one"
             raise InputError([Fault(*files.documents()[1].place(("matrix",)), ("matrix",), message)])
         return _load(files, next(iter(files.cells()), ()))
 
@@ -133,6 +135,10 @@ def _read_files(
 
 
 def _load(files: _Files, values: Values) -> Loaded:
+    def reseed(seed: int) -> Spec:
+        with pause_collection():
+            return _load(replace(files, seed=seed), values).spec
+
     documents = files.documents()
     first, second = documents[0], documents[1] if len(documents) > 1 else None
     seed, strict, legacy_queue = files.seed, files.strict, files.legacy_queue
@@ -163,7 +169,7 @@ def _load(files: _Files, values: Values) -> Loaded:
     if faults or (strict and warnings) or network.spec is None or action is None:
         raise InputError(_sort(documents, faults + warnings) if strict else faults)
     sources = tuple(Path(file) for document in documents for file in document.files)
-    return Loaded(Spec(network.spec, action), tuple(map(str, warnings)), tuple(dict.fromkeys(sources)), values)
+    return Loaded(Spec(network.spec, action), tuple(map(str, warnings)), tuple(dict.fromkeys(sources)), values, reseed)
 
 
 def load_topology(topology: Path | str, parameters: Mapping[str, str] = {}) -> TopologySpec:

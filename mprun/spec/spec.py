@@ -482,6 +482,7 @@ class ExperimentSpec:
     sweeps; a run is one. links: names that stand for files of the newest run, each with a pattern relative to it.
     samples: interval of each series that the file asks for, ns.
     plots: of its report; none: those that there is data for.
+    across: what must hold across the cells of a sweep (`mprun.spec.expression`).
     """
 
     name: str
@@ -498,6 +499,7 @@ class ExperimentSpec:
     links: tuple[tuple[str, str], ...] = ()
     samples: Mapping[Series, int] = field(default_factory=dict)
     plots: tuple[Plot, ...] = ()
+    across: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

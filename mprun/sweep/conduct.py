@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mprun import runner
+from mprun.analysis.across import judge_across
 from mprun.analysis.cells import Row, doubt, sum_up, tabulate
 from mprun.analysis.statistics import is_narrow
 from mprun.engines import real
@@ -72,6 +73,7 @@ def find_or_create(
     record = {
         "digest": digest,
         "kernels": dict(kernels),
+        "across": list(cells[0].spec.experiment.across),
         "cells": [
             {
                 "values": dict(cell.values),
@@ -298,12 +300,15 @@ def sum_up_sweep(sweep: SweepDirectory, is_complete: bool) -> dict[str, Any]:
     sweep.write_table(tabulate(cells, rows))
     found = sum_up(cells, rows)
     counts = {status: sum(cell["runs"][status] for cell in found) for status in ("passed", "failed", "error")}
-    status = "error" if counts["error"] else "failed" if counts["failed"] else "passed"
+    statements = judge_across(sweep.record["across"], cells, rows)
+    is_good = not counts["failed"] and all(statement["held"] for statement in statements)
+    status = "error" if counts["error"] else "passed" if is_good else "failed"
     summary = {
         "status": status,
         "complete": is_complete,
         "runs": counts,
         "cells": found,
+        "statements": statements,
         "warnings": doubt(found, [cell["repeat"] for cell in cells]),
     }
     sweep.write("summary.json", summary)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mprun.compile.variation import derive_seed, draw
 from mprun.plan import canonical_json
@@ -20,6 +20,9 @@ from mprun.spec.scalar import Scalar
 from mprun.spec.spec import Spec
 from mprun.spec.writer import write_experiment, write_topology
 
+if TYPE_CHECKING:
+    from mprun.spec import Loaded
+
 MOST_FOLDER = 80
 # The folder of the one cell of a sweep that varies nothing.
 ONLY = "only"
@@ -27,7 +30,7 @@ ONLY = "only"
 
 @dataclass(frozen=True)
 class Cell:
-    """One choice of values. folder: where its runs are, below those of the sweep."""
+    """One choice of values. folder: where its runs are, below the sweep's; reseed: its spec with another seed."""
 
     values: Values
     folder: str
@@ -35,6 +38,7 @@ class Cell:
     warnings: tuple[str, ...]
     engine: str
     kernel: str
+    reseed: Callable[[int], Spec]
 
     @property
     def label(self) -> str:
@@ -60,13 +64,13 @@ class Task:
         return self.spec.experiment.seed
 
 
-def make_cells(inputs: Iterable[tuple[Values, Spec, tuple[str, ...]]], engine: str, kernel: str) -> tuple[Cell, ...]:
+def make_cells(inputs: Iterable[Loaded], engine: str, kernel: str) -> tuple[Cell, ...]:
     """A cell of each input. engine, kernel: of those whose values name none."""
     cells = []
-    for values, spec, warnings in inputs:
-        chosen = dict(values)
+    for one in inputs:
+        chosen = dict(one.values)
         where = (str(chosen.get("engine", engine)), str(chosen.get("kernel", kernel)))
-        cells.append(Cell(values, name_folder(values), spec, warnings, *where))
+        cells.append(Cell(one.values, name_folder(one.values), one.spec, one.warnings, *where, one.reseed))
     return tuple(cells)
 
 
@@ -87,7 +91,8 @@ def make_task(cell: Cell, number: int) -> Task:
         return Task(cell, number, cell.spec)
     world = sorted(f"{name}={value}" for name, value in cell.values if name not in PLACES)
     seed = derive_seed(experiment.seed, [*world, number])
-    return Task(cell, number, replace(cell.spec, experiment=replace(experiment, seed=seed, vary=repeat.vary)))
+    spec = cell.reseed(seed)
+    return Task(cell, number, replace(spec, experiment=replace(spec.experiment, vary=repeat.vary)))
 
 
 def order(cells: Sequence[Cell], number: int) -> Iterator[Task]:
@@ -109,6 +114,7 @@ def identify(cells: Sequence[Cell], kernels: Sequence[str]) -> str:
             write_topology(cell.spec.topology),
             write_experiment(cell.spec.experiment),
             describe_repeat(cell),
+            list(cell.spec.experiment.across),
             cell.engine,
             cell.kernel,
         ]

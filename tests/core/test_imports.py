@@ -50,6 +50,7 @@ MAY_IMPORT = {
     "sweep": VALUES | {"spec", "analysis", "compile", "engines", "rundir", "runner"},
     "capture": VALUES | {"analysis", "compile.network", "report.value", "rundir", "tools"},
     "runner": VALUES | {"spec", "tools", "analysis", "compile", "engines", "kernel", "rundir", "capture"},
+    "results": {"errors", "rundir", "sweep"},
 }
 CORE = ("spec", "topologies", "tools", "compile", "analysis", "plan.py", "plugin.py", "capabilities.py")
 MACHINE = {"os", "subprocess", "socket", "time", "random", "mininet", "matplotlib"}

@@ -38,7 +38,7 @@ def make_cells(folder: Path, text: str) -> tuple[Cell, ...]:
     (folder / "topo.yaml").write_text(TOPOLOGY)
     (folder / "xp.yaml").write_text(EXPERIMENT + text)
     loaded = load_cells(folder / "topo", folder / "xp")
-    return study.make_cells(((one.values, one.spec, one.warnings) for one in loaded), "virtual", "default")
+    return study.make_cells(loaded, "virtual", "default")
 
 
 def values_of(cells: tuple[Cell, ...], name: str) -> list[Any]:

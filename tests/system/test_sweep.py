@@ -137,5 +137,5 @@ def test_two_kernels_meet_the_same_world(tmp_path: Path, mprun: Call) -> None:
 def test_a_matrix_is_no_single_run(xp: Path, mprun: Call) -> None:
     refused = mprun("-t", LAB / "topo", "-x", xp)
     assert refused.status == 2
-    assert "is 2 runs: `mprun sweep` runs all, -p cc=cubic gives one" in refused.err
+    assert "is 2 cells: `mprun sweep` runs all, -p cc=cubic gives one" in refused.err
     assert mprun("-t", LAB / "topo", "-x", xp, "-p", "cc=reno").status == 0

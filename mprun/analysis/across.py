@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Statements across the cells of a sweep: `cells[cc=cubic].bulk.goodput >= 1.1 * cells[cc=reno].bulk.goodput`. Pure.
+
+A name stands for the values of all runs of all cells that its conditions choose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mprun.analysis.cells import Row
+from mprun.spec.evaluation import evaluate
+from mprun.spec.expression import ExpressionError, Reference, UnknownName, Value, parse
+from mprun.spec.metric import SYMBOLS, Unit
+
+_UNITS: Mapping[str, Unit] = {symbol: unit for unit, symbol in SYMBOLS.items()}
+
+
+def judge_across(texts: Sequence[str], cells: Sequence[Mapping[str, Any]], rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Each statement, whether it held (None: that cannot be told), and what was found. cells: as in `sweep.json`."""
+    return [_judge(text, cells, rows) for text in texts]
+
+
+def _judge(text: str, cells: Sequence[Mapping[str, Any]], rows: Sequence[Row]) -> dict[str, Any]:
+    try:
+        outcome = evaluate(parse(text), lambda reference: _find(reference, cells, rows))
+    except ExpressionError as error:
+        return {"holds": text, "held": None, "found": str(error), "comparisons": []}
+    comparisons = [
+        {
+            "left": one.left_amount,
+            "operator": one.operator,
+            "right": one.right_amount,
+            "unit": SYMBOLS[one.unit] if one.unit else "1",
+        }
+        for one in outcome.comparisons
+    ]
+    found = ", ".join(f"{one['left']:.6g} {one['operator']} {one['right']:.6g}" for one in comparisons)
+    return {"holds": text, "held": outcome.is_true, "found": found, "comparisons": comparisons}
+
+
+def _find(reference: Reference, cells: Sequence[Mapping[str, Any]], rows: Sequence[Row]) -> Value:
+    """Raises UnknownName."""
+    first, *rest = reference.segments
+    name = ".".join(segment.name for segment in rest)
+    conditions = {condition.key: condition.value for condition in first.conditions}
+    chosen = [
+        n
+        for n, cell in enumerate(cells)
+        if all(str(cell["values"].get(key)) == value for key, value in conditions.items())
+    ]
+    if not chosen:
+        raise UnknownName("no cell has these values")
+    found = [row.summary["metrics"][name] for row in rows if row.cell in chosen and name in row.summary["metrics"]]
+    if not found:
+        raise UnknownName("no run of these cells measured it")
+    return Value(tuple(float(one["value"]) for one in found), _UNITS[found[0]["unit"]])

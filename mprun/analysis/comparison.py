@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two runs, sweeps, or halves of a sweep against each other: what differs, by how much, and how sure that is. Pure.
+
+Runs of two cells with the same number and seed met the same world and are pairs; all others are not. One run of a
+side has no interval: then only the values are told.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from mprun.analysis.statistics import Difference, Ratio, difference, paired_difference, ratio
+
+Verdict = Literal["same", "higher", "lower", "unclear", "unknown"]
+
+
+@dataclass(frozen=True)
+class Side:
+    """A cell of one side: the summaries of its runs by their number."""
+
+    values: Mapping[str, Any]
+    runs: Mapping[int, Mapping[str, Any]]
+
+    def metrics(self) -> dict[str, str]:
+        """The symbol of each metric that any of its runs has."""
+        return {name: m["unit"] for run in self.runs.values() for name, m in run["metrics"].items()}
+
+    def numbers(self, metric: str) -> dict[int, float]:
+        """Its values by the number of the run."""
+        found = {n: run["metrics"].get(metric) for n, run in self.runs.items()}
+        return {n: float(one["value"]) for n, one in found.items() if one is not None}
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A metric of a cell on both sides: means, counts, and what the second has more."""
+
+    values: Mapping[str, Any]
+    metric: str
+    symbol: str
+    first: float | None
+    second: float | None
+    counts: tuple[int, int]
+    difference: Difference | None
+    ratio: Ratio | None
+
+    @property
+    def verdict(self) -> Verdict:
+        """higher, lower: the interval of the difference leaves zero out; unclear: it does not; unknown: there is no
+        interval."""
+        if self.first is None or self.second is None:
+            return "unknown"
+        if self.difference is None:
+            return "same" if self.first == self.second else "unknown"
+        if self.difference.interval.low == self.difference.interval.high == 0:
+            return "same"
+        if not self.difference.is_clear:
+            return "unclear"
+        return "higher" if self.difference.mean > 0 else "lower"
+
+    @property
+    def change(self) -> float | None:
+        """The second against the first, less one: 0.02 is 2 % more."""
+        if self.first is None or self.second is None or not self.first:
+            return None
+        return self.second / self.first - 1
+
+    def to_json(self) -> dict[str, Any]:
+        gap, share = self.difference, self.ratio
+        return {
+            "values": dict(self.values),
+            "metric": self.metric,
+            "unit": self.symbol,
+            "first": self.first,
+            "second": self.second,
+            "runs": list(self.counts),
+            "verdict": self.verdict,
+            "difference": None
+            if gap is None
+            else {
+                "mean": gap.mean,
+                "interval": [gap.interval.low, gap.interval.high],
+                "method": "paired t" if gap.is_paired else "Welch",
+                "confidence": gap.interval.confidence,
+                "effect": gap.effect,
+            },
+            "ratio": None
+            if share is None
+            else {"value": share.value, "interval": [share.interval.low, share.interval.high]},
+        }
+
+
+def compare(first: Sequence[Side], second: Sequence[Side], confidence: float = 0.95) -> Iterator[Compared]:
+    """Each metric of each cell that both sides have, in the order of the first."""
+    others = {_key(side.values): side for side in second}
+    for side in first:
+        other = others.get(_key(side.values))
+        if other is None:
+            continue
+        for metric, symbol in {**side.metrics(), **other.metrics()}.items():
+            yield _compare(side, other, metric, symbol, confidence)
+
+
+def unmatched(first: Sequence[Side], second: Sequence[Side]) -> Iterator[tuple[Mapping[str, Any], Literal[1, 2]]]:
+    """The values of cells that one side alone has, and which."""
+    keys = [{_key(side.values) for side in sides} for sides in (first, second)]
+    yield from ((side.values, 1) for side in first if _key(side.values) not in keys[1])
+    yield from ((side.values, 2) for side in second if _key(side.values) not in keys[0])
+
+
+def _key(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((name, str(value)) for name, value in values.items()))
+
+
+def _compare(one: Side, other: Side, metric: str, symbol: str, confidence: float) -> Compared:
+    a, b = one.numbers(metric), other.numbers(metric)
+    ours, theirs = list(a.values()), list(b.values())
+    gap, share = None, None
+    if min(len(ours), len(theirs)) > 1:
+        pairs = [n for n in a if n in b and one.runs[n]["seed"] == other.runs[n]["seed"]]
+        if len(pairs) == len(a) == len(b):
+            gap = paired_difference([a[n] for n in pairs], [b[n] for n in pairs], confidence)
+        else:
+            gap = difference(ours, theirs, confidence)
+        share = ratio(ours, theirs, confidence)
+    return Compared(one.values, metric, symbol, _mean(ours), _mean(theirs), (len(ours), len(theirs)), gap, share)
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+@dataclass(frozen=True)
+class Expected:
+    """An expectation of a cell on both sides: in how many runs it held, of how many."""
+
+    values: Mapping[str, Any]
+    expectation: Mapping[str, Any]
+    first: tuple[int, int]
+    second: tuple[int, int]
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether it holds in a smaller share of the second's runs."""
+        return self.second[0] * self.first[1] < self.first[0] * self.second[1]
+
+
+def compare_expectations(first: Sequence[Side], second: Sequence[Side]) -> Iterator[Expected]:
+    """The expectations that both sides have of a cell, by metric and bounds."""
+    others = {_key(side.values): side for side in second}
+    for side in first:
+        other = others.get(_key(side.values))
+        theirs = _verdicts(other) if other is not None else {}
+        for key, (expectation, counts) in _verdicts(side).items():
+            if key in theirs:
+                yield Expected(side.values, expectation, counts, theirs[key][1])
+
+
+def _verdicts(side: Side) -> dict[str, tuple[Mapping[str, Any], tuple[int, int]]]:
+    found: dict[str, tuple[Mapping[str, Any], tuple[int, int]]] = {}
+    for run in side.runs.values():
+        for verdict in run["expectations"]:
+            bounds = {name: value for name, value in verdict.items() if name not in ("value", "held")}
+            before = found.get(str(bounds), (bounds, (0, 0)))[1]
+            found[str(bounds)] = (bounds, (before[0] + bool(verdict["held"]), before[1] + 1))
+    return found
+
+
+def differing_lines(first: Mapping[str, str], second: Mapping[str, str]) -> list[str]:
+    """Of files by name, the lines that one side alone has, as diff(1) shows them."""
+    lines: list[str] = []
+    for name in sorted(first.keys() | second.keys()):
+        one, other = (side.get(name, "").splitlines() for side in (first, second))
+        changed = [line for line in difflib.unified_diff(one, other, lineterm="", n=0) if line[:1] in "+-"][2:]
+        lines += [f"{name}: {line}" for line in changed]
+    return lines
+
+
+def differing_values(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Facts (kernel, versions, engine ...) that are not the same."""
+    names = list(dict.fromkeys((*first, *second)))
+    return {name: (first.get(name), second.get(name)) for name in names if first.get(name) != second.get(name)}

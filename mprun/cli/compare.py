@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mprun compare`: two runs, two sweeps, or the two halves of one."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mprun.cli import options
+
+if TYPE_CHECKING:
+    from mprun.analysis.comparison import Compared, Expected
+    from mprun.sweep.sides import Sides
+
+# A change below this share of the value is no news to a person.
+LEAST_CHANGE = 0.0005
+MARKS = {"higher": "▲", "lower": "▼", "same": "=", "unclear": "~", "unknown": " "}
+
+
+@click.command("compare")
+@click.argument("first", metavar="A")
+@click.argument("second", metavar="[B]", required=False)
+@options.parent
+@click.option("--by", "axis", metavar="AXIS", help="The halves of sweep A: AXIS, or AXIS=one,other.")
+@click.option("--metric", "wanted", multiple=True, metavar="NAME", help="Only this metric; repeatable.")
+@click.option("--all", "show_all", is_flag=True, help="Show what does not differ too.")
+@click.option("--within", metavar="SHARE", help="Fail where a metric is clearly higher or lower by more, as in 2%.")
+@options.verdicts
+@click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
+def command(
+    first: str,
+    second: str | None,
+    parent: Path,
+    axis: str | None,
+    wanted: tuple[str, ...],
+    show_all: bool,
+    within: str | None,
+    junit: Path | None,
+    tap: Path | None,
+    as_json: bool,
+) -> None:
+    """Compare runs or sweeps A and B: their inputs, metrics and expectations.
+
+    Differences come with intervals of 95 % where each side ran more than once. Exit status 1 if an expectation
+    holds less often in B than in A, or a metric lies outside of --within.
+    """
+    from mprun.analysis.comparison import compare, compare_expectations
+    from mprun.spec.units import QuantityError, parse_ratio
+    from mprun.sweep.sides import sides_of
+
+    if (second is None) == (axis is None):
+        raise click.UsageError("give A and B, or a sweep A and --by AXIS")
+    try:
+        bound = None if within is None else parse_ratio(within)
+    except QuantityError as error:
+        raise click.UsageError(f"--within: {error}") from None
+    sides = sides_of(parent, first, second, axis)
+    compared = [one for one in compare(*sides.cells) if not wanted or one.metric in wanted]
+    _refuse_unknown(wanted, sides)
+    expected = list(compare_expectations(*sides.cells))
+    outside = [one for one in compared if bound is not None and _is_outside(one, bound)]
+    worse = [one for one in expected if one.is_worse]
+    status = "failed" if outside or worse else "passed"
+    if as_json:
+        click.echo(json.dumps(_to_json(sides, compared, expected, status)))
+    else:
+        _show(sides, compared, expected, show_all)
+        for text in _faults(outside, worse, within):
+            click.echo(f"{click.style('FAILED', fg='red', bold=True)}  {text}")
+    options.write_verdicts(f"{sides.names[0]} against {sides.names[1]}", _checks(compared, expected, bound), junit, tap)
+    sys.exit(0 if status == "passed" else 1)
+
+
+def _refuse_unknown(wanted: tuple[str, ...], sides: Sides) -> None:
+    from mprun.errors import SpecError
+    from mprun.spec.fault import name_nearest
+
+    known = {name for half in sides.cells for side in half for name in side.metrics()}
+    for name in wanted:
+        if name not in known:
+            raise SpecError(f"neither has metric '{name}'{name_nearest(name, sorted(known), 'metrics')}")
+
+
+def _is_outside(one: Compared, bound: float) -> bool:
+    """Clearly another value, and by more than the bound; without an interval the values alone decide."""
+    if one.change is None or abs(one.change) <= bound:
+        return False
+    return one.difference is None or one.difference.is_clear
+
+
+def _checks(compared: list[Compared], expected: list[Expected], bound: float | None) -> list[Any]:
+    from mprun.report.verdict import Check, say_bounds
+
+    checks = [
+        Check(
+            _label(one.values),
+            f"{one.expectation['metric']} {say_bounds(one.expectation)}",
+            not one.is_worse,
+            f"held in {one.first[0]} of {one.first[1]} runs before, in {one.second[0]} of {one.second[1]} now",
+        )
+        for one in expected
+    ]
+    if bound is not None:
+        checks += [
+            Check(_label(one.values), f"{one.metric} within {bound:g}", not _is_outside(one, bound), _say_change(one))
+            for one in compared
+        ]
+    return checks
+
+
+def _to_json(sides: Sides, compared: list[Compared], expected: list[Expected], status: str) -> dict[str, Any]:
+    return {
+        "first": sides.names[0],
+        "second": sides.names[1],
+        "status": status,
+        "inputs": sides.lines,
+        "facts": {name: list(pair) for name, pair in sides.facts.items()},
+        "unmatched": [{"values": dict(values), "only_in": which} for values, which in sides.unmatched],
+        "metrics": [one.to_json() for one in compared],
+        "expectations": [
+            {
+                "values": dict(one.values),
+                **one.expectation,
+                "first": list(one.first),
+                "second": list(one.second),
+                "worse": one.is_worse,
+            }
+            for one in expected
+        ],
+    }
+
+
+def _show(sides: Sides, compared: list[Compared], expected: list[Expected], show_all: bool) -> None:
+    click.echo(f"A  {sides.names[0]}\nB  {sides.names[1]}")
+    for name, (one, other) in sides.facts.items():
+        click.echo(f"  {name}: {one} -> {other}")
+    for line in sides.lines:
+        click.echo("  " + click.style(line, fg="green" if ": +" in line else "red"))
+    for values, which in sides.unmatched:
+        click.echo(f"  only in {'AB'[which - 1]}: {_label(values)}")
+    shown = [one for one in compared if show_all or not _is_dull(one)]
+    width = max((len(one.metric) for one in shown), default=0)
+    last = None
+    for one in shown:
+        label = _label(one.values)
+        if label != last and one.values:
+            click.echo(f"\n {label}")
+        last = label
+        colour = {"higher": "cyan", "lower": "magenta"}.get(one.verdict)
+        click.echo(click.style(f"  {MARKS[one.verdict]} {one.metric:{width}}  {_say_change(one)}", fg=colour))
+    dull = len(compared) - len(shown)
+    if dull:
+        click.echo(f"  {dull} metrics do not differ (--all shows them)")
+    intervals = [one for one in compared if one.difference is not None and one.verdict != "same"]
+    if intervals:
+        click.echo(
+            f"\n  ▲ ▼ the interval of 95 % leaves zero out, ~ it does not; of {len(intervals)} such comparisons "
+            f"{len(intervals) * 0.05:.1f} come out ▲ or ▼ by chance alone"
+        )
+    elif any(one.verdict == "unknown" for one in compared):
+        click.echo("\n  one run a side: what another seed would do is not known; `repeat: {runs: 5}` tells")
+    for expectation in expected:
+        if expectation.first != expectation.second or expectation.first[0] < expectation.first[1]:
+            _show_expectation(expectation)
+
+
+def _show_expectation(one: Expected) -> None:
+    from mprun.report.verdict import say_bounds
+
+    mark = click.style("✗", fg="red") if one.is_worse else click.style("✓", fg="green")
+    where = f"{_label(one.values)}: " if one.values else ""
+    click.echo(
+        f"  {mark} {where}{one.expectation['metric']} {say_bounds(one.expectation)}: held in {one.first[0]} of "
+        f"{one.first[1]} runs of A, in {one.second[0]} of {one.second[1]} of B"
+    )
+
+
+def _is_dull(one: Compared) -> bool:
+    if one.verdict in ("same", "unclear"):
+        return True
+    return one.verdict == "unknown" and one.change is not None and abs(one.change) < LEAST_CHANGE
+
+
+def _say_change(one: Compared) -> str:
+    from mprun.cli.show import format_value
+
+    first, second = ("-" if v is None else format_value(v, one.symbol) for v in (one.first, one.second))
+    text = f"{first} -> {second}"
+    if one.change is not None:
+        text += f"  {one.change:+.2%}"
+    if one.ratio is not None and one.first:
+        low, high = one.ratio.interval.low - 1, one.ratio.interval.high - 1
+        text += f" [{low:+.2%}, {high:+.2%}]" if high > low else ""
+    elif one.difference is not None:
+        ends = (format_value(end, one.symbol) for end in (one.difference.interval.low, one.difference.interval.high))
+        text += f"  difference [{', '.join(ends)}]"
+    return text
+
+
+def _label(values: Any) -> str:
+    return " ".join(f"{name}={value}" for name, value in values.items()) or "run"
+
+
+def _faults(outside: list[Compared], worse: list[Expected], within: str | None) -> list[str]:
+    texts = [f"{_label(one.values)}: {one.metric} is not within {within}: {_say_change(one)}" for one in outside]
+    return texts + [f"{_label(one.values)}: {one.expectation['metric']} holds less often in B" for one in worse]

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was expected and whether it held, as other programs read it: JUnit's XML and TAP 14. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from xml.etree import ElementTree
+
+
+@dataclass(frozen=True)
+class Check:
+    """One expectation. group: the run or cell that it is of; detail: what was found; is_error: it could not be told."""
+
+    group: str
+    name: str
+    held: bool
+    detail: str = ""
+    is_error: bool = False
+
+
+def checks_of_run(group: str, summary: Mapping[str, Any]) -> Iterator[Check]:
+    """That a run came to its end, that it did what it was asked for, and each of its expectations."""
+    errors, failures = "; ".join(summary["errors"]), "; ".join(summary["failures"])
+    yield Check(group, "run", not errors and not failures, errors or failures, is_error=bool(errors))
+    for verdict in summary["expectations"]:
+        found = "not measured" if verdict["value"] is None else f"measured {verdict['value']:.10g}"
+        yield Check(
+            group, f"{verdict['metric']} {say_bounds(verdict)}", verdict["held"], found, verdict["value"] is None
+        )
+
+
+def checks_of_sweep(summary: Mapping[str, Any]) -> Iterator[Check]:
+    """That the runs of each cell did as asked, each expectation in all of them, and those across cells."""
+    for cell in summary["cells"]:
+        group = " ".join(f"{name}={value}" for name, value in cell["values"].items()) or "only"
+        runs = cell["runs"]
+        told = ", ".join(f"{count} {status}" for status, count in runs.items() if count) or "no runs"
+        yield Check(group, "runs", runs["passed"] > 0 and runs["passed"] == sum(runs.values()), told, runs["error"] > 0)
+        for verdict in cell["expectations"]:
+            detail = f"held in {verdict['held']} of {verdict['of']} runs"
+            name = f"{verdict['metric']} {say_bounds(verdict)}"
+            yield Check(group, name, verdict["held"] == verdict["of"], detail)
+    for statement in summary["statements"]:
+        yield Check(
+            "across cells", statement["holds"], statement["held"] is True, statement["found"], statement["held"] is None
+        )
+
+
+def say_bounds(verdict: Mapping[str, Any]) -> str:
+    """`>= 36000000`, in base units."""
+    if verdict["equals"] is not None:
+        return f"== {verdict['equals']:.10g}"
+    bounds = ((">=", verdict["minimum"]), ("<=", verdict["maximum"]))
+    return " and ".join(f"{word} {bound:.10g}" for word, bound in bounds if bound is not None)
+
+
+def to_junit(title: str, checks: Sequence[Check]) -> str:
+    """JUnit's XML, a suite for each group."""
+    root = ElementTree.Element("testsuites", _counts(title, checks))
+    for group in dict.fromkeys(check.group for check in checks):
+        own = [check for check in checks if check.group == group]
+        suite = ElementTree.SubElement(root, "testsuite", _counts(group, own))
+        for check in own:
+            case = ElementTree.SubElement(suite, "testcase", {"classname": group, "name": check.name, "time": "0"})
+            if not check.held:
+                kind = "error" if check.is_error else "failure"
+                ElementTree.SubElement(case, kind, {"message": check.detail}).text = check.detail
+    ElementTree.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def _counts(name: str, checks: Sequence[Check]) -> dict[str, str]:
+    bad = [check for check in checks if not check.held]
+    errors = sum(check.is_error for check in bad)
+    counts = {"tests": len(checks), "failures": len(bad) - errors, "errors": errors, "skipped": 0}
+    return {"name": name, **{word: str(count) for word, count in counts.items()}, "time": "0"}
+
+
+def to_tap(checks: Sequence[Check]) -> str:
+    """TAP 14, https://testanything.org/tap-version-14-specification.html."""
+    lines = ["TAP version 14", f"1..{len(checks)}"]
+    for number, check in enumerate(checks, start=1):
+        title = f"{check.group}: {check.name}".replace("\\", "\\\\").replace("#", "\\#").replace("\n", " ")
+        lines.append(f"{'ok' if check.held else 'not ok'} {number} - {title}")
+        if not check.held:
+            detail = check.detail.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
+            lines += [
+                "  ---",
+                f'  message: "{detail}"',
+                f"  severity: {'error' if check.is_error else 'fail'}",
+                "  ...",
+            ]
+    return "\n".join(lines) + "\n"

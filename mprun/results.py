@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs and sweeps as polars tables, for notebooks and programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars
+
+from mprun import rundir
+from mprun.errors import SpecError
+from mprun.rundir import RunDirectory
+from mprun.sweep import directory
+from mprun.sweep.directory import SweepDirectory
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run. summary: as `summary.json` has it; metrics: metric, value and unit (bit/s, s, share, byte, 1)."""
+
+    path: Path
+    summary: Mapping[str, Any]
+
+    @property
+    def metrics(self) -> polars.DataFrame:
+        rows = [(name, float(m["value"]), m["unit"]) for name, m in self.summary["metrics"].items()]
+        return polars.DataFrame(rows, schema=["metric", "value", "unit"], orient="row")
+
+    @property
+    def tables(self) -> dict[str, polars.LazyFrame]:
+        """Every table of the run by its name, not yet read."""
+        return dict(RunDirectory(self.path).tables())
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A sweep. cells: a row for each run, with the values of its cell, seed, status and metrics."""
+
+    path: Path
+    summary: Mapping[str, Any]
+    cells: polars.DataFrame
+
+    @property
+    def statistics(self) -> polars.DataFrame:
+        """A row for each cell and metric: its values, count, mean, stdev, median, quantiles and intervals."""
+        rows = [
+            {
+                **cell["values"],
+                "metric": name,
+                **{key: value for key, value in metric.items() if not isinstance(value, list)},
+                **{
+                    f"{key}_{end}": value[n]
+                    for key, value in metric.items()
+                    if isinstance(value, list)
+                    for n, end in enumerate(("low", "high"))
+                },
+            }
+            for cell in self.summary["cells"]
+            for name, metric in cell["metrics"].items()
+        ]
+        return polars.DataFrame(rows, infer_schema_length=None, strict=False)
+
+    def runs(self) -> Iterator[Run]:
+        """In the order of `cells`."""
+        for name in self.cells["directory"]:
+            yield _run(RunDirectory(self.path / name))
+
+    def table(self, name: str) -> polars.LazyFrame:
+        """One table of all runs, with the columns of `cells` up to `status` before it."""
+        keys = self.cells.columns[: self.cells.columns.index("status")]
+        parts = [
+            run.tables[name].select(
+                *(polars.lit(value).alias(key) for key, value in zip(keys, row, strict=True)), polars.all()
+            )
+            for run, row in zip(self.runs(), self.cells.select(keys).iter_rows(), strict=True)
+            if name in run.tables
+        ]
+        if not parts:
+            raise SpecError(f"{self.path}: no run has a table '{name}'")
+        return polars.concat(parts, how="diagonal_relaxed")
+
+
+def load(path: Path | str, parent: Path | str = "runs") -> Run | Sweep:
+    """A run or a sweep by its directory, its name, the beginning of one, or `latest` and `latest-sweep`.
+
+    Raises SpecError where there is none.
+    """
+    try:
+        return _sweep(directory.find(Path(parent), str(path)))
+    except SpecError:
+        return _run(rundir.find(Path(parent), str(path)))
+
+
+def _run(run: RunDirectory) -> Run:
+    return Run(run.path, run.read("summary.json"))
+
+
+def _sweep(sweep: SweepDirectory) -> Sweep:
+    cells = polars.read_parquet(sweep.path / "tables" / "cells.parquet")
+    return Sweep(sweep.path, sweep.read("summary.json"), cells)

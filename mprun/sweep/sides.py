@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is compared, read from directories: two runs, two sweeps, or one sweep taken apart by an axis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mprun import rundir
+from mprun.analysis.comparison import Side, differing_lines, differing_values, unmatched
+from mprun.errors import SpecError
+from mprun.rundir import RunDirectory
+from mprun.spec.fault import name_nearest
+from mprun.sweep import directory
+from mprun.sweep.directory import SweepDirectory
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Two sides by cells, and what is known to differ before anything is measured: facts (kernel, versions ...),
+    lines of the inputs, cells that one alone has."""
+
+    names: tuple[str, str]
+    cells: tuple[tuple[Side, ...], tuple[Side, ...]]
+    facts: Mapping[str, tuple[Any, Any]]
+    lines: list[str]
+    unmatched: list[tuple[Mapping[str, Any], int]]
+
+
+def sides_of(parent: Path, first: str, second: str | None, axis: str | None) -> Sides:
+    """A and B, or the halves of sweep A. Raises SpecError."""
+    one = _find(parent, first)
+    if axis is not None:
+        if not isinstance(one, SweepDirectory):
+            raise SpecError(f"{first}: a run has no axes: name a sweep")
+        return _take_apart(one, axis)
+    other = _find(parent, second or "")
+    if isinstance(one, SweepDirectory) and isinstance(other, SweepDirectory):
+        return _of_sweeps(one, other)
+    if isinstance(one, RunDirectory) and isinstance(other, RunDirectory):
+        return _of_runs(one, other)
+    raise SpecError("one is a run and the other a sweep: compare two of a kind; the runs of a sweep are in its 'runs'")
+
+
+def _find(parent: Path, name: str) -> RunDirectory | SweepDirectory:
+    try:
+        return directory.find(parent, name)
+    except SpecError:
+        return rundir.find(parent, name)
+
+
+def _of_runs(one: RunDirectory, other: RunDirectory) -> Sides:
+    cells = tuple((Side({}, {1: run.read("summary.json")}),) for run in (one, other))
+    facts = differing_values(*(_facts(run) for run in (one, other)))
+    lines = differing_lines(*(_resolved(run) for run in (one, other)))
+    return Sides((str(one.path), str(other.path)), (cells[0], cells[1]), facts, lines, [])
+
+
+def _facts(run: RunDirectory) -> dict[str, Any]:
+    environment = run.read("environment.json")
+    kernel = environment["kernel"]
+    told = {"engine": environment["engine"], "kernel": f"{kernel['version']} {kernel.get('digest', '')[:12]}".strip()}
+    return {**told, **environment["versions"], "seed": run.read("summary.json")["seed"]}
+
+
+def _resolved(run: RunDirectory) -> dict[str, str]:
+    paths = sorted((run.path / "inputs").glob("resolved-*"))
+    return {path.name.removeprefix("resolved-"): path.read_text() for path in paths}
+
+
+def _of_sweeps(one: SweepDirectory, other: SweepDirectory) -> Sides:
+    first, second = (_cells(sweep) for sweep in (one, other))
+    facts = differing_values(*(_kernels(sweep) for sweep in (one, other)))
+    texts = [{path.name: path.read_text() for path in (s.path / "inputs").iterdir()} for s in (one, other)]
+    alone = [(values, int(which)) for values, which in unmatched(first, second)]
+    return Sides((str(one.path), str(other.path)), (first, second), facts, differing_lines(*texts), alone)
+
+
+def _kernels(sweep: SweepDirectory) -> dict[str, str]:
+    kernels = sweep.record["kernels"]
+    return {f"kernel {name}": f"{kernel['version']} {kernel['digest'][:12]}" for name, kernel in kernels.items()}
+
+
+def _cells(sweep: SweepDirectory) -> tuple[Side, ...]:
+    runs: dict[int, dict[int, Mapping[str, Any]]] = {}
+    for kept in sweep.runs():
+        if kept.summary["status"] != "error":
+            runs.setdefault(kept.cell, {})[kept.number] = kept.summary
+    return tuple(Side(cell["values"], runs.get(n, {})) for n, cell in enumerate(sweep.record["cells"]))
+
+
+def _take_apart(sweep: SweepDirectory, words: str) -> Sides:
+    axis, _, chosen = words.partition("=")
+    cells = _cells(sweep)
+    known = list(dict.fromkeys(name for side in cells for name in side.values))
+    if axis not in known:
+        raise SpecError(f"{sweep.name} has no axis '{axis}'{name_nearest(axis, known, 'axes')}")
+    values = list(dict.fromkeys(str(side.values[axis]) for side in cells))
+    halves = chosen.split(",") if chosen else values
+    if len(halves) != 2 or not set(halves) <= set(values):
+        example = f"--by {axis}={','.join(values[:2])}"
+        raise SpecError(f"--by {words}: name two of its values, as in {example}; it has: {', '.join(values)}")
+    first, second = (
+        tuple(
+            Side({name: value for name, value in side.values.items() if name != axis}, side.runs)
+            for side in cells
+            if str(side.values[axis]) == half
+        )
+        for half in halves
+    )
+    names = (f"{sweep.path} {axis}={halves[0]}", f"{sweep.path} {axis}={halves[1]}")
+    alone = [(one, int(which)) for one, which in unmatched(first, second)]
+    return Sides(names, (first, second), {}, [], alone)

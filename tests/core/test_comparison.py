@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Comparisons, statements across cells, and what other programs are told of expectations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from mprun.analysis.across import judge_across
+from mprun.analysis.cells import Row, sum_up, tabulate
+from mprun.analysis.comparison import Compared, Side, compare, compare_expectations, unmatched
+from mprun.report.verdict import Check, checks_of_run, checks_of_sweep, to_junit, to_tap
+
+
+def summary(value: float | None, seed: int = 1, held: bool = True) -> dict[str, Any]:
+    metrics = {} if value is None else {"bulk.goodput": {"value": value, "unit": "bit/s"}}
+    bounds = {"metric": "bulk.goodput", "minimum": 1.0, "maximum": None, "equals": None}
+    expectations = [{**bounds, "value": value, "held": held}]
+    lists: dict[str, list[str]] = {"errors": [], "failures": [], "warnings": []}
+    return {"status": "passed", "seed": seed, "metrics": metrics, "expectations": expectations, **lists}
+
+
+def side(*values: float, first_seed: int = 1, **cell: Any) -> Side:
+    return Side(cell, {n: summary(value, first_seed + n) for n, value in enumerate(values, start=1)})
+
+
+def compared(first: Side, second: Side) -> Compared:
+    (one,) = compare([first], [second])
+    return one
+
+
+def test_runs_of_one_seed_are_pairs() -> None:
+    """Each pair differs by 1: paired that is clear, whatever the runs differ by among each other."""
+    one = compared(side(10, 20, 30), side(11, 21, 31.1))
+    assert one.difference is not None
+    assert (one.difference.is_paired, one.verdict) == (True, "higher")
+    other = compared(side(10, 20, 30), side(11, 21, 31.1, first_seed=100))
+    assert other.difference is not None
+    assert (other.difference.is_paired, other.verdict) == (False, "unclear")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "verdict"),
+    [
+        ((10.0,), (10.0,), "same"),
+        ((10.0,), (11.0,), "unknown"),
+        ((10.0, 11, 12), (10.0, 11, 12), "same"),
+        ((10.0, 11, 12), (20.0, 21, 22.5), "higher"),
+        ((10.0, 11, 12), (1.0, 1.1, 1.2), "lower"),
+    ],
+)
+def test_verdicts(first: tuple[float, ...], second: tuple[float, ...], verdict: str) -> None:
+    assert compared(side(*first), side(*second)).verdict == verdict
+
+
+def test_cells_of_one_side_are_named() -> None:
+    first, second = [side(1, cc="cubic"), side(1, cc="reno")], [side(1, cc="cubic"), side(1, cc="bbr")]
+    assert list(unmatched(first, second)) == [({"cc": "reno"}, 1), ({"cc": "bbr"}, 2)]
+    assert [one.values for one in compare(first, second)] == [{"cc": "cubic"}]
+
+
+def test_an_expectation_that_holds_less_often_is_worse() -> None:
+    good = Side({}, {1: summary(2), 2: summary(2)})
+    bad = Side({}, {1: summary(2), 2: summary(0, held=False)})
+    (worse,) = compare_expectations([good], [bad])
+    assert (worse.first, worse.second, worse.is_worse) == ((2, 2), (1, 2), True)
+    assert not next(compare_expectations([bad], [good])).is_worse
+
+
+CELLS = [{"values": {"cc": "cubic"}, "folder": "cc=cubic"}, {"values": {"cc": "reno"}, "folder": "cc=reno"}]
+ROWS = [Row(cell, n, f"runs/{cell}/{n}", summary(10.0 * (cell + 1) + n)) for cell in (0, 1) for n in (1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("text", "held", "found"),
+    [
+        ("cells[cc=reno].bulk.goodput >= 1.8 * cells[cc=cubic].bulk.goodput", True, "21.5 >= 20.7"),
+        ("cells[cc=reno].bulk.goodput >= 2 * cells[cc=cubic].bulk.goodput", False, "21.5 >= 23"),
+        ("max(cells.bulk.goodput) == 22bit", True, "22 == 22"),
+        ("cells[cc=bbr].bulk.goodput > 1bit", None, "no cell has these values"),
+        ("cells.bulk.subflows > 1", None, "no run of these cells measured it"),
+    ],
+)
+def test_statements_across_cells(text: str, held: bool | None, found: str) -> None:
+    (judged,) = judge_across([text], CELLS, ROWS)
+    assert judged["held"] is held
+    assert found in judged["found"]
+
+
+def test_columns_tell_their_units() -> None:
+    table = tabulate(CELLS, ROWS)
+    assert list(table) == ["cc", "run", "seed", "status", "directory", "bulk.goodput_bit_per_s"]
+    assert table["cc"] == ["cubic", "cubic", "reno", "reno"]
+
+
+def sweep_summary(held: bool | None) -> Mapping[str, Any]:
+    statement = {"holds": "cells.a.b > 1", "held": held, "found": "1 > 1"}
+    return {"cells": sum_up(CELLS, ROWS), "statements": [statement]}
+
+
+def test_junit_counts_and_names() -> None:
+    checks = [*checks_of_sweep(sweep_summary(False)), Check("x <y>", 'a "b"', False, "not told", is_error=True)]
+    root = ElementTree.fromstring(to_junit("title", checks))
+    assert dict(root.attrib) | {"time": ""} == {
+        "name": "title", "tests": "6", "failures": "1", "errors": "1", "skipped": "0", "time": "",
+    }  # fmt: skip
+    assert [suite.attrib["name"] for suite in root] == ["cc=cubic", "cc=reno", "across cells", "x <y>"]
+    failure = root.find("testsuite[@name='across cells']/testcase/failure")
+    assert failure is not None
+    assert failure.attrib["message"] == "1 > 1"
+    assert root.find("testsuite[@name='x <y>']/testcase/error") is not None
+
+
+def test_tap() -> None:
+    text = to_tap([Check("a", "b # c", True), Check("a", "d", False, 'say "no"')])
+    assert text.splitlines() == [
+        "TAP version 14",
+        "1..2",
+        "ok 1 - a: b \\# c",
+        "not ok 2 - a: d",
+        "  ---",
+        '  message: "say \\"no\\""',
+        "  severity: fail",
+        "  ...",
+    ]
+
+
+def test_a_run_in_error_is_a_check_that_did_not_hold() -> None:
+    checks = list(checks_of_run("run", {**summary(None, held=False), "errors": ["bulk: never started"]}))
+    assert [(check.held, check.is_error) for check in checks] == [(False, True), (False, True)]

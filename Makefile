@@ -40,6 +40,7 @@ lint:
 bench: setup
 	@.venv/bin/python benchmarks/bench.py
 	@.venv/bin/python benchmarks/hop.py
+	@.venv/bin/python benchmarks/sampling.py
 	@.venv/bin/python benchmarks/fidelity.py
 
 soak: setup

@@ -13,8 +13,8 @@ OF_CPU: Mapping[str, Kind] = {
     **{"time_ns": "whole", "host": "text", "process": "text"},
     **dict.fromkeys(("user_ns", "system_ns"), "whole"),
 }
-# Columns of a line of /proc/stat (proc(5)).
-STATES = {"user_ns": 1, "system_ns": 3, "idle_ns": 4, "irq_ns": 6, "softirq_ns": 7, "steal_ns": 8}
+# Columns of a line of /proc/stat (proc(5)): user with what is nice, idle with what waits for disks.
+STATES = {"user_ns": (1, 2), "system_ns": (3,), "idle_ns": (4, 5), "irq_ns": (6,), "softirq_ns": (7,), "steal_ns": (8,)}
 OF_PROCESSORS: Mapping[str, Kind] = {"time_ns": "whole", "cpu": "text", **dict.fromkeys(STATES, "whole")}
 # Fields of /proc/PID/stat that follow the program's name in parentheses (proc(5)).
 SESSION, USER, SYSTEM, CHILDREN_USER, CHILDREN_SYSTEM = 3, 11, 12, 13, 14
@@ -56,7 +56,7 @@ class Processors:
         if words[0] == "cpu":
             # the sum of all
             return
-        values = [int(words[place]) * tick_ns for place in STATES.values()]
+        values = [sum(int(words[place]) for place in places) * tick_ns for places in STATES.values()]
         first = self._first.setdefault(words[0], values)
         since = (value - before for value, before in zip(values, first, strict=True))
         self.processors.add((at_ns, words[0], *since))

@@ -29,10 +29,13 @@ OF_EVENTS: Mapping[str, Kind] = {
 
 @dataclass(frozen=True)
 class FlowConnections:
-    """A flow of the intent and its data connections, in the order in which they were opened."""
+    """A flow of the intent and its data connections, in the order in which they were opened; when it began and ended,
+    from time zero."""
 
     flow: Mapping[str, Any]
     connections: Sequence[Connection]
+    began_ns: int
+    ended_ns: int
 
 
 @dataclass(frozen=True)

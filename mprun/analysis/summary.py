@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 from mprun.analysis.capacity import find_capacity
 from mprun.analysis.connection import Connection, find_connections, ports_towards
 from mprun.analysis.diagnosis import explain_missing_subflows, explain_plain_tcp, explain_refusal, has_fallen_back
-from mprun.analysis.group import measure_groups
+from mprun.analysis.group import find_fairness, measure_groups
 from mprun.analysis.interference import Interference, on_paths
-from mprun.analysis.observation import Observation
+from mprun.analysis.observation import ENDS, Observation
+from mprun.analysis.preference import carry, find_flapping, share_deviations
 from mprun.analysis.series import FlowConnections, tabulate
-from mprun.spec.metric import OF_PATHS, OF_TOTAL, SYMBOLS, TOTAL, Metrics, Unit
+from mprun.spec.metric import OF_CONNECTIONS, OF_PATHS, OF_TOTAL, SYMBOLS, TOTAL, Metrics, Unit
 from mprun.spec.span import find_spans, meet
 from mprun.spec.spec import After, Expectation, Flow
 from mprun.tools import ping, tcpdump
@@ -157,6 +158,10 @@ def measure(
         for title, table in tables.items():
             found.add_table(title, group, table)
     _sum_up(flows, found)
+    sampled = tabulate(agent, observation, found.connections)
+    for one in found.connections:
+        if one.flow["protocol"] == "mptcp" and "sockets" in sampled:
+            _measure_preference(one, sampled["sockets"], found)
     captures = _read_captures(intent, agent, logs, captured or {}, found)
     found.warnings += doubt_host(agent.get("host"))
     found.warnings += find_complaints(logs("console", "log"))
@@ -183,7 +188,6 @@ def measure(
         **({"captures": captures} if captures else {}),
         **({"middleboxes": told} if (told := list(Interference(agent.get("filtered", {})).tell())) else {}),
     }
-    sampled = tabulate(agent, observation, found.connections)
     return Measured(summary, {**found.tables, **sampled}, found.accounts)
 
 
@@ -268,13 +272,14 @@ def _read_flow(
         return result
     ports = result.data_ports or ports_towards(observed, result.server_ports)
     connections = find_connections(observed, peer, ports, flow["paths"])
-    found.connections.append(FlowConnections(flow, connections))
+    began_ns = min(ended["started_ns"] for ended in processes.values()) - outputs.zero_ns
+    ended_ns = max(ended["ended_ns"] for ended in processes.values()) - outputs.zero_ns
+    found.connections.append(FlowConnections(flow, connections, began_ns, ended_ns))
     if result.server_ports and connections:
         lost = sum(subflow.client.resent for connection in connections for subflow in connection.subflows)
         found.add(f"{name}.retransmits", lost, "count")
     _count_subflows(flow, connections, intent, agent, found)
     if flow["protocol"] == "mptcp":
-        began_ns = min(ended["started_ns"] for ended in processes.values()) - outputs.zero_ns
         uses = _carried(flow, connections, began_ns)
         resent = [use.resent for use in uses.values() if use.resent is not None]
         if resent and "retransmits" in tool.METRICS:
@@ -292,13 +297,34 @@ def read_flow(flow: Mapping[str, Any]) -> Flow:
 
 
 def _sum_up(flows: Sequence[Flow], found: _Findings) -> None:
-    """Sums over the flows that are not in the background, where there are several and all at one time."""
+    """Sum and fairness over the flows that are not in the background, where there are several and all at one time."""
     spans = find_spans(flows)
-    shown = [flow for flow in flows if not flow.background]
-    for name, metric in OF_TOTAL.items():
-        having = [flow.name for flow in shown if f"{flow.name}.{name}" in found.metrics]
-        if len(having) > 1 and meet([spans[flow] for flow in having]):
-            found.add(f"{TOTAL}.{name}", sum(found.metrics[f"{flow}.{name}"]["value"] for flow in having), metric.unit)
+    names = [flow.name for flow in flows if not flow.background and f"{flow.name}.goodput" in found.metrics]
+    if len(names) > 1 and meet([spans[name] for name in names]):
+        goodputs = [found.metrics[f"{name}.goodput"]["value"] for name in names]
+        found.add(f"{TOTAL}.goodput", sum(goodputs), OF_TOTAL["goodput"].unit)
+        if any(goodputs):
+            found.add(f"{TOTAL}.fairness", find_fairness(goodputs), OF_TOTAL["fairness"].unit)
+
+
+def _measure_preference(one: FlowConnections, sockets: polars.DataFrame, found: _Findings) -> None:
+    """flapping, share.stdev: of the flow's time, without what it omits."""
+    flow = one.flow
+    omit = flow["options"].get("omit", {"start_ns": 0, "end_ns": 0})
+    began_ns, ended_ns = one.began_ns + omit["start_ns"], one.ended_ns - omit["end_ns"]
+    if flow["duration_ns"] is not None:
+        ended_ns = min(ended_ns, one.began_ns + flow["duration_ns"] - omit["end_ns"])
+    subflows = [subflow for connection in one.connections for subflow in connection.subflows]
+    is_forward = sum(s.bytes_acked for s in subflows) >= sum(s.bytes_received for s in subflows)
+    mine = sockets.filter(flow=flow["name"], host=flow["source"]).sort("time_ns", maintain_order=True)
+    columns = ("time_ns", "connection", "path", *ENDS, "bytes_acked" if is_forward else "bytes_received")
+    samples = ((row[0], (row[1], row[2], row[3:-1]), row[-1]) for row in mine.select(columns).iter_rows())
+    carried = carry(samples, began_ns, ended_ns)
+    flapping = find_flapping(carried)
+    if flapping is not None:
+        found.add(f"{flow['name']}.flapping", flapping, OF_CONNECTIONS["flapping"].unit)
+    for path, deviation in share_deviations(carried, [path["name"] for path in flow["paths"]]).items():
+        found.add(f"{flow['name']}.share.stdev.{path}", deviation, OF_CONNECTIONS["share.stdev"].unit)
 
 
 def _count_subflows(

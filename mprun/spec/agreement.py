@@ -176,8 +176,8 @@ def check_metrics(named: Mapping[Pair, Sequence[NamedPath]], experiment: Experim
                 hint = name_nearest(path, by_flow[name], "paths")
                 notes.fault(where, f"flow '{name}' has no path '{path}'{hint}")
         elif name == metric.TOTAL:
-            if sum(what in owned[name] for name, flow in flows.items() if not flow.background) < 2:
-                notes.fault(where, f"fewer than two flows have {what} and are not in the background: name the flow")
+            if sum("goodput" in owned[name] for name, flow in flows.items() if not flow.background) < 2:
+                notes.fault(where, "fewer than two flows have a goodput and are not in the background: name the flow")
         elif name in owned:
             flow = next(flow for flow in experiment.traffic if flow.group == name)
             if asked.protocols and flow.protocol not in asked.protocols:

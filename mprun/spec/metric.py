@@ -55,13 +55,25 @@ OF_PATHS: Metrics = {
 # Of flows whose connections the kernel is asked about.
 OF_CONNECTIONS: Metrics = {
     "subflows": Metric("count", "subflows of the connection with the fewest", ("mptcp",), over="least"),
+    "flapping": Metric(
+        "ratio", "changes per second of the subflow that carried most, from one second to the next", ("mptcp",)
+    ),
+    "share.stdev": Metric(
+        "ratio",
+        "standard deviation, of the sample, of a path's share from one second to the next",
+        ("mptcp",),
+        by_path=True,
+    ),
     "reinjected": Metric("count", "segments that were sent again on another subflow", ("mptcp",)),
     **{name: replace(metric, protocols=("mptcp",)) for name, metric in OF_PATHS.items()},
 }
-# Of all flows together.
-OF_TOTAL: Metrics = {"goodput": Metric("rate", "sum over the flows that are not in the background and run at one time")}
 # Of groups whose flows have a goodput each.
 FAIRNESS: Metrics = {"fairness": Metric("ratio", "Jain's index of the goodputs of its flows: 1 where all are equal")}
+# Of all flows together that are not in the background, where several have a goodput.
+OF_TOTAL: Metrics = {
+    "goodput": Metric("rate", "sum over the flows that are not in the background and run at one time"),
+    "fairness": Metric("ratio", "Jain's index of the goodputs of these flows: 1 where all are equal"),
+}
 TOTAL = "total"
 
 

@@ -217,6 +217,23 @@ def test_a_flow_that_does_not_end_is_stopped_at_its_time_out(tmp_path: Path) -> 
     assert "bulk" in machine.stopped
 
 
+def test_series_are_sampled_at_their_intervals(tmp_path: Path) -> None:
+    text = (LAB / "xp_mptcp.yaml").read_text() + "sample: {interfaces: 400ms, sockets: 3s}\n"
+    (tmp_path / "xp.yaml").write_text(text)
+    machine = RecordingMachine(lasts_ns=2 * SECOND_NS)
+    status, result = run_on(machine, tmp_path, (LAB / "topo", tmp_path / "xp"))
+    assert status == 0
+    zero_ns = result["zero_ns"]
+    moments = {
+        series: [(moment - zero_ns) / SECOND_NS for moment in found] for series, found in machine.sampled.items()
+    }
+    # at time zero, every 0.4 s, and once queues are drained and captures have their last packets
+    assert moments["interfaces"] == pytest.approx([0, 0.4, 0.8, 1.2, 1.6, 4.2])
+    assert moments["queues"] == pytest.approx([0, 4.2])
+    assert "sockets" not in moments
+    assert not machine.is_recording
+
+
 def test_stop_file_ends_a_run_in_order(tmp_path: Path) -> None:
     (tmp_path / ".stop").touch()
     machine = RecordingMachine()

@@ -138,7 +138,7 @@ def connection(token: int | None) -> Connection:
 def tables(observation: Observation, **path: str) -> dict[str, list[dict[str, Any]]]:
     flow = {**FLOW, "paths": [{**PATH, **path}]}
     agent = {"counters": {"client": {"TcpOutSegs": 5, "TcpInSegs": 4}}}
-    made = tabulate(agent, observation, [FlowConnections(flow, (connection(7),))])
+    made = tabulate(agent, observation, [FlowConnections(flow, (connection(7),), 0, 10)])
     return {name: table.to_dicts() for name, table in made.items()}
 
 

@@ -469,8 +469,9 @@ def test_the_background_is_no_part_of_the_total(run: Callable[..., Result]) -> N
         for name, more in (("one", ""), ("two", ""), ("rest", ", background: true"))
     )
     result = succeed(run(flows))
-    total = result.metric("one.goodput") + result.metric("two.goodput")
-    assert result.metric("total.goodput") == pytest.approx(total)
+    one, two = result.metric("one.goodput"), result.metric("two.goodput")
+    assert result.metric("total.goodput") == pytest.approx(one + two)
+    assert result.metric("total.fairness") == pytest.approx((one + two) ** 2 / 2 / (one**2 + two**2))
 
 
 # the real engine

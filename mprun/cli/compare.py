@@ -186,7 +186,7 @@ def _is_dull(one: Compared) -> bool:
 
 
 def _say_change(one: Compared) -> str:
-    from mprun.cli.show import format_value
+    from mprun.report.reading import format_value
 
     first, second = ("-" if v is None else format_value(v, one.symbol) for v in (one.first, one.second))
     text = f"{first} -> {second}"

@@ -15,6 +15,7 @@ import click
 from mprun.cli import options
 
 if TYPE_CHECKING:
+    from mprun.sweep.executor import Executor
     from mprun.sweep.study import Cell
 
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 @options.parent
 @options.allow_exec
 @click.option("--dry-run", is_flag=True, help="List the cells and say how long they may take.")
+@click.option("--cluster", "address", metavar="ADDRESS", help="Run on the workers of this Dask scheduler.")
 @click.option("-j", "--jobs", type=click.IntRange(1, 1024), help="Runs at one time. Default: one a CPU.")
 @click.option("--retries", type=click.IntRange(0, 100), default=0, help="How often a run that ends with an error.")
 @click.option(
@@ -55,6 +57,7 @@ def command(
     parent: Path,
     allow_exec: bool,
     dry_run: bool,
+    address: str | None,
     jobs: int | None,
     retries: int,
     keep: str,
@@ -84,16 +87,15 @@ def command(
     if dry_run:
         _show_cells(cells, places, parent)
         return
+    executor = _start_executor(cells, places, address)
     inputs = runner.read_inputs(loaded[0].sources)
     sweep, is_new = conduct.find_or_create(parent, cells, kernels, inputs, anew)
     if not as_json:
         click.echo(f"{'sweep' if is_new else 'going on with'}: {sweep.path}", err=True)
-    from mprun.sweep.local import LocalExecutor
-
     with sweep.held():
         work = conduct.Conduct(sweep, cells, keep, retries, allow_exec)  # type: ignore[arg-type]
         with SweepBar() as bar:
-            summary = work.run(LocalExecutor(places), bar.show, bar.say)
+            summary = work.run(executor, bar.show, bar.say)
     options.give_to_invoker(sweep.path)
     if junit or tap:
         from mprun.report.verdict import checks_of_sweep
@@ -106,6 +108,23 @@ def command(
 
         show_sweep(summary, sweep.path, shown)
     sys.exit(0 if summary["status"] == "passed" else 1)
+
+
+def _start_executor(cells: Sequence[Cell], places: int, address: str | None) -> Executor:
+    if address is None:
+        from mprun.sweep.local import LocalExecutor
+
+        return LocalExecutor(places)
+    from mprun.engines import real
+    from mprun.engines.capability import programs_needed
+    from mprun.errors import SpecError
+    from mprun.sweep.cluster import ClusterExecutor, Needs
+
+    if any(cell.engine == real.NAME for cell in cells):
+        raise SpecError("a cluster runs cells of the virtual engine: the machines of a cluster are no two alike")
+    programs = {name: program for cell in cells for name, program in programs_needed(cell.spec).items()}
+    kernels = tuple(dict.fromkeys(cell.kernel for cell in cells))
+    return ClusterExecutor(address, Needs(kernels, programs))
 
 
 def _show_cells(cells: Sequence[Cell], places: int, parent: Path) -> None:

@@ -40,7 +40,8 @@ class SweepBar:
             )
         elif time.monotonic() - self._said_s >= LINE_S:
             self._said_s = time.monotonic()
-            print(", ".join([f"{state.done} of {state.total} runs", *bad, left]), file=sys.stderr, flush=True)
+            words = [f"{state.done} of {state.total} runs", *bad, *([left] if left else [])]
+            print(", ".join(words), file=sys.stderr, flush=True)
 
     def say(self, text: str) -> None:
         """A line that stays."""

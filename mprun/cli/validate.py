@@ -31,22 +31,23 @@ def command(
     legacy_queue: bool,
     as_json: bool,
 ) -> None:
-    """Check a topology and an experiment, and say all that is wrong with them."""
-    from mprun.spec import load
+    """Check a topology and an experiment, in every cell of its matrix, and say all that is wrong with them."""
+    from mprun.spec import load_cells
     from mprun.spec.fault import InputError
 
     try:
-        loaded = load(topology, experiment, options.parse_parameters(params), strict=strict, legacy_queue=legacy_queue)
+        given = options.parse_parameters(params)
+        cells = load_cells(topology, experiment, given, strict=strict, legacy_queue=legacy_queue)
     except InputError as error:
         if as_json:
             _print_json(error.found)
         raise
-    for warning in loaded.warnings:
+    for warning in dict.fromkeys(warning for cell in cells for warning in cell.warnings):
         click.echo(f"warning: {warning}", err=True)
     if as_json:
         _print_json(())
     else:
-        click.echo(f"ok: {describe(loaded.spec)}")
+        click.echo(f"ok: {describe(cells[0].spec)}{f', in {len(cells)} cells' if len(cells) > 1 else ''}")
 
 
 def _print_json(faults: Sequence[Fault]) -> None:

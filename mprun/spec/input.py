@@ -75,7 +75,7 @@ def load(
 
 def load_cells(
     topology: Path | str,
-    experiment: Path | str,
+    experiment: Path | str | None,
     parameters: Mapping[str, str] = {},
     seed: int | None = None,
     strict: bool = False,

@@ -158,9 +158,9 @@ class Conduct:
                 f"interrupted; {self._count()} runs are in {self._sweep.path}, and the same command goes on from there"
             ) from None
         finally:
+            self._note_session(executor.places, time.monotonic() - started)
             executor.close()
             self._sweep.tidy()
-            self._note_session(executor.places, time.monotonic() - started)
         return self.sum_up()
 
     def _take_in(self) -> None:

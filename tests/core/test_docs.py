@@ -12,7 +12,7 @@ import pytest
 from docs.generate import pages
 from mprun.cli import COMMANDS, group
 from mprun.compile import allocate, compile_plan
-from mprun.spec import load
+from mprun.spec import load_cells
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -32,8 +32,8 @@ def test_yaml_block_compiles(block: str, tmp_path: Path) -> None:
     given = STAR if "client*" in block else TOPOLOGY
     (tmp_path / "topo.yaml").write_text(given if is_experiment else block)
     (tmp_path / "xp.yaml").write_text(block)
-    spec = load(tmp_path / "topo.yaml", tmp_path / "xp.yaml" if is_experiment else None).spec
-    compile_plan(spec, allocate(spec))
+    for cell in load_cells(tmp_path / "topo.yaml", tmp_path / "xp.yaml" if is_experiment else None):
+        compile_plan(cell.spec, allocate(cell.spec))
 
 
 def test_commands_shown_exist() -> None:

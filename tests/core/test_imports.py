@@ -47,7 +47,7 @@ MAY_IMPORT = {
     },
     "report": {"errors", "rundir", "spec", "tools"},
     "lab": VALUES | {"spec", "analysis", "compile", "engines", "rundir", "runner", "shipped"},
-    "sweep": VALUES | {"spec", "analysis", "compile", "engines", "rundir", "runner"},
+    "sweep": VALUES | {"spec", "analysis", "compile", "engines", "kernel", "rundir", "runner", "tools.tool"},
     "capture": VALUES | {"analysis", "compile.network", "report.value", "rundir", "tools"},
     "runner": VALUES | {"spec", "tools", "analysis", "compile", "engines", "kernel", "rundir", "capture"},
     "results": {"errors", "rundir", "sweep"},

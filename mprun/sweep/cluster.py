@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workers of a Dask cluster (dask.distributed): each runs a job in a virtual kernel of its own and sends the run back.
+
+What a result follows from must be the same everywhere: a worker whose mprun, kernel or tools are others is refused,
+when the sweep begins or, if it joins later, with the first job that it is given. A worker that dies has its jobs run
+elsewhere, by Dask.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Iterator, Mapping
+from concurrent.futures import CancelledError
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import mprun
+from mprun.engines.capability import version_of
+from mprun.engines.engine import find_program
+from mprun.errors import HostError, MprunError, RunError
+from mprun.kernel.store import find_kernel
+from mprun.sweep.worker import Job, Outcome, perform
+from mprun.tools.tool import Program
+
+# How long a scheduler and the answers of its workers are waited for.
+ANSWER_S = 30
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What jobs need of a machine: kernels by name, and programs."""
+
+    kernels: tuple[str, ...]
+    programs: Mapping[str, Program]
+
+
+def describe(needs: Needs) -> dict[str, str]:
+    """What this machine has of it, as far as a result follows from it. Empty text: not there."""
+    found = {"mprun": _digest_of_package()}
+    for name in needs.kernels:
+        try:
+            found[f"kernel {name}"] = find_kernel(name).digest[:12]
+        except HostError:
+            found[f"kernel {name}"] = ""
+    for name, program in needs.programs.items():
+        if program.version:
+            found[name] = version_of(name, program) if find_program(name) else ""
+    return found
+
+
+def _digest_of_package() -> str:
+    """Of all our Python files: a version's number does not tell of changes between two."""
+    total = hashlib.sha256()
+    root = Path(mprun.__file__).parent
+    for path in sorted(root.rglob("*.py")):
+        total.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
+    return total.hexdigest()[:12]
+
+
+def differences(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str:
+    """What a worker has otherwise, for people; empty if nothing."""
+    texts = [
+        f"{name} is {theirs.get(name) or 'not there'}, here {value or 'not there'}"
+        for name, value in ours.items()
+        if theirs.get(name) != value
+    ]
+    return "; ".join(texts)
+
+
+def perform_remotely(job: Job, needs: Needs, wanted: Mapping[str, str]) -> tuple[Outcome, dict[str, bytes]]:
+    """On a worker: the outcome, and the files of the run's directory."""
+    unlike = differences(wanted, describe(needs))
+    if unlike:
+        raise RunError(f"this worker is refused: {unlike}")
+    with tempfile.TemporaryDirectory(prefix="mprun-job-") as scratch:
+        directory = Path(scratch, "run")
+        directory.mkdir()
+        outcome = perform(replace(job, directory=directory))
+        files = [path for path in directory.rglob("*") if path.is_file()]
+        return outcome, {str(path.relative_to(directory)): path.read_bytes() for path in files}
+
+
+class ClusterExecutor:
+    """The workers of a scheduler at `address`, a job for each of their threads at one time.
+
+    Raises HostError if it does not answer, has no worker, or has one that is unlike this machine.
+    """
+
+    def __init__(self, address: str, needs: Needs) -> None:
+        try:
+            self._distributed: Any = import_module("distributed")
+        except ImportError:
+            raise HostError("a cluster needs dask.distributed: pip install 'mprun[cluster]'") from None
+        self._needs = needs
+        self._wanted = describe(needs)
+        self._jobs: dict[Any, tuple[str, Job]] = {}
+        try:
+            self._client = self._distributed.Client(address, timeout=ANSWER_S)
+        except (OSError, ValueError) as error:
+            raise HostError(f"no Dask scheduler answers at {address}: {error or type(error).__name__}") from None
+        try:
+            self._check(address)
+        except BaseException:
+            self._client.close()
+            raise
+
+    def _check(self, address: str) -> None:
+        try:
+            found: dict[str, dict[str, str]] = self._client.run(describe, self._needs)
+        except ModuleNotFoundError as error:
+            raise HostError(f"the workers of {address} cannot import {error.name}: install mprun there") from None
+        if not found:
+            raise HostError(f"the scheduler at {address} has no worker: start one with `dask worker {address}`")
+        for worker, theirs in sorted(found.items()):
+            unlike = differences(self._wanted, theirs)
+            if unlike:
+                raise HostError(f"worker {worker} is refused: {unlike}")
+
+    @property
+    def places(self) -> int:
+        """At least one: where no worker is left, jobs wait for the next."""
+        workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
+        count: int = sum(worker["nthreads"] for worker in workers)
+        return max(1, count)
+
+    def submit(self, name: str, job: Job) -> None:
+        future = self._client.submit(perform_remotely, job, self._needs, self._wanted, pure=False)
+        self._jobs[future] = (name, job)
+
+    def wait(self, seconds: float) -> Iterator[tuple[str, Outcome]]:
+        try:
+            done = self._distributed.wait(list(self._jobs), timeout=seconds, return_when="FIRST_COMPLETED").done
+        except TimeoutError:
+            return
+        for future in done:
+            name, job = self._jobs.pop(future)
+            yield name, self._take_in(future, job)
+
+    def _take_in(self, future: Any, job: Job) -> Outcome:
+        """Write what came back where it would have been made."""
+        try:
+            outcome, files = future.result()
+        except MprunError as error:
+            return Outcome("error", str(error), 0.0, 0.0)
+        except (Exception, CancelledError) as error:
+            # whatever Dask tells of workers that died too often
+            return Outcome("error", f"{type(error).__name__}: {error}", 0.0, 0.0)
+        for name, content in files.items():
+            path = job.directory / name
+            if not path.resolve().is_relative_to(job.directory.resolve()):
+                return Outcome("error", f"a worker sent a file that lies outside of the run: {name}", 0.0, 0.0)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        found: Outcome = outcome
+        return found
+
+    def close(self) -> None:
+        self._client.cancel(list(self._jobs), force=True)
+        self._client.close()

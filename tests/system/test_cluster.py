@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sweep on a Dask cluster of processes on loopback: a worker that dies, a worker that is refused."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.system.conftest import COMMAND, LAB, Result, environment
+from tests.system.test_sweep import SWEEP, assert_equal
+
+pytest.importorskip("distributed", reason="dask.distributed is not installed: pip install 'mprun[cluster]'")
+
+START_S = 60
+
+
+class Cluster:
+    """A scheduler and workers, each a process of ours."""
+
+    def __init__(self, folder: Path) -> None:
+        with socket.socket() as found:
+            found.bind(("127.0.0.1", 0))
+            port = found.getsockname()[1]
+        self.address = f"tcp://127.0.0.1:{port}"
+        self._folder = folder
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self._start("dask_scheduler", "--port", str(port))
+
+    def add_worker(self, **changes: str) -> subprocess.Popen[bytes]:
+        words = ["--nthreads", "1", "--no-nanny", "--local-directory", str(self._folder)]
+        return self._start("dask_worker", self.address, *words, **changes)
+
+    def _start(self, module: str, *words: str, **changes: str) -> subprocess.Popen[bytes]:
+        argv = [sys.executable, "-m", f"distributed.cli.{module}", *words, "--host", "127.0.0.1", "--no-dashboard"]
+        log = (self._folder / f"{len(self.processes)}.log").open("wb")
+        process = subprocess.Popen(argv, cwd=self._folder, env=environment(**changes), stdout=log, stderr=log)
+        self.processes.append(process)
+        return process
+
+    def wait_for(self, workers: int) -> None:
+        """Until so many workers are there."""
+        from distributed import Client
+
+        with Client(self.address, timeout=START_S) as client:  # type: ignore[no-untyped-call]
+            client.wait_for_workers(workers, timeout=START_S)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    folder = tmp_path / "cluster"
+    folder.mkdir()
+    made = Cluster(folder)
+    yield made
+    for process in reversed(made.processes):
+        process.kill()
+        process.wait()
+
+
+def test_equal_to_a_local_sweep_though_a_worker_dies(
+    cluster: Cluster, tmp_path: Path, mprun: Callable[..., Result]
+) -> None:
+    (tmp_path / "xp.yaml").write_text(SWEEP.replace("runs: 3", "runs: 2"))
+    first = cluster.add_worker()
+    cluster.add_worker()
+    words: list[Any] = ["sweep", "-t", LAB / "topo", "-x", tmp_path / "xp.yaml", "--json"]
+    local = mprun(*words, "-o", tmp_path / "local").summary
+    cluster.wait_for(2)
+    argv = [*COMMAND, *map(str, words), "-o", str(tmp_path / "remote"), "--cluster", cluster.address]
+    process = subprocess.Popen(argv, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, text=True)
+    runs = tmp_path / "remote" / "latest-sweep" / "runs"
+    deadline = time.monotonic() + START_S
+    while not list(runs.glob("*/*")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    first.send_signal(signal.SIGKILL)
+    assert process.wait(timeout=120) == 0
+    assert_equal(Path(local["directory"]), runs.resolve().parent)
+
+
+def test_a_worker_without_the_kernel_is_refused(cluster: Cluster, tmp_path: Path, mprun: Callable[..., Result]) -> None:
+    (tmp_path / "xp.yaml").write_text(SWEEP)
+    cluster.add_worker(XDG_CACHE_HOME=str(tmp_path / "empty"))
+    cluster.wait_for(1)
+    refused = mprun("sweep", "-t", LAB / "topo", "-x", "xp", "--cluster", cluster.address)
+    assert refused.status == 3
+    assert "is refused: kernel default is not there, here " in refused.err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_nobody_answers(tmp_path: Path, mprun: Callable[..., Result]) -> None:
+    (tmp_path / "xp.yaml").write_text(SWEEP)
+    refused = mprun("sweep", "-t", LAB / "topo", "-x", "xp", "--cluster", "localhost")
+    assert refused.status == 3
+    assert "no Dask scheduler answers at localhost" in refused.err

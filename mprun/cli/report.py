@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun report`: a page of a run, with its figures."""
+"""`mprun report`: a page of a run or a sweep, with its figures."""
 
 from __future__ import annotations
 
@@ -8,26 +8,28 @@ from pathlib import Path
 import click
 
 from mprun.cli import options
+from mprun.cli.completion import complete_runs
 
 
 @click.command("report")
-@click.argument("name", metavar="RUN", default="latest")
+@click.argument("name", metavar="RUN|SWEEP", default="latest", shell_complete=complete_runs)
 @options.parent
 @click.option("--open", "is_shown", is_flag=True, help="Show it in a browser.")
 def command(name: str, parent: Path, is_shown: bool) -> None:
-    """Write a page of a run, with its figures.
+    """Write a page of a run or a sweep, with its figures.
 
-    report.html in the run directory needs nothing else; each of its figures is also under figures/, as SVG, as PDF
+    report.html in its directory needs nothing else; each of its figures is also under figures/, as SVG, as PDF
     as wide as a column of a paper (85 mm), as PNG, and its data as CSV.
     """
-    from mprun import rundir
     from mprun.cli.progress import Bar
     from mprun.report.report import make_report
+    from mprun.report.sweep import make_sweep_report
+    from mprun.sweep.directory import SweepDirectory, find_either
 
-    run = rundir.find(parent, name)
+    found = find_either(parent, name)
     with Bar() as bar:
-        path = make_report(run, bar.show)
-    options.give_to_invoker(run.path)
+        path = make_sweep_report(found, bar.show) if isinstance(found, SweepDirectory) else make_report(found, bar.show)
+    options.give_to_invoker(path.parent)
     click.echo(path)
     if is_shown:
         click.launch(str(path))

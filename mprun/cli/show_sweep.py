@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from mprun.cli.show import MARKS
-from mprun.report.reading import format_bound, format_value
+from mprun.report.reading import choose_metrics, format_bound, format_mean, format_value
 
 # So many metrics fit beside each other.
 MOST_SHOWN = 3
@@ -23,7 +23,11 @@ def show_sweep(summary: Mapping[str, Any], path: Path, wanted: Sequence[str] = (
     metrics = _choose(cells, wanted)
     head = [*axes, "runs", *metrics]
     rows = [
-        [*(str(cell["values"].get(name, "")) for name in axes), _runs(cell), *(_mean(cell, name) for name in metrics)]
+        [
+            *(str(cell["values"].get(name, "")) for name in axes),
+            _runs(cell),
+            *(format_mean(cell["metrics"].get(name)) for name in metrics),
+        ]
         for cell in cells
     ]
     widths = [max(len(row[n]) for row in [head, *rows]) for n in range(len(head))]
@@ -55,35 +59,12 @@ def _choose(cells: Sequence[Mapping[str, Any]], wanted: Sequence[str]) -> list[s
         raise SpecError(f"no run has metric '{missing[0]}'{name_nearest(missing[0], known, 'metrics')}")
     if wanted:
         return list(wanted)
-    expected = dict.fromkeys(one["metric"] for cell in cells for one in cell["expectations"] if one["metric"] in known)
-    goodputs = [name for name in known if name.endswith("goodput")]
-    return list(dict.fromkeys([*expected, *goodputs]) or known)[:MOST_SHOWN]
+    return choose_metrics(cells)[:MOST_SHOWN]
 
 
 def _runs(cell: Mapping[str, Any]) -> str:
     passed, total = cell["runs"]["passed"], sum(cell["runs"].values())
     return str(total) if passed == total else f"{passed} of {total}"
-
-
-def _mean(cell: Mapping[str, Any], name: str) -> str:
-    metric = cell["metrics"].get(name)
-    if metric is None:
-        return "-"
-    mean = format_value(metric["mean"], metric["unit"])
-    if "t95" not in metric:
-        return mean
-    low, high = metric["t95"]
-    return f"{mean} ± {_like(mean, (high - low) / 2, metric)}"
-
-
-def _like(mean: str, half: float, metric: Mapping[str, Any]) -> str:
-    """Half an interval in the prefix and unit of the mean, to one digit more."""
-    number = mean.partition(" ")[0]
-    if not float(number) or not metric["mean"]:
-        return f"{half:.2g}"
-    digits = len(number.partition(".")[2]) + 1
-    told = f"{half * float(number) / float(metric['mean']):.{digits}f}"
-    return told if float(told) or not half else f"<{10**-digits:.{digits}f}"
 
 
 def _show_expectations(cells: Sequence[Mapping[str, Any]]) -> None:

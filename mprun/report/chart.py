@@ -45,6 +45,7 @@ COLUMN = Layout(85 / 25.4, 2.35, 7.5, 2, 52)
 
 PNG_DPI = 200
 DASHES: Sequence[Any] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
+MARKERS = ("o", "s", "^", "D")
 # Numbered at the top; more than this are ticks without numbers.
 MOST_NUMBERS = 12
 # Heat maps of so many cells have their values written in.
@@ -142,11 +143,16 @@ class _Painting:
         FigureCanvasAgg(self.figure)
         grid = self.figure.subplots(rows, across, sharex=True, sharey=True, squeeze=False)
         every = list(grid.flat)
-        for axes, panel in zip(every, chart.panels, strict=False):
+        shown = every[: len(chart.panels)]
+        for axes, panel in zip(shown, chart.panels, strict=True):
             self._paint(axes, panel)
-        for axes in every[len(chart.panels) :]:
+        # once all is there: panels share their axes
+        for axes in shown:
+            self._set_axes(axes)
+            self._add_marks(axes)
+        for axes in every[len(shown) :]:
             axes.remove()
-        for n, axes in enumerate(every[: len(chart.panels)]):
+        for n, axes in enumerate(shown):
             below = n + across < len(chart.panels)
             if not below:
                 axes.set_xlabel(self._x.title)
@@ -177,8 +183,6 @@ class _Painting:
             "heat": self._heat,
         }
         painters[chart.form](axes, panel)
-        self._set_axes(axes)
-        self._add_marks(axes)
 
     def _lines(self, axes: Axes, panel: Panel) -> None:
         form = self._chart.form
@@ -196,7 +200,7 @@ class _Painting:
             elif form == "step":
                 axes.step(self._x(x), self._y(y), where="post", label=series.label, **look)
             else:
-                marker = "o" if len(x) <= 40 else ""
+                marker = MARKERS[series.dash % len(MARKERS)] if len(x) <= 40 else ""
                 axes.plot(self._x(x), self._y(y), marker=marker, markersize=3, label=series.label, **look)
                 if series.low:
                     low, high = self._y(series.low), self._y(series.high)
@@ -302,7 +306,8 @@ class _Painting:
             axes.set_xscale("log")
             _spell_powers(axes.xaxis)
         elif not chart.x.categories and chart.form != "cdf":
-            axes.margins(x=0.01)
+            axes.margins(x=0.01 if chart.x == TIME else 0.04)
+            axes.xaxis.set_major_locator(MaxNLocator(7 if len(chart.panels) == 1 else 4, steps=[1, 2, 2.5, 5, 10]))
             if chart.x == TIME:
                 axes.set_xlim(left=0)
         if chart.form == "cdf":

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 
@@ -31,3 +32,30 @@ def format_bound(verdict: Mapping[str, Any], unit: str) -> str:
     if low is not None and high is not None:
         return f"{format_value(low, unit)} to {format_value(high, unit)}"
     return f"≥ {format_value(low, unit)}" if low is not None else f"≤ {format_value(high, unit)}"
+
+
+def format_mean(metric: Mapping[str, Any] | None) -> str:
+    """The mean over the runs of a cell, of a sweep's summary, with half its t interval of 95 % where it has one."""
+    if metric is None:
+        return "-"
+    mean = format_value(metric["mean"], metric["unit"])
+    if "t95" not in metric:
+        return mean
+    low, high = metric["t95"]
+    return f"{mean} ± {_like(mean, (high - low) / 2, metric)}"
+
+
+def _like(mean: str, half: float, metric: Mapping[str, Any]) -> str:
+    """Half an interval in the prefix and unit of the mean, two digits of it."""
+    number = mean.partition(" ")[0]
+    if float(number) and metric["mean"]:
+        half *= float(number) / float(metric["mean"])
+    return format(Decimal(f"{half:.2g}"), "f")
+
+
+def choose_metrics(cells: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The metrics of a sweep's summary that lead: those that are expected something of, else goodputs, else all."""
+    known = list(dict.fromkeys(name for cell in cells for name in cell["metrics"]))
+    expected = dict.fromkeys(one["metric"] for cell in cells for one in cell["expectations"] if one["metric"] in known)
+    goodputs = [name for name in known if name.endswith("goodput")]
+    return list(dict.fromkeys([*expected, *goodputs]) or known)

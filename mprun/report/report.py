@@ -6,24 +6,17 @@ Made from what the run left and from nothing else, so that it can be made again;
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mprun.errors import HostError
-from mprun.report import graphviz
-from mprun.report.chart import COLUMN, WIDE, paint
-from mprun.report.dot import to_dot
-from mprun.report.drawing import draw
-from mprun.report.figure import Chart, Mark, to_csv
-from mprun.report.page import Grid, Page, Picture, Row, Tile, Verdict, render
+from mprun.report.figure import Mark
+from mprun.report.gallery import Gallery, draw_topology
+from mprun.report.page import Grid, Page, Row, Tile, Verdict, render
 from mprun.report.reading import format_bound, format_value
 from mprun.report.timeline import Evidence, draw_run, lacking
 from mprun.report.value import say_change
-from mprun.rundir import FIGURES, RunDirectory
+from mprun.rundir import RunDirectory
 from mprun.spec import load
 from mprun.spec.metric import Metrics, find_metric, metrics_of
 from mprun.spec.spec import LinkChange, Spec, TopologySpec
@@ -64,7 +57,10 @@ def make_report(run: RunDirectory, progress: Progress) -> Path:
     gallery = Gallery()
     charts = list(draw_run(evidence, spec.experiment.plots))
     progress("drawing the network", 0.05)
-    notes = [*draw_topology(spec, gallery), *lacking(evidence, spec.experiment.plots)]
+    notes = [
+        *draw_topology(spec, gallery, "The links and what was asked of each."),
+        *lacking(evidence, spec.experiment.plots),
+    ]
     for number, chart in enumerate(charts):
         progress(f"drawing {chart.title}", (number + 1) / (len(charts) + 1))
         gallery.add(chart)
@@ -103,54 +99,6 @@ def gather(run: RunDirectory, spec: Spec, intent: Mapping[str, Any]) -> Evidence
         groups={flow.name: flow.group for flow in flows if flow.group is not None},
         background=frozenset(flow.name for flow in flows if flow.background),
     )
-
-
-class Gallery:
-    """The figures of a page, and their files."""
-
-    def __init__(self) -> None:
-        self.pictures: list[Picture] = []
-        self.files: dict[str, bytes] = {}
-
-    def add(self, chart: Chart) -> None:
-        wide, column = paint(chart, WIDE, ("svg", "png")), paint(chart, COLUMN, ("svg", "pdf"))
-        files = {"svg": wide["svg"], "pdf": column["pdf"], "png": wide["png"], "csv": to_csv(chart).encode()}
-        marks = tuple(f"{mark.at:g} s: {mark.text}" for mark in chart.marks)
-        words = (chart.name, chart.title, chart.caption)
-        self._hang(Picture(*words, wide["svg"].decode(), column["svg"].decode(), marks), files)
-
-    def add_drawing(self, name: str, title: str, caption: str, files: Mapping[str, bytes]) -> None:
-        self._hang(Picture(name, title, caption, files["svg"].decode(), is_broad=True), files)
-
-    def _hang(self, picture: Picture, files: Mapping[str, bytes]) -> None:
-        self.files |= {f"{picture.name}.{kind}": content for kind, content in files.items()}
-        links = tuple((kind.upper(), f"{FIGURES}/{picture.name}.{kind}") for kind in files)
-        self.pictures.append(replace(picture, files=links))
-
-
-def draw_topology(spec: Spec, gallery: Gallery) -> Iterator[str]:
-    """Hang the network; what is to be said where it cannot be drawn."""
-    drawing = draw(spec.topology, spec.experiment.traffic)
-    dot = to_dot(drawing)
-    try:
-        files = {kind: graphviz.render(dot, kind) for kind in ("svg", "pdf", "png")}
-    except HostError as error:
-        yield f"The network is not drawn: {error}"
-        return
-    files["csv"] = _links_csv(spec.topology).encode()
-    gallery.add_drawing("topology", "Network", "The links and what was asked of each.", files)
-
-
-def _links_csv(topology: TopologySpec) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(["link", "from", "to", "rate_bit_per_s", "delay_ns", "loss_share", "queue", "queue_unit"])
-    for link in topology.links:
-        for ends, way in ((link.ends, link.forward), (link.ends[::-1], link.reverse)):
-            loss = way.loss.mean if way.loss else 0
-            queue = (way.queue.amount, way.queue.unit) if way.queue else ("", "")
-            writer.writerow([link.name, *ends, way.rate_bit_per_s or "", way.delay_ns, loss, *queue])
-    return text.getvalue()
 
 
 def _marks(topology: TopologySpec) -> Iterator[Mark]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +74,7 @@ def find_or_create(
         "digest": digest,
         "kernels": dict(kernels),
         "across": list(cells[0].spec.experiment.across),
+        "plots": [asdict(plot) for plot in cells[0].spec.experiment.plots],
         "cells": [
             {
                 "values": dict(cell.values),

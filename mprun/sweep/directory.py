@@ -8,6 +8,7 @@ runs/<time>-<topology>-<experiment>-<digest8>-sweep/
     partial/              runs under way; what is left of them after a kill is removed by whoever goes on
     tables/cells.parquet  a row for each run: its values, seed, status and metrics
     summary.json          statistics of each cell, expectations, verdict
+    report.html           made when somebody asks, with figures/ beside it
     wall.json             real seconds of each run: never repeats
 """
 
@@ -24,10 +25,14 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from mprun import rundir
 from mprun.errors import MprunError, RunError, SpecError
-from mprun.rundir import RunDirectory
+from mprun.rundir import RunDirectory, read_texts, write_page
+
+if TYPE_CHECKING:
+    import polars
 
 FORMAT = 1
 LATEST = "latest-sweep"
@@ -100,6 +105,23 @@ class SweepDirectory:
         """Write a JSON file of the layout, whole or not at all."""
         _write(self.path / name, value)
 
+    def inputs(self) -> dict[str, str]:
+        """The files as they were, by name."""
+        return read_texts(self.path / "inputs")
+
+    def write_report(self, page: str, figures: Mapping[str, bytes]) -> Path:
+        """As `RunDirectory.write_report`."""
+        return write_page(self.path, page, figures)
+
+    def table(self) -> polars.DataFrame:
+        """`tables/cells.parquet`. Raises MprunError."""
+        import polars
+
+        path = self.path / "tables" / "cells.parquet"
+        if not path.exists():
+            raise MprunError(f"{self.path}: no tables/cells.parquet: the sweep did not come so far")
+        return polars.read_parquet(path)
+
     def write_table(self, columns: Mapping[str, list[Any]]) -> None:
         """`tables/cells.parquet`, whole or not at all: columns of equal length, None where there is no value."""
         import polars
@@ -164,6 +186,14 @@ def find(parent: Path, name: str) -> SweepDirectory:
     if matches:
         raise SpecError(f"'{name}' means several sweeps: {', '.join(one.name for one in matches[:5])}")
     raise SpecError(f"no sweep '{name}' here or in {parent}")
+
+
+def find_either(parent: Path, name: str) -> RunDirectory | SweepDirectory:
+    """A sweep or a run, by what names either. Raises SpecError."""
+    try:
+        return find(parent, name)
+    except SpecError:
+        return rundir.find(parent, name)
 
 
 def is_sweep(path: Path) -> bool:

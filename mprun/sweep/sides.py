@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mprun import rundir
 from mprun.analysis.comparison import Side, differing_lines, differing_values, unmatched
 from mprun.errors import SpecError
 from mprun.rundir import RunDirectory
@@ -31,24 +30,17 @@ class Sides:
 
 def sides_of(parent: Path, first: str, second: str | None, axis: str | None) -> Sides:
     """A and B, or the halves of sweep A. Raises SpecError."""
-    one = _find(parent, first)
+    one = directory.find_either(parent, first)
     if axis is not None:
         if not isinstance(one, SweepDirectory):
             raise SpecError(f"{first}: a run has no axes: name a sweep")
         return _take_apart(one, axis)
-    other = _find(parent, second or "")
+    other = directory.find_either(parent, second or "")
     if isinstance(one, SweepDirectory) and isinstance(other, SweepDirectory):
         return _of_sweeps(one, other)
     if isinstance(one, RunDirectory) and isinstance(other, RunDirectory):
         return _of_runs(one, other)
     raise SpecError("one is a run and the other a sweep: compare two of a kind; the runs of a sweep are in its 'runs'")
-
-
-def _find(parent: Path, name: str) -> RunDirectory | SweepDirectory:
-    try:
-        return directory.find(parent, name)
-    except SpecError:
-        return rundir.find(parent, name)
 
 
 def _of_runs(one: RunDirectory, other: RunDirectory) -> Sides:

@@ -112,7 +112,7 @@ def identify(cells: Sequence[Cell], kernels: Sequence[str]) -> str:
         [
             list(map(list, cell.values)),
             write_topology(cell.spec.topology),
-            write_experiment(cell.spec.experiment),
+            write_experiment(replace(cell.spec.experiment, plots=())),
             describe_repeat(cell),
             list(cell.spec.experiment.across),
             cell.engine,

@@ -45,7 +45,7 @@ MAY_IMPORT = {
         "spec.metric",
         "spec.span",
     },
-    "report": {"errors", "rundir", "spec", "tools"},
+    "report": {"errors", "rundir", "spec", "tools", "analysis", "sweep.directory"},
     "lab": VALUES | {"spec", "analysis", "compile", "engines", "rundir", "runner", "shipped"},
     "sweep": VALUES | {"spec", "analysis", "compile", "engines", "kernel", "rundir", "runner", "tools.tool"},
     "capture": VALUES | {"analysis", "compile.network", "report.value", "rundir", "tools"},

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The figures of a report as pictures and files, painted."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from mprun.errors import HostError
+from mprun.report import graphviz
+from mprun.report.chart import COLUMN, WIDE, paint
+from mprun.report.dot import to_dot
+from mprun.report.drawing import draw
+from mprun.report.figure import Chart, to_csv
+from mprun.report.page import Picture
+from mprun.rundir import FIGURES
+from mprun.spec.spec import Spec, TopologySpec
+
+
+class Gallery:
+    """The figures of a page, and their files."""
+
+    def __init__(self) -> None:
+        self.pictures: list[Picture] = []
+        self.files: dict[str, bytes] = {}
+
+    def add(self, chart: Chart) -> None:
+        wide, column = paint(chart, WIDE, ("svg", "png")), paint(chart, COLUMN, ("svg", "pdf"))
+        files = {"svg": wide["svg"], "pdf": column["pdf"], "png": wide["png"], "csv": to_csv(chart).encode()}
+        marks = tuple(f"{mark.at:g} s: {mark.text}" for mark in chart.marks)
+        words = (chart.name, chart.title, chart.caption)
+        self._hang(Picture(*words, wide["svg"].decode(), column["svg"].decode(), marks), files)
+
+    def add_drawing(self, name: str, title: str, caption: str, files: Mapping[str, bytes]) -> None:
+        self._hang(Picture(name, title, caption, files["svg"].decode(), is_broad=True), files)
+
+    def _hang(self, picture: Picture, files: Mapping[str, bytes]) -> None:
+        self.files |= {f"{picture.name}.{kind}": content for kind, content in files.items()}
+        links = tuple((kind.upper(), f"{FIGURES}/{picture.name}.{kind}") for kind in files)
+        self.pictures.append(replace(picture, files=links))
+
+
+def draw_topology(spec: Spec, gallery: Gallery, caption: str) -> Iterator[str]:
+    """Hang the network; what is to be said where it cannot be drawn."""
+    drawing = draw(spec.topology, spec.experiment.traffic)
+    dot = to_dot(drawing)
+    try:
+        files = {kind: graphviz.render(dot, kind) for kind in ("svg", "pdf", "png")}
+    except HostError as error:
+        yield f"The network is not drawn: {error}"
+        return
+    files["csv"] = _links_csv(spec.topology).encode()
+    gallery.add_drawing("topology", "Network", caption, files)
+
+
+def _links_csv(topology: TopologySpec) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(["link", "from", "to", "rate_bit_per_s", "delay_ns", "loss_share", "queue", "queue_unit"])
+    for link in topology.links:
+        for ends, way in ((link.ends, link.forward), (link.ends[::-1], link.reverse)):
+            loss = way.loss.mean if way.loss else 0
+            queue = (way.queue.amount, way.queue.unit) if way.queue else ("", "")
+            writer.writerow([link.name, *ends, way.rate_bit_per_s or "", way.delay_ns, loss, *queue])
+    return text.getvalue()

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report of a sweep: its cells and their statistics in, `report.html` and `figures/` out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mprun.analysis.cells import column_of
+from mprun.report.gallery import Gallery, draw_topology
+from mprun.report.matrix import Study, draw_sweep, lacking
+from mprun.report.page import Grid, Page, Row, Tile, Verdict, render
+from mprun.report.reading import choose_metrics, format_bound, format_mean, format_value
+from mprun.spec import load
+from mprun.spec.spec import Plot
+from mprun.sweep.directory import SweepDirectory
+
+if TYPE_CHECKING:
+    import polars
+
+Progress = Callable[[str, float], None]
+
+MOST_FIGURES = 6
+MOST_COLUMNS = 4
+
+
+def make_sweep_report(sweep: SweepDirectory, progress: Progress) -> Path:
+    """Write it into the sweep's directory; the path of the page.
+
+    Raises MprunError where the sweep did not come so far, SpecError where this mprun does not know its inputs.
+    """
+    progress("reading the sweep", 0.0)
+    record, summary = sweep.record, sweep.read("summary.json")
+    cells = summary["cells"]
+    plots = [Plot(**{**plot, "log": tuple(plot["log"])}) for plot in record["plots"]]
+    study = gather(sweep, cells)
+    leading = choose_metrics(cells)
+    charts = list(draw_sweep(study, plots, leading[:MOST_FIGURES]))
+    gallery = Gallery()
+    notes = list(lacking(study, plots))
+    progress("drawing the network", 0.05)
+    description, drawn = _describe(sweep, gallery)
+    for number, chart in enumerate(charts):
+        progress(f"drawing {chart.title}", (number + 1) / (len(charts) + 1))
+        gallery.add(chart)
+    page = Page(
+        title=record["title"],
+        description=description,
+        status=summary["status"],
+        verdict=_verdict(summary),
+        verdicts=[*_verdicts(cells), *_statements(summary)],
+        tiles=list(_tiles(study, summary)),
+        problems=[("warning", text) for text in summary["warnings"]],
+        # what was found before the network, which every cell has
+        pictures=sorted(gallery.pictures, key=lambda picture: picture.is_broad),
+        notes=[*notes, *drawn],
+        grids=[_grid(study, leading[:MOST_COLUMNS])],
+        facts=list(_facts(sweep, record)),
+        repeat=[("To compare it with another:", f"mprun compare {sweep.name} OTHER")],
+        inputs=sweep.inputs(),
+    )
+    return sweep.write_report(render(page), gallery.files)
+
+
+def gather(sweep: SweepDirectory, cells: Sequence[Mapping[str, Any]]) -> Study:
+    """The cells with the values of their runs."""
+    axes: dict[str, dict[Any, None]] = {}
+    for cell in sweep.record["cells"]:
+        for name, value in cell["values"].items():
+            axes.setdefault(name, {})[value] = None
+    table = sweep.table()
+    names = list(axes)
+    by_cell: dict[tuple[str, ...], polars.DataFrame] = {(): table}
+    if names:
+        by_cell = {tuple(map(str, key)): part for key, part in table.group_by(*names)}
+    samples = []
+    for cell in cells:
+        part = by_cell.get(tuple(str(cell["values"].get(name)) for name in names))
+        found: dict[str, Sequence[float]] = {}
+        for metric, one in cell["metrics"].items():
+            column = column_of(metric, one["unit"])
+            if part is not None and column in part.columns:
+                found[metric] = part[column].drop_nulls().to_list()
+        samples.append(found)
+    return Study(cells, samples, {name: list(values) for name, values in axes.items()})
+
+
+def _describe(sweep: SweepDirectory, gallery: Gallery) -> tuple[str, list[str]]:
+    """What the files say of themselves, and what is to be said of the network, which is drawn as the first cell has
+    it."""
+    first = next(iter(sweep.runs()), None)
+    if first is None or not first.run.resolved_inputs[0].exists():
+        return "", ["The network is not drawn: no run has kept its inputs."]
+    spec = load(*first.run.resolved_inputs).spec
+    notes = list(draw_topology(spec, gallery, "The links and what was asked of each in the first cell."))
+    return " · ".join(text for text in (spec.experiment.description, spec.topology.description) if text), notes
+
+
+def _verdict(summary: Mapping[str, Any]) -> str:
+    runs = summary["runs"]
+    words = [f"{sum(runs.values())} runs of {len(summary['cells'])} cells"]
+    words += [f"{count} {status}" for status, count in runs.items() if count]
+    if not summary["complete"]:
+        words.append("the sweep is not complete")
+    return ", ".join(words)
+
+
+def _verdicts(cells: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:
+    """Each expectation over all cells, and where it did not hold."""
+    found: dict[tuple[Any, ...], list[tuple[Mapping[str, Any], Mapping[str, Any]]]] = {}
+    for cell in cells:
+        for one in cell["expectations"]:
+            found.setdefault((one["metric"], one["minimum"], one["maximum"], one["equals"]), []).append((cell, one))
+    for (metric, *_), held in found.items():
+        unit = next((cell["metrics"][metric]["unit"] for cell, _ in held if metric in cell["metrics"]), "1")
+        good, total = sum(one["held"] for _, one in held), sum(one["of"] for _, one in held)
+        yield Verdict(metric, format_bound(held[0][1], unit), f"in {good} of {total} runs", good == total)
+        for cell, one in held:
+            if one["held"] < one["of"] and len(held) > 1:
+                yield Verdict(f"  {_label(cell)}", "", f"in {one['held']} of {one['of']} runs", False)
+
+
+def _statements(summary: Mapping[str, Any]) -> Iterator[Verdict]:
+    """What is expected across cells."""
+    for one in summary.get("statements", ()):
+        sides = [
+            f"{format_value(each['left'], each['unit'])} {each['operator']} {format_value(each['right'], each['unit'])}"
+            for each in one["comparisons"]
+        ]
+        yield Verdict(one["holds"], "", "; ".join(sides) or one["found"], bool(one["held"]))
+
+
+def _tiles(study: Study, summary: Mapping[str, Any]) -> Iterator[Tile]:
+    runs = summary["runs"]
+    yield Tile("cells", str(len(study.cells)), " × ".join(f"{len(v)} {name}" for name, v in study.axes.items()))
+    yield Tile("runs", str(sum(runs.values())), f"{runs['passed']} passed")
+
+
+def _grid(study: Study, metrics: Sequence[str]) -> Grid:
+    """A line for each cell."""
+    rows = []
+    for cell in study.cells:
+        count = sum(cell["runs"].values())
+        cells = [*(str(cell["values"].get(name, "")) for name in study.axes), str(count)]
+        rows.append(Row((*cells, *(format_mean(cell["metrics"].get(metric)) for metric in metrics))))
+    return Grid("Cells: means, with t intervals of 95 %", (*study.axes, "runs", *metrics), tuple(rows))
+
+
+def _facts(sweep: SweepDirectory, record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "sweep", sweep.name
+    yield "engines", ", ".join(dict.fromkeys(cell["engine"] for cell in record["cells"]))
+    for name, kernel in record["kernels"].items():
+        yield f"kernel {name}", f"{kernel['version']}, digest {kernel['digest']}"
+    repeats = [cell["repeat"] for cell in record["cells"]]
+    yield "base seed", ", ".join(dict.fromkeys(str(one["seed"]) for one in repeats))
+    yield "repetitions", ", ".join(dict.fromkeys(_repetitions(one) for one in repeats))
+    varied = ", ".join(dict.fromkeys(name for one in repeats for name in one["vary"]))
+    yield "the seed varies", f"what the kernel draws; {varied}" if varied else "what the kernel draws"
+    yield "digest", record["digest"]
+
+
+def _repetitions(repeat: Mapping[str, Any]) -> str:
+    if repeat["until"] is None:
+        return str(repeat["most"])
+    until = repeat["until"]
+    return (
+        f"{repeat['least']} to {repeat['most']}, until the {until['confidence']:.0%} interval of {until['metric']} is "
+        f"within {until['within']:.2%}"
+    )
+
+
+def _label(cell: Mapping[str, Any]) -> str:
+    return " ".join(f"{name}={value}" for name, value in cell["values"].items())

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures over the cells of a sweep."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from itertools import product
+from typing import Any
+
+import pytest
+
+from mprun.report.chart import COLUMN, paint
+from mprun.report.matrix import Study, choose, draw, draw_sweep, lacking
+from mprun.spec.spec import Plot
+
+AXES: dict[str, list[Any]] = {
+    "cc": ["cubic", "reno"],
+    "path0.rate": ["5mbit", "20mbit", "10mbit"],
+    "loss": ["0%", "1%"],
+}
+
+
+def study(axes: Mapping[str, list[Any]], runs: int = 3) -> Study:
+    """bulk.goodput: the rate, less a tenth of it for reno and half for loss."""
+    cells, samples = [], []
+    for values in product(*axes.values()):
+        chosen = dict(zip(axes, values, strict=True))
+        rate = float(str(chosen["path0.rate"]).removesuffix("mbit")) * 1e6
+        mean = rate * (0.9 if chosen.get("cc") == "reno" else 1.0) * (0.5 if chosen.get("loss") == "1%" else 1.0)
+        metric: dict[str, Any] = {"unit": "bit/s", "count": runs, "mean": mean}
+        if runs > 1:
+            metric["t95"] = [mean - 1e5, mean + 1e5]
+        cells.append({"values": chosen, "metrics": {"bulk.goodput": metric}})
+        samples.append({"bulk.goodput": [mean] * runs})
+    return Study(cells, samples, axes)
+
+
+def test_numbers_are_placed_where_they_are() -> None:
+    chart = draw(study(AXES), Plot(metric="bulk.goodput", over="path0.rate", by="cc", facet="loss"), 0)
+    assert chart is not None
+    assert (chart.form, chart.x.unit, chart.y.unit) == ("line", "bit/s", "bit/s")
+    assert [panel.title for panel in chart.panels] == ["loss 0%", "loss 1%"]
+    reno = chart.panels[1].series[1]
+    assert (reno.label, list(reno.x)) == ("reno", [5e6, 10e6, 20e6])
+    assert list(reno.y) == pytest.approx([2.25e6, 4.5e6, 9e6])
+    assert list(reno.low) == pytest.approx([2.15e6, 4.4e6, 8.9e6])
+    assert "t interval of 95 %" in chart.caption
+
+
+def test_axes_that_are_not_named_are_never_mixed() -> None:
+    chart = draw(study(AXES), Plot(metric="bulk.goodput", over="path0.rate", by="cc"), 0)
+    assert chart is not None
+    (panel,) = chart.panels
+    assert [series.label for series in panel.series] == [
+        "cubic, loss 0%",
+        "cubic, loss 1%",
+        "reno, loss 0%",
+        "reno, loss 1%",
+    ]
+
+
+def test_names_make_bars_and_one_run_has_no_interval() -> None:
+    chart = draw(study(AXES, 1), Plot(metric="bulk.goodput", over="cc", by="loss", facet="path0.rate"), 0)
+    assert chart is not None
+    assert (chart.form, chart.x.categories) == ("bar", ("cubic", "reno"))
+    assert all(not series.low for panel in chart.panels for series in panel.series)
+    assert "no interval" in chart.caption
+
+
+def test_a_cell_that_is_not_there_is_empty_in_a_map() -> None:
+    whole = study({"cc": ["cubic", "reno"], "path0.rate": ["5mbit", "10mbit"]})
+    cut = Study(whole.cells[:-1], whole.samples[:-1], whole.axes)
+    chart = draw(cut, Plot(metric="bulk.goodput", over="path0.rate", by="cc", form="heat"), 0)
+    assert chart is not None
+    rows = chart.panels[0].series
+    assert chart.y.categories == ("cubic", "reno")
+    assert rows[0].y == pytest.approx([5e6, 10e6])
+    assert rows[1].y[0] == pytest.approx(4.5e6)
+    assert math.isnan(rows[1].y[1])
+    assert paint(chart, COLUMN, ("svg",))["svg"]
+
+
+@pytest.mark.parametrize("form", ["line", "bar", "box", "heat"])
+def test_panels_share_axes_that_hold_all_of_them(form: Any) -> None:
+    """The second panel's values are half of the first's: neither is cut off."""
+    plot = Plot(metric="bulk.goodput", over="path0.rate", by="cc", facet="loss", form=form)
+    chart = draw(study(AXES), plot, 0)
+    assert chart is not None
+    turned = type(chart)(**{**vars(chart), "panels": chart.panels[::-1]})
+    ticks = [set(_texts(paint(one, COLUMN, ("svg",))["svg"].decode())) for one in (chart, turned)]
+    assert ticks[0] == ticks[1]
+
+
+def _texts(svg: str) -> list[str]:
+    return re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+
+
+def test_usual_figure_has_numbers_along_it() -> None:
+    chosen = choose(study(AXES), "bulk.goodput")
+    assert chosen == Plot(metric="bulk.goodput", over="path0.rate", by="loss", facet="cc")
+    assert choose(Study([], [], {}), "bulk.goodput") is None
+
+
+def test_metric_that_no_run_has_is_named() -> None:
+    plots = [Plot(metric="bulk.loss", over="cc")]
+    assert list(draw_sweep(study(AXES), plots, [])) == []
+    assert list(lacking(study(AXES), plots)) == ["no figure of bulk.loss: no run has it"]

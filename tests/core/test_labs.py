@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every lab has its pages: a README with a drawing of each topology, answers apart, and nothing that leads nowhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import CliRunner
+
+from mprun.cli.graph import command as graph
+from mprun.spec.lab import read_lab
+from tests.labs import FOLDERS
+
+SVG = "{http://www.w3.org/2000/svg}"
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)#]+)\)")
+PAGES = [path for folder in FOLDERS for path in sorted(folder.glob("*.md"))]
+DRAWINGS = [path for folder in FOLDERS for path in sorted(folder.rglob("*.svg"))]
+
+
+def texts(svg: str) -> list[str]:
+    """What is written in a picture, wherever graphviz has put it."""
+    return sorted("".join(text.itertext()) for text in ElementTree.fromstring(svg).iter(f"{SVG}text"))
+
+
+def _links(page: Path) -> Iterator[str]:
+    return (link for link in LINK.findall(page.read_text()) if "://" not in link)
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_a_lab_has_its_pages(folder: Path) -> None:
+    lab = read_lab(folder)
+    readme = (folder / "README.md").read_text()
+    assert lab.title in readme
+    assert lab.questions
+    answers = (folder / "ANSWERS.md").read_text()
+    assert answers.count("\n**") == len(lab.questions)
+    for step in lab.steps:
+        assert step.topology.name in readme
+        assert step.experiment.name in readme
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}-{page.stem}")
+def test_links_lead_somewhere(page: Path) -> None:
+    assert [link for link in _links(page) if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("drawing", DRAWINGS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_drawings_are_current(drawing: Path, update_golden: bool) -> None:
+    """Their texts; where graphviz puts them depends on its version."""
+    made = CliRunner().invoke(graph, ["-t", str(drawing.with_suffix("")), "--format", "svg"])
+    assert made.exit_code == 0, made.output
+    if update_golden:
+        drawing.write_text(made.stdout)
+    assert texts(drawing.read_text()) == texts(made.stdout), "run: make golden"

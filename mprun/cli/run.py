@@ -60,6 +60,8 @@ def command(
     place = runner.choose_place(chosen["engine"], chosen["kernel"])  # type: ignore[arg-type]
     if not as_json:
         click.echo(f"engine: {place.engine} ({place.reason})", err=True)
+        if loaded.spec.experiment.repeat.most > 1:
+            click.echo("note: this is one run; `mprun sweep` repeats it as the file asks", err=True)
     with Bar(quiet=shell is not None) as bar:
         run, summary = runner.run_spec(
             loaded.spec,

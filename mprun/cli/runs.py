@@ -8,11 +8,15 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
+
+if TYPE_CHECKING:
+    from mprun.sweep.directory import SweepDirectory
 
 
 @click.group("runs", context_settings={"help_option_names": ["-h", "--help"]})
@@ -27,14 +31,20 @@ def command() -> None:
 @options.parent
 @click.option("--json", "as_json", is_flag=True, help="Print a list as JSON.")
 def list_(parent: Path, as_json: bool) -> None:
-    """List the runs, oldest first."""
+    """List the runs and sweeps, oldest first."""
     from mprun import rundir
+    from mprun.sweep import directory
 
     rows = []
     for run in rundir.list_runs(parent):
         summary = run.read("summary.json") if (run.path / "summary.json").exists() else {}
         status = summary.get("status", "incomplete") if run.is_complete else "incomplete"
         rows.append({"name": run.name, "status": status, "engine": summary.get("engine", "")})
+    for sweep in directory.list_sweeps(parent):
+        summary = sweep.read("summary.json") if (sweep.path / "summary.json").exists() else {}
+        status = summary["status"] if summary.get("complete") else "incomplete"
+        rows.append({"name": sweep.name, "status": status, "engine": "sweep"})
+    rows.sort(key=lambda row: row["name"][:15])
     if as_json:
         click.echo(json.dumps(rows))
     elif not rows:
@@ -48,16 +58,34 @@ def list_(parent: Path, as_json: bool) -> None:
 @options.parent
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def show(name: str, parent: Path, as_json: bool) -> None:
-    """Show the summary of a run."""
+    """Show the summary of a run or a sweep."""
     from mprun import rundir
     from mprun.cli.show import show_summary
+    from mprun.errors import SpecError
+    from mprun.sweep import directory
 
-    run = rundir.find(parent, name)
+    try:
+        sweep = directory.find(parent, name)
+    except SpecError:
+        run = rundir.find(parent, name)
+    else:
+        _show_sweep(sweep, as_json)
+        return
     summary = run.read("summary.json")
     if as_json:
         click.echo(json.dumps({"directory": str(run.path), **summary}))
     else:
         show_summary(summary, run)
+
+
+def _show_sweep(sweep: SweepDirectory, as_json: bool) -> None:
+    from mprun.cli.show_sweep import show_sweep
+
+    summary = sweep.read("summary.json")
+    if as_json:
+        click.echo(json.dumps({"directory": str(sweep.path), **summary}))
+    else:
+        show_sweep(summary, sweep.path)
 
 
 @command.command("open")

@@ -166,13 +166,14 @@ class SweepDirectory:
         shutil.rmtree(self.path / "runs" / name, ignore_errors=True)
 
     def runs(self) -> Iterator[Kept]:
-        """The runs that have ended, by cell and number."""
+        """The runs that have ended, by cell and number; one whose summary is not whole has not."""
         for n, cell in enumerate(self.record["cells"]):
             folder = self.path / "runs" / cell["folder"]
             numbers = sorted(int(path.name) for path in folder.glob("*") if path.name.isdigit())
             for number in numbers:
                 run = RunDirectory(folder / str(number))
-                yield Kept(n, number, run, run.read("summary.json"))
+                with contextlib.suppress(MprunError):
+                    yield Kept(n, number, run, run.read("summary.json"))
 
 
 def find(parent: Path, name: str) -> SweepDirectory:

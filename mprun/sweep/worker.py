@@ -7,6 +7,7 @@ from standard input and answers each on standard output. It ends with its parent
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import signal
@@ -109,12 +110,11 @@ def serve(jobs: BinaryIO, answers: BinaryIO) -> None:
 
 def main() -> None:
     die_with_parent()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # not the interruption of a user, who wants to keep what there is: the run under way ends at once
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
     # what a library prints must not stand among the answers
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    try:
+    # nobody may be left to wait for an answer
+    with contextlib.suppress(BrokenPipeError):
         serve(sys.stdin.buffer, answers)
-    except (KeyboardInterrupt, BrokenPipeError, MprunError):
-        # nobody waits for an answer
-        os._exit(130)

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a sweep costs beside its simulations, and what killing it costs: docs/sweeps.md has the figures.
+
+    sweep.py [cells]     lab 01 for 10 s in so many cells (200), on one CPU and on all: time, and equal bytes
+    sweep.py kill        60 short cells, killed with SIGKILL at 20 random moments: equal to a sweep left alone
+
+Exit status 1 if a target is missed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+LAB = ROOT / "labs" / "01_multipath"
+# Beyond the simulation, per cell; and how much of the CPUs' time goes into simulations.
+MOST_OVERHEAD_S, LEAST_BUSY = 0.3, 0.9
+KILLS, SHORT_CELLS = 20, 60
+
+SHORT = """\
+version: 1
+traffic:
+  - {name: bulk, tool: iperf3, from: client, to: server, duration: 1s}
+capture: [{host: client, snaplen: 60}]
+probe: {pings: 0}
+matrix: {path0.rate: {from: 5mbit, to: 10mbit, step: 1mbit}}
+repeat: {runs: 10}
+"""
+
+
+def command(*words: object) -> list[str]:
+    return [sys.executable, "-m", "mprun", "sweep", *map(str, words)]
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def digest(sweep: Path) -> str:
+    """Of the table and all captures and summaries of a sweep."""
+    total = hashlib.sha256()
+    for pattern in ("tables/cells.parquet", "runs/*/*/pcap/*", "runs/*/*/summary.json", "runs/*/*/steps.jsonl"):
+        for path in sorted(sweep.glob(pattern)):
+            total.update(f"{path.relative_to(sweep)}\n".encode() + path.read_bytes())
+    return total.hexdigest()
+
+
+def bench(cells: int, folder: Path) -> bool:
+    experiment = (LAB / "xp_mptcp.yaml").read_text() + f"repeat: {{runs: {cells}}}\n"
+    (folder / "xp.yaml").write_text(experiment)
+    found = {}
+    met = True
+    for places in (len(os.sched_getaffinity(0)), 1):
+        parent = folder / str(places)
+        words = ("-t", LAB / "topo", "-x", folder / "xp", "-o", parent, "-j", places, "--json")
+        done = subprocess.run(command(*words), env=environment(), capture_output=True, text=True)
+        sweep = Path(json.loads(done.stdout)["directory"])
+        session: dict[str, Any] = json.loads((sweep / "wall.json").read_text())[-1]
+        assert session["runs"] == cells, done.stderr
+        spent = session["wall_s"] * places
+        overhead_s, busy = (spent - session["simulation_s"]) / cells, session["simulation_s"] / spent
+        met &= overhead_s <= MOST_OVERHEAD_S and (busy >= LEAST_BUSY or places == 1)
+        wall_s, each_s = session["wall_s"], session["simulation_s"] / cells
+        print(f"{cells} cells, {places} at a time: {wall_s:.1f} s, a simulation {each_s:.2f} s, beside it", end=" ")
+        print(f"{overhead_s:.3f} s a cell (target {MOST_OVERHEAD_S:g} s), in simulations {busy:.1%}", flush=True)
+        found[places] = digest(sweep)
+        shutil.rmtree(parent)
+    is_equal = len(set(found.values())) == 1
+    print(f"bytes with {' and '.join(map(str, found))} at a time: {'equal' if is_equal else 'DIFFERENT'}")
+    return met and is_equal
+
+
+def kill(folder: Path) -> bool:
+    """Kill at moments drawn so that the sweep has likely not ended before the last."""
+    (folder / "xp.yaml").write_text(SHORT)
+    words = ("-t", LAB / "topo", "-x", folder / "xp")
+    began = time.monotonic()
+    subprocess.run(command(*words, "-o", folder / "whole"), env=environment(), check=True, capture_output=True)
+    whole_s = time.monotonic() - began
+    draw = random.Random(1)
+    kills = 0
+    runs = folder / "killed" / "latest-sweep" / "runs"
+    while kills < KILLS:
+        process = subprocess.Popen(
+            command(*words, "-o", folder / "killed"), env=environment(), stderr=subprocess.DEVNULL
+        )
+        if draw.random() < 0.7:
+            # else it is killed while it starts, or while the first runs do
+            _wait_for_a_run(process, folder / "killed" / "latest-sweep" / "partial")
+        try:
+            process.wait(draw.uniform(0, 2 * whole_s / KILLS))
+            print(f"ended before it could be killed more than {kills} times")
+            break
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            kills += 1
+            print(f"killed {kills} times, {len(list(runs.glob('*/*')))} of {SHORT_CELLS} runs done", flush=True)
+    if kills == KILLS:
+        subprocess.run(command(*words, "-o", folder / "killed"), env=environment(), check=True, capture_output=True)
+    one, other = (digest((folder / name / "latest-sweep").resolve()) for name in ("whole", "killed"))
+    sweeps = len(list((folder / "killed").glob("*-sweep"))) - 1
+    is_good = one == other and kills == KILLS and sweeps == 1
+    print(f"{kills} kills, {sweeps} sweep directory: {'equal' if one == other else 'DIFFERENT'}")
+    return is_good
+
+
+def _wait_for_a_run(process: subprocess.Popen[bytes], partial: Path) -> None:
+    before = set(partial.glob("*/plan.json"))
+    while not set(partial.glob("*/plan.json")) - before and process.poll() is None:
+        time.sleep(0.01)
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory(prefix="mprun-bench-") as folder:
+        if sys.argv[1:] == ["kill"]:
+            return 0 if kill(Path(folder)) else 1
+        return 0 if bench(int(sys.argv[1]) if sys.argv[1:] else 200, Path(folder)) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commands of a newcomer (lab, test) and of a developer (lint, bench).
 
-.PHONY: help setup quic lab test selftests lint bench fidelity fairness soak golden clean
+.PHONY: help setup quic lab test selftests lint bench fidelity fairness soak docs fresh golden clean
 
 help:
 	@echo "make lab     set up what is missing, run the first lab with TCP and with MPTCP"
@@ -14,6 +14,8 @@ help:
 	@echo "make fidelity  links asked against got: docs/fidelity.md"
 	@echo "make fairness  coupled congestion control against TCP (writes docs/fairness.md); half an hour"
 	@echo "make soak    hours of simulated time under failing paths, with every scheduler and congestion control"
+	@echo "make docs    the documentation as a site: build/site/index.html"
+	@echo "make fresh   set up from nothing in a tree of packages (SUITE=bookworm), run the first lab; needs root, ten minutes"
 	@echo "make golden  rewrite the golden files of the tests, the schemas and the generated pages of the docs"
 
 setup:
@@ -51,6 +53,15 @@ fairness: setup
 
 fidelity: setup
 	@.venv/bin/python benchmarks/fidelity.py
+
+docs:
+	@./setup.sh --no-kernel
+	@.venv/bin/sphinx-build -q -W -b html -c docs . build/site && echo "wrote build/site/index.html"
+
+SUITE ?= bookworm
+
+fresh:
+	@.ci/fresh $(SUITE)
 
 golden: setup
 	.venv/bin/python -m pytest -q --update-golden tests/core tests/spec

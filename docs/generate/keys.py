@@ -33,7 +33,7 @@ _PATTERNS = {
     units.QUEUE_PATTERN: "Queue",
 }
 _WORDS = {"string": "text", "integer": "whole number", "array": "list"}
-_DEFAULT = re.compile(r"\s*\bDefault: ([^.]*)\.$")
+_DEFAULT = re.compile(r"\s*\bDefault: ((?:(?!\. ).)+)\.$")
 _TEMPLATE = {"$ref": "#/$defs/Template"}
 _OR_TEMPLATE = "|\\{\\{"
 _TITLES = {"topology": "Topology files", "experiment": "Experiment files"}

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every YAML block in the docs is checked, every command that they show exists."""
+"""Every YAML block in the docs compiles, every command in them is one of mprun's, generated pages are current."""
 
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -12,45 +14,91 @@ import pytest
 from docs.generate import pages
 from mprun.cli import COMMANDS, group
 from mprun.compile import allocate, compile_plan
-from mprun.spec import load_cells
+from mprun.spec import load, load_cells
+from mprun.spec.lab import read_lab
+from tests.pages import BLOCK, NAMED, PAGES, ROOT, blocks_of
 
-ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-TOPOLOGY = (ROOT / "labs" / "01_multipath" / "topo.yaml").read_text()
-# Of experiments whose entries name several hosts.
+LAB = ROOT / "labs" / "01_multipath"
+# For experiments whose entries name several hosts.
 STAR = "version: 1\ntopology: star\nclients: 4\n"
-BLOCKS = [
-    pytest.param(block, id=f"{page.stem}-{number}")
-    for page in PAGES
-    for number, block in enumerate(re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL))
-]
+WITH_YAML = [pytest.param(page, id=str(page.relative_to(ROOT))) for page in PAGES if blocks_of(page, "yaml")]
 
 
-@pytest.mark.parametrize("block", BLOCKS)
-def test_yaml_block_compiles(block: str, tmp_path: Path) -> None:
-    is_experiment = "traffic:" in block
-    given = STAR if "client*" in block else TOPOLOGY
-    (tmp_path / "topo.yaml").write_text(given if is_experiment else block)
-    (tmp_path / "xp.yaml").write_text(block)
-    for cell in load_cells(tmp_path / "topo.yaml", tmp_path / "xp.yaml" if is_experiment else None):
+@pytest.mark.parametrize("page", WITH_YAML)
+def test_yaml_blocks_compile(page: Path, tmp_path: Path) -> None:
+    (tmp_path / "topo.yaml").write_text((LAB / "topo.yaml").read_text())
+    (tmp_path / "star.yaml").write_text(STAR)
+    for number, block in enumerate(blocks_of(page, "yaml")):
+        named = NAMED.match(block)
+        path = tmp_path / (named[2] if named else f"block{number}.yaml")
+        path.write_text((path.read_text() if named and named[1] else "") + block)
+        _check(path)
+
+
+def _check(path: Path) -> None:
+    """A topology or a lab alone, an experiment on the first lab's network or a star."""
+    text = path.read_text()
+    if path.name == "lab.yaml":
+        for name in re.findall(r"experiment: (\w+)", text):
+            (path.parent / f"{name}.yaml").write_text((LAB / f"{name}.yaml").read_text())
+        read_lab(path.parent)
+        return
+    if "traffic:" not in text:
+        compile_plan(spec := load(path, None).spec, allocate(spec))
+        return
+    for cell in load_cells(path.parent / ("star" if "client*" in text else "topo"), path):
         compile_plan(cell.spec, allocate(cell.spec))
 
 
-def test_commands_shown_exist() -> None:
-    shown = set()
-    for page in PAGES:
-        shown |= set(re.findall(r"(?:`|^    )mprun ([a-z]+)", page.read_text(), re.MULTILINE))
-    assert shown
-    assert shown <= set(COMMANDS)
+def _commands(page: Path) -> Iterator[str]:
+    """Each command line of mprun that a page shows, in a block or within a sentence."""
+    plain = BLOCK.sub("", page.read_text())
+    lines = [*re.findall(r"^    (mprun .*)$", plain, re.MULTILINE)]
+    for block in blocks_of(page, "", "console", "sh"):
+        lines += re.findall(r"^(?:\$ )?(mprun .*)$", block, re.MULTILINE)
+    yield from (re.split(r"\s+#|\s+[|>&]", line)[0] for line in lines)
+    yield from (" ".join(inner.split()) for inner in re.findall(r"`(mprun [^`]*)`", plain))
 
 
-def test_every_command_is_in_the_readme_or_its_help() -> None:
+SHOWN = sorted({command for page in PAGES for command in _commands(page)})
+
+
+@pytest.mark.parametrize("line", SHOWN)
+def test_command_shown_is_one(line: str) -> None:
+    words = shlex.split(line)[1:]
+    if not words or "..." in words:
+        return
+    words = ["run", *words] if words[0].startswith("-") and words[0] not in ("--help", "--version") else words
+    if words[0].startswith("-"):
+        return
+    context = click.Context(group, info_name="mprun")
+    assert words[0] in COMMANDS
+    command = group.get_command(context, words.pop(0))
+    while isinstance(command, click.Group) and words:
+        names = words.pop(0)
+        for name in re.split(r"[|,]", names):
+            assert command.get_command(context, name) is not None, f"{line}: no '{name}'"
+        command = command.get_command(context, re.split(r"[|,]", names)[-1])
+    assert command is not None
+    if words:
+        known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+        unknown = [word for word in words if re.fullmatch(r"--?[a-z][a-z-]*", word) and word not in known]
+        assert not unknown, f"{line}: {command.name} has no {unknown}"
+
+
+def test_there_are_commands() -> None:
+    assert len(SHOWN) > 50
+
+
+def test_every_command_is_in_the_reference_and_has_help() -> None:
     context = click.Context(group)
+    reference = (ROOT / "docs" / "reference" / "commands.md").read_text()
     for name in COMMANDS:
         command = group.get_command(context, name)
         assert command is not None
         assert command.help
         assert command.get_short_help_str(200)
+        assert f"\n## mprun {name}\n" in reference
 
 
 @pytest.mark.parametrize(("path", "text"), [pytest.param(*page, id=page[0].name) for page in pages()])
@@ -61,8 +109,8 @@ def test_generated_page_is_current(path: Path, text: str, update_golden: bool) -
 
 
 def test_every_key_has_a_meaning_and_an_example() -> None:
-    for name in ("topology", "experiment"):
+    for name in ("topology", "experiment", "lab"):
         lines = (ROOT / "docs" / "reference" / f"{name}.md").read_text().splitlines()
         rows = [line.removeprefix("| ").removesuffix(" |").split(" | ") for line in lines if line.startswith("| `")]
-        assert len(rows) > 50
+        assert len(rows) > 10
         assert [row for row in rows if len(row) != 5 or not all(cell.strip("` ") for cell in row)] == []

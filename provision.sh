@@ -1,0 +1,34 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Makes a fresh Debian 12, 13 or Ubuntu 24.04 one that runs mprun: what the virtual machine (Vagrantfile), the container
+# (Dockerfile, .devcontainer) and `make fresh` execute. A thin cover of `make setup`.
+#
+#   provision.sh [SOURCE TARGET]    with these, sets up a copy of SOURCE in TARGET instead of the tree that this file is in
+set -eu
+
+tree=$(cd "$(dirname "$0")" && pwd)
+as_root=
+[ "$(id -u)" = 0 ] || as_root=sudo
+
+$as_root apt-get -q update
+$as_root env DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends ca-certificates git make
+
+if [ $# = 2 ]; then
+	# A folder shared with another system may hold neither links nor modes, and a .venv for that system.
+	mkdir -p "$2"
+	(cd "$1" && tar -c --exclude=./.venv --exclude=./build --exclude=./runs --exclude=__pycache__ .) | tar -x -C "$2"
+	tree=$2
+fi
+
+# Architectures other than x86-64 have no experiment kernel: the real engine is all that runs there.
+if [ "$(uname -m)" = x86_64 ]; then
+	make -C "$tree" setup
+else
+	(cd "$tree" && ./setup.sh --no-kernel)
+fi
+
+# mprun on the path of every shell, and its completion in bash
+$as_root ln -sf "$tree/.venv/bin/mprun" /usr/local/bin/mprun
+$as_root mkdir -p /etc/bash_completion.d
+mprun completion bash | $as_root tee /etc/bash_completion.d/mprun >/dev/null
+mprun --version

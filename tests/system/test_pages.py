@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pages that a person follows step by step: what they show is typed, and what they say is answered is compared."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.pages import BLOCK, NAMED
+from tests.system.conftest import ROOT, environment
+
+PAGES = ("start", "tutorial", "editors", "teaching")
+# A rate is one of simulated time: the same but for the versions of the tools and the kernel.
+RATE = re.compile(r"([0-9.]+) Mbit/s")
+TOLERANCE = 0.02
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page_can_be_followed(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "mprun").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m mprun "$@"\n')
+    (folder / "mprun").chmod(0o755)
+    env = environment(PATH=f"{folder}:{os.environ['PATH']}")
+    place = tmp_path / "place"
+    place.mkdir()
+    typed = 0
+    for language, text in BLOCK.findall((ROOT / "docs" / f"{name}.md").read_text()):
+        named = NAMED.match(text)
+        if language == "yaml" and named:
+            with (place / named[2]).open("a" if named[1] else "w") as file:
+                file.write(text)
+        for command, said in _steps(text) if language == "console" else ():
+            if command.startswith("cd "):
+                place /= command.removeprefix("cd ")
+                continue
+            done = subprocess.run(command, shell=True, cwd=place, env=env, capture_output=True, text=True, timeout=120)
+            assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+            _compare(command, said, done.stdout)
+            typed += 1
+    assert typed
+
+
+def _steps(block: str) -> list[tuple[str, list[str]]]:
+    """Each command of a block, and the lines that it should say; `...` stands for any others."""
+    parts = re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]
+    return [(command, [line for line in said if line != "..."]) for command, *said in map(str.splitlines, parts)]
+
+
+def _compare(command: str, said: list[str], output: str) -> None:
+    """Each line is there, in this order; its words are the same, its rates nearly, other numbers may be others."""
+    lines = iter(output.splitlines())
+    for wanted in said:
+        found = next((line for line in lines if _words(line).startswith(_words(wanted))), None)
+        assert found is not None, f"{command} does not say {wanted!r}:\n{output}"
+        rates = zip(RATE.findall(wanted), RATE.findall(found), strict=True)
+        for one, other in rates:
+            assert float(other) == pytest.approx(float(one), rel=TOLERANCE), f"{command}: {wanted!r}, now {found!r}"
+
+
+def _words(line: str) -> str:
+    return " ".join(re.sub(r"\d[\d.]*", "#", line).split())

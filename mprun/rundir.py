@@ -12,7 +12,8 @@ runs/<time>-<topology>-<experiment>-<digest8>/
     logs/  pcap/       output of each process, and what it saw as text for people (.log); captures
     links/             what several files hold together, where the experiment asks for them under one name
     files/<flow>/      what the programs of a flow left beside their output
-    tables/*.parquet   a row for each thing observed: requests, intervals; one unit a column, in its name
+    tables/*.parquet   a row for each thing observed: requests, intervals; one unit a column, in its name; those of
+                       captures (FROM_CAPTURES) only once somebody has asked for them
     summary.json       metrics, expectations, warnings
     report.html        made when somebody asks; figures/<name>.{svg,pdf,png,csv} beside it
 """
@@ -24,7 +25,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,8 @@ LATEST = "latest"
 RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT = "resolved-topology.yaml", "resolved-experiment.yaml"
 FIGURES = "figures"
 INCOMPLETE = "incomplete"
+# Tables that are made from the captures on demand: of what a repetition must reproduce these are no part.
+FROM_CAPTURES = ("packets", "connections", "subflows")
 _NAME = re.compile(r"^\d{8}-\d{6}-(.*)-([0-9a-f]{8})(\.\d+)?$")
 
 
@@ -191,6 +194,28 @@ class RunDirectory:
         """The files under `inputs`, by name."""
         return read_texts(self.path / "inputs")
 
+    def write_frames(self, name: str, schema: Mapping[str, Any], frames: Iterable[polars.DataFrame]) -> None:
+        """One table from frames that come one after the other, of which few are in memory at a time; whole or not
+        at all."""
+        from polars.io.plugins import register_io_source
+
+        (self.path / "tables").mkdir(exist_ok=True)
+        target = self.path / "tables" / f"{name}.parquet"
+        partial = target.with_name(f".{target.name}.partial")
+
+        def source(*_: object) -> Iterator[polars.DataFrame]:
+            yield from frames
+
+        try:
+            register_io_source(source, schema=dict(schema)).sink_parquet(partial)
+            partial.replace(target)
+        finally:
+            partial.unlink(missing_ok=True)
+
+    def captures(self) -> dict[str, Path]:
+        """The files of its captures by name."""
+        return {path.stem: path for path in sorted(self.path.glob("pcap/*.pcap"))}
+
     def tables(self) -> Iterator[tuple[str, polars.LazyFrame]]:
         """Every table with its name, not yet read."""
         paths = sorted(self.path.glob("tables/*.parquet"))
@@ -216,6 +241,8 @@ class RunDirectory:
         files = ("logs/*.out", "files/*/*", "tables/*.parquet")
         for pattern in ("pcap/*.pcap", "summary.json", "calibration.json", "steps.jsonl", *files):
             for path in sorted(self.path.glob(pattern)):
+                if path.suffix == ".parquet" and path.stem in FROM_CAPTURES:
+                    continue
                 yield str(path.relative_to(self.path)), path
 
 

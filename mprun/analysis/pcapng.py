@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tcpdump writes (pcap) -> pcapng, whose packets know their interface by name. Pure: bytes in, bytes out.
+"""What tcpdump writes (pcap) -> pcapng, whose packets know their interface by name; and captures in portions. Pure.
 
 In a capture of all interfaces each packet begins with the number of its interface (LINUX_SLL2); here every
 interface becomes a block of its own with name, link and comment. Nothing of the machine enters the headers.
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from mprun.errors import MprunError
 
-NANOSECOND_MAGIC = 0xA1B23C4D
+NANOSECOND_MAGIC, MICROSECOND_MAGIC = 0xA1B23C4D, 0xA1B2C3D4
 HEADER_BYTES, RECORD_BYTES = 24, 16
 # Link types: Ethernet, and what libpcap makes of packets of any interface.
 ETHERNET, COOKED = 1, 276
@@ -30,6 +30,7 @@ _read_header = struct.Struct("<IHHiIII").unpack_from
 # seconds, nanoseconds, captured, original; and in a cooked capture the number of the interface
 _read_record = struct.Struct("<IIII").unpack_from
 _read_cooked = struct.Struct("<IIII4xI").unpack_from
+_read_block = struct.Struct("<II").unpack_from
 _packet = struct.Struct("<IIIIIII").pack
 _length = struct.Struct("<I").pack
 
@@ -147,3 +148,69 @@ def _option(kind: int, value: bytes) -> bytes:
 def _block(kind: int, body: bytes) -> bytes:
     length = 12 + len(body)
     return struct.pack("<II", kind, length) + body + _length(length)
+
+
+class Portions:
+    """A capture, pcap or pcapng, in portions that are captures themselves: each begins with the blocks that all need.
+
+    packets: so many in each but the last. is_whole: no packet was cut off; known at the end.
+    """
+
+    def __init__(self, packets: int) -> None:
+        self.is_whole = True
+        self._most = packets
+
+    def split(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """Raises MprunError for what is no capture of ours: pcapng, or what tcpdump left of a run that was ended."""
+        data = b""
+        head: list[bytes] = []
+        later: list[bytes] = []
+        is_pcapng: bool | None = None
+        begin = offset = count = 0
+        for chunk in chunks:
+            data, begin, offset = data[begin:] + chunk, 0, offset - begin
+            if is_pcapng is None:
+                if len(data) < HEADER_BYTES:
+                    continue
+                is_pcapng = _is_pcapng(data)
+                if not is_pcapng:
+                    head, begin, offset = [data[:HEADER_BYTES]], HEADER_BYTES, HEADER_BYTES
+            while offset + RECORD_BYTES <= len(data):
+                kind, length = _read_block(data, offset) if is_pcapng else _read_length(data, offset)
+                if length < 12 or length > MOST_CAPTURED + 1024:
+                    self.is_whole = False
+                    break
+                if offset + length > len(data):
+                    break
+                if kind in (SECTION, INTERFACE):
+                    block = data[offset : offset + length]
+                    # one that comes after packets is where it belongs in this portion, and begins the next ones
+                    (later if count else head).append(block)
+                    begin = begin if count else offset + length
+                count += kind == PACKET
+                offset += length
+                if count == self._most:
+                    yield b"".join(head) + data[begin:offset]
+                    head += later
+                    later, begin, count = [], offset, 0
+            if not self.is_whole:
+                break
+        if is_pcapng is None:
+            raise MprunError("is no capture: it has no header")
+        self.is_whole &= offset == len(data)
+        if count:
+            yield b"".join(head) + data[begin:offset]
+
+
+def _is_pcapng(header: bytes) -> bool:
+    """Whether it is pcapng, else pcap; both in the byte order of x86. Raises MprunError if neither."""
+    if _read_block(header, 0)[0] == SECTION:
+        return True
+    if _read_header(header)[0] not in (NANOSECOND_MAGIC, MICROSECOND_MAGIC):
+        raise MprunError("is no capture: neither pcapng nor pcap")
+    return False
+
+
+def _read_length(data: bytes, offset: int) -> tuple[int, int]:
+    """A record of pcap as the kind and length of a block."""
+    return PACKET, RECORD_BYTES + int.from_bytes(data[offset + 8 : offset + 12], "little")

@@ -37,6 +37,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "verify": ("verify", "Run again and prove that the result is identical, byte by byte."),
     "compare": ("compare", "Compare two runs or sweeps: inputs, metrics with intervals, expectations."),
     "runs": ("runs", "List, show, open, repeat and remove runs."),
+    "packets": ("packets", "Read the captures of a run: packets, connections, subflows as tables."),
     "report": ("report", "Write a page of a run or a sweep, with its figures."),
     "export": ("export", "Write the tables of a run as CSV."),
     "kernel": ("kernel", "Build, list, describe and test experiment kernels."),

@@ -64,7 +64,7 @@ OF_CONNECTIONS: Metrics = {
         ("mptcp",),
         by_path=True,
     ),
-    "reinjected": Metric("count", "segments that were sent again on another subflow", ("mptcp",)),
+    "reinjected": Metric("count", "times that MPTCP's own timer sent data again, on another subflow", ("mptcp",)),
     **{name: replace(metric, protocols=("mptcp",)) for name, metric in OF_PATHS.items()},
 }
 # Of groups whose flows have a goodput each.

@@ -139,7 +139,7 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
         "sent_ns": [sent_ns - outputs.zero_ns for _, sent_ns, _ in arrived],
         "delay_ns": [received_ns - sent_ns for _, sent_ns, received_ns in arrived],
     }
-    return Result(values, tables={"packets": table} if arrived else {}, delays_ns={"delay": list(first.values())})
+    return Result(values, tables={"datagrams": table} if arrived else {}, delays_ns={"delay": list(first.values())})
 
 
 def count_reordered(numbers: Sequence[int]) -> int:

@@ -49,6 +49,7 @@ MAY_IMPORT = {
     "lab": VALUES | {"spec", "analysis", "compile", "engines", "rundir", "runner", "shipped"},
     "sweep": VALUES | {"spec", "analysis", "compile", "engines", "kernel", "rundir", "runner", "tools.tool"},
     "capture": VALUES | {"analysis", "compile.network", "report.value", "rundir", "tools"},
+    "dissection": {"errors", "analysis", "rundir", "tools"},
     "runner": VALUES | {"spec", "tools", "analysis", "compile", "engines", "kernel", "rundir", "capture"},
     "results": {"errors", "rundir", "sweep"},
 }

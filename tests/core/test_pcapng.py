@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 
 import pytest
 
-from mprun.analysis.pcapng import COOKED, ETHERNET, NANOSECOND_MAGIC, Conversion, Interface
+from mprun.analysis.pcapng import COOKED, ETHERNET, NANOSECOND_MAGIC, Conversion, Interface, Portions
 from mprun.errors import MprunError
 
 INTERFACES = {101: Interface("client-eth0", "path0", "path0: 20 Mbit/s"), 1: Interface("lo")}
@@ -101,3 +102,43 @@ def test_files_of_a_ring_follow_each_other() -> None:
 def test_what_is_no_capture_is_refused(data: bytes) -> None:
     with pytest.raises(MprunError, match="no capture of tcpdump"):
         Conversion("", INTERFACES).begin(data)
+
+
+def portions(data: bytes, packets: int, chunk: int) -> tuple[list[bytes], bool]:
+    split = Portions(packets)
+    found = list(split.split(data[at : at + chunk] for at in range(0, len(data), chunk)))
+    return found, split.is_whole
+
+
+@pytest.mark.parametrize("chunk", [7, 64, 10_000])
+@pytest.mark.parametrize("packets", [1, 4, 9, 100])
+def test_portions_are_captures_themselves(packets: int, chunk: int) -> None:
+    sealed = convert(Conversion("", INTERFACES), pcap(COOKED, PACKETS), 1000)
+    found, is_whole = portions(sealed, packets, chunk)
+    assert is_whole
+    assert len(found) == -(-9 // packets)
+    # the third packet is of an interface that is told of on the way: all portions after it know it
+    assert [packet for portion in found for packet in read(portion)[1]] == read(sealed)[1]
+
+
+@pytest.mark.parametrize("chunk", [7, 10_000])
+def test_portions_of_what_tcpdump_wrote(chunk: int) -> None:
+    data = pcap(COOKED, PACKETS)
+    found, is_whole = portions(data, 4, chunk)
+    assert is_whole
+    assert all(portion[:24] == data[:24] for portion in found)
+    assert b"".join(portion[24:] for portion in found) == data[24:]
+
+
+@pytest.mark.parametrize("make", [lambda data: data, lambda data: convert(Conversion("", INTERFACES), data, 1000)])
+def test_what_comes_before_a_cut_is_kept(make: Callable[[bytes], bytes]) -> None:
+    data = make(pcap(COOKED, PACKETS))
+    found, is_whole = portions(data[:-9], 4, 64)
+    assert not is_whole
+    assert len(found) == 2
+
+
+@pytest.mark.parametrize("data", [b"", b"short", b"no capture at all, but long enough"])
+def test_what_is_no_capture_has_no_portions(data: bytes) -> None:
+    with pytest.raises(MprunError, match="is no capture"):
+        portions(data, 4, 64)

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lines of tshark -> packets: a row each, with numbers for texts. Pure.
+
+What a packet is to its connection is for `trace`.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mprun.analysis.trace import ADDED, spell_flags, spell_options
+from mprun.tools.tshark import FIELDS
+
+if TYPE_CHECKING:
+    import polars
+
+# Those whose values are numbers of up to 64 bits without a sign.
+_KEYS = ("sender_key", "receiver_key", "data_ack", "dsn")
+_TEXTS = (
+    *("time", "interface", "mac", "ipv4_source", "ipv4_destination", "ipv6_source", "ipv6_destination"),
+    *("flags", "subtype", "announced_ipv4", "announced_ipv6", "backup", "echo", "cut"),
+)
+# Packets that leave (packet(7), PACKET_OUTGOING).
+_OUTGOING = 4
+_UDP_HEADER_BYTES = 8
+# IANA's numbers of the protocols that runs have.
+PROTOCOLS = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmpv6", 132: "sctp"}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a capture was taken: by the interface's name its link and its MAC."""
+
+    links: Mapping[str, str]
+    macs: Mapping[str, str]
+
+
+def read_packets(text: bytes, place: Place, zero_epoch_ns: int) -> polars.DataFrame:
+    """The packets of a portion of tshark's lines. zero_epoch_ns: time zero in the clock of the capture.
+
+    A line that is not whole is left out. TCP's and MPTCP's fields are as they are in the packet.
+    """
+    import polars as pl
+
+    kinds = dict.fromkeys(FIELDS, pl.String)
+    table = pl.read_csv(io.BytesIO(text), has_header=False, separator="\t", quote_char=None, schema=kinds)
+    listed = ("subtype", "announced_ipv4", "announced_ipv6")
+    several = [name for name in FIELDS if name not in listed and table[name].str.contains(",", literal=True).any()]
+    # of a packet within a packet the outer one counts
+    table = table.with_columns(pl.col(name).str.split(",").list.first() for name in several)
+    numbers = [name for name in FIELDS if name not in _TEXTS]
+    return (
+        table.with_columns(
+            *(pl.col(name).cast(pl.UInt64 if name in _KEYS else pl.Int64, strict=False) for name in numbers),
+            pl.col("time").str.replace(".", "", literal=True).cast(pl.Int64, strict=False) - zero_epoch_ns,
+            pl.col("flags").str.strip_prefix("0x").str.to_integer(base=16, strict=False),
+            pl.col("cut").str.contains("TCP truncated", literal=True).fill_null(False),
+            *(pl.col(name).is_in(["1", "True"]) for name in ("backup", "echo")),
+        )
+        .filter(pl.col("time").is_not_null())
+        .with_columns(
+            pl.col("interface").replace_strict(place.links, default=None, return_dtype=pl.String).alias("link"),
+            direction=pl.when(pl.col("packet_type") == _OUTGOING)
+            .then(pl.lit("out"))
+            .when(pl.col("packet_type").is_not_null())
+            .then(pl.lit("in"))
+            .when(pl.col("mac").is_null())
+            .then(None)
+            .when(pl.col("mac") == pl.col("interface").replace_strict(place.macs, default=None, return_dtype=pl.String))
+            .then(pl.lit("out"))
+            .otherwise(pl.lit("in")),
+            protocol=pl.coalesce("ipv4_protocol", "ipv6_protocol").replace_strict(
+                PROTOCOLS, default=None, return_dtype=pl.String
+            ),
+            source=pl.coalesce("ipv4_source", "ipv6_source"),
+            source_port=pl.coalesce("tcp_source_port", "udp_source_port"),
+            destination=pl.coalesce("ipv4_destination", "ipv6_destination"),
+            destination_port=pl.coalesce("tcp_destination_port", "udp_destination_port"),
+            payload_bytes=pl.coalesce("tcp_payload", pl.col("udp_length") - _UDP_HEADER_BYTES),
+        )
+        .rename({"time": "time_ns"})
+    )
+
+
+# The table of packets: what read_packets gives, under `capture` and `number`, and what a trace adds.
+COLUMNS = (
+    *("capture", "number", "time_ns", "interface", "link", "direction", "protocol"),
+    *("source", "source_port", "destination", "destination_port", "length_bytes", "payload_bytes"),
+    *("flags", "seq", "ack", "options", *ADDED),
+)
+
+
+def shape_packets(packets: polars.DataFrame, capture: str, first: int) -> polars.DataFrame:
+    """Packets that a trace has followed, as the table has them. first: the number of the first of them."""
+    import polars as pl
+
+    flags = {value: spell_flags(value) for value in packets["flags"].unique().drop_nulls()}
+    options = {value: spell_options(value) for value in packets["subtype"].unique().drop_nulls()}
+    return packets.with_columns(
+        capture=pl.lit(capture),
+        number=pl.int_range(first, first + pl.len(), dtype=pl.Int64),
+        flags=pl.col("flags").replace_strict(flags, default=None, return_dtype=pl.String),
+        options=pl.col("subtype").replace_strict(options, default=None, return_dtype=pl.String),
+    ).select(COLUMNS)
+
+
+def packet_schema() -> dict[str, Any]:
+    """The types of COLUMNS."""
+    import polars as pl
+
+    texts = ("capture", "interface", "link", "direction", "protocol", "source", "destination", "flags", "options")
+    return {name: pl.String if name in (*texts, "way", "repeat") else pl.Int64 for name in COLUMNS}

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mprun packets`: what the captures of a run say of its connections and subflows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mprun.cli import options
+
+# Of a capture so many connections are shown, those that carried most.
+MOST_SHOWN = 10
+_SIGNS = {"forward": "→", "reverse": "←"}
+
+
+@click.command("packets")
+@click.argument("name", metavar="RUN", default="latest")
+@options.parent
+@click.option("--json", "as_json", is_flag=True, help="Print connections and subflows as JSON.")
+def command(name: str, parent: Path, as_json: bool) -> None:
+    """Read the captures of a run: its packets, connections and subflows become tables of it.
+
+    Each capture is read once, by tshark. The tables are `packets`, `connections` and `subflows`; `mprun export`
+    writes them as CSV, and docs/captures.md says what they hold.
+    """
+    from mprun import rundir
+    from mprun.cli.progress import Bar
+    from mprun.dissection import dissect
+
+    run = rundir.find(parent, name)
+    with Bar() as bar:
+        found = dissect(run, bar.show)
+    options.give_to_invoker(run.path)
+    if as_json:
+        value = {"packets": found.packets, "connections": found.connections, "subflows": found.subflows}
+        click.echo(json.dumps({"directory": str(run.path), **value, "warnings": found.warnings}))
+        return
+    for capture in run.captures():
+        _show(
+            capture,
+            [one for one in found.connections if one["capture"] == capture],
+            [one for one in found.subflows if one["capture"] == capture],
+        )
+    for text in found.warnings:
+        click.echo(f"  {click.style('warning', fg='yellow')}: {text}")
+    click.echo(f"{found.packets} packets  {run.path / 'tables'}/{{packets,connections,subflows}}.parquet")
+
+
+def _show(capture: str, connections: Sequence[Mapping[str, Any]], subflows: Sequence[Mapping[str, Any]]) -> None:
+    click.echo(f"{click.style(capture, bold=True)}: {len(connections)} connections")
+    shown = sorted(connections, key=lambda one: -(one["forward_bytes"] + one["reverse_bytes"]))[:MOST_SHOWN]
+    for one in sorted(shown, key=lambda one: one["connection"]):
+        click.echo(f"  {one['connection']}  {_say_connection(one)}")
+        members = [subflow for subflow in subflows if subflow["connection"] == one["connection"]]
+        if one["protocol"] == "mptcp":
+            for line in _say_subflows(members, one):
+                click.echo(f"       {line}")
+    if len(connections) > len(shown):
+        click.echo(f"  and {len(connections) - len(shown)} more, in the table")
+
+
+def _say_connection(one: Mapping[str, Any]) -> str:
+    from mprun.cli.show import format_value
+
+    parts = [f"{_say_end(one, 'source')} > {_say_end(one, 'destination')}"]
+    protocol = one["protocol"].upper()
+    if one["token"] is not None:
+        protocol += f" {one['token']:08x}"
+    parts.append(f"{protocol}, fell back: {one['fallback']}" if one["fallback"] else protocol)
+    for way, sign in _SIGNS.items():
+        if one[f"{way}_bytes"]:
+            rate = one[f"{way}_bits_per_s"]
+            at = f" at {format_value(rate, 'bit/s')}" if rate else ""
+            again = one[f"{way}_retransmissions"] + one[f"{way}_reinjections"]
+            said = f"{sign} {format_value(one[f'{way}_bytes'], 'byte')}{at}"
+            if again:
+                said += f", {one[f'{way}_retransmissions']} retransmitted, {one[f'{way}_reinjections']} reinjected"
+            parts.append(said)
+    return "  ".join(parts)
+
+
+def _say_subflows(members: Sequence[Mapping[str, Any]], connection: Mapping[str, Any]) -> list[str]:
+    """A line for each subflow, in the way that carried more."""
+    from mprun.cli.show import format_value
+
+    way = "forward" if connection["forward_bytes"] >= connection["reverse_bytes"] else "reverse"
+    total = sum(one[f"{way}_new_bytes"] for one in members)
+    lines = []
+    for one in members:
+        name = one["path"] or f"{_say_end(one, 'source')} > {_say_end(one, 'destination')}"
+        share = format_value(one[f"{way}_new_bytes"] / total, "share") if total else "-"
+        words = [one["kind"], *(["backup"] if one["backup"] else [])]
+        if one["established_ns"] is None:
+            words.append("never established")
+        again = f"{one[f'{way}_retransmissions']} retransmitted, {one[f'{way}_reinjections']} reinjected"
+        at = f"from {one['opened_ns'] / 1e9:.3f} s"
+        lines.append(f"{name:8} {_SIGNS[way]} {share:>7}  {at:>14}  {again}  {', '.join(words)}")
+    return lines
+
+
+def _say_end(one: Mapping[str, Any], end: str) -> str:
+    address = one[end]
+    return f"[{address}]:{one[f'{end}_port']}" if ":" in address else f"{address}:{one[f'{end}_port']}"

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The captures of a run -> tables of packets, connections and subflows: starts tshark, reads what it says.
+
+A capture goes to tshark in portions, one to each CPU at a time: memory stays what a few portions need, whatever the
+capture's length. What packets and connections are is `mprun.analysis.packet` and `trace`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mprun.analysis.packet import Place, packet_schema, read_packets, shape_packets
+from mprun.analysis.pcapng import Portions
+from mprun.analysis.trace import CONNECTION_COLUMNS, SUBFLOW_COLUMNS, Trace
+from mprun.errors import HostError, MprunError
+from mprun.rundir import RunDirectory
+from mprun.tools import tcpdump, tshark
+
+if TYPE_CHECKING:
+    import polars
+
+PORTION_PACKETS = 50_000
+CHUNK_BYTES = 4 << 20
+
+Progress = Callable[[str, float, str], None]
+
+
+@dataclass
+class Dissection:
+    """What was read: rows by table, and what could not be read."""
+
+    packets: int = 0
+    connections: list[dict[str, Any]] = field(default_factory=list)
+    subflows: list[dict[str, Any]] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def dissect(run: RunDirectory, progress: Progress) -> Dissection:
+    """Read all captures of a run and leave `packets`, `connections` and `subflows` among its tables.
+
+    What can be read of a capture that is not whole is kept, and a warning says so. Raises HostError without tshark,
+    MprunError where there is no capture.
+    """
+    captures = run.captures()
+    if not captures:
+        raise MprunError(f"{run.path}: no captures: write `capture: [{{host: client}}]` in the experiment")
+    program = shutil.which("tshark")
+    if program is None:
+        raise HostError("reading captures needs tshark: apt-get install tshark")
+    found = Dissection()
+    run.write_frames("packets", packet_schema(), _read_all(run, captures, program, progress, found))
+    import polars
+
+    for name, columns, rows in (
+        ("connections", CONNECTION_COLUMNS, found.connections),
+        ("subflows", SUBFLOW_COLUMNS, found.subflows),
+    ):
+        schema = {column: getattr(polars, kind) for column, kind in columns.items()}
+        run.write_tables({name: polars.DataFrame(rows, schema=schema)})
+    return found
+
+
+def _read_all(
+    run: RunDirectory, captures: Mapping[str, Path], program: str, progress: Progress, found: Dissection
+) -> Iterator[polars.DataFrame]:
+    intent = run.read("plan.json")["intent"]
+    agent = run.read("agent.json")
+    zero_epoch_ns = 0
+    if agent.get("zero_ns") is None or agent.get("boot_ns") is None:
+        found.warnings.append("the run did not come to time zero: times are those of the captures' clock")
+    else:
+        zero_epoch_ns = agent["boot_ns"] + agent["zero_ns"]
+    total = sum(path.stat().st_size for path in captures.values())
+    wanted = {_name_of(capture): capture for capture in intent["captures"]}
+    done = 0
+    for name, path in captures.items():
+        capture = wanted.get(name, {})
+        trace = Trace(_paths(intent), forwards=_forwards(intent, capture))
+        number = 1
+        for text, read in _portions(path, program, name, found):
+            table = trace.follow(read_packets(text, _place(intent), zero_epoch_ns))
+            yield shape_packets(table, name, number)
+            number += len(table)
+            found.packets += len(table)
+            progress(f"reading {name}", (done + read) / total, f"{found.packets} packets")
+        done += path.stat().st_size
+        found.connections += [{"capture": name, **row} for row in trace.tell_connections()]
+        found.subflows += [{"capture": name, **row} for row in trace.tell_subflows()]
+        if trace.cut_packets:
+            found.warnings.append(
+                f"{name}: of {trace.cut_packets} packets the options of TCP are not all in the capture, so that what "
+                "they say of MPTCP is not known; a larger snaplen keeps them, 120 at least over IPv6"
+            )
+
+
+def _portions(path: Path, program: str, name: str, found: Dissection) -> Iterator[tuple[bytes, int]]:
+    """tshark's lines of a capture in order, and how many bytes of the capture they are up to."""
+    portions = Portions(PORTION_PACKETS)
+    workers = len(os.sched_getaffinity(0))
+    waiting: deque[tuple[Future[tuple[bytes, str]], int]] = deque()
+    read = 0
+    with ThreadPoolExecutor(workers) as pool, path.open("rb") as file:
+        try:
+            for portion in portions.split(iter(lambda: file.read(CHUNK_BYTES), b"")):
+                read += len(portion)
+                waiting.append((pool.submit(_run_tshark, program, portion), read))
+                if len(waiting) > workers:
+                    yield _take(waiting, name, found)
+        except MprunError as error:
+            found.warnings.append(f"{name}: {error}")
+        while waiting:
+            yield _take(waiting, name, found)
+    if not portions.is_whole:
+        found.warnings.append(f"{name}: ends in the midst of a packet; what came before it was read")
+
+
+def _take(waiting: deque[tuple[Future[tuple[bytes, str]], int]], name: str, found: Dissection) -> tuple[bytes, int]:
+    future, read = waiting.popleft()
+    text, problem = future.result()
+    if problem:
+        found.warnings.append(f"{name}: tshark: {problem}; what it had read was kept")
+    return text, read
+
+
+def _run_tshark(program: str, portion: bytes) -> tuple[bytes, str]:
+    """What it said of a portion, and what went wrong; empty if nothing did."""
+    done = subprocess.run([program, *tshark.argv()[1:]], input=portion, capture_output=True, check=False)
+    said = [line for line in done.stderr.decode(errors="replace").splitlines() if "Running as user" not in line]
+    return done.stdout, (said[-1] if said else f"ended with status {done.returncode}") if done.returncode else ""
+
+
+def _name_of(capture: Mapping[str, Any]) -> str:
+    return tcpdump.read_wanted(capture).name
+
+
+def _forwards(intent: Mapping[str, Any], capture: Mapping[str, Any]) -> bool:
+    """Whether a packet is in a capture twice, as it comes and as it goes: on all interfaces of what is no host."""
+    kinds = {node["name"]: node["kind"] for node in intent["nodes"]}
+    return not capture.get("link") and kinds.get(capture.get("host", ""), "host") != "host"
+
+
+def _place(intent: Mapping[str, Any]) -> Place:
+    ends = [end for link in intent["links"] for end in link["ends"]]
+    return Place({end["name"]: end["link"] for end in ends}, {end["name"]: end["mac"] for end in ends})
+
+
+def _paths(intent: Mapping[str, Any]) -> dict[tuple[str, str], str]:
+    """By two addresses the name of the path that they are the ends of, also as it is seen beyond a NAT."""
+    found: dict[tuple[str, str], str] = {}
+    for flow in intent["traffic"]:
+        for path in flow["paths"]:
+            for source in (path["source"], path.get("source_seen")):
+                if source:
+                    found.setdefault((source, path["destination"]), path["name"])
+    return found

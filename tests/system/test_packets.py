@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `mprun packets` reads in captures, against what programs and the kernel counted by themselves."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars
+import pytest
+
+from tests.system.conftest import LAB, Result, call
+from tests.system.test_misfortune import needs_root, replacing
+
+# Path 0 loses everything from 3 s on; path 1 is for that case alone.
+FAILING = """\
+version: 1
+topology: multi-path
+paths:
+  - {rate: 20mbit, delay: 20ms, queue: 80packets}
+  - {rate: 20mbit, delay: 20ms, queue: 80packets, backup: true}
+events:
+  - {at: 3s, link: path0, set: {loss: 100%}}
+"""
+EXPERIMENT = """\
+version: 1
+hosts:
+  client: {mptcp: {path_manager: fullmesh}}
+  server: {mptcp: {path_manager: fullmesh}}
+traffic:
+  - {name: bulk, tool: iperf3, from: client, to: server, protocol: mptcp, start: 0s, AMOUNT}
+capture:
+  - {host: client, snaplen: 100}
+  - {host: server, snaplen: 100}
+  - {node: router, snaplen: 100}
+"""
+# What stands before a packet in a capture of any interface, and on the wire.
+COOKED_BYTES, ETHERNET_BYTES = 20, 14
+
+
+def run_and_read(folder: Path, topology: object, experiment: str) -> tuple[Result, dict[str, Any]]:
+    """A run, and what `mprun packets` says of it."""
+    (folder / "xp.yaml").write_text(experiment)
+    run = call("-t", topology, "-x", "xp", "--engine", "virtual", "--json", "-o", folder, cwd=folder)
+    assert run.status == 0, run.out + run.err
+    read = call("packets", run.run, "--json", cwd=folder)
+    assert read.status == 0, read.out + read.err
+    return run, json.loads(read.out)
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, dict[str, Any]]:
+    """Two paths, both in use."""
+    return run_and_read(tmp_path_factory.mktemp("both"), LAB / "topo", EXPERIMENT.replace("AMOUNT", "size: 20mb"))
+
+
+@pytest.fixture(scope="module")
+def failing(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, dict[str, Any]]:
+    """A path that fails, and its backup."""
+    folder = tmp_path_factory.mktemp("failing")
+    (folder / "failing.yaml").write_text(FAILING)
+    return run_and_read(folder, "failing", EXPERIMENT.replace("AMOUNT", "duration: 6s"))
+
+
+def data_connection(read: dict[str, Any], capture: str) -> dict[str, Any]:
+    """The connection that carried most: iperf3's other one is for its own words."""
+    mine = [one for one in read["connections"] if one["capture"] == capture]
+    found: dict[str, Any] = max(mine, key=lambda one: one["forward_bytes"])
+    return found
+
+
+def packets(run: Result) -> polars.LazyFrame:
+    return polars.scan_parquet(run.run / "tables" / "packets.parquet")
+
+
+def test_iperf3_and_interfaces_and_captures_agree(both: tuple[Result, dict[str, Any]]) -> None:
+    run, read = both
+    received = data_connection(read, "server")["forward_bytes"]
+    # iperf3 opens the data connection with a cookie of 37 bytes, which it does not count
+    assert received == 37 + run.metric("bulk.bytes") == 37 + (20 << 20)
+    # the same bytes in the captures of both ends, and no subflow but the two
+    assert data_connection(read, "router")["forward_bytes"] == received
+    assert data_connection(read, "client")["forward_bytes"] == received
+    agent = json.loads((run.run / "agent.json").read_text())
+    for host, name in (("server", "server-eth0"), ("client", "client-eth0"), ("client", "client-eth1")):
+        counted = agent["interfaces"][host][name]
+        for direction, which in (("in", "received"), ("out", "sent")):
+            mine = packets(run).filter(
+                polars.col("capture") == host,
+                polars.col("interface") == name,
+                polars.col("direction") == direction,
+                polars.col("time_ns") >= 0,
+            )
+            sizes = mine.select(polars.col("length_bytes") - COOKED_BYTES + ETHERNET_BYTES).collect()
+            assert len(sizes) == counted[f"{which}_packets"]
+            assert int(sizes.sum().item()) == counted[f"{which}_bytes"]
+
+
+def test_subflows_and_retransmissions_are_the_kernels(both: tuple[Result, dict[str, Any]]) -> None:
+    run, read = both
+    connection = data_connection(read, "client")
+    assert (connection["protocol"], connection["subflows"], connection["fallback"]) == ("mptcp", 2, None)
+    mine = [
+        one for one in read["subflows"] if (one["capture"], one["connection"]) == ("client", connection["connection"])
+    ]
+    assert [(one["kind"], one["path"], one["backup"]) for one in mine] == [
+        ("initial", "path0", None),
+        ("additional", "path1", False),
+    ]
+    total = sum(one["forward_new_bytes"] for one in mine)
+    for one in mine:
+        assert one["forward_retransmissions"] == run.metric(f"bulk.resent.{one['path']}")
+        assert one["forward_new_bytes"] / total == pytest.approx(run.metric(f"bulk.share.{one['path']}"), abs=0.005)
+    # three packets of each join, of iperf3's two connections
+    joins = packets(run).filter(polars.col("capture") == "client", polars.col("options") == "MP_JOIN").collect()
+    assert len(joins) == 6
+    agent = json.loads((run.run / "agent.json").read_text())
+    assert agent["counters"]["client"]["MPTcpExtMPJoinSynAckRx"] == 2
+    events = polars.read_parquet(run.run / "tables" / "events.parquet")
+    assert connection["token"] in set(
+        events.filter(polars.col("host") == "client", polars.col("event") == "created")["token"]
+    ) | {one["token"] for one in read["connections"]}
+
+
+def test_times_are_those_of_the_run(both: tuple[Result, dict[str, Any]]) -> None:
+    """A SYN leaves the client 20 ms, and what the router needs, before it reaches the server."""
+    run, _ = both
+    syn = packets(run).filter(polars.col("options") == "MP_CAPABLE", polars.col("flags") == "SYN").collect()
+    at = {capture: table["time_ns"].min() for (capture,), table in syn.group_by("capture")}
+    assert 0 <= at["client"] < 10_000_000  # type: ignore[operator]
+    assert at["server"] - at["client"] == pytest.approx(20_000_000, abs=20_000)  # type: ignore[operator]
+
+
+def test_what_is_reinjected_arrives_as_duplicate_data(failing: tuple[Result, dict[str, Any]]) -> None:
+    run, read = failing
+    connection = data_connection(read, "server")
+    agent = json.loads((run.run / "agent.json").read_text())
+    # the kernel counts what comes a second time over another subflow; of the first one nobody lost these
+    assert connection["forward_reinjections"] == agent["counters"]["server"]["MPTcpExtDuplicateData"] > 0
+    sent = data_connection(read, "client")["forward_reinjections"]
+    lost = sent - connection["forward_reinjections"]
+    assert lost > 0
+    mine = [
+        one for one in read["subflows"] if (one["capture"], one["connection"]) == ("client", connection["connection"])
+    ]
+    assert [(one["path"], one["backup"]) for one in mine] == [("path0", None), ("path1", True)]
+    # all of it goes to the backup
+    assert [one["forward_reinjections"] for one in mine] == [0, sent]
+
+
+def test_the_longest_gap_is_the_hand_over(failing: tuple[Result, dict[str, Any]]) -> None:
+    """Path 0 holds at most what its queue and its delay do when it fails; then nothing comes until the sender's
+    retransmission timer has expired, at least 200 ms later, and the backup's 20 ms have passed."""
+    _, read = failing
+    connection = data_connection(read, "server")
+    assert 3.0 <= connection["forward_gap_began_ns"] / 1e9 <= 3.1
+    assert 0.2 <= connection["forward_gap_ns"] / 1e9 <= 2
+
+
+def test_tables_are_no_part_of_what_repeats(both: tuple[Result, dict[str, Any]], tmp_path: Path) -> None:
+    run, _ = both
+    assert call("verify", run.run, cwd=tmp_path).status == 0
+    exported = call("export", run.run, "--csv", "--to", tmp_path / "csv", cwd=tmp_path)
+    assert exported.status == 0
+    assert {"packets.csv", "connections.csv", "subflows.csv"} <= {path.name for path in (tmp_path / "csv").iterdir()}
+
+
+def test_a_cut_capture_is_read_up_to_the_cut(both: tuple[Result, dict[str, Any]], tmp_path: Path) -> None:
+    run, _ = both
+    cut = shutil.copytree(run.run, tmp_path / "cut")
+    for name in ("server", "router"):
+        (cut / "pcap" / f"{name}.pcap").unlink()
+    capture = cut / "pcap" / "client.pcap"
+    os.truncate(capture, capture.stat().st_size // 2)
+    result = call("packets", cut, cwd=tmp_path)
+    assert result.status == 0, result.err
+    assert "client: ends in the midst of a packet; what came before it was read" in result.out
+    whole = run.summary["captures"]["client"]["packets"]
+    assert len(polars.read_parquet(cut / "tables" / "packets.parquet")) == pytest.approx(whole / 2, rel=0.05)
+    capture.write_bytes(b"no capture")
+    assert "client: is no capture" in call("packets", cut, cwd=tmp_path).out
+    capture.unlink()
+    nothing = call("packets", cut, cwd=tmp_path)
+    assert nothing.status == 1
+    assert "no captures: write `capture: [{host: client}]` in the experiment" in nothing.err
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("script", "status", "said"),
+    [
+        ("", 3, "reading captures needs tshark: apt-get install tshark"),
+        ("echo 'it broke' >&2; exit 4\n", 0, "tshark: it broke; what it had read was kept"),
+    ],
+)
+def test_tshark_that_is_missing_or_fails(
+    both: tuple[Result, dict[str, Any]], tmp_path: Path, script: str, status: int, said: str
+) -> None:
+    run, _ = both
+    copied = shutil.copytree(run.run, tmp_path / "copied", ignore=lambda *_: ["tables"])
+    result = call("packets", copied, cwd=tmp_path, prefix=replacing(shutil.which("tshark") or "", script, tmp_path))
+    assert result.status == status
+    assert said in result.out + result.err
+
+
+def test_ipv6_and_announced_addresses(tmp_path: Path, mprun: Callable[..., Result]) -> None:
+    """Over IPv6 100 bytes do not hold all options: a warning before the run, and one that says what is not known."""
+    topology = (LAB / "topo.yaml").read_text().replace("topology: multi-path", "topology: multi-path\naddressing: ipv6")
+    (tmp_path / "topo.yaml").write_text(topology)
+    for snaplen, text in ((100, "the options of TCP are not all in the capture"), (120, "")):
+        experiment = EXPERIMENT.replace("snaplen: 100", f"snaplen: {snaplen}").replace("AMOUNT", "size: 1mb")
+        run, read = run_and_read(tmp_path, "topo", experiment)
+        warned = [one for one in run.summary["warnings"] if "cuts the options of TCP over IPv6 off" in one]
+        assert bool(warned) == bool(text)
+        assert all(text in one for one in read["warnings"])
+        assert bool(read["warnings"]) == bool(text)
+        of_server = [one for one in read["connections"] if one["capture"] == "server"]
+        assert all(one["protocol"] == "mptcp" and ":" in one["source"] for one in of_server)
+        assert [one["subflows"] for one in of_server] == ([1] * 4 if text else [2, 2])
+    assert data_connection(read, "server")["forward_bytes"] == 37 + (1 << 20)

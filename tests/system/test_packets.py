@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -80,11 +79,14 @@ def packets(run: Result) -> polars.LazyFrame:
 def test_iperf3_and_interfaces_and_captures_agree(both: tuple[Result, dict[str, Any]]) -> None:
     run, read = both
     received = data_connection(read, "server")["forward_bytes"]
-    # iperf3 opens the data connection with a cookie of 37 bytes, which it does not count
-    assert received == 37 + run.metric("bulk.bytes") == 37 + (20 << 20)
+    # iperf3 opens the data connection with a cookie of 37 bytes, which it does not count; when it has written all, its
+    # server stops reading, whatever is under way
+    report = json.loads((run.run / "logs" / "bulk.out").read_text())["end"]
+    assert 37 + run.metric("bulk.bytes") <= received <= 37 + report["sum_sent"]["bytes"]
+    assert received - run.metric("bulk.bytes") < 0.05 * received
     # the same bytes in the captures of both ends, and no subflow but the two
     assert data_connection(read, "router")["forward_bytes"] == received
-    assert data_connection(read, "client")["forward_bytes"] == received
+    assert data_connection(read, "client")["forward_bytes"] >= received
     agent = json.loads((run.run / "agent.json").read_text())
     for host, name in (("server", "server-eth0"), ("client", "client-eth0"), ("client", "client-eth1")):
         counted = agent["interfaces"][host][name]
@@ -113,8 +115,9 @@ def test_subflows_and_retransmissions_are_the_kernels(both: tuple[Result, dict[s
     ]
     total = sum(one["forward_new_bytes"] for one in mine)
     for one in mine:
+        # of a flow without a duration the kernel's counts are those of its last half second at the latest
         assert one["forward_retransmissions"] == run.metric(f"bulk.resent.{one['path']}")
-        assert one["forward_new_bytes"] / total == pytest.approx(run.metric(f"bulk.share.{one['path']}"), abs=0.005)
+        assert one["forward_new_bytes"] / total == pytest.approx(run.metric(f"bulk.share.{one['path']}"), abs=0.01)
     # three packets of each join, of iperf3's two connections
     joins = packets(run).filter(polars.col("capture") == "client", polars.col("options") == "MP_JOIN").collect()
     assert len(joins) == 6
@@ -207,18 +210,30 @@ def test_tshark_that_is_missing_or_fails(
     assert said in result.out + result.err
 
 
-def test_ipv6_and_announced_addresses(tmp_path: Path, mprun: Callable[..., Result]) -> None:
+REQUESTS = """\
+version: 1
+hosts:
+  client: {mptcp: {path_manager: fullmesh}}
+  server: {mptcp: {path_manager: fullmesh}}
+traffic:
+  - {name: asks, tool: reqres, from: client, to: server, protocol: mptcp,
+     requests: 20, request: 3000bytes, response: 20kb}
+capture: [{host: server, snaplen: 120}, {node: router, link: server0, snaplen: 100}]
+"""
+
+
+def test_requests_over_ipv6_are_counted_to_the_byte(tmp_path: Path) -> None:
     """Over IPv6 100 bytes do not hold all options: a warning before the run, and one that says what is not known."""
     topology = (LAB / "topo.yaml").read_text().replace("topology: multi-path", "topology: multi-path\naddressing: ipv6")
     (tmp_path / "topo.yaml").write_text(topology)
-    for snaplen, text in ((100, "the options of TCP are not all in the capture"), (120, "")):
-        experiment = EXPERIMENT.replace("snaplen: 100", f"snaplen: {snaplen}").replace("AMOUNT", "size: 1mb")
-        run, read = run_and_read(tmp_path, "topo", experiment)
-        warned = [one for one in run.summary["warnings"] if "cuts the options of TCP over IPv6 off" in one]
-        assert bool(warned) == bool(text)
-        assert all(text in one for one in read["warnings"])
-        assert bool(read["warnings"]) == bool(text)
-        of_server = [one for one in read["connections"] if one["capture"] == "server"]
-        assert all(one["protocol"] == "mptcp" and ":" in one["source"] for one in of_server)
-        assert [one["subflows"] for one in of_server] == ([1] * 4 if text else [2, 2])
-    assert data_connection(read, "server")["forward_bytes"] == 37 + (1 << 20)
+    run, read = run_and_read(tmp_path, "topo", REQUESTS)
+    whole = data_connection(read, "server")
+    assert (whole["forward_bytes"], whole["reverse_bytes"]) == (20 * 3000, 20 * 20480)
+    assert (whole["protocol"], whole["subflows"], whole["source"][:3]) == ("mptcp", 2, "fd0")
+    (warning,) = (one for one in run.summary["warnings"] if "cuts the options of TCP over IPv6 off" in one)
+    assert "capture[1].snaplen" in warning
+    (warning,) = read["warnings"]
+    assert "router-server0: of " in warning
+    assert "the options of TCP are not all in the capture" in warning
+    cut = [one for one in read["connections"] if one["capture"] == "router-server0"]
+    assert [(one["protocol"], one["subflows"], one["fallback"]) for one in cut] == [("mptcp", 1, None)] * 2

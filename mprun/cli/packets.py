@@ -64,7 +64,7 @@ def _show(capture: str, connections: Sequence[Mapping[str, Any]], subflows: Sequ
 
 
 def _say_connection(one: Mapping[str, Any]) -> str:
-    from mprun.cli.show import format_value
+    from mprun.report.reading import format_value
 
     parts = [f"{_say_end(one, 'source')} > {_say_end(one, 'destination')}"]
     protocol = one["protocol"].upper()
@@ -85,7 +85,7 @@ def _say_connection(one: Mapping[str, Any]) -> str:
 
 def _say_subflows(members: Sequence[Mapping[str, Any]], connection: Mapping[str, Any]) -> list[str]:
     """A line for each subflow, in the way that carried more."""
-    from mprun.cli.show import format_value
+    from mprun.report.reading import format_value
 
     way = "forward" if connection["forward_bytes"] >= connection["reverse_bytes"] else "reverse"
     total = sum(one[f"{way}_new_bytes"] for one in members)

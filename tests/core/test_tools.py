@@ -206,7 +206,7 @@ def test_udp_counts_what_arrives() -> None:
     assert result.values["duplicates"] == 2
     assert max(result.delays_ns["delay"]) == 120
     assert result.values["goodput"] == pytest.approx(5 * 100 * 8 / 1e-6)
-    assert result.tables["packets"]["sent_ns"][:3] == [50, 70, 60]
+    assert result.tables["datagrams"]["sent_ns"][:3] == [50, 70, 60]
     assert udp.parse(asked, Left({"bulk": "6\n"})).error == "the receiver's record is missing or not whole"
     assert udp.parse(asked, Left({"bulk": "6\n"}, {"packets": content[:-1]})).error is not None
 

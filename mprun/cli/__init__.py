@@ -39,6 +39,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "runs": ("runs", "List, show, open, repeat and remove runs."),
     "packets": ("packets", "Read the captures of a run: packets, connections, subflows as tables."),
     "report": ("report", "Write a page of a run or a sweep, with its figures."),
+    "bundle": ("bundle", "Write one archive of a run or a sweep, for others."),
+    "reproduce": ("reproduce", "Run again what such an archive holds, and say what differs."),
     "export": ("export", "Write the tables of a run as CSV."),
     "kernel": ("kernel", "Build, list, describe and test experiment kernels."),
     "tools": ("tools", "Build and list traffic tools that no package holds."),

@@ -143,6 +143,26 @@ def guest_digest() -> str:
     return _digest(_contents(GUEST, "*.c"))
 
 
+def describe_recipe(digest: str) -> dict[str, bytes]:
+    """What a kernel of this user was made from, as files by name below `kernel/`; none if it is not here any more.
+
+    Its configuration, and where it is of this version of the recipe our files and hooks too; its source is the
+    distribution's, told by name and digest.
+    """
+    found = next((kernel for kernel in list_kernels() if kernel.digest == digest), None)
+    if found is None:
+        return {}
+    folder = f"kernel/{digest[:16]}"
+    files = {f"{folder}/{name}": (found.directory / name).read_bytes() for name in ("kernel.json", "config")}
+    if is_current(found):
+        hooks = json.dumps([[asdict(hook) for hook in HOOKS], PLACES, sorted(COLD), COLD_LINE], indent=1)
+        files[f"{folder}/recipe/config.fragment"] = FRAGMENT.read_bytes()
+        files[f"{folder}/recipe/hooks.json"] = f"{hooks}\n".encode()
+        for part, sources in (("src", _contents(SOURCES, "*.[ch]")), ("guest", _contents(GUEST, "*.c"))):
+            files |= {f"{folder}/recipe/{part}/{name}": content for name, content in sources.items()}
+    return files
+
+
 def _contents(folder: Path, pattern: str) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob(pattern))}
 

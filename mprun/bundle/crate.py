@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an archive says of itself: ro-crate-metadata.json (RO-Crate 1.1). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+METADATA = "ro-crate-metadata.json"
+CONTEXT = "https://w3id.org/ro/crate/1.1/context"
+PROFILE = "https://w3id.org/ro/crate/1.1"
+
+_FORMATS = {
+    ".json": "application/json",
+    ".jsonl": "application/jsonl",
+    ".yaml": "application/yaml",
+    ".yml": "application/yaml",
+    ".parquet": "application/vnd.apache.parquet",
+    ".csv": "text/csv",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".pdf": "application/pdf",
+    ".html": "text/html",
+    ".pcap": "application/vnd.tcpdump.pcap",
+}
+_TOLD = {
+    "plan.json": "What was done, with the digest of the intent",
+    "environment.json": "Engine, kernel and versions of the tools",
+    "summary.json": "Metrics, expectations, warnings and verdict",
+    "sweep.json": "What was asked: cells, repetitions, places",
+    "artifacts.json": "SHA-256 of what a repetition must reproduce",
+    "report.html": "The report, with its figures",
+}
+
+
+@dataclass(frozen=True)
+class Description:
+    """name, text: of the whole; date: the day of the experiment, as 2026-01-31; licence: a URL, or empty.
+
+    version: of mprun; kernels: version and digest by what they are called; tools: what says its version.
+    """
+
+    name: str
+    text: str
+    date: str
+    licence: str
+    version: str
+    kernels: Mapping[str, str]
+    tools: Mapping[str, str]
+
+
+def describe(about: Description, sizes: Mapping[str, int]) -> dict[str, Any]:
+    """The metadata. sizes: bytes of each member, by its name; the metadata file itself is none of them."""
+    files = [_file(name, size) for name, size in sorted(sizes.items())]
+    software = [_software("#mprun", "mprun", about.version)]
+    software += [
+        _software(f"#kernel-{name}", f"experiment kernel {name}", text) for name, text in about.kernels.items()
+    ]
+    software += [_software(f"#tool-{name}", name, text) for name, text in about.tools.items()]
+    inputs = [_refer(file["@id"]) for file in files if "inputs" in PurePosixPath(file["@id"]).parts]
+    results = [_refer(file["@id"]) for file in files if "inputs" not in PurePosixPath(file["@id"]).parts]
+    root: dict[str, Any] = {
+        "@id": "./",
+        "@type": "Dataset",
+        "name": about.name,
+        "description": about.text,
+        "datePublished": about.date,
+        "hasPart": [_refer(file["@id"]) for file in files],
+        "mentions": [_refer("#run")],
+    }
+    if about.licence:
+        root["license"] = _refer(about.licence)
+    action = {
+        "@id": "#run",
+        "@type": "CreateAction",
+        "name": f"mprun: {about.name}",
+        "endTime": about.date,
+        "instrument": [_refer(one["@id"]) for one in software],
+        "object": inputs,
+        "result": results,
+    }
+    metadata = {
+        "@id": METADATA,
+        "@type": "CreativeWork",
+        "conformsTo": _refer(PROFILE),
+        "about": _refer("./"),
+    }
+    return {"@context": CONTEXT, "@graph": [metadata, root, action, *software, *files]}
+
+
+def _refer(identifier: str) -> dict[str, str]:
+    return {"@id": identifier}
+
+
+def _file(name: str, size: int) -> dict[str, Any]:
+    entity: dict[str, Any] = {"@id": name, "@type": "File", "name": name, "contentSize": str(size)}
+    path = PurePosixPath(name)
+    if path.suffix in _FORMATS:
+        entity["encodingFormat"] = _FORMATS[path.suffix]
+    if path.name in _TOLD:
+        entity["description"] = _TOLD[path.name]
+    return entity
+
+
+def _software(identifier: str, name: str, version: str) -> dict[str, str]:
+    return {"@id": identifier, "@type": "SoftwareApplication", "name": name, "softwareVersion": version}

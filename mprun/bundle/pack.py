@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes into the archive of a run or a sweep."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from mprun.bundle.archive import SUFFIX, write_archive
+from mprun.bundle.crate import METADATA, Description, describe
+from mprun.kernel.store import describe_recipe
+from mprun.rundir import RunDirectory
+from mprun.spec import load
+from mprun.sweep.directory import SweepDirectory
+
+ARTIFACTS = "artifacts.json"
+# Of a run on its own, and of each run of a sweep.
+_OF_RUN = (
+    *("plan.json", "environment.json", "summary.json", "calibration.json", "steps.jsonl", "report.html"),
+    *("inputs/*", "tables/*.parquet", "figures/*"),
+)
+_OF_MANY = ("plan.json", "environment.json", "summary.json", "inputs/resolved-*.yaml")
+_OF_SWEEP = ("sweep.json", "summary.json", "report.html", "inputs/*", "tables/*.parquet", "figures/*")
+# The one run of a bundle that is no sweep.
+ALONE = "."
+_STAMP = re.compile(r"^(\d{4})(\d{2})(\d{2})-")
+
+
+def pack(source: RunDirectory | SweepDirectory, target: Path | None, licence: str, with_pcaps: bool) -> Path:
+    """Write the archive; its path. target None: in the current folder, called like the directory.
+
+    licence: a URL under which others may use it, or empty. Raises MprunError where the run did not come so far.
+    """
+    runs = dict(_runs(source))
+    files: dict[str, Path | bytes] = dict(_files(source.path, _OF_SWEEP if isinstance(source, SweepDirectory) else ()))
+    for place, run in runs.items():
+        patterns = (*(_OF_RUN if place == ALONE else _OF_MANY), *(("pcap/*.pcap",) if with_pcaps else ()))
+        prefix = "" if place == ALONE else f"{place}/"
+        files |= {f"{prefix}{name}": path for name, path in _files(run.path, patterns).items()}
+    artifacts = {place: {name: _digest(path) for name, path in run.artifacts()} for place, run in runs.items()}
+    kind = "sweep" if isinstance(source, SweepDirectory) else "run"
+    files[ARTIFACTS] = _to_json({"kind": kind, "name": source.name, "runs": artifacts})
+    environments = [run.read("environment.json") for run in runs.values() if (run.path / "environment.json").exists()]
+    for environment in environments:
+        files |= describe_recipe(environment["kernel"].get("digest", ""))
+    about = _about(source, runs, environments, licence)
+    sizes = {name: len(one) if isinstance(one, bytes) else one.stat().st_size for name, one in files.items()}
+    files[METADATA] = _to_json(describe(about, sizes))
+    path = target or Path(f"{source.name}{SUFFIX}")
+    write_archive(path, files)
+    return path
+
+
+def _runs(source: RunDirectory | SweepDirectory) -> Iterator[tuple[str, RunDirectory]]:
+    if isinstance(source, RunDirectory):
+        yield ALONE, source
+        return
+    for kept in source.runs():
+        yield str(kept.run.path.relative_to(source.path)), kept.run
+
+
+def _files(folder: Path, patterns: tuple[str, ...]) -> dict[str, Path]:
+    found = (path for pattern in patterns for path in sorted(folder.glob(pattern)))
+    return {str(path.relative_to(folder)): path for path in found if path.is_file() and not path.is_symlink()}
+
+
+def _about(
+    source: RunDirectory | SweepDirectory,
+    runs: dict[str, RunDirectory],
+    environments: list[dict[str, Any]],
+    licence: str,
+) -> Description:
+    texts: list[str] = []
+    for run in list(runs.values())[:1]:
+        if run.resolved_inputs[0].exists():
+            spec = load(*run.resolved_inputs).spec
+            texts = [text for text in (spec.experiment.description, spec.topology.description) if text]
+    stamp = _STAMP.match(source.name)
+    kernels: dict[str, str] = {}
+    tools: dict[str, str] = {}
+    for environment in environments:
+        kernel = environment["kernel"]
+        words = f"{kernel['version']}, digest {kernel['digest']}" if "digest" in kernel else kernel["version"]
+        kernels[kernel.get("name", "of the machine")] = words
+        tools |= {name: text.splitlines()[0] if text else "" for name, text in environment["versions"].items()}
+    return Description(
+        name=source.name,
+        text=". ".join(texts) or f"An experiment of mprun with {len(runs)} runs",
+        date="-".join(stamp.groups()) if stamp else "1970-01-01",
+        licence=licence,
+        version=version("mprun"),
+        kernels=kernels,
+        tools=tools,
+    )
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _to_json(value: object) -> bytes:
+    return (json.dumps(value, indent=1, sort_keys=True) + "\n").encode()

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run again what an archive holds, and say what came of it.
+
+Nothing of it is obeyed but its resolved inputs, which are read and compiled as any file of a user is: stored plans
+are lists of commands, and strangers may have written them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from mprun import runner
+from mprun.analysis.comparison import Compared, compare, compare_expectations
+from mprun.bundle.archive import unpack
+from mprun.bundle.pack import ALONE, ARTIFACTS
+from mprun.engines import real, virtual
+from mprun.engines.engine import Progress
+from mprun.errors import SpecError
+from mprun.kernel.store import list_kernels
+from mprun.rundir import RunDirectory
+from mprun.spec import load
+from mprun.spec.spec import Spec
+from mprun.sweep.conduct import sum_up_sweep
+from mprun.sweep.directory import SweepDirectory
+from mprun.sweep.local import LocalExecutor
+from mprun.sweep.sides import sides_of
+from mprun.sweep.study import name_folder
+from mprun.sweep.worker import Job
+
+Verdict = Literal["identical", "within", "different"]
+
+CONFIDENCE = 0.95
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=,%-]{0,200}")
+_POLL_S = 0.5
+_FORMS: Mapping[str, Mapping[str, type]] = {
+    "environment.json": {"engine": str, "kernel": dict, "versions": dict, "warnings": list, "python": str},
+    "plan.json": {"digest": str},
+    "summary.json": {"status": str, "metrics": dict, "expectations": list, "seed": int},
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of it. verdict: identical: every artifact, byte by byte; within: metrics of repeated runs differ by
+    no more than chance; different.
+
+    identical, runs: how many runs are identical, of how many. differences: of artifacts, the first of each run.
+    facts: what is known to differ in kernel and tools. compared: metrics that differ, where that can be told.
+    failures: why runs could not be repeated.
+    """
+
+    verdict: Verdict
+    path: Path
+    identical: int
+    runs: int
+    differences: Sequence[str] = ()
+    facts: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    compared: Sequence[Compared] = ()
+    failures: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """An unpacked archive. artifacts: of each run by its place in it, digests by name."""
+
+    source: RunDirectory | SweepDirectory
+    artifacts: Mapping[str, Mapping[str, str]]
+
+
+def open_bundle(archive: Path, scratch: Path) -> Bundle:
+    """Unpack an archive below a folder. Raises SpecError for what is none, or is not to be trusted."""
+    folder = scratch / "unpacked"
+    folder.mkdir()
+    unpack(archive, folder)
+    try:
+        told = json.loads((folder / ARTIFACTS).read_text(encoding="utf-8"))
+        kind, name, runs = told["kind"], str(told["name"]), told["runs"]
+        artifacts = {str(place): {str(k): str(v) for k, v in one.items()} for place, one in runs.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise SpecError(f"{archive}: no bundle of mprun: it has no {ARTIFACTS} that can be read") from None
+    if not _NAME.fullmatch(name) or kind not in ("run", "sweep"):
+        raise SpecError(f"{archive}: its name is no name of a run: {name[:60]!r}")
+    path = folder.rename(scratch / name)
+    if kind == "run":
+        _check_runs(archive, [RunDirectory(path)])
+        return Bundle(RunDirectory(path), artifacts)
+    sweep = SweepDirectory(path)
+    _check_sweep(archive, sweep)
+    _check_runs(archive, [kept.run for kept in sweep.runs()])
+    return Bundle(sweep, artifacts)
+
+
+def _check_runs(archive: Path, runs: Sequence[RunDirectory]) -> None:
+    """What is read of each run is there and of its form; what it says is not believed."""
+    if not runs:
+        raise SpecError(f"{archive}: it holds no run")
+    for run in runs:
+        for path in run.resolved_inputs:
+            if not path.is_file():
+                raise SpecError(f"{archive}: a run has no {path.parent.name}/{path.name}")
+        for file, forms in _FORMS.items():
+            value = run.read(file)
+            if not isinstance(value, dict) or any(not isinstance(value.get(key), form) for key, form in forms.items()):
+                raise SpecError(f"{archive}: the {file} of a run is not of its form")
+
+
+def _check_sweep(archive: Path, sweep: SweepDirectory) -> None:
+    """Folders of cells are named after their values, and lead nowhere else."""
+    try:
+        record = sweep.record
+        title = record["title"]
+        is_formed = isinstance(record["across"], list) and isinstance(record["kernels"], dict)
+        for cell in record["cells"]:
+            is_formed &= isinstance(cell["repeat"], dict) and "until" in cell["repeat"]
+            if cell["folder"] != name_folder(tuple(cell["values"].items())):
+                raise SpecError(f"{archive}: cell {str(cell['folder'])[:60]!r} is not named after its values")
+    except (KeyError, TypeError, AttributeError):
+        raise SpecError(f"{archive}: its sweep.json is not that of a sweep") from None
+    if not is_formed or not re.fullmatch("[0-9a-f]{64}", str(record.get("digest"))):
+        raise SpecError(f"{archive}: its sweep.json is not that of a sweep")
+    if not isinstance(title, str) or not _NAME.fullmatch(title):
+        raise SpecError(f"{archive}: its title is no title of a sweep: {str(title)[:60]!r}")
+
+
+def reproduce(
+    bundle: Bundle, parent: Path, kernel: str | None, allow_exec: bool, progress: Progress, jobs: int | None = None
+) -> Outcome:
+    """Run it again under `parent`. kernel: of the virtual engine; None: the one that it ran on, if it is built here,
+    else `default`.
+
+    Raises SpecError or HostError where nothing can be run, RunError where the one run cannot be repeated.
+    """
+    if isinstance(bundle.source, SweepDirectory):
+        return _reproduce_sweep(bundle, bundle.source, parent, kernel, allow_exec, progress, jobs)
+    original = bundle.source
+    before = original.read("environment.json")
+    place = runner.choose_place(_engine(before), kernel or _find_alike(before))
+    again, _ = runner.repeat(original, parent, place, progress, allow_exec)
+    difference = _first_difference(bundle.artifacts.get(ALONE, {}), again)
+    facts = _differing(before, again.read("environment.json"))
+    if difference is None:
+        return Outcome("identical", again.path, 1, 1, facts=facts)
+    sides = sides_of(parent, str(original.path), str(again.path), None)
+    compared = [one for one in compare(*sides.cells) if one.verdict != "same"]
+    return Outcome("different", again.path, 0, 1, [difference], facts, compared)
+
+
+def _reproduce_sweep(
+    bundle: Bundle,
+    original: SweepDirectory,
+    parent: Path,
+    kernel: str | None,
+    allow_exec: bool,
+    progress: Progress,
+    jobs: int | None,
+) -> Outcome:
+    record = original.record
+    tasks = dict(_read_tasks(original, kernel, allow_exec))
+    again = SweepDirectory.create(parent, record["title"], record, original.inputs())
+    failures: list[str] = []
+    differences: dict[str, str] = {}
+    facts: dict[str, tuple[Any, Any]] = {}
+    is_real = any(_engine(environment) == real.NAME for _, environment, _ in tasks.values())
+    places = 1 if is_real else jobs or len(os.sched_getaffinity(0))
+    executor = LocalExecutor(min(places, max(len(tasks), 1)))
+    waiting, done = list(tasks), 0
+    running: dict[str, Path] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < executor.places:
+                name = waiting.pop(0)
+                spec, environment, chosen = tasks[name]
+                running[name] = again.begin(name)
+                warnings = tuple(environment["warnings"])
+                job = Job(spec, warnings, _engine(environment), chosen, running[name], "pcaps", allow_exec)
+                executor.submit(name, job)
+            for name, outcome in executor.wait(_POLL_S):
+                run = again.finish(running.pop(name), name)
+                done += 1
+                progress("running again", done / len(tasks), f"{done} of {len(tasks)} runs")
+                if outcome.status == "error":
+                    failures.append(f"{name}: {outcome.error}")
+                    continue
+                difference = _first_difference(bundle.artifacts.get(f"runs/{name}", {}), run)
+                if difference is not None:
+                    differences[name] = difference
+                facts |= _differing(tasks[name][1], run.read("environment.json"))
+    finally:
+        executor.close()
+        again.tidy()
+    sum_up_sweep(again, is_complete=not failures)
+    same = len(tasks) - len(differences) - len(failures)
+    told = [f"{name}: {text}" for name, text in sorted(differences.items())]
+    if same == len(tasks):
+        return Outcome("identical", again.path, same, len(tasks), facts=facts)
+    sides = sides_of(parent, str(original.path), str(again.path), None)
+    count = sum(1 for _ in compare(*sides.cells))
+    # of so many intervals at 95 % some would leave out zero by chance: together they are to hold with 95 %
+    compared = [one for one in compare(*sides.cells, 1 - (1 - CONFIDENCE) / max(count, 1)) if one.verdict != "same"]
+    worse = any(one.is_worse for one in compare_expectations(*sides.cells))
+    is_clear = worse or failures or any(one.verdict != "unclear" for one in compared)
+    verdict: Verdict = "different" if is_clear else "within"
+    shown = [one for one in compared if one.verdict != "unclear"]
+    return Outcome(verdict, again.path, same, len(tasks), told, facts, shown, failures)
+
+
+def _read_tasks(
+    original: SweepDirectory, kernel: str | None, allow_exec: bool
+) -> Iterator[tuple[str, tuple[Spec, dict[str, Any], str]]]:
+    """What each run was asked for, its environment, and the kernel that it runs on now. Raises SpecError."""
+    for kept in original.runs():
+        if kept.summary["status"] == "error":
+            continue
+        name = str(kept.run.path.relative_to(original.path / "runs"))
+        spec = load(*kept.run.resolved_inputs).spec
+        runner.refuse_commands(spec, allow_exec)
+        environment = kept.run.read("environment.json")
+        chosen = kernel or _find_alike(environment)
+        runner.choose_place(_engine(environment), chosen)
+        yield name, (spec, environment, chosen)
+
+
+def _engine(environment: Mapping[str, Any]) -> runner.EngineName:
+    return "virtual" if environment["engine"] == virtual.NAME else "real"
+
+
+def _find_alike(environment: Mapping[str, Any]) -> str:
+    """The name of the kernel that has the digest of the one that it ran on; `default` where there is none."""
+    digest = environment["kernel"].get("digest")
+    names = [kernel.name for kernel in list_kernels() if kernel.digest == digest]
+    return names[0] if names and "default" not in names else "default"
+
+
+def _first_difference(artifacts: Mapping[str, str], again: RunDirectory) -> str | None:
+    """The first artifact that is not what it was; None if all are. artifacts: digests by name."""
+    if not artifacts:
+        return "the bundle has no digests of it"
+    made = dict(again.artifacts())
+    for name, digest in sorted(artifacts.items()):
+        if name not in made:
+            return f"{name} is not there"
+        if hashlib.sha256(made[name].read_bytes()).hexdigest() != digest:
+            return f"{name} differs"
+    return None
+
+
+def _differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """What is known to be another: kernel, tools, Python."""
+    told = [
+        {
+            "kernel": str(one["kernel"].get("digest", one["kernel"].get("version")))[:16],
+            "Python": one["python"],
+            **one["versions"],
+        }
+        for one in (before, now)
+    ]
+    names = [*told[0], *(name for name in told[1] if name not in told[0])]
+    return {name: (told[0].get(name), told[1].get(name)) for name in names if told[0].get(name) != told[1].get(name)}

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mprun bundle`: one file of a run or a sweep, for others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from mprun.cli import options
+from mprun.cli.completion import complete_runs
+
+
+@click.command("bundle")
+@click.argument("name", metavar="RUN|SWEEP", default="latest", shell_complete=complete_runs)
+@options.parent
+@click.option(
+    "--to",
+    "target",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="File to write. Default: NAME.mprun.zip in this directory.",
+)
+@click.option("--license", "licence", default="", metavar="URL", help="Under which others may use it.")
+@click.option("--pcaps", "with_pcaps", is_flag=True, help="With the captures.")
+def command(name: str, parent: Path, target: Path | None, licence: str, with_pcaps: bool) -> None:
+    """Write one archive of a run or a sweep: inputs, plan, kernel recipe, versions, metrics, figures.
+
+    It is a zip file and an RO-Crate. `mprun reproduce FILE` runs it again.
+    """
+    from mprun.bundle.pack import pack
+    from mprun.cli.progress import Bar
+    from mprun.report.report import make_report
+    from mprun.report.sweep import make_sweep_report
+    from mprun.sweep.directory import SweepDirectory, find_either
+
+    found = find_either(parent, name)
+    with Bar() as bar:
+        report = (
+            make_sweep_report(found, bar.show) if isinstance(found, SweepDirectory) else make_report(found, bar.show)
+        )
+        bar.show("packing", 1.0)
+        path = pack(found, target, licence, with_pcaps)
+    options.give_to_invoker(report.parent)
+    click.echo(path)

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mprun reproduce`: run again what an archive of `mprun bundle` holds."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mprun.cli import options
+
+if TYPE_CHECKING:
+    from mprun.analysis.comparison import Compared
+    from mprun.bundle.reproduce import Outcome
+
+MOST_SHOWN = 20
+_WORDS = {
+    "identical": ("identical", "green"),
+    "within": ("within intervals", "green"),
+    "different": ("DIFFERENT", "red"),
+}
+
+
+@click.command("reproduce")
+@click.argument("archive", metavar="BUNDLE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--kernel", metavar="NAME", help="Experiment kernel. Default: the one that it ran on, if it is built.")
+@options.parent
+@options.allow_exec
+@click.option("-j", "--jobs", type=click.IntRange(1, 1024), help="Runs of a sweep at one time. Default: one a CPU.")
+@click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
+def command(archive: Path, kernel: str | None, parent: Path, allow_exec: bool, jobs: int | None, as_json: bool) -> None:
+    """Run BUNDLE again and say whether the result is identical, within intervals, or what differs.
+
+    Its resolved inputs are compiled anew, and nothing else of it is obeyed. Exit status 1 if the result differs.
+    """
+    from mprun.bundle.reproduce import open_bundle, reproduce
+    from mprun.cli.progress import Bar
+
+    with tempfile.TemporaryDirectory(prefix="mprun-bundle-") as scratch, Bar() as bar:
+        bundle = open_bundle(archive, Path(scratch))
+        outcome = reproduce(bundle, parent, kernel, allow_exec, bar.show, jobs)
+    options.give_to_invoker(outcome.path)
+    if as_json:
+        import json
+
+        click.echo(json.dumps(_to_json(outcome)))
+    else:
+        _show(outcome)
+    sys.exit(1 if outcome.verdict == "different" else 0)
+
+
+def _to_json(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "verdict": outcome.verdict,
+        "directory": str(outcome.path),
+        "identical": outcome.identical,
+        "runs": outcome.runs,
+        "artifacts": list(outcome.differences),
+        "facts": {name: list(pair) for name, pair in outcome.facts.items()},
+        "metrics": [one.to_json() for one in outcome.compared],
+        "failures": list(outcome.failures),
+    }
+
+
+def _show(outcome: Outcome) -> None:
+    for text in outcome.failures:
+        click.echo(f"  {click.style('error', fg='red')}: {_plain(text)}")
+    for name, (before, now) in outcome.facts.items():
+        click.echo(f"  {_plain(name)}: {_plain(before)} then, {_plain(now)} now")
+    for text in outcome.differences[:MOST_SHOWN]:
+        click.echo(f"  {_plain(text)}")
+    for one in outcome.compared[:MOST_SHOWN]:
+        click.echo(f"  {_say(one)}")
+    hidden = max(0, len(outcome.differences) - MOST_SHOWN) + max(0, len(outcome.compared) - MOST_SHOWN)
+    if hidden:
+        click.echo(f"  and {hidden} more: --json has all")
+    word, colour = _WORDS[outcome.verdict]
+    runs = "the run" if outcome.runs == 1 else f"{outcome.identical} of {outcome.runs} runs"
+    how = {
+        "identical": f"every artifact of {'the run' if outcome.runs == 1 else f'{outcome.runs} runs'}, byte by byte",
+        "within": f"{runs} byte by byte; of the others no metric differs by more than chance",
+        "different": f"{runs} {'is' if outcome.runs == 1 else 'are'} not all as then"
+        if outcome.runs > 1
+        else "not what it was then",
+    }[outcome.verdict]
+    click.echo(f"{click.style(word, fg=colour, bold=True)}  {how}  {outcome.path}")
+
+
+def _say(one: Compared) -> str:
+    from mprun.report.reading import format_value
+
+    values: Mapping[str, Any] = one.values
+    cell = " ".join(f"{name}={value}" for name, value in values.items())
+    then, now = (
+        "not measured" if value is None else format_value(value, one.symbol) for value in (one.first, one.second)
+    )
+    return _plain(f"{cell} {one.metric}: {then} then, {now} now".strip())
+
+
+def _plain(text: object) -> str:
+    """Without what a terminal would obey: the words are a stranger's."""
+    return "".join(letter if letter.isprintable() else "?" for letter in str(text))

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Archives of strangers, and what an archive says of itself."""
+
+from __future__ import annotations
+
+import json
+import stat
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mprun.bundle.archive import unpack, write_archive
+from mprun.bundle.crate import Description, describe
+from mprun.bundle.reproduce import open_bundle
+from mprun.errors import SpecError
+
+
+def test_equal_contents_are_equal_bytes(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("x")
+    for name in ("a", "b"):
+        write_archive(tmp_path / name, {"inputs/x": tmp_path / "x", "a.json": b"{}"})
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    (tmp_path / "out").mkdir()
+    unpack(tmp_path / "a", tmp_path / "out")
+    assert (tmp_path / "out" / "inputs" / "x").read_text() == "x"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "out", "x"]
+
+
+def _member(name: str, mode: int = stat.S_IFREG | 0o644) -> zipfile.ZipInfo:
+    info = zipfile.ZipInfo(name)
+    info.external_attr = mode << 16
+    return info
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "reason"),
+    [
+        ("../evil", stat.S_IFREG, "leads out of the archive"),
+        ("inputs/../../evil", stat.S_IFREG, "leads out of the archive"),
+        ("/etc/evil", stat.S_IFREG, "leads out of the archive"),
+        ("inputs//evil", stat.S_IFREG, "leads out of the archive"),
+        ("./evil", stat.S_IFREG, "leads out of the archive"),
+        ("in\\..\\evil", stat.S_IFREG, "has no name of a file"),
+        ("c:evil", stat.S_IFREG, "has no name of a file"),
+        ("a\x1b[2Jb", stat.S_IFREG, "has no name of a file"),
+        ("link", stat.S_IFLNK | 0o777, "is no plain file"),
+        ("pipe", stat.S_IFIFO, "is no plain file"),
+        ("n" * 500, stat.S_IFREG, "has no name of a file"),
+    ],
+)
+def test_unsafe_members_are_refused(name: str, mode: int, reason: str, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "bundle", "w") as archive:
+        archive.writestr(_member("harmless"), "x")
+        archive.writestr(_member(name, mode), "/etc/passwd")
+    (tmp_path / "out").mkdir()
+    with pytest.raises(SpecError, match=reason):
+        unpack(tmp_path / "bundle", tmp_path / "out")
+    assert list((tmp_path / "out").iterdir()) == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bundle", "out"]
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_members_that_are_there_twice_are_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "bundle", "w") as archive:
+        archive.writestr("plan.json", "1")
+        archive.writestr("PLAN.json", "2")
+    with pytest.raises(SpecError, match="is there twice"):
+        unpack(tmp_path / "bundle", tmp_path)
+
+
+def test_a_bomb_is_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "bundle", "w", zipfile.ZIP_BZIP2) as archive:
+        archive.writestr("zeros", bytes(64 << 20))
+    with pytest.raises(SpecError, match="packed beyond reason"):
+        unpack(tmp_path / "bundle", tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bundle"]
+
+
+def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "bundle").write_text("no zip")
+    with pytest.raises(SpecError, match="no archive that can be read"):
+        unpack(tmp_path / "bundle", tmp_path)
+
+
+def _run(**changes: object) -> dict[str, bytes]:
+    environment = {"engine": "virtual", "kernel": {"version": "6"}, "versions": {}, "warnings": [], "python": "3"}
+    summary = {"status": "passed", "metrics": {}, "expectations": [], "seed": 1}
+    files: dict[str, object] = {
+        "artifacts.json": {"kind": "run", "name": "20260101-000000-topo-xp-0a1b2c3d", "runs": {".": {}}},
+        "environment.json": environment,
+        "plan.json": {"digest": "00"},
+        "summary.json": summary,
+        "inputs/resolved-topology.yaml": {},
+        "inputs/resolved-experiment.yaml": {},
+        **changes,
+    }
+    return {name: json.dumps(value).encode() for name, value in files.items() if value is not None}
+
+
+def _sweep(folder: str, title: str = "topo-xp", digest: str = "a" * 64) -> dict[str, bytes]:
+    cell = {
+        "values": {"cc": "reno"},
+        "folder": folder,
+        "repeat": {"until": None},
+        "engine": "virtual",
+        "kernel": "default",
+    }
+    record = {"format": 1, "title": title, "digest": digest, "cells": [cell], "across": [], "kernels": {}}
+    return _run(**{"artifacts.json": {"kind": "sweep", "name": "s", "runs": {}}, "sweep.json": record})
+
+
+@pytest.mark.parametrize(
+    ("files", "reason"),
+    [
+        (_run(**{"artifacts.json": None}), "it has no artifacts.json"),
+        (_run(**{"artifacts.json": {"kind": "run", "name": "../evil", "runs": {}}}), "its name is no name"),
+        (_run(**{"artifacts.json": {"kind": "run", "name": "..", "runs": {}}}), "its name is no name"),
+        (_run(**{"artifacts.json": [1]}), "it has no artifacts.json"),
+        (_run(**{"environment.json": {"engine": 1}}), "environment.json of a run is not of its form"),
+        (_run(**{"inputs/resolved-topology.yaml": None}), "a run has no inputs/resolved-topology.yaml"),
+        (_sweep("../../evil"), "is not named after its values"),
+        (_sweep("cc=reno", title="../evil"), "its title is no title"),
+        (_sweep("cc=reno", digest="../../.."), "its sweep.json is not that of a sweep"),
+        (_sweep("cc=reno"), "it holds no run"),
+    ],
+)
+def test_bundles_that_are_not_to_be_trusted(files: dict[str, bytes], reason: str, tmp_path: Path) -> None:
+    write_archive(tmp_path / "bundle", files)
+    (tmp_path / "scratch").mkdir()
+    with pytest.raises(SpecError, match=reason):
+        open_bundle(tmp_path / "bundle", tmp_path / "scratch")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bundle", "scratch"]
+
+
+def test_a_bundle_is_opened(tmp_path: Path) -> None:
+    write_archive(tmp_path / "bundle", _run())
+    bundle = open_bundle(tmp_path / "bundle", tmp_path)
+    assert bundle.source.name == "20260101-000000-topo-xp-0a1b2c3d"
+
+
+def test_crate_describes_every_member_once() -> None:
+    about = Description("r", "what it shows", "2026-01-31", "", "0.1.0", {"default": "6.12"}, {"tc": "tc 6"})
+    crate = describe(about, {"inputs/topo.yaml": 10, "summary.json": 20})
+    entities = {entity["@id"]: entity for entity in crate["@graph"]}
+    assert crate["@context"] == "https://w3id.org/ro/crate/1.1/context"
+    assert len(entities) == len(crate["@graph"])
+    assert entities["ro-crate-metadata.json"]["conformsTo"] == {"@id": "https://w3id.org/ro/crate/1.1"}
+    assert entities["ro-crate-metadata.json"]["about"] == {"@id": "./"}
+    root = entities["./"]
+    # what RO-Crate 1.1 requires of the root
+    assert {"@type", "name", "description", "datePublished"} <= root.keys()
+    assert [part["@id"] for part in root["hasPart"]] == ["inputs/topo.yaml", "summary.json"]
+    # nothing refers to what is not there
+    assert _references(crate["@graph"], entities.get) == []
+
+
+def _references(value: object, find: Callable[[str], object]) -> list[str]:
+    if isinstance(value, dict):
+        if value.keys() == {"@id"}:
+            target = str(value["@id"])
+            return [] if target.startswith("https://") or find(target) else [target]
+        return [one for inner in value.values() for one in _references(inner, find)]
+    return [one for inner in value for one in _references(inner, find)] if isinstance(value, list) else []

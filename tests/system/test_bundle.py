@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs and sweeps in one file, and run again from it."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+from mprun.bundle.archive import write_archive
+from tests.system.conftest import LAB, SHORT, Result
+
+ONE_SECOND = SHORT.replace("duration: 3s", "duration: 1s")
+
+
+def changed(source: Path, target: Path, **members: Callable[[bytes], bytes]) -> None:
+    """The same archive with some members as functions make them."""
+    with zipfile.ZipFile(source) as archive:
+        files: dict[str, Path | bytes] = {name: archive.read(name) for name in archive.namelist()}
+    for name, change in members.items():
+        content = files[name]
+        assert isinstance(content, bytes)
+        files[name] = change(content)
+    write_archive(target, files)
+
+
+def test_a_run_from_its_bundle(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "xp.yaml").write_text(ONE_SECOND)
+    ran = mprun("-t", LAB / "topo", "-x", "xp", "--json")
+    packed = mprun("bundle", "--to", "run.zip", "--license", "https://spdx.org/licenses/CC-BY-4.0")
+    assert packed.status == 0, packed.err
+    with zipfile.ZipFile(tmp_path / "run.zip") as archive:
+        names = set(archive.namelist())
+        crate = json.loads(archive.read("ro-crate-metadata.json"))
+    assert {"plan.json", "environment.json", "summary.json", "report.html", "figures/topology.svg"} <= names
+    assert {"inputs/xp.yaml", "inputs/resolved-experiment.yaml"} <= names
+    assert any(name.endswith("/recipe/config.fragment") for name in names)
+    assert not any(name.startswith("pcap/") for name in names)
+    files = {entity["@id"] for entity in crate["@graph"] if entity["@type"] == "File"}
+    assert files == names - {"ro-crate-metadata.json"}
+
+    # captures are compared by their digests though they are not in it
+    again = mprun("reproduce", "run.zip", "-o", "again", "--json")
+    assert again.status == 0, again.err
+    told = json.loads(again.out)
+    assert (told["verdict"], told["facts"]) == ("identical", {})
+    copy = tmp_path / told["directory"]
+    assert (copy / "summary.json").read_bytes() == (ran.run / "summary.json").read_bytes()
+
+    def slower(summary: bytes) -> bytes:
+        value = json.loads(summary)
+        value["metrics"]["bulk.goodput"]["value"] *= 2
+        return json.dumps(value).encode()
+
+    def forget(artifacts: bytes) -> bytes:
+        value = json.loads(artifacts)
+        value["runs"]["."]["summary.json"] = "0" * 64
+        return json.dumps(value).encode()
+
+    changed(tmp_path / "run.zip", tmp_path / "other.zip", **{"summary.json": slower, "artifacts.json": forget})
+    other = mprun("reproduce", "other.zip", "-o", "again")
+    assert other.status == 1
+    assert "summary.json differs" in other.out
+    assert "bulk.goodput" in other.out
+
+
+def test_a_stored_plan_is_not_obeyed(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "xp.yaml").write_text(ONE_SECOND)
+    assert mprun("-t", LAB / "topo", "-x", "xp").status == 0
+    assert mprun("bundle", "--to", "run.zip").status == 0
+    changed(
+        tmp_path / "run.zip", tmp_path / "evil.zip", **{"plan.json": lambda text: text.replace(b"iperf3", b"reboot")}
+    )
+    # the digest is that of the inputs, so that a plan of another text changes nothing
+    assert mprun("reproduce", "evil.zip", "-o", "again").status == 0
+    command = "- {name: odd, tool: exec, from: client, to: server, command: [touch, /tmp/odd]}\n"
+    added = {
+        "inputs/resolved-experiment.yaml": lambda text: text.replace(b"capture:\n", command.encode() + b"capture:\n")
+    }
+    changed(tmp_path / "run.zip", tmp_path / "exec.zip", **added)
+    refused = mprun("reproduce", "exec.zip", "-o", "again")
+    assert refused.status == 2
+    assert "--allow-exec" in refused.err
+
+
+def test_a_sweep_from_its_bundle(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "xp.yaml").write_text(ONE_SECOND + "matrix: {path0.rate: [5mbit, 20mbit]}\nrepeat: {runs: 2}\n")
+    assert mprun("sweep", "-t", LAB / "topo", "-x", "xp", "--keep", "none").status == 0
+    packed = mprun("bundle", "latest-sweep", "--to", "sweep.zip")
+    assert packed.status == 0, packed.err
+    again = mprun("reproduce", "sweep.zip", "-o", "again", "--json")
+    assert again.status == 0, again.err
+    told = json.loads(again.out)
+    assert (told["verdict"], told["identical"], told["runs"]) == ("identical", 4, 4)
+    assert (tmp_path / told["directory"] / "tables" / "cells.parquet").exists()

@@ -60,7 +60,7 @@ def run_labs(
 ) -> Iterator[LabRun]:
     """Run the steps of a profile of all labs; give each lab with its judged claims, in order, when it is over.
 
-    report: called for each step that is over. Raises SpecError; what else goes wrong with a step is told of it.
+    report: called for each step that is over. What goes wrong with a step is told of it.
     """
     steps = [(n, step) for n, lab in enumerate(labs) for step in lab.steps_of(profile)]
     over: list[list[Done]] = [[] for _ in labs]
@@ -118,9 +118,9 @@ def _run_step(work: _Work) -> tuple[int, Done]:
 
 
 def _carry_out(step: Step, place: Place, parent: Path) -> tuple[State, Path | None, Mapping[str, Any] | None, str]:
-    loaded = step.load()
-    inputs = (loaded.spec, place, parent, loaded.sources, loaded.warnings)
     try:
+        loaded = step.load()
+        inputs = (loaded.spec, place, parent, loaded.sources, loaded.warnings)
         run, summary = runner.run_spec(*inputs, lambda text, share, note: None)
     except HostError as error:
         return "impossible", None, None, f"cannot run here: {error}"

@@ -83,6 +83,7 @@ class Process:
     timeout_ns: after this long a process that has not ended is an error.
     stop_signal: what ends a daemon (signal(7) number).
     files: written before it starts. keeps: files of the run directory that it leaves; their folders are made.
+    most_log_bytes: how much of what it prints is kept, of standard output and error each; None: all of it.
     needs: what the kernel must have for it beside TCP and UDP: `sctp`.
     """
 
@@ -102,6 +103,7 @@ class Process:
     files: tuple[File, ...] = ()
     keeps: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
+    most_log_bytes: int | None = None
 
 
 @dataclass(frozen=True)

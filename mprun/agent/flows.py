@@ -44,6 +44,9 @@ HEAD = struct.Struct("<QQ")
 RECORD = struct.Struct("<QQQIII")
 BLOCK = bytes(64 * 1024)
 BACKLOG = 4096
+# A receiver is woken when so much is there, or all that is still to come: well below the window that connections begin
+# with (64 kB), as what waits for more than the peer may send would wait for ever.
+MOST_AT_ONCE = 16 * 1024
 # struct tcp_info (linux/tcp.h): tcpi_total_retrans, tcpi_dsack_dups, and, from Linux 6.7 on, tcpi_total_rto.
 INFO_BYTES = 248
 RETRANSMITS, DUPLICATES, TIMEOUTS = (100, "=I"), (216, "=I"), (240, "=H")
@@ -52,7 +55,11 @@ Counts = tuple[int, int, int]
 
 
 class Ended(Exception):
-    """The receiver is told to end."""
+    """The program is told to end."""
+
+
+def end(number: int, frame: FrameType | None) -> None:
+    raise Ended
 
 
 def open_socket(flow: dict[str, Any]) -> socket.socket:
@@ -116,6 +123,21 @@ def draw_size(flow: dict[str, Any], generator: random.Random) -> int:
     return int(points[-1][0])
 
 
+class Incoming:
+    """Wakes the reader of a socket for every 16 kB, and not for every packet, until all is there."""
+
+    def __init__(self, connection: socket.socket, size: int) -> None:
+        self._socket = connection
+        self._size = size
+        self._low_water = 1
+
+    def expect(self, received: int) -> None:
+        wanted = max(1, min(self._size - received, MOST_AT_ONCE))
+        if wanted != self._low_water:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, wanted)
+            self._low_water = wanted
+
+
 class Outgoing:
     """Bytes that a socket is to send: a head and zeros. is_last: nothing follows, so that the direction is closed."""
 
@@ -148,6 +170,7 @@ class Sending:
         asked = flow["request_bytes"]
         # one that asks keeps its direction open until it has its answer, so that the other end sees that too
         self._out = Outgoing(HEAD.pack(number, size), size if asked is None else asked, is_last=asked is None)
+        self._answer = None if asked is None else Incoming(self.socket, size)
         self._received = 0
         self._connected_ns = 0
         self._refused = 0
@@ -172,14 +195,14 @@ class Sending:
 
     def receive(self) -> bool:
         """Take what is there; whether the receiver has closed, so that all has arrived. Raises OSError."""
-        while True:
-            try:
-                data = self.socket.recv(len(BLOCK))
-            except BlockingIOError:
-                return False
-            if not data:
-                return True
-            self._received += len(data)
+        try:
+            data = self.socket.recv(len(BLOCK))
+        except BlockingIOError:
+            return False
+        self._received += len(data)
+        if self._answer is not None:
+            self._answer.expect(self._received)
+        return not data
 
     def say(self, end_ns: int) -> None:
         """A line; end_ns 0: it failed."""
@@ -199,8 +222,20 @@ class Sending:
 
 
 def send(flows: list[dict[str, Any]]) -> int:
-    """Begin each connection at its moment and serve those that are under way in between; how many failed."""
+    """Begin each connection at its moment and serve those that are under way in between; how many failed. Told to end
+    (TERM), it says of those that are under way that they failed."""
     selector = selectors.DefaultSelector()
+    try:
+        return serve(flows, selector)
+    except Ended:
+        under_way = list(selector.get_map().values())
+        for key in under_way:
+            key.data.say(0)
+        return len(under_way)
+
+
+def serve(flows: list[dict[str, Any]], selector: selectors.BaseSelector) -> int:
+    """Until all are over; how many failed."""
     begin_ns = time.monotonic_ns()
     waiting = [
         (start_ns, n, number, size)
@@ -262,6 +297,7 @@ class Receiving:
         self._records = records
         self._head = b""
         self._bytes = 0
+        self._in: Incoming | None = None
         self._out: Outgoing | None = None
         self._end_ns = 0
 
@@ -281,16 +317,19 @@ class Receiving:
 
     def _read(self, selector: selectors.BaseSelector) -> bool:
         """Whether there is no more to read."""
-        while True:
-            try:
-                data = self.socket.recv(len(BLOCK))
-            except BlockingIOError:
+        try:
+            data = self.socket.recv(len(BLOCK))
+        except BlockingIOError:
+            return False
+        if data:
+            self._head = (self._head + data)[: HEAD.size]
+            self._bytes += len(data)
+            if self._in is None and len(self._head) == HEAD.size:
+                self._in = Incoming(self.socket, self._request_bytes or HEAD.unpack(self._head)[1])
+            if self._in is not None:
+                self._in.expect(self._bytes)
+            if self._bytes != self._request_bytes:
                 return False
-            if data:
-                self._head = (self._head + data)[: HEAD.size]
-                self._bytes += len(data)
-            if not data or self._bytes == self._request_bytes:
-                break
         self._end_ns = time.monotonic_ns()
         if self._bytes == self._request_bytes:
             self._out = Outgoing(b"", HEAD.unpack(self._head)[1], is_last=True)
@@ -309,10 +348,6 @@ class Receiving:
 
 def receive(flows: list[dict[str, Any]]) -> None:
     """Take all connections until TERM comes, then write down when each had arrived."""
-
-    def end(number: int, frame: FrameType | None) -> None:
-        raise Ended
-
     selector = selectors.DefaultSelector()
     records: list[list[tuple[int, ...]]] = [[] for _ in flows]
     for n, flow in enumerate(flows):
@@ -324,7 +359,6 @@ def receive(flows: list[dict[str, Any]]) -> None:
         except OSError as error:
             sys.exit(f"{place_of(flow)}: {error.strerror}")
         selector.register(listener, selectors.EVENT_READ, n)
-    signal.signal(signal.SIGTERM, end)
     try:
         while True:
             for key, _ in selector.select():
@@ -354,6 +388,7 @@ def main(arguments: list[str]) -> None:
     for path in paths:
         with open(path) as file:
             flows.append(json.load(file))
+    signal.signal(signal.SIGTERM, end)
     if role == "send":
         sys.exit(1 if send(flows) else 0)
     receive(flows)

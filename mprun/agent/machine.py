@@ -46,6 +46,8 @@ class Running(Protocol):
 
     def tail(self, lines: int = 5) -> str: ...
 
+    def cut(self) -> dict[str, int]: ...
+
 
 class Machine:
     """The machine that the agent runs on."""

@@ -22,7 +22,7 @@ from mprun.agent import namespace
 from mprun.agent.build import BuildError
 from mprun.agent.machine import SECOND_NS, Machine, Running
 from mprun.agent.openvswitch import EARLIEST_NS
-from mprun.agent.process import ProcessError
+from mprun.agent.process import NoProcess, ProcessError
 from mprun.agent.schedule import Sampling, Schedule
 
 TICK_NS = SECOND_NS // 2
@@ -30,6 +30,8 @@ TICK_NS = SECOND_NS // 2
 TOTALS = ("interfaces", "queues")
 # iputils' ping takes a monotonic clock in its first second for unset and then ignores its interval.
 FIRST_PHASE_NS = 2 * SECOND_NS
+# What a shell gives for a program that it cannot start.
+NOT_FOUND = 127
 # How long before a flow is due to end its sockets are looked at for the last time.
 LAST_SAMPLE_NS = 1_000_000
 # How long all links may take to come up, and how often that is looked at.
@@ -102,7 +104,16 @@ class Run:
         self.note("end", None, name=process.name, status=process.status)
         ended = {"status": process.status, "timed_out": process.timed_out, "role": process.plan["role"]}
         ended |= {"flows": process.plan["flows"], "started_ns": process.started_ns, "ended_ns": self.machine.now_ns()}
+        if cut := process.cut():
+            ended["cut"] = cut
         self.result["processes"][process.name] = ended
+
+    def never_started(self, planned: dict[str, Any], why: str) -> None:
+        """Write down that a process could not be started; the others go on."""
+        self.note("end", None, name=planned["name"], status=NOT_FOUND)
+        now = self.machine.now_ns()
+        ended = {"status": NOT_FOUND, "timed_out": False, "role": planned["role"], "flows": planned["flows"]}
+        self.result["processes"][planned["name"]] = {**ended, "started_ns": now, "ended_ns": now, "why": why}
 
     def next_phase(self, at_least_ns: int = 0) -> None:
         """Where waiting is free, sleep until the next whole second of the clock: phases then start at
@@ -278,7 +289,12 @@ def go_through_timeline(run: Run, zero_ns: int) -> None:
             run.note("change", change["at_ns"], name=change["name"], values=change["values"])
         while due := schedule.take_due(now):
             due_ns, planned = due
-            process = run.start(planned, run.flows, due_ns - zero_ns)
+            try:
+                process = run.start(planned, run.flows, due_ns - zero_ns)
+            except NoProcess as error:
+                run.never_started(planned, str(error))
+                schedule.note_end(planned, now)
+                continue
             active[machine.attend(process)] = process
             if planned["lasts_ns"]:
                 last_samples = sorted([*last_samples, due_ns + planned["lasts_ns"] - LAST_SAMPLE_NS])

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
+from contextlib import ExitStack
 from subprocess import DEVNULL, Popen
 from typing import Any
 
@@ -17,10 +19,44 @@ LISTEN_STATE, UNCONNECTED_STATE = "0A", "07"
 READY_POLL_S = 0.002
 READY_TIMEOUT_S = 10.0
 STOP_TIMEOUT_S = 5.0
+BLOCK = 1 << 16
 
 
 class ProcessError(Exception):
     """A process of the run could not do its part."""
+
+
+class NoProcess(ProcessError):
+    """It could not be started; what says why is in its log."""
+
+
+class LimitedLog:
+    """A log that holds the first bytes of what a program prints, however much that is: the rest is read and dropped."""
+
+    def __init__(self, path: str, most_bytes: int) -> None:
+        self._left = most_bytes
+        self.printed_bytes = 0
+        self._file = open(path, "wb")  # noqa: SIM115  until the program has ended
+        self._source, self.target = os.pipe()
+        self._thread = threading.Thread(target=self._copy, daemon=True)
+
+    def start(self) -> None:
+        """The program has the other end: read until it closes it."""
+        os.close(self.target)
+        self._thread.start()
+
+    def finish(self) -> None:
+        """Wait for the last of it; a descendant of the program's may hold its end still."""
+        self._thread.join(STOP_TIMEOUT_S)
+        self._file.close()
+
+    def _copy(self) -> None:
+        while data := os.read(self._source, BLOCK):
+            self.printed_bytes += len(data)
+            if self._left > 0:
+                os.write(self._file.fileno(), data[: self._left])
+                self._left -= len(data)
+        os.close(self._source)
 
 
 class RunningProcess:
@@ -36,7 +72,11 @@ class RunningProcess:
         self._node = node
         self._make_files(directory)
         environment = {**os.environ, **plan["env"]}
-        with open(self.output_path, "wb") as out, open(self.log_path, "wb") as err:
+        self._limited: dict[str, LimitedLog] = {}
+        if self._is_taken():
+            raise ProcessError(f"{self.name}: port {plan['ready']['value']} of {plan['node']} is taken already")
+        with ExitStack() as opened:
+            out, err = (self._open(path, opened) for path in (self.output_path, self.log_path))
             try:
                 with inside(node.namespace, node.home):
                     self._process = Popen(
@@ -48,9 +88,34 @@ class RunningProcess:
                         start_new_session=True,
                         close_fds=False,
                     )
-            except FileNotFoundError:
-                raise ProcessError(f"{self.name}: no program '{plan['argv'][0]}' on this machine") from None
+            except OSError as error:
+                raise NoProcess(f"{self.name}: {self._say_why(error)}") from None
+            finally:
+                for log in self._limited.values():
+                    log.start()
         self.started_ns = time.monotonic_ns()
+
+    def _open(self, path: str, opened: ExitStack) -> int:
+        """The descriptor of a log, one that is limited where the plan says so."""
+        most_bytes = self.plan["most_log_bytes"]
+        if most_bytes is None:
+            return opened.enter_context(open(path, "wb")).fileno()
+        self._limited[os.path.basename(path)] = LimitedLog(path, most_bytes)
+        return self._limited[os.path.basename(path)].target
+
+    def _say_why(self, error: OSError) -> str:
+        """Why the program could not be started."""
+        program = self.plan["argv"][0]
+        if isinstance(error, FileNotFoundError):
+            return f"no program '{program}' on this machine"
+        return f"'{program}' cannot be started: {error.strerror}"
+
+    def cut(self) -> dict[str, int]:
+        """Of the logs that do not hold all that was printed, how much that was, bytes; once it has ended."""
+        for log in self._limited.values():
+            log.finish()
+        most_bytes = self.plan["most_log_bytes"] or 0
+        return {name: log.printed_bytes for name, log in self._limited.items() if log.printed_bytes > most_bytes}
 
     def _make_files(self, directory: str) -> None:
         """The files that it needs, and folders for those that it leaves."""
@@ -95,6 +160,13 @@ class RunningProcess:
                 return bool(ready["value"].encode() in log.read())
         return self._listens(ready["kind"], int(ready["value"]))
 
+    def _is_taken(self) -> bool:
+        """Whether somebody else listens on the port that it is to listen on."""
+        ready = self.plan["ready"]
+        return (
+            ready is not None and ready["kind"] in ("port", "udp") and self._listens(ready["kind"], int(ready["value"]))
+        )
+
     def _listens(self, kind: str, port: int) -> bool:
         suffix = f":{port:04X}"
         tables, state = (("udp", "udp6"), UNCONNECTED_STATE) if kind == "udp" else (("tcp", "tcp6"), LISTEN_STATE)
@@ -124,5 +196,10 @@ class RunningProcess:
         for path in (self.log_path, *([] if self.plan["output"] else [self.output_path])):
             with open(path, "rb") as log:
                 log.seek(max(0, os.fstat(log.fileno()).st_size - 2000))
-                text = text or log.read().decode(errors="replace").strip()
+                text = text or printable(log.read().decode(errors="replace")).strip()
         return ": " + "\n".join(text.splitlines()[-lines:]) if text else " without a word"
+
+
+def printable(text: str) -> str:
+    """The text with U+FFFD in place of what a terminal would not print, or would obey."""
+    return "".join(one if one.isprintable() or one in "\n\t" else "\ufffd" for one in text)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from mprun.analysis.statistics import jain
 from mprun.spec.metric import FAIRNESS, Unit, group_metrics
 from mprun.spec.span import find_spans, meet
 from mprun.spec.spec import Flow
@@ -59,10 +60,5 @@ def _over(flows: Sequence[Flow], measured: Mapping[str, Mapping[str, Any]], are_
         elif metric.over == "sum" and (are_at_once or metric.unit != "rate"):
             values[name] = sum(found), metric.unit
             if name == "goodput" and any(found):
-                values["fairness"] = find_fairness(found), FAIRNESS["fairness"].unit
+                values["fairness"] = jain(found), FAIRNESS["fairness"].unit
     return values
-
-
-def find_fairness(values: Sequence[float]) -> float:
-    """Jain's index: 1 where all are equal, 1/n where one has everything."""
-    return sum(values) ** 2 / (len(values) * sum(value * value for value in values))

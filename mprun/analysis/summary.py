@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 from mprun.analysis.capacity import find_capacity
 from mprun.analysis.connection import Connection, find_connections, ports_towards
 from mprun.analysis.diagnosis import explain_missing_subflows, explain_plain_tcp, explain_refusal, has_fallen_back
-from mprun.analysis.group import find_fairness, measure_groups
+from mprun.analysis.group import measure_groups
 from mprun.analysis.interference import Interference, on_paths
 from mprun.analysis.observation import ENDS, Observation
 from mprun.analysis.preference import carry, find_flapping, share_deviations
 from mprun.analysis.series import FlowConnections, tabulate
+from mprun.analysis.statistics import jain
 from mprun.spec.metric import OF_CONNECTIONS, OF_PATHS, OF_TOTAL, SYMBOLS, TOTAL, Metrics, Unit
 from mprun.spec.span import find_spans, meet
 from mprun.spec.spec import After, Expectation, Flow
@@ -163,6 +164,7 @@ def measure(
         if one.flow["protocol"] == "mptcp" and "sockets" in sampled:
             _measure_preference(one, sampled["sockets"], found)
     captures = _read_captures(intent, agent, logs, captured or {}, found)
+    _read_logs(agent, found)
     found.warnings += doubt_host(agent.get("host"))
     found.warnings += find_complaints(logs("console", "log"))
     _read_ways(intent, found)
@@ -212,6 +214,18 @@ def find_complaints(console: str) -> list[str]:
     return [f"the kernel complained: {lines[0].strip()}{more}"] if lines else []
 
 
+def printable(text: str) -> str:
+    """The text with U+FFFD in place of what a terminal would not print, or would obey."""
+    return "".join(one if one.isprintable() or one in "\n\t" else "\ufffd" for one in text)
+
+
+def _read_logs(agent: Mapping[str, Any], found: _Findings) -> None:
+    """Logs that do not hold all that their program printed."""
+    for ended in agent["processes"].values():
+        for log, printed_bytes in ended.get("cut", {}).items():
+            found.warnings.append(f"logs/{log} is cut off: its program printed {printed_bytes / 1e6:.0f} MB")
+
+
 def say_row(row: Mapping[str, Any]) -> str:
     """`rate: asked 2e+07 bit/s, got 1.9e+07`."""
     got = row["note"] if row["got"] is None else f"got {row['got']:.6g}"
@@ -251,7 +265,8 @@ def _read_flow(
         found.errors.append(f"{name}: did not end in time and was stopped{because}")
     elif statuses or result.error:
         failed = next((process for process, ended in processes.items() if ended["status"]), name)
-        said = result.error or outputs.log(failed, "err").strip()[-500:] or "without a word"
+        why = processes.get(failed, {}).get("why")
+        said = result.error or why or printable(outputs.log(failed, "err")).strip()[-500:] or "without a word"
         status = statuses[0] if statuses else 0
         found.errors.append(f"{name}: {flow['tool']} ended with status {status}: {said}{because}")
     values = dict(result.values)
@@ -304,7 +319,7 @@ def _sum_up(flows: Sequence[Flow], found: _Findings) -> None:
         goodputs = [found.metrics[f"{name}.goodput"]["value"] for name in names]
         found.add(f"{TOTAL}.goodput", sum(goodputs), OF_TOTAL["goodput"].unit)
         if any(goodputs):
-            found.add(f"{TOTAL}.fairness", find_fairness(goodputs), OF_TOTAL["fairness"].unit)
+            found.add(f"{TOTAL}.fairness", jain(goodputs), OF_TOTAL["fairness"].unit)
 
 
 def _measure_preference(one: FlowConnections, sockets: polars.DataFrame, found: _Findings) -> None:

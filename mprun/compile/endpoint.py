@@ -4,8 +4,8 @@
 `fullmesh`: a client opens a subflow from each of its addresses to each of the server's, a server
 announces its further addresses. `default`: passive, no endpoint but those written out, only what the
 peer opens. Several subflows between one pair of addresses (`ndiffports`, or more than one for each
-pair) are not for the kernel's path manager: there a program of ours is the path manager of the client
-(net.mptcp.pm_type=1).
+pair), and those of `in-order`, are not for the kernel's path manager: there a program of ours is the path
+manager of the client (net.mptcp.pm_type=1).
 Where each of the client's addresses reaches one of the server's only (links or switches side by
 side), full mesh would join the others through the wrong interface: there the client has no endpoint
 and answers each announcement from the address on its subnet. Endpoints are not bound to a device:
@@ -21,7 +21,7 @@ from mprun.compile.network import Interface, Network, Node, Path
 from mprun.errors import SpecError
 from mprun.plan import Command, Process, Ready, sysctl
 from mprun.spec.address import InterfaceAddress, family_of
-from mprun.spec.path import usable_paths
+from mprun.spec.path import take_in_order, usable_paths
 from mprun.spec.spec import FAMILIES, MAX_ADDITIONAL_SUBFLOWS, ExperimentSpec, Family, Flow, HostSpec, Mptcp
 
 PATH_MANAGER = "mprun.agent.path_manager"
@@ -50,6 +50,8 @@ def subflows_wanted(network: Network, experiment: ExperimentSpec, flow: Flow) ->
 
 def _pairs(settings: Mptcp, paths: Sequence[Path]) -> Sequence[Path]:
     """The paths whose pairs of addresses a client has subflows between, that of the first subflow first."""
+    if settings.path_manager == "in-order":
+        return take_in_order(paths, lambda path: (path.source.mac, path.destination.mac))
     return paths[:1] if settings.path_manager == "ndiffports" else paths
 
 

@@ -14,7 +14,7 @@ from mprun.spec import metric, units
 from mprun.spec.document import Document, Notes
 from mprun.spec.fault import Path, list_names, name_nearest
 from mprun.spec.pairing import RANGE, find_hosts, is_pattern
-from mprun.spec.path import NamedPath, Pair, find_areas, usable_paths
+from mprun.spec.path import NamedPath, Pair, find_areas, take_in_order, usable_paths
 from mprun.spec.repetition import names_of
 from mprun.spec.spec import (
     FAMILIES,
@@ -269,6 +269,9 @@ def check_mptcp(named: Mapping[Pair, Sequence[NamedPath]], experiment: Experimen
         pairs = len(usable_paths(flow, named[flow.source, flow.destination]))
         if mptcp.path_manager == "ndiffports":
             pairs = 1
+        elif mptcp.path_manager == "in-order":
+            usable = usable_paths(flow, named[flow.source, flow.destination])
+            pairs = len(take_in_order(usable, lambda path: (path.first_link, path.last_link)))
         wanted = pairs * mptcp.subflows_per_pair
         if mptcp.path_manager != "default" and mptcp.subflows is None and wanted > 1 + MAX_ADDITIONAL_SUBFLOWS:
             most = MAX_ADDITIONAL_SUBFLOWS

@@ -167,8 +167,9 @@ class MptcpEntry(FileModel):
 
     path_manager: PathManager = Field(
         "default",
-        description="default: opens no subflow by itself; fullmesh: one for each pair of addresses; ndiffports: "
-        "several between the first pair of addresses, from different ports.",
+        description="default: opens no subflow by itself; fullmesh: one for each pair of addresses; in-order: from the "
+        "first address to the peer's first, the second to its second; ndiffports: several between the first pair of "
+        "addresses, from different ports.",
     )
     scheduler: Scheduler = Field(
         "default",

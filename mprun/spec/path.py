@@ -9,7 +9,7 @@ after its family too.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -67,6 +67,20 @@ def usable_paths(flow: Flow, paths: Sequence[AnyPath]) -> tuple[AnyPath, ...]:
     if flow.protocol != "mptcp" or family == "ipv4":
         return first
     return first + tuple(path for path in paths if path.family != family)
+
+
+def take_in_order(paths: Sequence[AnyPath], ends: Callable[[AnyPath], tuple[Hashable, Hashable]]) -> list[AnyPath]:
+    """Of the paths between two hosts those from the n-th end of the source to the n-th end of the destination.
+
+    ends: both of a path. Each family by itself.
+    """
+    taken = []
+    for family in dict.fromkeys(path.family for path in paths):
+        alike = [path for path in paths if path.family == family]
+        sources, destinations = (list(dict.fromkeys(ends(path)[n] for path in alike)) for n in range(2))
+        wanted = set(zip(sources, destinations, strict=False))
+        taken += [path for path in alike if ends(path) in wanted]
+    return taken
 
 
 def find_areas(topology: TopologySpec, family: Family) -> dict[End, Hashable]:

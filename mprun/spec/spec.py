@@ -45,7 +45,7 @@ Series = Literal["interfaces", "queues", "sockets", "cpu"]
 SeriesName = Literal["rate", "goodput", "rtt", "cwnd", "queue", "interfaces", "delay", "completion"]
 PlotForm = Literal["line", "step", "stack", "points", "cdf", "bar", "box", "heat"]
 
-PathManager = Literal["default", "fullmesh", "ndiffports"]
+PathManager = Literal["default", "fullmesh", "in-order", "ndiffports"]
 # What an endpoint is for, ip-mptcp(8).
 EndpointFlag = Literal["subflow", "signal", "fullmesh", "backup"]
 
@@ -325,7 +325,8 @@ class Mptcp:
     """A host's MPTCP settings.
 
     path_manager: `default` opens no subflow by itself (passive) but what `endpoints` say; `fullmesh` one per
-    pair of addresses, `ndiffports` several between the first pair, from different ports.
+    pair of addresses, `in-order` one from the client's n-th address to the peer's n-th, `ndiffports` several between
+    the first pair, from different ports.
     subflows_per_pair: how many for each pair. subflows, add_addr_accepted: `ip mptcp limits`; None: what the
     topology needs.
     """
@@ -339,8 +340,9 @@ class Mptcp:
 
     @property
     def is_in_user_space(self) -> bool:
-        """Whether its subflows are opened by a program: the kernel opens one per pair of addresses at most."""
-        return self.subflows_per_pair > 1
+        """Whether its subflows are opened by a program: the kernel opens one per pair of addresses at most, and from
+        each address to all or to one."""
+        return self.subflows_per_pair > 1 or self.path_manager == "in-order"
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,8 @@ PORTS = 1
 METRICS = {"time": Metric("time", "from the start of the command to its end")}
 
 DEFAULT_TIMEOUT_NS = 60_000_000_000
+# Of what a program prints: one that never stops fills no disk.
+MOST_LOG_BYTES = 16 << 20
 
 Command = Annotated[list[str], Field(min_length=1, max_length=1000)]
 
@@ -61,7 +63,8 @@ class Entry(ServedEntry):
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     """The command and its server, as they are written."""
     environment = mptcp_environment(flow, capabilities)
-    client = Process(flow.name, flow.source, _fill(_words(flow, "command"), ends), "flow", environment)
+    words = _fill(_words(flow, "command"), ends)
+    client = Process(flow.name, flow.source, words, "flow", environment, most_log_bytes=MOST_LOG_BYTES)
     if "server" not in flow.options:
         return Work(clients=(client,))
     kind: Literal["udp", "port"] = "udp" if flow.protocol == "udp" else "port"
@@ -73,6 +76,7 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
         role="server",
         env=environment,
         ready=Ready(kind, str(ends.port)) if listens else None,
+        most_log_bytes=MOST_LOG_BYTES,
     )
     return Work(clients=(client,), servers=(server,))
 

@@ -36,6 +36,9 @@ class RecordingProcess:
         is_daemon = planned["role"] in ("switch", "capture", "server")
         self._ends_ns = None if is_daemon else machine.clock_ns + machine.lasts_ns
 
+    def cut(self) -> dict[str, int]:
+        return {}
+
     def poll(self) -> bool:
         if self.status is None and self._ends_ns is not None and self._machine.clock_ns >= self._ends_ns:
             self.status = 0

@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import struct
+from pathlib import Path
 
 from mprun.agent.path_manager import Pair, PathManager, request
+from mprun.compile import allocate, compile_plan
+from mprun.spec import load
 
 PAIRS = [Pair.parse(text) for text in ("10.0.0.1,10.1.0.1,1", "10.0.1.1,10.1.0.1,2,backup", "10.0.0.1,10.1.1.1,1")]
 FIRST = {"event": "established", "token": 7, "local": "10.0.0.1", "remote": "10.1.0.1", "remote_port": 5201}
@@ -52,3 +55,19 @@ def test_a_request_says_backup_and_the_port() -> None:
     body = request(7, PAIRS[1], 2, 5201)
     assert struct.pack("=HHI", 8, 6, 1 << 1 | 1 << 2) in body
     assert struct.pack("=HHHxx", 6, 5, 5201) in body
+
+
+def test_in_order_each_address_meets_one(tmp_path: Path) -> None:
+    (tmp_path / "topo.yaml").write_text("version: 1\ntopology: fat-tree\nk: 2\ninterfaces: 3\n")
+    hosts = "{h0: {mptcp: {path_manager: in-order}}, h1: {mptcp: {path_manager: fullmesh}}}"
+    flow = "{tool: iperf3, from: h0, to: h1, protocol: mptcp, duration: 1s}"
+    (tmp_path / "xp.yaml").write_text(f"version: 1\nhosts: {hosts}\ntraffic: [{flow}]\n")
+    spec = load(tmp_path / "topo.yaml", tmp_path / "xp.yaml").spec
+    plan = compile_plan(spec, allocate(spec))
+    (manager,) = [process for process in plan.daemons if process.name == "path_manager.h0"]
+    pairs = [word.split(",")[:2] for word in manager.argv if "," in word]
+    assert len(pairs) == len({local for local, _ in pairs}) == len({remote for _, remote in pairs}) == 3
+    assert plan.intent["traffic"][0]["subflows"] == 3
+    # the server has room for them, and announces what the client cannot know
+    limits = [" ".join(command.argv) for command in plan.build if command.node == "h1" and "limits" in command.argv]
+    assert limits[0].startswith("ip mptcp limits set subflows 2 ")

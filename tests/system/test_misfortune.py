@@ -162,3 +162,76 @@ def test_leftovers_sees_what_it_should() -> None:
     finally:
         marked.kill()
         marked.wait()
+
+
+# What an experiment's own commands and files may do
+
+
+PING = "  - {name: alive, tool: ping, from: client, to: server, count: 5}\n"
+
+
+def run_beside_ping(mprun: Callable[..., Result], folder: Path, traffic: str, more: str = "") -> Result:
+    """A run of a ping, whose result must not be lost, and of what is in `traffic`."""
+    (folder / "topo.yaml").write_text(RATES_ONLY + more)
+    (folder / "xp.yaml").write_text(f"version: 1\nprobe: {{pings: 0}}\ntraffic:\n{PING}{traffic}")
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json", "--allow-exec")
+    assert result.summary["metrics"]["alive.loss"]["value"] == 0
+    return result
+
+
+def test_programs_that_are_not_there_or_fail_end_no_other_flow(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    ends = "tool: exec, from: client, to: server"
+    flows = f"""\
+  - {{name: missing, {ends}, command: [no-such-program]}}
+  - {{name: folder, {ends}, command: [/usr]}}
+  - {{name: failing, {ends}, command: ["false"]}}
+  - {{name: rude, {ends}, command: [sh, -c, "printf '\\\\033[2J\\\\377no' >&2; printf '\\\\377\\\\0'; exit 3"]}}
+  - {{name: last, tool: ping, from: client, to: server, count: 1, start: {{after: missing}}}}
+"""
+    result = run_beside_ping(mprun, tmp_path, flows)
+    assert result.status == 1
+    assert result.summary["complete"]
+    assert result.summary["errors"] == [
+        "missing: exec ended with status 127: missing: no program 'no-such-program' on this machine",
+        "folder: exec ended with status 127: folder: '/usr' cannot be started: Permission denied",
+        "failing: exec ended with status 1: without a word",
+        "rude: exec ended with status 3: \ufffd[2J\ufffdno",
+    ]
+    assert (result.run / "logs" / "rude.out").read_bytes() == b"\xff\0"
+    assert result.metric("last.loss") == 0
+
+
+def test_a_log_of_a_gigabyte_is_cut_off(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    command = '[sh, -c, "echo first; head -c 1G /dev/zero; echo last >&2"]'
+    result = run_beside_ping(mprun, tmp_path, f"  - {{tool: exec, from: client, to: server, command: {command}}}\n")
+    assert result.status == 0, result.out + result.err
+    log = result.run / "logs" / "exec.out"
+    assert log.stat().st_size == 16 << 20
+    assert log.read_bytes()[:6] == b"first\n"
+    assert (result.run / "logs" / "exec.err").read_bytes() == b"last\n"
+    assert result.summary["warnings"] == ["logs/exec.out is cut off: its program printed 1074 MB"]
+
+
+def test_a_port_that_another_program_has(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    listen = "import socket; a = socket.create_server(('', 5201)), socket.create_server(('', 5202)); input()"
+    listen = listen.replace("input()", "__import__('time').sleep(1000)")
+    flows = f"""\
+  - {{tool: exec, from: client, to: server, command: ["true"], server: [python3, -c, "{listen}"], port: 5201}}
+  - {{tool: flows, from: client, to: server, interval: 100ms, duration: 1s, size: 1kb, port: 5202}}
+"""
+    (tmp_path / "topo.yaml").write_text(RATES_ONLY)
+    (tmp_path / "xp.yaml").write_text(f"version: 1\ntraffic:\n{flows}")
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json", "--allow-exec")
+    assert result.status == 1
+    assert result.summary["errors"] == ["flows.server: port 5202 of server is taken already"]
+
+
+def test_flows_that_nobody_can_reach(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    """The link goes down when the ping is over; what had arrived before is there."""
+    events = "events:\n  - {at: 1500ms, link: path0, state: down}\n"
+    flow = "{tool: flows, from: client, to: server, arrivals: constant, interval: 600ms, duration: 2s, size: 1kb}"
+    result = run_beside_ping(mprun, tmp_path, f"  - {flow}\n", events)
+    assert result.status == 1
+    assert result.metric("flows.flows") == 3
+    assert result.summary["errors"] == ["flows: did not end in time and was stopped"]
+    assert result.summary["metrics"]["flows.bytes"]["value"] == 2048

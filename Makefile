@@ -44,6 +44,8 @@ bench: setup
 	@.venv/bin/python benchmarks/hop.py
 	@.venv/bin/python benchmarks/sampling.py
 	@.venv/bin/python benchmarks/fidelity.py
+	@.venv/bin/python benchmarks/sweep.py
+	@.venv/bin/python benchmarks/sweep.py kill
 
 soak: setup
 	@.venv/bin/python benchmarks/soak.py

@@ -5,20 +5,24 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import polars
 import pytest
 
+from mprun import load
 from mprun.cache import cache
+from mprun.results import Sweep
 from mprun.rundir import RunDirectory
 from mprun.runner import first_difference
-from tests.system.conftest import COMMAND, LAB, Result, environment
+from tests.system.conftest import COMMAND, LAB, Result, call, environment
 
 SWEEP = """\
 version: 1
@@ -41,6 +45,17 @@ def xp(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sweep that nobody disturbed, on one CPU."""
+    folder = tmp_path_factory.mktemp("whole")
+    (folder / "xp.yaml").write_text(SWEEP)
+    words = ["-j", 1, "--json", "--junit", "junit.xml", "--tap", "out.tap"]
+    summary = call("sweep", "-t", LAB / "topo", "-x", "xp", *words, cwd=folder).summary
+    assert (summary["status"], summary["runs"]["passed"], summary["complete"]) == ("passed", 6, True)
+    return folder / str(summary["directory"])
+
+
 def run_of(sweep: Path, name: str) -> RunDirectory:
     return RunDirectory(sweep / "runs" / name)
 
@@ -54,11 +69,9 @@ def assert_equal(one: Path, other: Path) -> None:
 
 
 def test_killed_and_gone_on_with_on_another_number_of_cpus(
-    xp: Path, tmp_path: Path, mprun: Call, leaves_nothing: None
+    xp: Path, whole: Path, tmp_path: Path, mprun: Call, leaves_nothing: None
 ) -> None:
     """Killed by SIGKILL in the midst of runs, twice; the sum is that of a sweep that nobody disturbed, byte by byte."""
-    whole = mprun("sweep", "-t", LAB / "topo", "-x", xp, "-o", tmp_path / "whole", "-j", 1, "--json").summary
-    assert (whole["status"], whole["runs"]["passed"], whole["complete"]) == ("passed", 6, True)
     words = ["sweep", "-t", LAB / "topo", "-x", xp, "-o", tmp_path / "killed", "-j", 2]
     sweeps = tmp_path / "killed" / "latest-sweep" / "runs"
     for count in (1, 3):
@@ -74,21 +87,43 @@ def test_killed_and_gone_on_with_on_another_number_of_cpus(
         assert count <= done < 6
     again = mprun(*words, "--json")
     assert again.summary["directory"] == str(sweeps.resolve().parent)
-    assert_equal(Path(whole["directory"]), Path(again.summary["directory"]))
+    assert_equal(whole, Path(again.summary["directory"]))
     sessions = json.loads((Path(again.summary["directory"]) / "wall.json").read_text())
     assert sum(session["runs"] for session in sessions) < 6
 
 
-def test_repetitions_differ_and_a_run_of_one_verifies(xp: Path, tmp_path: Path, mprun: Call) -> None:
-    sweep = Path(mprun("sweep", "-t", LAB / "topo", "-x", xp, "-p", "cc=reno", "--json").summary["directory"])
-    table = polars.read_parquet(tmp_path / sweep / "tables" / "cells.parquet")
-    assert table["cc"].to_list() == ["reno"] * 3
-    assert table["bulk.goodput_bit_per_s"].n_unique() == 3
-    # the seed moves them by little: below 2 % of 20 Mbit/s for a second, of which slow start takes a third
+def test_repetitions_differ_and_a_run_of_one_verifies(whole: Path, tmp_path: Path, mprun: Call) -> None:
+    table = polars.read_parquet(whole / "tables" / "cells.parquet").filter(polars.col("cc") == "reno")
     goodput = table["bulk.goodput_bit_per_s"]
+    assert goodput.n_unique() == 3
+    # the seed moves them by little: below 2 % of 20 Mbit/s for a second, of which slow start takes a third
     assert goodput.max() - goodput.min() < 0.02 * 20e6  # type: ignore[operator]
-    result = mprun("verify", tmp_path / sweep / "runs" / "cc=reno" / "2")
+    result = mprun("verify", whole / "runs" / "cc=reno" / "2")
     assert (result.status, result.out.split()[0]) == (0, "identical:"), result.out + result.err
+
+
+def test_what_it_left_is_shown_compared_and_loaded(whole: Path, mprun: Call) -> None:
+    listed = mprun("runs", "list", "-o", whole.parent)
+    assert listed.out.split() == ["passed", "sweep", whole.name]
+    shown = mprun("runs", "show", whole)
+    assert re.search(r"cubic +3 +[0-9.]+ Mbit/s ± ", shown.out)
+    assert "held in 6 of 6 runs" in shown.out
+    itself = mprun("compare", whole, whole, "--all", "--within", "0%")
+    assert itself.status == 0
+    assert "= bulk.goodput" in itself.out
+    halves = mprun("compare", whole, "--by", "cc", "--metric", "bulk.goodput", "--json")
+    (one,) = json.loads(halves.out)["metrics"]
+    assert (one["runs"], one["difference"]["method"]) == ([3, 3], "Welch")
+    refused = mprun("compare", whole, whole / "runs" / "cc=reno" / "1")
+    assert (refused.status, "compare two of a kind" in refused.err) == (2, True)
+    checks = ElementTree.parse(whole.parents[1] / "junit.xml").getroot()
+    assert (checks.attrib["tests"], checks.attrib["failures"]) == ("4", "0")
+    assert (whole.parents[1] / "out.tap").read_text().startswith("TAP version 14\n1..4\nok 1 - cc=cubic: runs\n")
+    sweep = load(whole)
+    assert isinstance(sweep, Sweep)
+    assert sweep.cells.height == 6
+    assert set(sweep.statistics["metric"]) >= {"bulk.goodput", "bulk.bytes"}
+    assert sweep.table("goodput").collect()["cc"].unique().sort().to_list() == ["cubic", "reno"]
 
 
 def test_a_killed_worker_costs_its_run_alone(xp: Path, tmp_path: Path) -> None:

@@ -3,10 +3,10 @@
 
     python benchmarks/sampling.py
 
-A fat tree of 16 hosts and 20 routers, whose links all have rates; every host sends to one of another pod. Runs with
-and without samples of interfaces, queues and sockets take turns, as do their seeds. CPU time of all processes is
-compared, which on an idle machine is the wall time of such a run. A goodput has moved if it lies outside of what
-other seeds give. Exit status 1 if the target is missed.
+A fat tree of 16 hosts and 20 routers, whose links all have rates and lose a packet in ten thousand; every host sends
+to one of another pod. A run with samples of interfaces, queues and sockets and the same without take turns; of each
+the least CPU time of all its processes counts, which on an idle machine is its wall time. Goodputs have moved if
+samples change them by more than another seed does. Exit status 1 if the target is missed.
 """
 
 from __future__ import annotations
@@ -29,12 +29,14 @@ topology: fat-tree
 k: 4
 access: {rate: 20mbit, delay: 1ms, queue: 50packets}
 aggregation: {rate: 20mbit, delay: 1ms, queue: 50packets}
-core: {rate: 20mbit, delay: 1ms, queue: 50packets}
+core: {rate: 20mbit, delay: 1ms, queue: 50packets, loss: 0.01%}
 """
 SAMPLE = "sample: {interfaces: 100ms, queues: 100ms, sockets: 100ms}\n"
 HOSTS = 16
 SECONDS = 10
-SEEDS = range(1, 4)
+REPEATS = 3
+# The first is that of the runs which are compared.
+SEEDS = (1, 2, 3, 4)
 TARGET = 0.05
 
 
@@ -77,48 +79,48 @@ def distance(one: Cost, other: Cost) -> float:
     return statistics.mean(abs(one.goodput[flow] - other.goodput[flow]) for flow in one.goodput)
 
 
-def compare(folder: Path, title: str, rate: str) -> bool:
-    """Print what samples add; whether that meets the target and moves nothing."""
+def compare(folder: Path, title: str, rate: str) -> list[Cost]:
+    """Print what samples add to the time of a run; a run without and one with them."""
     costs: dict[str, list[Cost]] = {"plain": [], "sampled": []}
     (folder / "plain.yaml").write_text(written(rate, ""))
     (folder / "sampled.yaml").write_text(written(rate, SAMPLE))
-    for seed in SEEDS:
+    for _ in range(REPEATS):
         for name, found in costs.items():
-            found.append(run(folder, name, seed))
-            print(f"    {name}, seed {seed}: {found[-1].cpu_s:.2f} s", file=sys.stderr, flush=True)
-    plain, sampled = costs["plain"], costs["sampled"]
-    added = statistics.median(s.cpu_s / p.cpu_s - 1 for p, s in zip(plain, sampled, strict=True))
-    walls = [statistics.median(cost.wall_s for cost in found) for found in (plain, sampled)]
+            found.append(run(folder, name, SEEDS[0]))
+    best = [min(found, key=lambda cost: cost.cpu_s) for found in costs.values()]
+    added = best[1].cpu_s / best[0].cpu_s - 1
     print(
-        f"{title}: {statistics.median(c.cpu_s for c in plain):.2f} s of CPU time, with samples {added:+.1%} (wall "
-        f"{walls[0]:.2f} and {walls[1]:.2f} s)   target {TARGET:+.0%}{'' if added <= TARGET else '   MISSED'}"
-    )
-    means = [[statistics.mean(cost.goodput.values()) / 1e6 for cost in found] for found in (plain, sampled)]
-    spread = statistics.stdev(means[0])
-    moved = statistics.mean(means[1]) - statistics.mean(means[0])
-    flows = [distance(one, other) for one, other in zip(plain, sampled, strict=True)]
-    others = [distance(one, other) for n, one in enumerate(plain) for other in plain[:n]]
-    still = statistics.mean(flows) <= max(others)
-    print(
-        f"    mean goodput {statistics.mean(means[0]):.3f} Mbit/s, with samples {moved:+.4f}, seeds have a standard "
-        f"deviation of {spread:.4f}"
-    )
-    print(
-        f"    a flow's goodput differs by {statistics.mean(flows) / 1e6:.4f} Mbit/s with samples, by "
-        f"{statistics.mean(others) / 1e6:.4f} (at most {max(others) / 1e6:.4f}) with another seed"
-        f"{'' if still else '   MOVED'}",
+        f"{title}: {best[0].cpu_s:.2f} s of CPU time, with samples {best[1].cpu_s:.2f} s (wall {best[0].wall_s:.2f} "
+        f"and {best[1].wall_s:.2f} s): {added:+.1%}   target {TARGET:+.0%}{'' if added <= TARGET else '   MISSED'}",
         flush=True,
     )
-    return added <= TARGET and still
+    return best
+
+
+def is_still(folder: Path, plain: Cost, sampled: Cost) -> bool:
+    """Print by how much samples and other seeds move goodputs; whether samples do so by no more."""
+    others = [run(folder, "plain", seed) for seed in SEEDS[1:]]
+    moved, usual = distance(plain, sampled), [distance(plain, other) for other in others]
+    sums = [sum(cost.goodput.values()) / 1e6 for cost in (plain, sampled, *others)]
+    met = moved <= max(usual) and min(sums[:1] + sums[2:]) <= sums[1] <= max(sums[:1] + sums[2:])
+    print(
+        f"    goodput of a flow moves by {moved / 1e6:.4f} Mbit/s with samples, by {min(usual) / 1e6:.4f} to "
+        f"{max(usual) / 1e6:.4f} with another seed; all together {sums[0]:.3f}, {sums[1]:.3f} with samples, "
+        f"{min(sums[2:]):.3f} to {max(sums[2:]):.3f} with another seed{'' if met else '   MISSED'}",
+        flush=True,
+    )
+    return met
 
 
 def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "topo.yaml").write_text(TOPOLOGY)
-        met = compare(folder, f"{HOSTS} flows of up to 20 Mbit/s for {SECONDS} s", "")
-        compare(folder, f"{HOSTS} flows of 1 Mbit/s for {SECONDS} s", ", rate: 1mbit")
-    return 0 if met else 1
+        plain, sampled = compare(folder, f"{HOSTS} flows of up to 20 Mbit/s for {SECONDS} s", "")
+        met = is_still(folder, plain, sampled)
+        light = compare(folder, f"{HOSTS} flows of 1 Mbit/s for {SECONDS} s", ", rate: 1mbit")
+    costs = ((plain, sampled), light)
+    return 0 if met and all(more.cpu_s <= (1 + TARGET) * less.cpu_s for less, more in costs) else 1
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 NLMSG_ERROR, NLMSG_DONE = 2, 3
 HEADER = struct.Struct("=IHHII")
+_ATTRIBUTE = struct.Struct("=HH")
 
 
 def attribute(kind: int, value: bytes) -> bytes:
@@ -27,6 +28,19 @@ def attributes(data: bytes) -> dict[int, bytes]:
         found[kind & 0x3FFF] = data[at + 4 : at + length]
         at += (length + 3) & ~3
     return found
+
+
+def find_attribute(data: bytes, at: int, end: int, kind: int) -> tuple[int, int]:
+    """Where the value of an attribute begins and ends, among those from `at` to `end`. Raises KeyError if it is not
+    there."""
+    while at + 4 <= end:
+        length, one = _ATTRIBUTE.unpack_from(data, at)
+        if one == kind:
+            return at + 4, at + length
+        if length < 4:
+            break
+        at += (length + 3) & ~3
+    raise KeyError(kind)
 
 
 def split_messages(data: bytes) -> Iterator[tuple[int, int, bytes]]:

@@ -41,6 +41,11 @@ _IFINFO = struct.Struct("=BxHiII")
 _NEXTHOP = struct.Struct("=HBBi")
 
 
+# One for all sockets: memory of this size for each answer would be mapped and unmapped, some of the dearest calls
+# in the experiment kernel.
+_BUFFER = bytearray(1 << 18)
+
+
 class NetlinkError(Exception):
     """The kernel refused a message; `number` says which of the batch, counted from 0."""
 
@@ -99,7 +104,7 @@ class Netlink:
     def _wait_for(self, last: int) -> None:
         """Until the message with this number is acknowledged; those before it were done in order."""
         while True:
-            for kind, number, body in self._receive():
+            for kind, number, body in split_messages(self._receive()):
                 if kind == NLMSG_ERROR:
                     check_acknowledgement(number, body)
                     if number == last:
@@ -117,15 +122,15 @@ class Netlink:
         self.socket.send(HEADER.pack(length, kind, NLM_F_REQUEST | NLM_F_DUMP, 0, 0) + body)
         answers = []
         while True:
-            answers.append(self.socket.recv(1 << 18))
+            answers.append(self._receive())
             for answer, number, content in split_messages(answers[-1]):
                 if answer == NLMSG_DONE:
                     return answers
                 if answer == NLMSG_ERROR:
                     check_acknowledgement(number, content)
 
-    def _receive(self) -> list[tuple[int, int, bytes]]:
-        return list(split_messages(self.socket.recv(1 << 18)))
+    def _receive(self) -> bytes:
+        return bytes(memoryview(_BUFFER)[: self.socket.recv_into(_BUFFER)])
 
 
 def check_acknowledgement(number: int, body: bytes) -> None:

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mprun.agent.message import attributes, split_messages
+from mprun.agent.message import find_attribute
 from mprun.analysis.rows import Kind, Rows
 from mprun.compile.wire import ports
 
@@ -24,8 +24,9 @@ OF_QUEUES: Mapping[str, Kind] = {
 # linux/rtnetlink.h, linux/if_link.h
 RTM_NEWSTATS, RTM_NEWQDISC = 92, 36
 IFLA_STATS_LINK_64, TCA_STATS = 1, 3
-_INDEX = struct.Struct("=4xI")
-_STATS_MESSAGE_BYTES, _TCMSG = 12, struct.Struct("=4xiIII")
+# struct nlmsghdr with the index in struct if_stats_msg, or with the index and the handle in struct tcmsg.
+_STATS_MESSAGE, _STATS_BYTES = struct.Struct("=IH10x4xI"), 28
+_QDISC_MESSAGE, _QDISC_BYTES = struct.Struct("=IH10x4xiI"), 36
 # The begin of struct rtnl_link_stats64: packets, bytes, errors and drops, each received and sent.
 _COUNTERS = struct.Struct("=8Q")
 # struct tc_stats
@@ -61,27 +62,27 @@ class Counters:
 
     def read_interfaces(self, datagrams: bytes, at_ns: int, source: int) -> None:
         """Take in the answers to a dump of counters; interfaces that are part of no link are left out."""
-        for kind, _, body in split_messages(datagrams):
-            if kind != RTM_NEWSTATS:
-                continue
-            names = self._names.get((source, _INDEX.unpack_from(body)[0]))
+        at, end = 0, len(datagrams) - _STATS_MESSAGE.size
+        while at <= end:
+            length, kind, index = _STATS_MESSAGE.unpack_from(datagrams, at)
+            names = self._names.get((source, index)) if kind == RTM_NEWSTATS else None
             if names is not None:
-                counters = attributes(body[_STATS_MESSAGE_BYTES:])[IFLA_STATS_LINK_64]
-                rx, tx, rx_bytes, tx_bytes, _, _, rx_drops, tx_drops = _COUNTERS.unpack_from(counters)
+                place, _ = find_attribute(datagrams, at + _STATS_BYTES, at + length, IFLA_STATS_LINK_64)
+                rx, tx, rx_bytes, tx_bytes, _, _, rx_drops, tx_drops = _COUNTERS.unpack_from(datagrams, place)
                 values = (rx_bytes, rx, tx_bytes, tx, rx_drops, tx_drops)
                 self.interfaces.add((at_ns, *names, *self._since_first(names, values)))
+            at += (length + 3) & ~3
 
     def read_queues(self, datagrams: bytes, at_ns: int, source: int) -> None:
         """Take in the answers to a dump of queueing disciplines; a direction without any has no row."""
         stages: dict[tuple[str, ...], dict[int, tuple[int, ...]]] = {}
-        for kind, _, body in split_messages(datagrams):
-            if kind != RTM_NEWQDISC:
-                continue
-            index, handle, _, _ = _TCMSG.unpack_from(body)
-            names = self._names.get((source, index))
-            if names is not None and handle in (LOSS_STAGE, RATE_STAGE):
-                told = attributes(body[_TCMSG.size :])[TCA_STATS]
-                stages.setdefault(names, {})[handle] = _STATS.unpack_from(told)
+        at, end = 0, len(datagrams) - _QDISC_MESSAGE.size
+        while at <= end:
+            length, kind, index, handle = _QDISC_MESSAGE.unpack_from(datagrams, at)
+            if kind == RTM_NEWQDISC and handle in (LOSS_STAGE, RATE_STAGE) and (source, index) in self._names:
+                place, _ = find_attribute(datagrams, at + _QDISC_BYTES, at + length, TCA_STATS)
+                stages.setdefault(self._names[source, index], {})[handle] = _STATS.unpack_from(datagrams, place)
+            at += (length + 3) & ~3
         for names, found in stages.items():
             rate, loss = found.get(RATE_STAGE), found.get(LOSS_STAGE)
             dropped, lost = self._since_first(names, (rate[2] if rate else 0, loss[2] if loss else 0))

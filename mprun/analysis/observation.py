@@ -10,10 +10,11 @@ import json
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from mprun.agent.event import read_events, spell_address
-from mprun.agent.message import attributes, split_messages
+from mprun.agent.message import HEADER, find_attribute
 from mprun.agent.record import CPU, EVENTS, INTERFACES, QUEUES, SOURCE, read_entries
 from mprun.analysis.counter import Counters
 from mprun.analysis.processor import Processors
@@ -56,6 +57,7 @@ INET_DIAG_INFO = 2
 TCPDIAG_GETSOCK, SOCK_DIAG_BY_FAMILY = 18, 20
 AF_INET = 2
 _DIAG_BYTES = 72
+_ENDS_BYTES = 40
 _PORTS = struct.Struct("!HH")
 
 
@@ -71,8 +73,7 @@ class Host:
     sockets: dict[Tuple4, SocketState] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class SocketState:
+class SocketState(NamedTuple):
     """How a TCP socket was at a moment from time zero; values: of TCP_INFO, None where the kernel does not say."""
 
     at_ns: int
@@ -140,19 +141,21 @@ def _read_host(kind: int, content: bytes, at_ns: int, host: str, found: Observat
 
 def _sockets(datagrams: bytes, at_ns: int, host: str) -> Iterator[SocketState]:
     """The sockets in answers to a dump, or in broadcasts (struct inet_diag_msg and its attributes)."""
-    for kind, _, body in split_messages(datagrams):
+    at = 0
+    while at + HEADER.size + _DIAG_BYTES <= len(datagrams):
+        length, kind, *_ = HEADER.unpack_from(datagrams, at)
+        body, end = at + HEADER.size, at + length
+        at += (length + 3) & ~3
         if kind not in (TCPDIAG_GETSOCK, SOCK_DIAG_BY_FAMILY):
             continue
-        info = attributes(body[_DIAG_BYTES:]).get(INET_DIAG_INFO)
-        if info is None:
+        addresses = _read_ends(datagrams[body : body + _ENDS_BYTES])
+        try:
+            begins, ends = find_attribute(datagrams, body + _DIAG_BYTES, end, INET_DIAG_INFO)
+        except KeyError:
             continue
-        local_port, remote_port = _PORTS.unpack_from(body, 4)
-        if not remote_port:
-            # a listening one that closes
-            continue
-        length = 4 if body[0] == AF_INET else 16
-        addresses = (_spell(body[8 : 8 + length]), local_port, _spell(body[24 : 24 + length]), remote_port)
-        yield SocketState(at_ns, host, addresses, _read_tcp_info(info))
+        if addresses[3]:
+            # without a port at the other end it is a listening one that closes
+            yield SocketState(at_ns, host, addresses, _read_tcp_info(datagrams[begins:ends]))
 
 
 def _whole() -> tuple[struct.Struct, list[int]]:
@@ -186,11 +189,9 @@ def _read_tcp_info(info: bytes) -> tuple[int | None, ...]:
     return tuple(values)
 
 
-_spelled: dict[bytes, str] = {}
-
-
-def _spell(packed: bytes) -> str:
-    """An address as text; a run has few, and many samples."""
-    if packed not in _spelled:
-        _spelled[packed] = spell_address(packed)
-    return _spelled[packed]
+@lru_cache(maxsize=1 << 16)
+def _read_ends(head: bytes) -> Tuple4:
+    """The addresses and ports at the beginning of a struct inet_diag_msg; a run has few, and many samples."""
+    local_port, remote_port = _PORTS.unpack_from(head, 4)
+    length = 4 if head[0] == AF_INET else 16
+    return spell_address(head[8 : 8 + length]), local_port, spell_address(head[24 : 24 + length]), remote_port

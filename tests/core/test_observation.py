@@ -41,7 +41,7 @@ def diag(ends: tuple[str, int, str, int], info: bytes) -> bytes:
     family = socket.AF_INET6 if mapped or ":" in ends[0] else socket.AF_INET
     packed = [socket.inet_pton(family, end).ljust(16, b"\0") for end in (ends[0], ends[2])]
     body = struct.pack("=BBBB", family, 1, 0, 0) + struct.pack("!HH", ends[1], ends[3]) + b"".join(packed) + bytes(32)
-    return message(18, body + attribute(2, info))
+    return message(18, body + attribute(8, b"\1") + attribute(2, info) + attribute(4, bytes(200)))
 
 
 def event(kind: int, token: int, ends: tuple[str, int, str, int] | None = None) -> bytes:

@@ -145,12 +145,16 @@ def _scratch() -> Iterator[Path]:
         with contextlib.suppress(OSError), (stale / "lock").open() as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(stale)
-    with (
-        tempfile.TemporaryDirectory(prefix="mprun-run-", dir=parent) as scratch,
-        Path(scratch, "lock").open("w") as lock,
-    ):
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield Path(scratch)
+    while True:
+        with (
+            tempfile.TemporaryDirectory(prefix="mprun-run-", dir=parent, ignore_cleanup_errors=True) as scratch,
+            Path(scratch, "lock").open("w") as lock,
+        ):
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            # another run may have had the lock first, and taken this for one that was left behind
+            if Path(scratch, "lock").exists():
+                yield Path(scratch)
+                return
 
 
 @contextlib.contextmanager

@@ -56,6 +56,11 @@ class RunDirectory:
 
         title: "<topology>-<experiment>", for people.
         """
+        return cls.lay_out(cls.reserve(parent, title, digest))
+
+    @classmethod
+    def reserve(cls, parent: Path, title: str, digest: str) -> Path:
+        """An empty directory with the name of a new run, for `lay_out`."""
         parent.mkdir(parents=True, exist_ok=True)
         stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{title}-{digest[:8]}"
         number = 0
@@ -66,9 +71,8 @@ class RunDirectory:
                 break
             except FileExistsError:
                 number += 1
-        run = cls.lay_out(path)
         _point_latest(parent, path.name)
-        return run
+        return path
 
     @classmethod
     def lay_out(cls, path: Path) -> RunDirectory:

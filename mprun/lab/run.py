@@ -7,25 +7,26 @@ run one after the other.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import signal
-import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from mprun import runner
 from mprun.analysis.claim import Columns, Judgement, Measured, judge
+from mprun.compile import allocate
 from mprun.engines import virtual
-from mprun.engines.engine import die_with_parent
 from mprun.errors import HostError, MprunError
 from mprun.rundir import RunDirectory
 from mprun.runner import Place
 from mprun.spec.lab import Lab, Profile, Step
+from mprun.sweep.local import LocalExecutor
+from mprun.sweep.worker import Job, Outcome
+
+# How long to wait for a step that is over, s.
+_POLL_S = 1.0
 
 # ran: there is a summary. broken: the run ended in an error. impossible: this machine lacks something.
 State = Literal["ran", "broken", "impossible"]
@@ -52,9 +53,6 @@ class LabRun:
     judgements: tuple[Judgement, ...]
 
 
-_Work = tuple[int, Step, Place, Path]
-
-
 def run_labs(
     labs: Sequence[Lab], profile: Profile, place: Place, parent: Path, report: Callable[[Done], None]
 ) -> Iterator[LabRun]:
@@ -65,9 +63,8 @@ def run_labs(
     steps = [(n, step) for n, lab in enumerate(labs) for step in lab.steps_of(profile)]
     over: list[list[Done]] = [[] for _ in labs]
     waiting = list(enumerate(labs))
-    workers = min(len(os.sched_getaffinity(0)), len(steps)) if place.engine == virtual.NAME else 1
-    with _crew(workers) as run_all:
-        for n, done in run_all([(n, step, place, parent) for n, step in steps]):
+    with closing(_run_steps(steps, place, parent)) as all_done:
+        for n, done in all_done:
             report(done)
             over[n].append(done)
             while waiting and len(over[waiting[0][0]]) == len(waiting[0][1].steps_of(profile)):
@@ -92,40 +89,47 @@ def measured_by(run: RunDirectory) -> Measured:
     return Measured(run.read("summary.json")["metrics"], table)
 
 
-@contextmanager
-def _crew(workers: int) -> Iterator[Callable[[Sequence[_Work]], Iterator[tuple[int, Done]]]]:
-    """What runs steps, so many at a time, and gives each as it is over."""
-    if workers == 1:
-        yield lambda work: map(_run_step, work)
-        return
-    # not forked from here: the tables' library has threads, which a fork would lose
-    with multiprocessing.get_context("forkserver").Pool(workers, initializer=_obey_the_parent) as pool:
-        yield lambda work: pool.imap_unordered(_run_step, work)
+def _run_steps(
+    steps: Sequence[tuple[int, Step]], place: Place, parent: Path
+) -> Generator[tuple[int, Done], None, None]:
+    """Each step, with the number of its lab, when it is over."""
+    places = min(len(os.sched_getaffinity(0)), len(steps)) if place.engine == virtual.NAME else 1
+    executor = LocalExecutor(places)
+    left = list(steps)
+    running: dict[str, tuple[int, Step, Path]] = {}
+    try:
+        while left or running:
+            while left and len(running) < executor.places:
+                n, step = left.pop(0)
+                job = _prepare(step, place, parent)
+                if isinstance(job, Done):
+                    yield n, job
+                    continue
+                running[str(job.directory)] = (n, step, job.directory)
+                executor.submit(str(job.directory), job)
+            for name, outcome in executor.wait(_POLL_S):
+                n, step, directory = running.pop(name)
+                yield n, _end(step, directory, outcome)
+    finally:
+        executor.close()
 
 
-def _obey_the_parent() -> None:
-    """In a worker: Ctrl-C is for the parent, which then ends us; a run that is ended so kills its engine."""
-    die_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
-
-
-def _run_step(work: _Work) -> tuple[int, Done]:
-    n, step, place, parent = work
-    began = time.monotonic()
-    state, directory, summary, error = _carry_out(step, place, parent)
-    return n, Done(step, state, time.monotonic() - began, directory, summary, error)
-
-
-def _carry_out(step: Step, place: Place, parent: Path) -> tuple[State, Path | None, Mapping[str, Any] | None, str]:
+def _prepare(step: Step, place: Place, parent: Path) -> Job | Done:
+    """The job that a step is, or why it cannot be run."""
     try:
         loaded = step.load()
-        inputs = (loaded.spec, place, parent, loaded.sources, loaded.warnings)
-        run, summary = runner.run_spec(*inputs, lambda text, share, note: None)
+        plan, _ = runner.make_plan(loaded.spec, allocate(loaded.spec), place)
+        inputs = runner.read_inputs(loaded.sources)
     except HostError as error:
-        return "impossible", None, None, f"cannot run here: {error}"
+        return Done(step, "impossible", 0.0, error=f"cannot run here: {error}")
     except MprunError as error:
-        return "broken", None, None, str(error)
-    if summary["status"] == "error":
-        return "broken", None, None, f"{run.path}: {'; '.join(summary['errors'])}"
-    return "ran", run.path, summary, ""
+        return Done(step, "broken", 0.0, error=str(error))
+    directory = RunDirectory.reserve(parent, runner.title_of(loaded.spec), plan.digest)
+    kernel = place.kernel.name if place.kernel else "default"
+    return Job(loaded.spec, loaded.warnings, place.engine, kernel, directory, "pcaps", False, inputs)
+
+
+def _end(step: Step, directory: Path, outcome: Outcome) -> Done:
+    if outcome.status == "error":
+        return Done(step, "broken", outcome.wall_s, error=f"{directory}: {outcome.error}")
+    return Done(step, "ran", outcome.wall_s, directory, RunDirectory(directory).read("summary.json"))

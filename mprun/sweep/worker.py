@@ -14,7 +14,8 @@ import signal
 import sys
 import time
 import traceback
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -30,7 +31,7 @@ Keep = Literal["pcaps", "none", "failed"]
 
 @dataclass(frozen=True)
 class Job:
-    """A run, and where it goes: an empty directory."""
+    """A run, and where it goes: an empty directory. inputs: files to keep beside the resolved ones, text by name."""
 
     spec: Spec
     warnings: tuple[str, ...]
@@ -39,6 +40,7 @@ class Job:
     directory: Path
     keep: Keep
     allow_exec: bool
+    inputs: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def _run(job: Job, run: RunDirectory) -> dict[str, Any]:
     place = runner.choose_place(job.engine, job.kernel)  # type: ignore[arg-type]
     warnings = job.warnings
     told = (lambda text, done, note: None, None, job.allow_exec)
-    _, summary = runner.run_into(lambda digest: run, job.spec, place, {}, warnings, *told)
+    _, summary = runner.run_into(lambda digest: run, job.spec, place, job.inputs, warnings, *told)
     return summary
 
 

@@ -46,7 +46,7 @@ MAY_IMPORT = {
         "spec.span",
     },
     "report": {"errors", "rundir", "spec", "tools", "analysis", "sweep.directory"},
-    "lab": VALUES | {"spec", "analysis", "compile", "engines", "rundir", "runner", "shipped"},
+    "lab": VALUES | {"spec", "analysis", "compile", "engines", "rundir", "runner", "shipped", "sweep"},
     "sweep": VALUES | {"spec", "analysis", "compile", "engines", "kernel", "rundir", "runner", "tools.tool"},
     "capture": VALUES | {"analysis", "compile.network", "report.value", "rundir", "tools"},
     "dissection": {"errors", "analysis", "rundir", "tools"},

@@ -105,10 +105,7 @@ class RunDirectory:
 
     def write(self, name: str, value: object) -> None:
         """Write a JSON file of the layout, whole or not at all."""
-        target = self.path / name
-        partial = target.with_name(f".{target.name}.partial")
-        partial.write_text(json.dumps(value, indent=1, sort_keys=True) + "\n")
-        partial.replace(target)
+        write_json(self.path / name, value)
 
     def read(self, name: str) -> Any:
         """A JSON file of the layout. Raises MprunError where it is missing or not whole."""
@@ -175,7 +172,7 @@ class RunDirectory:
                 refused.append(f"link {name}: a file of this name is there, and stays")
             else:
                 target = found[0] if len(found) == 1 else self._join(name, found)
-                _point(folder / name, os.path.relpath(target, folder))
+                point(folder / name, os.path.relpath(target, folder))
                 made.append(name)
         return made, refused
 
@@ -322,10 +319,17 @@ def _digest_of(name: str) -> str:
 
 
 def _point_latest(parent: Path, name: str) -> None:
-    _point(parent / LATEST, name)
+    point(parent / LATEST, name)
 
 
-def _point(link: Path, target: str) -> None:
+def write_json(target: Path, value: object) -> None:
+    """Whole or not at all."""
+    partial = target.with_name(f".{target.name}.partial")
+    partial.write_text(json.dumps(value, indent=1, sort_keys=True) + "\n")
+    partial.replace(target)
+
+
+def point(link: Path, target: str) -> None:
     """Change a link in one step: a reader always finds something."""
     temporary = link.with_name(f".{link.name}-{os.getpid()}")
     temporary.symlink_to(target)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from mprun.report.reading import choose_metrics, format_bound, format_mean, form
 
 # So many metrics fit beside each other.
 MOST_SHOWN = 3
+# Of each kind of message, so many different ones.
+MOST_TOLD = 5
 
 
 def show_sweep(summary: Mapping[str, Any], path: Path, wanted: Sequence[str] = ()) -> None:
@@ -41,6 +44,7 @@ def show_sweep(summary: Mapping[str, Any], path: Path, wanted: Sequence[str] = (
     click.echo()
     _show_expectations(cells)
     _show_statements(summary["statements"])
+    _show_told(cells)
     for text in summary["warnings"]:
         click.echo(f"  {click.style('warning', fg='yellow')}: {text}")
     word, colour = MARKS[summary["status"]]
@@ -65,6 +69,18 @@ def _choose(cells: Sequence[Mapping[str, Any]], wanted: Sequence[str]) -> list[s
 def _runs(cell: Mapping[str, Any]) -> str:
     passed, total = cell["runs"]["passed"], sum(cell["runs"].values())
     return str(total) if passed == total else f"{passed} of {total}"
+
+
+def _show_told(cells: Sequence[Mapping[str, Any]]) -> None:
+    """What runs told of themselves, each text once, the most frequent first."""
+    for kind, colour in (("errors", "red"), ("failures", "red"), ("warnings", "yellow")):
+        counts: Counter[str] = Counter()
+        for cell in cells:
+            counts.update(cell["told"][kind])
+        for text, count in counts.most_common(MOST_TOLD):
+            click.echo(f"  {click.style(kind[:-1], fg=colour)} in {count} run{'' if count == 1 else 's'}: {text}")
+        if len(counts) > MOST_TOLD:
+            click.echo(f"  {len(counts) - MOST_TOLD} more {kind}, see summary.json")
 
 
 def _show_expectations(cells: Sequence[Mapping[str, Any]]) -> None:

@@ -15,6 +15,7 @@ import click
 from mprun.cli import options
 
 if TYPE_CHECKING:
+    from mprun.sweep.estimate import Estimate
     from mprun.sweep.executor import Executor
     from mprun.sweep.study import Cell
 
@@ -107,6 +108,9 @@ def command(
         from mprun.cli.show_sweep import show_sweep
 
         show_sweep(summary, sweep.path, shown)
+    if strict and any(cell["told"]["warnings"] for cell in summary["cells"]):
+        click.echo("failed because of warnings of its runs (--strict)", err=True)
+        sys.exit(1)
     sys.exit(0 if summary["status"] == "passed" else 1)
 
 
@@ -138,7 +142,17 @@ def _show_cells(cells: Sequence[Cell], places: int, parent: Path) -> None:
     counts = {_times(cell) for cell in cells}
     each = f"{counts.pop()} runs" if len(counts) == 1 else "as many runs as each asks"
     click.echo(f"{len(cells)} cell{'s' if len(cells) > 1 else ''} of {each}, {places} at a time")
-    click.echo(estimate(cells, places, parent))
+    click.echo(_say_estimate(estimate(cells, places, parent), parent))
+
+
+def _say_estimate(found: Estimate, parent: Path) -> str:
+    from mprun.cli.sweep_progress import say_time
+
+    if found.seconds is None:
+        return "how long that takes is not known before the first run of these files"
+    if found.is_real:
+        return f"about {say_time(found.seconds)}: the real engine's runs take their time, one after the other"
+    return f"about {say_time(found.seconds)}, going by {found.known} earlier runs of these files in {parent}"
 
 
 def _times(cell: Cell) -> str:

@@ -29,13 +29,15 @@ from typing import TYPE_CHECKING, Any
 
 from mprun import rundir
 from mprun.errors import MprunError, RunError, SpecError
-from mprun.rundir import RunDirectory, read_texts, write_page
+from mprun.rundir import RunDirectory, point, read_texts, write_json, write_page
 
 if TYPE_CHECKING:
     import polars
 
 FORMAT = 1
 LATEST = "latest-sweep"
+# A directory that is being made takes its name within this time, unless who made it was killed.
+STALE_S = 3600
 _NAME = re.compile(r"^\d{8}-\d{6}-(.*)-([0-9a-f]{8})(\.\d+)?-sweep$")
 
 
@@ -59,13 +61,16 @@ class SweepDirectory:
     def create(cls, parent: Path, title: str, record: Mapping[str, Any], inputs: Mapping[str, str]) -> SweepDirectory:
         """Make a new one under `parent`, whole or not at all. record: what `sweep.json` says, with a `digest`."""
         parent.mkdir(parents=True, exist_ok=True)
+        for stale in parent.glob(".sweep-*"):
+            if time.time() - stale.stat().st_mtime > STALE_S:
+                shutil.rmtree(stale, ignore_errors=True)
         made = Path(tempfile.mkdtemp(prefix=".sweep-", dir=parent))
         made.chmod(0o777 & ~_umask())
         (made / "inputs").mkdir()
         for name, text in inputs.items():
             (made / "inputs" / name).write_text(text, encoding="utf-8")
         (made / "runs").mkdir()
-        _write(made / "sweep.json", {"format": FORMAT, "title": title, **record})
+        write_json(made / "sweep.json", {"format": FORMAT, "title": title, **record})
         stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{title}-{record['digest'][:8]}"
         number = 0
         while True:
@@ -77,7 +82,7 @@ class SweepDirectory:
                 if not path.exists():
                     raise
                 number += 1
-        _point_latest(parent, path.name)
+        point(parent / LATEST, path.name)
         return cls(path)
 
     @property
@@ -103,7 +108,7 @@ class SweepDirectory:
 
     def write(self, name: str, value: object) -> None:
         """Write a JSON file of the layout, whole or not at all."""
-        _write(self.path / name, value)
+        write_json(self.path / name, value)
 
     def inputs(self) -> dict[str, str]:
         """The files as they were, by name."""
@@ -212,19 +217,6 @@ def list_sweeps(parent: Path) -> list[SweepDirectory]:
 def _digest_of(name: str) -> str:
     match = _NAME.match(name)
     return match[2] if match else ""
-
-
-def _write(target: Path, value: object) -> None:
-    partial = target.with_name(f".{target.name}.partial")
-    partial.write_text(json.dumps(value, indent=1, sort_keys=True) + "\n")
-    partial.replace(target)
-
-
-def _point_latest(parent: Path, name: str) -> None:
-    temporary = parent / f".latest-sweep-{os.getpid()}"
-    temporary.unlink(missing_ok=True)
-    temporary.symlink_to(name)
-    temporary.replace(parent / LATEST)
 
 
 def _umask() -> int:

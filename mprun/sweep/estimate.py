@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from mprun import runner
@@ -20,17 +21,23 @@ MOST_LOOKED_AT = 50
 REAL_SETUP_S = 4.0
 
 
-def estimate(cells: Sequence[Cell], places: int, parent: Path) -> str:
-    """A sentence for people."""
+@dataclass(frozen=True)
+class Estimate:
+    """Real seconds that a sweep may take; None while nothing is known. known: earlier runs that it goes by."""
+
+    seconds: float | None
+    known: int = 0
+    is_real: bool = False
+
+
+def estimate(cells: Sequence[Cell], places: int, parent: Path) -> Estimate:
+    """For the least number of runs."""
     runs = sum(cell.spec.experiment.repeat.least for cell in cells)
     if any(cell.engine == real.NAME for cell in cells):
         lasting_s = sum((_end_s(cell) + REAL_SETUP_S) * cell.spec.experiment.repeat.least for cell in cells)
-        return f"about {_say(lasting_s)}: the real engine's runs take their time, one after the other"
+        return Estimate(lasting_s, is_real=True)
     known = list(_known_s(runner.title_of(cells[0].spec), parent))
-    if not known:
-        return "how long that takes is not known before the first run of these files"
-    total_s = sum(known) / len(known) * runs / places
-    return f"about {_say(total_s)}, going by {len(known)} earlier runs of these files in {parent}"
+    return Estimate(sum(known) / len(known) * runs / places, len(known)) if known else Estimate(None)
 
 
 def _known_s(title: str, parent: Path) -> Iterator[float]:
@@ -53,9 +60,3 @@ def _end_s(cell: Cell) -> float:
     """When the last flow ends; one without an end counts from its start."""
     spans = find_spans(cell.spec.experiment.traffic).values()
     return max((span.end_ns or span.start_ns or 0 for span in spans), default=0) / 1e9
-
-
-def _say(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from mprun.compile.variation import derive_seed, draw
 from mprun.plan import canonical_json
 from mprun.spec.matrix import PLACES, Values
-from mprun.spec.scalar import Scalar
 from mprun.spec.spec import Spec
 from mprun.spec.writer import write_experiment, write_topology
 
@@ -136,7 +135,3 @@ def describe_repeat(cell: Cell) -> dict[str, Any]:
         if until is None
         else {"metric": until.metric, "confidence": until.confidence, "within": until.within},
     }
-
-
-def values_of(cell: Cell) -> dict[str, Scalar]:
-    return dict(cell.values)

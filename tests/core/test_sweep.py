@@ -147,7 +147,8 @@ class FakeExecutor:
         status = "error" if value is None else "passed"
         metrics = {} if value is None else {"bulk.goodput": {"value": value, "unit": "bit/s"}}
         summary = {"status": status, "seed": job.spec.experiment.seed, "metrics": metrics, "expectations": []}
-        (job.directory / "summary.json").write_text(json.dumps({**summary, "errors": []}))
+        told = {"errors": [] if value else ["it broke"], "failures": [], "warnings": []}
+        (job.directory / "summary.json").write_text(json.dumps({**summary, **told}))
         yield name, Outcome(status, "" if value else "it broke", 1.0, 0.9)
 
     def close(self) -> None:
@@ -239,6 +240,7 @@ def test_one_cell_in_error_keeps_no_other_from_its_end(tmp_path: Path) -> None:
         FakeExecutor(2, lambda job: None if job.spec.experiment.traffic[0].congestion == "reno" else by_seed(job)),
     )
     assert summary["runs"] == {"passed": 3, "failed": 0, "error": 3}
+    assert [cell["told"]["errors"] for cell in summary["cells"]] == [{}, {"it broke": 3}]
 
 
 UNTIL = "repeat: {until: {metric: bulk.goodput, within: 1%}, min: 3, max: 12}\nmatrix: {cc: [cubic, reno]}\n"

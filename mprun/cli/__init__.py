@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
 # command -> (module, what `mprun --help` says of it)
 COMMANDS: Mapping[str, tuple[str, str]] = {
-    "run": ("run", "Run an experiment on a topology; `mprun -t T -x X` is short for it."),
-    "sweep": ("sweep", "Run every cell of an experiment's matrix, repeated as it asks, on all CPUs."),
+    "run": ("run", "Run an experiment on a topology: also `mprun -t T -x X`."),
+    "sweep": ("sweep", "Run all cells of an experiment's matrix, repeated, on all CPUs."),
     "new": ("new", "Write a commented pair of files to start from."),
     "validate": ("validate", "Check the files and say all that is wrong with them."),
     "plan": ("plan", "Show what a run would do, node by node."),
-    "topology": ("topology", "List the generators, or write one's topology out as nodes and links."),
+    "topology": ("topology", "List generators, or write a topology out as nodes and links."),
     "graph": ("graph", "Draw the network with its link values."),
     "calibrate": ("calibrate", "Measure each link against what was asked of it."),
     "shell": ("shell", "Build the network and offer Mininet's prompt on it."),
     "convert": ("convert", "Write older key:value files as YAML."),
     "lab": ("lab", "List, show, copy, run and grade the labs that come with mprun."),
     "verify": ("verify", "Run again and prove that the result is identical, byte by byte."),
-    "compare": ("compare", "Compare two runs or sweeps: inputs, metrics with intervals, expectations."),
+    "compare": ("compare", "Compare two runs or sweeps: inputs, metrics, expectations."),
     "runs": ("runs", "List, show, open, repeat and remove runs."),
-    "packets": ("packets", "Read the captures of a run: packets, connections, subflows as tables."),
+    "packets": ("packets", "Read a run's captures: packets, connections, subflows."),
     "report": ("report", "Write a page of a run or a sweep, with its figures."),
     "bundle": ("bundle", "Write one archive of a run or a sweep, for others."),
     "reproduce": ("reproduce", "Run again what such an archive holds, and say what differs."),
@@ -109,7 +109,14 @@ def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> 
 
 
 @click.group(cls=LateGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
 def group() -> None:
     """Run multipath-transport experiments from two YAML files.
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from docs.generate import pages
 from mprun.cli import COMMANDS, group
@@ -66,7 +67,7 @@ SHOWN = sorted({command for page in PAGES for command in _commands(page)})
 @pytest.mark.parametrize("line", SHOWN)
 def test_command_shown_is_one(line: str) -> None:
     words = shlex.split(line)[1:]
-    if not words or "..." in words:
+    if not words or "..." in words or words[0].isupper():
         return
     words = ["run", *words] if words[0].startswith("-") and words[0] not in ("--help", "--version") else words
     if words[0].startswith("-"):
@@ -99,6 +100,12 @@ def test_every_command_is_in_the_reference_and_has_help() -> None:
         assert command.help
         assert command.get_short_help_str(200)
         assert f"\n## mprun {name}\n" in reference
+
+
+def test_the_list_of_commands_has_a_line_each() -> None:
+    """On a terminal of 80 columns."""
+    said = CliRunner().invoke(group, ["--help"], terminal_width=80).output.split("Commands:\n")[1].splitlines()
+    assert [line.split()[0] for line in said] == list(COMMANDS)
 
 
 @pytest.mark.parametrize(("path", "text"), [pytest.param(*page, id=page[0].name) for page in pages()])

@@ -30,13 +30,18 @@ def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def mprun(distributions: Path, tmp_path_factory: pytest.TempPathFactory) -> Mprun:
-    """The installed script, called from an empty directory; its environment knows nothing of the checkout."""
+def environment() -> dict[str, str]:
+    """One that knows nothing of the checkout."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+
+@pytest.fixture(scope="module")
+def place(distributions: Path, environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a virtual environment in which the wheel is installed, and an empty one."""
     place = tmp_path_factory.mktemp("place")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", place / "venv"], check=True)
     python = str(place / "venv" / "bin" / "python")
     (wheel,) = distributions.glob("*.whl")
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     install = [
         sys.executable,
         "-m",
@@ -53,12 +58,17 @@ def mprun(distributions: Path, tmp_path_factory: pytest.TempPathFactory) -> Mpru
     # what mprun stands on is there already and not what is tested; a checkout installed in place does not come along
     (libraries,) = (place / "venv").glob("lib/python3*/site-packages")
     (libraries / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    empty = place / "empty"
-    empty.mkdir()
+    (place / "empty").mkdir()
+    return place
+
+
+@pytest.fixture(scope="module")
+def mprun(place: Path, environment: dict[str, str]) -> Mprun:
+    """The installed script, called from an empty directory."""
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         argv = [str(place / "venv" / "bin" / "mprun"), *arguments]
-        return subprocess.run(argv, cwd=empty, env=environment, capture_output=True, text=True, timeout=300)
+        return subprocess.run(argv, cwd=place / "empty", env=environment, capture_output=True, text=True, timeout=300)
 
     return run
 
@@ -73,6 +83,12 @@ def test_validate_of_what_new_wrote(mprun: Mprun) -> None:
 def test_schemas_are_those_of_the_checkout(mprun: Mprun, name: str) -> None:
     text = (ROOT / "schemas" / f"{name}.schema.json").read_text()
     assert mprun("schema", name).stdout == text
+
+
+def test_the_manual_page_is_where_man_looks(place: Path) -> None:
+    """man(1) looks in share/man beside the bin of each entry of PATH (manpath(1))."""
+    page = (place / "venv" / "share" / "man" / "man1" / "mprun.1").read_text()
+    assert page == (ROOT / "docs" / "man" / "mprun.1").read_text()
 
 
 def test_labs_are_those_of_the_checkout(mprun: Mprun) -> None:

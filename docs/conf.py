@@ -19,7 +19,7 @@ highlight_language = "none"
 
 html_theme = "furo"
 html_title = "mprun"
-html_static_path = ["site"]
+html_static_path = ["site/static"]
 html_extra_path = ["site/root"]
 html_css_files = ["mprun.css"]
 html_copy_source = False

@@ -140,7 +140,10 @@ def _show_cells(cells: Sequence[Cell], places: int, parent: Path) -> None:
     for row in [names, *rows] if names else ():
         click.echo("  " + "  ".join(f"{text:{width}}" for text, width in zip(row, widths, strict=True)).rstrip())
     counts = {_times(cell) for cell in cells}
-    each = f"{counts.pop()} runs" if len(counts) == 1 else "as many runs as each asks"
+    each = "as many runs as each asks"
+    if len(counts) == 1:
+        times = counts.pop()
+        each = "1 run" if times == "1" else f"{times} runs"
     click.echo(f"{len(cells)} cell{'s' if len(cells) > 1 else ''} of {each}, {places} at a time")
     click.echo(_say_estimate(estimate(cells, places, parent), parent))
 

@@ -18,21 +18,26 @@ from mprun.spec.spec import Flow, Spec
 
 def vary_starts(spec: Spec, network: Network) -> Spec:
     """Each flow later by a share of the round-trip time of its slowest path; a flow that waits for another waits
-    longer."""
+    longer. Those of one group and host stay together: they may be parts of one query, and share a process."""
     if "start" not in spec.experiment.vary:
         return spec
-    flows = tuple(_vary(flow, network, spec.experiment.seed) for flow in spec.experiment.traffic)
+    bounds: dict[str, int] = {}
+    for flow in spec.experiment.traffic:
+        longest_ns = max((path.rtt_ns for path in network.paths[flow.source, flow.destination]), default=0)
+        bounds[_starter(flow)] = max(bounds.get(_starter(flow), 0), longest_ns)
+    later = {name: draw(spec.experiment.seed, f"start of {name}", bound) for name, bound in bounds.items()}
+    flows = tuple(replace(flow, start_ns=flow.start_ns + later[_starter(flow)]) for flow in spec.experiment.traffic)
     return replace(spec, experiment=replace(spec.experiment, traffic=flows))
+
+
+def _starter(flow: Flow) -> str:
+    """What starts by itself: a flow, or those of a group on one host."""
+    return flow.name if flow.group is None else f"{flow.group} of {flow.source}"
 
 
 def is_wire_varied(spec: Spec, capabilities: Capabilities) -> bool:
     """In real time the machine varies it, and more."""
     return "wire" in spec.experiment.vary and capabilities.is_simulated
-
-
-def _vary(flow: Flow, network: Network, seed: int) -> Flow:
-    longest_ns = max((path.rtt_ns for path in network.paths[flow.source, flow.destination]), default=0)
-    return replace(flow, start_ns=flow.start_ns + draw(seed, f"start of {flow.name}", longest_ns))
 
 
 def draw(seed: int, name: str, bound: int) -> int:

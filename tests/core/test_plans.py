@@ -86,3 +86,19 @@ def test_capabilities_do_not_change_the_digest() -> None:
     )
     assert render(here) != render(elsewhere)
     assert here.digest == elsewhere.digest
+
+
+def test_flows_of_one_group_and_host_vary_together(tmp_path: Path) -> None:
+    """They may be the parts of a query, which leave at one moment, and they share a process."""
+    (tmp_path / "topo.yaml").write_text(
+        "version: 1\ntopology: dumbbell\npairs: 2\nbottleneck: {rate: 10mbit, delay: 5ms}\n"
+    )
+    (tmp_path / "xp.yaml").write_text(
+        "version: 1\n"
+        "traffic:\n"
+        "  - {name: short, tool: flows, from: client*, to: server*, pairs: all-to-all, size: 10kb, interval: 100ms,"
+        " duration: 1s}\n"
+        "repeat: {vary: [start], seed: 3}\n"
+    )
+    starts = {process.name: process.at_ns for process in plan_of(tmp_path).flows}
+    assert len(starts) == len(set(starts.values())) == 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun runs list|show|open|rerun|rm`."""
+"""`mprun runs list|open|rerun|rm`."""
 
 from __future__ import annotations
 
@@ -8,20 +8,16 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
 
-if TYPE_CHECKING:
-    from mprun.sweep.directory import SweepDirectory
-
 
 @click.group("runs", context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
-    """List, show, open, repeat and remove runs.
+    """List, open, repeat and remove runs.
 
     A run is named by its directory, its name, the beginning of its name, its digest, or `latest`.
     """
@@ -51,41 +47,6 @@ def list_(parent: Path, as_json: bool) -> None:
         click.echo(f"no runs in {parent}")
     for row in rows if not as_json else ():
         click.echo(f"{row['status']:10} {row['engine']:8} {row['name']}")
-
-
-@command.command()
-@click.argument("name", metavar="[RUN]", default="latest", shell_complete=complete_runs)
-@options.parent
-@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
-def show(name: str, parent: Path, as_json: bool) -> None:
-    """Show the summary of a run or a sweep."""
-    from mprun import rundir
-    from mprun.cli.show import show_summary
-    from mprun.errors import SpecError
-    from mprun.sweep import directory
-
-    try:
-        sweep = directory.find(parent, name)
-    except SpecError:
-        run = rundir.find(parent, name)
-    else:
-        _show_sweep(sweep, as_json)
-        return
-    summary = run.read("summary.json")
-    if as_json:
-        click.echo(json.dumps({"directory": str(run.path), **summary}))
-    else:
-        show_summary(summary, run)
-
-
-def _show_sweep(sweep: SweepDirectory, as_json: bool) -> None:
-    from mprun.cli.show_sweep import show_sweep
-
-    summary = sweep.read("summary.json")
-    if as_json:
-        click.echo(json.dumps({"directory": str(sweep.path), **summary}))
-    else:
-        show_sweep(summary, sweep.path)
 
 
 @command.command("open")

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
+from mprun.spec.metric import TOTAL, Metrics, metrics_of
+
 
 def format_value(value: float, unit: str) -> str:
     """A value as people say it: `36.9 Mbit/s`, `40.0 ms`, `50.1 %`."""
@@ -59,3 +61,18 @@ def choose_metrics(cells: Sequence[Mapping[str, Any]]) -> list[str]:
     expected = dict.fromkeys(one["metric"] for cell in cells for one in cell["expectations"] if one["metric"] in known)
     goodputs = [name for name in known if name.endswith("goodput")]
     return list(dict.fromkeys([*expected, *goodputs]) or known)
+
+
+def order_metrics(metrics: Mapping[str, Any], owned: Mapping[str, Metrics]) -> dict[str, Any]:
+    """A run's metrics as people read them: paths, then flows and groups as the experiment has them, each with its
+    metrics in the order of its tool, then sums. owned: the metrics of flows and groups."""
+    owners = {name: n for n, name in enumerate(owned, 1)}
+
+    def place(name: str) -> tuple[int, int]:
+        owner, _, what = name.partition(".")
+        known = list(metrics_of(owner, owned))
+        stem = what if what in known else what.rpartition(".")[0]
+        rank = known.index(stem) if stem in known else len(known)
+        return owners.get(owner, len(owners) + 1 if owner == TOTAL else 0), rank
+
+    return {name: metrics[name] for name in sorted(metrics, key=place)}

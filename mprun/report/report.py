@@ -13,7 +13,7 @@ from typing import Any
 from mprun.report.figure import Mark
 from mprun.report.gallery import Gallery, draw_topology
 from mprun.report.page import Grid, Page, Row, Tile, Verdict, render
-from mprun.report.reading import format_bound, format_value
+from mprun.report.reading import format_bound, format_value, order_metrics
 from mprun.report.timeline import Evidence, draw_run, lacking
 from mprun.report.value import say_change
 from mprun.rundir import RunDirectory
@@ -162,6 +162,7 @@ def _grids(spec: Spec, metrics: Mapping[str, Mapping[str, Any]]) -> Iterator[Gri
     owned = owned_metrics(spec.experiment.traffic)
     groups = {flow.group for flow in spec.experiment.traffic}
     members = {flow.name for flow in spec.experiment.traffic if flow.group is not None}
+    metrics = order_metrics(metrics, owned)
     owners = dict.fromkeys(name.partition(".")[0] for name in metrics)
     others: list[Row] = []
     for owner in owners:
@@ -169,7 +170,6 @@ def _grids(spec: Spec, metrics: Mapping[str, Mapping[str, Any]]) -> Iterator[Gri
             continue
         known = metrics_of(owner, owned)
         own = {name.partition(".")[2]: metric for name, metric in metrics.items() if name.partition(".")[0] == owner}
-        own = dict(sorted(own.items(), key=lambda item: _rank(known, item[0])))
         if owner in owned or owner == "total":
             yield from _grids_of(owner, own, known)
         else:
@@ -197,12 +197,6 @@ def _grids_of(owner: str, own: Mapping[str, Mapping[str, Any]], known: Metrics) 
         yield Grid(f"{owner} by path", ("path", *columns[0]), turned)
     else:
         yield Grid(f"{owner} by path", ("metric", *paths), tuple(rows))
-
-
-def _rank(known: Metrics, what: str) -> int:
-    """A metric's place among those of its tool."""
-    stem = what if what in known else what.rpartition(".")[0]
-    return list(known).index(stem) if stem in known else len(known)
 
 
 def _row(name: str, metric: Mapping[str, Any], meaning: str) -> Row:

@@ -24,6 +24,8 @@ NS = 1e9
 MOST_FLOWS = 4
 # So many lines are told apart in one figure.
 MOST_LINES = 12
+# Every run has the first and the last state of its interfaces and queues, which is no course of things.
+LEAST_SAMPLES = 3
 # What goes over no path that has a name.
 OTHER = "other ways"
 
@@ -115,8 +117,6 @@ def _usual(evidence: Evidence) -> Iterator[Plot]:
     shown = [flow for flow in evidence.flows if flow not in evidence.background] or list(evidence.flows)
     for name, source in SOURCES.items():
         if name == "goodput" and len(shown) == 1 and SOURCES["rate"].draw(evidence, shown[0], "stack"):
-            continue
-        if name == "interfaces" and "sockets" in evidence.tables:
             continue
         for flow in shown[:MOST_FLOWS] if source.by_flow else [None]:
             yield Plot(series=name, flow=flow)
@@ -236,19 +236,20 @@ def _draw_sampled(
 
 def _draw_queue(evidence: Evidence, flow: str | None, form: Form) -> Chart | None:
     rows = evidence.read("queues", "time_ns", "link", "direction", "backlog_packets")
-    if rows is None:
+    if rows is None or rows["time_ns"].n_unique() < LEAST_SAMPLES:
         return None
     found: list[tuple[float, Series]] = []
     empty = 0
     for (link, direction), part in rows.group_by("link", "direction", maintain_order=True):
-        values = [float(value) for value in part["backlog_packets"]]
-        if not any(values):
+        values = [math.nan if value is None else float(value) for value in part["backlog_packets"]]
+        most = max((value for value in values if not math.isnan(value)), default=0.0)
+        if not most:
             empty += 1
             continue
         tone = evidence.tone_of_link(str(link)) or FLOW_TONES[len(found) % len(FLOW_TONES)]
         times = [time_ns / NS for time_ns in part["time_ns"]]
         label = f"{link} {direction}"
-        found.append((max(values), Series(label, tone, times, values, dash=int(direction == "reverse"))))
+        found.append((most, Series(label, tone, times, values, dash=int(direction == "reverse"))))
     if not found:
         return None
     shown = sorted(found, key=lambda one: -one[0])[:MOST_LINES]
@@ -263,7 +264,7 @@ def _draw_queue(evidence: Evidence, flow: str | None, form: Form) -> Chart | Non
 
 def _draw_interfaces(evidence: Evidence, flow: str | None, form: Form) -> Chart | None:
     rows = evidence.read("interfaces", "time_ns", "node", "interface", "link", "tx_bytes")
-    if rows is None:
+    if rows is None or rows["time_ns"].n_unique() < LEAST_SAMPLES:
         return None
     found: list[tuple[float, Series]] = []
     for (node, interface), part in rows.group_by("node", "interface", maintain_order=True):

@@ -20,7 +20,7 @@ from mprun.spec.field import DEFAULT_SEED, SEED, CaptureSize, Name, Snaplen, Ver
 from mprun.spec.impairment import text_schema
 from mprun.spec.metric import Metrics
 from mprun.spec.model import FileModel, check, refuse
-from mprun.spec.plot import PlotEntry
+from mprun.spec.plot import SAMPLES, PlotEntry
 from mprun.spec.spec import (
     VARIATIONS,
     Capture,
@@ -413,6 +413,9 @@ def read_experiment(
             _find_unit(("plots", n, "metric"), plot.metric, owned, document)
         if plot.flow is not None and plot.flow not in owned:
             document.fault(("plots", n, "flow"), f"no flow '{plot.flow}'{name_nearest(plot.flow, owned, 'flows')}")
+        needed = SAMPLES.get(plot.series) if plot.series else None
+        if needed is not None and (file.sample is None or needed not in file.sample.intervals()):
+            document.fault(("plots", n, "series"), f"needs samples: write 'sample: {{{needed}: 100ms}}'")
     experiment = ExperimentSpec(
         name=PurePath(document.name).stem,
         description=file.description,

@@ -12,7 +12,7 @@ from mprun.spec.document import Document
 from mprun.spec.fault import Path, name_nearest
 from mprun.spec.field import Name
 from mprun.spec.model import FileModel, refuse
-from mprun.spec.spec import Plot, PlotForm, SeriesName
+from mprun.spec.spec import Plot, PlotForm, Series, SeriesName
 
 # Which forms each series may take; the first where nobody says.
 FORMS: Mapping[SeriesName, tuple[PlotForm, ...]] = {
@@ -25,6 +25,8 @@ FORMS: Mapping[SeriesName, tuple[PlotForm, ...]] = {
     "delay": ("cdf", "points"),
     "completion": ("cdf", "points"),
 }
+# What must be sampled for which; sockets always are.
+SAMPLES: Mapping[SeriesName, Series] = {"queue": "queues", "interfaces": "interfaces"}
 # Of a metric over cells: numbers make lines, where nobody says, and names bars.
 METRIC_FORMS: tuple[PlotForm, ...] = ("line", "bar", "box", "heat")
 _OF_METRICS = ("over", "by", "facet", "log")

@@ -17,6 +17,7 @@ from mprun.report import figure, palette
 from mprun.report.chart import COLUMN, WIDE, paint
 from mprun.report.figure import Axis, Chart, Form, Mark, Panel, Series, to_csv
 from mprun.report.page import Page, Picture, Verdict, render
+from mprun.report.spark import to_text
 from mprun.report.timeline import Evidence, draw_run, lacking
 from mprun.report.value import say_change
 from mprun.spec import load
@@ -215,3 +216,26 @@ def test_page_is_one_file_and_trusts_no_text() -> None:
     assert text == render(page)
     assert not re.findall(r'(?:src|href)="(?:https?:)?//', text)
     assert "var(--0072b2)" in text
+
+
+def test_figures_in_a_terminal() -> None:
+    steps = Series("path0", "p0", (0, 1, 2, 3), (0, 10e6, 20e6, 20e6))
+    chart = Chart("c", "Rate", "", "step", figure.TIME, Axis("rate", "bit/s"), (Panel("", (steps,)),))
+    title, line = to_text(chart, 100)
+    letters = line.split()[1]
+    assert title == "Rate"
+    assert (letters[0], letters[-1], len(letters)) == ("▁", "█", 60)
+    # a third of the time without anything, a third at half of the most (level 3.5 of 0 to 7), a third at the most
+    assert [letters.count(letter) for letter in "▁▅█"] == [20, 20, 20]
+    assert line.endswith("0 bit/s to 20.00 Mbit/s")
+
+
+def test_distribution_in_a_terminal() -> None:
+    delays = Series("web", "f0", range(100), [n / 1000 for n in range(1, 101)])
+    chart = Chart("c", "Delay", "", "cdf", Axis("delay", "s"), Axis("share", "share"), (Panel("", (delays,)),))
+    assert list(to_text(chart, 100))[1] == "  web  50% ≤ 50.000 ms  90% ≤ 90.000 ms  99% ≤ 99.000 ms"
+
+
+def test_bars_in_a_terminal() -> None:
+    lines = list(to_text(CHARTS["bar"], 100))
+    assert lines[2:5] == ["  a", f"    default     {'█' * 30} 1.00 Mbit/s", f"    roundrobin  {'█' * 60} 2.00 Mbit/s"]

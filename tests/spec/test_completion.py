@@ -27,7 +27,7 @@ def _offered(*words: str) -> list[str]:
 def test_commands() -> None:
     assert _offered("") == list(COMMANDS)
     assert _offered("ru") == ["run", "runs"]
-    assert _offered("runs", "") == ["list", "open", "rerun", "rm", "show"]
+    assert _offered("runs", "") == ["list", "open", "rerun", "rm"]
 
 
 def test_options_of_run_need_no_command() -> None:
@@ -44,13 +44,13 @@ def test_labs_by_number_and_by_name() -> None:
 
 def test_runs_newest_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert _offered("runs", "show", "") == []
+    assert _offered("show", "") == []
     names = [f"20261121-12000{n}-topo-xp-0123abcd" for n in range(3)]
     for name in names:
         (tmp_path / "runs" / name).mkdir(parents=True)
-    assert _offered("runs", "show", "") == ["latest", *reversed(names)]
+    assert _offered("show", "") == ["latest", *reversed(names)]
     assert _offered("verify", "l") == ["latest"]
-    assert _offered("runs", "show", "-o", "elsewhere", "") == []
+    assert _offered("show", "-o", "elsewhere", "") == []
 
 
 def test_tools_and_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,9 +39,9 @@ def test_life_of_a_run(mprun: Callable[..., Result], files: Path) -> None:
     assert [verdict["held"] for verdict in second.summary["expectations"]] == [False]
     listed = json.loads(mprun("runs", "list", "--json").out)
     assert [row["status"] for row in listed] == ["passed", "failed"]
-    assert mprun("runs", "show", "latest", "--json").summary["metrics"] == second.summary["metrics"]
+    assert mprun("show", "latest", "--json").summary["metrics"] == second.summary["metrics"]
     by_digest = first.run.name.rsplit("-", 1)[1]
-    assert "✓ ≤ 15.000 ms" in mprun("runs", "show", by_digest).out
+    assert "✓ ≤ 15.000 ms" in mprun("show", by_digest).out
     difference = mprun("plan", "--diff", first.run.name, second.run.name)
     assert difference.status == 1, difference.out
     assert "-tc qdisc add dev w0b root handle 1: netem limit 10000000 delay 5ms" in difference.out
@@ -52,7 +52,7 @@ def test_life_of_a_run(mprun: Callable[..., Result], files: Path) -> None:
     assert mprun("verify", "latest").status == 0
     assert mprun("runs", "rm", "--yes", "latest").status == 0
     assert (files / "runs" / "latest").resolve() == second.run.resolve()
-    assert mprun("runs", "show", "nothing").status == 2
+    assert mprun("show", "nothing").status == 2
 
 
 def test_a_strangers_plan_is_not_obeyed(mprun: Callable[..., Result], files: Path) -> None:

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A `Chart` in a few lines of text, for a terminal. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from mprun.report.figure import Axis, Chart, Series
+from mprun.report.reading import format_value
+
+LEVELS = "▁▂▃▄▅▆▇█"
+BAR, PARTS = "█", " ▏▎▍▌▋▊▉"
+MOST_WIDTH = 60
+# Of a distribution.
+SHARES = (0.5, 0.9, 0.99)
+
+
+def to_text(chart: Chart, width: int) -> Iterator[str]:
+    """Its title and a line for each series: how values went over time, where a distribution lies, bars.
+
+    width: columns of the terminal.
+    """
+    labels = [series.label for panel in chart.panels for series in panel.series]
+    room = max(10, min(MOST_WIDTH, width - max(map(len, labels), default=0) - 26))
+    every = [y for panel in chart.panels for series in panel.series for y in series.y if not math.isnan(y)]
+    most = max(every, default=0.0)
+    yield chart.title
+    for panel in chart.panels:
+        if panel.title:
+            yield f"  {panel.title}"
+        longest = max(map(len, labels), default=0)
+        for series in panel.series:
+            if chart.form == "cdf":
+                yield f"  {series.label:{longest}}  {_quantiles(series, chart.x)}"
+            elif chart.x.categories:
+                yield from _bars(series, chart, most, room)
+            else:
+                line = spark(_spread(series, _end(chart), room), most)
+                low, high = min(series.y, default=0.0), max(series.y, default=0.0)
+                yield f"  {series.label:{longest}}  {line}  {_say(low, chart.y)} to {_say(high, chart.y)}"
+
+
+def spark(values: Sequence[float], most: float) -> str:
+    """A letter for each value, from zero to the most; a gap where nothing is known."""
+    letters = []
+    for value in values:
+        if math.isnan(value):
+            letters.append(" ")
+        else:
+            level = round(value / most * (len(LEVELS) - 1)) if most > 0 else 0
+            letters.append(LEVELS[max(0, min(level, len(LEVELS) - 1))])
+    return "".join(letters)
+
+
+def bar(value: float, most: float, room: int) -> str:
+    """As long as its share of the most, in eighths of a letter."""
+    eighths = round(value / most * room * 8) if most > 0 and not math.isnan(value) else 0
+    return BAR * (eighths // 8) + PARTS[eighths % 8].strip()
+
+
+def _end(chart: Chart) -> float:
+    return max((x for panel in chart.panels for series in panel.series for x in series.x), default=0.0)
+
+
+def _spread(series: Series, end: float, room: int) -> list[float]:
+    """The mean of each of `room` equal parts of the time from zero to the end; a part without samples has the one
+    before it, until the last."""
+    parts: list[list[float]] = [[] for _ in range(room)]
+    for x, y in zip(series.x, series.y, strict=True):
+        if not math.isnan(y):
+            parts[min(int(x / end * room), room - 1) if end > 0 else 0].append(y)
+    means = [math.fsum(part) / len(part) if part else math.nan for part in parts]
+    known = [n for n, mean in enumerate(means) if not math.isnan(mean)]
+    for n in range(known[0], known[-1]) if known else ():
+        if math.isnan(means[n]):
+            means[n] = means[n - 1]
+    return means
+
+
+def _quantiles(series: Series, axis: Axis) -> str:
+    ordered = sorted(series.y)
+    found = [ordered[math.ceil(share * len(ordered)) - 1] for share in SHARES]
+    return "  ".join(f"{share:.0%} ≤ {_say(value, axis)}" for share, value in zip(SHARES, found, strict=True))
+
+
+def _bars(series: Series, chart: Chart, most: float, room: int) -> Iterator[str]:
+    names = [chart.x.categories[int(x)] for x in series.x]
+    longest = max(map(len, chart.x.categories), default=0)
+    yield f"  {series.label}"
+    for name, value in zip(names, series.y, strict=True):
+        yield f"    {name:{longest}}  {bar(value, most, room)} {_say(value, chart.y)}"
+
+
+def _say(value: float, axis: Axis) -> str:
+    if math.isnan(value):
+        return "–"
+    return format_value(value, axis.unit) if axis.unit != "packets" else f"{value:g} packets"

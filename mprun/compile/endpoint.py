@@ -23,10 +23,9 @@ from mprun.plan import Command, Process, Ready, sysctl
 from mprun.spec.address import InterfaceAddress, family_of
 from mprun.spec.path import take_in_order, usable_paths
 from mprun.spec.spec import FAMILIES, MAX_ADDITIONAL_SUBFLOWS, ExperimentSpec, Family, Flow, HostSpec, Mptcp
+from mprun.tools.tool import LIBRARY
 
 PATH_MANAGER = "mprun.agent.path_manager"
-# Where the agent's code is for the programs of a run.
-LIBRARY = "/run/mprun/lib"
 
 
 def is_used(experiment: ExperimentSpec, node: str) -> bool:

@@ -34,5 +34,6 @@ TOOLS = {
     "quic": "mprun.tools.quic",
     "sctp": "mprun.tools.sctp",
     "flows": "mprun.tools.flows",
+    "video": "mprun.tools.video",
     "exec": "mprun.tools.exec",
 }

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 COLLECTION = Collection("mprun.tools", "tool", TOOLS)
 
-# Where a run finds the agent's folder, in which the programs of our own workloads are.
-AGENT = "/run/mprun/lib/mprun/agent"
+# Where a run finds mprun's agent, for programs of ours that are modules of it; and its folder, for those that are not.
+LIBRARY = "/run/mprun/lib"
+AGENT = f"{LIBRARY}/mprun/agent"
 # A folder of the run that is gone after it, for what a workload needs; each flow has one of its own there.
 TEMPORARY = "/run/mprun/tmp"
 # Programs start in the run directory; what they leave for `parse` belongs in a folder of the flow there.

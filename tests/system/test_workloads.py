@@ -394,6 +394,53 @@ def test_flows_of_several_hosts_are_measured_together(run: Callable[..., Result]
     assert result.metric("last.delay.max") == pytest.approx(0.004, abs=1e-3)
 
 
+# video
+
+NARROW = """\
+version: 1
+topology: multi-path
+paths: [{rate: 10mbit, delay: 20ms, queue: 400packets}]
+"""
+
+
+def chunk_s(rate: float) -> float:
+    """How long a chunk of a second takes over 10 Mbit/s: a round trip and its frames."""
+    return RTT_S + rate / 8 / MSS * (MSS + HEADERS) * 8 / 10e6
+
+
+def test_a_video_plays_as_its_chunks_come(
+    run: Callable[..., Result], rows: Callable[[Result, str], list[dict[str, Any]]]
+) -> None:
+    video = "tool: video, from: client, to: server, chunk: 1s, startup: 2s"
+    flows = f"""\
+  - {{name: fits, {video}, length: 20s, qualities: [8mbit]}}
+  - {{name: large, {video}, length: 6s, qualities: [12mbit], start: {{after: fits}}}}
+  - {{name: chosen, {video}, length: 10s, qualities: [2mbit, 7mbit, 9mbit], start: {{after: large}}}}
+"""
+    result = succeed(run(flows, NARROW))
+    # 8 Mbit/s take 0.88 s for each second: the handshake, two chunks, and slow start of the first, four round trips at
+    # most
+    startup = RTT_S + 2 * chunk_s(8e6)
+    assert startup <= result.metric("fits.startup") <= startup + 4 * RTT_S
+    assert result.metric("fits.stalls") == 0
+    assert result.metric("fits.delay.median") == pytest.approx(chunk_s(8e6), abs=2e-3)
+    # 12 Mbit/s take 1.30 s: it begins with two chunks, and when the sixth and last comes, four of these times later, it
+    # has played what it had and the three between, and waited since
+    second = [row for row in rows(result, "chunks") if row["flow"] == "large"][1]
+    began_ns = int(second["start_ns"]) + int(second["delay_ns"])
+    (stall,) = rows(result, "stalls")
+    assert (int(stall["start_ns"]) - began_ns) / 1e9 == pytest.approx(5, abs=CLOCK_S)
+    assert int(stall["duration_ns"]) / 1e9 == pytest.approx(4 * chunk_s(12e6) - 5, abs=0.02)
+    assert result.metric("large.stall_time") == pytest.approx(int(stall["duration_ns"]) / 1e9)
+    # chunks of 2 Mbit/s come with 8.0 Mbit/s, their round trips included, of which 90 % are 7.2; those of 7 Mbit/s with
+    # 9.1, of which 90 % are 8.2. The three that count have to be past slow start
+    qualities = [int(row["quality_bit_per_s"]) for row in rows(result, "chunks") if row["flow"] == "chosen"]
+    least = qualities.count(2_000_000)
+    assert 1 <= least <= 5
+    assert qualities == [2_000_000] * least + [7_000_000] * (10 - least)
+    assert result.metric("chosen.switches") == 1
+
+
 # exec
 
 

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A video in chunks over one connection, as MPEG-DASH plays one: server and player.
+
+    python3 -m mprun.agent.video server ADDRESS PORT protocol=P congestion=C
+    python3 -m mprun.agent.video player ADDRESS PORT protocol=P congestion=C rates=R,R,... chunk_ns=N length_ns=N
+        buffer_ns=N startup_ns=N adaptation=rate|buffer
+
+A request is 8 bytes, how much is wanted (little endian); the answer is so many. The player asks for the next chunk once
+the one before is here and there is room for it, and plays what it has (see `Player`).
+
+It prints `port N`, its own, when it is connected, a line for each chunk: size, quality (from 0), the moments of request
+and arrival (ns of CLOCK_MONOTONIC), and what is then in the buffer, ns; and for each stall that is over: `stall`, its
+beginning, its end. In the end `startup` and the moment when it began to play.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import socket
+import sys
+import time
+from collections.abc import Sequence
+
+from mprun.agent.reqres import PR_SET_TIMERSLACK, ConnectionEnded, Receiver, open_socket, say, wait
+
+REQUEST_BYTES = 8
+# Of the rate that the last chunks came with, a video may take so much; and so many chunks count (harmonic mean).
+SAFETY, REMEMBERED = 0.9, 3
+
+
+class Player:
+    """Plays from when `startup_ns` is in its buffer until that is empty: a stall, which ends as it began to play.
+
+    Moments are ns of one clock, amounts of video ns of playing time.
+    """
+
+    def __init__(self, startup_ns: int, length_ns: int) -> None:
+        self._startup_ns = startup_ns
+        self._left_ns = length_ns
+        self._since_ns = 0
+        self._is_playing = False
+        self.buffer_ns = 0
+        self.began_ns: int | None = None
+        self.stalled_ns: int | None = None
+
+    def advance(self, now_ns: int) -> None:
+        """Play until now."""
+        if self._is_playing:
+            played_ns = now_ns - self._since_ns
+            if played_ns > self.buffer_ns:
+                self._is_playing = False
+                self.stalled_ns = self._since_ns + self.buffer_ns
+                played_ns = self.buffer_ns
+            self.buffer_ns -= played_ns
+        self._since_ns = now_ns
+
+    def add(self, amount_ns: int, now_ns: int) -> int | None:
+        """Take a chunk; the beginning of the stall that it ends, if it does."""
+        self.advance(now_ns)
+        self.buffer_ns += amount_ns
+        self._left_ns -= amount_ns
+        if self._is_playing or (self.buffer_ns < self._startup_ns and self._left_ns > 0):
+            return None
+        self._is_playing = True
+        if self.began_ns is None:
+            self.began_ns = now_ns
+        stalled_ns, self.stalled_ns = self.stalled_ns, None
+        return stalled_ns
+
+
+def choose_by_rate(rates: Sequence[int], seen: Sequence[float]) -> int:
+    """The best quality that the rate of the last chunks (bit/s) carries; the least before there are any."""
+    last = seen[-REMEMBERED:]
+    if not last:
+        return 0
+    mean = len(last) / sum(1 / rate for rate in last)
+    return max([n for n, rate in enumerate(rates) if rate <= SAFETY * mean], default=0)
+
+
+def choose_by_buffer(rates: Sequence[int], before: int, buffer_ns: int, reservoir_ns: int, full_ns: int) -> int:
+    """BBA-0 (Huang et al., A Buffer-Based Approach to Rate Adaptation, SIGCOMM 2014): a rate that rises with the buffer
+    from the least to the most, followed once it has reached the next quality.
+
+    reservoir_ns: up to here the least; full_ns: from here on the best.
+    """
+    if buffer_ns <= reservoir_ns:
+        return 0
+    if buffer_ns >= full_ns:
+        return len(rates) - 1
+    wanted = rates[0] + (rates[-1] - rates[0]) * (buffer_ns - reservoir_ns) / (full_ns - reservoir_ns)
+    if before + 1 < len(rates) and wanted >= rates[before + 1]:
+        return max(n for n, rate in enumerate(rates) if rate <= wanted)
+    if before and wanted <= rates[before - 1]:
+        return min(n for n, rate in enumerate(rates) if rate >= wanted)
+    return before
+
+
+def play(connection: socket.socket, facts: dict[str, str]) -> None:
+    """Fetch the whole video; over when its last chunk is here."""
+    rates = [int(rate) for rate in facts["rates"].split(",")]
+    chunk_ns, length_ns, room_ns, startup_ns = (
+        int(facts[name]) for name in ("chunk_ns", "length_ns", "buffer_ns", "startup_ns")
+    )
+    player = Player(startup_ns, length_ns)
+    seen: list[float] = []
+    quality = 0
+    say(f"port {connection.getsockname()[1]}")
+    for _ in range(length_ns // chunk_ns):
+        player.advance(time.monotonic_ns())
+        wait(max(0, player.buffer_ns + chunk_ns - room_ns))
+        player.advance(time.monotonic_ns())
+        if facts["adaptation"] == "rate":
+            quality = choose_by_rate(rates, seen)
+        else:
+            quality = choose_by_buffer(rates, quality, player.buffer_ns, startup_ns, room_ns - chunk_ns)
+        size = -(-rates[quality] * chunk_ns // 8_000_000_000)
+        start_ns = time.monotonic_ns()
+        connection.sendall(size.to_bytes(REQUEST_BYTES, "little"))
+        if not Receiver(connection, size).receive():
+            raise ConnectionEnded
+        end_ns = time.monotonic_ns()
+        stalled_ns = player.add(chunk_ns, end_ns)
+        seen.append(size * 8e9 / (end_ns - start_ns))
+        say(f"{size} {quality} {start_ns} {end_ns} {player.buffer_ns}")
+        if stalled_ns is not None:
+            say(f"stall {stalled_ns} {end_ns}")
+    say(f"startup {player.began_ns}")
+    connection.close()
+
+
+def serve(listener: socket.socket) -> None:
+    """Answer the requests of one connection."""
+    listener.listen()
+    connection, _ = listener.accept()
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    while request := connection.recv(REQUEST_BYTES, socket.MSG_WAITALL):
+        connection.sendall(bytes(int.from_bytes(request, "little")))
+    connection.close()
+
+
+def main(arguments: list[str]) -> None:
+    """Exit status 1, and why, where the connection or the chunks cannot be had."""
+    # wake at the nanosecond asked for, not up to 50 us later (prctl(2))
+    ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
+    role, address, port, *pairs = arguments
+    facts = dict(pair.split("=", 1) for pair in pairs)
+    try:
+        end = open_socket(address, facts["protocol"], facts["congestion"])
+        if role == "server":
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            end.bind((address, int(port)))
+            serve(end)
+        else:
+            end.connect((address, int(port)))
+            play(end, facts)
+    except ConnectionEnded:
+        sys.exit("the server closed the connection before the end")
+    except OSError as error:
+        sys.exit(f"{address} port {port}: {error.strerror}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`video`: a video in chunks of several qualities, played while it is fetched, as MPEG-DASH does.
+
+One TCP or MPTCP connection; chunks are zeros of a constant bit rate. Server and player are `mprun.agent.video`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from mprun.capabilities import Capabilities
+from mprun.plan import Process, Ready
+from mprun.spec.fault import Path
+from mprun.spec.flow import Congestion, ConnectionEntry, FlowRate, PositiveTime
+from mprun.spec.metric import OF_CONNECTIONS, Metric, delays
+from mprun.spec.model import refuse
+from mprun.spec.spec import Flow
+from mprun.spec.units import TIME
+from mprun.tools.tool import LIBRARY, Endpoints, Outputs, Program, Result, Table, Work
+
+PROGRAMS = {"python3": Program("python3")}
+PORTS = 1
+METRICS = {
+    "startup": Metric("time", "from the start of the flow until the video begins to play"),
+    "stalls": Metric("count", "times that playing stopped for want of video", over="sum"),
+    "stall_time": Metric("time", "how long it did not play, the start-up left out", over="sum"),
+    "quality": Metric("rate", "mean bit rate of the chunks"),
+    "switches": Metric("count", "chunks of another quality than the one before", over="sum"),
+    "chunks": Metric("count", "chunks that arrived", over="sum"),
+    "bytes": Metric("size", "payload of the chunks", over="sum"),
+    **delays("delay", "time from the request of a chunk to its last byte"),
+    **OF_CONNECTIONS,
+}
+
+# Without site packages, writing nothing beside the source.
+PLAYER = ("python3", "-S", "-B", "-m", "mprun.agent.video")
+SECOND_NS = 1_000_000_000
+MOST_CHUNKS, MOST_QUALITIES = 10_000, 30
+# A flow may take a minute, and this much longer than the video.
+GRACE_NS, SLOWNESS = 60 * SECOND_NS, 10
+
+
+class Entry(ConnectionEntry):
+    """A video, played while it is fetched."""
+
+    tool: Literal["video"] = Field(description="The tool.")
+    length_ns: PositiveTime = Field(alias="length", description="How long the video is.", examples=["60s"])
+    qualities_bit_per_s: Annotated[list[FlowRate], Field(min_length=1, max_length=MOST_QUALITIES)] = Field(
+        alias="qualities", description="Bit rates that there are of it, rising.", examples=[["1mbit", "4mbit"]]
+    )
+    chunk_ns: PositiveTime = Field(
+        2 * SECOND_NS, alias="chunk", description="How much video a chunk holds. Default: 2s.", examples=["2s"]
+    )
+    startup_ns: PositiveTime = Field(
+        4 * SECOND_NS,
+        alias="startup",
+        description="How much is there before it begins to play, and again after a stall. Default: 4s.",
+    )
+    buffer_ns: PositiveTime = Field(
+        20 * SECOND_NS, alias="buffer", description="How much is fetched ahead at most. Default: 20s."
+    )
+    adaptation: Literal["rate", "buffer"] = Field(
+        "rate",
+        description="How a quality is chosen. rate: the best below 90 % of the rate that the last three chunks came "
+        "with; buffer: the fuller the buffer, the better (BBA-0).",
+    )
+    congestion: Congestion | None = Field(None, description="Congestion control of both ends. Default: the hosts'.")
+
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        faults: dict[Path, str] = {}
+        if any(before >= after for before, after in pairwise(self.qualities_bit_per_s)):
+            faults[("qualities",)] = "do not rise: write each once, the least first"
+        if self.length_ns % self.chunk_ns or self.length_ns // self.chunk_ns > MOST_CHUNKS:
+            chunk = TIME.render(self.chunk_ns)
+            faults[("length",)] = f"is not 1 to {MOST_CHUNKS} chunks of {chunk}: write a multiple of 'chunk'"
+        if self.buffer_ns < self.startup_ns + self.chunk_ns:
+            least = TIME.render(self.startup_ns + self.chunk_ns)
+            faults[("buffer",)] = f"has no room for 'startup' and a chunk: write '{least}' or more"
+        if faults:
+            raise refuse(faults, self)
+        return self
+
+
+def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
+    """A server for one connection, and the player."""
+    options: Mapping[str, Any] = flow.options
+    place = (ends.destination_address, str(ends.port))
+    shared = (f"protocol={flow.protocol}", f"congestion={flow.congestion or ''}")
+    environment = {"PYTHONPATH": LIBRARY}
+    server = Process(
+        name=f"{flow.name}.server",
+        node=flow.destination,
+        argv=(*PLAYER, "server", *place, *shared),
+        role="server",
+        env=environment,
+        ready=Ready("port", str(ends.port)),
+    )
+    asked = [f"{name}={options[name]}" for name in ("chunk_ns", "length_ns", "buffer_ns", "startup_ns", "adaptation")]
+    rates = ",".join(map(str, options["qualities_bit_per_s"]))
+    player = Process(
+        name=flow.name,
+        node=flow.source,
+        argv=(*PLAYER, "player", *place, *shared, f"rates={rates}", *asked),
+        role="flow",
+        env=environment,
+        timeout_ns=GRACE_NS + SLOWNESS * options["length_ns"],
+    )
+    return Work(clients=(player,), servers=(server,))
+
+
+def parse(flow: Flow, outputs: Outputs) -> Result:
+    """Chunks and stalls; a video that was not fetched whole is an error."""
+    options: Mapping[str, Any] = flow.options
+    ports: list[int] = []
+    chunks: list[tuple[int, ...]] = []
+    stalls: list[tuple[int, int]] = []
+    began_ns: int | None = None
+    for line in outputs.log(flow.name).splitlines():
+        words = line.split()
+        try:
+            if words[0] == "port":
+                ports.append(int(words[1]))
+            elif words[0] == "startup":
+                began_ns = int(words[1])
+            elif words[0] == "stall":
+                stalls.append((int(words[1]), int(words[2])))
+            else:
+                size, quality, start_ns, end_ns, buffer_ns = map(int, words)
+                rate = options["qualities_bit_per_s"][quality]
+                chunks.append((size, rate, start_ns - outputs.zero_ns, end_ns - start_ns, buffer_ns))
+        except (IndexError, ValueError):
+            return Result(error=f"a line that it never prints: {line[:200]}")
+    rates = [rate for _, rate, *_ in chunks]
+    values: dict[str, float] = {
+        "stalls": len(stalls),
+        "stall_time": sum(end_ns - start_ns for start_ns, end_ns in stalls) / SECOND_NS,
+        "switches": sum(before != after for before, after in pairwise(rates)),
+        "chunks": len(chunks),
+        "bytes": sum(size for size, *_ in chunks),
+    }
+    if rates:
+        values["quality"] = sum(rates) / len(rates)
+    span = outputs.span(flow.name)
+    if began_ns is not None and span is not None:
+        values["startup"] = (began_ns - span[0]) / SECOND_NS
+    names = ("size_bytes", "quality_bit_per_s", "start_ns", "delay_ns", "buffer_ns")
+    table: Table = {"sequence": list(range(1, len(chunks) + 1))} | {
+        name: [chunk[n] for chunk in chunks] for n, name in enumerate(names)
+    }
+    tables = {"chunks": table} if chunks else {}
+    if stalls:
+        begins = [start_ns - outputs.zero_ns for start_ns, _ in stalls]
+        tables["stalls"] = {"start_ns": begins, "duration_ns": [end_ns - start_ns for start_ns, end_ns in stalls]}
+    asked = options["length_ns"] // options["chunk_ns"]
+    said = outputs.log(flow.name, "err").strip()[-200:] or "it said nothing"
+    error = None if len(chunks) == asked else f"{len(chunks)} of {asked} chunks arrived: {said}"
+    return Result(values, tuple(ports), error, tables, delays_ns={"delay": list(table["delay_ns"])})

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The video player: when it plays, stalls and changes quality, without a network."""
+
+from __future__ import annotations
+
+import pytest
+
+from mprun.agent.video import Player, choose_by_buffer, choose_by_rate
+from mprun.spec.spec import Flow
+from mprun.tools import video
+from tests.core.test_tools import Left
+
+RATES = [1_000_000, 2_500_000, 5_000_000]
+
+
+def test_it_plays_from_the_startup_on_and_stalls_when_there_is_nothing_left() -> None:
+    """Chunks of 2 s that take 3 s each; it begins with 4 s."""
+    player = Player(startup_ns=4, length_ns=12)
+    assert player.add(2, 3) is None
+    assert player.began_ns is None
+    assert player.add(2, 6) is None
+    assert player.began_ns == 6
+    # 4 at 6, and 2 more at 9: empty at 12, when the next comes just in time
+    assert player.add(2, 9) is None
+    assert (player.add(2, 12), player.buffer_ns) == (None, 2)
+    player.advance(20)
+    assert (player.stalled_ns, player.buffer_ns) == (14, 0)
+    assert player.add(2, 21) is None
+    # the last chunk ends a stall whatever there is
+    assert player.add(2, 24) == 14
+
+
+@pytest.mark.parametrize(
+    ("seen", "quality"),
+    [([], 0), ([2.7e6], 0), ([2.8e6], 1), ([9e6], 2), ([9e6, 9e6, 9e6, 2e6], 1), ([5e5], 0)],
+)
+def test_by_rate(seen: list[float], quality: int) -> None:
+    """The harmonic mean of 9, 9 and 2 Mbit/s is 4.15, 90 % of it 3.74."""
+    assert choose_by_rate(RATES, seen) == quality
+
+
+@pytest.mark.parametrize(
+    ("before", "buffer_s", "quality"),
+    [(2, 4, 0), (0, 9, 0), (0, 11, 1), (1, 17, 1), (1, 18, 2), (2, 10, 2), (2, 9, 1), (1, 5, 1), (0, 20, 2)],
+)
+def test_by_buffer(before: int, buffer_s: int, quality: int) -> None:
+    """From 1 Mbit/s at 4 s to 5 Mbit/s at 18 s: 2.5 Mbit/s at 9.25 s; followed only once another is reached."""
+    assert choose_by_buffer(RATES, before, buffer_s, 4, 18) == quality
+
+
+def test_what_the_player_says_becomes_metrics_and_tables() -> None:
+    options = {"qualities_bit_per_s": RATES, "length_ns": 6, "chunk_ns": 2}
+    asked = Flow("bulk", "video", "client", "server", "tcp", 0, None, options)
+    said = "port 4321\n250 0 1000 1500 2\n250 0 1500 2600 0\nstall 2100 2600\n625 1 2600 2900 2\nstartup 1500\n"
+    result = video.parse(asked, Left({"bulk": said}, zero_ns=900))
+    assert result.error is None
+    assert (result.values["stalls"], result.values["stall_time"]) == (1, 500e-9)
+    assert (result.values["switches"], result.values["quality"], result.values["bytes"]) == (1, 1.5e6, 1125)
+    assert result.tables["chunks"]["delay_ns"] == [500, 1100, 300]
+    assert result.tables["stalls"] == {"start_ns": [1200], "duration_ns": [500]}
+    short = video.parse(asked, Left({"bulk": said.splitlines()[0], "bulk.err": "reset\n"}))
+    assert short.error == "0 of 3 chunks arrived: reset"
+    assert video.parse(asked, Left({"bulk": "1 9 2 3 4\n"})).error == "a line that it never prints: 1 9 2 3 4"

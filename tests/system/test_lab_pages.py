@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands of each lab's README, run in a working copy as they stand there."""
+"""The commands of each lab's README, run in a working copy as they stand there.
+
+Of commands that differ in their parameters only, the first is run and the others are validated: `mprun lab run`
+runs them all.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +19,23 @@ from tests.labs import FOLDERS
 from tests.system.conftest import call, environment
 
 BLOCK = re.compile(r"```sh\n(.*?)```", re.DOTALL)
-# Its transfers of two minutes are run by `mprun lab run 05`.
+# Transfers of two minutes.
 LONG = "iperf_scenario_long"
+
+
+RUN = re.compile(r"mprun (-t \S+ -x \S+)")
 
 
 def script_of(folder: Path) -> str:
     lines = "".join(BLOCK.findall((folder / "README.md").read_text())).splitlines()
-    return "".join(f"{line}\n" for line in lines if LONG not in line)
+    script, seen = "", set()
+    for line in lines:
+        run = RUN.match(line)
+        if run is not None and (run[1] in seen or LONG in line):
+            line = line.replace("mprun", "mprun validate", 1)
+        seen |= {run[1]} if run is not None else set()
+        script += f"{line}\n"
+    return script
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)

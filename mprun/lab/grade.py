@@ -15,7 +15,7 @@ from typing import Any
 from mprun import rundir
 from mprun.analysis.claim import Judgement, judge
 from mprun.compile import allocate, compile_plan
-from mprun.errors import MprunError
+from mprun.errors import MprunError, SpecError
 from mprun.lab.run import measured_by
 from mprun.rundir import RunDirectory
 from mprun.spec.lab import Lab, Profile, Step
@@ -41,10 +41,10 @@ def digests_of(lab: Lab, profile: Profile) -> Mapping[str, str]:
 
 
 def grade(lab: Lab, profile: Profile, digests: Mapping[str, str], folder: Path) -> Grade:
-    """Grade the runs that lie in a folder, in its `runs`, and in those of its subfolders. Raises MprunError if there is
+    """Grade the runs that lie in a folder, in its `runs`, and in those of its subfolders. Raises SpecError if there is
     no such folder."""
     if not folder.is_dir():
-        raise MprunError(f"{folder}: no such directory")
+        raise SpecError(f"{folder}: no such directory")
     newest: dict[str, RunDirectory] = {}
     titles: dict[str, str] = {}
     for run in _find_runs(folder):

@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mprun.cli import options
+from mprun.cli.show import plain
 
 if TYPE_CHECKING:
     from mprun.analysis.comparison import Compared, Expected
@@ -43,7 +46,7 @@ def command(
     tap: Path | None,
     as_json: bool,
 ) -> None:
-    """Compare runs or sweeps A and B: their inputs, metrics and expectations.
+    """Compare runs, sweeps or bundles A and B: their inputs, metrics and expectations.
 
     Differences come with intervals of 95 % where each side ran more than once. Exit status 1 if an expectation
     holds less often in B than in A, or a metric lies outside of --within.
@@ -58,7 +61,9 @@ def command(
         bound = None if within is None else parse_ratio(within)
     except QuantityError as error:
         raise click.UsageError(f"--within: {error}") from None
-    sides = sides_of(parent, first, second, axis)
+    with contextlib.ExitStack() as opened:
+        places = [None if name is None else _open(name, opened) for name in (first, second)]
+        sides = sides_of(parent, str(places[0]), places[1], axis)
     compared = [one for one in compare(*sides.cells) if not wanted or one.metric in wanted]
     _refuse_unknown(wanted, sides)
     expected = list(compare_expectations(*sides.cells))
@@ -73,6 +78,16 @@ def command(
             click.echo(f"{click.style('FAILED', fg='red', bold=True)}  {text}")
     options.write_verdicts(f"{sides.names[0]} against {sides.names[1]}", _checks(compared, expected, bound), junit, tap)
     sys.exit(0 if status == "passed" else 1)
+
+
+def _open(name: str, opened: contextlib.ExitStack) -> str:
+    """What a name stands for; an archive is unpacked for as long as it is read."""
+    if not Path(name).is_file():
+        return name
+    from mprun.bundle.reproduce import open_bundle
+
+    scratch = opened.enter_context(tempfile.TemporaryDirectory(prefix="mprun-bundle-"))
+    return str(open_bundle(Path(name), Path(scratch)).source.path)
 
 
 def _refuse_unknown(wanted: tuple[str, ...], sides: Sides) -> None:
@@ -137,9 +152,9 @@ def _to_json(sides: Sides, compared: list[Compared], expected: list[Expected], s
 def _show(sides: Sides, compared: list[Compared], expected: list[Expected], show_all: bool) -> None:
     click.echo(f"A  {sides.names[0]}\nB  {sides.names[1]}")
     for name, (one, other) in sides.facts.items():
-        click.echo(f"  {name}: {one} -> {other}")
+        click.echo(f"  {plain(name)}: {plain(one)} -> {plain(other)}")
     for line in sides.lines:
-        click.echo("  " + click.style(line, fg="green" if ": +" in line else "red"))
+        click.echo("  " + click.style(plain(line), fg="green" if ": +" in line else "red"))
     for values, which in sides.unmatched:
         click.echo(f"  only in {'AB'[which - 1]}: {_label(values)}")
     shown = [one for one in compared if show_all or not _is_dull(one)]
@@ -151,7 +166,7 @@ def _show(sides: Sides, compared: list[Compared], expected: list[Expected], show
             click.echo(f"\n {label}")
         last = label
         colour = {"higher": "cyan", "lower": "magenta"}.get(one.verdict)
-        click.echo(click.style(f"  {MARKS[one.verdict]} {one.metric:{width}}  {_say_change(one)}", fg=colour))
+        click.echo(click.style(f"  {MARKS[one.verdict]} {plain(one.metric):{width}}  {_say_change(one)}", fg=colour))
     dull = len(compared) - len(shown)
     if dull:
         click.echo(f"  {dull} metrics do not differ (--all shows them)")
@@ -174,7 +189,7 @@ def _show_expectation(one: Expected) -> None:
     mark = click.style("✗", fg="red") if one.is_worse else click.style("✓", fg="green")
     where = f"{_label(one.values)}: " if one.values else ""
     click.echo(
-        f"  {mark} {where}{one.expectation['metric']} {say_bounds(one.expectation)}: held in {one.first[0]} of "
+        f"  {mark} {where}{plain(one.expectation['metric'])} {say_bounds(one.expectation)}: held in {one.first[0]} of "
         f"{one.first[1]} runs of A, in {one.second[0]} of {one.second[1]} of B"
     )
 
@@ -202,7 +217,7 @@ def _say_change(one: Compared) -> str:
 
 
 def _label(values: Any) -> str:
-    return " ".join(f"{name}={value}" for name, value in values.items()) or "run"
+    return plain(" ".join(f"{name}={value}" for name, value in values.items()) or "run")
 
 
 def _faults(outside: list[Compared], worse: list[Expected], within: str | None) -> list[str]:

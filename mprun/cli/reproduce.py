@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mprun.cli import options
+from mprun.cli.show import plain
 
 if TYPE_CHECKING:
     from mprun.analysis.comparison import Compared
@@ -68,11 +69,11 @@ def _to_json(outcome: Outcome) -> dict[str, Any]:
 
 def _show(outcome: Outcome) -> None:
     for text in outcome.failures:
-        click.echo(f"  {click.style('error', fg='red')}: {_plain(text)}")
+        click.echo(f"  {click.style('error', fg='red')}: {plain(text)}")
     for name, (before, now) in outcome.facts.items():
-        click.echo(f"  {_plain(name)}: {_plain(before)} then, {_plain(now)} now")
+        click.echo(f"  {plain(name)}: {plain(before)} then, {plain(now)} now")
     for text in outcome.differences[:MOST_SHOWN]:
-        click.echo(f"  {_plain(text)}")
+        click.echo(f"  {plain(text)}")
     for one in outcome.compared[:MOST_SHOWN]:
         click.echo(f"  {_say(one)}")
     hidden = max(0, len(outcome.differences) - MOST_SHOWN) + max(0, len(outcome.compared) - MOST_SHOWN)
@@ -98,9 +99,4 @@ def _say(one: Compared) -> str:
     then, now = (
         "not measured" if value is None else format_value(value, one.symbol) for value in (one.first, one.second)
     )
-    return _plain(f"{cell} {one.metric}: {then} then, {now} now".strip())
-
-
-def _plain(text: object) -> str:
-    """Without what a terminal would obey: the words are a stranger's."""
-    return "".join(letter if letter.isprintable() else "?" for letter in str(text))
+    return plain(f"{cell} {one.metric}: {then} then, {now} now".strip())

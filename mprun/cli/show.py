@@ -127,3 +127,8 @@ def show_comparison(summaries: Mapping[str, Mapping[str, Any]], ratio_of: str) -
     if values[0] and values[-1]:
         first, *_, last = summaries
         click.echo(f"\n  {ratio_of}: {last} is {click.style(f'{values[-1] / values[0]:.2f} times', bold=True)} {first}")
+
+
+def plain(text: object) -> str:
+    """Without what a terminal would obey: the words may be a stranger's."""
+    return "".join(letter if letter.isprintable() else "?" for letter in str(text))

@@ -111,6 +111,9 @@ def test_what_it_left_is_shown_compared_and_loaded(whole: Path, mprun: Call) -> 
     itself = mprun("compare", whole, whole, "--all", "--within", "0%")
     assert itself.status == 0
     assert "= bulk.goodput" in itself.out
+    assert mprun("bundle", whole, "--to", "whole.zip").status == 0
+    packed = mprun("compare", "whole.zip", whole, "--json")
+    assert {one["verdict"] for one in json.loads(packed.out)["metrics"]} == {"same"}
     halves = mprun("compare", whole, "--by", "cc", "--metric", "bulk.goodput", "--json")
     (one,) = json.loads(halves.out)["metrics"]
     assert (one["runs"], one["difference"]["method"]) == ([3, 3], "Welch")

@@ -232,6 +232,40 @@ def test_bytes_of_a_file_are_those_of_its_subflows(mprun: Callable[..., Result],
     assert last["tx_bytes"] > received["path0"]
 
 
+COMING_AND_GOING = """\
+version: 1
+topology: multi-path
+paths: [{rate: 10mbit, delay: 10ms}, {rate: 10mbit, delay: 20ms}]
+middleboxes: {router: {nat: {inside: [path0, path1]}}}
+events:
+  - {at: 1s, host: client, address: path1, state: removed}
+  - {at: 2s, host: client, address: path1, state: added}
+"""
+
+
+def test_subflows_come_and_go_beyond_a_nat(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    """A subflow goes at once where its address does, and is there again one round trip after the address is; the
+    server knows it by the address of the NAT."""
+    (tmp_path / "topo.yaml").write_text(COMING_AND_GOING)
+    (tmp_path / "xp.yaml").write_text(EXPERIMENT.replace("size: 15mb", "duration: 3s"))
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
+    assert result.status == 0, result.out + result.err
+    times = {
+        host: [row["time_ns"] / 1e9 for row in rows(result, "events", flow="bulk", host=host, path="path1")]
+        for host in ("client", "server")
+    }
+    # established, closed, established; the client says so when the answer has come, the server 20 ms later
+    assert times["client"][1:] == pytest.approx([1, 2.04], abs=0.001)
+    assert times["server"][2] == pytest.approx(2.06, abs=0.001)
+    for host, local in (("client", "10.0.1.1"), ("server", "10.1.0.1")):
+        found = rows(result, "sockets", flow="bulk", host=host, path="path1")
+        assert {row["local"] for row in found} == {local}
+        assert len({(row["local_port"], row["remote_port"]) for row in found}) == 2
+    assert {row["remote"] for row in rows(result, "sockets", host="server", flow="bulk")} == {"10.1.0.2"}
+    # away for one of three seconds
+    assert result.metric("bulk.share.stdev.path1") > 0.1
+
+
 @pytest.mark.usefixtures("leaves_nothing")
 def test_cpu_time_in_real_time(mprun: Callable[..., Result], tmp_path: Path) -> None:
     (tmp_path / "topo.yaml").write_text(RATES_ONLY.replace("20mbit", "1gbit"))

@@ -124,6 +124,10 @@ class RunDirectory:
         except FileNotFoundError:
             return
 
+    def steps(self) -> list[dict[str, Any]]:
+        """What was done and when, in the order in which it was."""
+        return [json.loads(line) for line in (self.path / "steps.jsonl").read_text().splitlines()]
+
     def log(self, process: str, stream: str = "out") -> str:
         """What a process printed; empty if it never started."""
         try:

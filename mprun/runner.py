@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mprun.analysis.calibration import judge, to_json
+from mprun.analysis.change import tabulate_changes
 from mprun.analysis.observation import observe
 from mprun.analysis.summary import measure
 from mprun.capabilities import Capabilities
@@ -205,7 +206,8 @@ def run_plan(
     told = (expectations, place.engine, facts["warnings"], calibration)
     observation = observe(run.record(), agent["zero_ns"] or 0, plan.intent["links"])
     measured = measure(plan.intent, agent, observation, run.log, *told, run.flow_file, captured)
-    run.write_tables(measured.tables)
+    changes = tabulate_changes(run.steps())
+    run.write_tables({**measured.tables, **({"changes": changes} if len(changes) else {})})
     run.write_accounts(measured.accounts)
     run.write("summary.json", measured.summary)
     if agent["complete"]:

@@ -262,6 +262,8 @@ def test_subflows_come_and_go_beyond_a_nat(mprun: Callable[..., Result], tmp_pat
         assert {row["local"] for row in found} == {local}
         assert len({(row["local_port"], row["remote_port"]) for row in found}) == 2
     assert {row["remote"] for row in rows(result, "sockets", host="server", flow="bulk")} == {"10.1.0.2"}
+    changes = [(row["time_ns"] // 1_000_000, row["host"], row["link"], row["value"]) for row in result.rows("changes")]
+    assert changes == [(1000, "client", "path1", '"removed"'), (2000, "client", "path1", '"added"')]
     # away for one of three seconds
     assert result.metric("bulk.share.stdev.path1") > 0.1
 

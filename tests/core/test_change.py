@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What changed in a network, as a table."""
+
+from __future__ import annotations
+
+from mprun.analysis.change import tabulate_changes
+
+
+def test_a_row_for_each_property() -> None:
+    link = {"state": "down", "forward": {"rate_bit_per_s": 5_000_000, "loss": {"probability": 0.1, "correlation": 0.0}}}
+    steps = [
+        {"step": "start", "actual_ns": 0, "name": "bulk"},
+        {"step": "change", "actual_ns": 7, "name": "path0", "values": link},
+        {"step": "change", "actual_ns": 8, "name": "client.path1", "values": {"address": "removed"}},
+    ]
+    assert tabulate_changes(steps).rows() == [
+        (7, None, "path0", None, "state", '"down"'),
+        (7, None, "path0", "forward", "rate_bit_per_s", "5000000"),
+        (7, None, "path0", "forward", "loss", '{"correlation": 0.0, "probability": 0.1}'),
+        (8, "client", "path1", None, "address", '"removed"'),
+    ]
+    assert len(tabulate_changes(steps[:1])) == 0

@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import polars
 import pytest
 
-from tests.system.conftest import LAB, Result, call
+from tests.system.conftest import LAB, ROOT, Result, call
 from tests.system.test_misfortune import needs_root, replacing
 
 # Path 0 loses everything from 3 s on; path 1 is for that case alone.
@@ -153,6 +155,34 @@ def test_what_is_reinjected_arrives_as_duplicate_data(failing: tuple[Result, dic
     assert [(one["path"], one["backup"]) for one in mine] == [("path0", None), ("path1", True)]
     # all of it goes to the backup
     assert [one["forward_reinjections"] for one in mine] == [0, sent]
+
+
+def test_wireshark_with_our_profile_sees_the_same(failing: tuple[Result, dict[str, Any]], tmp_path: Path) -> None:
+    """Wireshark's own analysis of MPTCP, which has nothing of ours but the settings."""
+    run, read = failing
+    shutil.copytree(ROOT / "docs" / "wireshark", tmp_path / "wireshark" / "profiles")
+    environment = {**os.environ, "XDG_CONFIG_HOME": str(tmp_path), "HOME": str(tmp_path)}
+
+    def count(condition: str) -> int:
+        argv = ["tshark", "-C", "mptcp", "-r", str(run.run / "pcap" / "client.pcap"), "-Y", condition]
+        argv += ["-T", "fields", "-e", "frame.number"]
+        done = subprocess.run(argv, capture_output=True, text=True, env=environment, check=True)
+        return len(done.stdout.splitlines())
+
+    backups = [one for one in read["subflows"] if one["capture"] == "client" and one["backup"]]
+    # of what goes over the backup alone, Wireshark also counts what it sends again of the other's data
+    again = sum(one["forward_reinjections"] + one["forward_retransmissions"] for one in backups)
+    assert count("mptcp.reinjection_of && ip.dst == 10.1.0.1") == again > 0
+    colours = (ROOT / "docs" / "wireshark" / "mptcp" / "colorfilters").read_text()
+    conditions = [line.split("@")[2] for line in colours.splitlines() if line.startswith("@")]
+    buttons = (ROOT / "docs" / "wireshark" / "mptcp" / "dfilter_buttons").read_text()
+    conditions += [line.split('","')[2] for line in buttons.splitlines() if line.startswith('"')]
+    shown = (ROOT / "docs" / "captures.md").read_text().split("| to see |")[1].split("\n\n")[0]
+    for line in shown.splitlines()[2:]:
+        conditions += re.findall("`(.*?)`", line.split(" | ")[-1].replace("\\|", "|"))
+    assert len(conditions) > 30
+    # one that Wireshark does not understand is an error
+    count(" || ".join(f"({condition})" for condition in conditions))
 
 
 def test_the_longest_gap_is_the_hand_over(failing: tuple[Result, dict[str, Any]]) -> None:

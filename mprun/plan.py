@@ -146,6 +146,7 @@ class Plan:
     switch_programs, switching: what runs once `build` is done, and the commands that it then obeys.
     preparations: run to their end before the daemons start. end_ns: when the last flow is over at the
     latest, from time zero, as far as that can be told. samples: interval of each series that is sampled, ns.
+    watches: spans, from time zero, in which `progress` is, as no path of some flow works then.
     """
 
     intent: Mapping[str, Any]
@@ -162,6 +163,7 @@ class Plan:
     preparations: tuple[Process, ...] = ()
     end_ns: int = 0
     samples: Mapping[str, int] = field(default_factory=dict)
+    watches: tuple[tuple[int, int], ...] = ()
 
     @property
     def digest(self) -> str:
@@ -192,6 +194,7 @@ class Plan:
             preparations=tuple(_process(process) for process in value["preparations"]),
             end_ns=value["end_ns"],
             samples=value["samples"],
+            watches=tuple((begin, end) for begin, end in value["watches"]),
         )
 
     def commands_of(self, node: str) -> Iterator[str]:

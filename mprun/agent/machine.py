@@ -21,6 +21,7 @@ from mprun.agent.observer import Observer
 from mprun.agent.process import RunningProcess
 from mprun.agent.record import Recorder
 from mprun.agent.sampler import Sampler, interface_sampler, queue_sampler
+from mprun.agent.schedule import PROGRESS
 from mprun.agent.train import send_train
 
 SECOND_NS = 1_000_000_000
@@ -126,7 +127,12 @@ class Machine:
 
     def sample(self, series: str, at_ns: int) -> None:
         """Record how things are: `interfaces` of all nodes, `queues` of all wires, `sockets` of the hosts that are
-        observed, `cpu`. at_ns: now, one moment for all that is sampled together."""
+        observed, `progress` of their MPTCP connections, `cpu`. at_ns: now, one moment for all that is sampled
+        together."""
+        if series == PROGRESS:
+            for observer in self._observers.values():
+                observer.sample_progress(at_ns)
+            return
         samplers = self._observers.values() if series == "sockets" else [self._samplers[series]]
         for sampler in samplers:
             sampler.sample(at_ns)

@@ -272,7 +272,7 @@ def go_through_timeline(run: Run, zero_ns: int) -> None:
     host = None if run.is_simulated else run.machine.watch_host()
     changes = list(run.plan["changes"])
     active: dict[int, Running] = {}
-    sampling = Sampling(run.plan["samples"], zero_ns)
+    sampling = Sampling(run.plan["samples"], zero_ns, run.plan["watches"])
     last_samples: list[int] = []
     tick_ns = zero_ns
     while active or not schedule.is_empty:

@@ -14,8 +14,9 @@ import struct
 import time
 
 from mprun.agent import event, record
+from mprun.agent.message import attribute
 from mprun.agent.record import Recorder
-from mprun.agent.rtnetlink import Netlink
+from mprun.agent.rtnetlink import Netlink, NetlinkError
 
 NETLINK_SOCK_DIAG = 4
 # The older of two requests: of all families at once, where that of sock_diag(7) is of one (linux/inet_diag.h).
@@ -29,6 +30,14 @@ INET_DIAG_INFO = 2
 SO_RCVBUFFORCE = 33
 # struct inet_diag_req
 _REQUEST = struct.pack("=BBBB48xII", socket.AF_UNSPEC, 0, 0, 1 << (INET_DIAG_INFO - 1), SPEAKING, 0)
+SOCK_DIAG_BY_FAMILY = 20
+INET_DIAG_REQ_PROTOCOL = 3
+# struct inet_diag_req_v2 of each family, whose number for the protocol has no room for MPTCP's: an attribute has it.
+_MPTCP = [
+    struct.pack("=BBBxI48x", family, socket.IPPROTO_TCP, 1 << (INET_DIAG_INFO - 1), SPEAKING)
+    + attribute(INET_DIAG_REQ_PROTOCOL, struct.pack("=I", 262))
+    for family in (socket.AF_INET, socket.AF_INET6)
+]
 
 
 class Observer:
@@ -39,6 +48,7 @@ class Observer:
         self._source = recorder.add_source({"host": host})
         self._closed = Netlink(NETLINK_SOCK_DIAG, TCP_DESTROY_GROUPS)
         self._diag = Netlink(NETLINK_SOCK_DIAG)
+        self._tells_progress = True
         self._mptcp = Netlink(event.NETLINK_GENERIC)
         event.subscribe(self._mptcp)
         for link in (self._closed, self._mptcp):
@@ -65,6 +75,17 @@ class Observer:
         """Record the state of every TCP socket, and those that have closed."""
         self._recorder.write(record.SOCKETS, self._source, at_ns, self._diag.dump_raw(TCPDIAG_GETSOCK, _REQUEST))
         self.read_closed()
+
+    def sample_progress(self, at_ns: int) -> None:
+        """Record the state of every MPTCP connection; nothing on a kernel that does not tell it."""
+        if not self._tells_progress:
+            return
+        try:
+            answers = [part for request in _MPTCP for part in self._diag.dump_raw(SOCK_DIAG_BY_FAMILY, request)]
+        except NetlinkError:
+            self._tells_progress = False
+            return
+        self._recorder.write(record.PROGRESS, self._source, at_ns, answers)
 
     def close(self) -> None:
         self._closed.close()

@@ -17,7 +17,7 @@ from typing import Any
 
 NAME = "record.gz"
 # What an entry is. A source says who the entries of its number are of: {"host": name}, {"node", "indices"} ...
-SOURCE, SOCKETS, CLOSED, EVENTS, INTERFACES, QUEUES, CPU = range(7)
+SOURCE, SOCKETS, CLOSED, EVENTS, INTERFACES, QUEUES, CPU, PROGRESS = range(8)
 
 _HEADER = struct.Struct("=BxHIq")
 _GZIP = 16 + zlib.MAX_WBITS

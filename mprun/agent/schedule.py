@@ -8,14 +8,19 @@ from __future__ import annotations
 
 from typing import Any
 
+# The series of how far receivers have the data of MPTCP connections.
+PROGRESS = "progress"
+
 
 class Sampling:
     """When each series is to be sampled next: at multiples of its interval from time zero on, ns. Moments that have
-    passed before anybody came are left out."""
+    passed before anybody came are left out. watches: the spans in which `progress` is sampled."""
 
-    def __init__(self, intervals_ns: dict[str, int], zero_ns: int) -> None:
+    def __init__(self, intervals_ns: dict[str, int], zero_ns: int, watches: list[tuple[int, int]]) -> None:
         self._intervals_ns = intervals_ns
         self._due_ns = {series: zero_ns + interval for series, interval in intervals_ns.items()}
+        self._spans_ns = [(zero_ns + begin, zero_ns + end) for begin, end in watches]
+        self._into_spans()
 
     def next_ns(self) -> int:
         """When the next one is due."""
@@ -27,7 +32,15 @@ class Sampling:
         for series in due:
             interval = self._intervals_ns[series]
             self._due_ns[series] += interval * (1 + (now_ns - self._due_ns[series]) // interval)
+        self._into_spans()
         return due
+
+    def _into_spans(self) -> None:
+        """Progress is due in a span, or not at all."""
+        due_ns = self._due_ns.pop(PROGRESS, None)
+        later = [max(due_ns, begin) for begin, end in self._spans_ns if due_ns is not None and due_ns <= end]
+        if later:
+            self._due_ns[PROGRESS] = later[0]
 
 
 class Schedule:

@@ -8,10 +8,14 @@ evidence than what did not arrive, and comes first.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from mprun.analysis.interference import NONE, Interference
 
+STALE_LOSSES = "net.mptcp.stale_loss_cnt"
+DEFAULT_STALE_LOSSES = 4
+# Data that stands still for longer after a failure is told of.
+LATE_NS = 1_000_000_000
 # An end that falls back once MP_CAPABLE has been exchanged counts one of these for the connection.
 _FALLBACKS = ("MPCapableFallbackACK", "MPCapableDataFallback", "DssFallback")
 
@@ -93,6 +97,29 @@ def _blame_routes(client: Mapping[str, int], server: Mapping[str, int]) -> str |
         if lost := end.get("IpOutNoRoutes"):
             return f"{lost} packets of the {name} had no route: a source rule, or a route in its table, is missing"
     return None
+
+
+def explain_handover(
+    path: str, time_ns: int, is_over: bool, backups: Sequence[str], stale_losses: str | None
+) -> str | None:
+    """Why the data of a connection did not flow for long after a path had failed; None if it did.
+
+    backups: paths that are used when nothing else is left. stale_losses: what the sender's host was given.
+    """
+    if is_over and time_ns < LATE_NS:
+        return None
+    waited = f"after {path} had failed its data waited for time-outs for {time_ns / 1e9:.2f} s"
+    waited += "" if is_over else ", and still did when it was last looked at"
+    allowed = int(stale_losses) if stale_losses and stale_losses.isdigit() else DEFAULT_STALE_LOSSES
+    others = ", ".join(name for name in backups if name != path)
+    instead = f"backup {others} gets" if others else "others get"
+    meanwhile = f"{instead} only what timers send again"
+    if not allowed:
+        return f"{waited}: with {STALE_LOSSES}=0 a subflow never counts as stale, and {meanwhile}"
+    return (
+        f"{waited}: a subflow counts as stale after {allowed} of them in a row ({STALE_LOSSES}={allowed}), and until "
+        f"then {meanwhile}"
+    )
 
 
 def explain_refusal(interference: Interference) -> str | None:

@@ -14,8 +14,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from mprun.agent.event import read_events, spell_address
-from mprun.agent.message import HEADER, find_attribute
-from mprun.agent.record import CPU, EVENTS, INTERFACES, QUEUES, SOURCE, read_entries
+from mprun.agent.message import HEADER, attributes, find_attribute, split_messages
+from mprun.agent.record import CPU, EVENTS, INTERFACES, PROGRESS, QUEUES, SOURCE, read_entries
 from mprun.analysis.counter import Counters
 from mprun.analysis.processor import Processors
 from mprun.analysis.rows import Kind, Rows
@@ -58,6 +58,8 @@ TCPDIAG_GETSOCK, SOCK_DIAG_BY_FAMILY = 18, 20
 AF_INET = 2
 _DIAG_BYTES = 72
 _ENDS_BYTES = 40
+# Where struct mptcp_info has the sequence number that is expected next.
+_RCV_NXT = 32
 _PORTS = struct.Struct("!HH")
 
 
@@ -93,10 +95,15 @@ class SocketState(NamedTuple):
 
 @dataclass
 class Observation:
-    """What the record says. sockets: each state that was sampled, and the last of those that closed."""
+    """What the record says.
+
+    sockets: each state that was sampled, and the last of those that closed. progress: by host and addresses of an MPTCP
+    connection, when the data was in order there up to which sequence number (mptcpi_rcv_nxt).
+    """
 
     hosts: dict[str, Host] = field(default_factory=dict)
     sockets: Rows = field(default_factory=lambda: Rows(OF_SOCKETS))
+    progress: dict[tuple[str, Tuple4], list[tuple[int, int]]] = field(default_factory=dict)
     counters: Counters = field(default_factory=Counters)
     processors: Processors = field(default_factory=Processors)
 
@@ -121,6 +128,9 @@ def observe(chunks: Iterable[bytes], zero_ns: int, links: Sequence[Mapping[str, 
             found.counters.read_queues(content, at_ns, number)
         elif kind == CPU:
             found.processors.read(content, at_ns, sources[number]["tick_per_s"])
+        elif kind == PROGRESS:
+            for addresses, expected in _read_progress(content):
+                found.progress.setdefault((sources[number]["host"], addresses), []).append((at_ns, expected))
         else:
             _read_host(kind, content, at_ns, sources[number]["host"], found)
     return found
@@ -137,6 +147,16 @@ def _read_host(kind: int, content: bytes, at_ns: int, host: str, found: Observat
         if state.addresses not in last or state.volume_bytes >= last[state.addresses].volume_bytes:
             last[state.addresses] = state
             found.sockets.add((at_ns, host, *state.addresses, *state.values))
+
+
+def _read_progress(datagrams: bytes) -> Iterator[tuple[Tuple4, int]]:
+    """Addresses of each MPTCP connection, and how far it has the data (struct mptcp_info)."""
+    for kind, _, body in split_messages(datagrams):
+        if kind != SOCK_DIAG_BY_FAMILY:
+            continue
+        info = attributes(body[_DIAG_BYTES:]).get(INET_DIAG_INFO)
+        if info is not None and len(info) >= _RCV_NXT + 8:
+            yield _read_ends(body[:_ENDS_BYTES]), int.from_bytes(info[_RCV_NXT : _RCV_NXT + 8], "little")
 
 
 def _sockets(datagrams: bytes, at_ns: int, host: str) -> Iterator[SocketState]:

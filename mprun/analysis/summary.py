@@ -10,13 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 from mprun.analysis.capacity import find_capacity
 from mprun.analysis.connection import Connection, find_connections, ports_towards
-from mprun.analysis.diagnosis import explain_missing_subflows, explain_plain_tcp, explain_refusal, has_fallen_back
+from mprun.analysis.diagnosis import (
+    STALE_LOSSES,
+    explain_handover,
+    explain_missing_subflows,
+    explain_plain_tcp,
+    explain_refusal,
+    has_fallen_back,
+)
 from mprun.analysis.group import measure_groups
+from mprun.analysis.handover import Handover, find_handover, progress
 from mprun.analysis.interference import Interference, on_paths
 from mprun.analysis.observation import ENDS, Observation
 from mprun.analysis.preference import carry, find_flapping, share_deviations
 from mprun.analysis.series import FlowConnections, tabulate
 from mprun.analysis.statistics import jain
+from mprun.compile.failure import Failure, find_failures
 from mprun.spec.metric import OF_CONNECTIONS, OF_PATHS, OF_TOTAL, SYMBOLS, TOTAL, Metrics, Unit
 from mprun.spec.span import find_spans, meet
 from mprun.spec.spec import After, Expectation, Flow
@@ -302,6 +311,9 @@ def _read_flow(
             found.add(f"{name}.retransmits", sum(resent), "count")
         _tell_paths(flow, intent, uses, tool.METRICS, found)
         _count_reinjected(flow, intent, agent, found)
+        lasts_ns = flow["duration_ns"]
+        until_ns = ended_ns if lasts_ns is None else min(ended_ns, began_ns + lasts_ns)
+        _measure_handover(flow, connections, intent, observation, until_ns, found)
     return result
 
 
@@ -418,6 +430,40 @@ def _count_reinjected(
     if sum(not ends.isdisjoint((one["source"], one["destination"])) for one in flows) == 1 and ends <= counters.keys():
         total = sum(counters[host].get("MPTcpExtMPTCPRetrans", 0) for host in ends)
         found.add(f"{flow['name']}.reinjected", total, "count")
+
+
+def _measure_handover(
+    flow: Mapping[str, Any],
+    connections: Sequence[Connection],
+    intent: Mapping[str, Any],
+    observation: Observation,
+    until_ns: int,
+    found: _Findings,
+) -> None:
+    """handover.gap, handover.time: the worst of all its connections and of all failures of its paths."""
+    failures = find_failures(flow, intent["changes"])
+    seen = {path["source"]: path.get("source_seen", path["source"]) for path in flow["paths"]}
+    handovers: list[tuple[Failure, Handover]] = []
+    for connection in connections:
+        local, local_port, remote, remote_port = connection.subflows[0].addresses
+        at_client = observation.progress.get((flow["source"], (local, local_port, remote, remote_port)), [])
+        at_server = observation.progress.get(
+            (flow["destination"], (remote, remote_port, seen.get(local, local), local_port)), []
+        )
+        samples = max(at_server, at_client, key=progress)
+        for failure in failures:
+            handover = find_handover(samples, failure.begin_ns, min(until_ns, failure.watched_until_ns))
+            if handover is not None:
+                handovers.append((failure, handover))
+    if not handovers:
+        return
+    failure, worst = max(handovers, key=lambda one: one[1].time_ns)
+    found.add(f"{flow['name']}.handover.gap", max(one.gap_ns for _, one in handovers) / 1e9, "time")
+    found.add(f"{flow['name']}.handover.time", worst.time_ns / 1e9, "time")
+    settings = dict(intent["hosts"].get(flow["source"], {}).get("sysctl", ()))
+    backups = [path["name"] for path in flow["paths"] if path["backup"]]
+    if text := explain_handover(failure.path, worst.time_ns, worst.is_over, backups, settings.get(STALE_LOSSES)):
+        found.warnings.append(f"{flow['name']}: {text}")
 
 
 def _judge_paths(flow: Mapping[str, Any], uses: Sequence[PathUse], because: str, found: _Findings) -> None:

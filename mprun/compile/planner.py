@@ -12,6 +12,7 @@ from mprun.capabilities import REFERENCE, Capabilities
 from mprun.compile.addressing import address_commands, namespace_commands
 from mprun.compile.change import plan_changes
 from mprun.compile.endpoint import mptcp_commands, path_managers, subflows_wanted
+from mprun.compile.failure import WATCH_EVERY_NS, find_watches
 from mprun.compile.middlebox import crossings, is_closed, middlebox_commands, relays, source_seen
 from mprun.compile.multipath import hashing_commands
 from mprun.compile.network import Interface, Network, Path
@@ -31,6 +32,8 @@ FIRST_PORT = 5201
 PROBE_INTERVAL_NS = 200_000_000
 # Of a flow, in the intent only where a file gives it: digests of others do not know of it.
 UNASKED = ("after", "timeout_ns", "port", "congestion", "background", "group", "repetition")
+# The series of how far receivers have the data of MPTCP connections, sampled while a path does not work.
+PROGRESS = "progress"
 # What is sampled unasked, and how often, ns: what each subflow carried is told from it.
 SAMPLES: Mapping[Series, int] = {"sockets": 500_000_000}
 # The series that nothing can be told of where computing takes no time.
@@ -56,8 +59,10 @@ def compile_plan(spec: Spec, network: Network, capabilities: Capabilities = REFE
     flows = _place_flows(spec, network)
     works = share_processes([(flow, _work(flow, ends, capabilities)) for flow, ends in flows])
     spans = find_spans(spec.experiment.traffic)
+    intent = _intent(spec, network, flows)
+    watches = find_watches(intent)
     return Plan(
-        intent=_intent(spec, network, flows),
+        intent=intent,
         seed=spec.experiment.seed,
         nodes=tuple(_nodes(network)),
         build=tuple(_build(spec, network, capabilities)),
@@ -68,7 +73,8 @@ def compile_plan(spec: Spec, network: Network, capabilities: Capabilities = REFE
         switch_programs=tuple(switch_programs(network)),
         switching=tuple(switch_commands(network)),
         preparations=tuple(preparation for work in works for preparation in work.preparations),
-        samples=_samples(spec, capabilities),
+        samples=_samples(spec, capabilities) | ({PROGRESS: WATCH_EVERY_NS} if watches else {}),
+        watches=watches,
         end_ns=max((span.end_ns or span.start_ns or 0 for span in spans.values()), default=0),
     )
 

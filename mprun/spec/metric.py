@@ -64,6 +64,8 @@ OF_CONNECTIONS: Metrics = {
         ("mptcp",),
         by_path=True,
     ),
+    "handover.gap": Metric("time", "longest time without progress of the data after a path had failed", ("mptcp",)),
+    "handover.time": Metric("time", "from a path's failure until the data waits for timers no longer", ("mptcp",)),
     "reinjected": Metric("count", "times that MPTCP's own timer sent data again, on another subflow", ("mptcp",)),
     **{name: replace(metric, protocols=("mptcp",)) for name, metric in OF_PATHS.items()},
 }

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When paths fail, and how long the data of a connection needs to get over it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mprun.analysis.diagnosis import explain_handover
+from mprun.analysis.handover import Handover, find_handover, progress
+from mprun.compile.failure import Failure, find_failures, find_watches
+
+MS = 1_000_000
+SECOND = 1_000_000_000
+PATHS = [{"name": "path0", "links": ["path0", "server0"]}, {"name": "path1", "links": ["path1", "server0"]}]
+FLOW = {"source": "client", "destination": "server", "protocol": "mptcp", "paths": PATHS}
+
+
+def link(at_s: float, name: str, loss: dict[str, Any] | None = None, is_up: bool = True) -> dict[str, Any]:
+    ways = {"forward": {"loss": None}, "reverse": {"loss": loss}}
+    return {"at_ns": int(at_s * SECOND), "link": name, "is_up": is_up, **ways}
+
+
+def address(at_s: float, host: str, name: str, is_there: bool) -> dict[str, Any]:
+    return {"at_ns": int(at_s * SECOND), "host": host, "link": name, "is_there": is_there}
+
+
+ALL, HALF, BURSTS = {"probability": 1}, {"probability": 0.5}, {"p": 1}
+
+
+@pytest.mark.parametrize(
+    ("changes", "failures"),
+    [
+        ([link(3, "path0", ALL)], [("path0", 3, None)]),
+        ([link(3, "path0", HALF), link(4, "path0", BURSTS)], []),
+        ([link(3, "path1", is_up=False), link(5, "path1")], [("path1", 3, 5)]),
+        ([link(3, "server0", ALL)], [("path0", 3, None), ("path1", 3, None)]),
+        ([address(2, "client", "path0", False), address(4, "client", "path0", True)], [("path0", 2, 4)]),
+        ([address(2, "stranger", "path0", False)], []),
+        # two causes: the path is whole when both are gone
+        (
+            [link(1, "path0", ALL), link(2, "server0", ALL), link(3, "path0"), link(4, "server0")],
+            [("path0", 1, 4), ("path1", 2, 4)],
+        ),
+    ],
+)
+def test_failures_of_paths(changes: list[dict[str, Any]], failures: list[tuple[str, float, float | None]]) -> None:
+    found = find_failures(FLOW, changes)
+    assert found == tuple(Failure(p, int(b * SECOND), None if e is None else int(e * SECOND)) for p, b, e in failures)
+
+
+def test_watches_last_ten_seconds_at_most_and_do_not_overlap() -> None:
+    changes = [
+        link(1, "path0", ALL),
+        link(3, "path1", ALL),
+        link(40, "path0"),
+        link(41, "path0", ALL),
+        link(43, "path0"),
+    ]
+    intent = {"traffic": [FLOW, {**FLOW, "protocol": "tcp"}], "changes": changes}
+    assert find_watches(intent) == ((SECOND, 13 * SECOND), (41 * SECOND, 43 * SECOND))
+    assert find_watches({"traffic": [{**FLOW, "protocol": "tcp"}], "changes": changes}) == ()
+
+
+def sampled(*progress_ms: int, until_ms: int) -> list[tuple[int, int]]:
+    """Samples every 10 ms from 0 on of data that grows just before these moments."""
+    return [(at * MS, sum(moment <= at for moment in progress_ms)) for at in range(0, until_ms + 1, 10)]
+
+
+@pytest.mark.parametrize(
+    ("progress_ms", "handover"),
+    [
+        # it flows on: the other path does not mind
+        (range(0, 2000, 10), Handover(10 * MS, 0, True)),
+        # one time-out, then it flows
+        ([*range(0, 100, 10), *range(600, 2000, 10)], Handover(510 * MS, 600 * MS, True)),
+        # chunk by chunk, then it flows; it pauses later for its own reasons
+        ([50, 450, 700, 950, *range(1200, 1500, 10), *range(1690, 2000, 10)], Handover(400 * MS, 1200 * MS, True)),
+        # chunk by chunk, to the end
+        ([50, 450, 700, 950], Handover(1050 * MS, 2000 * MS, False)),
+        # never
+        ([], Handover(2000 * MS, 2000 * MS, False)),
+        # it was over before it ended
+        (range(0, 1500, 10), Handover(510 * MS, 2000 * MS, False)),
+    ],
+)
+def test_handover(progress_ms: Any, handover: Handover) -> None:
+    assert find_handover(sampled(*progress_ms, until_ms=2000), 0, 2000 * MS) == handover
+
+
+def test_only_the_span_counts() -> None:
+    samples = sampled(*range(0, 500, 10), *range(900, 3000, 10), until_ms=3000)
+    assert find_handover(samples, 1000 * MS, 2000 * MS) == Handover(10 * MS, 0, True)
+    assert find_handover(samples, 400 * MS, 2000 * MS) == Handover(410 * MS, 500 * MS, True)
+    assert find_handover(samples[:1], 0, 2000 * MS) is None
+    assert progress([]) == 0
+    assert progress([(0, 2**64 - 5), (1, 5)]) == 10
+
+
+@pytest.mark.parametrize(
+    ("time_ms", "is_over", "backups", "stale", "said"),
+    [
+        (999, True, ["path1"], None, None),
+        (1120, True, ["path1"], None, "for 1.12 s: a subflow counts as stale after 4 of them in a row"),
+        (5240, True, ["path1"], "20", "(net.mptcp.stale_loss_cnt=20), and until then backup path1 gets only what"),
+        (900, False, ["path1"], "0", "still did when it was last looked at: with net.mptcp.stale_loss_cnt=0 a subflow"),
+        (5000, True, ["path0"], None, "others get only what timers send again"),
+    ],
+)
+def test_a_late_handover_names_its_cause(
+    time_ms: int, is_over: bool, backups: list[str], stale: str | None, said: str | None
+) -> None:
+    text = explain_handover("path0", time_ms * MS, is_over, backups, stale)
+    assert (text is None) == (said is None)
+    assert said is None or (text is not None and said in text)

@@ -14,7 +14,7 @@ from mprun.analysis.interference import NONE, Interference
 
 STALE_LOSSES = "net.mptcp.stale_loss_cnt"
 DEFAULT_STALE_LOSSES = 4
-# Data that stands still for longer after a failure is told of.
+# Data that waits for longer after a failure is told of, where a smaller count would have been of use.
 LATE_NS = 1_000_000_000
 # An end that falls back once MP_CAPABLE has been exchanged counts one of these for the connection.
 _FALLBACKS = ("MPCapableFallbackACK", "MPCapableDataFallback", "DssFallback")
@@ -106,11 +106,11 @@ def explain_handover(
 
     backups: paths that are used when nothing else is left. stale_losses: what the sender's host was given.
     """
-    if is_over and time_ns < LATE_NS:
+    allowed = int(stale_losses) if stale_losses and stale_losses.isdigit() else DEFAULT_STALE_LOSSES
+    if is_over and (time_ns < LATE_NS or allowed == 1):
         return None
     waited = f"after {path} had failed its data waited for time-outs for {time_ns / 1e9:.2f} s"
     waited += "" if is_over else ", and still did when it was last looked at"
-    allowed = int(stale_losses) if stale_losses and stale_losses.isdigit() else DEFAULT_STALE_LOSSES
     others = ", ".join(name for name in backups if name != path)
     instead = f"backup {others} gets" if others else "others get"
     meanwhile = f"{instead} only what timers send again"

@@ -1,21 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
 """How an MPTCP connection got over the failure of a path: how long its data stood still, when it flowed again. Pure.
 
-From samples of how far its receiver has the data in order (mptcpi_rcv_nxt of linux/mptcp.h), taken every 10 ms after a
-failure, to which figures are right. A sender that is not sure of a path sends one chunk and waits for its timer, again
-and again, until it counts the path as lost: so the longest standstill alone does not tell when data flows again.
+From samples of each end, taken every 10 ms after a failure, to which figures are right: how far it has the data in
+order, and whether the other lacks some of its own (mptcpi_rcv_nxt, mptcpi_write_seq, mptcpi_snd_una of linux/mptcp.h).
+A sender that is not sure of a path sends one chunk and waits for its timer, again and again, until it counts the path
+as lost: so the longest standstill alone does not tell when data flows again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-
-# Moments from time zero, and the data sequence number that is expected next.
-Samples = Sequence[tuple[int, int]]
 
 # The least time-out of a retransmission (TCP_RTO_MIN of linux/tcp.h): who stands still for so long waits for a timer.
 TIMEOUT_NS = 200_000_000
+
+
+@dataclass(frozen=True)
+class Progress:
+    """An end of a connection at a moment from time zero. expected: the data sequence number that it expects next.
+
+    is_waiting: whether the other end lacks some of its data.
+    """
+
+    at_ns: int
+    expected: int
+    is_waiting: bool
 
 
 @dataclass(frozen=True)
@@ -30,19 +40,15 @@ class Handover:
     is_over: bool
 
 
-def find_handover(samples: Samples, begin_ns: int, end_ns: int) -> Handover | None:
-    """What happened in the span from a failure on; None where nobody looked twice."""
-    inside = [(at_ns, expected) for at_ns, expected in samples if begin_ns <= at_ns <= end_ns]
+def find_handover(one: Sequence[Progress], other: Sequence[Progress], begin_ns: int, end_ns: int) -> Handover | None:
+    """What happened between the two ends in the span from a failure on; None where nobody looked twice."""
+    inside: dict[int, list[Progress]] = {}
+    for state in (*one, *other):
+        if begin_ns <= state.at_ns <= end_ns:
+            inside.setdefault(state.at_ns, []).append(state)
     if len(inside) < 2:
         return None
-    stood = []
-    since_ns, last = inside[0]
-    for at_ns, expected in inside[1:]:
-        if expected != last:
-            stood.append((since_ns, at_ns))
-            since_ns, last = at_ns, expected
-    last_ns = inside[-1][0]
-    stood.append((since_ns, last_ns))
+    stood = list(_standstills(inside, begin_ns))
     resumed_ns = None
     for began_ns, ended_ns in stood:
         if ended_ns - began_ns < TIMEOUT_NS:
@@ -50,12 +56,19 @@ def find_handover(samples: Samples, begin_ns: int, end_ns: int) -> Handover | No
         if resumed_ns is not None and began_ns - resumed_ns >= TIMEOUT_NS:
             break
         resumed_ns = ended_ns
-    gap_ns = max(ended_ns - began_ns for began_ns, ended_ns in stood)
-    return Handover(
-        gap_ns, (resumed_ns or begin_ns) - begin_ns, resumed_ns is None or last_ns - resumed_ns >= TIMEOUT_NS
-    )
+    gap_ns = max((ended_ns - began_ns for began_ns, ended_ns in stood), default=0)
+    return Handover(gap_ns, (resumed_ns or begin_ns) - begin_ns, resumed_ns is None or resumed_ns < max(inside))
 
 
-def progress(samples: Samples) -> int:
-    """Bytes by which the data grew; sequence numbers have 64 bits."""
-    return (samples[-1][1] - samples[0][1]) % (1 << 64) if samples else 0
+def _standstills(inside: Mapping[int, Sequence[Progress]], begin_ns: int) -> Iterator[tuple[int, int]]:
+    """From when to when nothing arrived while an end waited; the last may have no end but that of the samples."""
+    since_ns, last, is_waiting = begin_ns, None, False
+    for at_ns, states in sorted(inside.items()):
+        expected = [state.expected for state in states]
+        if last is not None and expected != last and is_waiting:
+            yield since_ns, at_ns
+        if last is not None and (expected != last or not is_waiting):
+            since_ns = at_ns
+        last, is_waiting = expected, any(state.is_waiting for state in states)
+    if is_waiting:
+        yield since_ns, max(inside)

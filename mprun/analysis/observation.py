@@ -17,6 +17,7 @@ from mprun.agent.event import read_events, spell_address
 from mprun.agent.message import HEADER, attributes, find_attribute, split_messages
 from mprun.agent.record import CPU, EVENTS, INTERFACES, PROGRESS, QUEUES, SOURCE, read_entries
 from mprun.analysis.counter import Counters
+from mprun.analysis.handover import Progress
 from mprun.analysis.processor import Processors
 from mprun.analysis.rows import Kind, Rows
 
@@ -58,8 +59,8 @@ TCPDIAG_GETSOCK, SOCK_DIAG_BY_FAMILY = 18, 20
 AF_INET = 2
 _DIAG_BYTES = 72
 _ENDS_BYTES = 40
-# Where struct mptcp_info has the sequence number that is expected next.
-_RCV_NXT = 32
+# Of struct mptcp_info: mptcpi_write_seq, mptcpi_snd_una, mptcpi_rcv_nxt.
+_WRITE_SEQ, _SEQUENCES = 16, struct.Struct("=QQQ")
 _PORTS = struct.Struct("!HH")
 
 
@@ -98,12 +99,12 @@ class Observation:
     """What the record says.
 
     sockets: each state that was sampled, and the last of those that closed. progress: by host and addresses of an MPTCP
-    connection, when the data was in order there up to which sequence number (mptcpi_rcv_nxt).
+    connection how far its data was.
     """
 
     hosts: dict[str, Host] = field(default_factory=dict)
     sockets: Rows = field(default_factory=lambda: Rows(OF_SOCKETS))
-    progress: dict[tuple[str, Tuple4], list[tuple[int, int]]] = field(default_factory=dict)
+    progress: dict[tuple[str, Tuple4], list[Progress]] = field(default_factory=dict)
     counters: Counters = field(default_factory=Counters)
     processors: Processors = field(default_factory=Processors)
 
@@ -129,8 +130,8 @@ def observe(chunks: Iterable[bytes], zero_ns: int, links: Sequence[Mapping[str, 
         elif kind == CPU:
             found.processors.read(content, at_ns, sources[number]["tick_per_s"])
         elif kind == PROGRESS:
-            for addresses, expected in _read_progress(content):
-                found.progress.setdefault((sources[number]["host"], addresses), []).append((at_ns, expected))
+            for addresses, state in _read_progress(content, at_ns):
+                found.progress.setdefault((sources[number]["host"], addresses), []).append(state)
         else:
             _read_host(kind, content, at_ns, sources[number]["host"], found)
     return found
@@ -149,14 +150,15 @@ def _read_host(kind: int, content: bytes, at_ns: int, host: str, found: Observat
             found.sockets.add((at_ns, host, *state.addresses, *state.values))
 
 
-def _read_progress(datagrams: bytes) -> Iterator[tuple[Tuple4, int]]:
-    """Addresses of each MPTCP connection, and how far it has the data (struct mptcp_info)."""
+def _read_progress(datagrams: bytes, at_ns: int) -> Iterator[tuple[Tuple4, Progress]]:
+    """Addresses of each MPTCP connection, and how far its data is (struct mptcp_info)."""
     for kind, _, body in split_messages(datagrams):
         if kind != SOCK_DIAG_BY_FAMILY:
             continue
         info = attributes(body[_DIAG_BYTES:]).get(INET_DIAG_INFO)
-        if info is not None and len(info) >= _RCV_NXT + 8:
-            yield _read_ends(body[:_ENDS_BYTES]), int.from_bytes(info[_RCV_NXT : _RCV_NXT + 8], "little")
+        if info is not None and len(info) >= _WRITE_SEQ + _SEQUENCES.size:
+            written, acknowledged, expected = _SEQUENCES.unpack_from(info, _WRITE_SEQ)
+            yield _read_ends(body[:_ENDS_BYTES]), Progress(at_ns, expected, written != acknowledged)
 
 
 def _sockets(datagrams: bytes, at_ns: int, host: str) -> Iterator[SocketState]:

@@ -19,7 +19,7 @@ from mprun.analysis.diagnosis import (
     has_fallen_back,
 )
 from mprun.analysis.group import measure_groups
-from mprun.analysis.handover import Handover, find_handover, progress
+from mprun.analysis.handover import Handover, find_handover
 from mprun.analysis.interference import Interference, on_paths
 from mprun.analysis.observation import ENDS, Observation
 from mprun.analysis.preference import carry, find_flapping, share_deviations
@@ -311,9 +311,7 @@ def _read_flow(
             found.add(f"{name}.retransmits", sum(resent), "count")
         _tell_paths(flow, intent, uses, tool.METRICS, found)
         _count_reinjected(flow, intent, agent, found)
-        lasts_ns = flow["duration_ns"]
-        until_ns = ended_ns if lasts_ns is None else min(ended_ns, began_ns + lasts_ns)
-        _measure_handover(flow, connections, intent, observation, until_ns, found)
+        _measure_handover(flow, connections, intent, observation, found)
     return result
 
 
@@ -437,7 +435,6 @@ def _measure_handover(
     connections: Sequence[Connection],
     intent: Mapping[str, Any],
     observation: Observation,
-    until_ns: int,
     found: _Findings,
 ) -> None:
     """handover.gap, handover.time: the worst of all its connections and of all failures of its paths."""
@@ -450,9 +447,8 @@ def _measure_handover(
         at_server = observation.progress.get(
             (flow["destination"], (remote, remote_port, seen.get(local, local), local_port)), []
         )
-        samples = max(at_server, at_client, key=progress)
         for failure in failures:
-            handover = find_handover(samples, failure.begin_ns, min(until_ns, failure.watched_until_ns))
+            handover = find_handover(at_client, at_server, failure.begin_ns, failure.watched_until_ns)
             if handover is not None:
                 handovers.append((failure, handover))
     if not handovers:
@@ -547,7 +543,8 @@ def _read_captures(
             found.warnings.append(f"{where}: tcpdump did not say how many packets it lost")
             continue
         if lost:
-            found.warnings.append(f"{where}: {lost} packets that passed are not in it")
+            missing = "1 packet that passed is" if lost == 1 else f"{lost} packets that passed are"
+            found.warnings.append(f"{where}: {missing} not in it")
         if "ended_ns" in seen:
             ended_s = (seen["ended_ns"] - (zero_ns or 0)) / 1e9
             found.failures.append(f"{where}: ended at {ended_s:g} s, when the disk was nearly full; the run went on")

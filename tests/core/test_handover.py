@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mprun.analysis.diagnosis import explain_handover
-from mprun.analysis.handover import Handover, find_handover, progress
+from mprun.analysis.handover import Handover, Progress, find_handover
 from mprun.compile.failure import Failure, find_failures, find_watches
 
 MS = 1_000_000
@@ -63,9 +63,10 @@ def test_watches_last_ten_seconds_at_most_and_do_not_overlap() -> None:
     assert find_watches({"traffic": [{**FLOW, "protocol": "tcp"}], "changes": changes}) == ()
 
 
-def sampled(*progress_ms: int, until_ms: int) -> list[tuple[int, int]]:
-    """Samples every 10 ms from 0 on of data that grows just before these moments."""
-    return [(at * MS, sum(moment <= at for moment in progress_ms)) for at in range(0, until_ms + 1, 10)]
+def sampled(*progress_ms: int, until_ms: int, idle_ms: range = range(0)) -> list[Progress]:
+    """Samples every 10 ms from 0 on of data that grows just before these moments; an end waits unless it is idle."""
+    moments = range(0, until_ms + 1, 10)
+    return [Progress(at * MS, sum(moment <= at for moment in progress_ms), at not in idle_ms) for at in moments]
 
 
 @pytest.mark.parametrize(
@@ -75,27 +76,36 @@ def sampled(*progress_ms: int, until_ms: int) -> list[tuple[int, int]]:
         (range(0, 2000, 10), Handover(10 * MS, 0, True)),
         # one time-out, then it flows
         ([*range(0, 100, 10), *range(600, 2000, 10)], Handover(510 * MS, 600 * MS, True)),
-        # chunk by chunk, then it flows; it pauses later for its own reasons
-        ([50, 450, 700, 950, *range(1200, 1500, 10), *range(1690, 2000, 10)], Handover(400 * MS, 1200 * MS, True)),
+        # chunk by chunk, then it flows
+        ([50, 450, 700, 950, *range(1200, 2000, 10)], Handover(400 * MS, 1200 * MS, True)),
         # chunk by chunk, to the end
         ([50, 450, 700, 950], Handover(1050 * MS, 2000 * MS, False)),
         # never
         ([], Handover(2000 * MS, 2000 * MS, False)),
-        # it was over before it ended
-        (range(0, 1500, 10), Handover(510 * MS, 2000 * MS, False)),
     ],
 )
 def test_handover(progress_ms: Any, handover: Handover) -> None:
-    assert find_handover(sampled(*progress_ms, until_ms=2000), 0, 2000 * MS) == handover
+    receiver = sampled(*progress_ms, until_ms=2000)
+    sender = sampled(until_ms=2000)
+    assert find_handover(sender, receiver, 0, 2000 * MS) == handover
+    assert find_handover(receiver, sender, 0, 2000 * MS) == handover
+    # behind a NAT the other end may not be known
+    assert find_handover(receiver, [], 0, 2000 * MS) == handover
+
+
+def test_who_has_nothing_to_send_does_not_stand_still() -> None:
+    ends = sampled(300, until_ms=2000, idle_ms=range(300, 2010)), sampled(until_ms=2000, idle_ms=range(0, 2010))
+    assert find_handover(*ends, 0, 2000 * MS) == Handover(300 * MS, 300 * MS, True)
+    # an end that is idle first and then waits in vain stands still from then on
+    ends = sampled(until_ms=2000, idle_ms=range(0, 1500)), sampled(until_ms=2000, idle_ms=range(0, 2010))
+    assert find_handover(*ends, 0, 2000 * MS) == Handover(500 * MS, 2000 * MS, False)
 
 
 def test_only_the_span_counts() -> None:
-    samples = sampled(*range(0, 500, 10), *range(900, 3000, 10), until_ms=3000)
-    assert find_handover(samples, 1000 * MS, 2000 * MS) == Handover(10 * MS, 0, True)
-    assert find_handover(samples, 400 * MS, 2000 * MS) == Handover(410 * MS, 500 * MS, True)
-    assert find_handover(samples[:1], 0, 2000 * MS) is None
-    assert progress([]) == 0
-    assert progress([(0, 2**64 - 5), (1, 5)]) == 10
+    ends = sampled(*range(0, 500, 10), *range(900, 3000, 10), until_ms=3000), sampled(until_ms=3000)
+    assert find_handover(*ends, 1000 * MS, 2000 * MS) == Handover(10 * MS, 0, True)
+    assert find_handover(*ends, 400 * MS, 2000 * MS) == Handover(410 * MS, 500 * MS, True)
+    assert find_handover(ends[0][:1], [], 0, 2000 * MS) is None
 
 
 @pytest.mark.parametrize(
@@ -104,6 +114,7 @@ def test_only_the_span_counts() -> None:
         (999, True, ["path1"], None, None),
         (1120, True, ["path1"], None, "for 1.12 s: a subflow counts as stale after 4 of them in a row"),
         (5240, True, ["path1"], "20", "(net.mptcp.stale_loss_cnt=20), and until then backup path1 gets only what"),
+        (1120, True, ["path1"], "1", None),
         (900, False, ["path1"], "0", "still did when it was last looked at: with net.mptcp.stale_loss_cnt=0 a subflow"),
         (5000, True, ["path0"], None, "others get only what timers send again"),
     ],

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Statements across the cells of a sweep: `cells[cc=cubic].bulk.goodput >= 1.1 * cells[cc=reno].bulk.goodput`. Pure.
 
-A name stands for the values of all runs of all cells that its conditions choose.
+A name stands for the values of all runs of all cells that its conditions choose, but for runs that ended with an error.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def _find(reference: Reference, cells: Sequence[Mapping[str, Any]], rows: Sequen
     ]
     if not chosen:
         raise UnknownName("no cell has these values")
-    found = [row.summary["metrics"][name] for row in rows if row.cell in chosen and name in row.summary["metrics"]]
+    whole = [row.summary for row in rows if row.cell in chosen and row.summary["status"] != "error"]
+    found = [summary["metrics"][name] for summary in whole if name in summary["metrics"]]
     if not found:
         raise UnknownName("no run of these cells measured it")
     return Value(tuple(float(one["value"]) for one in found), _UNITS[found[0]["unit"]])

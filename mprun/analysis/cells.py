@@ -60,15 +60,16 @@ def metrics_of(rows: Iterable[Row]) -> dict[str, str]:
 
 
 def sum_up(cells: Sequence[Mapping[str, Any]], rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """For each cell: its values, how its runs ended and what they told of themselves, statistics of its metrics, and
-    how often expectations held."""
+    """For each cell: its values, how its runs ended and what they told of themselves, statistics of its metrics without
+    those of runs that ended with an error, and how often expectations held."""
     found = []
     for n, cell in enumerate(cells):
         own = [row for row in rows if row.cell == n]
         statuses = [row.summary["status"] for row in own]
+        whole = [row for row in own if row.summary["status"] != "error"]
         metrics = {}
-        for metric, symbol in metrics_of(own).items():
-            values = [value for row in own if (value := row.value(metric)) is not None]
+        for metric, symbol in metrics_of(whole).items():
+            values = [value for row in whole if (value := row.value(metric)) is not None]
             metrics[metric] = {"unit": symbol, **summarize(values).to_json()}
         found.append(
             {

@@ -48,7 +48,8 @@ def show_sweep(summary: Mapping[str, Any], path: Path, wanted: Sequence[str] = (
     for text in summary["warnings"]:
         click.echo(f"  {click.style('warning', fg='yellow')}: {text}")
     word, colour = MARKS[summary["status"]]
-    counts = ", ".join(f"{count} {status}" for status, count in summary["runs"].items() if count)
+    words = {"passed": "passed", "failed": "failed", "error": "in error"}
+    counts = ", ".join(f"{count} {words[status]}" for status, count in summary["runs"].items() if count)
     click.echo(f"{click.style(word, fg=colour, bold=True)}  {counts}  {path}")
 
 

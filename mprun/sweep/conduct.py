@@ -176,7 +176,7 @@ class Conduct:
     def _note(self, cell: Cell, number: int, summary: Mapping[str, Any]) -> None:
         progress, until = self._progress[cell.folder], cell.spec.experiment.repeat.until
         progress.ended[number] = summary["status"]
-        if until is not None and until.metric in summary["metrics"]:
+        if until is not None and summary["status"] != "error" and until.metric in summary["metrics"]:
             progress.values[number] = float(summary["metrics"][until.metric]["value"])
 
     def _next(self) -> Task | None:

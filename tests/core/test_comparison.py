@@ -90,6 +90,14 @@ def test_statements_across_cells(text: str, held: bool | None, found: str) -> No
     assert found in judged["found"]
 
 
+def test_a_run_in_error_is_in_no_statistics() -> None:
+    broken = Row(0, 3, "runs/0/3", {**summary(1e9), "status": "error"})
+    (cell, _) = sum_up(CELLS, [*ROWS, broken])
+    assert (cell["metrics"]["bulk.goodput"]["count"], cell["runs"]["error"]) == (2, 1)
+    (judged,) = judge_across(["max(cells.bulk.goodput) == 22bit"], CELLS, [*ROWS, broken])
+    assert judged["held"]
+
+
 def test_columns_tell_their_units() -> None:
     table = tabulate(CELLS, ROWS)
     assert list(table) == ["cc", "run", "seed", "status", "directory", "bulk.goodput_bit_per_s"]

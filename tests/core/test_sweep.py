@@ -15,6 +15,7 @@ import pytest
 from mprun.errors import Interrupted, RunError
 from mprun.spec import load_cells
 from mprun.sweep import study
+from mprun.sweep.cluster import differences
 from mprun.sweep.conduct import Conduct, find_or_create
 from mprun.sweep.directory import SweepDirectory
 from mprun.sweep.study import Cell
@@ -268,3 +269,11 @@ def test_only_one_works_on_a_sweep(tmp_path: Path) -> None:
     sweep = sweep_of(tmp_path, make_cells(tmp_path, TWO_BY_THREE))
     with sweep.held(), pytest.raises(RunError, match="another mprun"), SweepDirectory(sweep.path).held():
         pass
+
+
+def test_what_makes_a_worker_another_is_named() -> None:
+    ours = {"mprun": "1", "kernel default": "a", "iperf3": "iperf 3.12"}
+    assert differences(ours, ours) == ""
+    assert differences(ours, {"mprun": "2", "kernel default": "", "iperf3": "iperf 3.12"}) == (
+        "mprun is 2, here 1; kernel default is not there, here a"
+    )

@@ -176,7 +176,12 @@ def test_a_matrix_is_no_single_run(xp: Path, mprun: Call) -> None:
     refused = mprun("-t", LAB / "topo", "-x", xp)
     assert refused.status == 2
     assert "is 2 cells: `mprun sweep` runs all, -p cc=cubic gives one" in refused.err
-    assert mprun("-t", LAB / "topo", "-x", xp, "-p", "cc=reno").status == 0
+    alone = mprun("-t", LAB / "topo", "-x", xp, "-p", "cc=reno", "--json")
+    assert alone.status == 0
+    # a cell that is not repeated is that very run
+    xp.write_text(SWEEP.replace("runs: 3, ", ""))
+    sweep = mprun("sweep", "-t", LAB / "topo", "-x", xp, "-p", "cc=reno", "--json").summary["directory"]
+    assert first_difference(RunDirectory(alone.run), run_of(alone.run.parents[1] / sweep, "cc=reno/1")) is None
 
 
 def test_what_a_seed_varies(tmp_path: Path, mprun: Call) -> None:

@@ -196,16 +196,15 @@ def _paths(runs: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _show_lab(result: LabRun) -> None:
-    """The outcome of each step with the metrics that the lab shows, and the claims."""
+    """The outcome of each step with the metrics that the lab shows and the name of its run, and the claims."""
     from mprun.report.reading import format_value
 
     lab = result.lab
     click.echo(f"\n{click.style(f'{lab.name}: {lab.title}', bold=True)}\n")
     widths = [max(len(name), 12) for name in lab.show]
     first = max(len(done.step.name) for done in result.done)
-    click.echo(
-        "    " + " " * first + "".join(f"  {name:>{width}}" for name, width in zip(lab.show, widths, strict=True))
-    )
+    heads = "".join(f"  {name:>{width}}" for name, width in zip(lab.show, widths, strict=True))
+    click.echo(f"    {'':{first}}{heads}  run")
     for done in result.done:
         mark, colour = _STATES[done.state]
         if done.summary is not None and done.summary["status"] != "passed":
@@ -213,7 +212,8 @@ def _show_lab(result: LabRun) -> None:
         metrics = {} if done.summary is None else done.summary["metrics"]
         cells = [format_value(**metrics[name]) if name in metrics else "-" for name in lab.show]
         line = "".join(f"  {cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
-        click.echo(f"  {click.style(mark, fg=colour)} {done.step.name:{first}}{line}  {done.directory or ''}".rstrip())
+        digest = done.directory.name.rsplit("-", 1)[-1] if done.directory else ""
+        click.echo(f"  {click.style(mark, fg=colour)} {done.step.name:{first}}{line}  {digest}".rstrip())
         _show_complaints(done)
     click.echo()
     _show_judgements(result.judgements)
@@ -236,7 +236,7 @@ def _show_judgements(judgements: Sequence[Judgement]) -> None:
         mark, colour = _MARKS[judgement.verdict]
         click.echo(f"  {click.style(mark, fg=colour)} {judgement.claim.says}")
         for comparison in judgement.outcome.comparisons if judgement.outcome else ():
-            click.echo(f"      {say_comparison(comparison)}")
+            click.echo(_wrap(say_comparison(comparison), "      ", "        "))
         if judgement.reason:
             click.echo(_wrap(judgement.reason, "      "))
 

@@ -55,6 +55,6 @@ def test_commands_of_the_page_work(folder: Path, tmp_path: Path) -> None:
         env=environment(PATH=f"{programs}:{os.environ['PATH']}"),
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=900,
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]

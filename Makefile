@@ -44,6 +44,7 @@ bench: setup
 	@.venv/bin/python benchmarks/hop.py
 	@.venv/bin/python benchmarks/sampling.py
 	@.venv/bin/python benchmarks/packets.py
+	@.venv/bin/python benchmarks/short_flows.py
 	@.venv/bin/python benchmarks/fidelity.py
 	@.venv/bin/python benchmarks/sweep.py
 	@.venv/bin/python benchmarks/sweep.py kill

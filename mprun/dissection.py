@@ -148,8 +148,10 @@ def _forwards(intent: Mapping[str, Any], capture: Mapping[str, Any]) -> bool:
 
 
 def _place(intent: Mapping[str, Any]) -> Place:
+    switches = {node["name"] for node in intent["nodes"] if node["kind"] == "switch"}
     ends = [end for link in intent["links"] for end in link["ends"]]
-    return Place({end["name"]: end["link"] for end in ends}, {end["name"]: end["mac"] for end in ends})
+    macs = {end["name"]: end["mac"] for end in ends if end["node"] not in switches}
+    return Place({end["name"]: end["link"] for end in ends}, macs)
 
 
 def _paths(intent: Mapping[str, Any]) -> dict[tuple[str, str], str]:

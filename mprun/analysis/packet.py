@@ -32,7 +32,8 @@ PROTOCOLS = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmpv6", 132: "sctp"}
 
 @dataclass(frozen=True)
 class Place:
-    """Where a capture was taken: by the interface's name its link and its MAC."""
+    """Where a capture was taken: by the interface's name its link, and the MAC with which it sends; those of a switch have
+    none, as it sends with those of others."""
 
     links: Mapping[str, str]
     macs: Mapping[str, str]
@@ -52,6 +53,7 @@ def read_packets(text: bytes, place: Place, zero_epoch_ns: int) -> polars.DataFr
     # of a packet within a packet the outer one counts
     table = table.with_columns(pl.col(name).str.split(",").list.first() for name in several)
     numbers = [name for name in FIELDS if name not in _TEXTS]
+    own = pl.col("interface").replace_strict(place.macs, default=None, return_dtype=pl.String)
     return (
         table.with_columns(
             *(pl.col(name).cast(pl.UInt64 if name in _KEYS else pl.Int64, strict=False) for name in numbers),
@@ -67,11 +69,10 @@ def read_packets(text: bytes, place: Place, zero_epoch_ns: int) -> polars.DataFr
             .then(pl.lit("out"))
             .when(pl.col("packet_type").is_not_null())
             .then(pl.lit("in"))
-            .when(pl.col("mac").is_null())
-            .then(None)
-            .when(pl.col("mac") == pl.col("interface").replace_strict(place.macs, default=None, return_dtype=pl.String))
+            .when(pl.col("mac") == own)
             .then(pl.lit("out"))
-            .otherwise(pl.lit("in")),
+            .when(pl.col("mac") != own)
+            .then(pl.lit("in")),
             protocol=pl.coalesce("ipv4_protocol", "ipv6_protocol").replace_strict(
                 PROTOCOLS, default=None, return_dtype=pl.String
             ),

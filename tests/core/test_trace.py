@@ -224,3 +224,14 @@ def test_what_is_no_tcp_is_a_packet_too() -> None:
 def test_nothing_is_an_empty_table() -> None:
     assert trace([])[1] == []
     assert len(shape_packets(Trace({}).follow(read_packets(b"", PLACE, 0)), "a", 1)) == 0
+
+
+@pytest.mark.parametrize(
+    ("macs", "directions"),
+    [({"client-eth0": "02:00:00:00:00:01"}, ["out", "in", None]), ({}, [None, None, None])],
+)
+def test_directions_of_one_interface_follow_from_its_mac(macs: dict[str, str], directions: list[str | None]) -> None:
+    senders = ("02:00:00:00:00:01", "02:00:00:00:00:02", "")
+    lines = [line(0, ONE, SERVER, ACK, packet_type="", mac=mac) for mac in senders]
+    packets = read_packets("".join(lines).encode(), Place({}, macs), 0)
+    assert packets["direction"].to_list() == directions

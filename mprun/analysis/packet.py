@@ -32,8 +32,10 @@ PROTOCOLS = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmpv6", 132: "sctp"}
 
 @dataclass(frozen=True)
 class Place:
-    """Where a capture was taken: by the interface's name its link, and the MAC with which it sends; those of a switch have
-    none, as it sends with those of others."""
+    """Where a capture was taken: by the interface's name its link, and the MAC with which it sends.
+
+    Those of a switch have none: it sends with those of others.
+    """
 
     links: Mapping[str, str]
     macs: Mapping[str, str]

@@ -15,6 +15,7 @@ import polars
 import pytest
 
 from tests.system.conftest import LAB, ROOT, Result, call
+from tests.system.test_captures import last_counts
 from tests.system.test_misfortune import needs_root, replacing
 
 # Path 0 loses everything from 3 s on; path 1 is for that case alone.
@@ -89,10 +90,9 @@ def test_iperf3_and_interfaces_and_captures_agree(both: tuple[Result, dict[str, 
     # the same bytes in the captures of both ends, and no subflow but the two
     assert data_connection(read, "router")["forward_bytes"] == received
     assert data_connection(read, "client")["forward_bytes"] >= received
-    agent = json.loads((run.run / "agent.json").read_text())
     for host, name in (("server", "server-eth0"), ("client", "client-eth0"), ("client", "client-eth1")):
-        counted = agent["interfaces"][host][name]
-        for direction, which in (("in", "received"), ("out", "sent")):
+        counted = last_counts(run.run, name)
+        for direction, which in (("in", "rx"), ("out", "tx")):
             mine = packets(run).filter(
                 polars.col("capture") == host,
                 polars.col("interface") == name,

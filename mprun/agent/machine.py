@@ -137,11 +137,16 @@ class Machine:
         for sampler in samplers:
             sampler.sample(at_ns)
 
+    def record_closed(self) -> None:
+        """Record which sockets have closed."""
+        for observer in self._observers.values():
+            observer.read_closed()
+
     def finish_record(self) -> None:
         """Record what the kernel still has to say, and end the record."""
+        self.record_closed()
         for observer in self._observers.values():
             observer.read_events()
-            observer.read_closed()
             observer.close()
         self._observers = {}
         self._recorder.close()

@@ -303,6 +303,7 @@ def go_through_timeline(run: Run, zero_ns: int) -> None:
                 host.note_late(now - tick_ns)
             run.report(", ".join(p.name for p in active.values()) or "waiting", now - zero_ns)
             spare_disk(run)
+            machine.record_closed()
             tick_ns += TICK_NS * (1 + (now - tick_ns) // TICK_NS)
         moments = [tick_ns, sampling.next_ns(), *last_samples[:1], *schedule.next_ns()]
         moments += [p.started_ns + p.plan["timeout_ns"] for p in active.values()]

@@ -64,7 +64,7 @@ class Observer:
         self._record_waiting(record.EVENTS, self._mptcp)
 
     def read_closed(self) -> None:
-        """Record the sockets that have closed."""
+        """Record the sockets that have closed; to be done often, since there is room for some hundreds or thousands."""
         self._record_waiting(record.CLOSED, self._closed)
 
     def _record_waiting(self, kind: int, link: Netlink) -> None:
@@ -72,9 +72,8 @@ class Observer:
             self._recorder.write(kind, self._source, time.monotonic_ns(), datagrams)
 
     def sample(self, at_ns: int) -> None:
-        """Record the state of every TCP socket, and those that have closed."""
+        """Record the state of every TCP socket."""
         self._recorder.write(record.SOCKETS, self._source, at_ns, self._diag.dump_raw(TCPDIAG_GETSOCK, _REQUEST))
-        self.read_closed()
 
     def sample_progress(self, at_ns: int) -> None:
         """Record the state of every MPTCP connection; nothing on a kernel that does not tell it."""

@@ -59,9 +59,12 @@ def find_flapping(carried: Sequence[Carried]) -> float | None:
     """Changes per second of the subflow that carries most of its connection; None without two seconds in which
     a connection carried something. Of equals the one that did before goes on."""
     changes = chances = 0
-    for connection in dict.fromkeys(one.connection for one in carried):
-        leaders = list(_leaders([one.by_second for one in carried if one.connection == connection]))
-        changes += sum(one != other for one, other in pairwise(leaders))
+    connections: dict[int, list[Sequence[int]]] = {}
+    for one in carried:
+        connections.setdefault(one.connection, []).append(one.by_second)
+    for subflows in connections.values():
+        leaders = list(_leaders(subflows))
+        changes += sum(before != after for before, after in pairwise(leaders))
         chances += max(0, len(leaders) - 1)
     return changes / chances if chances else None
 

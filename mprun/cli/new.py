@@ -31,6 +31,9 @@ traffic:
 capture:
   - {host: client, snaplen: 100}
 
+# Windows, round-trip times, queues and interfaces over time, in tables/ of the run; or leave it out.
+sample: {sockets: 100ms, queues: 100ms, interfaces: 100ms}
+
 # What must hold, or the run has failed; the pings of `path0.rtt` precede the traffic.
 expect:
 @EXPECT@

@@ -117,6 +117,9 @@ class RecordingMachine:
     def sample(self, series: str, at_ns: int) -> None:
         self.sampled.setdefault(series, []).append(at_ns)
 
+    def record_closed(self) -> None:
+        assert self.is_recording
+
     def finish_record(self) -> None:
         self.is_recording = False
 

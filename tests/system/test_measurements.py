@@ -279,6 +279,12 @@ def test_cpu_time_in_real_time(mprun: Callable[..., Result], tmp_path: Path) -> 
     assert {("client", "bulk"), ("server", "bulk.server"), (None, "agent")} == set(used)
     # two paths of 1 Gbit/s keep both ends of it at work, of 2 s and what comes before and after
     assert all(50_000_000 < used[end] < 3_000_000_000 for end in (("client", "bulk"), ("server", "bulk.server")))
+    for link in ("path0", "path1"):
+        sent = rows(result, "interfaces", node="client", link=link)[-1]["tx_packets"]
+        got = rows(result, "interfaces", node="router", link=link)[-1]["rx_packets"]
+        queue = rows(result, "queues", link=link, direction="forward")[-1]
+        assert sent == got + queue["drops_packets"] > 10_000
+        assert queue["lost_packets"] is None
     for cpu in {row["cpu"] for row in result.rows("processors")}:
         last = rows(result, "processors", cpu=cpu)[-1]
         spent = sum(value for name, value in last.items() if name not in ("time_ns", "cpu"))

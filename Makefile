@@ -42,6 +42,7 @@ lint:
 bench: setup
 	@.venv/bin/python benchmarks/bench.py
 	@.venv/bin/python benchmarks/hop.py
+	@.venv/bin/python benchmarks/report.py
 	@.venv/bin/python benchmarks/sampling.py
 	@.venv/bin/python benchmarks/packets.py
 	@.venv/bin/python benchmarks/short_flows.py

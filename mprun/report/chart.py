@@ -19,7 +19,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from mprun.report import figure
 from mprun.report.figure import TIME, Axis, Chart, Panel
@@ -48,6 +48,8 @@ DASHES: Sequence[Any] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
 MARKERS = ("o", "s", "^", "D")
 # Numbered at the top; more than this are ticks without numbers.
 MOST_NUMBERS = 12
+# A logarithmic axis whose ends are not this far apart has ticks at 1, 2 and 5.
+MOST_SHORT = 500
 # Heat maps of so many cells have their values written in.
 MOST_WRITTEN = 120
 _FONTS = "'DejaVu Sans', Verdana, sans-serif"
@@ -304,7 +306,8 @@ class _Painting:
                     label.set_rotation_mode("anchor")
         if chart.x.scale == "log" and not chart.x.categories:
             axes.set_xscale("log")
-            _spell_powers(axes.xaxis)
+            every = (each for panel in chart.panels for each in panel.series)
+            _spell_powers(axes.xaxis, (x for each in every for x in (each.y if chart.form == "cdf" else each.x)))
         elif not chart.x.categories and chart.form != "cdf":
             axes.margins(x=0.01 if chart.x == TIME else 0.04)
             axes.xaxis.set_major_locator(MaxNLocator(7 if len(chart.panels) == 1 else 4, steps=[1, 2, 2.5, 5, 10]))
@@ -316,7 +319,7 @@ class _Painting:
                 axes.set_xlim(left=0)
         elif chart.y.scale == "log":
             axes.set_yscale("log")
-            _spell_powers(axes.yaxis)
+            _spell_powers(axes.yaxis, _extent(chart.panels))
         elif not chart.y.categories:
             lowest = min((y for y in _extent(chart.panels) if not math.isnan(y)), default=0.0)
             if lowest >= 0:
@@ -355,7 +358,8 @@ class _Painting:
         for patch in axes.patches if self._chart.form == "box" else ():
             if not str(patch.get_label()).startswith("_"):
                 entries.setdefault(str(patch.get_label()), patch)
-        if len(entries) < 2 or self._chart.form == "heat":
+        is_told = len(entries) == 1 and next(iter(entries)) in self._chart.title
+        if not entries or is_told or self._chart.form == "heat":
             return
         longest = max(len(str(label)) for label in entries) + 6
         columns = max(1, min(len(entries), self._layout.letters // longest))
@@ -405,7 +409,10 @@ def _errors(values: Sequence[float], low: Sequence[float], high: Sequence[float]
     return [below, above]
 
 
-def _spell_powers(axis: Any) -> None:
-    """Numbers as people write them, not powers of ten."""
+def _spell_powers(axis: Any, values: Iterable[float]) -> None:
+    """Numbers as people write them, not powers of ten; of few decades also twice and five times each."""
+    known = [value for value in values if value > 0]
+    is_short = bool(known) and max(known) / min(known) < MOST_SHORT
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if is_short else (1,)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_locator(NullLocator())

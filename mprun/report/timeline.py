@@ -24,6 +24,8 @@ NS = 1e9
 MOST_FLOWS = 4
 # So many lines are told apart in one figure.
 MOST_LINES = 12
+# A distribution whose end is so many times as far as its middle has a logarithmic axis.
+FAR = 10
 # Every run has the first and the last state of its interfaces and queues, which is no course of things.
 LEAST_SAMPLES = 3
 # What goes over no path that has a name.
@@ -329,8 +331,12 @@ def _distribution(
     shown = tuple(series[:MOST_LINES])
     if form == "cdf":
         caption = f"Share of the {count} {noun} whose {label} was no longer than that."
-        share = Axis(f"share of {noun}", "share")
-        return Chart(stem, title, caption, form, Axis(label, "s"), share, (Panel("", shown),))
+        values = sorted(y for each in shown for y in each.y)
+        is_wide = 0 < FAR * values[len(values) // 2] < values[-1] and values[0] > 0
+        if is_wide:
+            caption += " The axis of times is logarithmic."
+        along = Axis(label, "s", "log" if is_wide else "linear")
+        return Chart(stem, title, caption, form, along, Axis("share", "share"), (Panel("", shown),))
     caption = f"The {label} of each of {count} {noun}, at the moment when it began."
     return _over_time(evidence, f"{stem}-time", f"{title} over time", caption, label, "s", shown, form)
 

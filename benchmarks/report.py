@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report of a sweep of 200 cells: time and size. The target: 20 s and 10 MB.
+
+The sweep is one run's summary, laid out 200 times with other values: a report reads a sweep's summary and table,
+whatever made them.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from mprun.report.sweep import make_sweep_report
+from mprun.rundir import RunDirectory
+from mprun.sweep.conduct import sum_up_sweep
+from mprun.sweep.directory import SweepDirectory
+from mprun.sweep.study import name_folder
+
+ROOT = Path(__file__).parents[1]
+LAB = ROOT / "labs" / "01_multipath"
+MOST_S, MOST_BYTES = 20.0, 10_000_000
+RATES = [f"{rate}mbit" for rate in (1, 2, 5, 10, 20, 30, 50, 70, 100, 200)]
+CONTROLS = ("cubic", "reno", "olia", "lia", "balia")
+DELAYS = ("1ms", "10ms", "20ms", "50ms")
+RUNS = 5
+
+
+def lay_out(parent: Path) -> SweepDirectory:
+    """A sweep of 10 rates, 5 congestion controls and 4 delays, five runs each."""
+    argv = [sys.executable, "-m", "mprun", "-t", LAB / "topo", "-x", LAB / "xp_mptcp", "-o", parent / "one", "--json"]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True)
+    summary = json.loads(done.stdout)
+    original = RunDirectory(Path(summary.pop("directory")))
+    values = [{"path0.rate": r, "cc": c, "path0.delay": d} for r in RATES for c in CONTROLS for d in DELAYS]
+    repeat = {"seed": 1, "least": RUNS, "most": RUNS, "vary": ["start", "wire"], "until": None}
+    cells = [
+        {
+            "values": one,
+            "folder": name_folder(tuple(one.items())),
+            "engine": "virtual",
+            "kernel": "default",
+            "repeat": repeat,
+        }
+        for one in values
+    ]
+    record = {"digest": "0" * 64, "kernels": {}, "across": [], "plots": [], "cells": cells}
+    sweep = SweepDirectory.create(parent, "bench", record, {})
+    for number, cell in enumerate(cells):
+        for run in range(1, RUNS + 1):
+            target = sweep.path / "runs" / str(cell["folder"]) / str(run)
+            target.mkdir(parents=True)
+            changed = copy.deepcopy(summary)
+            changed["seed"] = run
+            for metric in changed["metrics"].values():
+                metric["value"] *= 1 + number / 100 + run / 1000
+            (target / "summary.json").write_text(json.dumps(changed))
+            if number == 0 and run == 1:
+                shutil.copytree(original.path / "inputs", target / "inputs")
+    sum_up_sweep(sweep, is_complete=True)
+    return sweep
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="mprun-bench-") as scratch:
+        sweep = lay_out(Path(scratch))
+        started, busy = time.perf_counter(), time.process_time()
+        page = make_sweep_report(sweep, lambda text, done, note="": None)
+        took_s = time.perf_counter() - started
+        cpu_s = time.process_time() - busy
+        size = page.stat().st_size
+        figures = sum(path.stat().st_size for path in (sweep.path / "figures").iterdir())
+        times = f"{took_s:.1f} s (target {MOST_S:.0f} s), {cpu_s:.1f} s of CPU"
+        sizes = f"{size / 1e6:.2f} MB (target {MOST_BYTES / 1e6:.0f} MB), figures beside it {figures / 1e6:.2f} MB"
+        print(f"report of 200 cells, {RUNS} runs each: {times}; {sizes}")
+    sys.exit(0 if took_s <= MOST_S and size <= MOST_BYTES else 1)
+
+
+if __name__ == "__main__":
+    main()

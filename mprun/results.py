@@ -86,7 +86,7 @@ class Sweep:
 def load(path: Path | str, parent: Path | str = "runs") -> Run | Sweep:
     """A run or a sweep by its directory, its name, the beginning of one, or `latest` and `latest-sweep`.
 
-    Raises SpecError where there is none.
+    Raises SpecError where there is none, MprunError where it did not come so far.
     """
     try:
         return _sweep(directory.find(Path(parent), str(path)))
@@ -99,5 +99,4 @@ def _run(run: RunDirectory) -> Run:
 
 
 def _sweep(sweep: SweepDirectory) -> Sweep:
-    cells = polars.read_parquet(sweep.path / "tables" / "cells.parquet")
-    return Sweep(sweep.path, sweep.read("summary.json"), cells)
+    return Sweep(sweep.path, sweep.read("summary.json"), sweep.table())

@@ -105,7 +105,7 @@ def test_repetitions_differ_and_a_run_of_one_verifies(whole: Path, tmp_path: Pat
 def test_what_it_left_is_shown_compared_and_loaded(whole: Path, mprun: Call) -> None:
     listed = mprun("runs", "list", "-o", whole.parent)
     assert listed.out.split() == ["passed", "sweep", whole.name]
-    shown = mprun("runs", "show", whole)
+    shown = mprun("show", whole)
     assert re.search(r"cubic +3 +[0-9.]+ Mbit/s ± ", shown.out)
     assert "held in 6 of 6 runs" in shown.out
     itself = mprun("compare", whole, whole, "--all", "--within", "0%")

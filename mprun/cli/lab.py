@@ -103,9 +103,17 @@ def start(name: str, directory: Path) -> None:
 @options.engine
 @options.kernel
 @options.parent
+@options.allow_exec
 @click.option("--json", "as_json", is_flag=True, help="Print what was seen as JSON.")
 def run(
-    names: tuple[str, ...], all_: bool, profile: str, engine: str, kernel: str, parent: Path, as_json: bool
+    names: tuple[str, ...],
+    all_: bool,
+    profile: str,
+    engine: str,
+    kernel: str,
+    parent: Path,
+    allow_exec: bool,
+    as_json: bool,
 ) -> None:
     """Run all steps of labs, and hold what they claim against what was measured."""
     from mprun import runner
@@ -133,7 +141,7 @@ def run(
             bar.show("runs", len(over) / runs, f"{len(over)} of {runs}")
 
         bar.show("runs", 0.0, f"0 of {runs}")
-        for result in run_labs(labs, profile, place, parent, report):  # type: ignore[arg-type]
+        for result in run_labs(labs, profile, place, parent, report, allow_exec):  # type: ignore[arg-type]
             results.append(result)
             if not as_json:
                 _show_lab(result)

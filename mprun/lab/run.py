@@ -54,16 +54,22 @@ class LabRun:
 
 
 def run_labs(
-    labs: Sequence[Lab], profile: Profile, place: Place, parent: Path, report: Callable[[Done], None]
+    labs: Sequence[Lab],
+    profile: Profile,
+    place: Place,
+    parent: Path,
+    report: Callable[[Done], None],
+    allow_exec: bool = False,
 ) -> Iterator[LabRun]:
     """Run the steps of a profile of all labs; give each lab with its judged claims, in order, when it is over.
 
-    report: called for each step that is over. What goes wrong with a step is told of it.
+    report: called for each step that is over. What goes wrong with a step is told of it. allow_exec: commands of the
+    labs' own may run.
     """
     steps = [(n, step) for n, lab in enumerate(labs) for step in lab.steps_of(profile)]
     over: list[list[Done]] = [[] for _ in labs]
     waiting = list(enumerate(labs))
-    with closing(_run_steps(steps, place, parent)) as all_done:
+    with closing(_run_steps(steps, place, parent, allow_exec)) as all_done:
         for n, done in all_done:
             report(done)
             over[n].append(done)
@@ -90,7 +96,7 @@ def measured_by(run: RunDirectory) -> Measured:
 
 
 def _run_steps(
-    steps: Sequence[tuple[int, Step]], place: Place, parent: Path
+    steps: Sequence[tuple[int, Step]], place: Place, parent: Path, allow_exec: bool
 ) -> Generator[tuple[int, Done], None, None]:
     """Each step, with the number of its lab, when it is over."""
     places = min(len(os.sched_getaffinity(0)), len(steps)) if place.engine == virtual.NAME else 1
@@ -101,7 +107,7 @@ def _run_steps(
         while left or running:
             while left and len(running) < executor.places:
                 n, step = left.pop(0)
-                job = _prepare(step, place, parent)
+                job = _prepare(step, place, parent, allow_exec)
                 if isinstance(job, Done):
                     yield n, job
                     continue
@@ -114,7 +120,7 @@ def _run_steps(
         executor.close()
 
 
-def _prepare(step: Step, place: Place, parent: Path) -> Job | Done:
+def _prepare(step: Step, place: Place, parent: Path, allow_exec: bool) -> Job | Done:
     """The job that a step is, or why it cannot be run."""
     try:
         loaded = step.load()
@@ -126,7 +132,7 @@ def _prepare(step: Step, place: Place, parent: Path) -> Job | Done:
         return Done(step, "broken", 0.0, error=str(error))
     directory = RunDirectory.reserve(parent, runner.title_of(loaded.spec), plan.digest)
     kernel = place.kernel.name if place.kernel else "default"
-    return Job(loaded.spec, loaded.warnings, place.engine, kernel, directory, "pcaps", False, inputs)
+    return Job(loaded.spec, loaded.warnings, place.engine, kernel, directory, "pcaps", allow_exec, inputs)
 
 
 def _end(step: Step, directory: Path, outcome: Outcome) -> Done:

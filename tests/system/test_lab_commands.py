@@ -65,3 +65,20 @@ def test_a_changed_experiment_is_no_step_of_the_lab(mprun: Callable[..., Result]
     graded = call("lab", "check", "01", cwd=folder)
     assert graded.status == 1
     assert "xp_tcp: was run with other files or parameters; mprun -t topo -x xp_tcp" in graded.out
+
+
+def test_a_lab_with_commands_of_its_own_needs_leave(tmp_path: Path) -> None:
+    folder = tmp_path / "lab"
+    folder.mkdir()
+    (folder / "topo.yaml").write_text("version: 1\ntopology: star\nclients: 1\n")
+    flow = "{tool: exec, from: client0, to: server, command: [sleep, 1s]}"
+    (folder / "xp.yaml").write_text(f"version: 1\nprobe: {{pings: 0}}\ntraffic: [{flow}]\n")
+    (folder / "lab.yaml").write_text(
+        "version: 1\ntitle: Own\naim: Own\nsteps: [{topology: topo, experiment: xp}]\n"
+        "claims: [{says: it sleeps, holds: 990ms <= xp.exec.time <= 1.1s, why: it is told to}]\n"
+    )
+    refused = call("lab", "run", folder, "--engine", "virtual", cwd=tmp_path)
+    assert refused.status == 1
+    assert "add --allow-exec" in refused.out
+    allowed = call("lab", "run", folder, "--engine", "virtual", "--allow-exec", cwd=tmp_path)
+    assert allowed.status == 0, allowed.out + allowed.err

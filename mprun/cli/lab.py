@@ -74,7 +74,7 @@ def show(name: str, profile: str) -> None:
     click.echo("\nwhat should be seen:")
     for claim in lab.claims_of(profile):  # type: ignore[arg-type]
         click.echo(_wrap(claim.says, "  - ", "    "))
-        click.echo(click.style(f"    {claim.holds.text}", dim=True))
+        click.echo(click.style(_wrap(claim.holds.text, "    "), dim=True))
         click.echo(_wrap(" ".join((claim.why, claim.tolerance)).strip(), "    "))
     click.echo("\nquestions:")
     for question in lab.questions:

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-# How long after a failure the data of MPTCP connections is watched, and how often.
+# How long after a failure the data of MPTCP connections is watched, in all of a run at most, and how often.
 WATCHED_NS = 10_000_000_000
+MOST_WATCHED_NS = 60_000_000_000
 WATCH_EVERY_NS = 10_000_000
 
 
@@ -53,7 +54,8 @@ def find_failures(flow: Mapping[str, Any], changes: Sequence[Mapping[str, Any]])
 
 
 def find_watches(intent: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:
-    """The spans, from time zero, in which the data of connections is watched: after failures of MPTCP flows' paths."""
+    """The spans, from time zero, in which the data of connections is watched: after failures of MPTCP flows' paths, of
+    which a run for hours may have thousands: the first minute of them."""
     flows: Iterable[Mapping[str, Any]] = (flow for flow in intent["traffic"] if flow["protocol"] == "mptcp")
     failures = [failure for flow in flows for failure in find_failures(flow, intent["changes"])]
     spans: list[tuple[int, int]] = []
@@ -62,7 +64,13 @@ def find_watches(intent: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:
             spans[-1] = spans[-1][0], max(spans[-1][1], failure.watched_until_ns)
         else:
             spans.append((failure.begin_ns, failure.watched_until_ns))
-    return tuple(spans)
+    watched: list[tuple[int, int]] = []
+    left_ns = MOST_WATCHED_NS
+    for begin_ns, end_ns in spans:
+        if left_ns:
+            watched.append((begin_ns, min(end_ns, begin_ns + left_ns)))
+            left_ns -= watched[-1][1] - begin_ns
+    return tuple(watched)
 
 
 def _carries_nothing(change: Mapping[str, Any]) -> bool:

@@ -61,6 +61,10 @@ def test_watches_last_ten_seconds_at_most_and_do_not_overlap() -> None:
     intent = {"traffic": [FLOW, {**FLOW, "protocol": "tcp"}], "changes": changes}
     assert find_watches(intent) == ((SECOND, 13 * SECOND), (41 * SECOND, 43 * SECOND))
     assert find_watches({"traffic": [{**FLOW, "protocol": "tcp"}], "changes": changes}) == ()
+    often = [change for at in range(0, 900, 9) for change in (link(at, "path0", ALL), link(at + 7, "path0"))]
+    watches = find_watches({"traffic": [FLOW], "changes": often})
+    assert len(watches) == 9
+    assert sum(end - begin for begin, end in watches) == 60 * SECOND
 
 
 def sampled(*progress_ms: int, until_ms: int, idle_ms: range = range(0)) -> list[Progress]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ import click
 from docs.generate.markdown import LICENSE, code, table
 from mprun.cli import COMMANDS, group
 
+# How click has a paragraph begin whose lines stay as they are.
+AS_IT_IS = "\b\n"
 # As `main` of mprun.cli has them.
 STATUSES = {
     0: "done, and every expectation held",
@@ -24,7 +27,10 @@ STATUSES = {
 
 @dataclass(frozen=True)
 class Described:
-    """A command. name: as it is called, `mprun runs list`; options: how each is written, and what it does."""
+    """A command. name: as it is called, `mprun runs list`; options: how each is written, and what it does.
+
+    paragraphs: each on one line; one that click leaves as it is has lines, and begins with AS_IT_IS.
+    """
 
     name: str
     usage: str
@@ -44,8 +50,8 @@ def describe() -> Iterator[Described]:
 
 def _describe(command: click.Command, context: click.Context) -> Iterator[Described]:
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
-    help_text = re.split(r"\n\s*\n", (command.help or "").strip())
-    paragraphs = tuple(" ".join(part.split()) for part in help_text)
+    help_text = re.split(r"\n\s*\n", inspect.cleandoc(command.help or ""))
+    paragraphs = tuple(part if part.startswith(AS_IT_IS) else " ".join(part.split()) for part in help_text)
     records = [parameter.get_help_record(context) for parameter in command.params]
     options = tuple((option, _without_gaps(text)) for option, text in filter(None, records) if text)
     yield Described(context.command_path, usage, paragraphs, options, isinstance(command, click.Group))
@@ -73,11 +79,17 @@ def page() -> str:
         parts.append(f"\n{level} {command.name}\n\n")
         if not command.is_group:
             parts.append(f"```\n{command.usage}\n```\n\n")
-        parts.append("\n\n".join(map(_mark_placeholders, command.paragraphs)) + "\n")
+        parts.append("\n\n".join(map(_paragraph, command.paragraphs)) + "\n")
         if command.options:
             rows = [(code(option), _mark_placeholders(text)) for option, text in command.options]
             parts.append("\n" + table(("option", "does"), rows))
     return "".join(parts)
+
+
+def _paragraph(text: str) -> str:
+    if text.startswith(AS_IT_IS):
+        return f"```\n{text.removeprefix(AS_IT_IS)}\n```"
+    return _mark_placeholders(text)
 
 
 def _mark_placeholders(text: str) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from importlib.metadata import version
 
-from docs.generate.commands import STATUSES, describe
+from docs.generate.commands import AS_IT_IS, STATUSES, describe
 from mprun.cli import COMMANDS
 
 _FILES = {
@@ -43,7 +43,9 @@ def page() -> str:
         if not command.is_group:
             lines += [".PP", f"\\fI{_text(command.usage)}\\fR"]
         for paragraph in command.paragraphs:
-            lines += [".PP", _text(paragraph)]
+            as_it_is = paragraph.startswith(AS_IT_IS)
+            texts = [_text(line) for line in paragraph.removeprefix(AS_IT_IS).splitlines()]
+            lines += [".PP", *([".nf", *texts, ".fi"] if as_it_is else texts)]
         for option, text in command.options:
             lines += [".TP", f".B {_text(option)}", _text(text)]
     lines.append(".SH EXIT STATUS")

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 def command(shell: str) -> None:
     """Print what makes a shell complete commands, options, labs, runs and kernels.
 
-    bash: put `eval "$(mprun completion bash)"` into ~/.bashrc. zsh: the same with zsh into ~/.zshrc, after
-    `autoload -U compinit && compinit`. fish: mprun completion fish > ~/.config/fish/completions/mprun.fish
+    \b
+    bash  in ~/.bashrc: eval "$(mprun completion bash)"
+    zsh   in ~/.zshrc, after compinit: eval "$(mprun completion zsh)"
+    fish  mprun completion fish > ~/.config/fish/completions/mprun.fish
     """
     from click.shell_completion import get_completion_class
 

@@ -27,6 +27,11 @@ class Gallery:
         self.files: dict[str, bytes] = {}
 
     def add(self, chart: Chart) -> None:
+        """Paint it; one of a name that is taken, as the same figure in two forms may be, gets a number."""
+        taken = sum(
+            picture.name == chart.name or picture.name.startswith(f"{chart.name}.") for picture in self.pictures
+        )
+        chart = replace(chart, name=f"{chart.name}.{taken + 1}") if taken else chart
         wide, column = paint(chart, WIDE, ("svg", "png")), paint(chart, COLUMN, ("svg", "pdf"))
         files = {"svg": wide["svg"], "pdf": column["pdf"], "png": wide["png"], "csv": to_csv(chart).encode()}
         marks = tuple(f"{mark.at:g} s: {mark.text}" for mark in chart.marks)

@@ -16,6 +16,7 @@ import pytest
 from mprun.report import figure, palette
 from mprun.report.chart import COLUMN, WIDE, paint
 from mprun.report.figure import Axis, Chart, Form, Mark, Panel, Series, to_csv
+from mprun.report.gallery import Gallery
 from mprun.report.page import Page, Picture, Verdict, render
 from mprun.report.spark import to_text
 from mprun.report.timeline import Evidence, draw_run, lacking
@@ -239,3 +240,11 @@ def test_distribution_in_a_terminal() -> None:
 def test_bars_in_a_terminal() -> None:
     lines = list(to_text(CHARTS["bar"], 100))
     assert lines[2:5] == ["  a", f"    default     {'█' * 30} 1.00 Mbit/s", f"    roundrobin  {'█' * 60} 2.00 Mbit/s"]
+
+
+def test_figures_of_one_name_do_not_replace_each_other() -> None:
+    gallery = Gallery()
+    for chart in (CHARTS["step"], CHARTS["stack"], CHARTS["line"]):
+        gallery.add(chart)
+    assert [picture.name for picture in gallery.pictures] == ["c", "c.2", "c.3"]
+    assert len(gallery.files) == 12

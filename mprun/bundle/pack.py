@@ -14,7 +14,7 @@ from typing import Any
 from mprun.bundle.archive import SUFFIX, write_archive
 from mprun.bundle.crate import METADATA, Description, describe
 from mprun.kernel.store import describe_recipe
-from mprun.rundir import RunDirectory
+from mprun.rundir import FROM_CAPTURES, RunDirectory
 from mprun.spec import load
 from mprun.sweep.directory import SweepDirectory
 
@@ -41,7 +41,11 @@ def pack(source: RunDirectory | SweepDirectory, target: Path | None, licence: st
     for place, run in runs.items():
         patterns = (*(_OF_RUN if place == ALONE else _OF_MANY), *(("pcap/*.pcap",) if with_pcaps else ()))
         prefix = "" if place == ALONE else f"{place}/"
-        files |= {f"{prefix}{name}": path for name, path in _files(run.path, patterns).items()}
+        found = _files(run.path, patterns)
+        if not with_pcaps:
+            # as large as the captures that they are made from
+            found = {name: path for name, path in found.items() if path.stem not in FROM_CAPTURES}
+        files |= {f"{prefix}{name}": path for name, path in found.items()}
     artifacts = {place: {name: _digest(path) for name, path in run.artifacts()} for place, run in runs.items()}
     kind = "sweep" if isinstance(source, SweepDirectory) else "run"
     files[ARTIFACTS] = _to_json({"kind": kind, "name": source.name, "runs": artifacts})

@@ -59,6 +59,12 @@ class Entry(ServedEntry):
             raise refuse(faults, self)
         return self
 
+    def options(self) -> dict[str, object]:
+        options = super().options()
+        if self.server is None:
+            del options["listens"]
+        return options
+
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     """The command and its server, as they are written."""

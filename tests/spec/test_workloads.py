@@ -123,6 +123,12 @@ def test_the_resolved_file_means_the_same(name: str, tmp_path: Path) -> None:
     assert compile_plan(again, allocate(again)).digest == compile_plan(spec, allocate(spec)).digest
 
 
+def test_the_resolved_file_of_a_command_without_a_server_means_the_same(tmp_path: Path) -> None:
+    spec = read(tmp_path, "{tool: exec, from: client, to: server, command: [sleep, 1s]}")
+    (tmp_path / "again.yaml").write_text(write_experiment(spec.experiment))
+    assert load(LAB, tmp_path / "again.yaml").spec.experiment.traffic == spec.experiment.traffic
+
+
 def test_a_file_imports_the_tools_that_it_names_alone(tmp_path: Path) -> None:
     import subprocess
 

@@ -66,7 +66,7 @@ METRICS = {
     "missed": Metric("ratio", "share of the completions after the deadline, where there is one", over="pool"),
     "queries": Metric("count", "queries of a group that aggregates", over="pool"),
     **{
-        f"class.{name}": Metric("ratio", f"share of the flows with {what}", over="pool")
+        f"class.{name}": Metric("ratio", f"share of the completed flows with {what}", over="pool")
         for name, what in CLASSES.items()
     },
     **OF_CONNECTIONS,
@@ -412,7 +412,9 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     delays_ns = [delay for delay in table["completion_ns"] if delay is not None]
     values: dict[str, float] = {
         "flows": len(sent),
-        "bytes": sum(size for size, delay in zip(table["size_bytes"], table["completion_ns"], strict=True) if delay),
+        "bytes": sum(
+            size for size, delay in zip(table["size_bytes"], table["completion_ns"], strict=True) if delay is not None
+        ),
         **{name: sum(table[name]) for name in COUNTED},
         **_classify(table["class"]),
         **_miss(flow, delays_ns),
@@ -467,9 +469,10 @@ def _gather_queries(flows: Sequence[Flow], results: Sequence[Result]) -> Table:
     return columns
 
 
-def _classify(classes: Sequence[str]) -> dict[str, float]:
-    """The share of each class; nothing without flows."""
-    return {f"class.{name}": classes.count(name) / len(classes) for name in CLASSES} if classes else {}
+def _classify(classes: Sequence[str | None]) -> dict[str, float]:
+    """The share of each class among the flows that have one; nothing without such flows."""
+    known = [one for one in classes if one is not None]
+    return {f"class.{name}": known.count(name) / len(known) for name in CLASSES} if known else {}
 
 
 def _miss(flow: Flow, delays_ns: Sequence[int]) -> dict[str, float]:
@@ -489,7 +492,7 @@ def _distribute(delays_ns: Sequence[int]) -> dict[str, Table]:
 
 
 def _table(flow: Flow, sent: Sequence[Sent], received: Mapping[int, Received], zero_ns: int) -> dict[str, list[Any]]:
-    """A row for each flow in the order of their numbers; one that did not arrive whole has no completion."""
+    """A row for each flow by number; one that did not arrive whole has neither completion nor class."""
     columns: dict[str, list[Any]] = {
         name: []
         for name in (
@@ -507,9 +510,10 @@ def _table(flow: Flow, sent: Sequence[Sent], received: Mapping[int, Received], z
         losses = max(one.refused, retransmits - one.duplicates - other.duplicates)
         timeouts = max(0, one.timeouts + other.timeouts - one.refused)
         connect_ns = one.connected_ns - one.start_ns if one.connected_ns else None
+        kind = None if completion_ns is None else _class_of(losses, timeouts, one.refused)
         row = (
             *(one.number + 1, one.start_ns - zero_ns, one.size, connect_ns, completion_ns, retransmits),
-            *(losses, timeouts, one.refused, _class_of(losses, timeouts, one.refused), one.port),
+            *(losses, timeouts, one.refused, kind, one.port),
         )
         for column, value in zip(columns.values(), row, strict=True):
             column.append(value)

@@ -245,6 +245,10 @@ def test_flows_are_complete_when_their_receiver_has_them() -> None:
     assert table["start_ns"] == [500, 1500, 2500, 3500]
     assert table["connect_ns"] == [100, 200, 100, None]
     assert (table["retransmits"], table["losses"]) == ([0, 3, 0, 0], [0, 2, 0, 0])
+    # those that did not arrive met with no loss, which says nothing of them
+    assert table["class"] == ["full_window", "delay_with_loss", None, None]
+    assert (result.values["class.full_window"], result.values["class.delay_with_loss"]) == (0.5, 0.5)
+    assert flows.pool([asked], [result]).values["class.full_window"] == 0.5
     assert result.error == "2 flows did not arrive whole: 10.0.0.1 port 5201: refused"
     assert result.values["missed"] == 0.5
     assert (result.values["flows"], result.values["bytes"]) == (4, 150)

@@ -23,6 +23,7 @@ it is told to end (TERM). Needs nothing but Python's library: it is no part of m
 from __future__ import annotations
 
 import ctypes
+import errno
 import json
 import os
 import random
@@ -175,7 +176,9 @@ class Sending:
         self._connected_ns = 0
         self._refused = 0
         self._start_ns = time.monotonic_ns()
-        self.socket.connect_ex((flow["address"], flow["port"]))
+        error = self.socket.connect_ex((flow["address"], flow["port"]))
+        # what is refused at once is in no SO_ERROR
+        self._error = 0 if error == errno.EINPROGRESS else error
 
     @property
     def place(self) -> str:
@@ -185,7 +188,7 @@ class Sending:
     def send(self) -> bool:
         """Whether all is sent. Raises OSError where the connection fails."""
         if not self._connected_ns:
-            error = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            error = self._error or self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if error:
                 raise OSError(error, os.strerror(error))
             self._connected_ns = time.monotonic_ns()

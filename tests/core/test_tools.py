@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from mprun.agent.flows import Sending
 from mprun.capabilities import Capabilities
 from mprun.errors import HostError
 from mprun.spec.spec import Flow
@@ -294,6 +296,19 @@ def test_a_query_takes_as_long_as_its_last_part() -> None:
     assert pooled.values["queries"] == 3
     assert pooled.values["missed"] == 0.5
     assert pooled.delays_ns["completion"] == [600, 300]
+
+
+def test_a_connection_that_is_refused_at_once_says_why(capfd: pytest.CaptureFixture[str]) -> None:
+    """To a broadcast address there is no TCP: the kernel sends nothing."""
+    asked = {"address": "255.255.255.255", "port": 5201, "protocol": "tcp", "congestion": "", "request_bytes": None}
+    sending = Sending(0, 100, {"name": "bulk", **asked})
+    with pytest.raises(OSError, match="unreachable") as error:
+        sending.send()
+    sending.say(0)
+    sending.socket.close()
+    assert error.value.errno == errno.ENETUNREACH
+    # and there was no handshake
+    assert capfd.readouterr().out.split()[5] == "0"
 
 
 @pytest.mark.parametrize("name", flows.DISTRIBUTIONS)

@@ -49,7 +49,7 @@ CONNECTION_COLUMNS: Mapping[str, str] = {
     **{"token": "Int64", "subflows": "Int64", "opened_ns": "Int64", "last_ns": "Int64"},
     **{"announced": "String", "ended_by": "String"},
     **{f"{way}_{name}": "Int64" for way in WAYS for name in ("bytes", "gap_ns", "gap_began_ns")},
-    **{f"{way}_bits_per_s": "Float64" for way in WAYS},
+    **{f"{way}_bit_per_s": "Float64" for way in WAYS},
     **{f"{way}_{name}": "Int64" for way in WAYS for name in ("retransmissions", "reinjections")},
 }
 SUBFLOW_COLUMNS: Mapping[str, str] = {
@@ -397,7 +397,7 @@ class Trace:
             for name, stream in zip(WAYS, one.streams, strict=True):
                 lasted = None if stream.first_ns is None or stream.last_ns is None else stream.last_ns - stream.first_ns
                 row[f"{name}_bytes"] = stream.new_bytes
-                row[f"{name}_bits_per_s"] = stream.new_bytes * 8e9 / lasted if lasted else None
+                row[f"{name}_bit_per_s"] = stream.new_bytes * 8e9 / lasted if lasted else None
                 # of data that the capture has only in parts, nobody knows when it was whole
                 row[f"{name}_gap_ns"] = stream.gap_ns if stream.gap_ns and stream.seen.is_whole else None
                 row[f"{name}_gap_began_ns"] = stream.gap_began_ns if stream.seen.is_whole else None

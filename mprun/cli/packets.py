@@ -73,7 +73,7 @@ def _say_connection(one: Mapping[str, Any]) -> str:
     parts.append(f"{protocol}, fell back: {one['fallback']}" if one["fallback"] else protocol)
     for way, sign in _SIGNS.items():
         if one[f"{way}_bytes"]:
-            rate = one[f"{way}_bits_per_s"]
+            rate = one[f"{way}_bit_per_s"]
             at = f" at {format_value(rate, 'bit/s')}" if rate else ""
             again = one[f"{way}_retransmissions"] + one[f"{way}_reinjections"]
             said = f"{sign} {format_value(one[f'{way}_bytes'], 'byte')}{at}"

@@ -6,7 +6,10 @@ from __future__ import annotations
 import pytest
 
 from mprun.analysis.claim import Columns, Measured, judge
-from mprun.spec.claim import Claim
+from mprun.analysis.counter import OF_INTERFACES, OF_QUEUES
+from mprun.analysis.observation import OF_SOCKETS
+from mprun.analysis.trace import CONNECTION_COLUMNS, SUBFLOW_COLUMNS
+from mprun.spec.claim import Claim, column_unit
 from mprun.spec.expression import parse
 
 TABLES: dict[str, Columns] = {
@@ -61,3 +64,13 @@ def test_what_cannot_be_decided_is_open(statement: str, reason: str) -> None:
     decided, said = verdict(statement)
     assert decided == "open"
     assert said.endswith(reason)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [CONNECTION_COLUMNS, SUBFLOW_COLUMNS, OF_SOCKETS, OF_INTERFACES, OF_QUEUES],
+    ids=["connections", "subflows", "sockets", "interfaces", "queues"],
+)
+def test_a_column_by_time_is_a_rate(table: dict[str, str]) -> None:
+    """Of a suffix that is not known, `_s` would be left: a time."""
+    assert {name for name in table if column_unit(name)[0] == "rate"} == {name for name in table if "_per_" in name}

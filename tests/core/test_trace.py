@@ -106,7 +106,7 @@ def test_an_mptcp_connection_with_a_join(portion: int) -> None:
     assert (connection["subflows"], connection["forward_bytes"], connection["fallback"]) == (2, 300, None)
     assert connection["ended_by"] == "MP_FASTCLOSE"
     assert (connection["forward_gap_ns"], connection["forward_gap_began_ns"]) == (10**9, 10**8)
-    assert connection["forward_bits_per_s"] == pytest.approx(300 * 8 / 1.1)
+    assert connection["forward_bit_per_s"] == pytest.approx(300 * 8 / 1.1)
     first, second = one.tell_subflows()
     assert (first["kind"], first["path"], first["backup"], first["closed_by"]) == ("initial", "path0", None, "FIN")
     assert (second["kind"], second["path"], second["backup"], second["address_id"]) == ("additional", "path1", True, 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mprun.analysis.cells import column_of
 from mprun.report.gallery import Gallery, draw_topology
@@ -15,9 +15,6 @@ from mprun.report.reading import choose_metrics, format_bound, format_mean, form
 from mprun.spec import load
 from mprun.spec.spec import Plot
 from mprun.sweep.directory import SweepDirectory
-
-if TYPE_CHECKING:
-    import polars
 
 Progress = Callable[[str, float], None]
 
@@ -70,17 +67,15 @@ def gather(sweep: SweepDirectory, cells: Sequence[Mapping[str, Any]]) -> Study:
         for name, value in cell["values"].items():
             axes.setdefault(name, {})[value] = None
     table = sweep.table()
-    names = list(axes)
-    by_cell: dict[tuple[str, ...], polars.DataFrame] = {(): table}
-    if names:
-        by_cell = {tuple(map(str, key)): part for key, part in table.group_by(*names)}
+    # by their folders: a column has one type, so that 1 beside 1.5 is 1.0 there
+    places = table["directory"].str.replace("/[^/]*$", "")
     samples = []
     for cell in cells:
-        part = by_cell.get(tuple(str(cell["values"].get(name)) for name in names))
+        part = table.filter(places == f"runs/{cell['folder']}")
         found: dict[str, Sequence[float]] = {}
         for metric, one in cell["metrics"].items():
             column = column_of(metric, one["unit"])
-            if part is not None and column in part.columns:
+            if column in part.columns:
                 found[metric] = part[column].drop_nulls().to_list()
         samples.append(found)
     return Study(cells, samples, {name: list(values) for name, values in axes.items()})

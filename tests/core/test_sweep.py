@@ -13,6 +13,7 @@ import polars
 import pytest
 
 from mprun.errors import Interrupted, RunError
+from mprun.report.sweep import gather
 from mprun.spec import load_cells
 from mprun.sweep import study
 from mprun.sweep.cluster import differences
@@ -35,9 +36,9 @@ traffic:
 """
 
 
-def make_cells(folder: Path, text: str) -> tuple[Cell, ...]:
+def make_cells(folder: Path, text: str, experiment: str = EXPERIMENT) -> tuple[Cell, ...]:
     (folder / "topo.yaml").write_text(TOPOLOGY)
-    (folder / "xp.yaml").write_text(EXPERIMENT + text)
+    (folder / "xp.yaml").write_text(experiment + text)
     loaded = load_cells(folder / "topo", folder / "xp")
     return study.make_cells(loaded, "virtual", "default")
 
@@ -207,6 +208,20 @@ def test_interrupted_and_gone_on_with(tmp_path: Path, after: int) -> None:
     assert len(second.begun) == 6 - after
     assert table_of(again) == table_of(whole)
     assert not list(sweep.path.glob("partial/*"))
+
+
+def test_figures_have_the_runs_of_each_cell(tmp_path: Path) -> None:
+    """A column has one type, and its values are no longer written as in the files."""
+    experiment = EXPERIMENT.replace("{cc: cubic}", "{cc: cubic, part: 1}")
+    cells = make_cells(tmp_path, "matrix: {part: [1, 1.5, 2]}\nrepeat: {runs: 2}\n", experiment)
+    sweep = sweep_of(tmp_path, cells)
+    summary = conduct(sweep, cells, FakeExecutor(1, by_seed))
+    found = gather(sweep, summary["cells"])
+    expected: list[list[float]] = [[], [], []]
+    for kept in sweep.runs():
+        expected[kept.cell].append(kept.summary["metrics"]["bulk.goodput"]["value"])
+    assert [len(values) for values in expected] == [2, 2, 2]
+    assert [list(sample["bulk.goodput"]) for sample in found.samples] == expected
 
 
 def test_other_files_are_another_sweep(tmp_path: Path) -> None:

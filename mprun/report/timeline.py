@@ -301,8 +301,7 @@ def _draw_delay(evidence: Evidence, flow: str | None, form: Form) -> Chart | Non
         for (name,), part in evidence.by_group(rows.drop_nulls(what)):
             values = [value * factor for value in part[what]]
             if values:
-                moments = [m / NS for m in part[when]] if when.endswith("_ns") else [float(m) for m in part[when]]
-                series.append(Series(str(name), evidence.tones[str(name)], moments, values))
+                series.append(Series(str(name), evidence.tones[str(name)], [m / NS for m in part[when]], values))
     return _distribution(evidence, ("delay", "Delay", _join(nouns), "delay"), flow, series, form)
 
 
@@ -427,7 +426,7 @@ def _join(words: Sequence[str]) -> str:
 _DELAYS = (
     ("requests", "start_ns", "delay_ns", 1 / NS, "requests"),
     ("datagrams", "sent_ns", "delay_ns", 1 / NS, "datagrams"),
-    ("pings", "sequence", "rtt_ms", 1e-3, "pings"),
+    ("pings", "start_ns", "rtt_ms", 1e-3, "pings"),
 )
 
 SOURCES: Mapping[SeriesName, Source] = {

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
@@ -33,6 +34,8 @@ DEFAULT_COUNT = 5
 DEFAULT_INTERVAL_NS = 200_000_000
 DEFAULT_SIZE_BYTES = 56
 MOST_BYTES = 65_507
+# of the numbers that packets have
+HALF = 1 << 15
 
 _SUMMARY = re.compile(r"(\d+) packets transmitted, (\d+) received")
 _TIMES = re.compile(r"rtt min/avg/max/mdev = ([\d.]+)/([\d.]+)/([\d.]+)/([\d.]+) ms")
@@ -106,12 +109,20 @@ def argv(ends: Endpoints, count: int, interval_ns: int, size_bytes: int = DEFAUL
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:
-    """What `read` has, and a row for each reply."""
-    return read(outputs.log(flow.name))
+    """What `read` has, and a row for each reply; start_ns: when its request was due, by its number."""
+    result = read(outputs.log(flow.name))
+    span = outputs.span(flow.name)
+    if "pings" not in result.tables or span is None:
+        return result
+    began_ns, interval_ns = span[0] - outputs.zero_ns, _number(flow.options.get("interval_ns"), DEFAULT_INTERVAL_NS)
+    table = result.tables["pings"]
+    starts = [began_ns + (sequence - 1) * interval_ns for sequence in table["sequence"]]
+    return replace(result, tables={"pings": {"sequence": table["sequence"], "start_ns": starts, **table}})
 
 
 def read(output: str) -> Result:
-    """rtt: the mean; loss: the share of requests without an answer."""
+    """rtt: the mean; loss: the share of requests without an answer. Replies are numbered from 1 on, beyond the 16 bits
+    that a packet has for it."""
     summary = _SUMMARY.search(output)
     if not summary:
         return Result(error="no summary: " + (output.strip()[-200:] or "it printed nothing"))
@@ -123,8 +134,12 @@ def read(output: str) -> Result:
     if times:
         names = ("rtt.min", "rtt", "rtt.max", "rtt.mdev")
         values |= {name: float(text) / 1e3 for name, text in zip(names, times.groups(), strict=True)}
-    replies = [(int(sequence), float(ms)) for sequence, ms in _REPLY.findall(output)]
-    table: Table = {"sequence": [sequence for sequence, _ in replies], "rtt_ms": [ms for _, ms in replies]}
+    sequences: list[int] = []
+    replies = _REPLY.findall(output)
+    for said, _ in replies:
+        near = sequences[-1] if sequences else 0
+        sequences.append(near + (int(said) - near + HALF) % (2 * HALF) - HALF)
+    table: Table = {"sequence": sequences, "rtt_ms": [float(ms) for _, ms in replies]}
     return Result(values, tables={"pings": table})
 
 

@@ -180,6 +180,16 @@ def test_usual_figures_are_those_with_data() -> None:
     assert "2 requests" in charts[1].caption
 
 
+def test_pings_are_drawn_when_they_were_sent() -> None:
+    pings = pl.LazyFrame(
+        {"flow": ["bulk"] * 3, "sequence": [1, 2, 4], "start_ns": [0, 10**8, 3 * 10**8], "rtt_ms": [40.0, 41.0, 42.0]}
+    )
+    (chart,) = draw_run(evidence(pings=pings), [Plot(series="delay", form="points")])
+    (series,) = chart.panels[0].series
+    assert list(series.x) == [0, 0.1, 0.3]
+    assert list(series.y) == pytest.approx([0.040, 0.041, 0.042])
+
+
 def test_change_of_a_link_in_words(tmp_path: Path) -> None:
     (tmp_path / "topo.yaml").write_text(
         "version: 1\ntopology: multi-path\npaths: [{rate: 20mbit, delay: 5ms}]\n"

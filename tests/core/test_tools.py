@@ -29,12 +29,13 @@ class Left:
     logs: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, bytes] = field(default_factory=dict)
     zero_ns: int = 0
+    began_ns: int | None = None
 
     def log(self, process: str, stream: str = "out") -> str:
         return self.logs.get(process if stream == "out" else f"{process}.{stream}", "")
 
     def span(self, process: str) -> tuple[int, int] | None:
-        return None
+        return None if self.began_ns is None else (self.began_ns, self.began_ns)
 
     def file(self, name: str) -> bytes | None:
         return self.files.get(name)
@@ -108,6 +109,22 @@ def test_ping_report() -> None:
     values = ping.read(output("ping-20221126.txt")).values
     assert values["rtt"] == 0.04
     assert values["loss"] == 0.0
+
+
+def test_pings_have_their_times() -> None:
+    said = output("ping-20221126.txt").replace("icmp_seq=2", "icmp_seq=5")
+    left = Left({"bulk": said}, zero_ns=10**9, began_ns=3 * 10**9)
+    table = ping.parse(flow("ping", interval_ns=100_000_000), left).tables["pings"]
+    assert table["sequence"] == [1, 5, 3]
+    assert table["start_ns"] == [2_000_000_000, 2_400_000_000, 2_200_000_000]
+
+
+def test_more_pings_than_their_numbers() -> None:
+    said = output("ping-20221126.txt")
+    line = "64 bytes from 10.1.0.1: icmp_seq={} ttl=63 time=40.0 ms\n"
+    replies = "".join(line.format(n % 65_536) for n in range(1, 70_001))
+    (sequence, _) = ping.read(replies + said[said.index("---") :]).tables["pings"].values()
+    assert sequence == list(range(1, 70_001))
 
 
 def test_ping_without_answers() -> None:

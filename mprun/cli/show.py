@@ -103,32 +103,6 @@ def _find_hidden(summary: Mapping[str, Any]) -> set[str]:
     }
 
 
-def show_comparison(summaries: Mapping[str, Mapping[str, Any]], ratio_of: str) -> None:
-    """Print several summaries side by side, a column each, and the ratio of the last to the first."""
-    hidden = {name for summary in summaries.values() for name in _find_hidden(summary)}
-    rows = list(dict.fromkeys(name for summary in summaries.values() for name in summary["metrics"]))
-    rows = [name for name in rows if name not in hidden]
-    width = max(len(name) for name in [*rows, ratio_of])
-    click.echo()
-    click.echo("  " + " " * width + "".join(f"  {title:>16}" for title in summaries))
-    for name in rows:
-        cells = []
-        for summary in summaries.values():
-            metric = summary["metrics"].get(name)
-            cells.append(format_value(metric["value"], metric["unit"]) if metric else "-")
-        click.echo(f"  {name:{width}}" + "".join(f"  {cell:>16}" for cell in cells))
-    words = [MARKS[summary["status"]] for summary in summaries.values()]
-    click.echo("  " + " " * width + "".join("  " + click.style(f"{word:>16}", fg=colour) for word, colour in words))
-    for title, summary in summaries.items():
-        for kind in ("errors", "failures", "warnings"):
-            for text in summary[kind]:
-                click.echo(f"  {title}: {text}")
-    values = [summary["metrics"].get(ratio_of, {}).get("value") for summary in summaries.values()]
-    if values[0] and values[-1]:
-        first, *_, last = summaries
-        click.echo(f"\n  {ratio_of}: {last} is {click.style(f'{values[-1] / values[0]:.2f} times', bold=True)} {first}")
-
-
 def plain(text: object) -> str:
     """Without what a terminal would obey: the words may be a stranger's."""
     return "".join(letter if letter.isprintable() else "?" for letter in str(text))

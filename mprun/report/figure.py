@@ -98,10 +98,6 @@ class Chart:
     marks: tuple[Mark, ...] = ()
     value: Axis | None = None
 
-    @property
-    def is_thinned(self) -> bool:
-        return any(len(series.x) > MOST_POINTS for panel in self.panels for series in panel.series)
-
 
 def to_csv(chart: Chart) -> str:
     """All its values, a row each (RFC 4180)."""

@@ -36,7 +36,7 @@ class LimitedLog:
     def __init__(self, path: str, most_bytes: int) -> None:
         self._left = most_bytes
         self.printed_bytes = 0
-        self._file = open(path, "wb")  # noqa: SIM115  until the program has ended
+        self._file = open(path, "wb")  # noqa: SIM115  until nobody holds its other end
         self._source, self.target = os.pipe()
         self._thread = threading.Thread(target=self._copy, daemon=True)
 
@@ -48,14 +48,14 @@ class LimitedLog:
     def finish(self) -> None:
         """Wait for the last of it; a descendant of the program's may hold its end still."""
         self._thread.join(STOP_TIMEOUT_S)
-        self._file.close()
 
     def _copy(self) -> None:
-        while data := os.read(self._source, BLOCK):
-            self.printed_bytes += len(data)
-            if self._left > 0:
-                os.write(self._file.fileno(), data[: self._left])
-                self._left -= len(data)
+        with self._file:
+            while data := os.read(self._source, BLOCK):
+                self.printed_bytes += len(data)
+                if self._left > 0:
+                    os.write(self._file.fileno(), data[: self._left])
+                    self._left -= len(data)
         os.close(self._source)
 
 

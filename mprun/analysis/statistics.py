@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from mprun.tools.tool import percentile
+
 CONFIDENCES = (0.95, 0.99)
 QUANTILES = (0.05, 0.25, 0.75, 0.95)
 RESAMPLES = 2000
@@ -74,6 +76,7 @@ class Summary:
 def summarize(values: Sequence[float]) -> Summary:
     """Of one value at least."""
     several = len(values) > 1
+    ordered = sorted(values)
     intervals = [t_interval(values, confidence) for confidence in CONFIDENCES if several]
     intervals += [bootstrap_interval(values, confidence) for confidence in CONFIDENCES if several]
     return Summary(
@@ -83,18 +86,9 @@ def summarize(values: Sequence[float]) -> Summary:
         median=statistics.median(values),
         least=min(values),
         most=max(values),
-        quantiles=tuple((share, quantile(values, share)) for share in QUANTILES),
+        quantiles=tuple((share, percentile(ordered, share)) for share in QUANTILES),
         intervals=tuple(intervals),
     )
-
-
-def quantile(values: Sequence[float], share: float) -> float:
-    """Linear between the two nearest of the ordered values."""
-    ordered = sorted(values)
-    place = share * (len(ordered) - 1)
-    below = math.floor(place)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
 
 
 def t_interval(values: Sequence[float], confidence: float) -> Interval:

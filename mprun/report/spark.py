@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from mprun.report.figure import Axis, Chart, Series
 from mprun.report.reading import format_value
+from mprun.tools.tool import percentile
 
 LEVELS = "▁▂▃▄▅▆▇█"
 BAR, PARTS = "█", " ▏▎▍▌▋▊▉"
@@ -79,9 +80,9 @@ def _spread(series: Series, end: float, room: int) -> list[float]:
 
 
 def _quantiles(series: Series, axis: Axis) -> str:
+    """Those of which metrics speak, by the same rule."""
     ordered = sorted(series.y)
-    found = [ordered[math.ceil(share * len(ordered)) - 1] for share in SHARES]
-    return "  ".join(f"{share:.0%} ≤ {_say(value, axis)}" for share, value in zip(SHARES, found, strict=True))
+    return "  ".join(f"p{share * 100:.0f} {_say(percentile(ordered, share), axis)}" for share in SHARES)
 
 
 def _bars(series: Series, chart: Chart, most: float, room: int) -> Iterator[str]:

@@ -23,6 +23,7 @@ from mprun.report.timeline import Evidence, draw_run, lacking
 from mprun.report.value import say_change
 from mprun.spec import load
 from mprun.spec.spec import Plot
+from mprun.tools.tool import summarize_delays
 
 NAMES = Axis("scheduler", categories=("default", "roundrobin"))
 NUMBERS = Series("a", "p0", (0, 1), (1e6, 2e6), (0.5e6, 1.5e6), (1.5e6, 2.5e6))
@@ -244,7 +245,10 @@ def test_figures_in_a_terminal() -> None:
 def test_distribution_in_a_terminal() -> None:
     delays = Series("web", "f0", range(100), [n / 1000 for n in range(1, 101)])
     chart = Chart("c", "Delay", "", "cdf", Axis("delay", "s"), Axis("share", "share"), (Panel("", (delays,)),))
-    assert list(to_text(chart, 100))[1] == "  web  50% ≤ 50.000 ms  90% ≤ 90.000 ms  99% ≤ 99.000 ms"
+    assert list(to_text(chart, 100))[1] == "  web  p50 50.500 ms  p90 90.100 ms  p99 99.010 ms"
+    # as the metrics of these delays have them
+    metrics = summarize_delays("delay", [round(delay * 1e9) for delay in delays.y])
+    assert [metrics["delay.median"], metrics["delay.p99"]] == pytest.approx([0.0505, 0.09901])
 
 
 def test_bars_in_a_terminal() -> None:

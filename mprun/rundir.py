@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mprun.errors import MprunError, SpecError
+from mprun.text import make_printable
 
 if TYPE_CHECKING:
     import polars
@@ -108,9 +109,9 @@ class RunDirectory:
         write_json(self.path / name, value)
 
     def read(self, name: str) -> Any:
-        """A JSON file of the layout. Raises MprunError where it is missing or not whole."""
+        """A JSON file of the layout, its text printable. Raises MprunError where it is missing or not whole."""
         try:
-            return json.loads((self.path / name).read_text())
+            return make_printable(json.loads((self.path / name).read_text()))
         except FileNotFoundError:
             raise MprunError(f"{self.path}: no {name}: the run did not come so far") from None
         except ValueError as error:

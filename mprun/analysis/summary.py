@@ -29,6 +29,7 @@ from mprun.compile.failure import Failure, find_failures
 from mprun.spec.metric import OF_CONNECTIONS, OF_PATHS, OF_TOTAL, SYMBOLS, TOTAL, Metrics, Unit
 from mprun.spec.span import find_spans, meet
 from mprun.spec.spec import After, Expectation, Flow
+from mprun.text import make_printable
 from mprun.tools import ping, tcpdump
 from mprun.tools.tool import PathUse, Result, Table, summarize_delays, tool_of
 
@@ -199,7 +200,7 @@ def measure(
         **({"captures": captures} if captures else {}),
         **({"middleboxes": told} if (told := list(Interference(agent.get("filtered", {})).tell())) else {}),
     }
-    return Measured(summary, {**found.tables, **sampled}, found.accounts)
+    return Measured(make_printable(summary), {**found.tables, **sampled}, found.accounts)
 
 
 def doubt_host(host: Mapping[str, Any] | None) -> list[str]:
@@ -221,11 +222,6 @@ def find_complaints(console: str) -> list[str]:
     lines = [line for line in console.splitlines() if _COMPLAINT.search(line)]
     more = f", and {len(lines) - 1} more, see logs/console.log" if len(lines) > 1 else ""
     return [f"the kernel complained: {lines[0].strip()}{more}"] if lines else []
-
-
-def printable(text: str) -> str:
-    """The text with U+FFFD in place of what a terminal would not print, or would obey."""
-    return "".join(one if one.isprintable() or one in "\n\t" else "\ufffd" for one in text)
 
 
 def _read_logs(agent: Mapping[str, Any], found: _Findings) -> None:
@@ -275,7 +271,7 @@ def _read_flow(
     elif statuses or result.error:
         failed = next((process for process, ended in processes.items() if ended["status"]), name)
         why = processes.get(failed, {}).get("why")
-        said = result.error or why or printable(outputs.log(failed, "err")).strip()[-500:] or "without a word"
+        said = result.error or why or outputs.log(failed, "err").strip()[-500:] or "without a word"
         status = statuses[0] if statuses else 0
         found.errors.append(f"{name}: {flow['tool']} ended with status {status}: {said}{because}")
     values = dict(result.values)

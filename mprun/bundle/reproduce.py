@@ -109,6 +109,9 @@ def _check_runs(archive: Path, runs: Sequence[RunDirectory]) -> None:
             value = run.read(file)
             if not isinstance(value, dict) or any(not isinstance(value.get(key), form) for key, form in forms.items()):
                 raise SpecError(f"{archive}: the {file} of a run is not of its form")
+            told = value.get("warnings", [])
+            if not isinstance(told, list) or not all(isinstance(text, str) for text in told):
+                raise SpecError(f"{archive}: the {file} of a run has warnings that are no text")
 
 
 def _check_sweep(archive: Path, sweep: SweepDirectory) -> None:
@@ -119,6 +122,7 @@ def _check_sweep(archive: Path, sweep: SweepDirectory) -> None:
         is_formed = isinstance(record["across"], list) and isinstance(record["kernels"], dict)
         for cell in record["cells"]:
             is_formed &= isinstance(cell["repeat"], dict) and "until" in cell["repeat"]
+            is_formed &= all(isinstance(value, str | int | float | None) for value in cell["values"].values())
             if cell["folder"] != name_folder(tuple(cell["values"].items())):
                 raise SpecError(f"{archive}: cell {str(cell['folder'])[:60]!r} is not named after its values")
     except (KeyError, TypeError, AttributeError):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mprun.errors import MprunError
+from mprun.text import printable
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -141,7 +142,7 @@ def main() -> None:
         error.show()
         sys.exit(error.exit_code)
     except MprunError as error:
-        click.echo(str(error), err=True)
+        click.echo(printable(str(error)), err=True)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         click.echo("interrupted", err=True)

@@ -17,6 +17,7 @@ import click
 
 from mprun.cli import options
 from mprun.cli.completion import complete_labs
+from mprun.text import printable
 
 if TYPE_CHECKING:
     from mprun.analysis.claim import Judgement
@@ -308,4 +309,6 @@ def _wrap(text: str, first: str, rest: str | None = None) -> str:
     """Text in lines of a terminal's width. first: before the first line; rest: before the others."""
     import textwrap
 
-    return textwrap.fill(text, _WIDTH, initial_indent=first, subsequent_indent=first if rest is None else rest)
+    return textwrap.fill(
+        printable(text), _WIDTH, initial_indent=first, subsequent_indent=first if rest is None else rest
+    )

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from mprun.cli import options
+from mprun.text import printable
 
 # Of a capture so many connections are shown, those that carried most.
 MOST_SHOWN = 10
@@ -46,7 +47,7 @@ def command(name: str, parent: Path, as_json: bool) -> None:
             [one for one in found.subflows if one["capture"] == capture],
         )
     for text in found.warnings:
-        click.echo(f"  {click.style('warning', fg='yellow')}: {text}")
+        click.echo(f"  {click.style('warning', fg='yellow')}: {printable(text)}")
     click.echo(f"{found.packets} packets  {run.path / 'tables'}/{{packets,connections,subflows}}.parquet")
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mprun.cli import options
-from mprun.cli.show import plain
+from mprun.text import plain
 
 if TYPE_CHECKING:
     from mprun.analysis.comparison import Compared

@@ -101,8 +101,3 @@ def _find_hidden(summary: Mapping[str, Any]) -> set[str]:
         for name in summary["metrics"]
         if name.startswith(f"{flow}.") and f"{group}{name.removeprefix(flow)}" in summary["metrics"]
     }
-
-
-def plain(text: object) -> str:
-    """Without what a terminal would obey: the words may be a stranger's."""
-    return "".join(letter if letter.isprintable() else "?" for letter in str(text))

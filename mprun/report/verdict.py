@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
 
+from mprun.text import printable
+
 
 @dataclass(frozen=True)
 class Check:
@@ -18,6 +20,11 @@ class Check:
     held: bool
     detail: str = ""
     is_error: bool = False
+
+    def __post_init__(self) -> None:
+        # XML has no place for control characters, not even escaped
+        for name in ("group", "name", "detail"):
+            object.__setattr__(self, name, printable(getattr(self, name)))
 
 
 def checks_of_run(group: str, summary: Mapping[str, Any]) -> Iterator[Check]:
@@ -58,7 +65,7 @@ def say_bounds(verdict: Mapping[str, Any]) -> str:
 
 def to_junit(title: str, checks: Sequence[Check]) -> str:
     """JUnit's XML, a suite for each group."""
-    root = ElementTree.Element("testsuites", _counts(title, checks))
+    root = ElementTree.Element("testsuites", _counts(printable(title), checks))
     for group in dict.fromkeys(check.group for check in checks):
         own = [check for check in checks if check.group == group]
         suite = ElementTree.SubElement(root, "testsuite", _counts(group, own))

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 from mprun import rundir
 from mprun.errors import MprunError, RunError, SpecError
 from mprun.rundir import RunDirectory, point, read_texts, write_json, write_page
+from mprun.text import make_printable
 
 if TYPE_CHECKING:
     import polars
@@ -98,9 +99,9 @@ class SweepDirectory:
         return dict(value)
 
     def read(self, name: str) -> Any:
-        """A JSON file of the layout. Raises MprunError where it is missing or not whole."""
+        """A JSON file of the layout, its text printable. Raises MprunError where it is missing or not whole."""
         try:
-            return json.loads((self.path / name).read_text())
+            return make_printable(json.loads((self.path / name).read_text()))
         except FileNotFoundError:
             raise MprunError(f"{self.path}: no {name}: the sweep did not come so far") from None
         except ValueError as error:

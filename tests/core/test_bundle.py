@@ -15,6 +15,7 @@ from mprun.bundle.archive import unpack, write_archive
 from mprun.bundle.crate import Description, describe
 from mprun.bundle.reproduce import open_bundle
 from mprun.errors import SpecError
+from mprun.sweep.study import name_folder
 
 
 def test_equal_contents_are_equal_bytes(tmp_path: Path) -> None:
@@ -84,12 +85,14 @@ def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
         unpack(tmp_path / "bundle", tmp_path)
 
 
+ENVIRONMENT = {"engine": "virtual", "kernel": {"version": "6"}, "versions": {}, "warnings": [], "python": "3"}
+
+
 def _run(**changes: object) -> dict[str, bytes]:
-    environment = {"engine": "virtual", "kernel": {"version": "6"}, "versions": {}, "warnings": [], "python": "3"}
     summary = {"status": "passed", "metrics": {}, "expectations": [], "seed": 1}
     files: dict[str, object] = {
         "artifacts.json": {"kind": "run", "name": "20260101-000000-topo-xp-0a1b2c3d", "runs": {".": {}}},
-        "environment.json": environment,
+        "environment.json": ENVIRONMENT,
         "plan.json": {"digest": "00"},
         "summary.json": summary,
         "inputs/resolved-topology.yaml": {},
@@ -99,9 +102,9 @@ def _run(**changes: object) -> dict[str, bytes]:
     return {name: json.dumps(value).encode() for name, value in files.items() if value is not None}
 
 
-def _sweep(folder: str, title: str = "topo-xp", digest: str = "a" * 64) -> dict[str, bytes]:
+def _sweep(folder: str, title: str = "topo-xp", digest: str = "a" * 64, value: object = "reno") -> dict[str, bytes]:
     cell = {
-        "values": {"cc": "reno"},
+        "values": {"cc": value},
         "folder": folder,
         "repeat": {"until": None},
         "engine": "virtual",
@@ -119,10 +122,12 @@ def _sweep(folder: str, title: str = "topo-xp", digest: str = "a" * 64) -> dict[
         (_run(**{"artifacts.json": {"kind": "run", "name": "..", "runs": {}}}), "its name is no name"),
         (_run(**{"artifacts.json": [1]}), "it has no artifacts.json"),
         (_run(**{"environment.json": {"engine": 1}}), "environment.json of a run is not of its form"),
+        (_run(**{"environment.json": {**ENVIRONMENT, "warnings": [{}]}}), "environment.json of a run has warnings"),
         (_run(**{"inputs/resolved-topology.yaml": None}), "a run has no inputs/resolved-topology.yaml"),
         (_sweep("../../evil"), "is not named after its values"),
         (_sweep("cc=reno", title="../evil"), "its title is no title"),
         (_sweep("cc=reno", digest="../../.."), "its sweep.json is not that of a sweep"),
+        (_sweep(name_folder((("cc", ["reno"]),)), value=["reno"]), "its sweep.json is not that of a sweep"),  # type: ignore[arg-type]
         (_sweep("cc=reno"), "it holds no run"),
     ],
 )
@@ -132,6 +137,13 @@ def test_bundles_that_are_not_to_be_trusted(files: dict[str, bytes], reason: str
     with pytest.raises(SpecError, match=reason):
         open_bundle(tmp_path / "bundle", tmp_path / "scratch")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bundle", "scratch"]
+
+
+def test_what_strangers_wrote_is_obeyed_by_no_terminal(tmp_path: Path) -> None:
+    told = {"status": "passed", "metrics": {}, "expectations": [], "seed": 1, "warnings": ["\x1b[2Jgood\nnews"]}
+    write_archive(tmp_path / "bundle", _run(**{"summary.json": told}))
+    bundle = open_bundle(tmp_path / "bundle", tmp_path)
+    assert bundle.source.read("summary.json")["warnings"] == ["\ufffd[2Jgood\nnews"]
 
 
 def test_a_bundle_is_opened(tmp_path: Path) -> None:

@@ -122,6 +122,14 @@ def test_junit_counts_and_names() -> None:
     assert root.find("testsuite[@name='x <y>']/testcase/error") is not None
 
 
+def test_junit_is_xml_whatever_programs_said() -> None:
+    check = Check("a\x00b", "c", False, "\x1b[31mred\x1b[0m \ud800 \ufffe")
+    root = ElementTree.fromstring(to_junit("t\x07", [check]))
+    failure = root.find("testsuite/testcase/failure")
+    assert failure is not None
+    assert failure.text == "\ufffd[31mred\ufffd[0m \ufffd \ufffd"
+
+
 def test_tap() -> None:
     text = to_tap([Check("a", "b # c", True), Check("a", "d", False, 'say "no"')])
     assert text.splitlines() == [

@@ -17,13 +17,14 @@ MAY_IMPORT = {
     "capabilities": set(),
     "plan": {"errors"},
     "plugin": set(),
+    "text": set(),
     "spec": {"errors", "plugin", "topologies", "tools", "mininet_library"},
     "topologies": {"errors", "spec"},
     "tools": VALUES | {"plugin", "spec"},
     "compile": VALUES | {"tools", "spec.path", "spec.span", "spec.ofctl", "spec.address"},
     "mininet_library": set(),
     "agent": {"mininet_library"},
-    "rundir": {"errors"},
+    "rundir": {"errors", "text"},
     "cache": set(),
     "shipped": {"errors"},
     "kernel": {"errors", "cache"},
@@ -44,17 +45,18 @@ MAY_IMPORT = {
         "spec.fault",
         "spec.metric",
         "spec.span",
+        "text",
     },
-    "report": {"errors", "rundir", "spec", "tools", "analysis", "sweep.directory"},
+    "report": {"errors", "text", "rundir", "spec", "tools", "analysis", "sweep.directory"},
     "lab": VALUES | {"spec", "analysis", "compile", "engines", "rundir", "runner", "shipped", "sweep"},
-    "sweep": VALUES | {"spec", "analysis", "compile", "engines", "kernel", "rundir", "runner", "tools.tool"},
+    "sweep": VALUES | {"text", "spec", "analysis", "compile", "engines", "kernel", "rundir", "runner", "tools.tool"},
     "capture": VALUES | {"analysis", "compile.network", "report.value", "rundir", "tools"},
     "dissection": {"errors", "analysis", "rundir", "tools"},
     "runner": VALUES | {"spec", "tools", "analysis", "compile", "engines", "kernel", "rundir", "capture"},
     "bundle": {"errors", "spec", "analysis", "engines", "kernel", "rundir", "runner", "sweep"},
     "results": {"errors", "rundir", "sweep"},
 }
-CORE = ("spec", "topologies", "tools", "compile", "analysis", "plan.py", "plugin.py", "capabilities.py")
+CORE = ("spec", "topologies", "tools", "compile", "analysis", "plan.py", "plugin.py", "text.py", "capabilities.py")
 MACHINE = {"os", "subprocess", "socket", "time", "random", "mininet", "matplotlib"}
 # Reading the user's files is the input stage's work.
 EXCEPTIONS = {

@@ -140,11 +140,12 @@ def _draw_goodput(evidence: Evidence, flow: str | None, form: Form) -> Chart | N
         moments = [*part["start_s"].to_list(), part["end_s"][-1]]
         back = direction not in (None, "forth")
         series.append(Series(label, evidence.tones[str(name)], moments, [*values, values[-1]], dash=int(back)))
-    series = series[:MOST_LINES]
-    caption = f"What {_join([each.label for each in series])} got as payload, mean of each interval of its program."
+    shown = series[:MOST_LINES]
+    caption = f"What {_join([each.label for each in shown])} got as payload, mean of each interval of its program."
+    caption += _say_dropped(shown, series)
     of = f"-{flow}" if flow else ""
     return _over_time(
-        evidence, f"goodput{of}", f"Goodput of {flow}" if flow else "Goodput", caption, "goodput", "bit/s", series, form
+        evidence, f"goodput{of}", f"Goodput of {flow}" if flow else "Goodput", caption, "goodput", "bit/s", shown, form
     )
 
 
@@ -325,11 +326,12 @@ def _distribution(
     if not series:
         return None
     name, title, noun, label = words
-    count = sum(len(each.y) for each in series)
     stem = name if flow is None else f"{name}-{flow}"
     shown = tuple(series[:MOST_LINES])
+    count = sum(len(each.y) for each in shown)
     if form == "cdf":
         caption = f"Share of the {count} {noun} whose {label} was no longer than that."
+        caption += _say_dropped(shown, series)
         values = sorted(y for each in shown for y in each.y)
         is_wide = 0 < FAR * values[len(values) // 2] < values[-1] and values[0] > 0
         if is_wide:
@@ -337,7 +339,12 @@ def _distribution(
         along = Axis(label, "s", "log" if is_wide else "linear")
         return Chart(stem, title, caption, form, along, Axis("share", "share"), (Panel("", shown),))
     caption = f"The {label} of each of {count} {noun}, at the moment when it began."
+    caption += _say_dropped(shown, series)
     return _over_time(evidence, f"{stem}-time", f"{title} over time", caption, label, "s", shown, form)
+
+
+def _say_dropped(shown: Sequence[Series], series: Sequence[Series]) -> str:
+    return f" The first {len(shown)} of {len(series)}." if len(series) > len(shown) else ""
 
 
 def _over_time(

@@ -181,6 +181,27 @@ def test_usual_figures_are_those_with_data() -> None:
     assert "2 requests" in charts[1].caption
 
 
+@pytest.mark.parametrize("form", ["cdf", "points"])
+def test_flows_that_are_not_drawn_are_told_of(form: Form) -> None:
+    flows = [f"f{n}" for n in range(15)]
+    columns = {"flow": flows * 2, "start_ns": [0] * 30, "completion_ns": [10**9] * 30}
+    shown = Evidence({"flows": pl.LazyFrame(columns)}, flows, {})
+    (chart,) = draw_run(shown, [Plot(series="completion", form=form)])
+    assert len(chart.panels[0].series) == 12
+    assert "24 flows" in chart.caption
+    assert "The first 12 of 15." in chart.caption
+
+
+def test_goodputs_that_are_not_drawn_are_told_of() -> None:
+    flows = [f"f{n}" for n in range(15)]
+    columns = {"flow": flows, "direction": ["forth"] * 15, "start_s": [0.0] * 15, "end_s": [1.0] * 15}
+    rates = {"goodput_bit_per_s": [1e6] * 15}
+    shown = Evidence({"goodput": pl.LazyFrame({**columns, **rates})}, flows, {})
+    (chart,) = draw_run(shown, [Plot(series="goodput")])
+    assert len(chart.panels[0].series) == 12
+    assert chart.caption.endswith("The first 12 of 15.")
+
+
 def test_pings_are_drawn_when_they_were_sent() -> None:
     pings = pl.LazyFrame(
         {"flow": ["bulk"] * 3, "sequence": [1, 2, 4], "start_ns": [0, 10**8, 3 * 10**8], "rtt_ms": [40.0, 41.0, 42.0]}

@@ -10,11 +10,9 @@ from typing import Any
 
 import polars
 
-from mprun import rundir
 from mprun.errors import SpecError
 from mprun.rundir import RunDirectory
-from mprun.sweep import directory
-from mprun.sweep.directory import SweepDirectory
+from mprun.sweep.directory import SweepDirectory, find_either
 
 
 @dataclass(frozen=True)
@@ -88,10 +86,8 @@ def load(path: Path | str, parent: Path | str = "runs") -> Run | Sweep:
 
     Raises SpecError where there is none, MprunError where it did not come so far.
     """
-    try:
-        return _sweep(directory.find(Path(parent), str(path)))
-    except SpecError:
-        return _run(rundir.find(Path(parent), str(path)))
+    found = find_either(Path(parent), str(path))
+    return _sweep(found) if isinstance(found, SweepDirectory) else _run(found)
 
 
 def _run(run: RunDirectory) -> Run:

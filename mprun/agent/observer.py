@@ -14,23 +14,19 @@ import struct
 import time
 
 from mprun.agent import event, record
-from mprun.agent.message import attribute
+from mprun.agent.message import INET_DIAG_INFO, SOCK_DIAG_BY_FAMILY, TCPDIAG_GETSOCK, attribute
 from mprun.agent.record import Recorder
 from mprun.agent.rtnetlink import Netlink, NetlinkError
 
 NETLINK_SOCK_DIAG = 4
-# The older of two requests: of all families at once, where that of sock_diag(7) is of one (linux/inet_diag.h).
-TCPDIAG_GETSOCK = 18
 # sock_diag's destroy groups for TCP over IPv4 and IPv6 (a server listens on both by one socket)
 TCP_DESTROY_GROUPS = 1 << 0 | 1 << 2
 # Without those that only wait for stray segments, and those that listen: they have nothing to tell.
 TIME_WAIT, LISTEN = 6, 10
 SPEAKING = 0xFFF & ~(1 << TIME_WAIT) & ~(1 << LISTEN)
-INET_DIAG_INFO = 2
 SO_RCVBUFFORCE = 33
 # struct inet_diag_req
 _REQUEST = struct.pack("=BBBB48xII", socket.AF_UNSPEC, 0, 0, 1 << (INET_DIAG_INFO - 1), SPEAKING, 0)
-SOCK_DIAG_BY_FAMILY = 20
 INET_DIAG_REQ_PROTOCOL = 3
 # struct inet_diag_req_v2 of each family, whose number for the protocol has no room for MPTCP's: an attribute has it.
 _MPTCP = [

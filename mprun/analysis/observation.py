@@ -14,7 +14,15 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from mprun.agent.event import read_events, spell_address
-from mprun.agent.message import HEADER, attributes, find_attribute, split_messages
+from mprun.agent.message import (
+    HEADER,
+    INET_DIAG_INFO,
+    SOCK_DIAG_BY_FAMILY,
+    TCPDIAG_GETSOCK,
+    attributes,
+    find_attribute,
+    split_messages,
+)
 from mprun.agent.record import CPU, EVENTS, INTERFACES, PROGRESS, QUEUES, SOURCE, read_entries
 from mprun.analysis.counter import Counters
 from mprun.analysis.handover import Progress
@@ -54,8 +62,6 @@ UNSET = {
 ENDS: Mapping[str, Kind] = {"local": "text", "local_port": "whole", "remote": "text", "remote_port": "whole"}
 OF_SOCKETS: Mapping[str, Kind] = {"time_ns": "whole", "host": "text", **ENDS, **dict.fromkeys(NAMES, "whole")}
 _LIMITS = [(NAMES.index(name), value) for name, value in UNSET.items()]
-INET_DIAG_INFO = 2
-TCPDIAG_GETSOCK, SOCK_DIAG_BY_FAMILY = 18, 20
 AF_INET = 2
 _DIAG_BYTES = 72
 _ENDS_BYTES = 40

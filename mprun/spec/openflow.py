@@ -14,8 +14,8 @@ from mprun.spec.fault import Path, list_names, name_nearest
 from mprun.spec.field import TIME_SCHEMA, Time
 from mprun.spec.model import FileModel
 from mprun.spec.spec import Controller, FlowMatch, Forwarding, HashedBy, LinkSpec, NodeKind, OpenFlow
+from mprun.spec.units import NS_PER_S
 
-NS_PER_S = 1_000_000_000
 # OpenFlow counts idle time in 16 bits.
 MOST_IDLE_S = 65_535
 

@@ -19,7 +19,7 @@ from mprun.spec.flow import Congestion, ConnectionEntry, FlowRate, PositiveTime
 from mprun.spec.metric import OF_CONNECTIONS, Metric, delays
 from mprun.spec.model import refuse
 from mprun.spec.spec import Flow
-from mprun.spec.units import TIME
+from mprun.spec.units import NS_PER_S, TIME
 from mprun.tools.tool import LIBRARY, Endpoints, Outputs, Program, Result, Table, Work
 
 PROGRAMS = {"python3": Program("python3")}
@@ -38,10 +38,9 @@ METRICS = {
 
 # Without site packages, writing nothing beside the source.
 PLAYER = ("python3", "-S", "-B", "-m", "mprun.agent.video")
-SECOND_NS = 1_000_000_000
 MOST_CHUNKS, MOST_QUALITIES = 10_000, 30
 # A flow may take a minute, and this much longer than the video.
-GRACE_NS, SLOWNESS = 60 * SECOND_NS, 10
+GRACE_NS, SLOWNESS = 60 * NS_PER_S, 10
 
 
 class Entry(ConnectionEntry):
@@ -53,15 +52,15 @@ class Entry(ConnectionEntry):
         alias="qualities", description="Bit rates that there are of it, rising.", examples=[["1mbit", "4mbit"]]
     )
     chunk_ns: PositiveTime = Field(
-        2 * SECOND_NS, alias="chunk", description="How much video a chunk holds. Default: 2s.", examples=["2s"]
+        2 * NS_PER_S, alias="chunk", description="How much video a chunk holds. Default: 2s.", examples=["2s"]
     )
     startup_ns: PositiveTime = Field(
-        4 * SECOND_NS,
+        4 * NS_PER_S,
         alias="startup",
         description="How much is there before it begins to play, and again after a stall. Default: 4s.",
     )
     buffer_ns: PositiveTime = Field(
-        20 * SECOND_NS, alias="buffer", description="How much is fetched ahead at most. Default: 20s."
+        20 * NS_PER_S, alias="buffer", description="How much is fetched ahead at most. Default: 20s."
     )
     adaptation: Literal["rate", "buffer"] = Field(
         "rate",
@@ -138,7 +137,7 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     rates = [rate for _, rate, *_ in chunks]
     values: dict[str, float] = {
         "stalls": len(stalls),
-        "stall_time": sum(end_ns - start_ns for start_ns, end_ns in stalls) / SECOND_NS,
+        "stall_time": sum(end_ns - start_ns for start_ns, end_ns in stalls) / NS_PER_S,
         "switches": sum(before != after for before, after in pairwise(rates)),
         "chunks": len(chunks),
         "bytes": sum(size for size, *_ in chunks),
@@ -147,7 +146,7 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
         values["quality"] = sum(rates) / len(rates)
     span = outputs.span(flow.name)
     if began_ns is not None and span is not None:
-        values["startup"] = (began_ns - span[0]) / SECOND_NS
+        values["startup"] = (began_ns - span[0]) / NS_PER_S
     names = ("size_bytes", "quality_bit_per_s", "start_ns", "delay_ns", "buffer_ns")
     table: Table = {"sequence": list(range(1, len(chunks) + 1))} | {
         name: [chunk[n] for chunk in chunks] for n, name in enumerate(names)

@@ -20,14 +20,14 @@ from mprun import runner
 from mprun.analysis.comparison import Compared, compare, compare_expectations
 from mprun.bundle.archive import unpack
 from mprun.bundle.pack import ALONE, ARTIFACTS
-from mprun.engines import real, virtual
+from mprun.engines import virtual
 from mprun.engines.engine import Progress
 from mprun.errors import SpecError
 from mprun.kernel.store import list_kernels
 from mprun.rundir import RunDirectory
 from mprun.spec import load
 from mprun.spec.spec import Spec
-from mprun.sweep.conduct import sum_up_sweep
+from mprun.sweep.conduct import places_for, sum_up_sweep
 from mprun.sweep.directory import SweepDirectory
 from mprun.sweep.local import LocalExecutor
 from mprun.sweep.sides import sides_of
@@ -167,13 +167,13 @@ def _reproduce_sweep(
 ) -> Outcome:
     record = original.record
     tasks = dict(_read_tasks(original, kernel, allow_exec))
+    engines = {_engine(environment) for _, environment, _ in tasks.values()}
+    places = places_for(engines, jobs, len(os.sched_getaffinity(0)))
     again = SweepDirectory.create(parent, record["title"], record, original.inputs())
     failures: list[str] = []
     differences: dict[str, str] = {}
     facts: dict[str, tuple[Any, Any]] = {}
-    is_real = any(_engine(environment) == real.NAME for _, environment, _ in tasks.values())
-    places = 1 if is_real else jobs or len(os.sched_getaffinity(0))
-    executor = LocalExecutor(min(places, max(len(tasks), 1)))
+    executor = LocalExecutor(places)
     waiting, done = list(tasks), 0
     running: dict[str, Path] = {}
     try:

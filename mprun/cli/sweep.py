@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -84,19 +85,20 @@ def command(
         runner.refuse_commands(one.spec, allow_exec)
     given = study.make_cells(loaded, engine, kernel)
     cells, kernels = conduct.place_cells(given)
-    places = jobs or conduct.places_for(cells, len(os.sched_getaffinity(0)))
+    places = conduct.places_for({cell.engine for cell in cells}, jobs, len(os.sched_getaffinity(0)))
     if dry_run:
         _show_cells(cells, places, parent)
         return
-    executor = _start_executor(cells, places, address)
     inputs = runner.read_inputs(loaded[0].sources)
-    sweep, is_new = conduct.find_or_create(parent, cells, kernels, inputs, anew)
-    if not as_json:
-        click.echo(f"{'sweep' if is_new else 'going on with'}: {sweep.path}", err=True)
-    with sweep.held():
-        work = conduct.Conduct(sweep, cells, keep, retries, allow_exec)  # type: ignore[arg-type]
-        with SweepBar() as bar:
-            summary = work.run(executor, bar.show, bar.say)
+    # a cluster that cannot be used leaves no directory behind
+    with closing(_start_executor(cells, places, address)) as executor:
+        sweep, is_new = conduct.find_or_create(parent, cells, kernels, inputs, anew)
+        if not as_json:
+            click.echo(f"{'sweep' if is_new else 'going on with'}: {sweep.path}", err=True)
+        with sweep.held():
+            work = conduct.Conduct(sweep, cells, keep, retries, allow_exec)  # type: ignore[arg-type]
+            with SweepBar() as bar:
+                summary = work.run(executor, bar.show, bar.say)
     options.give_to_invoker(sweep.path)
     if junit or tap:
         from mprun.report.verdict import checks_of_sweep

@@ -99,7 +99,7 @@ def _run_steps(
     steps: Sequence[tuple[int, Step]], place: Place, parent: Path, allow_exec: bool
 ) -> Generator[tuple[int, Done], None, None]:
     """Each step, with the number of its lab, when it is over."""
-    places = min(len(os.sched_getaffinity(0)), len(steps)) if place.engine == virtual.NAME else 1
+    places = len(os.sched_getaffinity(0)) if place.engine == virtual.NAME else 1
     executor = LocalExecutor(places)
     left = list(steps)
     running: dict[str, tuple[int, Step, Path]] = {}

@@ -158,5 +158,7 @@ class ClusterExecutor:
         return found
 
     def close(self) -> None:
-        self._client.cancel(list(self._jobs), force=True)
+        if self._jobs:
+            self._client.cancel(list(self._jobs), force=True)
+            self._jobs.clear()
         self._client.close()

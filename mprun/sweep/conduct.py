@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from mprun.analysis.across import judge_across
 from mprun.analysis.cells import Row, doubt, sum_up, tabulate
 from mprun.analysis.statistics import is_narrow
 from mprun.engines import real
-from mprun.errors import Interrupted
+from mprun.errors import Interrupted, SpecError
 from mprun.rundir import RunDirectory
 from mprun.sweep import study
 from mprun.sweep.directory import SweepDirectory, list_sweeps
@@ -99,9 +99,14 @@ def _is_real(cell: Cell) -> bool:
     return cell.engine == real.NAME
 
 
-def places_for(cells: Sequence[Cell], cpus: int) -> int:
-    """How many runs at one time: one a CPU; where any is in real time one in all, as it would hear the others."""
-    return 1 if any(_is_real(cell) for cell in cells) else cpus
+def places_for(engines: Collection[str], jobs: int | None, cpus: int) -> int:
+    """How many runs at one time: as many as asked for, else one a CPU; where any is in real time one in all, as it
+    would hear the others. Raises SpecError if more are asked for then."""
+    if real.NAME not in engines:
+        return jobs or cpus
+    if jobs is not None and jobs > 1:
+        raise SpecError("runs in real time go one after the other, as they would disturb each other: leave out --jobs")
+    return 1
 
 
 @dataclass

@@ -10,7 +10,8 @@ from mprun.sweep.worker import Job, Outcome
 
 
 class Executor(Protocol):
-    """Runs jobs at the same time, as many as it has places. Closing it ends what is under way."""
+    """Runs jobs at the same time, as many as it has places. Closing it, again too, ends what is
+    under way."""
 
     @property
     def places(self) -> int:

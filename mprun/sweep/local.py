@@ -24,17 +24,19 @@ class _Worker:
 
 
 class LocalExecutor:
-    """As many workers as asked for; one that dies is replaced, and its run has ended with an error."""
+    """As many workers as there are jobs at one time, up to `places`; one that dies is replaced, and its run has ended
+    with an error."""
 
     def __init__(self, places: int) -> None:
-        self._workers = [_Worker(_start()) for _ in range(places)]
-
-    @property
-    def places(self) -> int:
-        return len(self._workers)
+        self.places = places
+        self._workers: list[_Worker] = []
 
     def submit(self, name: str, job: Job) -> None:
-        worker = next(worker for worker in self._workers if worker.name is None)
+        worker = next((worker for worker in self._workers if worker.name is None), None)
+        if worker is None:
+            assert len(self._workers) < self.places
+            worker = _Worker(_start())
+            self._workers.append(worker)
         worker.name, worker.started = name, time.monotonic()
         assert worker.process.stdin is not None
         # one that died meanwhile is found by `wait`
@@ -75,6 +77,7 @@ class LocalExecutor:
             worker.process.kill()
             worker.process.wait()
             worker.process.stdout.close()
+        self._workers.clear()
 
 
 def _start() -> subprocess.Popen[bytes]:

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,13 +14,14 @@ from typing import Any
 import polars
 import pytest
 
-from mprun.errors import Interrupted, RunError
+from mprun.errors import Interrupted, RunError, SpecError
 from mprun.report.sweep import gather
 from mprun.spec import load_cells
 from mprun.sweep import study
 from mprun.sweep.cluster import differences
-from mprun.sweep.conduct import Conduct, find_or_create
+from mprun.sweep.conduct import Conduct, find_or_create, places_for
 from mprun.sweep.directory import SweepDirectory
+from mprun.sweep.local import LocalExecutor
 from mprun.sweep.study import Cell
 from mprun.sweep.worker import Job, Outcome
 
@@ -172,6 +175,20 @@ def conduct(sweep: SweepDirectory, cells: tuple[Cell, ...], executor: FakeExecut
 TWO_BY_THREE = "matrix: {cc: [cubic, reno]}\nrepeat: {runs: 3}\n"
 
 
+# A worker that is done as soon as it has a job.
+ECHO = """\
+import pickle, sys
+from mprun.sweep.worker import Outcome
+while True:
+    try:
+        pickle.load(sys.stdin.buffer)
+    except EOFError:
+        break
+    pickle.dump(Outcome("passed", "", 0.0, 0.0), sys.stdout.buffer)
+    sys.stdout.buffer.flush()
+"""
+
+
 def table_of(sweep: SweepDirectory) -> bytes:
     return (sweep.path / "tables" / "cells.parquet").read_bytes()
 
@@ -278,6 +295,40 @@ def test_until_the_interval_is_narrow(tmp_path: Path) -> None:
         assert any("narrow" in text for text in summary["warnings"])
         tables.append(table_of(sweep))
     assert tables[0] == tables[1]
+
+
+def test_runs_in_real_time_are_never_side_by_side() -> None:
+    assert [places_for({"virtual"}, jobs, cpus=2) for jobs in (None, 1, 4)] == [2, 1, 4]
+    assert [places_for({"virtual", "real"}, jobs, cpus=2) for jobs in (None, 1)] == [1, 1]
+    with pytest.raises(SpecError, match="one after the other"):
+        places_for({"virtual", "real"}, 4, cpus=2)
+
+
+def test_no_more_workers_than_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker loads all of Python: one is started when a job needs it, and takes the next when it is idle."""
+    started = []
+
+    def start() -> subprocess.Popen[bytes]:
+        started.append(subprocess.Popen([sys.executable, "-c", ECHO], stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+        return started[-1]
+
+    monkeypatch.setattr("mprun.sweep.local._start", start)
+    (cell,) = make_cells(tmp_path, "")
+    job = Job(cell.spec, (), "virtual", "default", tmp_path, "pcaps", False)
+    executor = LocalExecutor(8)
+    try:
+        for names in (["a"], ["b", "c"]):
+            for name in names:
+                executor.submit(name, job)
+            over: list[str] = []
+            while len(over) < len(names):
+                over += [name for name, outcome in executor.wait(10.0)]
+            assert sorted(over) == names
+        assert len(started) == 2
+    finally:
+        executor.close()
+    executor.close()
+    assert [process.poll() for process in started] == [0, 0]
 
 
 def test_only_one_works_on_a_sweep(tmp_path: Path) -> None:

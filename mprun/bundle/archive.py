@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import stat
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
@@ -19,7 +20,9 @@ SUFFIX = ".mprun.zip"
 _DAY = (1980, 1, 1, 0, 0, 0)
 MOST_MEMBERS = 200_000
 MOST_BYTES = 8 << 30
-MOST_RATIO = 2000
+# What deflate can reach is 1032.
+MOST_RATIO = 1000
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 MOST_LETTERS = 400
 _BLOCK = 1 << 20
 
@@ -50,7 +53,7 @@ def unpack(source: Path, folder: Path) -> None:
             for member in members:
                 if not member.is_dir():
                     _write(archive, member, folder / member.filename)
-    except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, EOFError) as error:
+    except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, EOFError, zlib.error) as error:
         raise SpecError(f"{source}: no archive that can be read: {error}") from None
     except OSError as error:
         raise SpecError(f"{source}: {error.strerror or error}") from None
@@ -84,6 +87,8 @@ def _find_fault(member: zipfile.ZipInfo) -> str | None:
         return "is no plain file"
     if member.flag_bits & 0x1:
         return "is encrypted"
+    if member.compress_type not in _METHODS:
+        return "is packed in another way than by deflate"
     if member.file_size > _BLOCK and member.file_size > MOST_RATIO * max(member.compress_size, 1):
         return "is packed beyond reason"
     return None

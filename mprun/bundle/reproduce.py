@@ -89,29 +89,40 @@ def open_bundle(archive: Path, scratch: Path) -> Bundle:
         raise SpecError(f"{archive}: its name is no name of a run: {name[:60]!r}")
     path = folder.rename(scratch / name)
     if kind == "run":
-        _check_runs(archive, [RunDirectory(path)])
+        _check_run(archive, RunDirectory(path))
         return Bundle(RunDirectory(path), artifacts)
     sweep = SweepDirectory(path)
     _check_sweep(archive, sweep)
-    _check_runs(archive, [kept.run for kept in sweep.runs()])
-    return Bundle(sweep, artifacts)
-
-
-def _check_runs(archive: Path, runs: Sequence[RunDirectory]) -> None:
-    """What is read of each run is there and of its form; what it says is not believed."""
+    runs = [kept.run for kept in sweep.runs()]
     if not runs:
         raise SpecError(f"{archive}: it holds no run")
     for run in runs:
-        for path in run.resolved_inputs:
-            if not path.is_file():
-                raise SpecError(f"{archive}: a run has no {path.parent.name}/{path.name}")
-        for file, forms in _FORMS.items():
-            value = run.read(file)
-            if not isinstance(value, dict) or any(not isinstance(value.get(key), form) for key, form in forms.items()):
-                raise SpecError(f"{archive}: the {file} of a run is not of its form")
-            told = value.get("warnings", [])
-            if not isinstance(told, list) or not all(isinstance(text, str) for text in told):
-                raise SpecError(f"{archive}: the {file} of a run has warnings that are no text")
+        _check_form(archive, run, "summary.json")
+    # one that ended with an error may have nothing else
+    ended = [run for run in runs if run.read("summary.json")["status"] != "error"]
+    if not ended:
+        raise SpecError(f"{archive}: all its runs ended with an error: there is nothing to compare with")
+    for run in ended:
+        _check_run(archive, run)
+    return Bundle(sweep, artifacts)
+
+
+def _check_run(archive: Path, run: RunDirectory) -> None:
+    """What is read of it is there and of its form; what it says is not believed."""
+    for path in run.resolved_inputs:
+        if not path.is_file():
+            raise SpecError(f"{archive}: a run has no {path.parent.name}/{path.name}")
+    for file in _FORMS:
+        _check_form(archive, run, file)
+
+
+def _check_form(archive: Path, run: RunDirectory, file: str) -> None:
+    value = run.read(file)
+    if not isinstance(value, dict) or any(not isinstance(value.get(key), form) for key, form in _FORMS[file].items()):
+        raise SpecError(f"{archive}: the {file} of a run is not of its form")
+    told = value.get("warnings", [])
+    if not isinstance(told, list) or not all(isinstance(text, str) for text in told):
+        raise SpecError(f"{archive}: the {file} of a run has warnings that are no text")
 
 
 def _check_sweep(archive: Path, sweep: SweepDirectory) -> None:

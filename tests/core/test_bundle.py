@@ -15,6 +15,7 @@ from mprun.bundle.archive import unpack, write_archive
 from mprun.bundle.crate import Description, describe
 from mprun.bundle.reproduce import open_bundle
 from mprun.errors import SpecError
+from mprun.sweep.directory import SweepDirectory
 from mprun.sweep.study import name_folder
 
 
@@ -72,11 +73,31 @@ def test_members_that_are_there_twice_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_bomb_is_refused(tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / "bundle", "w", zipfile.ZIP_BZIP2) as archive:
+    with zipfile.ZipFile(tmp_path / "bundle", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("zeros", bytes(64 << 20))
     with pytest.raises(SpecError, match="packed beyond reason"):
         unpack(tmp_path / "bundle", tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bundle"]
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_only_what_every_reader_unpacks_is_unpacked(method: int, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "bundle", "w", method) as archive:
+        archive.writestr("plan.json", "{}")
+    with pytest.raises(SpecError, match=r"'plan\.json' is packed in another way"):
+        unpack(tmp_path / "bundle", tmp_path)
+
+
+def test_a_damaged_member_is_refused(tmp_path: Path) -> None:
+    content = b"".join(f"{n * n}\n".encode() for n in range(1000))
+    write_archive(tmp_path / "bundle", {"plan.json": content})
+    packed = bytearray((tmp_path / "bundle").read_bytes())
+    for n in range(100, 200):
+        packed[n] ^= 0xFF
+    (tmp_path / "bundle").write_bytes(packed)
+    (tmp_path / "out").mkdir()
+    with pytest.raises(SpecError, match="no archive that can be read"):
+        unpack(tmp_path / "bundle", tmp_path / "out")
 
 
 def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
@@ -144,6 +165,25 @@ def test_what_strangers_wrote_is_obeyed_by_no_terminal(tmp_path: Path) -> None:
     write_archive(tmp_path / "bundle", _run(**{"summary.json": told}))
     bundle = open_bundle(tmp_path / "bundle", tmp_path)
     assert bundle.source.read("summary.json")["warnings"] == ["\ufffd[2Jgood\nnews"]
+
+
+ERROR = {"status": "error", "metrics": {}, "expectations": [], "seed": 2}
+
+
+def test_a_run_in_error_keeps_no_other_from_being_repeated(tmp_path: Path) -> None:
+    """Of one whose worker was killed there is a summary, and nothing else."""
+    runs = {f"runs/cc=reno/1/{name}": content for name, content in _run().items()}
+    files = {**_sweep("cc=reno"), **runs, "runs/cc=reno/2/summary.json": json.dumps(ERROR).encode()}
+    write_archive(tmp_path / "bundle", files)
+    bundle = open_bundle(tmp_path / "bundle", tmp_path)
+    assert isinstance(bundle.source, SweepDirectory)
+    assert [kept.number for kept in bundle.source.runs()] == [1, 2]
+
+    alone = {**_sweep("cc=reno"), "runs/cc=reno/1/summary.json": json.dumps(ERROR).encode()}
+    write_archive(tmp_path / "alone", alone)
+    (tmp_path / "scratch").mkdir()
+    with pytest.raises(SpecError, match="all its runs ended with an error"):
+        open_bundle(tmp_path / "alone", tmp_path / "scratch")
 
 
 def test_a_bundle_is_opened(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -24,11 +25,13 @@ from mprun.engines import virtual
 from mprun.engines.engine import Progress
 from mprun.errors import SpecError
 from mprun.kernel.store import list_kernels
+from mprun.plan import canonical_json
 from mprun.rundir import RunDirectory
+from mprun.runner import EngineName, Place
 from mprun.spec import load
 from mprun.spec.spec import Spec
 from mprun.sweep.conduct import places_for, sum_up_sweep
-from mprun.sweep.directory import SweepDirectory
+from mprun.sweep.directory import Kept, SweepDirectory
 from mprun.sweep.local import LocalExecutor
 from mprun.sweep.sides import sides_of
 from mprun.sweep.study import name_folder
@@ -144,8 +147,31 @@ def _check_sweep(archive: Path, sweep: SweepDirectory) -> None:
         raise SpecError(f"{archive}: its title is no title of a sweep: {str(title)[:60]!r}")
 
 
+def choose_engine(bundle: Bundle, asked: EngineName | None) -> tuple[EngineName, str]:
+    """The engine to run it in, and why. asked: None: the virtual one, if all of it ran there.
+
+    Raises SpecError where some of it did not: nobody but its user decides that it runs on the kernel of this machine.
+    """
+    if asked is not None:
+        return asked, "as asked"
+    source = bundle.source
+    runs = [source] if isinstance(source, RunDirectory) else [kept.run for kept in _ended(source)]
+    if any(run.read("environment.json")["engine"] != virtual.NAME for run in runs):
+        raise SpecError(
+            "it did not run in the virtual engine alone: add --engine real to run it on this machine's kernel, or "
+            "--engine virtual for simulated time"
+        )
+    return "virtual", "as it ran then"
+
+
 def reproduce(
-    bundle: Bundle, parent: Path, kernel: str | None, allow_exec: bool, progress: Progress, jobs: int | None = None
+    bundle: Bundle,
+    parent: Path,
+    engine: EngineName,
+    kernel: str | None,
+    allow_exec: bool,
+    progress: Progress,
+    jobs: int | None = None,
 ) -> Outcome:
     """Run it again under `parent`. kernel: of the virtual engine; None: the one that it ran on, if it is built here,
     else `default`.
@@ -153,10 +179,10 @@ def reproduce(
     Raises SpecError or HostError where nothing can be run, RunError where the one run cannot be repeated.
     """
     if isinstance(bundle.source, SweepDirectory):
-        return _reproduce_sweep(bundle, bundle.source, parent, kernel, allow_exec, progress, jobs)
+        return _reproduce_sweep(bundle, bundle.source, parent, engine, kernel, allow_exec, progress, jobs)
     original = bundle.source
     before = original.read("environment.json")
-    place = runner.choose_place(_engine(before), kernel or _find_alike(before))
+    place = runner.choose_place(engine, kernel or _find_alike(before))
     again, _ = runner.repeat(original, parent, place, progress, allow_exec)
     difference = _first_difference(bundle.artifacts.get(ALONE, {}), again)
     facts = _differing(before, again.read("environment.json"))
@@ -171,31 +197,31 @@ def _reproduce_sweep(
     bundle: Bundle,
     original: SweepDirectory,
     parent: Path,
+    engine: EngineName,
     kernel: str | None,
     allow_exec: bool,
     progress: Progress,
     jobs: int | None,
 ) -> Outcome:
-    record = original.record
-    tasks = dict(_read_tasks(original, kernel, allow_exec))
-    engines = {_engine(environment) for _, environment, _ in tasks.values()}
-    places = places_for(engines, jobs, len(os.sched_getaffinity(0)))
-    again = SweepDirectory.create(parent, record["title"], record, original.inputs())
+    tasks = dict(_read_tasks(original, engine, kernel, allow_exec))
+    executor = LocalExecutor(places_for({engine}, jobs, len(os.sched_getaffinity(0))))
+    again = SweepDirectory.create(parent, original.record["title"], _record(original, tasks), original.inputs())
     failures: list[str] = []
     differences: dict[str, str] = {}
     facts: dict[str, tuple[Any, Any]] = {}
-    executor = LocalExecutor(places)
     waiting, done = list(tasks), 0
     running: dict[str, Path] = {}
-    try:
+    with again.held(), ExitStack() as at_end:
+        at_end.callback(again.tidy)
+        at_end.callback(executor.close)
         while waiting or running:
             while waiting and len(running) < executor.places:
                 name = waiting.pop(0)
-                spec, environment, chosen = tasks[name]
+                task = tasks[name]
                 running[name] = again.begin(name)
-                warnings = tuple(environment["warnings"])
-                job = Job(spec, warnings, _engine(environment), chosen, running[name], "pcaps", allow_exec)
-                executor.submit(name, job)
+                warnings = tuple(task.environment["warnings"])
+                place = (task.place.engine, task.kernel)
+                executor.submit(name, Job(task.spec, warnings, *place, running[name], "pcaps", allow_exec))
             for name, outcome in executor.wait(_POLL_S):
                 run = again.finish(running.pop(name), name)
                 done += 1
@@ -206,10 +232,7 @@ def _reproduce_sweep(
                 difference = _first_difference(bundle.artifacts.get(f"runs/{name}", {}), run)
                 if difference is not None:
                     differences[name] = difference
-                facts |= _differing(tasks[name][1], run.read("environment.json"))
-    finally:
-        executor.close()
-        again.tidy()
+                facts |= _differing(tasks[name].environment, run.read("environment.json"))
     sum_up_sweep(again, is_complete=not failures)
     same = len(tasks) - len(differences) - len(failures)
     told = [f"{name}: {text}" for name, text in sorted(differences.items())]
@@ -226,24 +249,47 @@ def _reproduce_sweep(
     return Outcome(verdict, again.path, same, len(tasks), told, facts, shown, failures)
 
 
+@dataclass(frozen=True)
+class _Task:
+    """A run: its cell, what it was asked for, where it ran, and where it runs now."""
+
+    cell: int
+    spec: Spec
+    environment: Mapping[str, Any]
+    place: Place
+    kernel: str
+
+
 def _read_tasks(
-    original: SweepDirectory, kernel: str | None, allow_exec: bool
-) -> Iterator[tuple[str, tuple[Spec, dict[str, Any], str]]]:
-    """What each run was asked for, its environment, and the kernel that it runs on now. Raises SpecError."""
-    for kept in original.runs():
-        if kept.summary["status"] == "error":
-            continue
+    original: SweepDirectory, engine: EngineName, kernel: str | None, allow_exec: bool
+) -> Iterator[tuple[str, _Task]]:
+    """By their places below the runs of the sweep. Raises SpecError or HostError."""
+    for kept in _ended(original):
         name = str(kept.run.path.relative_to(original.path / "runs"))
         spec = load(*kept.run.resolved_inputs).spec
         runner.refuse_commands(spec, allow_exec)
         environment = kept.run.read("environment.json")
         chosen = kernel or _find_alike(environment)
-        runner.choose_place(_engine(environment), chosen)
-        yield name, (spec, environment, chosen)
+        yield name, _Task(kept.cell, spec, environment, runner.choose_place(engine, chosen), chosen)
 
 
-def _engine(environment: Mapping[str, Any]) -> runner.EngineName:
-    return "virtual" if environment["engine"] == virtual.NAME else "real"
+def _ended(sweep: SweepDirectory) -> Iterator[Kept]:
+    return (kept for kept in sweep.runs() if kept.summary["status"] != "error")
+
+
+def _record(original: SweepDirectory, tasks: Mapping[str, _Task]) -> dict[str, Any]:
+    """Of the new sweep: where its cells run now. Its digest is that of no sweep of files, as none may go on with it:
+    its runs are those of the bundle, some may be missing, and the kernels may be others."""
+    before = original.record
+    kernels = {
+        task.kernel: {"version": task.place.kernel.version, "digest": task.place.kernel.digest}
+        for task in tasks.values()
+        if task.place.kernel
+    }
+    now = {task.cell: {"engine": task.place.engine, "kernel": task.kernel} for task in tasks.values()}
+    cells = [{**cell, **now.get(n, {})} for n, cell in enumerate(before["cells"])]
+    digest = hashlib.sha256(canonical_json(["reproduced", before["digest"], kernels]).encode()).hexdigest()
+    return {**before, "digest": digest, "kernels": kernels, "cells": cells}
 
 
 def _find_alike(environment: Mapping[str, Any]) -> str:

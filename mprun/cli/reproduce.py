@@ -17,6 +17,7 @@ from mprun.text import plain
 if TYPE_CHECKING:
     from mprun.analysis.comparison import Compared
     from mprun.bundle.reproduce import Outcome
+    from mprun.runner import EngineName
 
 MOST_SHOWN = 20
 _WORDS = {
@@ -28,22 +29,39 @@ _WORDS = {
 
 @click.command("reproduce")
 @click.argument("archive", metavar="BUNDLE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--engine",
+    type=click.Choice(["virtual", "real"]),
+    help="virtual: simulated time. real: this machine's kernel. Default: virtual, if it ran there.",
+)
 @click.option("--kernel", metavar="NAME", help="Experiment kernel. Default: the one that it ran on, if it is built.")
 @options.parent
 @options.allow_exec
 @click.option("-j", "--jobs", type=click.IntRange(1, 1024), help="Runs of a sweep at one time. Default: one a CPU.")
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
-def command(archive: Path, kernel: str | None, parent: Path, allow_exec: bool, jobs: int | None, as_json: bool) -> None:
+def command(
+    archive: Path,
+    engine: EngineName | None,
+    kernel: str | None,
+    parent: Path,
+    allow_exec: bool,
+    jobs: int | None,
+    as_json: bool,
+) -> None:
     """Run BUNDLE again and say whether the result is identical, within intervals, or what differs.
 
     Its resolved inputs are compiled anew, and nothing else of it is obeyed. Exit status 1 if the result differs.
     """
-    from mprun.bundle.reproduce import open_bundle, reproduce
+    from mprun.bundle.reproduce import choose_engine, open_bundle, reproduce
     from mprun.cli.progress import Bar
 
-    with tempfile.TemporaryDirectory(prefix="mprun-bundle-") as scratch, Bar() as bar:
+    with tempfile.TemporaryDirectory(prefix="mprun-bundle-") as scratch:
         bundle = open_bundle(archive, Path(scratch))
-        outcome = reproduce(bundle, parent, kernel, allow_exec, bar.show, jobs)
+        chosen, reason = choose_engine(bundle, engine)
+        if not as_json:
+            click.echo(f"engine: {chosen} ({reason})", err=True)
+        with Bar() as bar:
+            outcome = reproduce(bundle, parent, chosen, kernel, allow_exec, bar.show, jobs)
     options.give_to_invoker(outcome.path)
     if as_json:
         import json

@@ -13,10 +13,18 @@ import pytest
 
 from mprun.bundle.archive import unpack, write_archive
 from mprun.bundle.crate import Description, describe
-from mprun.bundle.reproduce import open_bundle
+from mprun.bundle.reproduce import _record as reproduced_record
+from mprun.bundle.reproduce import _Task as Task
+from mprun.bundle.reproduce import choose_engine, open_bundle
 from mprun.errors import SpecError
+from mprun.kernel.store import Kernel
+from mprun.runner import Place
+from mprun.spec import load_cells
+from mprun.sweep.conduct import find_or_create
 from mprun.sweep.directory import SweepDirectory
-from mprun.sweep.study import name_folder
+from mprun.sweep.study import make_cells, name_folder
+
+LAB = Path(__file__).parents[2] / "labs" / "01_multipath"
 
 
 def test_equal_contents_are_equal_bytes(tmp_path: Path) -> None:
@@ -184,6 +192,37 @@ def test_a_run_in_error_keeps_no_other_from_being_repeated(tmp_path: Path) -> No
     (tmp_path / "scratch").mkdir()
     with pytest.raises(SpecError, match="all its runs ended with an error"):
         open_bundle(tmp_path / "alone", tmp_path / "scratch")
+
+
+def test_no_sweep_goes_on_with_a_reproduced_one(tmp_path: Path) -> None:
+    """Else its kernels would be mixed, and what is under way in it removed."""
+    (tmp_path / "xp.yaml").write_text("version: 1\ntraffic: [{tool: ping, from: client, to: server}]\n")
+    cells = make_cells(load_cells(LAB / "topo", tmp_path / "xp"), "virtual", "default")
+    kernels = {"default": {"version": "6", "digest": "d"}}
+    original, _ = find_or_create(tmp_path / "runs", cells, kernels, {}, False)
+    other = Kernel("other", "", "7", "e", "", 0, "", 0.0)
+    task = Task(0, cells[0].spec, {}, Place("virtual", "", other), "other")
+    record = reproduced_record(original, {"only/1": task})
+    assert record["kernels"] == {"other": {"version": "7", "digest": "e"}}
+    assert [(cell["engine"], cell["kernel"]) for cell in record["cells"]] == [("virtual", "other")]
+    again = SweepDirectory.create(tmp_path / "again", record["title"], record, {})
+    for known in (kernels, record["kernels"]):
+        found, is_new = find_or_create(tmp_path / "again", cells, known, {}, False)
+        assert is_new
+        assert found.path != again.path
+
+
+def test_no_bundle_decides_that_it_runs_on_this_machines_kernel(tmp_path: Path) -> None:
+    environment = {"engine": "real", "kernel": {}, "versions": {}, "warnings": [], "python": "3"}
+    for name, files in {"virtual": _run(), "real": _run(**{"environment.json": environment})}.items():
+        (tmp_path / name).mkdir()
+        write_archive(tmp_path / f"{name}.zip", files)
+    virtual = open_bundle(tmp_path / "virtual.zip", tmp_path / "virtual")
+    assert choose_engine(virtual, None) == ("virtual", "as it ran then")
+    real = open_bundle(tmp_path / "real.zip", tmp_path / "real")
+    with pytest.raises(SpecError, match="--engine real"):
+        choose_engine(real, None)
+    assert choose_engine(real, "real") == ("real", "as asked")
 
 
 def test_a_bundle_is_opened(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ MAY_IMPORT = {
     "capture": VALUES | {"analysis", "compile.network", "report.value", "rundir", "tools"},
     "dissection": {"errors", "analysis", "rundir", "tools"},
     "runner": VALUES | {"spec", "tools", "analysis", "compile", "engines", "kernel", "rundir", "capture"},
-    "bundle": {"errors", "spec", "analysis", "engines", "kernel", "rundir", "runner", "sweep"},
+    "bundle": {"errors", "spec", "analysis", "plan", "engines", "kernel", "rundir", "runner", "sweep"},
     "results": {"errors", "rundir", "sweep"},
 }
 CORE = ("spec", "topologies", "tools", "compile", "analysis", "plan.py", "plugin.py", "text.py", "capabilities.py")

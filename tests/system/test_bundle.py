@@ -94,3 +94,10 @@ def test_a_sweep_from_its_bundle(mprun: Callable[..., Result], tmp_path: Path) -
     told = json.loads(again.out)
     assert (told["verdict"], told["identical"], told["runs"]) == ("identical", 4, 4)
     assert (tmp_path / told["directory"] / "tables" / "cells.parquet").exists()
+    before, now = (
+        json.loads((folder / "sweep.json").read_text())
+        for folder in (tmp_path / "runs" / "latest-sweep", tmp_path / told["directory"])
+    )
+    assert (now["kernels"], now["cells"]) == (before["kernels"], before["cells"])
+    # it is not the sweep of these files, which others may go on with
+    assert now["digest"] != before["digest"]

@@ -145,10 +145,12 @@ class Matrix:
         """The values of each cell in the order of the axes; fixed: axes that have one value, whatever they had."""
         choices = [_rows(group, fixed) for group in self.groups]
         rows = (tuple(value for values in choice for value in values) for choice in product(*choices))
-        return tuple(row for row in dict.fromkeys(rows) if not self._is_excluded(dict(row)))
+        # by their texts, as 0 and false, 1 and 1.0 are equal to Python
+        different = {tuple((name, str(value)) for name, value in row): row for row in rows}
+        return tuple(row for row in different.values() if not self._is_excluded(dict(row)))
 
     def _is_excluded(self, row: Mapping[str, Scalar]) -> bool:
-        return any(all(row[name] == value for name, value in one.items()) for one in self.excluded)
+        return any(all(str(row[name]) == str(value) for name, value in one.items()) for one in self.excluded)
 
 
 def _rows(group: tuple[Axis, ...], fixed: Mapping[str, Scalar]) -> list[Values]:
@@ -208,7 +210,7 @@ def _read_excluded(value: object, matrix: Matrix, document: Document) -> Iterato
         for name, one in entry.items():
             if name not in known:
                 document.fault((*place, name), f"no axis '{name}'{name_nearest(name, known, 'axes')}")
-            elif one not in known[name]:
+            elif str(one) not in map(str, known[name]):
                 values = ", ".join(map(str, known[name][:8]))
                 document.fault((*place, name), f"'{one}' is no value of this axis; it has: {values}")
         if entry.keys() <= known.keys():

@@ -70,6 +70,15 @@ def test_axes_are_crossed_zipped_and_cut(tmp_path: Path) -> None:
     assert cells[-1].spec.experiment.traffic[0].congestion == "reno"
 
 
+def test_values_that_are_equal_to_python_are_cells_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "topo.yaml").write_text(TOPOLOGY)
+    text = EXPERIMENT.replace("{cc: cubic}", "{cc: cubic, flag: 0}") + 'description: "it is {{ flag }}"\n'
+    (tmp_path / "xp.yaml").write_text(text + "matrix: {flag: [0, false, 1, 1.0], exclude: [{flag: 1}]}\n")
+    cells = study.make_cells(load_cells(tmp_path / "topo", tmp_path / "xp"), "virtual", "default")
+    assert list(map(str, values_of(cells, "flag"))) == ["0", "False", "1.0"]
+    assert len({cell.folder for cell in cells}) == 3
+
+
 @pytest.mark.parametrize(
     ("written", "values"),
     [

@@ -7,6 +7,7 @@ one that ended with an error is.
 
 from __future__ import annotations
 
+import contextlib
 import platform
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ from mprun.analysis.across import judge_across
 from mprun.analysis.cells import Row, doubt, sum_up, tabulate
 from mprun.analysis.statistics import is_narrow
 from mprun.engines import real
-from mprun.errors import Interrupted, SpecError
+from mprun.errors import Interrupted, MprunError, SpecError
 from mprun.rundir import RunDirectory
 from mprun.sweep import study
 from mprun.sweep.directory import SweepDirectory, list_sweeps
@@ -68,8 +69,10 @@ def find_or_create(
     places = [f"{name} {kernel['digest']}" for name, kernel in kernels.items()]
     digest = study.identify(cells, [*places, *({platform.release()} if any(_is_real(c) for c in cells) else ())])
     for sweep in [] if anew else reversed(list_sweeps(parent)):
-        if sweep.record["digest"] == digest and not is_finished(sweep):
-            return sweep, False
+        # one of another format, or not whole, is none to go on with
+        with contextlib.suppress(MprunError):
+            if sweep.record["digest"] == digest and not is_finished(sweep):
+                return sweep, False
     record = {
         "digest": digest,
         "kernels": dict(kernels),

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from mprun import runner
 from mprun.engines import real
+from mprun.errors import MprunError
 from mprun.rundir import RunDirectory, list_runs
 from mprun.spec.span import find_spans
 from mprun.sweep.directory import list_sweeps
@@ -42,18 +43,19 @@ def estimate(cells: Sequence[Cell], places: int, parent: Path) -> Estimate:
 
 def _known_s(title: str, parent: Path) -> Iterator[float]:
     """Real seconds of earlier virtual runs of the same title."""
-    alone = [run for run in list_runs(parent) if run.title == title]
-    swept = [
-        RunDirectory(path)
-        for sweep in list_sweeps(parent)
-        if sweep.record["title"] == title
-        for path in sorted(sweep.path.glob("runs/*/*"))
-    ]
-    for run in [*alone, *swept][-MOST_LOOKED_AT:]:
-        if not run.is_complete or not (run.path / "wall.json").exists():
-            continue
-        if json.loads((run.path / "environment.json").read_text())["engine"] != real.NAME:
-            yield float(run.read("wall.json")[-1]["wall_s"])
+    runs = [run for run in list_runs(parent) if run.title == title]
+    for sweep in list_sweeps(parent):
+        # what cannot be read tells nothing
+        with contextlib.suppress(MprunError):
+            if sweep.record["title"] == title:
+                runs += [RunDirectory(path) for path in sweep.path.glob("runs/*/*")]
+    ended = [run for run in runs if run.is_complete and (run.path / "wall.json").exists()]
+    # by time, as by name they would be those of the last value of an axis
+    ended.sort(key=lambda run: (run.path / "wall.json").stat().st_mtime_ns)
+    for run in ended[-MOST_LOOKED_AT:]:
+        with contextlib.suppress(MprunError):
+            if run.read("environment.json")["engine"] != real.NAME:
+                yield float(run.read("wall.json")[-1]["wall_s"])
 
 
 def _end_s(cell: Cell) -> float:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -21,6 +22,7 @@ from mprun.sweep import study
 from mprun.sweep.cluster import differences
 from mprun.sweep.conduct import Conduct, find_or_create, places_for
 from mprun.sweep.directory import SweepDirectory
+from mprun.sweep.estimate import estimate
 from mprun.sweep.local import LocalExecutor
 from mprun.sweep.study import Cell
 from mprun.sweep.worker import Job, Outcome
@@ -256,6 +258,32 @@ def test_other_files_are_another_sweep(tmp_path: Path) -> None:
     assert sweep_of(tmp_path, make_cells(tmp_path, TWO_BY_THREE + "description: other\n")).path != first.path
     kernels = {"default": {"digest": "of another build"}}
     assert find_or_create(tmp_path / "runs", cells, kernels, {}, False)[0].path != first.path
+
+
+@pytest.mark.parametrize("text", ['{"format": 99}', '{"form'])
+def test_a_sweep_that_cannot_be_read_keeps_no_other_from_running(tmp_path: Path, text: str) -> None:
+    cells = make_cells(tmp_path, TWO_BY_THREE)
+    odd = sweep_of(tmp_path, cells)
+    (odd.path / "sweep.json").write_text(text)
+    assert sweep_of(tmp_path, cells).path != odd.path
+    assert estimate(cells, 1, tmp_path / "runs").seconds is None
+
+
+def test_the_estimate_goes_by_the_newest_runs(tmp_path: Path) -> None:
+    """Not by those of the axis's last value: 60 runs of 1 s, then as many of 3 s in cells whose names come first."""
+    cells = make_cells(tmp_path, TWO_BY_THREE)
+    sweep = sweep_of(tmp_path, cells)
+    for n in range(120):
+        is_old = n < 60
+        run = sweep.path / "runs" / ("cc=reno" if is_old else "cc=cubic") / str(n)
+        run.mkdir(parents=True)
+        (run / "environment.json").write_text('{"engine": "virtual"}')
+        (run / "wall.json").write_text(json.dumps([{"wall_s": 1.0 if is_old else 3.0}]))
+        os.utime(run / "wall.json", (n, n))
+    # one that was cut off tells nothing
+    (run / "environment.json").unlink()
+    found = estimate(cells, 2, tmp_path / "runs")
+    assert (found.known, found.seconds) == (49, 3.0 * 6 / 2)
 
 
 def test_an_error_is_tried_again_as_often_as_asked(tmp_path: Path) -> None:

@@ -13,6 +13,12 @@ from typing import Any
 
 from mprun.analysis.observation import Host, SocketState, Tuple4
 
+# A further subflow takes the connection's handshake, the first data and its acknowledgement, and a handshake of its
+# own with its last packet (RFC 8684 3.1, 3.2).
+JOIN_ROUND_TRIPS = 4
+# After which what a handshake has lost is sent again, before any round trip is known (RFC 6298 2.1).
+FIRST_TIMEOUT_NS = 1_000_000_000
+
 
 @dataclass(frozen=True)
 class SendingEnd:
@@ -42,11 +48,15 @@ class Subflow:
 
 @dataclass(frozen=True)
 class Connection:
-    """A connection of a flow; `token` None for plain TCP. lived_ns: None where nobody saw it begin and end."""
+    """A connection of a flow; `token` None for plain TCP. lived_ns: None where nobody saw it begin and end.
+
+    is_known: whether the server had it as one of MPTCP; for it, one whose handshake lost MP_CAPABLE is plain TCP.
+    """
 
     token: int | None
     subflows: tuple[Subflow, ...]
     lived_ns: int | None = None
+    is_known: bool = False
 
 
 def find_connections(
@@ -64,6 +74,11 @@ def find_connections(
         (event["remote"], event["remote_port"], event["local"], event["local_port"])
         for event in peer.events
         if event["event"] == "subflow established"
+    }
+    known = {
+        (event["remote"], event["remote_port"], event["local"], event["local_port"])
+        for event in peer.events
+        if event["event"] == "created"
     }
     names = {(path["source"], path["destination"]): path["name"] for path in paths}
     seen = {(path["source"], path["destination"]): path.get("source_seen", path["source"]) for path in paths}
@@ -84,7 +99,8 @@ def find_connections(
             members = [event, *joined.get(token, ())]
             subflows = tuple(_subflow(member, member is event, totals, peers, names) for member in members)
             lived_ns = ended[token] - event["at_ns"] if token in ended else None
-            connections.append(Connection(token, subflows, lived_ns))
+            is_known = _as_seen(_addresses(event), seen) in known
+            connections.append(Connection(token, subflows, lived_ns, is_known))
     for addresses in totals:
         if addresses[1] in wanted:
             plain = {"local": addresses[0], "local_port": addresses[1], "remote": addresses[2]}
@@ -92,6 +108,21 @@ def find_connections(
             connections.append(Connection(None, (_subflow(plain, True, totals, peers, names),)))
             wanted.discard(addresses[1])
     return tuple(connections)
+
+
+def find_brief(connections: Sequence[Connection], idle_ns: int, wanted: int) -> tuple[Connection, ...]:
+    """Those without all the subflows that are wanted that ended before these could be there.
+
+    idle_ns: round trip of the slowest path. Where another connection has them all, so that nothing forbids them, round
+    trips count as long as any subflow saw them, for a join may wait in queues, and one of its packets may be lost.
+    """
+    lacking = [connection for connection in connections if len(connection.subflows) < wanted]
+    longest_ns = JOIN_ROUND_TRIPS * idle_ns
+    if len(lacking) < len(connections):
+        subflows = [subflow for connection in connections for subflow in connection.subflows]
+        loaded_ns = 1000 * max(end.srtt_us for subflow in subflows for end in (subflow.client, subflow.server))
+        longest_ns = JOIN_ROUND_TRIPS * max(idle_ns, loaded_ns) + FIRST_TIMEOUT_NS
+    return tuple(one for one in lacking if one.lived_ns is not None and one.lived_ns < longest_ns)
 
 
 def ports_towards(observed: Host, server_ports: Iterable[int]) -> tuple[int, ...]:

@@ -22,8 +22,12 @@ _FALLBACKS = ("MPCapableFallbackACK", "MPCapableDataFallback", "DssFallback")
 
 def has_fallen_back(client: Mapping[str, int], server: Mapping[str, int]) -> bool:
     """Whether every connection that began as MPTCP went on as TCP (RFC 8684 3.7)."""
-    asked = _count(client, "MPCapableSYNTX")
-    return 0 < asked <= max(sum(_count(end, name) for name in _FALLBACKS) for end in (client, server))
+    return 0 < _count(client, "MPCapableSYNTX") <= count_fallbacks(client, server)
+
+
+def count_fallbacks(client: Mapping[str, int], server: Mapping[str, int]) -> int:
+    """Connections of the two that began as MPTCP and went on as TCP."""
+    return max(sum(_count(end, name) for name in _FALLBACKS) for end in (client, server))
 
 
 def explain_plain_tcp(client: Mapping[str, int], server: Mapping[str, int], interference: Interference = NONE) -> str:

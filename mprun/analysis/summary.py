@@ -9,9 +9,10 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from mprun.analysis.capacity import find_capacity
-from mprun.analysis.connection import Connection, find_connections, ports_towards
+from mprun.analysis.connection import Connection, find_brief, find_connections, ports_towards
 from mprun.analysis.diagnosis import (
     STALE_LOSSES,
+    count_fallbacks,
     explain_handover,
     explain_missing_subflows,
     explain_plain_tcp,
@@ -48,8 +49,6 @@ LATE_NS = 10_000_000
 MOST_STEAL = 0.02
 MOST_PRESSURE = 0.3
 _COMPLAINT = re.compile(r"\b(WARNING|BUG|Oops|Call Trace|INFO: task|possible .* deadlock)\b")
-# Of the slowest path: a connection that lasts no longer may have had no time for further subflows.
-JOIN_ROUND_TRIPS = 4
 
 
 @dataclass
@@ -362,19 +361,28 @@ def _count_subflows(
         return
     if flow["protocol"] != "mptcp":
         return
-    lasting = [connection for connection in connections if not _is_brief(connection, flow)]
-    if len(lasting) < len(connections) and flow["subflows"] > 1:
-        brief = len(connections) - len(lasting)
+    client, server = (agent.get("counters", {}).get(flow[end], {}) for end in ("source", "destination"))
+    has_fallen = count_fallbacks(client, server) > 0
+    whole = [one for one in connections if one.is_known or not has_fallen]
+    brief = set(find_brief(whole, max((path["rtt_ns"] for path in flow["paths"]), default=0), flow["subflows"]))
+    lasting = [one for one in whole if one not in brief]
+    if 0 < len(whole) < len(connections):
         found.warnings.append(
-            f"{flow['name']}: {brief} of {len(connections)} connections ended within {JOIN_ROUND_TRIPS} round trips, "
-            "too early for further subflows: they are not counted"
+            f"{flow['name']}: {len(connections) - len(whole)} of {len(connections)} connections went on as TCP "
+            "after their handshake (fallback, RFC 8684 3.7): their subflows are not counted"
+        )
+    if brief:
+        longest_ns = max(one.lived_ns or 0 for one in brief)
+        found.warnings.append(
+            f"{flow['name']}: {len(brief)} of {len(connections)} connections ended after {longest_ns / 1e6:.0f} ms at "
+            "most, too early for further subflows: they are not counted"
         )
     got = min((len(connection.subflows) for connection in lasting), default=0)
     if lasting:
         found.add(f"{flow['name']}.subflows", got, "count")
-    client, server = (agent.get("counters", {}).get(flow[end], {}) for end in ("source", "destination"))
     interference = on_paths(flow, agent)
-    if any(connection.token is None for connection in connections) or has_fallen_back(client, server):
+    is_plain = any(connection.token is None for connection in connections) or not whole
+    if is_plain or has_fallen_back(client, server):
         cause = explain_plain_tcp(client, server, interference)
         found.failures.append(f"{flow['name']}: asked for MPTCP and got TCP: {cause}")
     elif lasting and got < flow["subflows"]:
@@ -382,13 +390,6 @@ def _count_subflows(
         limit = settings.get("subflows")
         cause = explain_missing_subflows(client, server, flow["subflows"], got, limit, interference)
         found.failures.append(f"{flow['name']}: {got} of {flow['subflows']} subflows: {cause}")
-
-
-def _is_brief(connection: Connection, flow: Mapping[str, Any]) -> bool:
-    """Whether a connection was over before a further subflow could join: one takes the handshake, the first data
-    and its acknowledgement, and a handshake of its own (RFC 8684 3.1, 3.2)."""
-    slowest_ns: int = max((path["rtt_ns"] for path in flow["paths"]), default=0)
-    return connection.lived_ns is not None and connection.lived_ns < JOIN_ROUND_TRIPS * slowest_ns
 
 
 def _carried(

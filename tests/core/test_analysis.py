@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from mprun.analysis.capacity import Capacity, find_capacity
-from mprun.analysis.connection import find_connections
+from mprun.analysis.connection import Connection, SendingEnd, Subflow, find_brief, find_connections
 from mprun.analysis.diagnosis import explain_missing_subflows, explain_plain_tcp, has_fallen_back
 from mprun.analysis.interference import Interference, on_paths
 from mprun.analysis.observation import NAMES, Host, Observation, SocketState
@@ -60,6 +61,32 @@ def test_a_subflow_that_the_server_refused_does_not_count() -> None:
     client = observed(events=[event("created", "10.0.0.1", 31), event("subflow established", "10.0.1.1", 41)])
     (connection,) = find_connections(client, observed(), [31], PATHS)
     assert len(connection.subflows) == 1
+
+
+def test_a_connection_whose_server_never_heard_of_mptcp_is_told() -> None:
+    """What bore MP_CAPABLE was lost: the client learns of it with the first answer."""
+    client = observed(events=[event("created", "10.0.0.1", 31), event("created", "10.0.0.1", 32, token=8)])
+    server = observed(events=[mirrored(event("created", "10.0.0.1", 32, token=9))])
+    assert [one.is_known for one in find_connections(client, server, [31, 32], PATHS)] == [False, True]
+
+
+def lasting(lived_ms: int, subflows: int, srtt_ms: int = 100) -> Connection:
+    """A connection that lived so long."""
+    ends = ("10.0.0.1", 30, "10.1.0.1", 5201)
+    one = Subflow(ends, None, True, 0, 0, 0, SendingEnd(srtt_us=1000 * srtt_ms), SendingEnd())
+    return Connection(lived_ms, (one,) * subflows, 1_000_000 * lived_ms, True)
+
+
+def test_a_connection_may_end_before_further_subflows_join() -> None:
+    idle_ns = 40_000_000
+    # four round trips of the idle path, if nothing shows that joins are allowed
+    few = [lasting(159, 1), lasting(161, 1)]
+    assert find_brief(few, idle_ns, 2) == (few[0],)
+    # if one has all, four round trips as loaded paths have them, and a packet that is lost and sent again
+    some = [lasting(100, 2), lasting(1399, 1), lasting(1401, 1)]
+    assert find_brief(some, idle_ns, 2) == (some[1],)
+    # one that was never seen to end lasted
+    assert find_brief([replace(few[0], lived_ns=None)], idle_ns, 2) == ()
 
 
 def test_plain_tcp_is_a_connection_without_token() -> None:

@@ -12,9 +12,7 @@ from typing import Any
 from mprun.analysis.cells import Row
 from mprun.spec.evaluation import evaluate
 from mprun.spec.expression import ExpressionError, Reference, UnknownName, Value, parse
-from mprun.spec.metric import SYMBOLS, Unit
-
-_UNITS: Mapping[str, Unit] = {symbol: unit for unit, symbol in SYMBOLS.items()}
+from mprun.spec.metric import SYMBOLS, UNITS
 
 
 def judge_across(texts: Sequence[str], cells: Sequence[Mapping[str, Any]], rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -56,4 +54,4 @@ def _find(reference: Reference, cells: Sequence[Mapping[str, Any]], rows: Sequen
     found = [summary["metrics"][name] for summary in whole if name in summary["metrics"]]
     if not found:
         raise UnknownName("no run of these cells measured it")
-    return Value(tuple(float(one["value"]) for one in found), _UNITS[found[0]["unit"]])
+    return Value(tuple(float(one["value"]) for one in found), UNITS[found[0]["unit"]])

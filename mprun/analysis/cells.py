@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mprun.analysis.statistics import LEAST_BOOTSTRAP, summarize
-
-# How a column's name tells its unit, by the unit's symbol.
-SUFFIXES: Mapping[str, str] = {"bit/s": "_bit_per_s", "s": "_s", "byte": "_bytes", "share": "", "1": ""}
+from mprun.spec.metric import SUFFIXES
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,10 @@ from mprun.spec.claim import Claim, column_unit, split_table
 from mprun.spec.evaluation import Outcome, evaluate
 from mprun.spec.expression import Condition, ExpressionError, Reference, UnknownName, Value, parse_amount
 from mprun.spec.fault import name_nearest
-from mprun.spec.metric import SYMBOLS, Unit
+from mprun.spec.metric import UNITS
 
 Verdict = Literal["held", "failed", "open"]
 Columns = Mapping[str, Sequence[Any]]
-
-_UNITS: Mapping[str, Unit] = {symbol: unit for unit, symbol in SYMBOLS.items()}
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,7 @@ def find_value(reference: Reference, runs: Mapping[str, Measured]) -> Value:
     found = run.metrics.get(name)
     if found is None:
         raise UnknownName(f"the run measured no '{name}'{name_nearest(name, run.metrics, 'it measured')}")
-    return Value((float(found["value"]),), _UNITS[found["unit"]])
+    return Value((float(found["value"]),), UNITS[found["unit"]])
 
 
 def _read_column(run: Measured, name: str, column: str, conditions: Sequence[Condition]) -> Value:

@@ -15,6 +15,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from mprun.spec.metric import SUFFIXES
+
 # line: points joined; step: a value from its point to the next; stack: steps on top of each other; points: alone;
 # cdf: the share of the values up to each; bar, box: a position for each category; heat: a row for each series.
 Form = Literal["line", "step", "stack", "points", "cdf", "bar", "box", "heat"]
@@ -22,8 +24,6 @@ Scale = Literal["linear", "log"]
 
 # More points than this in one line are thinned where they are painted.
 MOST_POINTS = 1200
-
-_SUFFIXES = {"bit/s": "bit_per_s", "byte": "bytes", "1": ""}
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Axis:
     def column(self) -> str:
         """Its name in a table, with the unit."""
         name = re.sub(r"\W+", "_", self.label.lower()).strip("_")
-        suffix = "" if self.categories else _SUFFIXES.get(self.unit, self.unit)
-        return f"{name}_{suffix}" if suffix and not name.endswith(suffix) else name
+        suffix = "" if self.categories else SUFFIXES.get(self.unit, f"_{self.unit}")
+        return name if f"_{name}".endswith(suffix) else name + suffix
 
 
 # From time zero of a run.

@@ -18,6 +18,10 @@ Unit = Literal["rate", "time", "ratio", "count", "size"]
 
 # The base unit of each, as a summary shows it.
 SYMBOLS: Mapping[Unit, str] = {"rate": "bit/s", "time": "s", "ratio": "share", "count": "1", "size": "byte"}
+# What each symbol stands for.
+UNITS: Mapping[str, Unit] = {symbol: unit for unit, symbol in SYMBOLS.items()}
+# How the name of a column in base units tells its unit, by the symbol.
+SUFFIXES: Mapping[str, str] = {"bit/s": "_bit_per_s", "s": "_s", "byte": "_bytes", "share": "", "1": ""}
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocat
 from mprun.report import figure
 from mprun.report.figure import TIME, Axis, Chart, Panel
 from mprun.report.palette import GREY, GRID, INK, PAPER, TONES
+from mprun.report.reading import find_prefix
 
 Image = Literal["svg", "pdf", "png"]
 
@@ -60,15 +61,6 @@ _NOTHING: Mapping[Image, dict[str, Any]] = {
     "svg": {"Date": None, "Creator": None},
     "pdf": {"CreationDate": None, "Producer": None, "Creator": None},
     "png": {"Software": None},
-}
-
-# Base unit -> (least value, factor, name), largest first.
-PREFIXES: Mapping[str, Sequence[tuple[float, float, str]]] = {
-    "bit/s": ((1e9, 1e9, "Gbit/s"), (1e6, 1e6, "Mbit/s"), (1e3, 1e3, "kbit/s"), (0, 1, "bit/s")),
-    "s": ((1, 1, "s"), (1e-3, 1e-3, "ms"), (0, 1e-6, "µs")),
-    "byte": ((1e9, 1e9, "GB"), (1e6, 1e6, "MB"), (1e3, 1e3, "kB"), (0, 1, "bytes")),
-    "share": ((0, 0.01, "%"),),
-    "1": ((0, 1, ""),),
 }
 
 
@@ -391,10 +383,8 @@ def _scale(axis: Axis, values: Iterable[float]) -> _Scale:
     most = max((abs(value) for value in values if not math.isnan(value)), default=0.0)
     if axis.categories:
         return _Scale(axis.label, 1)
-    for least, factor, name in PREFIXES.get(axis.unit, ((0, 1, axis.unit),)):
-        if most >= least:
-            return _Scale(f"{axis.label} ({name})" if name else axis.label, factor)
-    raise AssertionError(axis.unit)
+    factor, name = find_prefix(most, axis.unit)
+    return _Scale(f"{axis.label} ({name})" if name else axis.label, factor)
 
 
 def _extent(panels: Sequence[Panel]) -> list[float]:

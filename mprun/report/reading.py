@@ -9,18 +9,30 @@ from typing import Any
 
 from mprun.spec.metric import TOTAL, Metrics, metrics_of
 
+# Base unit -> (factor, name) of what people say, largest first.
+PREFIXES: Mapping[str, Sequence[tuple[float, str]]] = {
+    "bit/s": ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1, "bit/s")),
+    "s": ((1, "s"), (1e-3, "ms"), (1e-6, "µs")),
+    "byte": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B")),
+    "share": ((0.01, "%"),),
+    "1": ((1, ""),),
+}
+
+
+def find_prefix(size: float, unit: str) -> tuple[float, str]:
+    """The largest of `PREFIXES` that a value of this size has one of, else the least; a unit not there has none."""
+    known = PREFIXES.get(unit, ((1, unit),))
+    return next((one for one in known if size >= one[0]), known[-1])
+
 
 def format_value(value: float, unit: str) -> str:
-    """A value as people say it: `36.9 Mbit/s`, `40.0 ms`, `50.1 %`."""
-    if unit == "bit/s":
-        for size, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-            if abs(value) >= size:
-                return f"{value / size:.2f} {prefix}bit/s"
-        return f"{value:.0f} bit/s"
+    """A value as people say it: `36.90 Mbit/s`, `40.000 ms`, `50.1 %`. Delays below a second are all in milliseconds,
+    so that those of one column can be compared."""
+    if unit in ("bit/s", "byte"):
+        factor, name = find_prefix(abs(value), unit)
+        return f"{value / factor:.{0 if factor == 1 else 2}f} {name}"
     if unit == "s":
         return f"{value * 1e3:.3f} ms" if abs(value) < 1 else f"{value:.3f} s"
-    if unit == "byte":
-        return f"{value / 1e6:.2f} MB" if value >= 1e6 else f"{value:.0f} B"
     if unit == "share":
         return f"{value:.1%}".replace("%", " %")
     return f"{value:g}"

@@ -18,6 +18,7 @@ from mprun.report.chart import COLUMN, WIDE, paint
 from mprun.report.figure import Axis, Chart, Form, Mark, Panel, Series, to_csv
 from mprun.report.gallery import Gallery
 from mprun.report.page import Page, Picture, Verdict, render
+from mprun.report.reading import format_value
 from mprun.report.spark import to_text
 from mprun.report.timeline import Evidence, draw_run, lacking
 from mprun.report.value import say_change
@@ -261,6 +262,25 @@ def test_figures_in_a_terminal() -> None:
     # a third of the time without anything, a third at half of the most (level 3.5 of 0 to 7), a third at the most
     assert [letters.count(letter) for letter in "▁▅█"] == [20, 20, 20]
     assert line.endswith("0 bit/s to 20.00 Mbit/s")
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (36_930_000, "bit/s", "36.93 Mbit/s"),
+        (-999, "bit/s", "-999 bit/s"),
+        (99_999, "byte", "100.00 kB"),
+        (5e9, "byte", "5.00 GB"),
+        (-2_000_000, "byte", "-2.00 MB"),
+        (0, "byte", "0 B"),
+        (0.0004, "s", "0.400 ms"),
+        (-1.5, "s", "-1.500 s"),
+        (0.501, "share", "50.1 %"),
+        (3, "1", "3"),
+    ],
+)
+def test_values_as_people_say_them(value: float, unit: str, text: str) -> None:
+    assert format_value(value, unit) == text
 
 
 def test_distribution_in_a_terminal() -> None:

@@ -20,13 +20,14 @@ runs/<time>-<topology>-<experiment>-<digest8>/
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
 import os
 import re
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -121,7 +122,7 @@ class RunDirectory:
         """What the kernel said during the run, piece by piece; nothing if the run did not come so far."""
         try:
             with (self.path / "record.gz").open("rb") as file:
-                yield from iter(partial(file.read, 1 << 20), b"")
+                yield from iter(functools.partial(file.read, 1 << 20), b"")
         except FileNotFoundError:
             return
 
@@ -144,18 +145,16 @@ class RunDirectory:
             return None
 
     def write_tables(self, tables: Mapping[str, Mapping[str, list[Any]] | polars.DataFrame]) -> None:
-        """Each as `tables/<name>.parquet`, of columns of equal length with None where there is no value."""
+        """Each as `tables/<name>.parquet`, whole or not at all. Columns as those of `make_frame`."""
         if not tables:
             return
         import polars
 
         (self.path / "tables").mkdir(exist_ok=True)
-        for name, columns in tables.items():
-            if isinstance(columns, polars.DataFrame):
-                table = columns
-            else:
-                table = polars.DataFrame({title: _as_one_type(values) for title, values in columns.items()})
-            table.write_parquet(self.path / "tables" / f"{name}.parquet")
+        for name, table in tables.items():
+            frame = table if isinstance(table, polars.DataFrame) else make_frame(table)
+            with whole(self.path / "tables" / f"{name}.parquet") as partial:
+                frame.write_parquet(partial)
 
     def write_accounts(self, accounts: Mapping[str, str]) -> None:
         """What processes saw, as text for people, by their names."""
@@ -206,17 +205,12 @@ class RunDirectory:
         from polars.io.plugins import register_io_source
 
         (self.path / "tables").mkdir(exist_ok=True)
-        target = self.path / "tables" / f"{name}.parquet"
-        partial = target.with_name(f".{target.name}.partial")
 
         def source(*_: object) -> Iterator[polars.DataFrame]:
             yield from frames
 
-        try:
+        with whole(self.path / "tables" / f"{name}.parquet") as partial:
             register_io_source(source, schema=dict(schema)).sink_parquet(partial)
-            partial.replace(target)
-        finally:
-            partial.unlink(missing_ok=True)
 
     def captures(self) -> dict[str, Path]:
         """The files of its captures by name."""
@@ -290,11 +284,32 @@ def list_runs(parent: Path) -> list[RunDirectory]:
     return [RunDirectory(path) for path in sorted(paths, key=_age)]
 
 
-def _as_one_type(values: list[Any]) -> list[Any]:
-    """Whole numbers among fractions become fractions."""
-    if any(isinstance(value, float) for value in values):
-        return [float(value) if isinstance(value, int) else value for value in values]
+def make_frame(columns: Mapping[str, list[Any]]) -> polars.DataFrame:
+    """Columns of equal length, None where there is no value, each of one type."""
+    import polars
+
+    return polars.DataFrame({name: _of_one_type(values) for name, values in columns.items()})
+
+
+def _of_one_type(values: list[Any]) -> list[Any]:
+    """Whole numbers among fractions become fractions, and anything among text becomes text."""
+    there = [value for value in values if value is not None]
+    if any(isinstance(value, str) for value in there) or len({isinstance(value, bool) for value in there}) > 1:
+        return [None if value is None else str(value) for value in values]
+    if any(isinstance(value, float) for value in there):
+        return [None if value is None else float(value) for value in values]
     return values
+
+
+@contextlib.contextmanager
+def whole(target: Path) -> Iterator[Path]:
+    """A file to write in place of `target`, which it becomes at the end if nothing went wrong."""
+    partial = target.with_name(f".{target.name}.partial")
+    try:
+        yield partial
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _age(path: Path) -> tuple[str, int, str]:
@@ -329,9 +344,8 @@ def _point_latest(parent: Path, name: str) -> None:
 
 def write_json(target: Path, value: object) -> None:
     """Whole or not at all."""
-    partial = target.with_name(f".{target.name}.partial")
-    partial.write_text(json.dumps(value, indent=1, sort_keys=True) + "\n")
-    partial.replace(target)
+    with whole(target) as partial:
+        partial.write_text(json.dumps(value, indent=1, sort_keys=True) + "\n")
 
 
 def point(link: Path, target: str) -> None:

@@ -33,9 +33,7 @@ def column_of(metric: str, symbol: str) -> str:
 def tabulate(cells: Sequence[Mapping[str, Any]], rows: Sequence[Row]) -> dict[str, list[Any]]:
     """Columns: the axes, `run`, `seed`, `status`, `directory`, then the metrics. cells: as in `sweep.json`."""
     axes = list(dict.fromkeys(name for cell in cells for name in cell["values"]))
-    columns: dict[str, list[Any]] = {
-        name: _of_one_kind([cells[row.cell]["values"].get(name) for row in rows]) for name in axes
-    }
+    columns: dict[str, list[Any]] = {name: [cells[row.cell]["values"].get(name) for row in rows] for name in axes}
     columns |= {
         "run": [row.number for row in rows],
         "seed": [row.summary["seed"] for row in rows],
@@ -43,8 +41,7 @@ def tabulate(cells: Sequence[Mapping[str, Any]], rows: Sequence[Row]) -> dict[st
         "directory": [row.directory for row in rows],
     }
     for metric, symbol in metrics_of(rows).items():
-        values = [row.summary["metrics"].get(metric, {}).get("value") for row in rows]
-        columns[column_of(metric, symbol)] = _of_one_kind(values)
+        columns[column_of(metric, symbol)] = [row.summary["metrics"].get(metric, {}).get("value") for row in rows]
     return columns
 
 
@@ -113,13 +110,3 @@ def doubt(cells: Sequence[Mapping[str, Any]], repeats: Sequence[Mapping[str, Any
         text = "repeated until the interval was narrow: such intervals cover less than they say"
         warnings.append(f"{text} (of 95 %: 92 % at worst from 5 runs on, 90 % from 3)")
     return warnings
-
-
-def _of_one_kind(values: list[Any]) -> list[Any]:
-    """Whole numbers among fractions become fractions, and anything among text becomes text."""
-    there = [value for value in values if value is not None]
-    if any(isinstance(value, str) for value in there) or len({isinstance(value, bool) for value in there}) > 1:
-        return [None if value is None else str(value) for value in values]
-    if any(isinstance(value, float) for value in there):
-        return [None if value is None else float(value) for value in values]
-    return values

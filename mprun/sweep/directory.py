@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from mprun import rundir
 from mprun.errors import MprunError, RunError, SpecError
-from mprun.rundir import RunDirectory, point, read_texts, write_json, write_page
+from mprun.rundir import RunDirectory, make_frame, point, read_texts, whole, write_json, write_page
 from mprun.text import make_printable
 
 if TYPE_CHECKING:
@@ -130,13 +130,9 @@ class SweepDirectory:
 
     def write_table(self, columns: Mapping[str, list[Any]]) -> None:
         """`tables/cells.parquet`, whole or not at all: columns of equal length, None where there is no value."""
-        import polars
-
         (self.path / "tables").mkdir(exist_ok=True)
-        target = self.path / "tables" / "cells.parquet"
-        partial = target.with_name(".cells.parquet.partial")
-        polars.DataFrame(dict(columns), strict=False).write_parquet(partial)
-        partial.replace(target)
+        with whole(self.path / "tables" / "cells.parquet") as partial:
+            make_frame(columns).write_parquet(partial)
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:

@@ -12,7 +12,7 @@ from mprun.cli.completion import complete_runs
 
 
 @click.command("bundle")
-@click.argument("name", metavar="RUN|SWEEP", default="latest", shell_complete=complete_runs)
+@click.argument("name", metavar="[RUN|SWEEP]", default="latest", shell_complete=complete_runs)
 @options.parent
 @click.option(
     "--to",

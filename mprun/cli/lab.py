@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from mprun.lab.run import Done, LabRun
     from mprun.spec.evaluation import Comparison
 
-_WIDTH = 100
+# Longer lines of prose are hard to read.
+_MOST_WIDTH = 100
 _MARKS = {"held": ("✓", "green"), "failed": ("✗", "red"), "open": ("?", "yellow")}
 _STATES = {"ran": ("✓", "green"), "broken": ("✗", "red"), "impossible": ("-", "yellow")}
 
@@ -158,7 +159,7 @@ def run(
 @click.argument("folders", metavar="[DIRECTORY]...", nargs=-1, type=click.Path(path_type=Path))
 @_profile
 @click.option("--json", "as_json", is_flag=True, help="Print the grades as JSON.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print a row for each directory, for a class.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print a row for each directory, for a class, as CSV (RFC 4180).")
 def check(name: str, folders: tuple[Path, ...], profile: str, as_json: bool, as_csv: bool) -> None:
     """Grade the runs in DIRECTORY (default: here), one for each student.
 
@@ -187,7 +188,7 @@ def check(name: str, folders: tuple[Path, ...], profile: str, as_json: bool, as_
         ]
         click.echo(json.dumps([dict(zip(keys, row, strict=True)) for row in rows]))
     elif as_csv:
-        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer = csv.writer(sys.stdout)
         writer.writerow(["directory", "lab", "held", "of", *(claim.says for claim in lab.claims_of(profile))])  # type: ignore[arg-type]
         for one in grades:
             verdicts = [judgement.verdict for judgement in one.judgements]
@@ -309,6 +310,7 @@ def _wrap(text: str, first: str, rest: str | None = None) -> str:
     """Text in lines of a terminal's width. first: before the first line; rest: before the others."""
     import textwrap
 
+    width = min(options.terminal_width(), _MOST_WIDTH)
     return textwrap.fill(
-        printable(text), _WIDTH, initial_indent=first, subsequent_indent=first if rest is None else rest
+        printable(text), width, initial_indent=first, subsequent_indent=first if rest is None else rest
     )

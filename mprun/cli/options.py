@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -118,6 +119,11 @@ def verdicts(command: Command) -> Command:
             help=f"Write what was expected and whether it held as {what}.",
         )(command)
     return command
+
+
+def terminal_width() -> int:
+    """Columns of the terminal; 100 where there is none."""
+    return shutil.get_terminal_size((100, 24)).columns
 
 
 def write_verdicts(title: str, checks: Iterable[Check], junit: Path | None, tap: Path | None) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from mprun.cli import options
+from mprun.cli.completion import complete_runs
 from mprun.text import printable
 
 # Of a capture so many connections are shown, those that carried most.
@@ -19,7 +20,7 @@ _SIGNS = {"forward": "→", "reverse": "←"}
 
 
 @click.command("packets")
-@click.argument("name", metavar="RUN", default="latest")
+@click.argument("name", metavar="[RUN]", default="latest", shell_complete=complete_runs)
 @options.parent
 @click.option("--json", "as_json", is_flag=True, help="Print connections and subflows as JSON.")
 def command(name: str, parent: Path, as_json: bool) -> None:

@@ -12,7 +12,7 @@ from mprun.cli.completion import complete_runs
 
 
 @click.command("report")
-@click.argument("name", metavar="RUN|SWEEP", default="latest", shell_complete=complete_runs)
+@click.argument("name", metavar="[RUN|SWEEP]", default="latest", shell_complete=complete_runs)
 @options.parent
 @click.option("--open", "is_shown", is_flag=True, help="Show it in a browser.")
 def command(name: str, parent: Path, is_shown: bool) -> None:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ MARKS = {"passed": ("passed", "green"), "failed": ("FAILED", "red"), "error": ("
 
 
 @click.command("show")
-@click.argument("name", metavar="RUN|SWEEP", default="latest", shell_complete=complete_runs)
+@click.argument("name", metavar="[RUN|SWEEP]", default="latest", shell_complete=complete_runs)
 @options.parent
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def command(name: str, parent: Path, as_json: bool) -> None:
@@ -55,7 +54,7 @@ def _show_figures(run: RunDirectory, metrics: Mapping[str, Any]) -> Mapping[str,
         click.echo(f"no figures: {error}", err=True)
         return metrics
     evidence = gather(run, spec, run.read("plan.json")["intent"])
-    width = shutil.get_terminal_size((100, 24)).columns
+    width = options.terminal_width()
     for chart in draw_run(evidence, spec.experiment.plots):
         for line in to_text(chart, width):
             click.echo(line)

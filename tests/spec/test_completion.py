@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from mprun.cli import COMMANDS, completion, group
 
 ROOT = Path(__file__).parents[2]
+RUN_COMMANDS = ("show", "verify", "packets", "report", "bundle", "export")
 LABS = sorted(path.parent.name for path in ROOT.glob("labs/*/lab.yaml"))
 
 
@@ -51,6 +52,17 @@ def test_runs_newest_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert _offered("show", "") == ["latest", *reversed(names)]
     assert _offered("verify", "l") == ["latest"]
     assert _offered("show", "-o", "elsewhere", "") == []
+
+
+@pytest.mark.parametrize(
+    "words", [(name,) for name in RUN_COMMANDS] + [("runs", "open"), ("runs", "rerun"), ("runs", "rm")]
+)
+def test_every_command_of_a_run_is_offered_them(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "20261121-120000-topo-xp-0123abcd").mkdir(parents=True)
+    assert "latest" in _offered(*words, "l")
 
 
 def test_tools_and_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

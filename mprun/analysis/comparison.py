@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two runs, sweeps, or halves of a sweep against each other: what differs, by how much, and how sure that is. Pure.
 
-Runs of two cells with the same number and seed met the same world and are pairs; all others are not. One run of a
-side has no interval: then only the values are told.
+Runs of two cells with the same number and seed met the same world and are pairs. Where there are two pairs, a
+comparison goes by pairs alone, and says how many runs it leaves out for that (one in error has no partner); else by all
+runs of both sides. One run of a side has no interval: then only the values are told.
 """
 
 from __future__ import annotations
@@ -36,7 +37,10 @@ class Side:
 
 @dataclass(frozen=True)
 class Compared:
-    """A metric of a cell on both sides: means, counts, and what the second has more."""
+    """A metric of a cell on both sides: means and counts of the runs that are compared, and what the second has more.
+
+    left_out: runs of each side that have the metric and no partner, where others do.
+    """
 
     values: Mapping[str, Any]
     metric: str
@@ -46,6 +50,7 @@ class Compared:
     counts: tuple[int, int]
     difference: Difference | None
     ratio: Ratio | None
+    left_out: tuple[int, int] = (0, 0)
 
     @property
     def verdict(self) -> Verdict:
@@ -77,6 +82,7 @@ class Compared:
             "first": self.first,
             "second": self.second,
             "runs": list(self.counts),
+            "left_out": list(self.left_out),
             "verdict": self.verdict,
             "difference": None
             if gap is None
@@ -117,16 +123,16 @@ def _key(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 
 def _compare(one: Side, other: Side, metric: str, symbol: str, confidence: float) -> Compared:
     a, b = one.numbers(metric), other.numbers(metric)
-    ours, theirs = list(a.values()), list(b.values())
+    pairs = [n for n in a if n in b and one.runs[n]["seed"] == other.runs[n]["seed"]]
+    is_paired = len(pairs) > 1
+    ours, theirs = ([side[n] for n in (pairs if is_paired else side)] for side in (a, b))
     gap, share = None, None
     if min(len(ours), len(theirs)) > 1:
-        pairs = [n for n in a if n in b and one.runs[n]["seed"] == other.runs[n]["seed"]]
-        if len(pairs) == len(a) == len(b):
-            gap = paired_difference([a[n] for n in pairs], [b[n] for n in pairs], confidence)
-        else:
-            gap = difference(ours, theirs, confidence)
+        gap = (paired_difference if is_paired else difference)(ours, theirs, confidence)
         share = ratio(ours, theirs, confidence)
-    return Compared(one.values, metric, symbol, _mean(ours), _mean(theirs), (len(ours), len(theirs)), gap, share)
+    counts = (len(ours), len(theirs))
+    left_out = (len(a) - counts[0], len(b) - counts[1])
+    return Compared(one.values, metric, symbol, _mean(ours), _mean(theirs), counts, gap, share, left_out)
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -213,6 +213,9 @@ def _say_change(one: Compared) -> str:
     elif one.difference is not None:
         ends = (format_value(end, one.symbol) for end in (one.difference.interval.low, one.difference.interval.high))
         text += f"  difference [{', '.join(ends)}]"
+    if any(one.left_out):
+        left = " and ".join(f"{count} of {side}" for side, count in zip("AB", one.left_out, strict=True) if count)
+        text += f"  ({one.counts[0]} pairs; {left} without partner left out)"
     return text
 
 

@@ -12,6 +12,7 @@ import pytest
 from mprun.analysis.across import judge_across
 from mprun.analysis.cells import Row, sum_up, tabulate
 from mprun.analysis.comparison import Compared, Side, compare, compare_expectations, unmatched
+from mprun.cli.compare import _say_change
 from mprun.report.verdict import Check, checks_of_run, checks_of_sweep, to_junit, to_tap
 
 
@@ -40,6 +41,23 @@ def test_runs_of_one_seed_are_pairs() -> None:
     other = compared(side(10, 20, 30), side(11, 21, 31.1, first_seed=100))
     assert other.difference is not None
     assert (other.difference.is_paired, other.verdict) == (False, "unclear")
+
+
+def test_a_run_without_partner_is_left_out_of_pairs() -> None:
+    """One run in error on one side does not take from the others that they met the same world."""
+    whole, cut = side(10, 20, 30, 1000), side(11, 21, 31.1)
+    one = compared(whole, cut)
+    assert one.difference is not None
+    assert (one.difference.is_paired, one.verdict) == (True, "higher")
+    assert (one.counts, one.left_out) == ((3, 3), (1, 0))
+    # all that is told is of the pairs
+    assert (one.first, one.second) == pytest.approx((20, 63.1 / 3))
+    assert one.difference.mean == pytest.approx(63.1 / 3 - 20)
+    assert "3 pairs; 1 of A without partner left out" in _say_change(one)
+    # one pair has no interval, two sides of two have
+    lone = compared(Side({}, {1: summary(10, 1), 2: summary(20, 2)}), Side({}, {1: summary(11, 1), 2: summary(21, 9)}))
+    assert lone.difference is not None
+    assert (lone.difference.is_paired, lone.left_out) == (False, (0, 0))
 
 
 @pytest.mark.parametrize(

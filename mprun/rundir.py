@@ -281,7 +281,7 @@ def list_runs(parent: Path) -> list[RunDirectory]:
     if not parent.is_dir():
         return []
     paths = [path for path in parent.iterdir() if _NAME.match(path.name) and not path.is_symlink()]
-    return [RunDirectory(path) for path in sorted(paths, key=_age)]
+    return [RunDirectory(path) for path in sorted(paths, key=age)]
 
 
 def make_frame(columns: Mapping[str, list[Any]]) -> polars.DataFrame:
@@ -312,8 +312,8 @@ def whole(target: Path) -> Iterator[Path]:
         partial.unlink(missing_ok=True)
 
 
-def _age(path: Path) -> tuple[str, int, str]:
-    """The second in its name; of two in one second, the one whose plan was written first is older."""
+def age(path: Path) -> tuple[str, int, str]:
+    """What sorts runs, oldest first: the second in its name, then when its plan was written."""
     try:
         planned_ns = (path / "plan.json").stat().st_mtime_ns
     except OSError:

@@ -7,7 +7,7 @@ step. Of several, the newest counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,10 +63,10 @@ def _digest(step: Step) -> str:
     return compile_plan(spec, allocate(spec)).digest
 
 
-def _find_runs(folder: Path) -> Iterator[RunDirectory]:
-    """Oldest first within each place."""
-    for parent in (folder, folder / "runs", *sorted(folder.glob("*/runs"))):
-        yield from rundir.list_runs(parent)
+def _find_runs(folder: Path) -> list[RunDirectory]:
+    """Oldest first, wherever they lie."""
+    places = (folder, folder / "runs", *folder.glob("*/runs"))
+    return sorted((run for place in places for run in rundir.list_runs(place)), key=lambda run: rundir.age(run.path))
 
 
 def _plan(run: RunDirectory) -> Mapping[str, Any] | None:

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from mprun.cli.graph import command as graph
+from mprun.lab.grade import grade
 from mprun.spec.lab import read_lab
 from tests.labs import FOLDERS
 
@@ -28,6 +29,18 @@ def texts(svg: str) -> list[str]:
 
 def _links(page: Path) -> Iterator[str]:
     return (link for link in LINK.findall(page.read_text()) if "://" not in link)
+
+
+def test_the_newest_run_counts_wherever_it_lies(tmp_path: Path) -> None:
+    lab = read_lab(FOLDERS[0])
+    step = lab.steps_of("quick")[0]
+    for name in ("runs/20260102-000000-topo-xp-0a1b2c3d", "attempt/runs/20260101-000000-topo-xp-0a1b2c3d"):
+        run = tmp_path / name
+        run.mkdir(parents=True)
+        (run / "plan.json").write_text('{"digest": "0a1b2c3d"}')
+        (run / "summary.json").write_text('{"metrics": {}}')
+    found = grade(lab, "quick", {step.name: "0a1b2c3d"}, tmp_path).runs[step.name]
+    assert found.path == tmp_path / "runs" / "20260102-000000-topo-xp-0a1b2c3d"
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)

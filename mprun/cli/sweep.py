@@ -130,7 +130,7 @@ def _start_executor(cells: Sequence[Cell], places: int, address: str | None) -> 
         raise SpecError("a cluster runs cells of the virtual engine: the machines of a cluster are no two alike")
     programs = {name: program for cell in cells for name, program in programs_needed(cell.spec).items()}
     kernels = tuple(dict.fromkeys(cell.kernel for cell in cells))
-    return ClusterExecutor(address, Needs(kernels, programs))
+    return ClusterExecutor(address, Needs(kernels, programs), lambda text: click.echo(text, err=True))
 
 
 def _show_cells(cells: Sequence[Cell], places: int, parent: Path) -> None:

@@ -2,15 +2,15 @@
 """Workers of a Dask cluster (dask.distributed): each runs a job in a virtual kernel of its own and sends the run back.
 
 What a result follows from must be the same everywhere: a worker whose mprun, kernel or tools are others is refused,
-when the sweep begins or, if it joins later, with the first job that it is given. A worker that dies has its jobs run
-elsewhere, by Dask.
+when the sweep begins. One that joins later is sent away with the first job that it is given, and the job is given to
+another. A worker that dies has its jobs run elsewhere, by Dask.
 """
 
 from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -70,11 +70,22 @@ def differences(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str:
     return "; ".join(texts)
 
 
+class Refused(RunError):
+    """What a worker that is unlike answers to a job."""
+
+    def __init__(self, worker: str, unlike: str) -> None:
+        super().__init__(worker, unlike)
+        self.worker, self.unlike = worker, unlike
+
+    def __str__(self) -> str:
+        return f"worker {self.worker} is refused: {self.unlike}"
+
+
 def perform_remotely(job: Job, needs: Needs, wanted: Mapping[str, str]) -> tuple[Outcome, dict[str, bytes]]:
     """On a worker: the outcome, and the files of the run's directory."""
     unlike = differences(wanted, describe(needs))
     if unlike:
-        raise RunError(f"this worker is refused: {unlike}")
+        raise Refused(import_module("distributed").get_worker().address, unlike)
     with tempfile.TemporaryDirectory(prefix="mprun-job-") as scratch:
         directory = Path(scratch, "run")
         directory.mkdir()
@@ -84,17 +95,20 @@ def perform_remotely(job: Job, needs: Needs, wanted: Mapping[str, str]) -> tuple
 
 
 class ClusterExecutor:
-    """The workers of a scheduler at `address`, a job for each of their threads at one time.
+    """The workers of a scheduler at `address`, a job for each of their threads at one time. say: told of workers that
+    are sent away.
 
     Raises HostError if it does not answer, has no worker, or has one that is unlike this machine.
     """
 
-    def __init__(self, address: str, needs: Needs) -> None:
+    def __init__(self, address: str, needs: Needs, say: Callable[[str], None]) -> None:
         try:
             self._distributed: Any = import_module("distributed")
         except ImportError:
             raise HostError("a cluster needs dask.distributed: pip install 'mprun[cluster]'") from None
         self._needs = needs
+        self._say = say
+        self._refused: set[str] = set()
         self._wanted = describe(needs)
         self._jobs: dict[Any, tuple[str, Job]] = {}
         try:
@@ -137,12 +151,26 @@ class ClusterExecutor:
             return
         for future in done:
             name, job = self._jobs.pop(future)
-            yield name, self._take_in(future, job)
+            try:
+                outcome = self._take_in(future, job)
+            except Refused as refused:
+                self._send_away(refused)
+                self.submit(name, job)
+            else:
+                yield name, outcome
+
+    def _send_away(self, refused: Refused) -> None:
+        if refused.worker not in self._refused:
+            self._refused.add(refused.worker)
+            self._say(f"{refused}; it gets no more runs")
+        self._client.retire_workers([refused.worker])
 
     def _take_in(self, future: Any, job: Job) -> Outcome:
-        """Write what came back where it would have been made."""
+        """Write what came back where it would have been made. Raises Refused."""
         try:
             outcome, files = future.result()
+        except Refused:
+            raise
         except MprunError as error:
             return Outcome("error", str(error), 0.0, 0.0)
         except (Exception, CancelledError) as error:

@@ -155,6 +155,14 @@ def leaves_nothing() -> Iterator[None]:
     assert snapshot() == before
 
 
+def wait_until(is_so: Callable[[], bool], seconds: float = 60) -> None:
+    """Fails where it does not come to be so."""
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline, f"not so within {seconds:g} s"
+        time.sleep(0.01)
+
+
 def interrupt_when(text: str, number: signal.Signals, *arguments: object, cwd: Path) -> tuple[int, str]:
     """Start mprun, send it a signal when its progress says `text`, and return its status and errors."""
     process = subprocess.Popen(

@@ -7,14 +7,13 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.system.conftest import COMMAND, LAB, Result, environment
+from tests.system.conftest import COMMAND, LAB, Result, environment, wait_until
 from tests.system.test_sweep import SWEEP, assert_equal
 
 pytest.importorskip("distributed", reason="dask.distributed is not installed: pip install 'mprun[cluster]'")
@@ -76,9 +75,7 @@ def test_equal_to_a_local_sweep_though_a_worker_dies(
     argv = [*COMMAND, *map(str, words), "-o", str(tmp_path / "remote"), "--cluster", cluster.address]
     process = subprocess.Popen(argv, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, text=True)
     runs = tmp_path / "remote" / "latest-sweep" / "runs"
-    deadline = time.monotonic() + START_S
-    while not list(runs.glob("*/*")) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_until(lambda: any(runs.glob("*/*")))
     first.send_signal(signal.SIGKILL)
     assert process.wait(timeout=120) == 0
     assert_equal(Path(local["directory"]), runs.resolve().parent)
@@ -92,6 +89,27 @@ def test_a_worker_without_the_kernel_is_refused(cluster: Cluster, tmp_path: Path
     assert refused.status == 3
     assert "is refused: kernel default is not there, here " in refused.err
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_worker_that_joins_late_and_is_another_costs_no_run(
+    cluster: Cluster, tmp_path: Path, mprun: Callable[..., Result]
+) -> None:
+    """It would fail the quickest, and so get one run after the other."""
+    (tmp_path / "xp.yaml").write_text(SWEEP)
+    first = cluster.add_worker()
+    cluster.wait_for(1)
+    argv = [*COMMAND, "sweep", "-t", str(LAB / "topo"), "-x", "xp", "--cluster", cluster.address]
+    process = subprocess.Popen(argv, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True)
+    runs = tmp_path / "runs" / "latest-sweep"
+    wait_until(lambda: any(runs.glob("partial/*")))
+    # runs are left until the other has been given one, and has been sent away for it
+    first.send_signal(signal.SIGSTOP)
+    other = cluster.add_worker(XDG_CACHE_HOME=str(tmp_path / "empty"))
+    assert other.wait(timeout=START_S) == 0
+    first.send_signal(signal.SIGCONT)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert "is refused: kernel default is not there, here " in err
 
 
 def test_nobody_answers(tmp_path: Path, mprun: Callable[..., Result]) -> None:

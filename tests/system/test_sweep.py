@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from mprun.cache import cache
 from mprun.results import Sweep
 from mprun.rundir import RunDirectory
 from mprun.runner import first_difference
-from tests.system.conftest import COMMAND, LAB, Result, call, environment
+from tests.system.conftest import COMMAND, LAB, Result, call, environment, wait_until
 
 SWEEP = """\
 version: 1
@@ -78,9 +77,7 @@ def test_killed_and_gone_on_with_on_another_number_of_cpus(
         process = subprocess.Popen(
             [*COMMAND, *map(str, words)], cwd=tmp_path, env=environment(), stderr=subprocess.DEVNULL
         )
-        deadline = time.monotonic() + 60
-        while len(list(sweeps.glob("*/*"))) < count and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_until(lambda least=count: len(list(sweeps.glob("*/*"))) >= least)  # type: ignore[misc]
         process.send_signal(signal.SIGKILL)
         process.wait()
         done = len(list(sweeps.glob("*/*")))
@@ -140,9 +137,7 @@ def test_a_killed_worker_costs_its_run_alone(xp: Path, tmp_path: Path) -> None:
         text=True,
     )
     partial = tmp_path / "runs" / "latest-sweep" / "partial"
-    deadline = time.monotonic() + 60
-    while not list(partial.glob("*/plan.json")) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until(lambda: any(partial.glob("*/plan.json")))
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     os.kill(int(children[0]), signal.SIGKILL)
     out, err = process.communicate(timeout=120)

@@ -90,6 +90,11 @@ def explain_missing_subflows(
         return "the server refused the join: its limits allow no further subflow"
     if sent > answered:
         return f"{sent - answered} of {sent} joins had no answer: a path was down or lossy during the handshake"
+    if dropped := _count(client, "AddAddrDrop"):
+        return (
+            f"Linux dropped {dropped} of the announced addresses, as it takes one at a time (AddAddrDrop); the server "
+            "announces them again after net.mptcp.add_addr_timeout"
+        )
     return f"{answered} joins were answered, and the connection still had {got} subflows instead of {wanted}"
 
 

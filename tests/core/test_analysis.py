@@ -128,6 +128,12 @@ def test_causes_of_plain_tcp(client: dict[str, int], server: dict[str, int], cau
             None,
             "1 of 2 joins had no answer",
         ),
+        (
+            {"MPJoinSynTx": 1, "MPJoinSynAckRx": 1, "AddAddr": 2, "AddAddrDrop": 1},
+            {"MPJoinSynRx": 1, "MPJoinAckRx": 1, "AddAddrTx": 2},
+            None,
+            "Linux dropped 1 of the announced addresses",
+        ),
     ],
 )
 def test_causes_of_missing_subflows(

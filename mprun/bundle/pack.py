@@ -46,7 +46,7 @@ def pack(source: RunDirectory | SweepDirectory, target: Path | None, licence: st
             # as large as the captures that they are made from
             found = {name: path for name, path in found.items() if path.stem not in FROM_CAPTURES}
         files |= {f"{prefix}{name}": path for name, path in found.items()}
-    artifacts = {place: {name: _digest(path) for name, path in run.artifacts()} for place, run in runs.items()}
+    artifacts = {place: {name: digest_of(path) for name, path in run.artifacts()} for place, run in runs.items()}
     kind = "sweep" if isinstance(source, SweepDirectory) else "run"
     files[ARTIFACTS] = _to_json({"kind": kind, "name": source.name, "runs": artifacts})
     environments = [run.read("environment.json") for run in runs.values() if (run.path / "environment.json").exists()]
@@ -103,7 +103,8 @@ def _about(
     )
 
 
-def _digest(path: Path) -> str:
+def digest_of(path: Path) -> str:
+    """SHA-256 of an artifact, as a bundle names it."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 

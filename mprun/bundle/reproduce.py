@@ -20,7 +20,7 @@ from typing import Any, Literal
 from mprun import runner
 from mprun.analysis.comparison import Compared, compare, compare_expectations
 from mprun.bundle.archive import unpack
-from mprun.bundle.pack import ALONE, ARTIFACTS
+from mprun.bundle.pack import ALONE, ARTIFACTS, digest_of
 from mprun.engines import virtual
 from mprun.engines.engine import Progress
 from mprun.errors import SpecError
@@ -307,7 +307,7 @@ def _first_difference(artifacts: Mapping[str, str], again: RunDirectory) -> str 
     for name, digest in sorted(artifacts.items()):
         if name not in made:
             return f"{name} is not there"
-        if hashlib.sha256(made[name].read_bytes()).hexdigest() != digest:
+        if digest_of(made[name]) != digest:
             return f"{name} differs"
     return None
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,10 @@ from mprun.report.gallery import Gallery, draw_topology
 from mprun.report.matrix import Study, draw_sweep, lacking
 from mprun.report.page import Grid, Page, Row, Tile, Verdict, render
 from mprun.report.reading import choose_metrics, format_bound, format_mean, format_value
+from mprun.report.report import Progress
 from mprun.spec import load
 from mprun.spec.spec import Plot
 from mprun.sweep.directory import SweepDirectory
-
-Progress = Callable[[str, float], None]
 
 MOST_FIGURES = 6
 MOST_COLUMNS = 4

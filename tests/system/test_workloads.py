@@ -251,7 +251,7 @@ def test_packets_take_the_delay_of_their_path(
     assert result.metric("udp.packets") == 500
     assert [result.metric(f"udp.{which}") for which in ("loss", "reordered", "duplicates")] == [0, 0, 0]
     assert result.metric("udp.goodput") == pytest.approx(8e6)
-    sent = [int(row["sent_ns"]) / 1e9 for row in rows(result, "packets")]
+    sent = [int(row["sent_ns"]) / 1e9 for row in rows(result, "datagrams")]
     begin = sent[0]
     assert sent == pytest.approx([begin + n * 1e-3 for n in range(500)], abs=CLOCK_S)
 

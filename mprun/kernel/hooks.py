@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The lines that the experiment kernel changes in a kernel tree, and the step that changes them.
 
-Everything larger lives in `src/` as files of its own. A hook names the exact text it replaces; a
-tree in which that text does not stand exactly once is refused, never patched by guess.
+Everything larger lives in `src/` as files of its own. A hook names the exact text it replaces, or, where trees
+differ, the text of each; a tree in which one of them does not stand exactly once is refused, never patched by guess.
 """
 
 from __future__ import annotations
@@ -15,12 +15,27 @@ from mprun.errors import HostError
 
 @dataclass(frozen=True)
 class Hook:
-    """Replace `find` by `replace` in `file` (relative to the kernel tree)."""
+    """Replace `find` by `replace` in `file` (relative to the kernel tree).
+
+    instead: (find, replace) of trees that have other text there.
+    """
 
     file: str
     find: str
     replace: str
     purpose: str
+    instead: tuple[tuple[str, str], ...] = ()
+
+    def apply(self, text: str) -> str:
+        """The text with the hook in it. Raises HostError where it does not fit once."""
+        fitting = [(find, replace) for find, replace in ((self.find, self.replace), *self.instead) if find in text]
+        count = sum(text.count(find) for find, _ in fitting)
+        if count != 1:
+            raise HostError(
+                f"{self.file}: the hook for {self.purpose!r} fits {count} times instead of once: "
+                f"{self.find.strip()!r}; this tree needs a hook of its own in mprun/kernel/hooks.py"
+            )
+        return text.replace(*fitting[0])
 
 
 HOOKS = (
@@ -130,6 +145,20 @@ HOOKS = (
         "build our file",
     ),
     Hook(
+        "include/net/mptcp.h",
+        "\tint (*get_subflow)(struct mptcp_sock *msk,\n\t\t\t   struct mptcp_sched_data *data);\n",
+        "#define MPRUN_SCHED_DATA /* mprun */\n"
+        "\tint (*get_subflow)(struct mptcp_sock *msk,\n\t\t\t   struct mptcp_sched_data *data);\n",
+        "schedulers choose in one function, told what for; later in two",
+        (
+            (
+                "\tint (*get_send)(struct mptcp_sock *msk);\n\tint (*get_retrans)(struct mptcp_sock *msk);\n",
+                "\tint (*get_send)(struct mptcp_sock *msk);\n"
+                "\tint (*get_retrans)(struct mptcp_sock *msk); /* mprun: we go by these */\n",
+            ),
+        ),
+    ),
+    Hook(
         "net/mptcp/protocol.h",
         "#include <net/rstreason.h>\n",
         '#include <net/rstreason.h>\n#include "mprun_mptcp.h" /* mprun */\n',
@@ -198,6 +227,17 @@ HOOKS = (
         "\t\tif (dfrag->already_sent >= dfrag->data_len) /* mprun */\n"
         "\t\t\tmsk->first_pending = mptcp_send_next(sk);\n",
         "a fragment that is sent in part stays the next one",
+        (
+            (
+                "\t\t\tmptcp_update_post_push(msk, dfrag, ret);\n\t\t}\n"
+                "\t\tWRITE_ONCE(msk->first_pending, mptcp_send_next(sk));\n",
+                "\t\t\tmptcp_update_post_push(msk, dfrag, ret);\n"
+                "\t\t\tmprun_pushed(msk, ssk, ret); /* mprun */\n"
+                "\t\t}\n"
+                "\t\tif (dfrag->already_sent >= dfrag->data_len) /* mprun */\n"
+                "\t\t\tWRITE_ONCE(msk->first_pending, mptcp_send_next(sk));\n",
+            ),
+        ),
     ),
     Hook(
         "net/mptcp/protocol.c",
@@ -269,13 +309,7 @@ def apply_hooks(tree: Path, sources: Path) -> None:
     texts: dict[str, str] = {}
     for hook in HOOKS:
         text = texts.get(hook.file) or _read(tree, hook.file)
-        count = text.count(hook.find)
-        if count != 1:
-            raise HostError(
-                f"{tree / hook.file}: the hook for {hook.purpose!r} fits {count} times instead of once: "
-                f"{hook.find.strip()!r}; this tree needs a hook of its own in mprun/kernel/hooks.py"
-            )
-        texts[hook.file] = text.replace(hook.find, hook.replace)
+        texts[hook.file] = hook.apply(text)
     for folder in COLD:
         name = f"{folder}/Makefile"
         texts[name] = _read(tree, name) + COLD_LINE

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mprun.errors import HostError
-from mprun.kernel.hooks import COLD, COLD_LINE, HOOKS, PLACES, apply_hooks
+from mprun.kernel.hooks import COLD, COLD_LINE, HOOKS, PLACES, Hook, apply_hooks
 from mprun.kernel.store import SOURCES
 
 
@@ -40,6 +40,19 @@ def test_every_changed_line_is_marked() -> None:
     for hook in HOOKS:
         assert "mprun" in hook.replace
         assert hook.purpose
+
+
+@pytest.mark.parametrize(
+    ("hook", "find", "replace"),
+    [(hook, find, replace) for hook in HOOKS for find, replace in hook.instead],
+    ids=lambda value: value.file if isinstance(value, Hook) else "",
+)
+def test_trees_that_have_other_text_get_their_own(tree: Path, hook: Hook, find: str, replace: str) -> None:
+    path = tree / hook.file
+    path.write_text(path.read_text().replace(hook.find, find))
+    apply_hooks(tree, SOURCES)
+    assert replace in path.read_text()
+    assert "mprun" in replace
 
 
 @pytest.mark.parametrize("number", range(len(HOOKS)))

@@ -119,15 +119,13 @@ void mprun_pushed(struct mptcp_sock *msk, struct sock *ssk, int bytes)
 	msk->mprun.counted += bytes;
 }
 
-static int balanced_get_subflow(struct mptcp_sock *msk, struct mptcp_sched_data *data)
+static int balanced_get_send(struct mptcp_sock *msk)
 {
 	const struct mprun_settings *settings = mprun_settings(msk);
 	struct mptcp_subflow_context *subflow, *best = NULL;
 	bool is_free = false;
 	int wanted;
 
-	if (data->reinject)
-		return mprun_reinject(msk);
 	wanted = mprun_tier(msk);
 	if (wanted < 0)
 		return -EINVAL;
@@ -152,9 +150,6 @@ static void balanced_init(struct mptcp_sock *msk)
 	msk->mprun.push.exact = true;
 }
 
-struct mptcp_sched_ops mprun_balanced = {
-	.get_subflow	= balanced_get_subflow,
+MPRUN_SCHEDULER(mprun_balanced, balanced_get_send,
 	.init		= balanced_init,
-	.name		= "balanced",
-	.owner		= THIS_MODULE,
-};
+	.name		= "balanced");

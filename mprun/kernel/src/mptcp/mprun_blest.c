@@ -61,13 +61,11 @@ static bool would_block(const struct mptcp_sock *msk, const struct sock *fast, c
 	return wanted + held > window;
 }
 
-static int blest_get_subflow(struct mptcp_sock *msk, struct mptcp_sched_data *data)
+static int blest_get_send(struct mptcp_sock *msk)
 {
 	struct mptcp_subflow_context *fastest, *best;
 	struct sock *fast, *chosen;
 
-	if (data->reinject)
-		return mprun_reinject(msk);
 	fastest = mprun_fastest(msk, false);
 	if (!fastest)
 		return -EINVAL;
@@ -89,9 +87,6 @@ static void blest_init(struct mptcp_sock *msk)
 	msk->mprun.lambda = LEAST_LAMBDA;
 }
 
-struct mptcp_sched_ops mprun_blest = {
-	.get_subflow	= blest_get_subflow,
+MPRUN_SCHEDULER(mprun_blest, blest_get_send,
 	.init		= blest_init,
-	.name		= "blest",
-	.owner		= THIS_MODULE,
-};
+	.name		= "blest");

@@ -106,13 +106,11 @@ int mprun_push_copies(struct sock *sk, struct sock *ssk, struct mptcp_sendmsg_in
 	return sent;
 }
 
-static int redundant_get_subflow(struct mptcp_sock *msk, struct mptcp_sched_data *data)
+static int redundant_get_send(struct mptcp_sock *msk)
 {
 	struct mptcp_subflow_context *subflow;
 	int wanted, chosen = 0;
 
-	if (data->reinject)
-		return mprun_reinject(msk);
 	wanted = mprun_tier(msk);
 	mptcp_set_timeout((struct sock *)msk);
 	mptcp_for_each_subflow(msk, subflow) {
@@ -130,9 +128,6 @@ static void redundant_init(struct mptcp_sock *msk)
 	msk->mprun.push.copies = true;
 }
 
-struct mptcp_sched_ops mprun_redundant = {
-	.get_subflow	= redundant_get_subflow,
+MPRUN_SCHEDULER(mprun_redundant, redundant_get_send,
 	.init		= redundant_init,
-	.name		= "redundant",
-	.owner		= THIS_MODULE,
-};
+	.name		= "redundant");

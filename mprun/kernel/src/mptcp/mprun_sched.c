@@ -42,9 +42,10 @@ u32 mprun_room(const struct sock *ssk)
 
 u32 mprun_srtt(const struct sock *ssk)
 {
-	u32 srtt = READ_ONCE(tcp_sk(ssk)->srtt_us) >> 3;
+	u32 srtt_eighths = READ_ONCE(tcp_sk(ssk)->srtt_us);
 
-	return srtt ?: U32_MAX;
+	/* where time is simulated a path may take none at all */
+	return srtt_eighths ? srtt_eighths >> 3 : U32_MAX;
 }
 
 /* 2: for use; 1: its timer has expired; 0: backup; -1: cannot send. */
@@ -143,22 +144,17 @@ static void exact_init(struct mptcp_sock *msk)
 	msk->mprun.push.exact = true;
 }
 
-static int lowest_rtt_get_subflow(struct mptcp_sock *msk, struct mptcp_sched_data *data)
+static int lowest_rtt_get_send(struct mptcp_sock *msk)
 {
 	struct mptcp_subflow_context *best;
 
-	if (data->reinject)
-		return mprun_reinject(msk);
 	best = mprun_fastest(msk, true);
 	return mprun_choose(msk, best, best ? mprun_room(mptcp_subflow_tcp_sock(best)) : 0);
 }
 
-struct mptcp_sched_ops mprun_lowest_rtt = {
-	.get_subflow	= lowest_rtt_get_subflow,
+MPRUN_SCHEDULER(mprun_lowest_rtt, lowest_rtt_get_send,
 	.init		= exact_init,
-	.name		= "lowest-rtt",
-	.owner		= THIS_MODULE,
-};
+	.name		= "lowest-rtt");
 
 /* -- roundrobin */
 
@@ -168,15 +164,13 @@ static u32 turn_left(const struct mptcp_sock *msk)
 	return max(msk->snd_burst, 0) / max(msk->mprun.push.segment_bytes, 1U);
 }
 
-static int roundrobin_get_subflow(struct mptcp_sock *msk, struct mptcp_sched_data *data)
+static int roundrobin_get_send(struct mptcp_sock *msk)
 {
 	struct mptcp_subflow_context *subflow, *next = NULL;
 	u32 quota = mprun_settings(msk)->roundrobin_segments;
 	u32 last = msk->mprun.last, segments = quota;
 	int wanted;
 
-	if (data->reinject)
-		return mprun_reinject(msk);
 	wanted = mprun_tier(msk);
 	mptcp_for_each_subflow(msk, subflow) {
 		struct sock *ssk = mptcp_subflow_tcp_sock(subflow);
@@ -197,12 +191,9 @@ static int roundrobin_get_subflow(struct mptcp_sock *msk, struct mptcp_sched_dat
 	return mprun_choose(msk, next, segments);
 }
 
-struct mptcp_sched_ops mprun_roundrobin = {
-	.get_subflow	= roundrobin_get_subflow,
+MPRUN_SCHEDULER(mprun_roundrobin, roundrobin_get_send,
 	.init		= exact_init,
-	.name		= "roundrobin",
-	.owner		= THIS_MODULE,
-};
+	.name		= "roundrobin");
 
 /* -- settings and registration */
 

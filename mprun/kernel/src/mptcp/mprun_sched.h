@@ -34,11 +34,36 @@ u32 mprun_srtt(const struct sock *ssk);
 int mprun_tier(struct mptcp_sock *msk);
 bool mprun_usable(struct mptcp_subflow_context *subflow, int wanted);
 
-/* Give the next segments to a subflow; what a get_subflow returns. */
+/* Give the next segments to a subflow; what a get_send returns. */
 int mprun_choose(struct mptcp_sock *msk, struct mptcp_subflow_context *subflow, u32 segments);
 /* Of the usable subflows with room the one with the lowest RTT; NULL if none has room. */
 struct mptcp_subflow_context *mprun_fastest(struct mptcp_sock *msk, bool with_room);
 /* The subflow for data that is sent again: as mainline does. */
 int mprun_reinject(struct mptcp_sock *msk);
+
+/*
+ * A scheduler: its name in C, its choice for new data, and what else it has. Until 6.14 one function chose for
+ * new data and for what is sent again.
+ */
+#ifdef MPRUN_SCHED_DATA
+#define MPRUN_SCHEDULER(ops, send, ...)								\
+	static int ops##_get_subflow(struct mptcp_sock *msk, struct mptcp_sched_data *data)	\
+	{											\
+		return data->reinject ? mprun_reinject(msk) : send(msk);			\
+	}											\
+	struct mptcp_sched_ops ops = {								\
+		.get_subflow	= ops##_get_subflow,						\
+		.owner		= THIS_MODULE,							\
+		__VA_ARGS__									\
+	}
+#else
+#define MPRUN_SCHEDULER(ops, send, ...)								\
+	struct mptcp_sched_ops ops = {								\
+		.get_send	= send,								\
+		.get_retrans	= mprun_reinject,						\
+		.owner		= THIS_MODULE,							\
+		__VA_ARGS__									\
+	}
+#endif
 
 #endif

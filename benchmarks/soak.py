@@ -4,8 +4,8 @@
     make soak               6 h of simulated time for each
     soak.py --hours 0.5     less
 
-One MPTCP connection sends requests all the time while its three paths come and go: links are cut, addresses are
-taken away and given back, so that subflows die and join. At no moment is there no path at all. A run has failed if
+One MPTCP connection sends requests all the time while its three paths, one a backup, come and go: links are cut,
+addresses are taken away and given back, so that subflows die and join. At no moment is there no path at all. A run has failed if
 the kernel warned, if its slabs grew, or if a request took longer than a path is ever away.
 """
 
@@ -40,7 +40,7 @@ topology: multi-path
 paths:
   - {rate: 20mbit, delay: 10ms, loss: 0.1%}
   - {rate: 10mbit, delay: 30ms}
-  - {rate: 5mbit, delay: 50ms, loss: 0.5%}
+  - {rate: 5mbit, delay: 50ms, loss: 0.5%, backup: true}
 events:
 """
 EXPERIMENT = """\

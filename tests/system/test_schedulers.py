@@ -163,3 +163,23 @@ def test_paths_are_told_of_under_the_names_of_all_transports(run: Callable[..., 
     assert result.metric("bulk.srtt.path0") >= 0.04
     assert result.metric("bulk.srtt.path1") >= 0.1
     assert result.metric("bulk.retransmits") == sum(result.metric(f"bulk.resent.path{n}") for n in range(2))
+
+
+@pytest.mark.parametrize("scheduler", ["lowest-rtt", "roundrobin", "redundant", "balanced", "blest"])
+@pytest.mark.parametrize("stale", [1, 4])
+def test_a_backup_takes_over_however_late_the_kernel_calls_a_path_stale(
+    mprun: Callable[..., Result], tmp_path: Path, scheduler: str, stale: int
+) -> None:
+    (tmp_path / "topo.yaml").write_text(
+        "version: 1\ntopology: multi-path\n"
+        "paths: [{rate: 100mbit, delay: 20ms}, {rate: 100mbit, delay: 15ms, backup: true}]\n"
+        "events: [{at: 3s, link: path0, set: {loss: 100%}}]\n"
+    )
+    (tmp_path / "xp.yaml").write_text(HOSTS % f", sysctl: {{net.mptcp.stale_loss_cnt: {stale}}}" + REQUESTS)
+    result = mprun("-t", "topo", "-x", "xp", "--json", "-p", f"scheduler={scheduler}")
+    assert result.status == 0, result.out + result.err
+    delays = delays_ms(result)
+    assert len(delays) == 20
+    # time-outs begin at 200 ms and double; what follows the hand-over goes over the backup, of 30 ms
+    assert max(delays) < 2000
+    assert within(delays[-3:], 30, 32)

@@ -4,8 +4,8 @@
  *
  * Mainline gives whole data fragments to a subflow, beyond its congestion window, and lets them
  * wait there. These give segments, and only as many as a subflow may send at once; where no
- * subflow has room they wait for the next acknowledgement. Backups are used when there is nothing
- * else; a subflow whose retransmission timer has expired is used when there is nothing better.
+ * subflow has room they wait for the next acknowledgement. Backups are used when no other
+ * subflow works; one whose retransmission timer has expired is used when there is nothing better.
  *
  * lowest-rtt: the subflow with the lowest smoothed RTT that has room.
  * roundrobin: one after the other, net.mptcp.roundrobin_segments each; those without room are
@@ -48,16 +48,20 @@ u32 mprun_srtt(const struct sock *ssk)
 	return srtt_eighths ? srtt_eighths >> 3 : U32_MAX;
 }
 
-/* 2: for use; 1: its timer has expired; 0: backup; -1: cannot send. */
+/*
+ * 2: for use; 1: backup; 0: its timer has expired; -1: cannot send. A backup comes before a subflow that may have
+ * failed: one segment is all that its window holds then, and while nothing more is given to it mainline does not
+ * find out that it is stale.
+ */
 static int tier_of(struct mptcp_subflow_context *subflow)
 {
 	struct sock *ssk = mptcp_subflow_tcp_sock(subflow);
 
 	if (!mptcp_subflow_active(subflow))
 		return -1;
-	if (subflow->backup || subflow->request_bkup)
+	if (inet_csk(ssk)->icsk_ca_state == TCP_CA_Loss)
 		return 0;
-	return inet_csk(ssk)->icsk_ca_state == TCP_CA_Loss ? 1 : 2;
+	return subflow->backup || subflow->request_bkup ? 1 : 2;
 }
 
 int mprun_tier(struct mptcp_sock *msk)

@@ -28,8 +28,8 @@ u32 mprun_room(const struct sock *ssk);
 u32 mprun_srtt(const struct sock *ssk);
 
 /*
- * Whether a subflow is one of those that new data may go to: it can send; no backup unless all are; not one
- * whose retransmission timer has expired unless all are. `wanted` is what mprun_tier() found.
+ * Whether a subflow is one of those that new data may go to: it can send; not one whose retransmission timer has
+ * expired unless all are; no backup unless all others are. `wanted` is what mprun_tier() found.
  */
 int mprun_tier(struct mptcp_sock *msk);
 bool mprun_usable(struct mptcp_subflow_context *subflow, int wanted);

@@ -14,6 +14,7 @@ from mprun.analysis.interference import NONE, Interference
 
 STALE_LOSSES = "net.mptcp.stale_loss_cnt"
 DEFAULT_STALE_LOSSES = 4
+MAINLINE_SCHEDULER = "default"
 # Data that waits for longer after a failure is told of, where a smaller count would have been of use.
 LATE_NS = 1_000_000_000
 # An end that falls back once MP_CAPABLE has been exchanged counts one of these for the connection.
@@ -109,17 +110,21 @@ def _blame_routes(client: Mapping[str, int], server: Mapping[str, int]) -> str |
 
 
 def explain_handover(
-    path: str, time_ns: int, is_over: bool, backups: Sequence[str], stale_losses: str | None
+    path: str, time_ns: int, is_over: bool, backups: Sequence[str], stale_losses: str | None, scheduler: str
 ) -> str | None:
     """Why the data of a connection did not flow for long after a path had failed; None if it did.
 
-    backups: paths that are used when nothing else is left. stale_losses: what the sender's host was given.
+    backups: paths that are used when nothing else is left. stale_losses, scheduler: what the sender's host was
+    given; ours leave a subflow at its first time-out, mainline's when it counts as stale.
     """
     allowed = int(stale_losses) if stale_losses and stale_losses.isdigit() else DEFAULT_STALE_LOSSES
-    if is_over and (time_ns < LATE_NS or allowed == 1):
+    is_patient = scheduler == MAINLINE_SCHEDULER and allowed != 1
+    if is_over and (time_ns < LATE_NS or not is_patient):
         return None
     waited = f"after {path} had failed its data waited for time-outs for {time_ns / 1e9:.2f} s"
     waited += "" if is_over else ", and still did when it was last looked at"
+    if not is_patient:
+        return waited
     others = ", ".join(name for name in backups if name != path)
     instead = f"backup {others} gets" if others else "others get"
     meanwhile = f"{instead} only what timers send again"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mprun.analysis.capacity import find_capacity
 from mprun.analysis.connection import Connection, find_brief, find_connections, ports_towards
 from mprun.analysis.diagnosis import (
+    MAINLINE_SCHEDULER,
     STALE_LOSSES,
     count_fallbacks,
     explain_handover,
@@ -453,9 +454,10 @@ def _measure_handover(
     failure, worst = max(handovers, key=lambda one: one[1].time_ns)
     found.add(f"{flow['name']}.handover.gap", max(one.gap_ns for _, one in handovers) / 1e9, "time")
     found.add(f"{flow['name']}.handover.time", worst.time_ns / 1e9, "time")
-    settings = dict(intent["hosts"].get(flow["source"], {}).get("sysctl", ()))
+    host = intent["hosts"].get(flow["source"], {})
+    given = (dict(host.get("sysctl", ())).get(STALE_LOSSES), host.get("mptcp", {}).get("scheduler", MAINLINE_SCHEDULER))
     backups = [path["name"] for path in flow["paths"] if path["backup"]]
-    if text := explain_handover(failure.path, worst.time_ns, worst.is_over, backups, settings.get(STALE_LOSSES)):
+    if text := explain_handover(failure.path, worst.time_ns, worst.is_over, backups, *given):
         found.warnings.append(f"{flow['name']}: {text}")
 
 

@@ -113,19 +113,35 @@ def test_only_the_span_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("time_ms", "is_over", "backups", "stale", "said"),
+    ("time_ms", "is_over", "backups", "stale", "scheduler", "said"),
     [
-        (999, True, ["path1"], None, None),
-        (1120, True, ["path1"], None, "for 1.12 s: a subflow counts as stale after 4 of them in a row"),
-        (5240, True, ["path1"], "20", "(net.mptcp.stale_loss_cnt=20), and until then backup path1 gets only what"),
-        (1120, True, ["path1"], "1", None),
-        (900, False, ["path1"], "0", "still did when it was last looked at: with net.mptcp.stale_loss_cnt=0 a subflow"),
-        (5000, True, ["path0"], None, "others get only what timers send again"),
+        (999, True, ["path1"], None, "default", None),
+        (1120, True, ["path1"], None, "default", "for 1.12 s: a subflow counts as stale after 4 of them in a row"),
+        (
+            5240,
+            True,
+            ["path1"],
+            "20",
+            "default",
+            "(net.mptcp.stale_loss_cnt=20), and until then backup path1 gets only",
+        ),
+        (1120, True, ["path1"], "1", "default", None),
+        (
+            900,
+            False,
+            ["path1"],
+            "0",
+            "default",
+            "still did when it was last looked at: with net.mptcp.stale_loss_cnt=0",
+        ),
+        (5000, True, ["path0"], None, "default", "others get only what timers send again"),
+        (1120, True, ["path1"], None, "lowest-rtt", None),
+        (900, False, ["path1"], "0", "lowest-rtt", "for 0.90 s, and still did when it was last looked at"),
     ],
 )
 def test_a_late_handover_names_its_cause(
-    time_ms: int, is_over: bool, backups: list[str], stale: str | None, said: str | None
+    time_ms: int, is_over: bool, backups: list[str], stale: str | None, scheduler: str, said: str | None
 ) -> None:
-    text = explain_handover("path0", time_ms * MS, is_over, backups, stale)
+    text = explain_handover("path0", time_ms * MS, is_over, backups, stale, scheduler)
     assert (text is None) == (said is None)
     assert said is None or (text is not None and said in text)

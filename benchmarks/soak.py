@@ -5,8 +5,8 @@
     soak.py --hours 0.5     less
 
 One MPTCP connection sends requests all the time while its three paths, one a backup, come and go: links are cut,
-addresses are taken away and given back, so that subflows die and join. At no moment is there no path at all. A run has failed if
-the kernel warned, if its slabs grew, or if a request took longer than a path is ever away.
+addresses are taken away and given back, so that subflows die and join. At no moment is there no path at all. A run
+has failed if the kernel warned, if its slabs grew, or if a request took longer than a path is ever away.
 """
 
 from __future__ import annotations

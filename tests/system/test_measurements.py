@@ -288,8 +288,9 @@ def test_cpu_time_in_real_time(mprun: Callable[..., Result], tmp_path: Path) -> 
     for cpu in {row["cpu"] for row in result.rows("processors")}:
         last = rows(result, "processors", cpu=cpu)[-1]
         spent = sum(value for name, value in last.items() if name not in ("time_ns", "cpu"))
-        # ticks of 10 ms in each of eight states, and what a busy machine's hypervisor takes
-        assert spent == pytest.approx(last["time_ns"], abs=100_000_000)
+        # no more than there was, by ticks of 10 ms in each of eight states; what a hypervisor takes untold is in none
+        assert 0 < spent <= last["time_ns"] + 80_000_000
+        assert sum(last[name] for name in ("user_ns", "system_ns", "softirq_ns")) > 0
 
 
 def test_cpu_time_in_simulated_time_is_a_warning(mprun: Callable[..., Result], tmp_path: Path) -> None:

@@ -48,7 +48,9 @@ class Cluster:
         """Until so many workers are there."""
         from distributed import Client
 
-        with Client(self.address, timeout=START_S) as client:  # type: ignore[no-untyped-call]
+        # of which some versions have types
+        connect: Any = Client
+        with connect(self.address, timeout=START_S) as client:
             client.wait_for_workers(workers, timeout=START_S)
 
 

@@ -32,6 +32,7 @@ from mprun.spec import load
 from mprun.spec.spec import Spec
 from mprun.sweep.conduct import places_for, sum_up_sweep
 from mprun.sweep.directory import Kept, SweepDirectory
+from mprun.sweep.executor import run_all
 from mprun.sweep.local import LocalExecutor
 from mprun.sweep.sides import sides_of
 from mprun.sweep.study import name_folder
@@ -41,7 +42,6 @@ Verdict = Literal["identical", "within", "different"]
 
 CONFIDENCE = 0.95
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=,%-]{0,200}")
-_POLL_S = 0.5
 _FORMS: Mapping[str, Mapping[str, type]] = {
     "environment.json": {"engine": str, "kernel": dict, "versions": dict, "warnings": list, "python": str},
     "plan.json": {"digest": str},
@@ -211,28 +211,30 @@ def _reproduce_sweep(
     facts: dict[str, tuple[Any, Any]] = {}
     waiting, done = list(tasks), 0
     running: dict[str, Path] = {}
+
+    def begin() -> tuple[str, Job] | None:
+        if not waiting:
+            return None
+        name = waiting.pop(0)
+        task = tasks[name]
+        running[name] = again.begin(name)
+        warnings = tuple(task.environment["warnings"])
+        return name, Job(task.spec, warnings, task.place.engine, task.kernel, running[name], "pcaps", allow_exec)
+
     with again.held(), ExitStack() as at_end:
         at_end.callback(again.tidy)
         at_end.callback(executor.close)
-        while waiting or running:
-            while waiting and len(running) < executor.places:
-                name = waiting.pop(0)
-                task = tasks[name]
-                running[name] = again.begin(name)
-                warnings = tuple(task.environment["warnings"])
-                place = (task.place.engine, task.kernel)
-                executor.submit(name, Job(task.spec, warnings, *place, running[name], "pcaps", allow_exec))
-            for name, outcome in executor.wait(_POLL_S):
-                run = again.finish(running.pop(name), name)
-                done += 1
-                progress("running again", done / len(tasks), f"{done} of {len(tasks)} runs")
-                if outcome.status == "error":
-                    failures.append(f"{name}: {outcome.error}")
-                    continue
-                difference = _first_difference(bundle.artifacts.get(f"runs/{name}", {}), run)
-                if difference is not None:
-                    differences[name] = difference
-                facts |= _differing(tasks[name].environment, run.read("environment.json"))
+        for name, outcome in run_all(executor, begin):
+            run = again.finish(running.pop(name), name)
+            done += 1
+            progress("running again", done / len(tasks), f"{done} of {len(tasks)} runs")
+            if outcome.status == "error":
+                failures.append(f"{name}: {outcome.error}")
+                continue
+            difference = _first_difference(bundle.artifacts.get(f"runs/{name}", {}), run)
+            if difference is not None:
+                differences[name] = difference
+            facts |= _differing(tasks[name].environment, run.read("environment.json"))
     sum_up_sweep(again, is_complete=not failures)
     same = len(tasks) - len(differences) - len(failures)
     told = [f"{name}: {text}" for name, text in sorted(differences.items())]

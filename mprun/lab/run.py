@@ -22,11 +22,9 @@ from mprun.errors import HostError, MprunError
 from mprun.rundir import RunDirectory
 from mprun.runner import Place
 from mprun.spec.lab import Lab, Profile, Step
+from mprun.sweep.executor import run_all
 from mprun.sweep.local import LocalExecutor
 from mprun.sweep.worker import Job, Outcome
-
-# How long to wait for a step that is over, s.
-_POLL_S = 1.0
 
 # ran: there is a summary. broken: the run ended in an error. impossible: this machine lacks something.
 State = Literal["ran", "broken", "impossible"]
@@ -100,24 +98,27 @@ def _run_steps(
 ) -> Generator[tuple[int, Done], None, None]:
     """Each step, with the number of its lab, when it is over."""
     places = len(os.sched_getaffinity(0)) if place.engine == virtual.NAME else 1
-    executor = LocalExecutor(places)
     left = list(steps)
     running: dict[str, tuple[int, Step, Path]] = {}
-    try:
-        while left or running:
-            while left and len(running) < executor.places:
-                n, step = left.pop(0)
-                job = _prepare(step, place, parent, allow_exec)
-                if isinstance(job, Done):
-                    yield n, job
-                    continue
+    refused: list[tuple[int, Done]] = []
+
+    def begin() -> tuple[str, Job] | None:
+        while left:
+            n, step = left.pop(0)
+            job = _prepare(step, place, parent, allow_exec)
+            if isinstance(job, Job):
                 running[str(job.directory)] = (n, step, job.directory)
-                executor.submit(str(job.directory), job)
-            for name, outcome in executor.wait(_POLL_S):
-                n, step, directory = running.pop(name)
-                yield n, _end(step, directory, outcome)
-    finally:
-        executor.close()
+                return str(job.directory), job
+            refused.append((n, job))
+        return None
+
+    with closing(LocalExecutor(places)) as executor:
+        for name, outcome in run_all(executor, begin):
+            n, step, directory = running.pop(name)
+            yield n, _end(step, directory, outcome)
+            while refused:
+                yield refused.pop(0)
+    yield from refused
 
 
 def _prepare(step: Step, place: Place, parent: Path, allow_exec: bool) -> Job | Done:

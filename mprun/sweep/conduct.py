@@ -24,11 +24,9 @@ from mprun.errors import Interrupted, MprunError, SpecError
 from mprun.rundir import RunDirectory
 from mprun.sweep import study
 from mprun.sweep.directory import SweepDirectory, list_sweeps
-from mprun.sweep.executor import Executor
+from mprun.sweep.executor import Executor, run_all
 from mprun.sweep.study import Cell, Task
 from mprun.sweep.worker import Job, Keep, Outcome, no_summary
-
-POLL_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -154,14 +152,8 @@ class Conduct:
         self._take_in()
         started = time.monotonic()
         try:
-            while True:
-                while len(self._running) < executor.places and (task := self._next()):
-                    self._begin(task, executor)
-                tell(self._state(executor.places))
-                if not self._running:
-                    break
-                for name, outcome in executor.wait(POLL_S):
-                    self._end(name, outcome, say)
+            for name, outcome in run_all(executor, self._begin, lambda: tell(self._state(executor.places))):
+                self._end(name, outcome, say)
         except KeyboardInterrupt:
             raise Interrupted(
                 f"interrupted; {self._count()} runs are in {self._sweep.path}, and the same command goes on from there"
@@ -225,14 +217,16 @@ class Conduct:
             return False
         return task.number <= repeat.least or all(n in progress.ended for n in range(1, task.number))
 
-    def _begin(self, task: Task, executor: Executor) -> None:
+    def _begin(self) -> tuple[str, Job] | None:
+        """The next run, as a job."""
+        task = self._next()
+        if task is None:
+            return None
         partial = self._sweep.begin(task.name)
         self._running[task.name] = (task, partial)
         cell = task.cell
-        executor.submit(
-            task.name,
-            Job(task.spec, cell.warnings, cell.engine, cell.kernel, partial, self._keep, self._allow_exec),
-        )
+        job = Job(task.spec, cell.warnings, cell.engine, cell.kernel, partial, self._keep, self._allow_exec)
+        return task.name, job
 
     def _end(self, name: str, outcome: Outcome, say: Say) -> None:
         task, partial = self._running.pop(name)

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import sys
 import time
-from types import TracebackType
 from typing import TYPE_CHECKING
+
+from mprun.cli.progress import Live
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -18,14 +19,13 @@ LINE_S = 10.0
 MOST_RUNNING = 3
 
 
-class SweepBar:
+class SweepBar(Live):
     """How many runs are done, which are under way, and how long it may still take."""
 
     def __init__(self) -> None:
-        self._progress: Progress | None = None
+        super().__init__(_make_progress() if sys.stderr.isatty() else None)
         self._said_s = time.monotonic()
-        if sys.stderr.isatty():
-            self._progress = _make_progress()
+        if self._progress is not None:
             self._task = self._progress.add_task("", total=None, left="", note="")
 
     def show(self, state: State) -> None:
@@ -49,17 +49,6 @@ class SweepBar:
             self._progress.console.print(text, markup=False, highlight=False)
         else:
             print(text, file=sys.stderr, flush=True)
-
-    def __enter__(self) -> SweepBar:
-        if self._progress is not None:
-            self._progress.start()
-        return self
-
-    def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
-    ) -> None:
-        if self._progress is not None:
-            self._progress.stop()
 
 
 def say_time(seconds: float) -> str:

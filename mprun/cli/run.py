@@ -50,7 +50,7 @@ def command(
     """Run an experiment on a topology and leave everything that happened in runs/latest."""
     from mprun import runner
     from mprun.cli.progress import Bar
-    from mprun.cli.show import show_summary
+    from mprun.cli.show_run import show_summary
     from mprun.spec import load
 
     loaded = load(topology, experiment, options.parse_parameters(params), seed, strict, legacy_queue)

@@ -78,7 +78,7 @@ def rerun(name: str, kernel: str, parent: Path, allow_exec: bool) -> None:
     """Run the plan of a run again, into a directory of its own."""
     from mprun import rundir, runner
     from mprun.cli.progress import Bar
-    from mprun.cli.show import show_summary
+    from mprun.cli.show_run import show_summary
 
     original = rundir.find(parent, name)
     engine = original.read("environment.json")["engine"]

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from mprun.cli.show import MARKS
+from mprun.cli.show_run import MARKS
 from mprun.report.reading import choose_metrics, format_bound, format_mean, format_value
 
 # So many metrics fit beside each other.

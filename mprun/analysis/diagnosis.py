@@ -136,6 +136,20 @@ def explain_handover(
     )
 
 
+def explain_dropped_data(counters: Mapping[str, int]) -> str | None:
+    """What a host's MPTCP dropped of what had arrived, as it lay beyond the window it had told; None if nothing.
+
+    The sender learns of it by a time-out alone, and then sends one fragment of its data again.
+    """
+    if not (dropped := _count(counters, "NoDSSInWindow")):
+        return None
+    return (
+        f"dropped {dropped} segments that arrived beyond its MPTCP receive window (NoDSSInWindow), each to be sent "
+        "again after a time-out: net.ipv4.tcp_rmem is too small for the sum of the paths' rates times the longest RTT "
+        "with full queues (docs/mptcp.md, receive window)"
+    )
+
+
 def explain_refusal(interference: Interference) -> str | None:
     """Cause of a connection that was not made at all; None if no middlebox is to blame."""
     return interference.blame("firewall.refused", "nat.unsolicited")

@@ -14,6 +14,7 @@ from mprun.analysis.diagnosis import (
     MAINLINE_SCHEDULER,
     STALE_LOSSES,
     count_fallbacks,
+    explain_dropped_data,
     explain_handover,
     explain_missing_subflows,
     explain_plain_tcp,
@@ -178,6 +179,9 @@ def measure(
     found.warnings += doubt_host(agent.get("host"))
     found.warnings += find_complaints(logs("console", "log"))
     _read_ways(intent, found)
+    for host, counters in agent.get("counters", {}).items():
+        if text := explain_dropped_data(counters):
+            found.warnings.append(f"{host}: {text}")
     for row in calibration["rows"] if calibration else ():
         if row["held"] is False:
             found.failures.append(f"calibration of {row['link']} {row['direction']}: {say_row(row)}")

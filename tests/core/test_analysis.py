@@ -11,7 +11,12 @@ import pytest
 
 from mprun.analysis.capacity import Capacity, find_capacity
 from mprun.analysis.connection import Connection, SendingEnd, Subflow, find_brief, find_connections
-from mprun.analysis.diagnosis import explain_missing_subflows, explain_plain_tcp, has_fallen_back
+from mprun.analysis.diagnosis import (
+    explain_dropped_data,
+    explain_missing_subflows,
+    explain_plain_tcp,
+    has_fallen_back,
+)
 from mprun.analysis.interference import Interference, on_paths
 from mprun.analysis.observation import NAMES, Host, Observation, SocketState
 from mprun.analysis.summary import Captured, find_complaints, measure
@@ -140,6 +145,14 @@ def test_causes_of_missing_subflows(
     client: dict[str, int], server: dict[str, int], limit: int | None, cause: str
 ) -> None:
     assert cause in explain_missing_subflows(counters(**client), counters(**server), 2, 1, limit)
+
+
+def test_data_beyond_the_window_is_told_of() -> None:
+    assert explain_dropped_data(counters(MPTCPRetrans=3)) is None
+    said = explain_dropped_data(counters(NoDSSInWindow=1252))
+    assert said is not None
+    assert "dropped 1252 segments" in said
+    assert "tcp_rmem" in said
 
 
 @pytest.mark.parametrize(

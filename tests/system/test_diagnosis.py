@@ -16,7 +16,7 @@ from mprun.engines import virtual
 from mprun.kernel.store import find_kernel
 from mprun.rundir import RunDirectory
 from mprun.spec import load
-from tests.system.conftest import Result
+from tests.system.conftest import ROOT, Result
 
 TOPOLOGY = """\
 version: 1
@@ -99,3 +99,15 @@ def test_application_without_mptcp(tmp_path: Path, end: str, cause: str) -> None
     summary = measure(plan.to_json()["intent"], agent, observation, run.log, (), "virtual").summary
     assert summary["failures"] == [f"bulk: asked for MPTCP and got TCP: {cause}"]
     assert summary["status"] == "failed"
+
+
+def test_a_receive_window_too_small_for_the_queues_is_told_of(mprun: Callable[..., Result]) -> None:
+    """16 MB of buffer are a window of 8 MB; six paths of 49 Mbit/s and 285 ms with full queues ask for 10.5 MB."""
+    lab = ROOT / "labs" / "10_openflow_topologies"
+    paths = ("-p", "paths=6", "-p", "rate=49mbit", "-p", "duration=8s", "--engine", "virtual", "--json")
+    small = mprun("-t", lab / "topo_paths", "-x", lab / "bulk", *paths)
+    large = mprun("-t", lab / "topo_paths", "-x", lab / "bulk", *paths, "-p", "buffer=67108864")
+    assert [text for text in small.summary["warnings"] if text.startswith("server: dropped ")]
+    assert not [text for text in large.summary["warnings"] if "dropped" in text]
+    # 1428 of 1514 bytes are data; a tenth for slow start
+    assert large.metric("bulk.goodput") > 0.9 * 6 * 49e6 * 1428 / 1514 > small.metric("bulk.goodput")

@@ -13,11 +13,13 @@ one of "size_bytes": n, "range_bytes": [least, most], "distribution": [[bytes, s
 Drawn numbers follow from the environment's MPRUN_SEED and the name, and moments from the key.
 
 Each carries its number and its size (64 bits, little endian; of a size below 16 bytes as much as fits) and zeros up to
-its size, or that of the request. The sender prints a line for each when it is over: name, number, size, bytes received,
-start, end of the handshake, end (ns of CLOCK_MONOTONIC), what tcp_info counted (segments sent again, those among them
-that were duplicates, time-outs, and how many of the latter came before the connection did), local port. One that fails
-has no end. The receiver writes down number, bytes, the moment of the last byte and its own three counts when
-it is told to end (TERM). Needs nothing but Python's library: it is no part of mprun's package where it runs.
+its size, or that of the request. Over TCP the last byte closes its direction; over MPTCP the receiver, which knows the
+size, closes first, since Linux opens no subflow of a connection whose opener has closed its direction. The sender
+prints a line for each when it is over: name, number, size, bytes received, start, end of the handshake, end (ns of
+CLOCK_MONOTONIC), what tcp_info counted (segments sent again, those among them that were duplicates, time-outs, and how
+many of the latter came before the connection did), local port. One that fails has no end. The receiver writes down
+number, bytes, the moment of the last byte and its own three counts when it is told to end (TERM).
+Needs nothing but Python's library: it is no part of mprun's package where it runs.
 """
 
 from __future__ import annotations
@@ -71,6 +73,17 @@ def open_socket(flow: dict[str, Any]) -> socket.socket:
     if flow["congestion"]:
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, flow["congestion"].encode())
     return made
+
+
+def listen_at(flow: dict[str, Any]) -> tuple[str, int]:
+    """Every address of the family: a join to another address than the flow's is refused where nobody listens there."""
+    return "::" if ":" in flow["address"] else "", flow["port"]
+
+
+def ends_with_last_byte(flow: dict[str, Any], size: int) -> bool:
+    """Whether who sends `size` bytes closes with them. Who asks waits for its answer, so that the other end sees that
+    too, and one of MPTCP for the receiver, so that there is time for subflows."""
+    return flow["request_bytes"] is None and (flow["protocol"] != "mptcp" or size < HEAD.size)
 
 
 def place_of(flow: dict[str, Any]) -> str:
@@ -169,8 +182,8 @@ class Sending:
         self.socket = open_socket(flow)
         self._flow, self._number, self._size = flow, number, size
         asked = flow["request_bytes"]
-        # one that asks keeps its direction open until it has its answer, so that the other end sees that too
-        self._out = Outgoing(HEAD.pack(number, size), size if asked is None else asked, is_last=asked is None)
+        is_last = ends_with_last_byte(flow, size)
+        self._out = Outgoing(HEAD.pack(number, size), size if asked is None else asked, is_last)
         self._answer = None if asked is None else Incoming(self.socket, size)
         self._received = 0
         self._connected_ns = 0
@@ -294,9 +307,10 @@ def wait(selector: selectors.BaseSelector, left_ns: int | None) -> list[tuple[se
 class Receiving:
     """One connection at its receiver."""
 
-    def __init__(self, connection: socket.socket, request_bytes: int | None, records: list[tuple[int, ...]]) -> None:
+    def __init__(self, connection: socket.socket, flow: dict[str, Any], records: list[tuple[int, ...]]) -> None:
         self.socket = connection
-        self._request_bytes = request_bytes
+        self._flow = flow
+        self._request_bytes: int | None = flow["request_bytes"]
         self._records = records
         self._head = b""
         self._bytes = 0
@@ -327,12 +341,16 @@ class Receiving:
         if data:
             self._head = (self._head + data)[: HEAD.size]
             self._bytes += len(data)
-            if self._in is None and len(self._head) == HEAD.size:
-                self._in = Incoming(self.socket, self._request_bytes or HEAD.unpack(self._head)[1])
-            if self._in is not None:
+            if len(self._head) < HEAD.size:
+                if self._bytes != self._request_bytes:
+                    return False
+            else:
+                size = HEAD.unpack(self._head)[1]
+                wanted = self._request_bytes or size
+                self._in = self._in or Incoming(self.socket, wanted)
                 self._in.expect(self._bytes)
-            if self._bytes != self._request_bytes:
-                return False
+                if self._bytes != wanted or ends_with_last_byte(self._flow, size):
+                    return False
         self._end_ns = time.monotonic_ns()
         if self._bytes == self._request_bytes:
             self._out = Outgoing(b"", HEAD.unpack(self._head)[1], is_last=True)
@@ -357,7 +375,7 @@ def receive(flows: list[dict[str, Any]]) -> None:
         try:
             listener = open_socket(flow)
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((flow["address"], flow["port"]))
+            listener.bind(listen_at(flow))
             listener.listen(BACKLOG)
         except OSError as error:
             sys.exit(f"{place_of(flow)}: {error.strerror}")
@@ -369,7 +387,7 @@ def receive(flows: list[dict[str, Any]]) -> None:
                     assert isinstance(key.fileobj, socket.socket)
                     connection, _ = key.fileobj.accept()
                     connection.setblocking(False)
-                    taking = Receiving(connection, flows[key.data]["request_bytes"], records[key.data])
+                    taking = Receiving(connection, flows[key.data], records[key.data])
                     selector.register(connection, selectors.EVENT_READ, taking)
                 elif key.data.go_on(selector):
                     selector.unregister(key.data.socket)

@@ -126,7 +126,8 @@ def main(arguments: list[str]) -> None:
         end = open_socket(address, facts["protocol"], facts["congestion"])
         if role == "server":
             end.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            end.bind((address, int(port)))
+            # on every address of the family: a join to another one is refused where nobody listens
+            end.bind(("::" if ":" in address else "", int(port)))
             serve(end, facts)
         else:
             end.connect((address, int(port)))

@@ -7,6 +7,7 @@ subflows share, and sockets give each subflow's bytes.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -125,12 +126,25 @@ def find_brief(connections: Sequence[Connection], idle_ns: int, wanted: int) -> 
     return tuple(one for one in lacking if one.lived_ns is not None and one.lived_ns < longest_ns)
 
 
+def find_refused(observed: Host, connections: Iterable[Connection]) -> frozenset[str]:
+    """Addresses of the server from which a reset answered a SYN that was to join one of them."""
+    tokens = {connection.token for connection in connections}
+    return frozenset(
+        event["remote"]
+        for event in observed.events
+        if event["event"] == "subflow closed" and event["error"] == errno.ECONNREFUSED and event["token"] in tokens
+    )
+
+
 def ports_towards(observed: Host, server_ports: Iterable[int]) -> tuple[int, ...]:
     """The client's ports of the connections that it opened to some ports of its servers."""
     towards = set(server_ports)
-    additional = {_addresses(event) for event in observed.events if event["event"] == "subflow established"}
-    initial = {_addresses(event) for event in observed.events if event["event"] == "created"} | set(observed.sockets)
-    return tuple(sorted({local for _, local, _, remote in initial - additional if remote in towards}))
+    # one that was refused is closed without having been established
+    joins = ("subflow established", "subflow closed")
+    additional = {_addresses(event) for event in observed.events if event["event"] in joins}
+    created = {_addresses(event) for event in observed.events if event["event"] == "created"}
+    initial = created | (set(observed.sockets) - additional)
+    return tuple(sorted({local for _, local, _, remote in initial if remote in towards}))
 
 
 def _subflow(

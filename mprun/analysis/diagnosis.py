@@ -8,7 +8,7 @@ evidence than what did not arrive, and comes first.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from mprun.analysis.interference import NONE, Interference
 
@@ -57,8 +57,12 @@ def explain_missing_subflows(
     got: int,
     limit: int | None,
     interference: Interference = NONE,
+    refused: Collection[str] = (),
 ) -> str:
-    """Cause of fewer subflows than the endpoints allow. limit: the client's `subflows` limit."""
+    """Cause of fewer subflows than the endpoints allow.
+
+    limit: the client's `subflows` limit. refused: addresses of the server from which a reset answered a join's SYN.
+    """
     sent, received = _count(client, "MPJoinSynTx"), _count(server, "MPJoinSynRx")
     answered = _count(client, "MPJoinSynAckRx")
     if sent > received:
@@ -66,6 +70,9 @@ def explain_missing_subflows(
         rules = ("strip.mp_join", "strip.mptcp", "proxy.intercepted", "firewall.refused", "nat.unsolicited")
         if culprit := interference.blame(*rules):
             return f"{lost}: {culprit}"
+        if refused:
+            # who listens there counts what he refuses among the joins that were received
+            return f"nobody listens at {', '.join(sorted(refused))}: the server's program has to take joins there too"
     elif sent > answered and (culprit := interference.blame("strip.mp_join", "strip.mptcp")):
         return f"MP_JOIN arrived and its answer did not: {culprit}"
     if _count(server, "AddAddrTx") and not _count(client, "AddAddr"):
@@ -75,7 +82,10 @@ def explain_missing_subflows(
     if not sent:
         if limit is not None and got - 1 >= limit:
             return f"limits: the client may open {limit} additional subflows"
-        missing = "no join was sent: the client has no endpoint for its other addresses, or no route from them"
+        missing = (
+            "no join was sent: the client has no endpoint for its other addresses, no route from them, or closed its "
+            "direction before it could"
+        )
         return _blame_routes(client, server) or missing
     if not received:
         lost = "MP_JOIN was sent and did not arrive: no route from that address, or the path drops it"

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from mprun.analysis.capacity import find_capacity
-from mprun.analysis.connection import Connection, find_brief, find_connections, ports_towards
+from mprun.analysis.connection import Connection, find_brief, find_connections, find_refused, ports_towards
 from mprun.analysis.diagnosis import (
     MAINLINE_SCHEDULER,
     STALE_LOSSES,
@@ -24,7 +24,7 @@ from mprun.analysis.diagnosis import (
 from mprun.analysis.group import measure_groups
 from mprun.analysis.handover import Handover, find_handover
 from mprun.analysis.interference import Interference, on_paths
-from mprun.analysis.observation import ENDS, Observation
+from mprun.analysis.observation import ENDS, Host, Observation
 from mprun.analysis.preference import carry, find_flapping, share_deviations
 from mprun.analysis.series import FlowConnections, tabulate
 from mprun.analysis.statistics import jain
@@ -302,7 +302,7 @@ def _read_flow(
     if result.server_ports and connections:
         lost = sum(subflow.client.resent for connection in connections for subflow in connection.subflows)
         found.add(f"{name}.retransmits", lost, "count")
-    _count_subflows(flow, connections, intent, agent, found)
+    _count_subflows(flow, connections, observed, intent, agent, found)
     if flow["protocol"] == "mptcp":
         uses = _carried(flow, connections, began_ns)
         resent = [use.resent for use in uses.values() if use.resent is not None]
@@ -316,8 +316,9 @@ def _read_flow(
 
 
 def read_flow(flow: Mapping[str, Any]) -> Flow:
-    """A flow of the intent as the value that it was."""
+    """A flow of the intent as the value that it was, with the port that its server was given."""
     known = {field.name: flow[field.name] for field in fields(Flow) if field.name in flow}
+    known["port"] = flow.get("endpoints", {}).get("port")
     return Flow(**{**known, "after": After(**flow["after"]) if flow.get("after") else None})
 
 
@@ -355,6 +356,7 @@ def _measure_preference(one: FlowConnections, sockets: polars.DataFrame, found: 
 def _count_subflows(
     flow: Mapping[str, Any],
     connections: Sequence[Connection],
+    observed: Host,
     intent: Mapping[str, Any],
     agent: Mapping[str, Any],
     found: _Findings,
@@ -393,7 +395,8 @@ def _count_subflows(
     elif lasting and got < flow["subflows"]:
         settings = intent["hosts"].get(flow["source"], {}).get("mptcp", {})
         limit = settings.get("subflows")
-        cause = explain_missing_subflows(client, server, flow["subflows"], got, limit, interference)
+        refused = find_refused(observed, lasting)
+        cause = explain_missing_subflows(client, server, flow["subflows"], got, limit, interference, refused)
         found.failures.append(f"{flow['name']}: {got} of {flow['subflows']} subflows: {cause}")
 
 

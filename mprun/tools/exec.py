@@ -16,14 +16,18 @@ from mprun.capabilities import Capabilities
 from mprun.plan import Process, Ready
 from mprun.spec.fault import Path
 from mprun.spec.flow import PositiveTime, ServedEntry
-from mprun.spec.metric import Metric
+from mprun.spec.metric import OF_CONNECTIONS, Metric
 from mprun.spec.model import refuse
 from mprun.spec.spec import Flow
 from mprun.tools.tool import Endpoints, Outputs, Program, Result, Work, mptcp_environment
 
 PROGRAMS: dict[str, Program] = {}
 PORTS = 1
-METRICS = {"time": Metric("time", "from the start of the command to its end")}
+METRICS = {
+    "time": Metric("time", "from the start of the command to its end"),
+    "retransmits": Metric("count", "segments sent again by the client, on all subflows", ("mptcp",), over="sum"),
+    **OF_CONNECTIONS,
+}
 
 DEFAULT_TIMEOUT_NS = 60_000_000_000
 # Of what a program prints: one that never stops fills no disk.
@@ -109,6 +113,8 @@ def _fill(words: Sequence[str], ends: Endpoints) -> tuple[str, ...]:
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:
-    """How long it took; what it printed is in the run's logs."""
+    """How long it took; what it printed is in the run's logs. Of MPTCP with a server, what its connections were."""
     span = outputs.span(flow.name)
-    return Result({"time": (span[1] - span[0]) / 1e9} if span else {})
+    is_followed = flow.protocol == "mptcp" and "server" in flow.options
+    ports = (flow.port,) if is_followed and flow.port is not None else ()
+    return Result({"time": (span[1] - span[0]) / 1e9} if span else {}, server_ports=ports)

@@ -120,7 +120,10 @@ def build(flow: Flow, ends: Endpoints, capabilities: Capabilities, secure: bool)
     environment = {**mptcp_environment(flow, capabilities), **(DETERMINISTIC if secure else {})}
     sizes: Sequence[int] = flow.options["sizes_bytes"]  # type: ignore[assignment]
     wanted = _in_turn(flow)
-    host = f"[{ends.destination_address}]" if ":" in ends.destination_address else ends.destination_address
+    is_ipv6 = ":" in ends.destination_address
+    host = f"[{ends.destination_address}]" if is_ipv6 else ends.destination_address
+    # every address of the family: a join to another one is refused where nobody listens
+    listen = f"{'[::]' if is_ipv6 else '0.0.0.0'}:{ends.port}"
     base = f"{'https' if secure else 'http'}://{host}:{ends.port}"
     server = Process(
         name=f"{flow.name}.server",
@@ -130,7 +133,7 @@ def build(flow: Flow, ends: Endpoints, capabilities: Capabilities, secure: bool)
         role="server",
         ready=Ready("port", str(ends.port)),
         files=(
-            File(temporary(flow, "nginx.conf"), _configuration(flow, f"{host}:{ends.port}", secure)),
+            File(temporary(flow, "nginx.conf"), _configuration(flow, listen, secure)),
             *(File(temporary(flow, f"files/{size}"), size_bytes=size) for size in dict.fromkeys(sizes)),
         ),
     )

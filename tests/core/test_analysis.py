@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mprun.analysis.capacity import Capacity, find_capacity
-from mprun.analysis.connection import Connection, SendingEnd, Subflow, find_brief, find_connections
+from mprun.analysis.connection import Connection, SendingEnd, Subflow, find_brief, find_connections, find_refused
 from mprun.analysis.diagnosis import (
     explain_dropped_data,
     explain_missing_subflows,
@@ -165,6 +165,19 @@ def test_data_beyond_the_window_is_told_of() -> None:
 def test_routing_is_blamed_for_a_join_without_answer(counter: str, cause: str) -> None:
     client, server = counters(MPJoinSynTx=1), counters(MPJoinSynRx=1) | {counter: 3}
     assert cause in explain_missing_subflows(client, server, 2, 1, None)
+
+
+def test_a_join_to_an_address_where_nobody_listens_is_told() -> None:
+    refused = {**event("subflow closed", "10.0.1.1", 4001), "remote": "10.1.1.1", "error": 111}
+    elsewhere = {**refused, "remote": "10.1.2.1", "token": 8}
+    timed_out = {**refused, "remote": "10.1.3.1", "error": 110}
+    found = find_refused(observed([refused, elsewhere, timed_out]), [Connection(7, ())])
+    assert found == {"10.1.1.1"}
+    client, server = counters(MPJoinSynTx=2, MPJoinSynAckRx=1), counters(MPJoinSynRx=1, MPJoinAckRx=1)
+    assert "nobody listens at 10.1.1.1" in explain_missing_subflows(client, server, 3, 2, None, refused=found)
+    client = counters(MPJoinSynTx=1)
+    limited = explain_missing_subflows(client, counters(MPJoinSynRx=1, MPJoinRejected=1), 2, 1, None, refused=found)
+    assert "the server refused the join" in limited
 
 
 def agent(error: str | None = None, **parts: Any) -> dict[str, Any]:

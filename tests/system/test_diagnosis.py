@@ -70,6 +70,35 @@ def test_cause_is_named(
     assert result.status == (0 if failure is None else 1)
 
 
+def test_a_server_that_listens_on_one_of_its_addresses(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    topology = (
+        TOPOLOGY.replace("LOSS", "0%") + "server_paths: [{rate: 20mbit, delay: 5ms}, {rate: 20mbit, delay: 5ms}]\n"
+    )
+    place = "('{destination}', {port})"
+    client = f"import socket, time; s = socket.create_connection({place}); s.send(b'x'); time.sleep(1)"
+    server = f"import socket; s = socket.create_server({place}); c = s.accept()[0]; [c.recv(1) for n in (1, 2)]"
+    (tmp_path / "topo.yaml").write_text(topology)
+    (tmp_path / "xp.yaml").write_text(f"""\
+version: 1
+hosts:
+  client: {{{FULLMESH}}}
+  server: {{{FULLMESH}}}
+traffic:
+  - name: one
+    tool: exec
+    from: client
+    to: server
+    protocol: mptcp
+    command: [python3, -c, "{client}"]
+    server: [python3, -c, "{server}"]
+probe: {{pings: 0}}
+""")
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--allow-exec", "--json")
+    # the kernel's limits leave 4 pairs of addresses, of which two have a server
+    cause = "nobody listens at 10.1.1.1: the server's program has to take joins there too"
+    assert result.summary["failures"] == [f"one: 2 of 4 subflows: {cause}"]
+
+
 @pytest.mark.parametrize(
     ("end", "cause"),
     [

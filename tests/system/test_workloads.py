@@ -111,6 +111,24 @@ def test_requests_over_mptcp_stay_on_the_first_path_while_it_has_room(run: Calla
     assert result.metric("msg.share.path0") == pytest.approx(1, abs=1e-3)
 
 
+def test_every_server_takes_joins_at_all_its_addresses(run: Callable[..., Result]) -> None:
+    topology = f"{TWO_PATHS}server_paths: [{{rate: 100mbit, delay: 5ms}}, {{rate: 100mbit, delay: 5ms}}]\n"
+    works = {
+        "requests": "reqres, requests: 20, request: 50kb, response: 10kb",
+        "short": "flows, arrivals: constant, interval: 1s, duration: 2s, size: 500kb",
+        "asked": "flows, arrivals: constant, interval: 1s, duration: 2s, size: 1mb, request: 100bytes",
+        "web": "http, sizes: [5mb]",
+        "player": "video, length: 4s, qualities: [5mbit], chunk: 1s, startup: 1s, buffer: 2s",
+    }
+    lines = [
+        f"  - {{name: {n}, tool: {work}, from: client, to: server, protocol: mptcp}}\n" for n, work in works.items()
+    ]
+    result = succeed(run("".join(lines), topology, FULLMESH))
+    assert {name: result.metric(f"{name}.subflows") for name in works} == dict.fromkeys(works, 4)
+    # all of it would fit into a send buffer at once: the opener waits for the receiver, and so there are subflows
+    assert result.summary["warnings"] == []
+
+
 def test_congestion_control_is_that_of_both_ends(run: Callable[..., Result]) -> None:
     flow = "{tool: reqres, from: client, to: server, requests: 1, congestion: nosuch}"
     result = run(f"  - {flow}\n")

@@ -108,7 +108,11 @@ class Entry(ServedEntry):
     duration: WholeSeconds | None = Field(
         None, description="How long it sends, in whole seconds; or give a size.", examples=["10s"]
     )
-    size_bytes: Size | None = Field(None, alias="size", description="How much it sends, instead of a duration.")
+    size_bytes: Size | None = Field(
+        None,
+        alias="size",
+        description="How much the client writes, instead of a duration; what is on its way then is cut off.",
+    )
     omit: OmitSecondsEntry | None = Field(None, description="What is left out of the goodput, for a steady state.")
     length_bytes: Block | None = Field(
         None,

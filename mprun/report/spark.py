@@ -26,7 +26,8 @@ def to_text(chart: Chart, width: int) -> Iterator[str]:
     room = max(10, min(MOST_WIDTH, width - max(map(len, labels), default=0) - 26))
     every = [y for panel in chart.panels for series in panel.series for y in series.y if not math.isnan(y)]
     most = max(every, default=0.0)
-    yield chart.title
+    is_line = chart.form != "cdf" and not chart.x.categories
+    yield f"{chart.title}, 0 to {_say(_end(chart), chart.x)}" if is_line else chart.title
     for panel in chart.panels:
         if panel.title:
             yield f"  {panel.title}"
@@ -34,7 +35,7 @@ def to_text(chart: Chart, width: int) -> Iterator[str]:
         for series in panel.series:
             if chart.form == "cdf":
                 yield f"  {series.label:{longest}}  {_quantiles(series, chart.x)}"
-            elif chart.x.categories:
+            elif not is_line:
                 yield from _bars(series, chart, most, room)
             else:
                 line = spark(_spread(series, _end(chart), room), most)

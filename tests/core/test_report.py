@@ -257,7 +257,7 @@ def test_figures_in_a_terminal() -> None:
     chart = Chart("c", "Rate", "", "step", figure.TIME, Axis("rate", "bit/s"), (Panel("", (steps,)),))
     title, line = to_text(chart, 100)
     letters = line.split()[1]
-    assert title == "Rate"
+    assert title == "Rate, 0 to 3.000 s"
     assert (letters[0], letters[-1], len(letters)) == ("▁", "█", 60)
     # a third of the time without anything, a third at half of the most (level 3.5 of 0 to 7), a third at the most
     assert [letters.count(letter) for letter in "▁▅█"] == [20, 20, 20]

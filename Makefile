@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commands of a newcomer (lab, test) and of a developer (lint, bench).
 
-.PHONY: help setup quic lab test selftests lint bench fidelity fairness soak docs fresh golden clean
+.PHONY: help setup dev quic lab test selftests lint bench fidelity fairness soak docs fresh golden clean
 
 help:
 	@echo "make lab     set up what is missing, run the first lab with TCP and with MPTCP"
-	@echo "make test    set up what is missing, run the tests"
+	@echo "make test    set up what is missing, run the tests; some twenty minutes"
 	@echo "make selftests  the kernel's own tests of MPTCP inside the experiment kernel; ten minutes of one CPU"
-	@echo "make setup   packages, .venv, experiment kernel"
+	@echo "make setup   packages, .venv, experiment kernel: what running needs"
+	@echo "make dev     the same, and what tests, linters and the site need"
 	@echo "make quic    the same, and the tool for multipath QUIC (packages-quic.txt; one to three minutes)"
 	@echo "make lint    ruff and mypy"
 	@echo "make bench   measure speed (start, network, traffic, hops, command line) and fidelity; half an hour"
@@ -21,20 +22,23 @@ help:
 setup:
 	@./setup.sh
 
+dev:
+	@./setup.sh --dev
+
 quic:
 	@./setup.sh --quic
 
 lab: setup
 	@.venv/bin/mprun lab run 01
 
-test: setup
+test: dev
 	.venv/bin/python -m pytest
 
-selftests: setup
+selftests: dev
 	@.venv/bin/mprun kernel test
 
 lint:
-	@./setup.sh --no-kernel
+	@./setup.sh --dev --no-kernel
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
@@ -60,7 +64,7 @@ fidelity: setup
 	@.venv/bin/python benchmarks/fidelity.py
 
 docs:
-	@./setup.sh --no-kernel
+	@./setup.sh --dev --no-kernel
 	@.venv/bin/sphinx-build -q -W -b html -c docs . build/site && echo "wrote build/site/index.html"
 
 SUITE ?= bookworm
@@ -68,7 +72,7 @@ SUITE ?= bookworm
 fresh:
 	@.ci/fresh $(SUITE)
 
-golden: setup
+golden: dev
 	.venv/bin/python -m pytest -q --update-golden tests/core tests/spec
 	.venv/bin/mprun schema --write schemas
 

@@ -77,7 +77,7 @@ def _all_checks() -> Iterator[Check]:
     except HostError:
         yield Check("experiment kernel", "virtual", False, "not built", "mprun kernel build")
     source = store.default_source()
-    yield Check("kernel source", "building", source.exists(), str(source), "apt-get install linux-source-6.12")
+    yield Check("kernel source", "building", source.exists(), str(source), store.SOURCE_REMEDY)
     lacking = capability.missing_tools(store.BUILD_TOOLS)
     says = "all there" if not lacking else f"missing: {', '.join(lacking)}"
     yield Check("build tools", "building", not lacking, says, f"apt-get install {' '.join(lacking)}")

@@ -28,9 +28,11 @@ HERE = Path(__file__).parent
 SOURCES = HERE / "src"
 GUEST = HERE / "guest"
 FRAGMENT = HERE / "config.fragment"
-# Debian's; on other releases what their linux-source package of 6.12 or later is called.
-SOURCE_FOLDER = Path("/usr/src")
-DEFAULT_SOURCE = SOURCE_FOLDER / "linux-source-6.12.tar.xz"
+# Debian's; on other releases what their linux-source package of 6.12 or later is called. The second folder holds what
+# setup.sh fetched where there is no such package.
+SOURCE_FOLDERS = (Path("/usr/src"), Path("/usr/local/src"))
+DEFAULT_SOURCE = SOURCE_FOLDERS[0] / "linux-source-6.12.tar.xz"
+SOURCE_REMEDY = "apt-get install linux-source-6.12; on Ubuntu, in a checkout: ./setup.sh"
 OLDEST = (6, 12)
 DEFAULT_NAME = "default"
 BUILD_TOOLS = {"make": "make", "gcc": "gcc", "flex": "flex", "bison": "bison", "bc": "bc", "xz": "xz-utils"}
@@ -185,7 +187,7 @@ def default_source() -> Path:
     if DEFAULT_SOURCE.exists():
         return DEFAULT_SOURCE
     found = []
-    for path in SOURCE_FOLDER.glob("linux-source-*.tar.*"):
+    for path in (path for folder in SOURCE_FOLDERS for path in folder.glob("linux-source-*.tar.*")):
         match = re.match(r"linux-source-(\d+)\.(\d+)", path.name)
         if match and (version := (int(match[1]), int(match[2]))) >= OLDEST:
             found.append((version, path))
@@ -218,7 +220,7 @@ def build(source: Path | None, name: str, jobs: int, progress: Progress) -> tupl
     """
     source = source or default_source()
     if not source.exists():
-        mend = "install it: apt-get install linux-source-6.12" if source == DEFAULT_SOURCE else "give another --source"
+        mend = SOURCE_REMEDY if source == DEFAULT_SOURCE else "give another --source"
         raise HostError(f"no kernel source at {source}: {mend}")
     missing = [package for tool, package in BUILD_TOOLS.items() if not shutil.which(tool)]
     if missing:

@@ -4,7 +4,7 @@
 runs/<time>-<topology>-<experiment>-<digest8>/
     inputs/            the files as they were, and resolved-{topology,experiment}.yaml: as understood
     plan.json          what was to be done, with the digest of the intent
-    environment.json   where: engine, kernel, versions
+    environment.json   where: engine, kernel, versions, which mprun
     steps.jsonl        each step: asked time, actual time, exit status
     wall.json          real time at which each phase began: the one file that never repeats
     agent.json         what the agent saw: read-back, how processes ended, counters

@@ -35,6 +35,7 @@ from mprun.spec import load
 from mprun.spec.spec import Expectation, Spec
 from mprun.spec.writer import write_experiment, write_topology
 from mprun.tools.tool import tool_of
+from mprun.version import code_digest
 
 CALIBRATION = "calibration.json"
 
@@ -264,4 +265,5 @@ def _environment(place: Place, shell: Shell | None, facts: Mapping[str, Any]) ->
         "engine_reason": place.reason,
         "kernel": asdict(place.kernel) if place.kernel else {"version": os.uname().release},
         "python": platform.python_version(),
+        "mprun": code_digest(),
     }

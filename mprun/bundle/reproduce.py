@@ -36,7 +36,8 @@ from mprun.sweep.executor import run_all
 from mprun.sweep.local import LocalExecutor
 from mprun.sweep.sides import sides_of
 from mprun.sweep.study import name_folder
-from mprun.sweep.worker import Job
+from mprun.sweep.worker import Job, settle
+from mprun.version import code_of
 
 Verdict = Literal["identical", "within", "different"]
 
@@ -210,22 +211,24 @@ def _reproduce_sweep(
     differences: dict[str, str] = {}
     facts: dict[str, tuple[Any, Any]] = {}
     waiting, done = list(tasks), 0
-    running: dict[str, Path] = {}
+    running: dict[str, Job] = {}
 
     def begin() -> tuple[str, Job] | None:
         if not waiting:
             return None
         name = waiting.pop(0)
         task = tasks[name]
-        running[name] = again.begin(name)
-        warnings = tuple(task.environment["warnings"])
-        return name, Job(task.spec, warnings, task.place.engine, task.kernel, running[name], "pcaps", allow_exec)
+        told = (tuple(task.environment["warnings"]), task.place.engine, task.kernel)
+        running[name] = Job(task.spec, *told, again.begin(name), "pcaps", allow_exec)
+        return name, running[name]
 
     with again.held(), ExitStack() as at_end:
         at_end.callback(again.tidy)
         at_end.callback(executor.close)
         for name, outcome in run_all(executor, begin):
-            run = again.finish(running.pop(name), name)
+            job = running.pop(name)
+            settle(job, outcome)
+            run = again.finish(job.directory, name)
             done += 1
             progress("running again", done / len(tasks), f"{done} of {len(tasks)} runs")
             if outcome.status == "error":
@@ -315,10 +318,11 @@ def _first_difference(artifacts: Mapping[str, str], again: RunDirectory) -> str 
 
 
 def _differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """What is known to be another: kernel, tools, Python."""
+    """What is known to be another: kernel, mprun, tools, Python."""
     told = [
         {
             "kernel": str(one["kernel"].get("digest", one["kernel"].get("version")))[:16],
+            "mprun": code_of(one),
             "Python": one["python"],
             **one["versions"],
         }

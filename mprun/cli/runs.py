@@ -8,11 +8,16 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
+
+if TYPE_CHECKING:
+    from mprun.rundir import RunDirectory
+    from mprun.sweep.directory import SweepDirectory
 
 
 @click.group("runs", context_settings={"help_option_names": ["-h", "--help"]})
@@ -33,13 +38,10 @@ def list_(parent: Path, as_json: bool) -> None:
 
     rows = []
     for run in rundir.list_runs(parent):
-        summary = run.read("summary.json") if (run.path / "summary.json").exists() else {}
-        status = summary.get("status", "incomplete") if run.is_complete else "incomplete"
-        rows.append({"name": run.name, "status": status, "engine": summary.get("engine", "")})
+        status, engine = _state(run)
+        rows.append({"name": run.name, "status": status if run.is_complete else "incomplete", "engine": engine})
     for sweep in directory.list_sweeps(parent):
-        summary = sweep.read("summary.json") if (sweep.path / "summary.json").exists() else {}
-        status = summary["status"] if summary.get("complete") else "incomplete"
-        rows.append({"name": sweep.name, "status": status, "engine": "sweep"})
+        rows.append({"name": sweep.name, "status": _state(sweep)[0], "engine": "sweep"})
     rows.sort(key=lambda row: row["name"][:15])
     if as_json:
         click.echo(json.dumps(rows))
@@ -47,6 +49,19 @@ def list_(parent: Path, as_json: bool) -> None:
         click.echo(f"no runs in {parent}")
     for row in rows if not as_json else ():
         click.echo(f"{row['status']:10} {row['engine']:8} {row['name']}")
+
+
+def _state(source: RunDirectory | SweepDirectory) -> tuple[str, str]:
+    """Status and engine, as far as its summary tells them."""
+    from mprun.errors import MprunError
+
+    if not (source.path / "summary.json").exists():
+        return "incomplete", ""
+    try:
+        summary = source.read("summary.json")
+        return str(summary["status"]) if summary["complete"] else "incomplete", str(summary.get("engine", ""))
+    except (MprunError, KeyError, TypeError, AttributeError):
+        return "damaged", ""
 
 
 @command.command("open")

@@ -12,6 +12,7 @@ import click
 
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
+from mprun.text import plain
 
 
 @click.command("verify")
@@ -26,6 +27,7 @@ def command(name: str, kernel: str, parent: Path, allow_exec: bool, as_json: boo
     from mprun import rundir, runner
     from mprun.cli.progress import Bar
     from mprun.errors import RunError
+    from mprun.version import code_digest, code_of
 
     original = rundir.find(parent, name)
     before = original.read("environment.json")
@@ -37,6 +39,8 @@ def command(name: str, kernel: str, parent: Path, allow_exec: bool, as_json: boo
         click.echo(
             f"note: it ran on kernel {before['kernel']['digest'][:12]}, this is {place.kernel.digest[:12]}", err=True
         )
+    if (made_by := code_of(before)) != code_digest():
+        click.echo(f"note: mprun was {plain(made_by)} then and is {code_digest()} now", err=True)
     with tempfile.TemporaryDirectory(prefix="mprun-verify-") as scratch, Bar() as bar:
         again, _ = runner.repeat(original, Path(scratch), place, bar.show, allow_exec)
         difference = runner.first_difference(original, again)

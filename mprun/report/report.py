@@ -21,6 +21,7 @@ from mprun.spec import load
 from mprun.spec.metric import Metrics, find_metric, metrics_of
 from mprun.spec.spec import LinkChange, Spec, TopologySpec
 from mprun.spec.traffic import owned_metrics
+from mprun.version import code_of
 
 Progress = Callable[[str, float], None]
 
@@ -224,6 +225,7 @@ def _facts(run: RunDirectory, plan: Mapping[str, Any], summary: Mapping[str, Any
         yield "kernel digest", kernel["digest"]
     yield "seed", str(summary["seed"])
     yield "plan digest", plan["digest"]
+    yield "mprun", code_of(environment)
     yield "tools", "; ".join(_short(text) for text in environment["versions"].values())
     yield "Python", environment["python"]
 

@@ -8,7 +8,10 @@ another. A worker that dies has its jobs run elsewhere, by Dask.
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
+import fcntl
+import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError
@@ -17,16 +20,18 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import mprun
 from mprun.engines.capability import version_of
 from mprun.engines.engine import find_program
 from mprun.errors import HostError, MprunError, RunError
 from mprun.kernel.store import find_kernel
 from mprun.sweep.worker import Job, Outcome, perform
 from mprun.tools.tool import Program
+from mprun.version import code_digest
 
 # How long a scheduler and the answers of its workers are waited for.
 ANSWER_S = 30
+# Beginning of the names of the folders in which workers run their jobs.
+SCRATCH = "mprun-job-"
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,7 @@ class Needs:
 
 def describe(needs: Needs) -> dict[str, str]:
     """What this machine has of it, as far as a result follows from it. Empty text: not there."""
-    found = {"mprun": _digest_of_package()}
+    found = {"mprun": code_digest()}
     for name in needs.kernels:
         try:
             found[f"kernel {name}"] = find_kernel(name).digest[:12]
@@ -49,15 +54,6 @@ def describe(needs: Needs) -> dict[str, str]:
         if program.version:
             found[name] = version_of(name, program) if find_program(name) else ""
     return found
-
-
-def _digest_of_package() -> str:
-    """Of all our Python files: a version's number does not tell of changes between two."""
-    total = hashlib.sha256()
-    root = Path(mprun.__file__).parent
-    for path in sorted(root.rglob("*.py")):
-        total.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
-    return total.hexdigest()[:12]
 
 
 def differences(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str:
@@ -86,12 +82,38 @@ def perform_remotely(job: Job, needs: Needs, wanted: Mapping[str, str]) -> tuple
     unlike = differences(wanted, describe(needs))
     if unlike:
         raise Refused(import_module("distributed").get_worker().address, unlike)
-    with tempfile.TemporaryDirectory(prefix="mprun-job-") as scratch:
-        directory = Path(scratch, "run")
+    with _scratch() as scratch:
+        directory = scratch / "run"
         directory.mkdir()
         outcome = perform(replace(job, directory=directory))
         files = [path for path in directory.rglob("*") if path.is_file()]
         return outcome, {str(path.relative_to(directory)): path.read_bytes() for path in files}
+
+
+@contextlib.contextmanager
+def _scratch() -> Iterator[Path]:
+    """A folder for a job. Whoever makes one removes those of workers that were killed: nobody holds their locks."""
+    for left in Path(tempfile.gettempdir()).glob(f"{SCRATCH}*"):
+        with contextlib.suppress(OSError), _locked(left):
+            shutil.rmtree(left, ignore_errors=True)
+    # locked before it has the name that others look for
+    with tempfile.TemporaryDirectory(prefix=f".{SCRATCH}") as made, _locked(Path(made)):
+        named = Path(made).rename(Path(made).with_name(Path(made).name.removeprefix(".")))
+        try:
+            yield named
+        finally:
+            named.rename(made)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Raises BlockingIOError where another process holds it."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(handle)
 
 
 class ClusterExecutor:

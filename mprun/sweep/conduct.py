@@ -21,12 +21,11 @@ from mprun.analysis.cells import Row, doubt, sum_up, tabulate
 from mprun.analysis.statistics import is_narrow
 from mprun.engines import real
 from mprun.errors import Interrupted, MprunError, SpecError
-from mprun.rundir import RunDirectory
 from mprun.sweep import study
 from mprun.sweep.directory import SweepDirectory, list_sweeps
 from mprun.sweep.executor import Executor, run_all
 from mprun.sweep.study import Cell, Task
-from mprun.sweep.worker import Job, Keep, Outcome, no_summary
+from mprun.sweep.worker import Job, Keep, Outcome, settle
 
 
 @dataclass(frozen=True)
@@ -137,7 +136,7 @@ class Conduct:
         self._allow_exec = allow_exec
         self._progress = {cell.folder: _Progress() for cell in cells}
         self._attempts: dict[str, int] = {}
-        self._running: dict[str, tuple[Task, Path]] = {}
+        self._running: dict[str, tuple[Task, Job]] = {}
         self._queue: list[Task] = []
         self._block = 0
         self._walls_s: list[float] = []
@@ -222,14 +221,13 @@ class Conduct:
         task = self._next()
         if task is None:
             return None
-        partial = self._sweep.begin(task.name)
-        self._running[task.name] = (task, partial)
-        cell = task.cell
-        job = Job(task.spec, cell.warnings, cell.engine, cell.kernel, partial, self._keep, self._allow_exec)
+        cell, directory = task.cell, self._sweep.begin(task.name)
+        job = Job(task.spec, cell.warnings, cell.engine, cell.kernel, directory, self._keep, self._allow_exec)
+        self._running[task.name] = (task, job)
         return task.name, job
 
     def _end(self, name: str, outcome: Outcome, say: Say) -> None:
-        task, partial = self._running.pop(name)
+        task, job = self._running.pop(name)
         what = f"{task.cell.label}, run {task.number}"
         self._walls_s.append(outcome.wall_s)
         self._simulations_s += outcome.simulation_s
@@ -240,8 +238,8 @@ class Conduct:
             if again:
                 self._queue.insert(0, task)
                 return
-        summary = _summary_of(partial, outcome, task)
-        self._sweep.finish(partial, name)
+        summary = settle(job, outcome)
+        self._sweep.finish(job.directory, name)
         self._note(task.cell, task.number, summary)
 
     def _state(self, places: int) -> State:
@@ -286,14 +284,6 @@ class Conduct:
         progress, repeat = self._progress[cell.folder], cell.spec.experiment.repeat
         statuses = progress.ended
         return "error" not in statuses.values() and all(self._is_settled(cell, n) for n in range(1, repeat.most + 1))
-
-
-def _summary_of(partial: Path, outcome: Outcome, task: Task) -> Mapping[str, Any]:
-    """That of a run; where a worker died before it wrote one, it is written now."""
-    run = RunDirectory(partial)
-    if not (partial / "summary.json").exists():
-        run.write("summary.json", no_summary(task.spec, task.cell.engine, task.cell.warnings, outcome.error))
-    return dict(run.read("summary.json"))
 
 
 def sum_up_sweep(sweep: SweepDirectory, is_complete: bool) -> dict[str, Any]:

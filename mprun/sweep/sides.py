@@ -14,6 +14,7 @@ from mprun.rundir import RunDirectory
 from mprun.spec.fault import name_nearest
 from mprun.sweep import directory
 from mprun.sweep.directory import SweepDirectory
+from mprun.version import code_of
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,13 @@ def _facts(run: RunDirectory) -> dict[str, Any]:
     environment = run.read("environment.json")
     kernel = environment["kernel"]
     told = {"engine": environment["engine"], "kernel": f"{kernel['version']} {kernel.get('digest', '')[:12]}".strip()}
-    return {**told, **environment["versions"], "seed": run.read("summary.json")["seed"]}
+    return {**told, **_programs(run), "seed": run.read("summary.json")["seed"]}
+
+
+def _programs(run: RunDirectory) -> dict[str, str]:
+    """What the run was made with, beside its kernel."""
+    environment = run.read("environment.json")
+    return {"mprun": code_of(environment), **environment["versions"]}
 
 
 def _resolved(run: RunDirectory) -> dict[str, str]:
@@ -64,7 +71,7 @@ def _resolved(run: RunDirectory) -> dict[str, str]:
 
 def _of_sweeps(one: SweepDirectory, other: SweepDirectory) -> Sides:
     first, second = (_cells(sweep) for sweep in (one, other))
-    facts = differing_values(*(_kernels(sweep) for sweep in (one, other)))
+    facts = differing_values(*(_kernels(sweep) | _programs_of_all(sweep) for sweep in (one, other)))
     texts = [{path.name: path.read_text() for path in (s.path / "inputs").iterdir()} for s in (one, other)]
     alone = [(values, int(which)) for values, which in unmatched(first, second)]
     return Sides((str(one.path), str(other.path)), (first, second), facts, differing_lines(*texts), alone)
@@ -73,6 +80,17 @@ def _of_sweeps(one: SweepDirectory, other: SweepDirectory) -> Sides:
 def _kernels(sweep: SweepDirectory) -> dict[str, str]:
     kernels = sweep.record["kernels"]
     return {f"kernel {name}": f"{kernel['version']} {kernel['digest'][:12]}" for name, kernel in kernels.items()}
+
+
+def _programs_of_all(sweep: SweepDirectory) -> dict[str, str]:
+    """By name; one that changed while the sweep was made by all that it was."""
+    told: dict[str, dict[str, None]] = {}
+    for kept in sweep.runs():
+        # one that ended with an error may have no environment
+        if (kept.run.path / "environment.json").exists():
+            for name, version in _programs(kept.run).items():
+                told.setdefault(name, {})[version] = None
+    return {name: ", ".join(versions) for name, versions in told.items()}
 
 
 def _cells(sweep: SweepDirectory) -> tuple[Side, ...]:

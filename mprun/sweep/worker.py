@@ -81,22 +81,26 @@ def _run(job: Job, run: RunDirectory) -> dict[str, Any]:
 
 
 def _no_summary(job: Job, error: str) -> dict[str, Any]:
-    return no_summary(job.spec, job.engine, job.warnings, error)
-
-
-def no_summary(spec: Spec, engine: str, warnings: tuple[str, ...], error: str) -> dict[str, Any]:
     """That of a run that did not come to one."""
     return {
         "status": "error",
-        "engine": engine,
+        "engine": job.engine,
         "complete": False,
-        "seed": spec.experiment.seed,
+        "seed": job.spec.experiment.seed,
         "metrics": {},
         "expectations": [],
         "errors": [error],
         "failures": [],
-        "warnings": list(warnings),
+        "warnings": list(job.warnings),
     }
+
+
+def settle(job: Job, outcome: Outcome) -> dict[str, Any]:
+    """The summary of a job that has ended; where its worker died before it wrote one, it is written now."""
+    run = RunDirectory(job.directory)
+    if not (job.directory / "summary.json").exists():
+        run.write("summary.json", _no_summary(job, outcome.error))
+    return dict(run.read("summary.json"))
 
 
 def serve(jobs: BinaryIO, answers: BinaryIO) -> None:

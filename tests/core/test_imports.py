@@ -27,6 +27,7 @@ MAY_IMPORT = {
     "rundir": {"errors", "text"},
     "cache": set(),
     "shipped": {"errors"},
+    "version": set(),
     "kernel": {"errors", "cache"},
     "programs": {"errors", "cache"},
     "engines": VALUES | {"agent", "cache", "mininet_library", "rundir", "kernel", "programs", "tools", "compile"},
@@ -47,13 +48,14 @@ MAY_IMPORT = {
         "spec.span",
         "text",
     },
-    "report": {"errors", "text", "rundir", "spec", "tools", "analysis", "sweep.directory"},
+    "report": {"errors", "text", "rundir", "spec", "tools", "analysis", "sweep.directory", "version"},
     "lab": VALUES | {"spec", "analysis", "compile", "engines", "rundir", "runner", "shipped", "sweep"},
-    "sweep": VALUES | {"text", "spec", "analysis", "compile", "engines", "kernel", "rundir", "runner", "tools.tool"},
+    "sweep": VALUES
+    | {"text", "spec", "analysis", "compile", "engines", "kernel", "rundir", "runner", "tools.tool", "version"},
     "capture": VALUES | {"analysis", "compile.network", "report.value", "rundir", "tools"},
     "dissection": {"errors", "analysis", "rundir", "tools"},
-    "runner": VALUES | {"spec", "tools", "analysis", "compile", "engines", "kernel", "rundir", "capture"},
-    "bundle": {"errors", "spec", "analysis", "plan", "engines", "kernel", "rundir", "runner", "sweep"},
+    "runner": VALUES | {"spec", "tools", "analysis", "compile", "engines", "kernel", "rundir", "capture", "version"},
+    "bundle": {"errors", "spec", "analysis", "plan", "engines", "kernel", "rundir", "runner", "sweep", "version"},
     "results": {"errors", "rundir", "sweep"},
 }
 CORE = ("spec", "topologies", "tools", "compile", "analysis", "plan.py", "plugin.py", "text.py", "capabilities.py")

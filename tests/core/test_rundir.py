@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import polars
 import pytest
+from click.testing import CliRunner
 
+from mprun.cli.runs import command as runs_command
 from mprun.rundir import RunDirectory, make_frame
 
 
@@ -40,3 +43,26 @@ def test_a_table_that_cannot_be_written_leaves_the_one_before(tmp_path: Path, mo
         run.write_tables({"a": {"x": [3, 4]}})
     assert [path.name for path in (tmp_path / "tables").iterdir()] == ["a.parquet"]
     assert polars.read_parquet(tmp_path / "tables" / "a.parquet")["x"].to_list() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("summary", "status"),
+    [
+        (None, "incomplete"),
+        ('{"status": "passed", "complete": true, "engine": "virtual"}', "passed"),
+        ('{"status": "error", "complete": false}', "incomplete"),
+        ('{"status": "pas', "damaged"),
+        ('{"complete": true}', "damaged"),
+        ("[]", "damaged"),
+    ],
+)
+def test_a_damaged_run_keeps_no_other_from_being_listed(tmp_path: Path, summary: str | None, status: str) -> None:
+    for n, text in enumerate(('{"status": "failed", "complete": true}', summary)):
+        for name in (f"20260101-00000{n}-a-b-0123456{n}", f"20260101-00000{n}-a-b-0123456{n}-sweep"):
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "sweep.json").write_text("{}")
+            if text is not None:
+                (tmp_path / name / "summary.json").write_text(text)
+    done = CliRunner().invoke(runs_command, ["list", "-o", str(tmp_path), "--json"])
+    assert done.exit_code == 0, done.output
+    assert [row["status"] for row in json.loads(done.output)] == ["failed", "failed", status, status]

@@ -25,7 +25,7 @@ from mprun.sweep.directory import SweepDirectory
 from mprun.sweep.estimate import estimate
 from mprun.sweep.local import LocalExecutor
 from mprun.sweep.study import Cell
-from mprun.sweep.worker import Job, Outcome
+from mprun.sweep.worker import Job, Outcome, settle
 
 TOPOLOGY = """\
 version: 1
@@ -311,6 +311,17 @@ def test_one_cell_in_error_keeps_no_other_from_its_end(tmp_path: Path) -> None:
     )
     assert summary["runs"] == {"passed": 3, "failed": 0, "error": 3}
     assert [cell["told"]["errors"] for cell in summary["cells"]] == [{}, {"it broke": 3}]
+
+
+def test_a_worker_that_died_leaves_a_summary_all_the_same(tmp_path: Path) -> None:
+    """Else its run would be in no count of the sweep."""
+    spec = make_cells(tmp_path, TWO_BY_THREE)[0].spec
+    job = Job(spec, ("heed",), "virtual", "default", tmp_path, "pcaps", False)
+    summary = settle(job, Outcome("error", "its worker ended with signal 9", 1.0, 0.0))
+    assert (summary["status"], summary["errors"]) == ("error", ["its worker ended with signal 9"])
+    assert (summary["warnings"], summary["seed"]) == (["heed"], spec.experiment.seed)
+    # what it wrote itself stands
+    assert settle(job, Outcome("passed", "", 1.0, 1.0)) == summary
 
 
 UNTIL = "repeat: {until: {metric: bulk.goodput, within: 1%}, min: 3, max: 12}\nmatrix: {cc: [cubic, reno]}\n"

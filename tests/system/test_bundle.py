@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -58,11 +59,16 @@ def test_a_run_from_its_bundle(mprun: Callable[..., Result], tmp_path: Path) -> 
         value["runs"]["."]["summary.json"] = "0" * 64
         return json.dumps(value).encode()
 
-    changed(tmp_path / "run.zip", tmp_path / "other.zip", **{"summary.json": slower, "artifacts.json": forget})
+    def recode(environment: bytes) -> bytes:
+        return environment.replace(b'"mprun": "', b'"mprun": "other-')
+
+    changes = {"summary.json": slower, "artifacts.json": forget, "environment.json": recode}
+    changed(tmp_path / "run.zip", tmp_path / "other.zip", **changes)
     other = mprun("reproduce", "other.zip", "-o", "again")
     assert other.status == 1
     assert "summary.json differs" in other.out
     assert "bulk.goodput" in other.out
+    assert "mprun: other-" in other.out
 
 
 def test_a_stored_plan_is_not_obeyed(mprun: Callable[..., Result], tmp_path: Path) -> None:
@@ -101,3 +107,36 @@ def test_a_sweep_from_its_bundle(mprun: Callable[..., Result], tmp_path: Path) -
     assert (now["kernels"], now["cells"]) == (before["kernels"], before["cells"])
     # it is not the sweep of these files, which others may go on with
     assert now["digest"] != before["digest"]
+
+
+def test_other_seeds_are_within_intervals_and_another_network_is_not(
+    mprun: Callable[..., Result], tmp_path: Path
+) -> None:
+    """An original that ran with other seeds differs in every byte, and in no metric by more than chance."""
+    topology = "version: 1\ntopology: multi-path\npaths: [{rate: 20mbit, delay: 5ms, loss: 1%}]\n"
+    (tmp_path / "topo.yaml").write_text(topology)
+    flow = "{name: bulk, tool: iperf3, from: client, to: server, duration: 1s}"
+    (tmp_path / "xp.yaml").write_text(f"version: 1\ntraffic: [{flow}]\nrepeat: {{runs: 4}}\n")
+    assert mprun("sweep", "-t", "topo", "-x", "xp").status == 0
+    assert mprun("bundle", "latest-sweep", "--to", "sweep.zip").status == 0
+    with zipfile.ZipFile(tmp_path / "sweep.zip") as archive:
+        names = archive.namelist()
+    experiments = [name for name in names if name.endswith("resolved-experiment.yaml")]
+    assert len(experiments) == 4
+
+    def reseed(text: bytes) -> bytes:
+        return re.sub(rb"seed: (\d+)", lambda found: b"seed: %d" % (int(found[1]) + 1), text)
+
+    changed(tmp_path / "sweep.zip", tmp_path / "seeds.zip", **dict.fromkeys(experiments, reseed))
+    within = mprun("reproduce", "seeds.zip", "-o", "again", "--json")
+    told = json.loads(within.out)
+    assert within.status == 0
+    assert (told["verdict"], told["identical"], told["runs"]) == ("within", 0, 4)
+    # and it says so to people, with what differs
+    topologies = [name for name in names if name.endswith("resolved-topology.yaml")]
+    halve = dict.fromkeys(topologies, lambda text: text.replace(b"20mbit", b"10mbit"))
+    changed(tmp_path / "sweep.zip", tmp_path / "slow.zip", **halve)
+    slow = mprun("reproduce", "slow.zip", "-o", "again")
+    assert slow.status == 1
+    assert "DIFFERENT" in slow.out
+    assert "bulk.goodput" in slow.out

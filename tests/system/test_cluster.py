@@ -35,7 +35,7 @@ class Cluster:
 
     def add_worker(self, **changes: str) -> subprocess.Popen[bytes]:
         words = ["--nthreads", "1", "--no-nanny", "--local-directory", str(self._folder)]
-        return self._start("dask_worker", self.address, *words, **changes)
+        return self._start("dask_worker", self.address, *words, TMPDIR=str(self._folder), **changes)
 
     def _start(self, module: str, *words: str, **changes: str) -> subprocess.Popen[bytes]:
         argv = [sys.executable, "-m", f"distributed.cli.{module}", *words, "--host", "127.0.0.1", "--no-dashboard"]
@@ -81,6 +81,8 @@ def test_equal_to_a_local_sweep_though_a_worker_dies(
     first.send_signal(signal.SIGKILL)
     assert process.wait(timeout=120) == 0
     assert_equal(Path(local["directory"]), runs.resolve().parent)
+    # the run that was under way in it was made again on the other worker, which cleared up after it
+    assert not list((tmp_path / "cluster").glob("*mprun-job-*"))
 
 
 def test_a_worker_without_the_kernel_is_refused(cluster: Cluster, tmp_path: Path, mprun: Callable[..., Result]) -> None:

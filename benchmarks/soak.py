@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hours of simulated time under random failures of links and addresses, with every scheduler and congestion control.
 
-    make soak               6 h of simulated time for each
-    soak.py --hours 0.5     less
+    make soak               6 h of simulated time for each, and docs/soak.md anew
+    soak.py --hours 0.5     less, and no page
 
-One MPTCP connection sends requests all the time while its three paths, one a backup, come and go: links are cut,
-addresses are taken away and given back, so that subflows die and join. At no moment is there no path at all. A run
-has failed if the kernel warned, if its slabs grew, or if a request took longer than a path is ever away.
+Two MPTCP connections last all the time, one with small requests and one with large answers, while their three paths,
+one a backup, come and go: links are cut, addresses are taken away and given back, so that subflows die and join. At no
+moment is there no path at all. A run has failed if the kernel warned, if its slabs grew, or if a request took longer
+than a path is ever away and the time-outs that find out.
 """
 
 from __future__ import annotations
@@ -18,21 +19,30 @@ import random
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import polars
 
+ROOT = Path(__file__).parents[1]
 MPRUN = str(Path(sys.executable).with_name("mprun"))
 SCHEDULERS = ("default", "lowest-rtt", "roundrobin", "redundant", "balanced", "blest")
 CONTROLS = ("cubic", "reno", "lia", "olia", "balia", "wvegas")
+FLOWS = ("small", "large")
+HOURS = 6
 PATHS = 3
 # How long a path is away at most; a request waits for that, and for the time-outs that find out.
 LONGEST_AWAY_S = 20
 MOST_DELAY_S = 60
-# Slabs grow with caches that are filled once; a leak of one object for each subflow or request would be more.
-MOST_GROWTH_KB = 4_000
-THINK_S = 0.25
+# Slabs grow with caches that are filled once. In 6 h a leak of 120 bytes for each request would be more, and so
+# would be one of a socket for each subflow that joined.
+MOST_GROWTH_KB = 500
+# Small requests, and large answers that fill the paths for a while: think times, and what each takes beside.
+SMALL_EVERY_S = 5 + 0.2
+LARGE_EVERY_S = 60 + 1.0
 
 TOPOLOGY = """\
 version: 1
@@ -51,8 +61,20 @@ hosts:
     sysctl: {net.ipv4.tcp_congestion_control: %s}
   server: *end
 traffic:
-  - {name: req, tool: reqres, from: client, to: server, protocol: mptcp, requests: %d, request: 3000bytes,
-     response: 20000bytes, think: 250ms, timeout: %ds}
+  - {name: small, tool: reqres, from: client, to: server, protocol: mptcp, requests: %d, request: 3000bytes,
+     response: 20000bytes, think: 5s, timeout: %ds}
+  - {name: large, tool: reqres, from: client, to: server, protocol: mptcp, requests: %d, response: 500kb, think: 60s,
+     timeout: %ds}
+"""
+PAGE = """\
+# Hours under failing paths
+
+Written by `make soak`: {hours} h of simulated time for each row. Two MPTCP connections last all the time, one with a
+request of 3 kB and an answer of 20 kB every 5 s, one with an answer of 500 kB every minute, over paths of 20, 10 and
+5 Mbit/s, the last one a backup. Every half minute or so one or two paths are away for up to {longest} s: the link is
+cut, or the client's address is taken away, so that subflows close and join again. A fault is a warning of the kernel,
+growth of its slabs (what it keeps in objects, before and after), and a request that took longer than a minute.
+
 """
 
 
@@ -78,51 +100,85 @@ def events(seconds: int, seed: int) -> str:
     return "".join(f"  - {{at: {moment:.3f}s, {what}}}\n" for moment, what in sorted(lines))
 
 
-def run(scheduler: str, control: str, seconds: int, folder: Path) -> tuple[str, list[str]]:
-    """What is wrong with a run; nothing if all is well."""
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a run; faults: what is wrong with it, nothing if all is well."""
+
+    scheduler: str
+    control: str
+    faults: tuple[str, ...]
+    requests: int = 0
+    joins: int = 0
+    removals: int = 0
+    longest_s: Mapping[str, float] = field(default_factory=dict)
+    slab_kb: tuple[int, int] = (0, 0)
+    wall_s: float = 0.0
+
+    def cells(self) -> list[str]:
+        """A row of the page."""
+        delays = (f"{self.longest_s.get(name, 0):.2f} s" for name in FLOWS)
+        growth = f"{self.slab_kb[0]} to {self.slab_kb[1]} kB"
+        verdict = "; ".join(self.faults) or "none"
+        counts = (f"{count}" for count in (self.requests, self.joins, self.removals))
+        return [f"`{self.scheduler}`", f"`{self.control}`", *counts, *delays, growth, verdict]
+
+
+def run(scheduler: str, control: str, seconds: int, folder: Path) -> Outcome:
+    """A scheduler and a congestion control for so long, in simulated time."""
     name = f"{scheduler}-{control}"
     seed = 1 + SCHEDULERS.index(scheduler) * len(CONTROLS) + CONTROLS.index(control)
     (folder / f"{name}-topo.yaml").write_text(TOPOLOGY + events(seconds, seed))
-    requests = int((seconds - 60) / (THINK_S + 0.1))
-    (folder / f"{name}-xp.yaml").write_text(EXPERIMENT % (scheduler, control, requests, 3 * seconds))
+    counts = [int((seconds - 60) / every_s) for every_s in (SMALL_EVERY_S, LARGE_EVERY_S)]
+    given = (scheduler, control, counts[0], 3 * seconds, counts[1], 3 * seconds)
+    (folder / f"{name}-xp.yaml").write_text(EXPERIMENT % given)
     argv = [MPRUN, "-t", f"{name}-topo", "-x", f"{name}-xp", "--engine", "virtual", "--json", "--seed", str(seed)]
+    started = time.monotonic()
     done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False)
     try:
         summary = json.loads(done.stdout)
     except ValueError:
-        return name, [done.stderr[-500:]]
+        return Outcome(scheduler, control, (done.stderr[-500:],))
     faults = summary["errors"] + [text for text in summary["warnings"] if "kernel" in text]
     if summary["errors"]:
-        return name, faults
-    longest = summary["metrics"]["req.delay.max"]["value"]
-    if longest > MOST_DELAY_S:
-        faults.append(f"a request took {longest:.1f} s")
-    run = folder / summary["directory"]
-    slab = json.loads((run / "agent.json").read_text())["slab_kb"]
-    happened = polars.read_parquet(run / "tables" / "events.parquet")
-    joined = len(happened.filter(event="subflow established", host="client"))
+        return Outcome(scheduler, control, tuple(faults))
+    longest_s = {flow: summary["metrics"][f"{flow}.delay.max"]["value"] for flow in FLOWS}
+    faults += [f"a {flow} request took {took:.1f} s" for flow, took in longest_s.items() if took > MOST_DELAY_S]
+    directory = folder / summary["directory"]
+    slab = json.loads((directory / "agent.json").read_text())["slab_kb"]
+    happened = polars.read_parquet(directory / "tables" / "events.parquet").filter(host="client")
+    joins, removals = (len(happened.filter(event=f"subflow {what}")) for what in ("established", "closed"))
     if slab["after"] - slab["before"] > MOST_GROWTH_KB:
         faults.append(f"slabs grew from {slab['before']} to {slab['after']} kB")
-    verdict = "failed" if faults else "passed"
-    told = f"{requests} requests, {joined} joins, longest delay {longest:.2f} s"
-    print(f"{name:<24} {verdict:<7} {told}, slabs {slab['before']} -> {slab['after']} kB", *faults, flush=True)
-    return name, faults
+    wall_s = time.monotonic() - started
+    slab_kb = (slab["before"], slab["after"])
+    return Outcome(scheduler, control, tuple(faults), sum(counts), joins, removals, longest_s, slab_kb, wall_s)
+
+
+def write(outcomes: Sequence[Outcome], hours: float) -> str:
+    """The page."""
+    head = ["scheduler", "control", "requests", "subflows joined", "closed", "longest small request", "large"]
+    head += ["slabs before and after", "faults"]
+    lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
+    lines += [f"| {' | '.join(outcome.cells())} |" for outcome in outcomes]
+    return PAGE.format(hours=hours, longest=LONGEST_AWAY_S) + "\n".join(lines) + "\n"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--hours", type=float, default=6)
-    seconds = round(parser.parse_args().hours * 3600)
+    parser.add_argument("--hours", type=float, default=HOURS)
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="runs at a time")
+    arguments = parser.parse_args()
+    seconds = round(arguments.hours * 3600)
     pairs = [(scheduler, "cubic") for scheduler in SCHEDULERS] + [("lowest-rtt", control) for control in CONTROLS[1:]]
-    with (
-        tempfile.TemporaryDirectory(prefix="mprun-soak-") as place,
-        ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool,
-    ):
-        results = list(pool.map(lambda pair: run(*pair, seconds, Path(place)), pairs))
-    failed = [(name, faults) for name, faults in results if faults]
-    for name, faults in failed:
-        print(f"{name}: {'; '.join(faults)}")
-    return 1 if failed else 0
+    outcomes = []
+    with tempfile.TemporaryDirectory(prefix="mprun-soak-") as place, ThreadPoolExecutor(arguments.jobs) as pool:
+        for outcome in pool.map(lambda pair: run(*pair, seconds, Path(place)), pairs):
+            outcomes.append(outcome)
+            verdict = "failed" if outcome.faults else "passed"
+            print(verdict, *outcome.cells(), f"{outcome.wall_s:.0f} s of wall time", sep="  ", flush=True)
+    if arguments.hours == HOURS:
+        (ROOT / "docs" / "soak.md").write_text(write(outcomes, arguments.hours))
+    return 1 if any(outcome.faults for outcome in outcomes) else 0
 
 
 if __name__ == "__main__":

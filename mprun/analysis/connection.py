@@ -23,10 +23,12 @@ FIRST_TIMEOUT_NS = 1_000_000_000
 
 @dataclass(frozen=True)
 class SendingEnd:
-    """What an end says of what it sends. srtt_us: smoothed, 0 before any; resent: segments sent again."""
+    """What an end says of what it sends. srtt_us: smoothed, 0 before any; resent: segments sent again; resent_bytes:
+    of their payload."""
 
     srtt_us: int = 0
     resent: int = 0
+    resent_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -169,7 +171,9 @@ def _subflow(
 
 
 def _sending_end(state: SocketState | None) -> SendingEnd:
-    return SendingEnd(state.get("rtt_us"), state.get("retransmits_packets")) if state else SendingEnd()
+    if state is None:
+        return SendingEnd()
+    return SendingEnd(state.get("rtt_us"), state.get("retransmits_packets"), state.get("bytes_retransmitted"))
 
 
 def _addresses(record: Mapping[str, Any]) -> Tuple4:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How an MPTCP connection got over the failure of a path: how long its data stood still, when it flowed again. Pure.
+"""How a connection got over the failure of a path: how long its data stood still, when it flowed again. Pure.
 
-From samples of each end, taken every 10 ms after a failure, to which figures are right: how far it has the data in
-order, and whether the other lacks some of its own (mptcpi_rcv_nxt, mptcpi_write_seq, mptcpi_snd_una of linux/mptcp.h).
+Of MPTCP from samples of each end, taken every 10 ms after a failure, to which figures are right: how far it has the
+data in order, and whether the other lacks some of its own (mptcpi_rcv_nxt, mptcpi_write_seq, mptcpi_snd_una of
+linux/mptcp.h). Of other transports from the standstills that a flow's own program saw, of 10 ms and more.
 A sender that is not sure of a path sends one chunk and waits for its timer, again and again, until it counts the path
 as lost: so the longest standstill alone does not tell when data flows again.
 """
@@ -11,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+
+from mprun.tools.tool import Movement
 
 # The least time-out of a retransmission (TCP_RTO_MIN of linux/tcp.h): who stands still for so long waits for a timer.
 TIMEOUT_NS = 200_000_000
@@ -48,7 +51,20 @@ def find_handover(one: Sequence[Progress], other: Sequence[Progress], begin_ns: 
             inside.setdefault(state.at_ns, []).append(state)
     if len(inside) < 2:
         return None
-    stood = list(_standstills(inside, begin_ns))
+    return _judge(list(_standstills(inside, begin_ns)), begin_ns, max(inside))
+
+
+def find_handover_of(movement: Movement, begin_ns: int, end_ns: int) -> Handover | None:
+    """What became of data whose standstills are known; None where none was under way in the span from a failure on."""
+    end_ns = min(end_ns, movement.ended_ns)
+    if end_ns <= max(begin_ns, movement.began_ns):
+        return None
+    inside = [(max(since, begin_ns), min(until, end_ns)) for since, until in movement.standstills_ns]
+    return _judge([(since, until) for since, until in inside if since < until], begin_ns, end_ns)
+
+
+def _judge(stood: Sequence[tuple[int, int]], begin_ns: int, looked_until_ns: int) -> Handover:
+    """stood: from when to when, one after the other."""
     resumed_ns = None
     for began_ns, ended_ns in stood:
         if ended_ns - began_ns < TIMEOUT_NS:
@@ -57,7 +73,7 @@ def find_handover(one: Sequence[Progress], other: Sequence[Progress], begin_ns: 
             break
         resumed_ns = ended_ns
     gap_ns = max((ended_ns - began_ns for began_ns, ended_ns in stood), default=0)
-    return Handover(gap_ns, (resumed_ns or begin_ns) - begin_ns, resumed_ns is None or resumed_ns < max(inside))
+    return Handover(gap_ns, (resumed_ns or begin_ns) - begin_ns, resumed_ns is None or resumed_ns < looked_until_ns)
 
 
 def _standstills(inside: Mapping[int, Sequence[Progress]], begin_ns: int) -> Iterator[tuple[int, int]]:

@@ -22,7 +22,7 @@ from mprun.analysis.diagnosis import (
     has_fallen_back,
 )
 from mprun.analysis.group import measure_groups
-from mprun.analysis.handover import Handover, find_handover
+from mprun.analysis.handover import Handover, find_handover, find_handover_of
 from mprun.analysis.interference import Interference, on_paths
 from mprun.analysis.observation import ENDS, Host, Observation
 from mprun.analysis.preference import carry, find_flapping, share_deviations
@@ -291,6 +291,11 @@ def _read_flow(
         _judge_paths(flow, result.paths, because, found)
         uses = {(use.source, use.destination): use for use in result.paths}
         _tell_paths(flow, intent, uses, tool.METRICS, found)
+    if result.movement:
+        failures = find_failures(flow, intent["changes"])
+        spans = ((failure, failure.begin_ns, failure.watched_until_ns) for failure in failures)
+        known = ((failure, find_handover_of(result.movement, begin, end)) for failure, begin, end in spans)
+        _tell_handover(flow, [(failure, handover) for failure, handover in known if handover], intent, found)
     observed, peer = (observation.hosts.get(flow[end]) for end in ("source", "destination"))
     if not (result.data_ports or result.server_ports) or observed is None or peer is None:
         return result
@@ -419,6 +424,7 @@ def _carried(
             joined_s=min(((s.established_ns - began_ns) / 1e9 for s in subflows), default=None),
             srtt_s=sum(s.srtt_us for s in senders) / len(senders) / 1e6 if senders else None,
             resent=sum(s.resent for s in senders) if senders else None,
+            resent_bytes=sum(s.resent_bytes for s in senders) if senders else None,
         )
     return uses
 
@@ -442,7 +448,7 @@ def _measure_handover(
     observation: Observation,
     found: _Findings,
 ) -> None:
-    """handover.gap, handover.time: the worst of all its connections and of all failures of its paths."""
+    """The hand-overs of all connections of an MPTCP flow after all failures of its paths."""
     failures = find_failures(flow, intent["changes"])
     seen = {path["source"]: path.get("source_seen", path["source"]) for path in flow["paths"]}
     handovers: list[tuple[Failure, Handover]] = []
@@ -456,13 +462,24 @@ def _measure_handover(
             handover = find_handover(at_client, at_server, failure.begin_ns, failure.watched_until_ns)
             if handover is not None:
                 handovers.append((failure, handover))
+    _tell_handover(flow, handovers, intent, found)
+
+
+def _tell_handover(
+    flow: Mapping[str, Any],
+    handovers: Sequence[tuple[Failure, Handover]],
+    intent: Mapping[str, Any],
+    found: _Findings,
+) -> None:
+    """handover.gap, handover.time: the worst of all."""
     if not handovers:
         return
     failure, worst = max(handovers, key=lambda one: one[1].time_ns)
     found.add(f"{flow['name']}.handover.gap", max(one.gap_ns for _, one in handovers) / 1e9, "time")
     found.add(f"{flow['name']}.handover.time", worst.time_ns / 1e9, "time")
-    host = intent["hosts"].get(flow["source"], {})
-    given = (dict(host.get("sysctl", ())).get(STALE_LOSSES), host.get("mptcp", {}).get("scheduler", MAINLINE_SCHEDULER))
+    host = intent["hosts"].get(flow["source"], {}) if flow["protocol"] == "mptcp" else {}
+    scheduler = host.get("mptcp", {}).get("scheduler", MAINLINE_SCHEDULER) if flow["protocol"] == "mptcp" else ""
+    given = (dict(host.get("sysctl", ())).get(STALE_LOSSES), scheduler)
     backups = [path["name"] for path in flow["paths"] if path["backup"]]
     if text := explain_handover(failure.path, worst.time_ns, worst.is_over, backups, *given):
         found.warnings.append(f"{flow['name']}: {text}")
@@ -507,8 +524,14 @@ def _facts(use: PathUse, forward: int, reverse: int) -> dict[str, Any]:
     """What is known of a path by the names of metrics. forward, reverse: bytes that all paths carried."""
     shares = {"share.forward": (use.forward_bytes, forward), "share.reverse": (use.reverse_bytes, reverse)}
     shares["share"] = shares["share.forward" if forward >= reverse else "share.reverse"]
-    facts = {metric: carried / total for metric, (carried, total) in shares.items() if total}
-    return facts | {"joined": use.joined_s, "srtt": use.srtt_s, "resent": use.resent}
+    return {
+        **{metric: carried / total for metric, (carried, total) in shares.items() if total},
+        "carried": use.forward_bytes if forward >= reverse else use.reverse_bytes,
+        "joined": use.joined_s,
+        "srtt": use.srtt_s,
+        "resent": use.resent,
+        "resent.bytes": use.resent_bytes,
+    }
 
 
 def _read_captures(

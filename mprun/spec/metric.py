@@ -50,11 +50,18 @@ OF_PATH: Metrics = {"rtt": Metric("time", "mean round-trip time of the idle path
 # Of flows over several paths, under the same names whatever the transport.
 OF_PATHS: Metrics = {
     "share": Metric("ratio", "share of the payload that a path carried, in the direction that had more", by_path=True),
+    "carried": Metric("size", "payload that a path carried, in the direction that had more", by_path=True),
     "joined": Metric("time", "when a path was ready for use, from the flow's start", by_path=True),
     "srtt": Metric("time", "smoothed round-trip time that the sender had of a path at the end", by_path=True),
     "resent": Metric("count", "packets that were sent again on a path", by_path=True),
+    "resent.bytes": Metric("size", "their bytes", by_path=True),
     "efficiency.sum": Metric("ratio", "goodput against the rates of all paths together"),
     "efficiency.best": Metric("ratio", "goodput against the rate of the best path"),
+}
+# Of flows whose data is watched when a path has failed, under the same names whatever the transport.
+OF_HANDOVER: Metrics = {
+    "handover.gap": Metric("time", "longest time without progress of the data after a path had failed"),
+    "handover.time": Metric("time", "from a path's failure until the data waits for timers no longer"),
 }
 # Of flows whose connections the kernel is asked about.
 OF_CONNECTIONS: Metrics = {
@@ -68,10 +75,8 @@ OF_CONNECTIONS: Metrics = {
         ("mptcp",),
         by_path=True,
     ),
-    "handover.gap": Metric("time", "longest time without progress of the data after a path had failed", ("mptcp",)),
-    "handover.time": Metric("time", "from a path's failure until the data waits for timers no longer", ("mptcp",)),
     "reinjected": Metric("count", "times that MPTCP's own timer sent data again, on another subflow", ("mptcp",)),
-    **{name: replace(metric, protocols=("mptcp",)) for name, metric in OF_PATHS.items()},
+    **{name: replace(metric, protocols=("mptcp",)) for name, metric in {**OF_HANDOVER, **OF_PATHS}.items()},
 }
 # Of groups whose flows have a goodput each.
 FAIRNESS: Metrics = {"fairness": Metric("ratio", "Jain's index of the goodputs of its flows: 1 where all are equal")}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
@@ -19,7 +20,7 @@ from mprun.plan import Process, Ready
 from mprun.spec.fault import name_nearest
 from mprun.spec.field import VOLUME_SCHEMA, Time, Whole
 from mprun.spec.flow import ServedEntry, Size
-from mprun.spec.metric import OF_PATHS, Metric, delays
+from mprun.spec.metric import OF_HANDOVER, OF_PATHS, Metric, delays
 from mprun.spec.model import refuse
 from mprun.spec.path import NamedPath
 from mprun.spec.spec import Flow
@@ -29,6 +30,7 @@ from mprun.tools.account import tell_requests
 from mprun.tools.tool import (
     BUILT,
     Endpoints,
+    Movement,
     Outputs,
     PathUse,
     Program,
@@ -49,6 +51,7 @@ METRICS = {
     "handshake": Metric("time", "from the first packet until the handshake was complete"),
     "paths": Metric("count", "paths that both ends have validated (RFC 9000 8.2)"),
     **OF_PATHS,
+    **OF_HANDOVER,
     "share.forward": Metric("ratio", "share of the payload that a path carried to the server", by_path=True),
     "share.reverse": Metric("ratio", "share of the payload that a path carried to the client", by_path=True),
     **delays("delay", "time from a request to the end of its answer"),
@@ -238,7 +241,7 @@ def _socket(address: str, port: int) -> str:
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:
-    """Delays, rates and what each path carried, from the client's JSON lines."""
+    """Delays, rates and what each path carried, from the client's JSON lines; of what the server sent, from its own."""
     try:
         events: list[dict[str, Any]] = [json.loads(line) for line in outputs.log(flow.name).splitlines()]
     except ValueError as fault:
@@ -247,7 +250,9 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     for event in events:
         by_kind.setdefault(event["event"], []).append(event)
     requests = by_kind.get("request", [])
-    tables = {"requests": _requests_table(requests, by_kind.get("begin", []), outputs.zero_ns)}
+    # the client counts from when it began
+    offset_ns = by_kind["begin"][0]["monotonic_ns"] - outputs.zero_ns if "begin" in by_kind else 0
+    tables = {"requests": _requests_table(requests, offset_ns)}
     values: dict[str, float] = {"requests": len(requests)}
     delays_ns = {"delay": [request["delay_ns"] for request in requests]}
     if "connected" in by_kind:
@@ -258,26 +263,71 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
         return Result(values, error=cause, tables=tables, delays_ns=delays_ns)
     end = by_kind["end"][0]
     validated = {(event["local"], event["remote"]): event["at_ns"] / 1e9 for event in by_kind.get("path", [])}
+    if "connected" in by_kind:
+        # the first path is validated by the handshake (RFC 9000 8.1)
+        first = end["paths"][0]
+        validated.setdefault((first["local"], first["remote"]), values["handshake"])
     tables["paths"] = _paths_table(end["paths"])
     values["paths"] = sum(path["validated"] for path in end["paths"])
     elapsed_ns = end["end_ns"] - end["first_request_ns"]
     if end["requests"] == flow.options["requests"] and elapsed_ns > 0:
         values |= {"bytes": end["bytes"], "completion": end["end_ns"] / 1e9, "goodput": end["bytes"] * 8e9 / elapsed_ns}
     is_connected = "connected" in by_kind
+    is_forward = _sums(end["paths"], "sent_stream_bytes") > _sums(end["paths"], "received_stream_bytes")
+    senders = _senders(end if is_forward else _closed(outputs.log(f"{flow.name}.server")), is_forward)
     return Result(
         values,
         error=None if "bytes" in values else cause,
         tables=tables,
         delays_ns=delays_ns,
-        paths=tuple(_use(flow, end, path, validated) for path in end["paths"] if is_connected),
+        paths=tuple(_use(flow, end, path, validated, senders) for path in end["paths"] if is_connected),
+        movement=_movement(end, by_kind.get("standstill", []), offset_ns),
         accounts={flow.name: tell_requests(tables["requests"])},
     )
 
 
-def _use(flow: Flow, end: Mapping[str, Any], path: Mapping[str, Any], validated: Mapping[Any, float]) -> PathUse:
-    """What a path carried, and what is wrong if it is less than was asked for."""
+def _sums(paths: Sequence[Mapping[str, Any]], counted: str) -> int:
+    return sum(path[counted] for path in paths)
+
+
+def _closed(log: str) -> Mapping[str, Any]:
+    """What the server said when the connection was closed; without paths if it said nothing whole."""
+    try:
+        events: list[dict[str, Any]] = [json.loads(line) for line in log.splitlines()]
+    except ValueError:
+        events = []
+    return next((event for event in events if event["event"] == "closed"), {"paths": []})
+
+
+def _senders(event: Mapping[str, Any], is_client: bool) -> Mapping[tuple[str, str], Mapping[str, Any]]:
+    """The figures of an end for each path that it sent on, by (address of the client, of the server)."""
+    ends = ("local", "remote") if is_client else ("remote", "local")
+    return {(path[ends[0]], path[ends[1]]): path for path in event["paths"] if path["sent_packets"]}
+
+
+def _movement(end: Mapping[str, Any], standstills: Sequence[Mapping[str, Any]], offset_ns: int) -> Movement | None:
+    """From the first request to the end of the last answer or, if a request has none, to where the client gave up."""
+    stood = [(event["at_ns"] + offset_ns, event["to_ns"] + offset_ns) for event in standstills]
+    ended_ns = max([end["end_ns"] + offset_ns, *(until for _, until in stood)])
+    return Movement(end["first_request_ns"] + offset_ns, ended_ns, stood) if end["first_request_ns"] else None
+
+
+def _use(
+    flow: Flow,
+    end: Mapping[str, Any],
+    path: Mapping[str, Any],
+    validated: Mapping[Any, float],
+    senders: Mapping[tuple[str, str], Mapping[str, Any]],
+) -> PathUse:
+    """What a path carried, and what is wrong if it is less than was asked for.
+
+    senders: figures of the end that sent more. What it took for lost it sent again, in another packet.
+    """
     ends = (path["local"], path["remote"])
     use = PathUse(*ends, path["sent_stream_bytes"], path["received_stream_bytes"], joined_s=validated.get(ends))
+    if sender := senders.get(ends):
+        srtt_s = sender["smoothed_rtt_ns"] / 1e9
+        use = replace(use, srtt_s=srtt_s, resent=sender["lost_packets"], resent_bytes=sender["lost_bytes"])
     if not flow.options["multipath"]:
         return use
     if not end["multipath"]:
@@ -304,9 +354,8 @@ def _explain_invalid(path: Mapping[str, Any]) -> str:
     return f"no answer came over it to {path['sent_packets']} packets with PATH_CHALLENGE (RFC 9000 8.2)"
 
 
-def _requests_table(requests: Sequence[Mapping[str, Any]], begin: Sequence[Mapping[str, Any]], zero_ns: int) -> Table:
-    """A row for each request; starts count from time zero."""
-    offset_ns = begin[0]["monotonic_ns"] - zero_ns if begin else 0
+def _requests_table(requests: Sequence[Mapping[str, Any]], offset_ns: int) -> Table:
+    """A row for each request; starts count from time zero, which is offset_ns before the client's."""
     return {
         "sequence": [request["number"] + 1 for request in requests],
         "start_ns": [offset_ns + request["at_ns"] for request in requests],

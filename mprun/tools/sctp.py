@@ -19,12 +19,12 @@ from mprun.capabilities import Capabilities
 from mprun.plan import Process, Ready
 from mprun.spec.field import SIZE_SCHEMA
 from mprun.spec.flow import OmitEntry, PositiveTime, ServedEntry, Size
-from mprun.spec.metric import OF_PATHS, Metric
+from mprun.spec.metric import OF_HANDOVER, OF_PATHS, Metric
 from mprun.spec.model import refuse
 from mprun.spec.path import NamedPath
 from mprun.spec.spec import Flow
 from mprun.spec.units import SIZE, TIME
-from mprun.tools.tool import BUILT, Endpoints, Outputs, PathUse, Program, Result, Table, Work
+from mprun.tools.tool import BUILT, Endpoints, Movement, Outputs, PathUse, Program, Result, Table, Work
 
 PROGRAMS = {"cmtsctp": Program("", "--version", "mprun tools install cmtsctp")}
 PORTS = 1
@@ -36,7 +36,10 @@ METRICS = {
     "retransmits": Metric("count", "DATA chunks sent again", over="sum"),
     "timeouts": Metric("count", "retransmission timers (T3-rtx) that ran out", over="sum"),
     **OF_PATHS,
+    **OF_HANDOVER,
     # the library counts no payload by path
+    "carried": Metric("size", "the sender's SCTP packets, in bytes, that a path carried", by_path=True),
+    "resent": Metric("count", "DATA chunks that were sent again on a path", by_path=True),
     "share": Metric("ratio", "share of the sender's SCTP packets, in bytes, that a path carried", by_path=True),
 }
 
@@ -184,15 +187,19 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
         return Result(error="; ".join(filter(None, said)) or "one end left no whole report")
     sender, receiver = reports[::-1] if is_reverse else reports
     try:
-        return _read(flow, sender, receiver, is_reverse)
+        return _read(flow, sender, receiver, is_reverse, outputs)
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as fault:
         return Result(error=f"its report is not as expected: {type(fault).__name__} {fault}")
 
 
-def _read(flow: Flow, sender: Mapping[str, Any], receiver: Mapping[str, Any], is_reverse: bool) -> Result:
+def _read(
+    flow: Flow, sender: Mapping[str, Any], receiver: Mapping[str, Any], is_reverse: bool, outputs: Outputs
+) -> Result:
     counted = list(_steady(flow, receiver["intervals"]))
     seconds = sum(i["end"] - i["start"] for i in counted)
     paths = sender["intervals"][-1]["paths"]
+    began_ns, _ = outputs.span(flow.name) or (sender["up_ns"], 0)
+    up_ns = receiver["up_ns"] - outputs.zero_ns
     return Result(
         values={
             "goodput": sum(i["bytes"] for i in counted) * 8 / seconds,
@@ -201,18 +208,29 @@ def _read(flow: Flow, sender: Mapping[str, Any], receiver: Mapping[str, Any], is
             "timeouts": sender["timeouts"],
         },
         tables={"goodput": _goodput_table(receiver["intervals"]), "sctp_paths": _path_table(sender["intervals"])},
-        paths=tuple(_use(flow, path, is_reverse) for path in paths),
+        paths=tuple(_use(flow, path, is_reverse, sender["up_ns"], began_ns) for path in paths),
+        movement=Movement(
+            up_ns,
+            up_ns + round(receiver["seconds"] * 1e9),
+            [(since - outputs.zero_ns, until - outputs.zero_ns) for since, until in receiver["standstills_ns"]],
+        ),
     )
 
 
-def _use(flow: Flow, path: Mapping[str, Any], is_reverse: bool) -> PathUse:
-    """What the sender sent on a path; that CMT did not use it, or that it broke."""
+def _use(flow: Flow, path: Mapping[str, Any], is_reverse: bool, up_ns: int, began_ns: int) -> PathUse:
+    """What the sender sent on a path; that CMT did not use it, or that it broke.
+
+    up_ns, began_ns: when the association was up, with which its first path is, and when the flow began.
+    """
     ends, carried = (path["local"], path["remote"]), (path["bytes"], 0)
     if is_reverse:
         ends, carried = ends[::-1], carried[::-1]
     # the sender tells it of paths that it has measured
-    srtt_s = path["srtt_ms"] / 1e3 if "srtt_ms" in path else None
-    use = PathUse(*ends, *carried, srtt_s=srtt_s)
+    srtt_s = path["srtt_ms"] / 1e3 if path.get("srtt_ms") else None
+    is_confirmed = path.get("state") != "unconfirmed"
+    joined_s = (path.get("confirmed_ns", up_ns) - began_ns) / 1e9 if is_confirmed else None
+    resent = (path["resent"], path["resent_bytes"])
+    use = PathUse(*ends, *carried, joined_s, srtt_s, *resent)
     if path.get("state") == "unconfirmed" and flow.options.get("cmt", "off") != "off":
         return use.fail("no heartbeat was ever answered, so that nothing was sent on it (RFC 9260, section 5.4)")
     return use.warn("it did not answer at the end") if path.get("state") == "inactive" else use

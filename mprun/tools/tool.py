@@ -115,8 +115,8 @@ Table = Mapping[str, Sequence[Any]]
 class PathUse:
     """Payload that a path carried for a flow, by the addresses at its ends. forward: from source to destination.
 
-    joined_s: from the flow's start. srtt_s, resent: of the end that sends more, its smoothed round-trip time and
-    the packets that it sent again. None: not known.
+    joined_s: from the flow's start. srtt_s, resent, resent_bytes: of the end that sends more, its smoothed round-trip
+    time and what it sent again, in packets and bytes. None: not known.
     failure: what the flow was asked for and did not do on this path. warning: what may surprise.
     """
 
@@ -127,6 +127,7 @@ class PathUse:
     joined_s: float | None = None
     srtt_s: float | None = None
     resent: int | None = None
+    resent_bytes: int | None = None
     failure: str | None = None
     warning: str | None = None
 
@@ -138,6 +139,16 @@ class PathUse:
 
 
 @dataclass(frozen=True)
+class Movement:
+    """When a flow's data was under way, and the spans in it of 10 ms and more in which none arrived though there was
+    some. Ns from time zero."""
+
+    began_ns: int
+    ended_ns: int
+    standstills_ns: Sequence[tuple[int, int]]
+
+
+@dataclass(frozen=True)
 class Result:
     """What the outputs of a flow say.
 
@@ -146,8 +157,9 @@ class Result:
     delays_ns: what metrics of delays (`over="delays"`) summarize, by what stands before the last dot of their names.
     data_ports: the client's TCP ports of the connections that carried the data, whose subflows are
     then looked up; or, of a tool that does not tell them, server_ports: those at the other end. paths: of a flow
-    that knows by itself what each path carried. error: why there is no result, or not all of it, in the tool's
-    words. accounts: what a process of the flow saw as text for people, by the name of the process.
+    that knows by itself what each path carried. movement: of one that knows by itself when its data moved.
+    error: why there is no result, or not all of it, in the tool's words. accounts: what a process of the flow saw
+    as text for people, by the name of the process.
     """
 
     values: Mapping[str, float] = field(default_factory=dict)
@@ -156,6 +168,7 @@ class Result:
     tables: Mapping[str, Table] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     paths: tuple[PathUse, ...] = ()
+    movement: Movement | None = None
     server_ports: tuple[int, ...] = ()
     delays_ns: Mapping[str, Sequence[int]] = field(default_factory=dict)
     accounts: Mapping[str, str] = field(default_factory=dict)

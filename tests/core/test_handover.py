@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from mprun.analysis.diagnosis import explain_handover
-from mprun.analysis.handover import Handover, Progress, find_handover
+from mprun.analysis.handover import Handover, Progress, find_handover, find_handover_of
 from mprun.compile.failure import Failure, find_failures, find_watches
+from mprun.tools.tool import Movement
 
 MS = 1_000_000
 SECOND = 1_000_000_000
@@ -110,6 +111,28 @@ def test_only_the_span_counts() -> None:
     assert find_handover(*ends, 1000 * MS, 2000 * MS) == Handover(10 * MS, 0, True)
     assert find_handover(*ends, 400 * MS, 2000 * MS) == Handover(410 * MS, 500 * MS, True)
     assert find_handover(ends[0][:1], [], 0, 2000 * MS) is None
+
+
+@pytest.mark.parametrize(
+    ("standstills_ms", "ended_ms", "handover"),
+    [
+        # none in the span: what came before and after does not count
+        ([(500, 900), (2100, 2600)], 3000, Handover(0, 0, True)),
+        # one that began before the failure counts from there; one that is no wait for a timer does not matter
+        ([(900, 1300), (1600, 1650)], 3000, Handover(300 * MS, 300 * MS, True)),
+        ([(1000, 1300), (1400, 1700), (1950, 2000)], 3000, Handover(300 * MS, 700 * MS, True)),
+        # one that lasts longer than is looked
+        ([(1100, 2600)], 3000, Handover(900 * MS, 1000 * MS, False)),
+        # and to the end of the flow
+        ([(1100, 1800)], 1800, Handover(700 * MS, 800 * MS, False)),
+        ([], 900, None),
+    ],
+)
+def test_handover_of_known_standstills(
+    standstills_ms: list[tuple[int, int]], ended_ms: int, handover: Handover | None
+) -> None:
+    spans = [(since * MS, until * MS) for since, until in standstills_ms]
+    assert find_handover_of(Movement(0, ended_ms * MS, spans), 1000 * MS, 2000 * MS) == handover
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from mprun.analysis.handover import find_handover_of
 from mprun.analysis.observation import Observation
 from mprun.analysis.summary import measure
 from mprun.capabilities import REFERENCE
@@ -89,6 +90,41 @@ def test_a_path_that_lowest_rtt_leaves_alone_is_a_warning_and_one_that_roundrobi
     in_turn = quic.parse(flow(requests=20, scheduler=policies), Left(output("requests"))).paths[1]
     assert in_turn.failure is not None
     assert in_turn.failure.startswith("it carried nothing (")
+
+
+class BothEnds(Left):
+    """What client and server said."""
+
+    def __init__(self, out: str, server: str) -> None:
+        super().__init__(out)
+        self._server = server
+
+    def log(self, process: str, stream: str = "out") -> str:
+        return self._server if process == "get.server" and stream == "out" else super().log(process, stream)
+
+
+def test_who_sends_says_what_it_sent_again_and_the_client_when_data_stood_still() -> None:
+    """10 MiB over two paths of 40 ms, of which the first carries nothing from 1 s to 2.5 s."""
+    both = BothEnds(output("handover-client"), output("handover-server"))
+    result = quic.parse(flow(response_bytes=10 * 2**20), both)
+    assert result.error is None
+    assert [use.joined_s for use in result.paths] == [pytest.approx(0.04, abs=1e-3), pytest.approx(0.195, abs=1e-3)]
+    sent = json.loads(output("handover-server"))["paths"]
+    assert [(use.resent, use.resent_bytes) for use in result.paths] == [
+        (path["lost_packets"], path["lost_bytes"]) for path in sent
+    ]
+    assert [use.srtt_s for use in result.paths] == [path["smoothed_rtt_ns"] / 1e9 for path in sent]
+    assert result.movement is not None
+    # requested once the handshake is over, and answered no sooner than a round trip later
+    since_ns, until_ns = result.movement.standstills_ns[0]
+    assert since_ns == pytest.approx(40_000_000, abs=1_000_000)
+    assert until_ns - since_ns > 40_000_000
+    handover = find_handover_of(result.movement, 1_000_000_000, 2_500_000_000)
+    assert handover is not None
+    assert handover.is_over
+    assert 0.2 < handover.gap_ns / 1e9 < 0.5
+    # what a server that was killed did not say is not known
+    assert all(use.srtt_s is None for use in quic.parse(flow(), BothEnds(output("handover-client"), "")).paths)
 
 
 def test_each_direction_has_its_path() -> None:

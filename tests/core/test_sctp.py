@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import bz2
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -32,18 +33,25 @@ def left(prefix: str = "cmtsctp", **changed: str) -> Left:
     return Left(logs | changed)
 
 
+def at_4_s(outputs: Left) -> Left:
+    """Of a flow that began at time zero, at 4 s of its hosts' clock."""
+    return replace(outputs, zero_ns=4 * SECOND_NS, began_ns=4 * SECOND_NS)
+
+
 def test_sctp_report() -> None:
     """Two paths of which the first lost a fifth of its packets."""
     result = sctp.parse(flow("sctp", "sctp", cmt="on"), left())
     receiver = json.loads(output("cmtsctp-receiver.json"))
     assert result.error is None
     assert result.values["goodput"] == pytest.approx(receiver["bytes"] * 8 / 2)
-    assert result.values["retransmits"] == 12
+    assert result.values["retransmits"] == 26
     assert [(use.source, use.destination, use.reverse_bytes) for use in result.paths] == [
         ("10.0.0.1", "10.0.0.2", 0),
         ("10.0.1.1", "10.0.1.2", 0),
     ]
-    assert result.paths[0].forward_bytes < result.paths[1].forward_bytes == 581_496
+    assert result.paths[0].forward_bytes < result.paths[1].forward_bytes == 1_583_928
+    # whole messages, of which the library itself counts as many for both paths together
+    assert [(use.resent, use.resent_bytes) for use in result.paths] == [(1, 1444), (25, 25 * 1444)]
     assert len(result.tables["goodput"]["end_s"]) == 4
     assert result.tables["sctp_paths"]["time_s"] == [0.5, 0.5, 1.0, 1.0, 1.5, 1.5, 2.0, 2.0]
     assert {metric.split(".")[0] for metric in result.values} <= sctp.METRICS.keys()
@@ -58,7 +66,22 @@ def test_what_is_omitted_does_not_count() -> None:
 def test_backwards_the_server_sends() -> None:
     swapped = left(**{"bulk": output("cmtsctp-receiver.json"), "bulk.server": output("cmtsctp-sender.json")})
     result = sctp.parse(flow("sctp", "sctp", reverse=True), swapped)
-    assert (result.paths[1].source, result.paths[1].reverse_bytes) == ("10.0.1.2", 581_496)
+    assert (result.paths[1].source, result.paths[1].reverse_bytes) == ("10.0.1.2", 1_583_928)
+
+
+def test_the_receiver_says_when_data_stood_still_and_the_sender_when_paths_were_ready() -> None:
+    """Its association was up at 4.060 s of its host's clock, that of the client, which began at 4 s, 20 ms later."""
+
+    result = sctp.parse(flow("sctp", "sctp", cmt="on"), at_4_s(left()))
+    # RFC 9260, section 5.4: addresses that the client was given are confirmed
+    assert [use.joined_s for use in result.paths] == [pytest.approx(0.08, abs=1e-4)] * 2
+    assert result.movement is not None
+    assert result.movement.began_ns == pytest.approx(60_000_000, abs=100_000)
+    assert result.movement.ended_ns - result.movement.began_ns == 2 * SECOND_NS
+    assert result.movement.standstills_ns[0] == pytest.approx((60_000_000, 100_000_000), abs=100_000)
+    later = output("cmtsctp-sender.json").replace('"state"', '"confirmed_ns": 4120000000, "state"')
+    backwards = at_4_s(left(**{"bulk": output("cmtsctp-receiver.json"), "bulk.server": later}))
+    assert [use.joined_s for use in sctp.parse(flow("sctp", "sctp", reverse=True), backwards).paths] == [0.12, 0.12]
 
 
 def test_a_path_that_never_answered_is_a_failure_of_cmt() -> None:

@@ -54,6 +54,21 @@ def payload_of(rate_mbit: float) -> float:
     return rate_mbit * PAYLOAD / FRAME
 
 
+def test_a_path_that_is_lost_is_told_of_as_for_other_transports(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    """The primary path carries nothing from 1 s on: a chunk waits for a time-out of 1 s (RFC 9260, section 16)."""
+    event = "events:\n  - {at: 1s, link: path0, set: {loss: 100%}}\n"
+    (tmp_path / "topo.yaml").write_text(TOPOLOGY.format(rate="20mbit", delay="20ms") + event)
+    (tmp_path / "xp.yaml").write_text(EXPERIMENT.format(flow="tool: sctp, duration: 3s"))
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
+    assert result.status == 0, result.out + result.err
+    # the timer runs from the last acknowledgement, which came a round trip with its queue after what it acknowledges
+    assert 1 - 0.1 < result.metric("bulk.handover.gap") <= result.metric("bulk.handover.time") <= 2 + 0.1
+    resent = [result.metric(f"bulk.resent.path{n}") for n in range(2)]
+    assert sum(resent) == result.metric("bulk.retransmits") > 0
+    assert resent[1] > 0
+    assert result.metric("bulk.resent.bytes.path1") == resent[1] * PAYLOAD
+
+
 @pytest.mark.usefixtures("leaves_nothing")
 def test_cmt_uses_both_paths(run: Callable[..., Result]) -> None:
     """40 ms and 20 + 20 Mbit/s, once slow start and its losses are over."""

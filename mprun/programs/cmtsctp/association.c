@@ -54,7 +54,7 @@ static void note_change(const struct sctp_assoc_change *change)
 			break;
 		association.is_up = 1;
 		association.id = change->sac_assoc_id;
-		association.up_ns = now_ns();
+		association.up_ns = association.moved_ns = now_ns();
 		break;
 	case SCTP_COMM_LOST:
 		/* an ABORT is how a sender ends whose time is over */
@@ -72,6 +72,24 @@ static void note_change(const struct sctp_assoc_change *change)
 	pthread_cond_broadcast(&association.changed);
 }
 
+/* A path beside the first was found to work. */
+static void note_path(const struct sctp_paddr_change *change)
+{
+	struct path *path = path_find((const struct sockaddr *)&change->spc_aaddr);
+
+	if (path && change->spc_state == SCTP_ADDR_CONFIRMED && !path->confirmed_ns)
+		path->confirmed_ns = now_ns();
+}
+
+void note_movement(void)
+{
+	int64_t now = now_ns();
+
+	if (now - association.moved_ns >= STANDSTILL_NS && association.standstills < MOST_STANDSTILLS)
+		association.standstill[association.standstills++] = (struct standstill){association.moved_ns, now};
+	association.moved_ns = now;
+}
+
 static int receive(struct socket *socket, union sctp_sockstore from, void *data, size_t size, struct sctp_rcvinfo info,
 		   int flags, void *unused)
 {
@@ -84,9 +102,12 @@ static int receive(struct socket *socket, union sctp_sockstore from, void *data,
 
 		if (note->sn_header.sn_type == SCTP_ASSOC_CHANGE)
 			note_change(&note->sn_assoc_change);
+		else if (note->sn_header.sn_type == SCTP_PEER_ADDR_CHANGE)
+			note_path(&note->sn_paddr_change);
 	} else if (!options.sends) {
 		association.bytes += size;
 		association.messages += !!(flags & MSG_EOR);
+		note_movement();
 	}
 	pthread_mutex_unlock(&association.lock);
 	free(data);
@@ -168,6 +189,7 @@ static void open_socket(void)
 	char addresses[sizeof(union address) * MOST_PATHS];
 	int family = paths[0].local.any.sa_family;
 	struct sctp_event event = {SCTP_ALL_ASSOC, SCTP_ASSOC_CHANGE, 1};
+	struct sctp_event path_event = {SCTP_ALL_ASSOC, SCTP_PEER_ADDR_CHANGE, 1};
 	struct sctp_udpencaps encapsulation = {0};
 	int count;
 
@@ -180,6 +202,7 @@ static void open_socket(void)
 	encapsulation.sue_port = htons(options.udp_port);
 	set(IPPROTO_SCTP, SCTP_REMOTE_UDP_ENCAPS_PORT, &encapsulation, sizeof(encapsulation), "the UDP port");
 	set(IPPROTO_SCTP, SCTP_EVENT, &event, sizeof(event), "the events");
+	set(IPPROTO_SCTP, SCTP_EVENT, &path_event, sizeof(path_event), "the events of paths");
 	set(SOL_SOCKET, SO_SNDBUF, &options.send_buffer, sizeof(int), "the send buffer");
 	set(SOL_SOCKET, SO_RCVBUF, &options.receive_buffer, sizeof(int), "the receive buffer");
 	count = path_locals(addresses);
@@ -228,6 +251,9 @@ void prepare_association(void)
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&association.changed, &monotonic);
+	association.standstill = malloc(MOST_STANDSTILLS * sizeof(*association.standstill));
+	if (!association.standstill)
+		die("no memory");
 }
 
 void associate(void)

@@ -7,6 +7,13 @@
 #include <stdint.h>
 #include <usrsctp.h>
 
+/* A receiver's wait for data, if it took so long; CLOCK_MONOTONIC. */
+#define STANDSTILL_NS (SECOND_NS / 100)
+#define MOST_STANDSTILLS 100000
+struct standstill {
+	int64_t from_ns, to_ns;
+};
+
 struct association {
 	/* of all that follows; `changed` is told when it does (on CLOCK_MONOTONIC) */
 	pthread_mutex_t lock;
@@ -19,6 +26,10 @@ struct association {
 	int64_t up_ns;
 	/* what was handed to SCTP or came from it */
 	uint64_t bytes, messages;
+	/* when data came last, of a receiver, and its waits for data */
+	int64_t moved_ns;
+	struct standstill *standstill;
+	size_t standstills;
 };
 
 extern struct association association;
@@ -31,6 +42,8 @@ void prepare_association(void);
 /* Returns when the association is up; a sender then sends. */
 void associate(void);
 void abort_association(void);
+/* With the lock: a receiver's wait for data is over, as data came or as nobody looks any longer. */
+void note_movement(void);
 /* Tells all who wait that it is over; why: for the report. */
 void end_association(const char *why);
 

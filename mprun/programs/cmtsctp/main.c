@@ -51,6 +51,9 @@ static void follow(void)
 		pthread_mutex_lock(&association.lock);
 	}
 	messages = association.messages;
+	/* who has got everything waits for nothing */
+	if (!options.sends && (!association.is_over || association.lost))
+		note_movement();
 	pthread_mutex_unlock(&association.lock);
 	print_end(last_ns, last, messages);
 }

@@ -3,7 +3,8 @@
  * The linker's --wrap puts the function at the end between usrsctp and the kernel. usrsctp sends
  * from one UDP socket that is bound to no address, and leaves it to the routing table to choose the
  * source: over a host's default route all paths would then leave by one interface. Here each packet
- * is given the local address of its path (IP_PKTINFO, ip(7)), and is counted.
+ * is given the local address of its path (IP_PKTINFO, ip(7)), and is counted; so is what is sent again,
+ * which the library counts for all paths together.
  */
 #define _GNU_SOURCE
 #include "path.h"
@@ -146,6 +147,64 @@ static size_t write_source(const union address *local, struct cmsghdr *header)
 	return CMSG_SPACE(sizeof(info));
 }
 
+/* Marks a transmission sequence number as sent; whether it had been before. With CMT a number may
+ * leave before a lower one that is for another path, so that the highest one alone does not tell. */
+static int was_sent(uint32_t number)
+{
+	/* more numbers than can be under way at once */
+	enum { RING = 1 << 17 };
+	static unsigned char sent[RING];
+	static uint32_t highest;
+	static int has_begun;
+	int before;
+
+	if (!has_begun)
+		highest = number - 1;
+	has_begun = 1;
+	for (; (int32_t)(number - highest) > 0; highest++)
+		sent[(highest + 1) % RING] = 0;
+	before = sent[number % RING];
+	sent[number % RING] = 1;
+	return before;
+}
+
+static uint32_t read_number(const unsigned char *at, int size)
+{
+	uint32_t number = 0;
+
+	while (size--)
+		number = number << 8 | *at++;
+	return number;
+}
+
+/* Counts the DATA chunks of a packet that are sent again (RFC 9260, sections 3.1 to 3.3.1). */
+static void count_resent(const struct msghdr *message, struct counts *counts)
+{
+	enum { COMMON_HEADER = 12, CHUNK_HEADER = 4, DATA_HEADER = 16, DATA = 0 };
+	unsigned char packet[2048];
+	size_t size = 0, at, length;
+
+	for (size_t i = 0; i < message->msg_iovlen; i++) {
+		size_t part = message->msg_iov[i].iov_len;
+
+		if (part > sizeof(packet) - size)
+			part = sizeof(packet) - size;
+		memcpy(packet + size, message->msg_iov[i].iov_base, part);
+		size += part;
+	}
+	for (at = COMMON_HEADER; at + CHUNK_HEADER <= size; at += (length + 3) & ~(size_t)3) {
+		length = read_number(packet + at + 2, 2);
+		if (length < CHUNK_HEADER)
+			break;
+		if (packet[at] != DATA || length < DATA_HEADER || at + DATA_HEADER > size)
+			continue;
+		if (was_sent(read_number(packet + at + 4, 4))) {
+			counts->resent++;
+			counts->resent_bytes += length - DATA_HEADER;
+		}
+	}
+}
+
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
 {
 	union {
@@ -165,6 +224,7 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
 		pthread_mutex_lock(&counting);
 		path->counts.bytes += sent;
 		path->counts.packets++;
+		count_resent(message, &path->counts);
 		pthread_mutex_unlock(&counting);
 	}
 	return sent;

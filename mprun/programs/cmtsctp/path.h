@@ -19,13 +19,16 @@ union address {
 	struct sockaddr_in6 v6;
 };
 
-/* SCTP packets that were sent: with headers, control chunks and retransmissions. */
+/* SCTP packets that were sent: with headers, control chunks and retransmissions; and the DATA chunks
+ * among them that had been sent before, with the bytes of their payload. */
 struct counts {
-	uint64_t bytes, packets;
+	uint64_t bytes, packets, resent, resent_bytes;
 };
 
 struct path {
 	union address local, remote;
+	/* when it was found to work (CLOCK_MONOTONIC); 0: not yet. Of `association.lock`. */
+	int64_t confirmed_ns;
 	struct counts counts;
 };
 

@@ -21,9 +21,13 @@ static void print_path(struct path *path, const char *separator)
 	char local[INET6_ADDRSTRLEN], remote[INET6_ADDRSTRLEN];
 
 	memcpy(&info.spinfo_address, &path->remote, sizeof(path->remote));
-	printf("%s\n   {\"local\": \"%s\", \"remote\": \"%s\", \"bytes\": %llu, \"packets\": %llu", separator,
+	printf("%s\n   {\"local\": \"%s\", \"remote\": \"%s\", \"bytes\": %llu, \"packets\": %llu, \"resent\": %llu, "
+	       "\"resent_bytes\": %llu", separator,
 	       path_text(&path->local, local), path_text(&path->remote, remote), (unsigned long long)counts.bytes,
-	       (unsigned long long)counts.packets);
+	       (unsigned long long)counts.packets, (unsigned long long)counts.resent,
+	       (unsigned long long)counts.resent_bytes);
+	if (path->confirmed_ns)
+		printf(", \"confirmed_ns\": %lld", (long long)path->confirmed_ns);
 	if (!usrsctp_opt_info(association.socket, association.id, SCTP_GET_PEER_ADDR_INFO, &info, &size))
 		printf(", \"state\": \"%s\", \"cwnd\": %u, \"srtt_ms\": %u, \"rto_ms\": %u, \"mtu\": %u",
 		       name_state(info.spinfo_state), info.spinfo_cwnd, info.spinfo_srtt, info.spinfo_rto, info.spinfo_mtu);
@@ -54,6 +58,10 @@ void print_end(int64_t length_ns, uint64_t bytes, uint64_t messages)
 	struct sctpstat counts;
 
 	usrsctp_get_stat(&counts);
+	printf("],\n \"up_ns\": %lld, \"standstills_ns\": [", (long long)association.up_ns);
+	for (size_t i = 0; i < association.standstills; i++)
+		printf("%s[%lld, %lld]", i ? ", " : "", (long long)association.standstill[i].from_ns,
+		       (long long)association.standstill[i].to_ns);
 	printf("],\n \"seconds\": %.6f, \"bytes\": %llu, \"messages\": %llu, \"data_chunks\": %u,\n", length_ns / 1e9,
 	       (unsigned long long)bytes, (unsigned long long)messages, counts.sctps_senddata);
 	printf(" \"retransmits\": %u, \"fast_retransmits\": %u, \"timeouts\": %u, \"duplicates\": %u, "

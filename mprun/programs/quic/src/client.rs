@@ -19,6 +19,8 @@ use crate::report;
 static CONTENT: [u8; 65_536] = [0; 65_536];
 /// How long the last packets are given to leave once everything is done.
 const FAREWELL: Duration = Duration::from_millis(200);
+/// A standstill of a request that is shorter is not told.
+const STANDSTILL: Duration = Duration::from_millis(10);
 /// The name that is sent in TLS's server name indication; the certificate is not verified.
 const SERVER_NAME: &str = "mprun";
 
@@ -37,6 +39,7 @@ struct Task {
 struct Request {
     stream: u64,
     sent_at: Instant,
+    moved_at: Instant,
     received_bytes: u64,
     left_to_send: u64,
     line: Option<Bytes>,
@@ -209,7 +212,8 @@ impl State {
         self.first_sent.get_or_insert(sent_at);
         let line = Bytes::from(format!("{}\n", self.task.response_bytes));
         let left_to_send = self.task.request_bytes;
-        let request = Request { stream, sent_at, received_bytes: 0, left_to_send, line: Some(line) };
+        let request =
+            Request { stream, sent_at, moved_at: sent_at, received_bytes: 0, left_to_send, line: Some(line) };
         self.under_way.insert(request).send(connection);
     }
 
@@ -223,6 +227,7 @@ impl State {
             match connection.stream_read(stream, &mut buffer) {
                 Ok((length, is_end)) => {
                     request.received_bytes += length as u64;
+                    request.move_on(self.began);
                     if is_end {
                         self.end_request();
                         return;
@@ -268,8 +273,11 @@ impl State {
         format!("{done} of {all} requests done after {seconds} s, {part} bytes of the next: the connection stalled")
     }
 
-    /// The last line: what the whole took, and what each path carried.
-    fn print_end(&self, connection: &mut Connection) {
+    /// The last lines: a standstill that did not end, what the whole took, and what each path carried.
+    fn print_end(&mut self, connection: &mut Connection) {
+        if let Some(request) = self.under_way.as_mut() {
+            request.move_on(self.began);
+        }
         let since = |moment: Option<Instant>| moment.map_or(0, |moment| report::nanos(moment - self.began));
         report::print(&format!(
             r#"{{"event":"end","requests":{},"bytes":{},"first_request_ns":{},"end_ns":{},"multipath":{},"paths":{}}}"#,
@@ -301,6 +309,16 @@ impl State {
 }
 
 impl Request {
+    /// Prints how long the request stood still, if it did, now that it moves.
+    fn move_on(&mut self, began: Instant) {
+        let now = Instant::now();
+        if now - self.moved_at >= STANDSTILL {
+            let (from, to) = (report::nanos(self.moved_at - began), report::nanos(now - began));
+            report::print(&format!(r#"{{"event":"standstill","at_ns":{from},"to_ns":{to}}}"#));
+        }
+        self.moved_at = now;
+    }
+
     /// Gives the library as much of the request as it takes.
     fn send(&mut self, connection: &mut Connection) {
         if let Some(line) = self.line.take() {
@@ -368,8 +386,13 @@ impl TransportHandler for Callbacks {
 
     fn on_stream_writable(&mut self, connection: &mut Connection, stream: u64) {
         let mut state = self.0.borrow_mut();
+        let began = state.began;
         if let Some(request) = state.under_way.as_mut().filter(|request| request.stream == stream) {
+            let left_to_send = request.left_to_send;
             request.send(connection);
+            if request.left_to_send < left_to_send {
+                request.move_on(began);
+            }
         }
     }
 

@@ -42,7 +42,7 @@ pub fn paths(connection: &mut Connection) -> String {
             Some(format!(
                 concat!(
                     r#"{{"local":"{}","remote":"{}","validated":{},"state":"{}","sent_bytes":{},"received_bytes":{},"#,
-                    r#""sent_packets":{},"received_packets":{},"lost_packets":{},"acked_bytes":{},"#,
+                    r#""sent_packets":{},"received_packets":{},"lost_packets":{},"lost_bytes":{},"acked_bytes":{},"#,
                     r#""sent_stream_bytes":{},"received_stream_bytes":{},"#,
                     r#""smoothed_rtt_ns":{},"least_rtt_ns":{},"congestion_window_bytes":{}}}"#
                 ),
@@ -55,6 +55,7 @@ pub fn paths(connection: &mut Connection) -> String {
                 figures.sent_count,
                 figures.recv_count,
                 figures.lost_count,
+                figures.lost_bytes,
                 figures.acked_bytes,
                 figures.sent_stream_bytes,
                 figures.recv_stream_bytes,

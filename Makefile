@@ -32,7 +32,7 @@ lab: setup
 	@.venv/bin/mprun lab run 01
 
 test: dev
-	.venv/bin/python -m pytest
+	.venv/bin/python -m pytest -n logical --dist loadfile
 
 selftests: dev
 	@.venv/bin/mprun kernel test

@@ -19,6 +19,8 @@ from typing import Any
 import polars
 import pytest
 
+from tests.system.turn import take_turn
+
 ROOT = Path(__file__).parents[2]
 LAB = ROOT / "labs" / "01_multipath"
 # Two paths that any kernel with tbf can have.
@@ -48,6 +50,23 @@ COMMAND = [sys.executable, "-m", "mprun"]
 # joined only when they are sent again a quarter of a second later; iperf3 3.12 gives up before. Such a run
 # in real time is no verdict on mprun, which reports it as the error that it is, and is done again.
 LOST_CONTROL = "control socket has closed unexpectedly"
+
+
+# Tests that run beside others have directories of their own for what mprun leaves in that of the system.
+if worker := os.environ.get("PYTEST_XDIST_WORKER"):
+    _own = Path(tempfile.gettempdir()) / f"tests-{worker}-{os.getuid()}"
+    _own.mkdir(exist_ok=True)
+    _own.chmod(0o1777)
+    os.environ["TMPDIR"] = tempfile.tempdir = str(_own)
+
+
+@pytest.fixture(autouse=True)
+def turn(request: pytest.FixtureRequest) -> Iterator[None]:
+    """In real time a test has the machine to itself: pytest.mark.alone, or an engine `real` among its parameters."""
+    parameters = getattr(request.node, "callspec", None)
+    is_alone = request.node.get_closest_marker("alone") or (parameters and "real" in parameters.params.values())
+    with take_turn("alone" if is_alone else "shared"):
+        yield
 
 
 @dataclass(frozen=True)
@@ -92,7 +111,8 @@ def call(
     """Run mprun and wait for it."""
     argv = [*(prefix or []), *COMMAND, *map(str, arguments)]
     for _ in range(3):
-        done = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, env=env or environment(), timeout=300)
+        with take_turn("alone" if "real" in arguments else "shared"):
+            done = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, env=env or environment(), timeout=300)
         if "real" not in arguments or LOST_CONTROL not in done.stdout + done.stderr:
             break
     return Result(done.returncode, done.stdout, done.stderr)
@@ -128,8 +148,9 @@ def snapshot() -> dict[str, list[str]]:
 
 
 def leftovers() -> list[str]:
-    """Processes of a run, whoever their parent is now."""
+    """Processes of a run, whoever their parent is now; of simulated time those that were started here."""
     found = []
+    mine = f"init={tempfile.gettempdir()}/"
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit():
             continue
@@ -139,7 +160,7 @@ def leftovers() -> list[str]:
         except OSError:
             continue
         text = b" ".join(words).decode(errors="replace")
-        if state != "Z" and ("mprun_seed=" in text or "mprun.agent.main" in text):
+        if state != "Z" and (mine in text or "mprun.agent.main" in text):
             found.append(f"{folder.name} {text[:120]}")
     return found
 

@@ -114,6 +114,7 @@ def test_captures_repeat(captures: Result, mprun: Callable[..., Result]) -> None
 
 
 @pytest.mark.usefixtures("leaves_nothing")
+@pytest.mark.alone
 def test_rings_and_sizes_in_the_real_engine(tmp_path: Path, mprun: Callable[..., Result]) -> None:
     (tmp_path / "topo.yaml").write_text(RATES_ONLY)
     (tmp_path / "xp.yaml").write_text(EXPERIMENT.replace("duration: 4s", "duration: 2s"))

@@ -88,6 +88,7 @@ def test_only_the_networks_sysctls_can_be_set(mprun: Callable[..., Result], file
     assert "is not a setting of the network" in result.err
 
 
+@pytest.mark.alone
 def test_kernel_wide_sysctls(mprun: Callable[..., Result], files: Path) -> None:
     """Set in the virtual engine; in the real one refused above what this machine has, and a warning below."""
     setting = "hosts: {a: {sysctl: {net.core.rmem_max: VALUE}}}"
@@ -107,6 +108,7 @@ def test_kernel_wide_sysctls(mprun: Callable[..., Result], files: Path) -> None:
     assert mprun("-t", "topo", "-x", "xp", "--engine", "real", "--strict").status == 1
 
 
+@pytest.mark.alone
 def test_unknown_congestion_control_is_refused_with_what_there_is(mprun: Callable[..., Result], files: Path) -> None:
     setting = "hosts: {a: {sysctl: {net.ipv4.tcp_congestion_control: nosuch}}}"
     (files / "xp.yaml").write_text(EXPERIMENT.replace("SETTINGS", setting))

@@ -91,6 +91,7 @@ def test_a_link_that_is_not_as_asked_fails_its_run(mprun: Callable[..., Result],
 
 
 @pytest.mark.usefixtures("leaves_nothing")
+@pytest.mark.alone
 def test_real_engine_calibrates(mprun: Callable[..., Result], tmp_path: Path) -> None:
     (tmp_path / "topo.yaml").write_text(RATES_ONLY)
     result = mprun("calibrate", "-t", "topo", "--engine", "real", "--json")

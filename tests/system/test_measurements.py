@@ -269,6 +269,7 @@ def test_subflows_come_and_go_beyond_a_nat(mprun: Callable[..., Result], tmp_pat
 
 
 @pytest.mark.usefixtures("leaves_nothing")
+@pytest.mark.alone
 def test_cpu_time_in_real_time(mprun: Callable[..., Result], tmp_path: Path) -> None:
     (tmp_path / "topo.yaml").write_text(RATES_ONLY.replace("20mbit", "1gbit"))
     text = EXPERIMENT.replace("size: 15mb", "duration: 2s").replace("sockets: 100ms", "cpu: 100ms")

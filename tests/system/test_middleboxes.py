@@ -199,6 +199,7 @@ def test_it_repeats(attempt: Try, mprun: Callable[..., Result]) -> None:
 
 @pytest.mark.usefixtures("leaves_nothing")
 @pytest.mark.parametrize("box", ["nat: {inside: [path0, path1]}", "rewrite_sequence: {}"])
+@pytest.mark.alone
 def test_on_the_hosts_kernel(mprun: Callable[..., Result], tmp_path: Path, box: str) -> None:
     (tmp_path / "topo.yaml").write_text(RATES_ONLY + f"middleboxes: {{router: {{{box}}}}}\n")
     (tmp_path / "xp.yaml").write_text(EXPERIMENT)

@@ -128,6 +128,7 @@ def test_full_disk(files: Path, mprun: Callable[..., Result], engine: str) -> No
     assert "steps.jsonl" in result.err
 
 
+@pytest.mark.alone
 def test_wrong_netem_is_refused_before_anything_exists(tmp_path: Path, mprun: Callable[..., Result]) -> None:
     """On a kernel without netem the real engine names it; on one with netem this shows nothing."""
     from mprun.engines.capability import missing_qdiscs

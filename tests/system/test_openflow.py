@@ -197,6 +197,7 @@ def test_prompt_on_openflow_switches(tmp_path: Path) -> None:
     assert terminal.close() == 0
 
 
+@pytest.mark.alone
 def test_switches_in_real_time(tmp_path: Path) -> None:
     """As on a host whose kernel has Open vSwitch; this one's need not."""
     (tmp_path / "topo.yaml").write_text(IN_A_ROW.format(openflow="{controller: {delay: 11ms}}"))

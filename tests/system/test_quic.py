@@ -204,6 +204,7 @@ def test_a_path_that_never_answers_is_a_failure(mprun: Callable[..., Result], tm
 
 @needs_tool
 @pytest.mark.skipif(os.geteuid() != 0, reason="the real engine is tried as root")
+@pytest.mark.alone
 def test_two_paths_in_the_real_engine(mprun: Callable[..., Result], tmp_path: Path) -> None:
     topo = tmp_path / "topo.yaml"
     topo.write_text(RATES_ONLY)

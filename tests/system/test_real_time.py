@@ -24,6 +24,8 @@ from mprun.spec import load
 from tests.system.conftest import AS_NOBODY, LAB, LOST_CONTROL, NOBODY, RATES_ONLY, SHORT, Result, call, environment
 from tests.system.test_shell import PROMPT, Terminal
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.fixture
 def files(tmp_path: Path) -> Path:

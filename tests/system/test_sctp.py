@@ -147,6 +147,7 @@ def test_iperf3_over_the_kernels_sctp(run: Callable[..., Result]) -> None:
 
 
 @pytest.mark.usefixtures("leaves_nothing")
+@pytest.mark.alone
 def test_a_kernel_without_sctp_says_so(mprun: Callable[..., Result], tmp_path: Path) -> None:
     """In the real engine; one that has it runs the flow."""
     (tmp_path / "topo.yaml").write_text("version: 1\ntopology: multi-path\npaths: [{rate: 20mbit, queue: 80packets}]\n")

@@ -542,6 +542,7 @@ def test_the_background_is_no_part_of_the_total(run: Callable[..., Result]) -> N
 # the real engine
 
 
+@pytest.mark.alone
 def test_requests_and_files_in_real_time(run: Callable[..., Result]) -> None:
     flows = """\
   - {name: msg, tool: reqres, from: client, to: server, requests: 20, request: 100kb, response: 1kb}

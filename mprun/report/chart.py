@@ -189,8 +189,9 @@ class _Painting:
                 continue
             x, y = figure.thin(series.x, series.y)
             if form == "points":
-                size = self._layout.font_points / 4.5
-                axes.plot(self._x(x), self._y(y), "o", color=look["color"], markersize=size, label=series.label, mew=0)
+                marker, size = MARKERS[series.dash % len(MARKERS)], self._layout.font_points / 4.5
+                look = {"color": look["color"], "markersize": size * (2 if series.dash else 1), "mew": 0}
+                axes.plot(self._x(x), self._y(y), marker, label=series.label, **look)
             elif form == "step":
                 axes.step(self._x(x), self._y(y), where="post", label=series.label, **look)
             else:

@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from mprun.report.evidence import Evidence
 from mprun.report.figure import Mark
 from mprun.report.gallery import Gallery, draw_topology
 from mprun.report.page import Grid, Page, Row, Tile, Verdict, render
 from mprun.report.reading import format_bound, format_value, order_metrics
-from mprun.report.timeline import Evidence, draw_run, lacking
+from mprun.report.timeline import draw_run, lacking
 from mprun.report.value import say_change
 from mprun.rundir import RunDirectory
 from mprun.spec import load
@@ -54,7 +55,7 @@ def make_report(run: RunDirectory, progress: Progress) -> Path:
     spec = load(*run.resolved_inputs).spec
     summary = run.read("summary.json")
     plan = run.read("plan.json")
-    evidence = gather(run, spec, plan["intent"])
+    evidence = gather(run, spec, plan["intent"], summary)
     gallery = Gallery()
     charts = list(draw_run(evidence, spec.experiment.plots))
     progress("drawing the network", 0.05)
@@ -84,7 +85,7 @@ def make_report(run: RunDirectory, progress: Progress) -> Path:
     return run.write_report(render(page), gallery.files)
 
 
-def gather(run: RunDirectory, spec: Spec, intent: Mapping[str, Any]) -> Evidence:
+def gather(run: RunDirectory, spec: Spec, intent: Mapping[str, Any], summary: Mapping[str, Any]) -> Evidence:
     """What the run has to show."""
     traffic = spec.experiment.traffic
     flows = sorted(traffic, key=lambda flow: flow.background)
@@ -99,6 +100,7 @@ def gather(run: RunDirectory, spec: Spec, intent: Mapping[str, Any]) -> Evidence
         marks=tuple(_marks(spec.topology)),
         groups={flow.name: flow.group for flow in flows if flow.group is not None},
         background=frozenset(flow.name for flow in flows if flow.background),
+        captures={name: told["node"] for name, told in summary.get("captures", {}).items()},
     )
 
 

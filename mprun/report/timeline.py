@@ -8,75 +8,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import polars as pl
 
-from mprun.report.figure import MOST_POINTS, TIME, Axis, Chart, Form, Mark, Panel, Series
-from mprun.report.palette import FLOW_TONES, PATH_TONES
+from mprun.report.evidence import MOST_LINES, NS, Evidence, over_time
+from mprun.report.figure import Axis, Chart, Form, Panel, Series
+from mprun.report.palette import FLOW_TONES
+from mprun.report.playback import draw_buffer, draw_quality
+from mprun.report.sequence import draw_sequence
 from mprun.spec.plot import FORMS
 from mprun.spec.spec import Plot, SeriesName
 
-NS = 1e9
 # Without being asked, so many flows get figures of their own.
 MOST_FLOWS = 4
-# So many lines are told apart in one figure.
-MOST_LINES = 12
 # A distribution whose end is so many times as far as its middle has a logarithmic axis.
 FAR = 10
 # Every run has the first and the last state of its interfaces and queues, which is no course of things.
 LEAST_SAMPLES = 3
 # What goes over no path that has a name.
 OTHER = "other ways"
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """What a run has to show. tables: by name, not yet read. flows: those in the foreground first.
-
-    paths: of all flows in the order of the network, each with its links. marks: changes of links and addresses.
-    groups: of the flows that are in one.
-    """
-
-    tables: Mapping[str, pl.LazyFrame]
-    flows: Sequence[str]
-    paths: Mapping[str, Sequence[str]]
-    marks: tuple[Mark, ...] = ()
-    background: frozenset[str] = frozenset()
-    groups: Mapping[str, str] = field(default_factory=dict)
-    tones: Mapping[str, str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        found = {path: PATH_TONES[n % len(PATH_TONES)] for n, path in enumerate(self.paths)}
-        named = dict.fromkeys([*(self.groups.get(flow, flow) for flow in self.flows), *self.flows])
-        found |= {flow: FLOW_TONES[n % len(FLOW_TONES)] for n, flow in enumerate(named)}
-        object.__setattr__(self, "tones", found)
-
-    def tone_of_link(self, link: str) -> str | None:
-        """That of the only path with this link."""
-        having = [path for path, links in self.paths.items() if link in links]
-        return self.tones[having[0]] if len(having) == 1 else None
-
-    def members(self, name: str) -> list[str]:
-        """The flows of a group; of a flow itself."""
-        return [flow for flow in self.flows if self.groups.get(flow) == name] or [name]
-
-    def by_group(self, rows: pl.DataFrame) -> Iterator[tuple[tuple[object, ...], pl.DataFrame]]:
-        """Rows by their flow, those of a group together."""
-        named = rows.with_columns(pl.col("flow").replace(self.groups)) if self.groups else rows
-        yield from named.group_by("flow", maintain_order=True)
-
-    def read(self, table: str, *columns: str, flow: str | None = None) -> pl.DataFrame | None:
-        """Some columns of a table, of one flow or group or of all; None where the run has no such rows."""
-        frame = self.tables.get(table)
-        if frame is None:
-            return None
-        if flow is not None:
-            frame = frame.filter(pl.col("flow").is_in(self.members(flow)))
-        found = frame.select(columns).collect()
-        return found if found.height else None
 
 
 @dataclass(frozen=True)
@@ -111,7 +64,8 @@ def lacking(evidence: Evidence, plots: Sequence[Plot]) -> Iterator[str]:
         if plot.series is not None and not any(draw_run(evidence, [plot])):
             of = f" of {plot.flow}" if plot.flow else ""
             tables = " nor ".join(SOURCES[plot.series].tables)
-            yield f"no figure '{plot.series}'{of}: the run has no {tables} to show"
+            hint = " (`mprun packets` makes them of its captures)" if plot.series == "sequence" else ""
+            yield f"no figure '{plot.series}'{of}: the run has no {tables} to show{hint}"
 
 
 def _usual(evidence: Evidence) -> Iterator[Plot]:
@@ -144,7 +98,7 @@ def _draw_goodput(evidence: Evidence, flow: str | None, form: Form) -> Chart | N
     caption = f"What {_join([each.label for each in shown])} got as payload, mean of each interval of its program."
     caption += _say_dropped(shown, series)
     of = f"-{flow}" if flow else ""
-    return _over_time(
+    return over_time(
         evidence, f"goodput{of}", f"Goodput of {flow}" if flow else "Goodput", caption, "goodput", "bit/s", shown, form
     )
 
@@ -181,7 +135,7 @@ def _draw_rate(evidence: Evidence, flow: str | None, form: Form) -> Chart | None
     caption = f"Payload of {flow} that was acknowledged on each {noun}, mean of each sampling interval"
     caption += ", stacked." if form == "stack" else "."
     title = f"Rate of {flow} by {noun}"
-    return _over_time(evidence, f"rate-{flow}", title, caption, "rate", "bit/s", series, form)
+    return over_time(evidence, f"rate-{flow}", title, caption, "rate", "bit/s", series, form)
 
 
 def _sum_by_path(series: Sequence[Series], paths: Sequence[str | None], evidence: Evidence) -> list[Series]:
@@ -234,7 +188,7 @@ def _draw_sampled(
     stem, title, caption, label, unit = words
     if len(subflows) > MOST_LINES:
         caption += f" The first {MOST_LINES} of {len(subflows)} subflows."
-    return _over_time(evidence, f"{stem}-{flow}", title, caption, label, unit, series, form)
+    return over_time(evidence, f"{stem}-{flow}", title, caption, label, unit, series, form)
 
 
 def _draw_queue(evidence: Evidence, flow: str | None, form: Form) -> Chart | None:
@@ -253,16 +207,11 @@ def _draw_queue(evidence: Evidence, flow: str | None, form: Form) -> Chart | Non
         times = [time_ns / NS for time_ns in part["time_ns"]]
         label = f"{link} {direction}"
         found.append((most, Series(label, tone, times, values, dash=int(direction == "reverse"))))
-    if not found:
-        return None
-    shown = sorted(found, key=lambda one: -one[0])[:MOST_LINES]
-    caption = "Packets that wait in the queues of the links, sampled."
-    if len(found) > len(shown):
-        caption += f" The {len(shown)} fullest of {len(found)}."
+    series, dropped = _choose(found, "fullest")
+    caption = f"Packets that wait in the queues of the links, sampled.{dropped}"
     if empty:
         caption += f" {empty} {'queues' if empty > 1 else 'queue'} stayed empty whenever looked at."
-    series = [one for _, one in found if any(one is each for _, each in shown)]
-    return _over_time(evidence, "queue", "Queues", caption, "backlog", "packets", series, form)
+    return over_time(evidence, "queue", "Queues", caption, "backlog", "packets", series, form)
 
 
 def _draw_interfaces(evidence: Evidence, flow: str | None, form: Form) -> Chart | None:
@@ -281,13 +230,17 @@ def _draw_interfaces(evidence: Evidence, flow: str | None, form: Form) -> Chart 
         label = f"{node} → {link}" if link else str(interface)
         moments = [time_ns / NS for time_ns in times]
         found.append((float(sent[-1]), Series(label, tone, moments, [*rates, rates[-1]], dash=len(found) % 2)))
-    if not found:
-        return None
-    shown = sorted(found, key=lambda one: -one[0])[:MOST_LINES]
-    caption = "What interfaces sent, headers included, mean of each sampling interval."
-    if len(found) > len(shown):
-        caption += f" The {len(shown)} that sent most of {len(found)}."
-    return _over_time(evidence, "interfaces", "Interfaces", caption, "rate", "bit/s", [one for _, one in shown], form)
+    series, dropped = _choose(found, "busiest")
+    caption = f"What interfaces sent, headers included, mean of each sampling interval.{dropped}"
+    return over_time(evidence, "interfaces", "Interfaces", caption, "rate", "bit/s", series, form)
+
+
+def _choose(found: Sequence[tuple[float, Series]], which: str) -> tuple[list[Series], str]:
+    """As many as can be told apart, those of the greatest weight, in the order that they have; and what a caption
+    says of the others. which: what those are that are shown."""
+    least = sorted((weight for weight, _ in found), reverse=True)[:MOST_LINES][-1:]
+    shown = [series for weight, series in found if weight >= least[0]][:MOST_LINES] if least else []
+    return shown, f" The {len(shown)} {which} of {len(found)}." if len(found) > len(shown) else ""
 
 
 def _draw_delay(evidence: Evidence, flow: str | None, form: Form) -> Chart | None:
@@ -340,31 +293,11 @@ def _distribution(
         return Chart(stem, title, caption, form, along, Axis("share", "share"), (Panel("", shown),))
     caption = f"The {label} of each of {count} {noun}, at the moment when it began."
     caption += _say_dropped(shown, series)
-    return _over_time(evidence, f"{stem}-time", f"{title} over time", caption, label, "s", shown, form)
+    return over_time(evidence, f"{stem}-time", f"{title} over time", caption, label, "s", shown, form)
 
 
 def _say_dropped(shown: Sequence[Series], series: Sequence[Series]) -> str:
     return f" The first {len(shown)} of {len(series)}." if len(series) > len(shown) else ""
-
-
-def _over_time(
-    evidence: Evidence,
-    name: str,
-    title: str,
-    caption: str,
-    label: str,
-    unit: str,
-    series: Sequence[Series],
-    form: Form,
-) -> Chart | None:
-    if not series:
-        return None
-    if any(len(each.x) > MOST_POINTS for each in series):
-        what = "a mean" if form == "stack" else "the lowest and the highest"
-        caption += f" Of many samples each part of the figure shows {what}; all are in the CSV file."
-    end = max(max(each.x) for each in series)
-    marks = tuple(mark for mark in evidence.marks if 0 < mark.at < end)
-    return Chart(name, title, caption, form, TIME, Axis(label, unit), (Panel("", tuple(series)),), marks)
 
 
 def _sender(evidence: Evidence, flow: str | None, column: str) -> pl.DataFrame | None:
@@ -445,4 +378,7 @@ SOURCES: Mapping[SeriesName, Source] = {
     "interfaces": Source(("interfaces",), _draw_interfaces, False),
     "delay": Source(("requests", "datagrams", "pings"), _draw_delay, False),
     "completion": Source(("flows",), _draw_completion, False),
+    "buffer": Source(("chunks",), draw_buffer, False),
+    "quality": Source(("chunks",), draw_quality, False),
+    "sequence": Source(("packets",), draw_sequence, True),
 }

@@ -24,6 +24,9 @@ FORMS: Mapping[SeriesName, tuple[PlotForm, ...]] = {
     "interfaces": ("step",),
     "delay": ("cdf", "points"),
     "completion": ("cdf", "points"),
+    "buffer": ("line",),
+    "quality": ("step",),
+    "sequence": ("points",),
 }
 # What must be sampled for which; sockets always are.
 SAMPLES: Mapping[SeriesName, Series] = {"queue": "queues", "interfaces": "interfaces"}
@@ -38,7 +41,9 @@ class PlotEntry(FileModel):
     series: SeriesName | None = Field(
         None,
         description="rate, rtt, cwnd: of each subflow, where sockets are sampled; goodput: of each flow; queue, "
-        "interfaces: where these are sampled; delay: of requests, datagrams, pings; completion: of short flows.",
+        "interfaces: where these are sampled; delay: of requests, datagrams, pings; completion: of short flows; "
+        "buffer, quality: of videos; sequence: each packet's place in the data, once `mprun packets` has read the "
+        "captures.",
         examples=["rate"],
     )
     flow: Name | None = Field(None, description="Of `series`: this flow only. Default: all.", examples=["bulk"])

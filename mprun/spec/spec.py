@@ -42,7 +42,9 @@ HEADER_BYTES = 14
 # What is sampled during a run, see `experiment.SampleEntry`.
 Series = Literal["interfaces", "queues", "sockets", "cpu"]
 # Figures over the time of a run, and how figures look.
-SeriesName = Literal["rate", "goodput", "rtt", "cwnd", "queue", "interfaces", "delay", "completion"]
+SeriesName = Literal[
+    "rate", "goodput", "rtt", "cwnd", "queue", "interfaces", "delay", "completion", "buffer", "quality", "sequence"
+]
 PlotForm = Literal["line", "step", "stack", "points", "cdf", "bar", "box", "heat"]
 
 PathManager = Literal["default", "fullmesh", "in-order", "ndiffports"]

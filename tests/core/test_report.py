@@ -15,12 +15,13 @@ import pytest
 
 from mprun.report import figure, palette
 from mprun.report.chart import COLUMN, WIDE, paint
+from mprun.report.evidence import Evidence
 from mprun.report.figure import Axis, Chart, Form, Mark, Panel, Series, to_csv
 from mprun.report.gallery import Gallery
 from mprun.report.page import Page, Picture, Verdict, render
 from mprun.report.reading import format_value
 from mprun.report.spark import to_text
-from mprun.report.timeline import Evidence, draw_run, lacking
+from mprun.report.timeline import draw_run, lacking
 from mprun.report.value import say_change
 from mprun.spec import load
 from mprun.spec.spec import Plot
@@ -161,6 +162,66 @@ def test_rates_are_those_of_the_samples() -> None:
     assert list(first.y) == pytest.approx([20e6] * 6)
     assert list(second.y) == pytest.approx([0, 0, 10e6, 0, 0, 0])
     assert [mark.text for mark in chart.marks] == ["path0 down"]
+
+
+def test_a_buffer_falls_while_its_video_plays() -> None:
+    """Two chunks of 2 s before it begins, a third that comes in time, and a fourth after 3 s of stall."""
+    ends_ns, buffers_ns = (1e9, 2e9, 4e9, 11e9), (2e9, 4e9, 4e9, 2e9)
+    chunks = pl.LazyFrame(
+        {
+            "flow": ["film"] * 4,
+            "start_ns": [500_000_000] * 4,
+            "delay_ns": [int(end - 5e8) for end in ends_ns],
+            "size_bytes": [250_000, 250_000, 500_000, 250_000],
+            "quality_bit_per_s": [1_000_000, 1_000_000, 2_000_000, 1_000_000],
+            "buffer_ns": list(map(int, buffers_ns)),
+        }
+    )
+    shown = Evidence({"chunks": chunks}, ["film"], {})
+    buffer, quality = draw_run(shown, [Plot(series="buffer"), Plot(series="quality")])
+    (line,) = buffer.panels[0].series
+    corners = [(0.5, 0), (1, 0), (1, 2), (2, 2), (2, 4), (4, 2), (4, 4), (8, 0), (11, 0), (11, 2), (13, 0)]
+    assert list(zip(line.x, line.y, strict=True)) == corners
+    (steps,) = quality.panels[0].series
+    assert list(steps.y) == [1e6, 1e6, 2e6, 1e6, 1e6]
+    assert steps.x[-1] == 11
+
+
+def test_a_sequence_is_that_of_the_senders_capture() -> None:
+    """Of two connections the larger one; what was sent again has a mark of its own."""
+    rows = [(1, "client", "path0", 3000), (1, "server", "path0", 10)]
+    names = ("capture", "connection", "subflow", "path", "source", "source_port", "destination", "destination_port")
+    subflows = [
+        (capture, connection, connection, "path0", "path0", 1, "r", 2, payload, 0)
+        for capture in ("server", "client")
+        for connection, payload in ((0, 100), (1, 3000))
+    ]
+    packets = [
+        ("client", 1, 1, "forward", 10**9, 1000, 1000, 0, None),
+        ("client", 1, 1, "forward", 2 * 10**9, 1000, 0, 0, "reinjection"),
+        ("client", 1, 1, "forward", 3 * 10**9, 0, None, None, None),
+        ("client", 1, 1, "reverse", 3 * 10**9, 10, 10, 0, None),
+        ("client", 0, 0, "forward", 3 * 10**9, 100, 100, 0, None),
+        ("server", 1, 1, "forward", 3 * 10**9, 1000, 1000, 1000, None),
+    ]
+    carried = ("forward_payload_bytes", "reverse_payload_bytes")
+    columns = ("time_ns", "payload_bytes", "new_bytes", "data_offset_bytes", "repeat")
+    tables = {
+        "sockets": sockets(*rows),
+        "subflows": pl.LazyFrame(subflows, [*names, *carried], orient="row"),
+        "packets": pl.LazyFrame(
+            packets, ["capture", "connection", "subflow", "way", *columns], orient="row"
+        ).with_columns(subflow_offset_bytes=pl.lit(7)),
+    }
+    shown = Evidence(tables, ["bulk"], {"path0": ["path0"]}, captures={"client": "client", "server": "server"})
+    (chart,) = draw_run(shown, [Plot(series="sequence")])
+    first, again = chart.panels[0].series
+    assert (first.label, list(first.x), list(first.y)) == ("path0", [1.0], [0.0])
+    assert (again.label, list(again.x), again.dash) == ("path0, reinjected", [2.0], 2)
+    assert "that client captured" in chart.caption
+    assert "most, of 2." in chart.caption
+    (hint,) = lacking(evidence(sockets=sockets(*rows)), [Plot(series="sequence")])
+    assert "mprun packets" in hint
 
 
 def test_figures_without_data_are_named() -> None:

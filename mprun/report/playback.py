@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures of videos, from their tables of chunks: how much is fetched ahead, and in what quality. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mprun.report.evidence import MOST_LINES, NS, Evidence, over_time
+from mprun.report.figure import Chart, Form, Series
+
+# A buffer with less is empty: a frame of a film lasts 40 ms.
+EMPTY_S = 0.001
+
+
+def draw_buffer(evidence: Evidence, flow: str | None, form: Form) -> Chart | None:
+    """Fetched and not yet played; it jumps by a chunk, and falls by a second each second while the video plays."""
+    columns = ("flow", "start_ns", "delay_ns", "size_bytes", "quality_bit_per_s", "buffer_ns")
+    rows = evidence.read("chunks", *columns, flow=flow)
+    if rows is None:
+        return None
+    series = []
+    for (name,), part in rows.group_by("flow", maintain_order=True):
+        arrivals = [
+            ((start_ns + delay_ns) / NS, size * 8 / quality, buffer_ns / NS)
+            for start_ns, delay_ns, size, quality, buffer_ns in part.select(columns[1:]).iter_rows()
+        ]
+        x, y = _trace(part["start_ns"][0] / NS, arrivals)
+        series.append(Series(str(name), evidence.tones[str(name)], x, y))
+    caption = "Video that has been fetched and not yet played. At zero it stalls."
+    title = f"Playback buffer of {flow}" if flow else "Playback buffer"
+    stem = f"buffer-{flow}" if flow else "buffer"
+    return over_time(evidence, stem, title, caption + _say(series), "buffer", "s", series[:MOST_LINES], form)
+
+
+def _trace(begin_s: float, arrivals: Sequence[tuple[float, float, float]]) -> tuple[list[float], list[float]]:
+    """Corners of the line. arrivals: when a chunk was there, how long it plays, and the buffer with it, s."""
+    x, y = [begin_s], [0.0]
+    for at_s, chunk_s, after_s in arrivals:
+        before_s = max(0.0, after_s - chunk_s)
+        empty_s = x[-1] + y[-1]
+        if before_s < EMPTY_S and y[-1] and empty_s < at_s:
+            x.append(empty_s)
+            y.append(0.0)
+        x += [at_s, at_s]
+        y += [before_s, after_s]
+    return [*x, x[-1] + y[-1]], [*y, 0.0]
+
+
+def draw_quality(evidence: Evidence, flow: str | None, form: Form) -> Chart | None:
+    """Bit rate of each chunk, from when it was asked for."""
+    rows = evidence.read("chunks", "flow", "start_ns", "delay_ns", "quality_bit_per_s", flow=flow)
+    if rows is None:
+        return None
+    series = []
+    for (name,), part in rows.group_by("flow", maintain_order=True):
+        last = part.row(-1, named=True)
+        moments = [*part["start_ns"], last["start_ns"] + last["delay_ns"]]
+        values = [float(value) for value in (*part["quality_bit_per_s"], last["quality_bit_per_s"])]
+        series.append(Series(str(name), evidence.tones[str(name)], [at / NS for at in moments], values))
+    caption = "Bit rate of the video in each chunk, from the moment when it was asked for."
+    title = f"Video quality of {flow}" if flow else "Video quality"
+    stem = f"quality-{flow}" if flow else "quality"
+    return over_time(evidence, stem, title, caption + _say(series), "quality", "bit/s", series[:MOST_LINES], form)
+
+
+def _say(series: Sequence[Series]) -> str:
+    return f" The first {MOST_LINES} of {len(series)}." if len(series) > MOST_LINES else ""

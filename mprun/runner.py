@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import platform
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -31,6 +30,7 @@ from mprun.errors import HostError, RunError, SpecError
 from mprun.kernel.store import Kernel, find_kernel, is_current
 from mprun.plan import Plan
 from mprun.rundir import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
+from mprun.scratch import scratch
 from mprun.spec import load
 from mprun.spec.spec import Expectation, Spec
 from mprun.spec.writer import write_experiment, write_topology
@@ -173,8 +173,8 @@ def calibrate(spec: Spec, network: Network, place: Place, progress: Progress) ->
     Raises HostError or RunError.
     """
     plan, capabilities = make_plan(silence(spec), network, place, compile_calibration)
-    with tempfile.TemporaryDirectory(prefix="mprun-calibration-") as scratch:
-        run = RunDirectory.create(Path(scratch), "calibration", plan.digest)
+    with scratch("mprun-calibration-") as folder:
+        run = RunDirectory.create(folder, "calibration", plan.digest)
         run.write("plan.json", plan.to_json())
         _carry_out(plan, run, place, progress)
         agent = run.read("agent.json")

@@ -6,13 +6,13 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mprun.cli import options
+from mprun.scratch import scratch
 from mprun.text import plain
 
 if TYPE_CHECKING:
@@ -86,8 +86,8 @@ def _open(name: str, opened: contextlib.ExitStack) -> str:
         return name
     from mprun.bundle.reproduce import open_bundle
 
-    scratch = opened.enter_context(tempfile.TemporaryDirectory(prefix="mprun-bundle-"))
-    return str(open_bundle(Path(name), Path(scratch)).source.path)
+    folder = opened.enter_context(scratch("mprun-bundle-"))
+    return str(open_bundle(Path(name), folder).source.path)
 
 
 def _refuse_unknown(wanted: tuple[str, ...], sides: Sides) -> None:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mprun.cli import options
+from mprun.scratch import scratch
 from mprun.text import plain
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ def command(
     from mprun.bundle.reproduce import choose_engine, open_bundle, reproduce
     from mprun.cli.progress import Bar
 
-    with tempfile.TemporaryDirectory(prefix="mprun-bundle-") as scratch:
-        bundle = open_bundle(archive, Path(scratch))
+    with scratch("mprun-bundle-") as folder:
+        bundle = open_bundle(archive, folder)
         chosen, reason = choose_engine(bundle, engine)
         if not as_json:
             click.echo(f"engine: {chosen} ({reason})", err=True)

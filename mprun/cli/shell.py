@@ -8,12 +8,11 @@ import pty
 import select
 import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
 import click
 
 from mprun.cli import options
+from mprun.scratch import scratch
 
 
 @click.command("shell")
@@ -35,8 +34,8 @@ def command(topology: str, params: tuple[str, ...], legacy_queue: bool, engine: 
     loaded = load(topology, None, options.parse_parameters(params), legacy_queue=legacy_queue)
     place = runner.choose_place(engine, kernel)  # type: ignore[arg-type]
     click.echo(f"engine: {place.engine} ({place.reason}), in real time", err=True)
-    with tempfile.TemporaryDirectory(prefix="mprun-shell-") as scratch:
-        runner.run_spec(loaded.spec, place, Path(scratch), (), loaded.warnings, lambda *_: None, "only")
+    with scratch("mprun-shell-") as folder:
+        runner.run_spec(loaded.spec, place, folder, (), loaded.warnings, lambda *_: None, "only")
 
 
 def _from_pipe(argv: list[str]) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
 from pathlib import Path
 
 import click
@@ -27,6 +26,7 @@ def command(name: str, kernel: str, parent: Path, allow_exec: bool, as_json: boo
     from mprun import rundir, runner
     from mprun.cli.progress import Bar
     from mprun.errors import RunError
+    from mprun.scratch import scratch
     from mprun.version import code_digest, code_of
 
     original = rundir.find(parent, name)
@@ -41,8 +41,8 @@ def command(name: str, kernel: str, parent: Path, allow_exec: bool, as_json: boo
         )
     if (made_by := code_of(before)) != code_digest():
         click.echo(f"note: mprun was {plain(made_by)} then and is {code_digest()} now", err=True)
-    with tempfile.TemporaryDirectory(prefix="mprun-verify-") as scratch, Bar() as bar:
-        again, _ = runner.repeat(original, Path(scratch), place, bar.show, allow_exec)
+    with scratch("mprun-verify-") as folder, Bar() as bar:
+        again, _ = runner.repeat(original, folder, place, bar.show, allow_exec)
         difference = runner.first_difference(original, again)
     count = sum(1 for _ in original.artifacts())
     if as_json:

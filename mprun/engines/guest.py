@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -23,6 +22,7 @@ from mprun.cache import cache
 from mprun.engines.engine import ENVIRONMENT, PROGRAM_PATH, die_with_parent, interpreter
 from mprun.errors import HostError
 from mprun.kernel.store import Kernel
+from mprun.scratch import scratch
 
 # 2023-11-14 22:13:20 UTC: what the clock of every simulated run says at its boot.
 START_NS = 1_700_000_000_000_000_000
@@ -56,10 +56,10 @@ def booted(kernel: Kernel, guest: Guest, console: BinaryIO | None) -> Iterator[s
     console: where the kernel's console goes; None lends it our terminal. Raises HostError for a
     path that cannot be told to the kernel.
     """
-    with _scratch() as scratch, _own_cpu() as cpu:
-        _write_boot_file(scratch, guest, kernel)
+    with scratch("mprun-run-", _plain_temporary()) as folder, _own_cpu() as cpu:
+        _write_boot_file(folder, guest, kernel)
         process = subprocess.Popen(
-            _command(scratch, guest, kernel, console),
+            _command(folder, guest, kernel, console),
             stdin=None if console is None else subprocess.DEVNULL,
             stdout=console,
             stderr=None if console is None else subprocess.STDOUT,
@@ -77,9 +77,9 @@ def booted(kernel: Kernel, guest: Guest, console: BinaryIO | None) -> Iterator[s
             process.wait()
 
 
-def _command(scratch: Path, guest: Guest, kernel: Kernel, console: BinaryIO | None) -> list[str]:
+def _command(folder: Path, guest: Guest, kernel: Kernel, console: BinaryIO | None) -> list[str]:
     words = [kernel.path, f"mem={guest.memory_mib}M", "rootfstype=hostfs", "rootflags=/", "ro", "root=none"]
-    words += [f"init={scratch}/init", f"MPRUN_BOOT={scratch}/boot", f"uml_dir={scratch}/", "umid=uml"]
+    words += [f"init={folder}/init", f"MPRUN_BOOT={folder}/boot", f"uml_dir={folder}/", "umid=uml"]
     words += ["con=null", "con0=fd:0,fd:1" if console is None else "con0=null,fd:1", "quiet", "panic=-1"]
     if console is not None:
         # its warnings too, which a run tells of
@@ -90,9 +90,9 @@ def _command(scratch: Path, guest: Guest, kernel: Kernel, console: BinaryIO | No
     return words
 
 
-def _write_boot_file(scratch: Path, guest: Guest, kernel: Kernel) -> None:
+def _write_boot_file(folder: Path, guest: Guest, kernel: Kernel) -> None:
     """What our init obeys (see kernel/guest/init.c)."""
-    (scratch / "init").symlink_to(kernel.directory / "init")
+    (folder / "init").symlink_to(kernel.directory / "init")
     lines: list[tuple[str, ...]] = [("hide", home) for home in _homes()]
     lines += [("show", str(path), str(path)) for path in _needed_below_homes()]
     lines += [("open", str(path.resolve()), inside) for path, inside in guest.opened.items()]
@@ -105,7 +105,7 @@ def _write_boot_file(scratch: Path, guest: Guest, kernel: Kernel) -> None:
     for line in lines:
         if any("\n" in word or "\t" in word for word in line):
             raise HostError(f"a path with a tab or a line break cannot be used here: {line[1]!r}")
-    (scratch / "boot").write_text("".join("\t".join(line) + "\n" for line in lines))
+    (folder / "boot").write_text("".join("\t".join(line) + "\n" for line in lines))
 
 
 def _homes() -> list[str]:
@@ -131,30 +131,10 @@ def _memory_directory() -> str:
     return tempfile.gettempdir()
 
 
-def _plain_temporary() -> str:
+def _plain_temporary() -> Path:
     """Where temporary files go, if that can stand on a kernel's command line."""
     temporary = tempfile.gettempdir()
-    return temporary if not set(temporary) & set(' \t"') else "/tmp"
-
-
-@contextlib.contextmanager
-def _scratch() -> Iterator[Path]:
-    """A temporary directory; those of runs that were killed are removed on the way."""
-    parent = _plain_temporary()
-    for stale in Path(parent).glob("mprun-run-*"):
-        with contextlib.suppress(OSError), (stale / "lock").open() as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(stale)
-    while True:
-        with (
-            tempfile.TemporaryDirectory(prefix="mprun-run-", dir=parent, ignore_cleanup_errors=True) as scratch,
-            Path(scratch, "lock").open("w") as lock,
-        ):
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            # another run may have had the lock first, and taken this for one that was left behind
-            if Path(scratch, "lock").exists():
-                yield Path(scratch)
-                return
+    return Path(temporary if not set(temporary) & set(' \t"') else "/tmp")
 
 
 @contextlib.contextmanager

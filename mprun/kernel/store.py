@@ -14,7 +14,6 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -23,6 +22,7 @@ from pathlib import Path
 from mprun.cache import Progress, cache, locked
 from mprun.errors import HostError, RunError
 from mprun.kernel.hooks import COLD, COLD_LINE, HOOKS, PLACES, apply_hooks
+from mprun.scratch import scratch
 
 HERE = Path(__file__).parent
 SOURCES = HERE / "src"
@@ -246,9 +246,9 @@ def build(source: Path | None, name: str, jobs: int, progress: Progress) -> tupl
 
 def _build_into(target: Path, source: Path, digest: str, jobs: int, progress: Progress) -> None:
     started = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix=".build-", dir=store()) as work:
+    with scratch(".build-", store()) as work:
         progress("unpacking the source", 0)
-        tree = _unpack(source, Path(work))
+        tree = _unpack(source, work)
         apply_hooks(tree, SOURCES)
         log = store() / "build.log"
         with log.open("w") as output:
@@ -257,7 +257,7 @@ def _build_into(target: Path, source: Path, digest: str, jobs: int, progress: Pr
             _check_configuration(tree)
             _make(tree, log, output, [f"-j{jobs}", "linux"], lambda done: progress("compiling", done))
         progress("finishing", 1)
-        made = Path(work) / "made"
+        made = work / "made"
         made.mkdir()
         shutil.copy(tree / "linux", made / "linux")
         _compile(["strip", str(made / "linux")])

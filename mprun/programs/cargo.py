@@ -12,7 +12,6 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +19,7 @@ from pathlib import Path
 from mprun.cache import Progress
 from mprun.errors import HostError, RunError
 from mprun.programs.recipe import Recipe
+from mprun.scratch import scratch
 
 # What the build starts, and the package that holds it; cargo is asked for by itself.
 BUILD_TOOLS = {"cmake": "cmake", "g++": "g++", "gcc": "gcc", "make": "make", "patch": "patch"}
@@ -49,8 +49,8 @@ def find_cargo() -> str | None:
     return shutil.which("cargo") or shutil.which("cargo", path=str(Path.home() / ".cargo" / "bin"))
 
 
-def build(recipe: Recipe, target: Path, scratch: Path, jobs: int, progress: Progress) -> None:
-    """Build a program into `target`, which appears whole or not at all; temporary files go to `scratch`.
+def build(recipe: Recipe, target: Path, place: Path, jobs: int, progress: Progress) -> None:
+    """Build a program into `target`, which appears whole or not at all; temporary files go to `place`.
 
     Raises HostError for what is missing here, RunError with the end of the log if it does not build.
     """
@@ -59,11 +59,10 @@ def build(recipe: Recipe, target: Path, scratch: Path, jobs: int, progress: Prog
     cargo = find_cargo()
     assert cargo is not None
     started = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix=".build-", dir=scratch) as folder:
-        work = Path(folder)
+    with scratch(".build-", place) as work:
         source = work / "source"
         shutil.copytree(recipe.folder, source, ignore=shutil.ignore_patterns("target"))
-        log = scratch / f"{recipe.name}.log"
+        log = place / f"{recipe.name}.log"
         log.write_text("")
         progress("downloading crates", 0)
         _run([cargo, "fetch", "--locked", "--target", _host(cargo)], source, log)

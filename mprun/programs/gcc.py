@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import tempfile
 import time
 from pathlib import Path
 
 from mprun.errors import HostError, RunError
 from mprun.programs.recipe import CRecipe
+from mprun.scratch import scratch
 
 
 def missing(recipe: CRecipe) -> str | None:
@@ -23,16 +23,16 @@ def missing(recipe: CRecipe) -> str | None:
     return None
 
 
-def build(recipe: CRecipe, target: Path, scratch: Path) -> None:
-    """Build a program into `target`, which appears whole or not at all; temporary files go to `scratch`.
+def build(recipe: CRecipe, target: Path, place: Path) -> None:
+    """Build a program into `target`, which appears whole or not at all; temporary files go to `place`.
 
     Raises HostError for what is missing here, RunError with what the compiler says if it does not build.
     """
     if lacking := missing(recipe):
         raise HostError(f"{recipe.name}: {lacking}")
     started = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix=".build-", dir=scratch) as folder:
-        made = Path(folder) / "made"
+    with scratch(".build-", place) as work:
+        made = work / "made"
         made.mkdir()
         sources = [str(path) for path in recipe.sources() if path.suffix == ".c"]
         libraries = ", ".join(f"{package} {_version_of(package)}" for _, package in recipe.headers)

@@ -12,13 +12,13 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from mprun.cache import Progress, cache
 from mprun.errors import HostError, RunError
 from mprun.kernel import store
+from mprun.scratch import scratch
 
 GUEST = Path(__file__).parent / "guest"
 SELFTESTS = Path("tools/testing/selftests")
@@ -120,9 +120,9 @@ def _check_machine(source: Path) -> None:
 
 
 def _compile_into(target: Path, source: Path, added: bytes, progress: Progress) -> None:
-    with tempfile.TemporaryDirectory(prefix=".build-", dir=target.parent) as work:
+    with scratch(".build-", target.parent) as work:
         progress("unpacking the tests", 0)
-        tree = _take_parts(source, Path(work))
+        tree = _take_parts(source, work)
         if not (tree / SCRIPTS / LIBRARY).is_file():
             raise HostError(f"{source} has no {SCRIPTS / LIBRARY}: it is no kernel source with tests of MPTCP")
         progress("installing the kernel's headers", 0)

@@ -8,22 +8,17 @@ another. A worker that dies has its jobs run elsewhere, by Dask.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, replace
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from mprun.engines.capability import version_of
 from mprun.engines.engine import find_program
 from mprun.errors import HostError, MprunError, RunError
 from mprun.kernel.store import find_kernel
+from mprun.scratch import scratch
 from mprun.sweep.worker import Job, Outcome, perform
 from mprun.tools.tool import Program
 from mprun.version import code_digest
@@ -82,38 +77,12 @@ def perform_remotely(job: Job, needs: Needs, wanted: Mapping[str, str]) -> tuple
     unlike = differences(wanted, describe(needs))
     if unlike:
         raise Refused(import_module("distributed").get_worker().address, unlike)
-    with _scratch() as scratch:
-        directory = scratch / "run"
+    with scratch(SCRATCH) as folder:
+        directory = folder / "run"
         directory.mkdir()
         outcome = perform(replace(job, directory=directory))
         files = [path for path in directory.rglob("*") if path.is_file()]
         return outcome, {str(path.relative_to(directory)): path.read_bytes() for path in files}
-
-
-@contextlib.contextmanager
-def _scratch() -> Iterator[Path]:
-    """A folder for a job. Whoever makes one removes those of workers that were killed: nobody holds their locks."""
-    for left in Path(tempfile.gettempdir()).glob(f"{SCRATCH}*"):
-        with contextlib.suppress(OSError), _locked(left):
-            shutil.rmtree(left, ignore_errors=True)
-    # locked before it has the name that others look for
-    with tempfile.TemporaryDirectory(prefix=f".{SCRATCH}") as made, _locked(Path(made)):
-        named = Path(made).rename(Path(made).with_name(Path(made).name.removeprefix(".")))
-        try:
-            yield named
-        finally:
-            named.rename(made)
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Raises BlockingIOError where another process holds it."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(handle)
 
 
 class ClusterExecutor:

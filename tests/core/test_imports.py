@@ -26,12 +26,14 @@ MAY_IMPORT = {
     "agent": {"mininet_library"},
     "rundir": {"errors", "text"},
     "cache": set(),
+    "scratch": set(),
     "shipped": {"errors"},
     "version": set(),
-    "kernel": {"errors", "cache"},
-    "programs": {"errors", "cache"},
-    "engines": VALUES | {"agent", "cache", "mininet_library", "rundir", "kernel", "programs", "tools", "compile"},
-    "selftests": {"errors", "cache", "engines", "kernel"},
+    "kernel": {"errors", "cache", "scratch"},
+    "programs": {"errors", "cache", "scratch"},
+    "engines": VALUES
+    | {"agent", "cache", "mininet_library", "rundir", "scratch", "kernel", "programs", "tools", "compile"},
+    "selftests": {"errors", "cache", "scratch", "engines", "kernel"},
     "analysis": VALUES
     | {
         # the record of a run has one description, that of its writer
@@ -51,10 +53,23 @@ MAY_IMPORT = {
     "report": {"errors", "text", "rundir", "spec", "tools", "analysis", "sweep.directory", "version"},
     "lab": VALUES | {"spec", "analysis", "compile", "engines", "rundir", "runner", "shipped", "sweep"},
     "sweep": VALUES
-    | {"text", "spec", "analysis", "compile", "engines", "kernel", "rundir", "runner", "tools.tool", "version"},
+    | {
+        "text",
+        "spec",
+        "analysis",
+        "compile",
+        "engines",
+        "kernel",
+        "rundir",
+        "runner",
+        "scratch",
+        "tools.tool",
+        "version",
+    },
     "capture": VALUES | {"analysis", "compile.network", "report.value", "rundir", "tools"},
     "dissection": {"errors", "analysis", "rundir", "tools"},
-    "runner": VALUES | {"spec", "tools", "analysis", "compile", "engines", "kernel", "rundir", "capture", "version"},
+    "runner": VALUES
+    | {"spec", "tools", "analysis", "compile", "engines", "kernel", "rundir", "scratch", "capture", "version"},
     "bundle": {"errors", "spec", "analysis", "plan", "engines", "kernel", "rundir", "runner", "sweep", "version"},
     "results": {"errors", "rundir", "sweep"},
 }

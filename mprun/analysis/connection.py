@@ -134,7 +134,7 @@ def find_refused(observed: Host, connections: Iterable[Connection]) -> frozenset
     return frozenset(
         event["remote"]
         for event in observed.events
-        if event["event"] == "subflow closed" and event["error"] == errno.ECONNREFUSED and event["token"] in tokens
+        if event["event"] == "subflow closed" and event.get("error") == errno.ECONNREFUSED and event["token"] in tokens
     )
 
 

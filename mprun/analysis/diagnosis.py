@@ -9,6 +9,7 @@ evidence than what did not arrive, and comes first.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from mprun.analysis.interference import NONE, Interference
 
@@ -50,18 +51,42 @@ def explain_plain_tcp(client: Mapping[str, int], server: Mapping[str, int], inte
     return f"{fallback}: {culprit}" if culprit else fallback
 
 
+def explain_settings(client: Mapping[str, Any], server: Mapping[str, Any]) -> str | None:
+    """Why two hosts' MPTCP settings ask for no more subflows than there were; None if they do not limit them.
+
+    client, server: of the intent; what is not said there is as mprun has it.
+    """
+    if client.get("path_manager", "default") == "default":
+        flags = [flag for endpoint in client.get("endpoints", ()) for flag in endpoint["flags"]]
+        if not flags:
+            return (
+                "the client's path manager is default, which opens no subflow by itself: write fullmesh, or endpoints"
+            )
+        if not {"subflow", "fullmesh"} & set(flags):
+            has = ", ".join(dict.fromkeys(flags))
+            return f"endpoint flags: the client opens subflows from endpoints with subflow or fullmesh, and has {has}"
+    if client.get("subflows") is not None:
+        return f"limits: the client may open {client['subflows']} additional subflows"
+    if server.get("path_manager", "default") == "default":
+        return (
+            "the server's path manager is default, which announces no address by itself: write fullmesh, or endpoints"
+        )
+    return None
+
+
 def explain_missing_subflows(
     client: Mapping[str, int],
     server: Mapping[str, int],
     wanted: int,
     got: int,
-    limit: int | None,
+    accepted: int | None,
     interference: Interference = NONE,
     refused: Collection[str] = (),
 ) -> str:
     """Cause of fewer subflows than the endpoints allow.
 
-    limit: the client's `subflows` limit. refused: addresses of the server from which a reset answered a join's SYN.
+    accepted: the client's `add_addr_accepted` limit, if one was given. refused: addresses of the server from which
+    a reset answered a join's SYN.
     """
     sent, received = _count(client, "MPJoinSynTx"), _count(server, "MPJoinSynRx")
     answered = _count(client, "MPJoinSynAckRx")
@@ -79,9 +104,9 @@ def explain_missing_subflows(
         unknown = "the client never learnt of the server's other addresses: ADD_ADDR was sent and did not arrive"
         culprit = interference.blame("strip.add_addr", "strip.mptcp")
         return f"{unknown}: {culprit}" if culprit else unknown
+    if accepted is not None and _count(client, "AddAddr") > accepted:
+        return f"limits: the client takes {accepted} of the announced addresses (add_addr_accepted)"
     if not sent:
-        if limit is not None and got - 1 >= limit:
-            return f"limits: the client may open {limit} additional subflows"
         missing = (
             "no join was sent: the client has no endpoint for its other addresses, no route from them, or closed its "
             "direction before it could"
@@ -99,6 +124,8 @@ def explain_missing_subflows(
         )
     if not _count(server, "MPJoinAckRx"):
         return "the server refused the join: its limits allow no further subflow"
+    if blamed := _blame_routes(client, server):
+        return blamed
     if sent > answered:
         return f"{sent - answered} of {sent} joins had no answer: a path was down or lossy during the handshake"
     if dropped := _count(client, "AddAddrDrop"):

@@ -19,6 +19,7 @@ from mprun.analysis.diagnosis import (
     explain_missing_subflows,
     explain_plain_tcp,
     explain_refusal,
+    explain_settings,
     has_fallen_back,
 )
 from mprun.analysis.group import measure_groups
@@ -188,6 +189,7 @@ def measure(
         elif row["held"] is None or row["note"]:
             found.warnings.append(f"calibration of {row['link']} {row['direction']}, {row['quantity']}: {row['note']}")
     verdicts = [_judge(expectation, found.metrics) for expectation in expectations]
+    _explain_expected(verdicts, intent, found)
     held = all(verdict["held"] for verdict in verdicts)
     status = "error" if found.errors else "passed" if held and not found.failures else "failed"
     summary = {
@@ -398,11 +400,29 @@ def _count_subflows(
         cause = explain_plain_tcp(client, server, interference)
         found.failures.append(f"{flow['name']}: asked for MPTCP and got TCP: {cause}")
     elif lasting and got < flow["subflows"]:
-        settings = intent["hosts"].get(flow["source"], {}).get("mptcp", {})
-        limit = settings.get("subflows")
+        accepted = _mptcp_of(flow["source"], intent).get("add_addr_accepted")
         refused = find_refused(observed, lasting)
-        cause = explain_missing_subflows(client, server, flow["subflows"], got, limit, interference, refused)
+        cause = explain_missing_subflows(client, server, flow["subflows"], got, accepted, interference, refused)
         found.failures.append(f"{flow['name']}: {got} of {flow['subflows']} subflows: {cause}")
+
+
+def _explain_expected(verdicts: Sequence[Mapping[str, Any]], intent: Mapping[str, Any], found: _Findings) -> None:
+    """Why a flow has fewer subflows than an expectation says, where it has all that its hosts were set to open."""
+    for flow in intent["traffic"]:
+        for verdict in verdicts:
+            bounds = [verdict[bound] for bound in ("equals", "minimum") if verdict[bound] is not None]
+            if verdict["metric"] != f"{flow['name']}.subflows" or verdict["value"] is None or not bounds:
+                continue
+            if flow["subflows"] <= verdict["value"] < max(bounds):
+                ends = (_mptcp_of(flow[end], intent) for end in ("source", "destination"))
+                if cause := explain_settings(*ends):
+                    found.failures.append(f"{flow['name']}: {verdict['value']} of {max(bounds):g} subflows: {cause}")
+
+
+def _mptcp_of(host: str, intent: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A host's MPTCP settings, as far as the experiment gives any."""
+    settings: Mapping[str, Any] = intent["hosts"].get(host, {}).get("mptcp", {})
+    return settings
 
 
 def _carried(

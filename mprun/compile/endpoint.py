@@ -36,9 +36,14 @@ def is_used(experiment: ExperimentSpec, node: str) -> bool:
 def subflows_wanted(network: Network, experiment: ExperimentSpec, flow: Flow) -> int:
     """Subflows that an MPTCP flow's connection has once the path managers of its hosts are done."""
     settings = [experiment.hosts.get(name, HostSpec()).mptcp for name in (flow.source, flow.destination)]
+    paths = _paths_of(network, flow)
     if settings[0].path_manager == "default":
-        return 1
-    pairs = _pairs(settings[0], _paths_of(network, flow))
+        # from each to the address that the connection was opened to; to announced ones as well if their limit allows
+        opening = {one.link for one in settings[0].endpoints if not {"subflow", "fullmesh"}.isdisjoint(one.flags)}
+        near = [path for path in paths if path.destination_address == paths[0].destination_address]
+        pairs: Sequence[Path] = [path for path in near if path is paths[0] or path.source.link in opening]
+    else:
+        pairs = _pairs(settings[0], paths)
     if settings[1].path_manager == "default":
         # nothing is announced: only the address that the connection was opened to is known
         pairs = tuple(path for path in pairs if path.destination_address == pairs[0].destination_address)

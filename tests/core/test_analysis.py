@@ -15,6 +15,7 @@ from mprun.analysis.diagnosis import (
     explain_dropped_data,
     explain_missing_subflows,
     explain_plain_tcp,
+    explain_settings,
     has_fallen_back,
 )
 from mprun.analysis.interference import Interference, on_paths
@@ -119,10 +120,10 @@ def test_causes_of_plain_tcp(client: dict[str, int], server: dict[str, int], cau
 
 
 @pytest.mark.parametrize(
-    ("client", "server", "limit", "cause"),
+    ("client", "server", "accepted", "cause"),
     [
         ({}, {}, None, "no join was sent"),
-        ({}, {}, 0, "limits: the client may open 0 additional subflows"),
+        ({"AddAddr": 2}, {"AddAddrTx": 2}, 1, "limits: the client takes 1 of the announced addresses"),
         ({"MPJoinSynTx": 1}, {}, None, "did not arrive: no route"),
         ({"MPJoinSynTx": 1}, {"MPJoinSynRx": 1}, None, "join unanswered"),
         ({"MPJoinSynTx": 1}, {"MPJoinSynRx": 1, "MPJoinRejected": 1}, None, "the server refused the join"),
@@ -142,9 +143,27 @@ def test_causes_of_plain_tcp(client: dict[str, int], server: dict[str, int], cau
     ],
 )
 def test_causes_of_missing_subflows(
-    client: dict[str, int], server: dict[str, int], limit: int | None, cause: str
+    client: dict[str, int], server: dict[str, int], accepted: int | None, cause: str
 ) -> None:
-    assert cause in explain_missing_subflows(counters(**client), counters(**server), 2, 1, limit)
+    assert cause in explain_missing_subflows(counters(**client), counters(**server), 2, 1, accepted)
+
+
+@pytest.mark.parametrize(
+    ("client", "server", "cause"),
+    [
+        ({}, {}, "the client's path manager is default"),
+        ({"endpoints": [{"link": "path1", "flags": ["signal", "backup"]}]}, {}, "and has signal, backup"),
+        ({"path_manager": "fullmesh", "subflows": 0}, {}, "limits: the client may open 0"),
+        ({"path_manager": "fullmesh"}, {}, "the server's path manager is default"),
+        ({"endpoints": [{"link": "path1", "flags": ["subflow"]}]}, {"path_manager": "fullmesh"}, None),
+    ],
+)
+def test_settings_that_ask_for_no_more_subflows(
+    client: dict[str, Any], server: dict[str, Any], cause: str | None
+) -> None:
+    said = explain_settings(client, server)
+    assert (said is None) == (cause is None)
+    assert cause is None or (said is not None and cause in said)
 
 
 def test_data_beyond_the_window_is_told_of() -> None:
@@ -171,7 +190,9 @@ def test_a_join_to_an_address_where_nobody_listens_is_told() -> None:
     refused = {**event("subflow closed", "10.0.1.1", 4001), "remote": "10.1.1.1", "error": 111}
     elsewhere = {**refused, "remote": "10.1.2.1", "token": 8}
     timed_out = {**refused, "remote": "10.1.3.1", "error": 110}
-    found = find_refused(observed([refused, elsewhere, timed_out]), [Connection(7, ())])
+    # the kernel says no error where a subflow was refused as established
+    silent = {key: value for key, value in refused.items() if key != "error"} | {"remote": "10.1.4.1"}
+    found = find_refused(observed([refused, elsewhere, timed_out, silent]), [Connection(7, ())])
     assert found == {"10.1.1.1"}
     client, server = counters(MPJoinSynTx=2, MPJoinSynAckRx=1), counters(MPJoinSynRx=1, MPJoinAckRx=1)
     assert "nobody listens at 10.1.1.1" in explain_missing_subflows(client, server, 3, 2, None, refused=found)

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from mprun.analysis.summary import measure
 from mprun.compile import allocate, compile_plan
 from mprun.engines import virtual
 from mprun.kernel.store import find_kernel
+from mprun.plan import Command, Plan
 from mprun.rundir import RunDirectory
 from mprun.spec import load
 from tests.system.conftest import ROOT, Result
@@ -56,6 +58,14 @@ FULLMESH = "mptcp: {path_manager: fullmesh}"
             "bulk: 1 of 2 subflows: MP_JOIN was sent and did not arrive: no route from that address, or the path "
             "drops it",
             id="dead-path",
+        ),
+        pytest.param(
+            "mptcp: {path_manager: default, endpoints: [{link: path1, flags: [subflow]}]}",
+            FULLMESH,
+            "100%",
+            "bulk: 1 of 2 subflows: MP_JOIN was sent and did not arrive: no route from that address, or the path "
+            "drops it",
+            id="endpoint-on-a-dead-path",
         ),
     ],
 )
@@ -100,6 +110,94 @@ probe: {{pings: 0}}
 
 
 @pytest.mark.parametrize(
+    ("client", "cause"),
+    [
+        pytest.param(
+            "mptcp: {path_manager: default, endpoints: [{link: path1, flags: [signal]}]}",
+            "endpoint flags: the client opens subflows from endpoints with subflow or fullmesh, and has signal",
+            id="endpoint-flag",
+        ),
+        pytest.param(
+            "mptcp: {path_manager: fullmesh, limits: {subflows: 0}}",
+            "limits: the client may open 0 additional subflows",
+            id="client-limits",
+        ),
+    ],
+)
+def test_cause_of_an_expectation_is_named(
+    mprun: Callable[..., Result], tmp_path: Path, client: str, cause: str
+) -> None:
+    """Two subflows are expected, and the client was set to open none."""
+    (tmp_path / "topo.yaml").write_text(TOPOLOGY.replace("LOSS", "0%"))
+    expect = "expect:\n  - {metric: bulk.subflows, equals: 2}\n"
+    (tmp_path / "xp.yaml").write_text(EXPERIMENT.replace("CLIENT", client).replace("SERVER", FULLMESH) + expect)
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
+    assert result.status == 1
+    assert result.summary["failures"] == [f"bulk: 1 of 2 subflows: {cause}"]
+
+
+def run_plan(plan: Plan, folder: Path) -> dict[str, Any]:
+    """The summary of a plan that no file of a user's comes to."""
+    run = RunDirectory.create(folder / "runs", "test", plan.digest)
+    run.write("plan.json", plan.to_json())
+    virtual.run_plan(plan, run, find_kernel(), lambda *_: None)
+    agent = run.read("agent.json")
+    observation = observe(run.record(), agent["zero_ns"], plan.intent["links"])
+    return measure(plan.to_json()["intent"], agent, observation, run.log, (), "virtual").summary
+
+
+def full_mesh(folder: Path) -> Plan:
+    (folder / "topo.yaml").write_text(TOPOLOGY.replace("LOSS", "0%"))
+    (folder / "xp.yaml").write_text(EXPERIMENT.replace("CLIENT", FULLMESH).replace("SERVER", FULLMESH))
+    spec = load(folder / "topo.yaml", folder / "xp.yaml").spec
+    return compile_plan(spec, allocate(spec))
+
+
+def change(plan: Plan, node: str, without: str, instead: str | None) -> Plan:
+    """A plan in which a node's command of these words is another one, or none."""
+    [place] = [n for n, one in enumerate(plan.build) if one.node == node and " ".join(one.argv) == without]
+    new = () if instead is None else (Command(node, tuple(instead.split())),)
+    return replace(plan, build=(*plan.build[:place], *new, *plan.build[place + 1 :]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "cause"),
+    [
+        # a host that was set up by hand: joins leave by the first interface, and are answered to the second
+        pytest.param(
+            [
+                ("client", "ip rule add from 10.0.1.1 table 2", None),
+                ("client", "sysctl -w net.ipv4.conf.all.rp_filter=0", "sysctl -w net.ipv4.conf.all.rp_filter=1"),
+            ],
+            "rp_filter of the client dropped",
+            id="source-rule-and-rp-filter",
+        ),
+        # the router knows the way back to the first address only
+        pytest.param(
+            [
+                (
+                    "server",
+                    "ip route add default via 10.1.0.2 dev server-eth0",
+                    "ip route add 10.0.0.0/24 via 10.1.0.2 dev server-eth0",
+                )
+            ],
+            "packets of the server had no route: a source rule, or a route in its table, is missing",
+            id="route",
+        ),
+    ],
+)
+def test_cause_in_the_routing_is_named(
+    tmp_path: Path, changes: Sequence[tuple[str, str, str | None]], cause: str
+) -> None:
+    plan = full_mesh(tmp_path)
+    for node, without, instead in changes:
+        plan = change(plan, node, without, instead)
+    [failure] = run_plan(plan, tmp_path)["failures"]
+    assert failure.startswith("bulk: 1 of 2 subflows: ")
+    assert cause in failure
+
+
+@pytest.mark.parametrize(
     ("end", "cause"),
     [
         ("client", "the application opened a plain TCP socket: no MP_CAPABLE was sent"),
@@ -112,20 +210,12 @@ probe: {{pings: 0}}
 )
 def test_application_without_mptcp(tmp_path: Path, end: str, cause: str) -> None:
     """One end's program runs without the library that opens MPTCP sockets for it."""
-    (tmp_path / "topo.yaml").write_text(TOPOLOGY.replace("LOSS", "0%"))
-    (tmp_path / "xp.yaml").write_text(EXPERIMENT.replace("CLIENT", FULLMESH).replace("SERVER", FULLMESH))
-    spec = load(tmp_path / "topo.yaml", tmp_path / "xp.yaml").spec
-    plan = compile_plan(spec, allocate(spec))
+    plan = full_mesh(tmp_path)
     if end == "client":
         plan = replace(plan, flows=(replace(plan.flows[0], env={}),))
     else:
         plan = replace(plan, daemons=(replace(plan.daemons[0], env={}),))
-    run = RunDirectory.create(tmp_path / "runs", "test", plan.digest)
-    run.write("plan.json", plan.to_json())
-    virtual.run_plan(plan, run, find_kernel(), lambda *_: None)
-    agent = run.read("agent.json")
-    observation = observe(run.record(), agent["zero_ns"], plan.intent["links"])
-    summary = measure(plan.to_json()["intent"], agent, observation, run.log, (), "virtual").summary
+    summary = run_plan(plan, tmp_path)
     assert summary["failures"] == [f"bulk: asked for MPTCP and got TCP: {cause}"]
     assert summary["status"] == "failed"
 

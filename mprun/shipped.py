@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the folders are that come with mprun beside its code: `labs` and `schemas`.
+"""Where the folders are that come with mprun beside its code: `labs`, `schemas` and a profile of Wireshark.
 
-A checkout has them at its top; building a package puts them into it (`setup.py`). What is in a lab is for
+A checkout has the first two at its top; building a package puts them into it (`setup.py`). What is in a lab is for
 `mprun.spec.lab`: a shell that completes a name asks here, and waits.
 """
 
@@ -13,6 +13,8 @@ from pathlib import Path
 from mprun.errors import SpecError
 
 _PACKAGE = Path(__file__).parent
+# Columns, colours and buttons for MPTCP (wireshark(1), configuration profiles).
+PROFILE = _PACKAGE / "wireshark" / "mptcp"
 
 
 def find_shipped(name: str) -> Path:

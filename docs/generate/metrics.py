@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import cast
 
 from docs.generate.markdown import LICENSE, code, table
-from mprun.spec.metric import OF_PATH, OF_TOTAL, SYMBOLS, TOTAL, Metric, Metrics
+from mprun.spec.metric import OF_FLOWS, OF_PATH, OF_TOTAL, SYMBOLS, TOTAL, Metric, Metrics
 from mprun.tools import TOOLS
 from mprun.tools.tool import Tool, load
 
@@ -27,6 +27,10 @@ def page() -> str:
         "\n## Of a path\n\nMeasured by pings before time zero, as in `path0.rtt`.\n\n" + _table(OF_PATH, "PATH")
     )
     parts.append("\n## Of all flows\n\n" + _table(OF_TOTAL, TOTAL))
+    parts.append(
+        "\n## Of every flow in the real engine\n\nWith `sample: {cpu: 100ms}`, of programs that serve one flow.\n\n"
+    )
+    parts.append(_table(OF_FLOWS, "FLOW"))
     for name in TOOLS:
         parts.append(f"\n## {name}\n\n" + _table(cast(Tool, load(name)).METRICS, "FLOW"))
     return "".join(parts)

@@ -342,8 +342,11 @@ def sample_totals(run: Run) -> None:
 
 def settle(run: Run) -> None:
     """Let queues drain and sockets close, then take in what the kernel said of them."""
-    has_captures = any(planned["role"] == "capture" for planned in run.plan["daemons"])
-    run.machine.sleep_until(run.machine.now_ns() + (CAPTURE_NS if has_captures else SETTLE_NS))
+    captures = [process for process in run.daemons if process.plan["role"] == "capture" and not process.poll()]
+    for process in captures:
+        # it prints how many packets passed until now, all of which it is then given time to read
+        os.kill(process.pid, signal.SIGUSR1)
+    run.machine.sleep_until(run.machine.now_ns() + (CAPTURE_NS if captures else SETTLE_NS))
     if run.is_simulated:
         run.result["slab_kb"]["after"] = slab_kb()
     counters = {}

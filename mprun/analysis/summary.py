@@ -30,7 +30,7 @@ from mprun.analysis.preference import carry, find_flapping, share_deviations
 from mprun.analysis.series import FlowConnections, tabulate
 from mprun.analysis.statistics import jain
 from mprun.compile.failure import Failure, find_failures
-from mprun.spec.metric import OF_CONNECTIONS, OF_PATHS, OF_TOTAL, SYMBOLS, TOTAL, Metrics, Unit
+from mprun.spec.metric import OF_CONNECTIONS, OF_FLOWS, OF_PATHS, OF_TOTAL, SYMBOLS, TOTAL, Metrics, Unit
 from mprun.spec.span import find_spans, meet
 from mprun.spec.spec import After, Expectation, Flow
 from mprun.text import make_printable
@@ -175,6 +175,8 @@ def measure(
     for one in found.connections:
         if one.flow["protocol"] == "mptcp" and "sockets" in sampled:
             _measure_preference(one, sampled["sockets"], found)
+    if "cpu" in sampled:
+        _measure_cpu(agent, sampled["cpu"], found)
     captures = _read_captures(intent, agent, logs, captured or {}, found)
     _read_logs(agent, found)
     found.warnings += doubt_host(agent.get("host"))
@@ -338,6 +340,20 @@ def _sum_up(flows: Sequence[Flow], found: _Findings) -> None:
         found.add(f"{TOTAL}.goodput", sum(goodputs), OF_TOTAL["goodput"].unit)
         if any(goodputs):
             found.add(f"{TOTAL}.fairness", jain(goodputs), OF_TOTAL["fairness"].unit)
+
+
+def _measure_cpu(agent: Mapping[str, Any], programs: polars.DataFrame, found: _Findings) -> None:
+    """cpu.client, cpu.server: by the last sample of each program. One that serves several flows is no flow's own."""
+    last = programs.group_by("process", maintain_order=True).last()
+    used_ns = {row["process"]: row["user_ns"] + row["system_ns"] for row in last.iter_rows(named=True)}
+    for role, metric in (("flow", "cpu.client"), ("server", "cpu.server")):
+        sums: dict[str, int] = {}
+        for name, process in agent["processes"].items():
+            if process["role"] == role and len(process["flows"]) == 1 and name in used_ns:
+                (flow,) = process["flows"]
+                sums[flow] = sums.get(flow, 0) + used_ns[name]
+        for flow, total_ns in sums.items():
+            found.add(f"{flow}.{metric}", total_ns / 1e9, OF_FLOWS[metric].unit)
 
 
 def _measure_preference(one: FlowConnections, sockets: polars.DataFrame, found: _Findings) -> None:

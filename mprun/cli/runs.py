@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -67,7 +68,8 @@ def _state(source: RunDirectory | SweepDirectory) -> tuple[str, str]:
 @command.command("open")
 @click.argument("name", metavar="[RUN]", default="latest", shell_complete=complete_runs)
 @options.parent
-def open_(name: str, parent: Path) -> None:
+@click.option("--profile", is_flag=True, help="With columns, colours and buttons for MPTCP, put among your profiles.")
+def open_(name: str, parent: Path, profile: bool) -> None:
     """Open the captures of a run in Wireshark, with the names of the hosts."""
     from mprun import rundir
     from mprun.errors import HostError
@@ -80,8 +82,22 @@ def open_(name: str, parent: Path) -> None:
         )
     names = run.path / "logs" / "hosts"
     names.write_text("".join(f"{address} {node}\n" for address, node in run.addresses()))
-    for capture in sorted((run.path / "pcap").glob("*.pcap")):
-        subprocess.Popen([program, "-H", str(names), "-N", "n", str(capture)], start_new_session=True)
+    chosen = ["-C", _install_profile()] if profile else []
+    for capture in run.captures().values():
+        subprocess.Popen([program, *chosen, "-H", str(names), "-N", "n", str(capture)], start_new_session=True)
+
+
+def _install_profile() -> str:
+    """Put our profile where Wireshark looks, unless there is one of its name, which is its owner's; the name."""
+    from mprun.shipped import PROFILE
+
+    configuration = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    target = configuration / "wireshark" / "profiles" / PROFILE.name
+    if not target.exists():
+        shutil.copytree(PROFILE, target)
+        options.give_to_invoker(configuration / "wireshark")
+        click.echo(f"a profile for Wireshark: {target}")
+    return target.name
 
 
 @command.command()

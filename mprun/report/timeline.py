@@ -229,7 +229,8 @@ def _draw_interfaces(evidence: Evidence, flow: str | None, form: Form) -> Chart 
         tone = evidence.tone_of_link(str(link)) or FLOW_TONES[len(found) % len(FLOW_TONES)]
         label = f"{node} → {link}" if link else str(interface)
         moments = [time_ns / NS for time_ns in times]
-        found.append((float(sent[-1]), Series(label, tone, moments, [*rates, rates[-1]], dash=len(found) % 2)))
+        dash = sum(series.tone == tone for _, series in found)
+        found.append((float(sent[-1]), Series(label, tone, moments, [*rates, rates[-1]], dash=dash)))
     series, dropped = _choose(found, "busiest")
     caption = f"What interfaces sent, headers included, mean of each sampling interval.{dropped}"
     return over_time(evidence, "interfaces", "Interfaces", caption, "rate", "bit/s", series, form)

@@ -168,7 +168,9 @@ def check_metrics(named: Mapping[Pair, Sequence[NamedPath]], experiment: Experim
         asked, path = found
         if name in flows:
             flow = flows[name]
-            if asked.protocols and flow.protocol not in asked.protocols:
+            if what in metric.OF_FLOWS and "cpu" not in experiment.samples:
+                notes.fault(where, "is not measured: write 'sample: {cpu: 100ms}'")
+            elif asked.protocols and flow.protocol not in asked.protocols:
                 noun = what.removesuffix(f".{path}")
                 hint = f": write 'protocol: {asked.protocols[0]}'" if len(asked.protocols) == 1 else ""
                 notes.fault(where, f"flow '{name}' is {flow.protocol} and has no {noun}{hint}")

@@ -47,6 +47,11 @@ class Metric:
 Metrics = Mapping[str, Metric]
 
 OF_PATH: Metrics = {"rtt": Metric("time", "mean round-trip time of the idle path")}
+# Of every flow of the real engine whose programs serve it alone, where CPU time is sampled.
+OF_FLOWS: Metrics = {
+    "cpu.client": Metric("time", "CPU time of its programs on the host that opens connections, user and system"),
+    "cpu.server": Metric("time", "CPU time of its server, user and system"),
+}
 # Of flows over several paths, under the same names whatever the transport.
 OF_PATHS: Metrics = {
     "share": Metric("ratio", "share of the payload that a path carried, in the direction that had more", by_path=True),
@@ -67,7 +72,7 @@ OF_HANDOVER: Metrics = {
 OF_CONNECTIONS: Metrics = {
     "subflows": Metric("count", "subflows of the connection with the fewest", ("mptcp",), over="least"),
     "flapping": Metric(
-        "ratio", "changes per second of the subflow that carried most, from one second to the next", ("mptcp",)
+        "ratio", "share of the seconds in which another subflow carried most than in the second before", ("mptcp",)
     ),
     "share.stdev": Metric(
         "ratio",
@@ -75,7 +80,9 @@ OF_CONNECTIONS: Metrics = {
         ("mptcp",),
         by_path=True,
     ),
-    "reinjected": Metric("count", "times that MPTCP's own timer sent data again, on another subflow", ("mptcp",)),
+    "reinjected": Metric(
+        "count", "pieces of data that MPTCP's own timer sent again, as a rule on another subflow", ("mptcp",)
+    ),
     **{name: replace(metric, protocols=("mptcp",)) for name, metric in {**OF_HANDOVER, **OF_PATHS}.items()},
 }
 # Of groups whose flows have a goodput each.

@@ -11,7 +11,7 @@ from mprun.spec.document import Document, Notes, Spread
 from mprun.spec.fault import Fault, Path, name_nearest
 from mprun.spec.field import MOST_NAME
 from mprun.spec.flow import FlowEntry
-from mprun.spec.metric import TOTAL, Metrics, group_metrics
+from mprun.spec.metric import OF_FLOWS, TOTAL, Metrics, group_metrics
 from mprun.spec.model import check
 from mprun.spec.pairing import gather_hosts, pair_hosts
 from mprun.spec.repetition import names_of
@@ -61,7 +61,7 @@ def read_traffic(values: object, document: Document, hosts: Sequence[str] | None
 
 def owned_metrics(flows: Sequence[Flow]) -> dict[str, Metrics]:
     """The metrics of each flow and each group of flows by its name."""
-    owned = {name: tool_of(flow).METRICS for flow in flows for name in names_of(flow)}
+    owned = {name: {**tool_of(flow).METRICS, **OF_FLOWS} for flow in flows for name in names_of(flow)}
     return owned | {flow.group: group_metrics(tool_of(flow).METRICS) for flow in flows if flow.group is not None}
 
 

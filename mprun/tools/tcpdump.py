@@ -79,15 +79,19 @@ def read_wanted(value: Mapping[str, Any]) -> Capture:
 def passed(log: str) -> int | None:
     """Packets that tcpdump has read, of which its file holds as many as there was room for; None if its log does not
     say."""
-    found = _CAPTURED.search(log)
-    return int(found[1]) if found else None
+    found = _CAPTURED.findall(log)
+    return int(found[-1]) if found else None
 
 
 def lost(log: str) -> int | None:
-    """Packets that passed and that tcpdump never read: those that the kernel dropped, and those that were still to be
-    read when it was stopped. None if its log does not say."""
-    captured, received, dropped = (pattern.search(log) for pattern in (_CAPTURED, _RECEIVED, _DROPPED))
-    if captured is None or received is None or dropped is None:
+    """Packets that passed until the traffic was over and that tcpdump never read: those that the kernel dropped, and
+    those that were still to be read when it was stopped. None if its log does not say.
+
+    It tells its counts when it ends, and before that when the traffic is over (`agent.main.settle`): what sockets send
+    in the time that it is then given to read is no part of the run. One that was ended earlier told them once.
+    """
+    captured, received, dropped = (pattern.findall(log) for pattern in (_CAPTURED, _RECEIVED, _DROPPED))
+    if not captured or not received or not dropped:
         return None
     # what was dropped counts as received (pcap_stats(3PCAP), Linux)
-    return max(int(dropped[1]), int(received[1]) - int(captured[1]))
+    return max(int(dropped[-1]), int(received[0]) - int(captured[-1]))

@@ -150,6 +150,11 @@ def test_tcpdump_tells_its_drops() -> None:
     assert tcpdump.lost(said.format(93, 100, 7)) == 7
     assert tcpdump.lost(said.format(93, 100, 0)) == 7
     assert tcpdump.lost("tcpdump: listening on any") is None
+    # what passed after the traffic was over, when it told its counts for the first time, nobody misses
+    over = "{} packets captured, {} packets received by filter, 0 packets dropped by kernel\n"
+    assert tcpdump.lost(over.format(80, 90) + said.format(93, 100, 0)) == 0
+    assert tcpdump.lost(over.format(80, 95) + said.format(93, 100, 0)) == 2
+    assert tcpdump.passed(over.format(80, 95) + said.format(93, 100, 0)) == 93
 
 
 def test_reqres_tells_each_request() -> None:

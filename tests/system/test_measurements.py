@@ -280,6 +280,9 @@ def test_cpu_time_in_real_time(mprun: Callable[..., Result], tmp_path: Path) -> 
     assert {("client", "bulk"), ("server", "bulk.server"), (None, "agent")} == set(used)
     # two paths of 1 Gbit/s keep both ends of it at work, of 2 s and what comes before and after
     assert all(50_000_000 < used[end] < 3_000_000_000 for end in (("client", "bulk"), ("server", "bulk.server")))
+    for metric, end in (("cpu.client", ("client", "bulk")), ("cpu.server", ("server", "bulk.server"))):
+        last = rows(result, "cpu", host=end[0], process=end[1])[-1]
+        assert result.metric(f"bulk.{metric}") == pytest.approx((last["user_ns"] + last["system_ns"]) / 1e9)
     for link in ("path0", "path1"):
         sent = rows(result, "interfaces", node="client", link=link)[-1]["tx_packets"]
         got = rows(result, "interfaces", node="router", link=link)[-1]["rx_packets"]

@@ -14,7 +14,8 @@ from typing import Any
 import polars
 import pytest
 
-from tests.system.conftest import LAB, ROOT, Result, call
+from mprun.shipped import PROFILE
+from tests.system.conftest import COMMAND, LAB, ROOT, Result, call, environment, wait_until
 from tests.system.test_captures import last_counts
 from tests.system.test_misfortune import needs_root, replacing
 
@@ -160,13 +161,24 @@ def test_what_is_reinjected_arrives_as_duplicate_data(failing: tuple[Result, dic
 def test_wireshark_with_our_profile_sees_the_same(failing: tuple[Result, dict[str, Any]], tmp_path: Path) -> None:
     """Wireshark's own analysis of MPTCP, which has nothing of ours but the settings."""
     run, _ = failing
-    shutil.copytree(ROOT / "docs" / "wireshark", tmp_path / "wireshark" / "profiles")
-    environment = {**os.environ, "XDG_CONFIG_HOME": str(tmp_path), "HOME": str(tmp_path)}
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    # in Wireshark's place, to see how it is called
+    said = tmp_path / "called"
+    (programs / "wireshark").write_text(f'#!/bin/sh\necho "$@" > {said}.new\nmv {said}.new {said}\n')
+    (programs / "wireshark").chmod(0o755)
+    changes = {"XDG_CONFIG_HOME": str(tmp_path), "HOME": str(tmp_path)}
+    argv = [*COMMAND, "runs", "open", str(run.run), "--profile"]
+    opened = subprocess.run(argv, env=environment(PATH=f"{programs}:{os.environ['PATH']}", **changes), check=True)
+    assert opened.returncode == 0
+    wait_until(said.exists)
+    assert "-C mptcp" in said.read_text()
+    variables = {**os.environ, **changes}
 
     def count(condition: str) -> int:
         argv = ["tshark", "-C", "mptcp", "-r", str(run.run / "pcap" / "client.pcap"), "-Y", condition]
         argv += ["-T", "fields", "-e", "frame.number"]
-        done = subprocess.run(argv, capture_output=True, text=True, env=environment, check=True)
+        done = subprocess.run(argv, capture_output=True, text=True, env=variables, check=True)
         return len(done.stdout.splitlines())
 
     sent = packets(run).filter(polars.col("capture") == "client", polars.col("direction") == "out").collect()
@@ -174,9 +186,9 @@ def test_wireshark_with_our_profile_sees_the_same(failing: tuple[Result, dict[st
     # Wireshark also counts what a subflow sends again of data that the other one had
     again = sent.drop_nulls("repeat").join(reinjected, on=reinjected.columns, how="semi")
     assert count("mptcp.reinjection_of && ip.dst == 10.1.0.1") == len(again) > 0
-    colours = (ROOT / "docs" / "wireshark" / "mptcp" / "colorfilters").read_text()
+    colours = (PROFILE / "colorfilters").read_text()
     conditions = [line.split("@")[2] for line in colours.splitlines() if line.startswith("@")]
-    buttons = (ROOT / "docs" / "wireshark" / "mptcp" / "dfilter_buttons").read_text()
+    buttons = (PROFILE / "dfilter_buttons").read_text()
     conditions += [line.split('","')[2] for line in buttons.splitlines() if line.startswith('"')]
     shown = (ROOT / "docs" / "captures.md").read_text().split("| to see |")[1].split("\n\n")[0]
     for line in shown.splitlines()[2:]:

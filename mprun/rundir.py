@@ -217,12 +217,23 @@ class RunDirectory:
         return {path.stem: path for path in sorted(self.path.glob("pcap/*.pcap"))}
 
     def tables(self) -> Iterator[tuple[str, polars.LazyFrame]]:
-        """Every table with its name, not yet read."""
+        """Every table with its name, not yet read. Raises MprunError for one that is damaged."""
         paths = sorted(self.path.glob("tables/*.parquet"))
         if paths:
             import polars
         for path in paths:
-            yield path.stem, polars.scan_parquet(path)
+            table = polars.scan_parquet(path)
+            try:
+                table.collect_schema()
+            except polars.exceptions.PolarsError as error:
+                mend = f"remove {path.parent}: `mprun show` makes what it held again"
+                raise MprunError(f"{path}: not whole: {error}; {mend}") from error
+            yield path.stem, table
+
+    @property
+    def has_tables(self) -> bool:
+        """Whether it has any but those of its captures."""
+        return any(path.stem not in FROM_CAPTURES for path in self.path.glob("tables/*.parquet"))
 
     def addresses(self) -> Iterator[tuple[str, str]]:
         """(address, node) of every interface."""

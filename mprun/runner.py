@@ -16,7 +16,7 @@ from typing import Any, Literal
 from mprun.analysis.calibration import judge, to_json
 from mprun.analysis.change import tabulate_changes
 from mprun.analysis.observation import observe
-from mprun.analysis.summary import measure
+from mprun.analysis.summary import Captured, Measured, measure
 from mprun.capabilities import Capabilities
 from mprun.capture import finish_captures
 from mprun.compile import allocate, compile_plan, resolve
@@ -205,15 +205,37 @@ def run_plan(
     calibration = run.read(CALIBRATION) if (run.path / CALIBRATION).exists() else None
     captured = finish_captures(run, plan, network, agent)
     told = (expectations, place.engine, facts["warnings"], calibration)
-    observation = observe(run.record(), agent["zero_ns"] or 0, plan.intent["links"])
-    measured = measure(plan.intent, agent, observation, run.log, *told, run.flow_file, captured)
-    changes = tabulate_changes(run.steps())
-    run.write_tables({**measured.tables, **({"changes": changes} if len(changes) else {})})
+    measured = _measure(run, plan.intent, agent, *told, captured)
     run.write_accounts(measured.accounts)
     run.write("summary.json", measured.summary)
     if agent["complete"]:
         run.mark_complete()
     return measured.summary
+
+
+def restore_tables(run: RunDirectory) -> None:
+    """Where a run has no tables, make them again from what the agent, the kernel and the programs left."""
+    if not run.has_tables and (run.path / "agent.json").exists():
+        _measure(run, run.read("plan.json")["intent"], run.read("agent.json"), (), "", ())
+
+
+def _measure(
+    run: RunDirectory,
+    intent: Mapping[str, Any],
+    agent: Mapping[str, Any],
+    expectations: Sequence[Expectation],
+    engine: str,
+    warnings: Sequence[str],
+    calibration: Mapping[str, Any] | None = None,
+    captured: Mapping[str, Captured] | None = None,
+) -> Measured:
+    """What a run came to; its tables are written."""
+    observation = observe(run.record(), agent["zero_ns"] or 0, intent["links"])
+    told = (expectations, engine, warnings, calibration)
+    measured = measure(intent, agent, observation, run.log, *told, run.flow_file, captured)
+    changes = tabulate_changes(run.steps())
+    run.write_tables({**measured.tables, **({"changes": changes} if len(changes) else {})})
+    return measured
 
 
 def _carry_out(plan: Plan, run: RunDirectory, place: Place, progress: Progress, shell: Shell | None = None) -> None:

@@ -24,9 +24,10 @@ from mprun.errors import MprunError
 )
 def command(name: str, parent: Path, as_csv: bool, folder: Path | None) -> None:
     """Write the tables of a run as CSV, beside its Parquet files or into a folder."""
-    from mprun import rundir
+    from mprun import rundir, runner
 
     run = rundir.find(parent, name)
+    runner.restore_tables(run)
     target = folder or run.path / "tables"
     written = []
     for title, table in run.tables():

@@ -24,9 +24,13 @@ def command(name: str, parent: Path, is_shown: bool) -> None:
     from mprun.cli.progress import Bar
     from mprun.report.report import make_report
     from mprun.report.sweep import make_sweep_report
+    from mprun.rundir import RunDirectory
+    from mprun.runner import restore_tables
     from mprun.sweep.directory import SweepDirectory, find_either
 
     found = find_either(parent, name)
+    if isinstance(found, RunDirectory):
+        restore_tables(found)
     with Bar() as bar:
         path = make_sweep_report(found, bar.show) if isinstance(found, SweepDirectory) else make_report(found, bar.show)
     options.give_to_invoker(path.parent)

@@ -34,7 +34,9 @@ def command(name: str, parent: Path, as_json: bool) -> None:
         show_sweep(summary, found.path)
     else:
         from mprun.cli.show_run import show_summary
+        from mprun.runner import restore_tables
 
+        restore_tables(found)
         summary["metrics"] = _show_figures(found, summary["metrics"])
         show_summary(summary, found)
 

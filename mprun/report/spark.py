@@ -38,8 +38,9 @@ def to_text(chart: Chart, width: int) -> Iterator[str]:
             elif not is_line:
                 yield from _bars(series, chart, most, room)
             else:
-                line = spark(_spread(series, _end(chart), room), most)
-                low, high = min(series.y, default=0.0), max(series.y, default=0.0)
+                line = spark(_spread(series, _end(chart), room, chart.form != "points"), most)
+                known = [y for y in series.y if not math.isnan(y)]
+                low, high = min(known, default=0.0), max(known, default=0.0)
                 yield f"  {series.label:{longest}}  {line}  {_say(low, chart.y)} to {_say(high, chart.y)}"
 
 
@@ -65,16 +66,16 @@ def _end(chart: Chart) -> float:
     return max((x for panel in chart.panels for series in panel.series for x in series.x), default=0.0)
 
 
-def _spread(series: Series, end: float, room: int) -> list[float]:
-    """The mean of each of `room` equal parts of the time from zero to the end; a part without samples has the one
-    before it, until the last."""
+def _spread(series: Series, end: float, room: int, is_joined: bool) -> list[float]:
+    """The mean of each of `room` equal parts of the time from zero to the end. is_joined: a part without samples has
+    the one before it, until the last."""
     parts: list[list[float]] = [[] for _ in range(room)]
     for x, y in zip(series.x, series.y, strict=True):
         if not math.isnan(y):
             parts[min(int(x / end * room), room - 1) if end > 0 else 0].append(y)
     means = [math.fsum(part) / len(part) if part else math.nan for part in parts]
     known = [n for n, mean in enumerate(means) if not math.isnan(mean)]
-    for n in range(known[0], known[-1]) if known else ():
+    for n in range(known[0], known[-1]) if known and is_joined else ():
         if math.isnan(means[n]):
             means[n] = means[n - 1]
     return means

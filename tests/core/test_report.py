@@ -7,6 +7,7 @@ import csv
 import io
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -323,6 +324,13 @@ def test_figures_in_a_terminal() -> None:
     # a third of the time without anything, a third at half of the most (level 3.5 of 0 to 7), a third at the most
     assert [letters.count(letter) for letter in "▁▅█"] == [20, 20, 20]
     assert line.endswith("0 bit/s to 20.00 Mbit/s")
+    # what is not known yet is neither the least nor the most
+    joined = replace(steps, y=(math.nan, 10e6, 20e6, 20e6))
+    (line,) = list(to_text(replace(chart, panels=(Panel("", (joined,)),)), 100))[1:]
+    assert line.endswith("10.00 Mbit/s to 20.00 Mbit/s")
+    # points stand for their moment alone
+    dots = replace(chart, form="points", panels=(Panel("", (replace(steps, x=(0, 1, 2, 30)),)),))
+    assert list(to_text(dots, 100))[1].split("  ")[2].count(" ") > 50
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -189,6 +190,21 @@ def test_the_busiest_subflow_is_always_the_one_without_loss(sampled: Result) -> 
 def test_a_sampled_run_repeats_byte_by_byte(sampled: Result, mprun: Callable[..., Result]) -> None:
     same = mprun("verify", sampled.run)
     assert same.status == 0, same.out + same.err
+
+
+def test_tables_come_again_from_what_a_run_left_raw(
+    sampled: Result, mprun: Callable[..., Result], tmp_path: Path
+) -> None:
+    copy = shutil.copytree(sampled.run, tmp_path / "copy")
+    tables = {path.name: path.read_bytes() for path in (copy / "tables").iterdir()}
+    (copy / "tables" / "sockets.parquet").write_bytes(tables["sockets.parquet"][:100])
+    damaged = mprun("export", "--csv", copy)
+    assert damaged.status == 1
+    assert "sockets.parquet: not whole" in damaged.err
+    shutil.rmtree(copy / "tables")
+    shown = mprun("show", copy)
+    assert shown.status == 0, shown.err
+    assert {path.name: path.read_bytes() for path in (copy / "tables").iterdir()} == tables
 
 
 def test_every_table_is_exported(sampled: Result, mprun: Callable[..., Result], tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages of the documentation, and what stands in their fences."""
+"""The pages of the documentation, what stands in their fences, and the commands that they show."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -18,3 +19,23 @@ NAMED = re.compile(r"# (more of )?([\w-]+\.yaml)\b")
 def blocks_of(page: Path, *languages: str) -> list[str]:
     """What stands in fences of these languages."""
     return [text for language, text in BLOCK.findall(page.read_text()) if language in languages]
+
+
+def _lines_of(text: str) -> list[str]:
+    """The commands of mprun in a block, without what is said of each behind it."""
+    return [re.split(r"\s+#", line)[0] for line in re.findall(r"^(?:\$ )?(mprun .*)$", text, re.MULTILINE)]
+
+
+def commands_in_blocks(page: Path, *languages: str) -> list[str]:
+    """Of fences of these languages; of text that is set off as code by four spaces, for the language `indented`."""
+    commands = [line for block in blocks_of(page, *languages) for line in _lines_of(block)]
+    if "indented" in languages:
+        plain = BLOCK.sub("", page.read_text())
+        commands += _lines_of("\n".join(re.findall(r"^    (mprun .*)$", plain, re.MULTILINE)))
+    return commands
+
+
+def commands_in_sentences(page: Path) -> Iterator[str]:
+    """What a sentence shows as code and begins with mprun; some are the mere name of a command."""
+    for inner in re.findall(r"`(mprun [^`]*)`", BLOCK.sub("", page.read_text())):
+        yield " ".join(inner.split())

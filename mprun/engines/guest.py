@@ -27,6 +27,9 @@ from mprun.scratch import scratch
 # 2023-11-14 22:13:20 UTC: what the clock of every simulated run says at its boot.
 START_NS = 1_700_000_000_000_000_000
 MEMORY_MIB = 1024
+# Where home directories are, and what a run has of its own (kernel/guest/init.c).
+HOMES = ("/home", "/root")
+OWN = ("/dev", "/run", "/tmp")
 
 
 @dataclass(frozen=True)
@@ -93,8 +96,13 @@ def _command(folder: Path, guest: Guest, kernel: Kernel, console: BinaryIO | Non
 def _write_boot_file(folder: Path, guest: Guest, kernel: Kernel) -> None:
     """What our init obeys (see kernel/guest/init.c)."""
     (folder / "init").symlink_to(kernel.directory / "init")
-    lines: list[tuple[str, ...]] = [("hide", home) for home in _homes()]
-    lines += [("show", str(path), str(path)) for path in _needed_below_homes()]
+    lines: list[tuple[str, ...]] = [("hide", home) for home in HOMES if os.path.isdir(home)]
+    needed = _needed_below_homes()
+    for number, home in enumerate(_homes()):
+        below = [path for path in needed if path.is_relative_to(home)]
+        if below or home not in HOMES:
+            lines.append(("show", str(_skeleton(folder / f"home{number}", home, below)), home))
+    lines += [("show", str(path), str(path)) for path in needed]
     lines += [("open", str(path.resolve()), inside) for path, inside in guest.opened.items()]
     lines += [("show", str(path.resolve()), inside) for path, inside in guest.shown.items()]
     lines.append(("cwd", guest.cwd))
@@ -109,16 +117,28 @@ def _write_boot_file(folder: Path, guest: Guest, kernel: Kernel) -> None:
 
 
 def _homes() -> list[str]:
-    """Directories that a run must not see."""
-    homes = {"/home", "/root", os.path.realpath(Path.home())}
-    below = {home for home in homes if any(home.startswith(other + "/") for other in homes)}
-    return sorted(home for home in homes - below - {"/"} if os.path.isdir(home))
+    """Directories that a run must not see, beside those that it has of its own."""
+    own = os.path.realpath(Path.home())
+    is_seen = os.path.isdir(own) and not own.startswith(tuple(f"{home}/" for home in (*HOMES, *OWN)))
+    return list(dict.fromkeys([*HOMES, own])) if is_seen and own != "/" else [*HOMES]
+
+
+def _skeleton(folder: Path, home: str, needed: list[Path]) -> Path:
+    """A home with nothing in it but the way to what is needed.
+
+    Shown from here instead of made inside: a file system in memory takes its UUID, and a directory in one its
+    generation, from the kernel's stream of random numbers: where a home or a Python lies would change every run.
+    """
+    folder.mkdir()
+    for path in needed:
+        (folder / path.relative_to(home)).mkdir(parents=True)
+    return folder
 
 
 def _needed_below_homes() -> list[Path]:
     """The interpreter's own files, where they are in a home directory."""
     prefix = interpreter().parent.parent
-    return [prefix] if any(str(prefix).startswith(home + "/") for home in _homes()) else []
+    return [prefix] if any(prefix.is_relative_to(home) for home in _homes()) else []
 
 
 def _memory_directory() -> str:

@@ -17,7 +17,7 @@ from mprun.cli import COMMANDS, group
 from mprun.compile import allocate, compile_plan
 from mprun.spec import load, load_cells
 from mprun.spec.lab import read_lab
-from tests.pages import BLOCK, NAMED, PAGES, ROOT, blocks_of
+from tests.pages import NAMED, PAGES, ROOT, blocks_of, commands_in_blocks, commands_in_sentences
 
 LAB = ROOT / "labs" / "01_multipath"
 # For experiments whose entries name several hosts.
@@ -53,12 +53,9 @@ def _check(path: Path) -> None:
 
 def _commands(page: Path) -> Iterator[str]:
     """Each command line of mprun that a page shows, in a block or within a sentence."""
-    plain = BLOCK.sub("", page.read_text())
-    lines = [*re.findall(r"^    (mprun .*)$", plain, re.MULTILINE)]
-    for block in blocks_of(page, "", "console", "sh"):
-        lines += re.findall(r"^(?:\$ )?(mprun .*)$", block, re.MULTILINE)
-    yield from (re.split(r"\s+#|\s+[|>&]", line)[0] for line in lines)
-    yield from (" ".join(inner.split()) for inner in re.findall(r"`(mprun [^`]*)`", plain))
+    lines = commands_in_blocks(page, "", "console", "sh", "indented")
+    yield from (re.split(r"\s+[|>&]", line)[0] for line in lines)
+    yield from commands_in_sentences(page)
 
 
 SHOWN = sorted({command for page in PAGES for command in _commands(page)})

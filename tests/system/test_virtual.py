@@ -78,15 +78,17 @@ def test_repeats_while_the_other_core_is_busy(mptcp: Result, mprun: Callable[...
 
 
 def test_two_runs_at_once_give_the_bytes_of_one(mptcp: Result, tmp_path: Path) -> None:
+    """One of them by somebody whose home directory is elsewhere."""
     results: list[Result] = []
+    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
 
-    def run(name: str) -> None:
+    def run(name: str, home: str) -> None:
         folder = tmp_path / name
         folder.mkdir()
         lab = ("-t", LAB / "topo", "-x", LAB / "xp_mptcp", "--engine", "virtual", "--json", "-o", folder)
-        results.append(call(*lab, cwd=folder))
+        results.append(call(*lab, cwd=folder, env=environment(HOME=home, XDG_CACHE_HOME=cache)))
 
-    threads = [threading.Thread(target=run, args=(name,)) for name in ("one", "two")]
+    threads = [threading.Thread(target=run, args=pair) for pair in (("one", str(Path.home())), ("two", "/var/tmp"))]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every command of mprun that a page shows is run, but for those that are listed here with the reason.
+
+Pages that are followed letter by letter (test_pages) and the scripts in the labs' pages (test_lab_pages) are run there.
+The others are run here, those of a page one after the other, in a folder with the files and runs that a reader of the
+page would have. In a sentence `mprun verify` is the name of a command; with words behind it, it is one to be typed.
+"make lab" of the README is typed by test_pages as `mprun lab run 01`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.pages import PAGES, ROOT, commands_in_blocks, commands_in_sentences
+from tests.system.conftest import LAB, SHORT, call, environment
+from tests.system.test_pages import PAGES as FOLLOWED
+
+NOT_RUN = {
+    "mprun -t topo -x xp --kernel mine": "the kernel is the reader's own; test_kernel runs one of another name",
+    "mprun compare latest-sweep --by kernel --within 2%": "needs two kernels; test_sweep compares two",
+    "mprun kernel build --source ~/linux --name mine": "builds a kernel: minutes",
+    "mprun kernel build --source ~/src/linux --name mine": "builds a kernel: minutes",
+    "mprun kernel build --source": "builds a kernel: minutes",
+    "mprun kernel test": "ten minutes; test_selftests runs parts",
+    "mprun kernel test --kernel mine --only simult_flows,mptcp_join/fastclose": "the kernel is the reader's own",
+    "mprun kernel test --scheduler roundrobin --json": "ten minutes; test_selftests runs parts",
+    "mprun lab run --all": "all labs: twenty minutes",
+    "mprun sweep -t topo -x xp --cluster tcp://SCHEDULER:8786": "needs a cluster; test_cluster makes one",
+    "mprun tools install quic": "compiles for minutes, with packages of its own",
+    "mprun reproduce FILE": "docs/bundles.md shows it with the file that it made there",
+    "mprun lab run FOLDER": "test_pages runs the first lab by its number",
+    "mprun lab run 11 --profile published": "some minutes",
+    "mprun lab run 12 --profile published": "hours",
+    "mprun lab run 13 --profile published": "some minutes",
+    **{f"mprun lab run {number}": "the whole lab: up to minutes" for number in "02 03 04 05 06 10 11 12 13".split()},
+    **{f"mprun lab check {number}": "grades the runs of the whole lab" for number in "02 03 04 05 06 10 11".split()},
+}
+# What is typed instead, where the page's words stand for something or would take long.
+INSTEAD = {
+    # in sentences that tell of an option
+    "mprun graph --addresses": "mprun graph -t topo --addresses",
+    "mprun run --json": "mprun run -t topo -x xp --json",
+    "mprun lab show": "mprun lab show 01",
+    # xp.yaml is there already, for the command before
+    "mprun convert topo xp": "mprun convert topo xp --force",
+    "mprun sweep -t topo_paths -x rates": f"mprun sweep -t {ROOT}/labs/10_openflow_topologies/topo_paths"
+    f" -x {ROOT}/labs/10_openflow_topologies/rates --dry-run",
+    # of a sweep, where there is no run
+    "mprun compare A B": "mprun compare latest-sweep latest-sweep",
+    "mprun plan --diff A B": "mprun plan --diff latest latest",
+}
+# Names that stand for a thing of the reader's.
+MEANS = {
+    "RUN": "latest",
+    "DIRECTORY": "latest",
+    "TOPOLOGY": "topo",
+    "EXPERIMENT": "xp",
+    "COMMAND": "run",
+    "A": "latest",
+    "B": "latest",
+}
+SWEPT = """\
+version: 1
+params: {cc: cubic}
+traffic: [{name: bulk, tool: iperf3, from: client, to: server, duration: 1s, congestion: "{{ cc }}"}]
+matrix: {cc: [cubic, reno]}
+"""
+OLD_TOPOLOGY = "leftSubnet:10.0.\nrightSubnet:10.1.\npath_c2r_0:20,80,20\npath_c2r_1:20,80,20\ntopoType:MultiIf\n"
+OLD_EXPERIMENT = "xpType:iperf\niperfTime:1\n"
+# Files of a page whose folder is not that of the first lab.
+FILES = {
+    "docs/older-files.md": {
+        "topo": OLD_TOPOLOGY,
+        "xp": OLD_EXPERIMENT,
+        "xp_tcp": OLD_EXPERIMENT,
+        "xp_mptcp": OLD_EXPERIMENT,
+        "xp.yaml": SHORT,
+    },
+    "docs/sweeps.md": {"topo.yaml": (LAB / "topo.yaml").read_text(), "xp.yaml": SWEPT},
+}
+
+
+def _name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def _blocks(page: Path) -> list[str]:
+    """Without those that are typed elsewhere, usage, and what is left out of."""
+    followed = _name(page).removesuffix(".md") in FOLLOWED
+    script = page.is_relative_to(ROOT / "labs")
+    languages = ["", "indented", *([] if script else ["sh"]), *([] if followed else ["console"])]
+    return [line for line in commands_in_blocks(page, *languages) if "[OPTIONS]" not in line]
+
+
+def _sentences(page: Path) -> list[str]:
+    return [line for line in commands_in_sentences(page) if len(line.split()) > 2 and "..." not in line]
+
+
+def _assigned() -> dict[str, list[str]]:
+    """What is run here: in each folder a command once, for the first page that shows it."""
+    elsewhere = {line for page in PAGES for line in commands_in_blocks(page, "sh", "console")}
+    elsewhere -= {line for page in PAGES for line in _blocks(page)}
+    done = elsewhere | {"mprun lab run 01", *NOT_RUN}
+    found = {}
+    for page in PAGES:
+        own = _blocks(page) if _name(page) in FILES else []
+        found[_name(page)] = [line for line in dict.fromkeys(own) if line not in NOT_RUN]
+        shared = dict.fromkeys([*([] if own else _blocks(page)), *_sentences(page)])
+        found["sentences of " * bool(own) + _name(page)] = [line for line in shared if line not in done]
+        done |= set(shared)
+    return {name: lines for name, lines in found.items() if lines}
+
+
+ASSIGNED = _assigned()
+
+
+@pytest.fixture(scope="module")
+def env(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """mprun on the path, a home of its own, and programs that show things and do nothing."""
+    home = tmp_path_factory.mktemp("home")
+    programs = home / "bin"
+    programs.mkdir()
+    (programs / "mprun").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m mprun "$@"\n')
+    for name in ("wireshark", "xdg-open"):
+        (programs / name).write_text("#!/bin/sh\n")
+    for path in programs.iterdir():
+        path.chmod(0o755)
+    (home / ".config" / "fish" / "completions").mkdir(parents=True)
+    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return environment(PATH=f"{programs}:{os.environ['PATH']}", HOME=str(home), XDG_CACHE_HOME=cache)
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A working copy of the first lab with its runs, a short experiment, a sweep and a bundle of it, and a class."""
+    folder = tmp_path_factory.mktemp("reader") / "lab"
+    assert call("lab", "start", "01", folder, cwd=folder.parent).status == 0
+    (folder / "swept.yaml").write_text(SWEPT)
+    (folder / "xp.yaml").write_text(SHORT)
+    for words in ("-t topo -x xp_tcp", "-t topo -x xp_mptcp", "sweep -t topo -x swept", "-t topo -x xp"):
+        done = call(*words.split(), cwd=folder)
+        assert done.status == 0, done.err
+    shutil.copytree(folder, folder.parent / "anna", symlinks=True)
+    (folder / "students").mkdir()
+    (folder.parent / "anna").rename(folder / "students" / "anna")
+    return folder
+
+
+@pytest.mark.parametrize("name", ASSIGNED)
+def test_commands_of_the_page_work(name: str, reader: Path, env: dict[str, str], tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    if name in FILES:
+        place.mkdir()
+        for file, text in FILES[name].items():
+            (place / file).write_text(text)
+    else:
+        shutil.copytree(reader, place, symlinks=True)
+    for line in ASSIGNED[name]:
+        words = re.sub(r"\b[A-Z]+\b", lambda word: MEANS.get(word[0], word[0]), INSTEAD.get(line, line))
+        done = subprocess.run(
+            words,
+            shell=True,
+            cwd=place,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, f"{words}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+
+
+def test_what_is_listed_is_shown() -> None:
+    shown = {line for page in PAGES for line in [*_blocks(page), *_sentences(page)]}
+    assert {*NOT_RUN, *INSTEAD} - shown == set()

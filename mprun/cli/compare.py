@@ -32,6 +32,7 @@ MARKS = {"higher": "▲", "lower": "▼", "same": "=", "unclear": "~", "unknown"
 @click.option("--metric", "wanted", multiple=True, metavar="NAME", help="Only this metric; repeatable.")
 @click.option("--all", "show_all", is_flag=True, help="Show what does not differ too.")
 @click.option("--within", metavar="SHARE", help="Fail where a metric is clearly higher or lower by more, as in 2%.")
+@options.confidence
 @options.verdicts
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
 def command(
@@ -42,13 +43,14 @@ def command(
     wanted: tuple[str, ...],
     show_all: bool,
     within: str | None,
+    confidence: float | None,
     junit: Path | None,
     tap: Path | None,
     as_json: bool,
 ) -> None:
     """Compare runs, sweeps or bundles A and B: their inputs, metrics and expectations.
 
-    Differences come with intervals of 95 % where each side ran more than once. Exit status 1 if an expectation
+    Differences come with intervals where each side ran more than once. Exit status 1 if an expectation
     holds less often in B than in A, or a metric lies outside of --within.
     """
     from mprun.analysis.comparison import compare, compare_expectations
@@ -64,7 +66,8 @@ def command(
     with contextlib.ExitStack() as opened:
         places = [None if name is None else _open(name, opened) for name in (first, second)]
         sides = sides_of(parent, str(places[0]), places[1], axis)
-    compared = [one for one in compare(*sides.cells) if not wanted or one.metric in wanted]
+    level = confidence or options.CONFIDENCE
+    compared = [one for one in compare(*sides.cells, level) if not wanted or one.metric in wanted]
     _refuse_unknown(wanted, sides)
     expected = list(compare_expectations(*sides.cells))
     outside = [one for one in compared if bound is not None and _is_outside(one, bound)]
@@ -73,7 +76,7 @@ def command(
     if as_json:
         click.echo(json.dumps(_to_json(sides, compared, expected, status)))
     else:
-        _show(sides, compared, expected, show_all)
+        _show(sides, compared, expected, show_all, level)
         for text in _faults(outside, worse, within):
             click.echo(f"{click.style('FAILED', fg='red', bold=True)}  {text}")
     options.write_verdicts(f"{sides.names[0]} against {sides.names[1]}", _checks(compared, expected, bound), junit, tap)
@@ -149,7 +152,7 @@ def _to_json(sides: Sides, compared: list[Compared], expected: list[Expected], s
     }
 
 
-def _show(sides: Sides, compared: list[Compared], expected: list[Expected], show_all: bool) -> None:
+def _show(sides: Sides, compared: list[Compared], expected: list[Expected], show_all: bool, confidence: float) -> None:
     click.echo(f"A  {sides.names[0]}\nB  {sides.names[1]}")
     for name, (one, other) in sides.facts.items():
         click.echo(f"  {plain(name)}: {plain(one)} -> {plain(other)}")
@@ -173,8 +176,8 @@ def _show(sides: Sides, compared: list[Compared], expected: list[Expected], show
     intervals = [one for one in compared if one.difference is not None and one.verdict != "same"]
     if intervals:
         click.echo(
-            f"\n  ▲ ▼ the interval of 95 % leaves zero out, ~ it does not; of {len(intervals)} such comparisons "
-            f"{len(intervals) * 0.05:.1f} come out ▲ or ▼ by chance alone"
+            f"\n  ▲ ▼ the interval of {confidence * 100:.0f} % leaves zero out, ~ it does not; of {len(intervals)} "
+            f"such comparisons {len(intervals) * (1 - confidence):.1f} come out ▲ or ▼ by chance alone"
         )
     elif any(one.verdict == "unknown" for one in compared):
         click.echo("\n  one run a side: what another seed would do is not known; `repeat: {runs: 5}` tells")

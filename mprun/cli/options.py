@@ -150,6 +150,27 @@ def parse_parameters(params: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
+def _read_confidence(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+    return None if value is None else int(value.removesuffix("%")) / 100
+
+
+confidence = click.option(
+    "--ci",
+    "confidence",
+    type=click.Choice(["95%", "99%"]),
+    callback=_read_confidence,
+    help="Confidence of the intervals of a sweep.  [default: 95%]",
+)
+# Where nobody says.
+CONFIDENCE = 0.95
+
+
+def refuse_confidence(given: float | None) -> None:
+    """Raises UsageError: one run has no intervals, and nothing that is asked for is ignored."""
+    if given is not None:
+        raise click.UsageError("--ci is of sweeps: one run has no intervals")
+
+
 def give_to_invoker(path: Path) -> None:
     """Under sudo, what a run leaves belongs to the user who asked for it."""
     uid, gid = os.environ.get("SUDO_UID"), os.environ.get("SUDO_GID")

@@ -15,7 +15,8 @@ from mprun.cli.completion import complete_runs
 @click.argument("name", metavar="[RUN|SWEEP]", default="latest", shell_complete=complete_runs)
 @options.parent
 @click.option("--open", "is_shown", is_flag=True, help="Show it in a browser.")
-def command(name: str, parent: Path, is_shown: bool) -> None:
+@options.confidence
+def command(name: str, parent: Path, is_shown: bool, confidence: float | None) -> None:
     """Write a page of a run or a sweep, with its figures.
 
     report.html in its directory needs nothing else; each of its figures is also under figures/, as SVG, as PDF
@@ -30,9 +31,13 @@ def command(name: str, parent: Path, is_shown: bool) -> None:
 
     found = find_either(parent, name)
     if isinstance(found, RunDirectory):
+        options.refuse_confidence(confidence)
         restore_tables(found)
     with Bar() as bar:
-        path = make_sweep_report(found, bar.show) if isinstance(found, SweepDirectory) else make_report(found, bar.show)
+        if isinstance(found, SweepDirectory):
+            path = make_sweep_report(found, bar.show, confidence or options.CONFIDENCE)
+        else:
+            path = make_report(found, bar.show)
     options.give_to_invoker(path.parent)
     click.echo(path)
     if is_shown:

@@ -19,19 +19,22 @@ from mprun.rundir import RunDirectory
 @click.command("show")
 @click.argument("name", metavar="[RUN|SWEEP]", default="latest", shell_complete=complete_runs)
 @options.parent
+@options.confidence
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
-def command(name: str, parent: Path, as_json: bool) -> None:
+def command(name: str, parent: Path, confidence: float | None, as_json: bool) -> None:
     """Show the summary of a run or a sweep: of a run also what went on over its time, of a sweep its cells."""
     from mprun.sweep.directory import SweepDirectory, find_either
 
     found = find_either(parent, name)
+    if isinstance(found, RunDirectory):
+        options.refuse_confidence(confidence)
     summary = found.read("summary.json")
     if as_json:
         click.echo(json.dumps({"directory": str(found.path), **summary}))
     elif isinstance(found, SweepDirectory):
         from mprun.cli.show_sweep import show_sweep
 
-        show_sweep(summary, found.path)
+        show_sweep(summary, found.path, confidence=confidence or options.CONFIDENCE)
     else:
         from mprun.cli.show_run import show_summary
         from mprun.runner import restore_tables

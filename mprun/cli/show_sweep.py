@@ -19,8 +19,8 @@ MOST_SHOWN = 3
 MOST_TOLD = 5
 
 
-def show_sweep(summary: Mapping[str, Any], path: Path, wanted: Sequence[str] = ()) -> None:
-    """Print a summary: mean and t interval of 95 % where a cell ran more than once. wanted: metrics to show."""
+def show_sweep(summary: Mapping[str, Any], path: Path, wanted: Sequence[str] = (), confidence: float = 0.95) -> None:
+    """Print a summary: mean and t interval where a cell ran more than once. wanted: metrics to show."""
     cells: Sequence[Mapping[str, Any]] = summary["cells"]
     axes = list(dict.fromkeys(name for cell in cells for name in cell["values"]))
     metrics = _choose(cells, wanted)
@@ -29,7 +29,7 @@ def show_sweep(summary: Mapping[str, Any], path: Path, wanted: Sequence[str] = (
         [
             *(str(cell["values"].get(name, "")) for name in axes),
             _runs(cell),
-            *(format_mean(cell["metrics"].get(name)) for name in metrics),
+            *(format_mean(cell["metrics"].get(name), confidence) for name in metrics),
         ]
         for cell in cells
     ]

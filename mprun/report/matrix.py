@@ -11,6 +11,7 @@ from typing import Any
 
 from mprun.report.figure import Axis, Chart, Form, Panel, Series
 from mprun.report.palette import FLOW_TONES, PATH_TONES
+from mprun.report.reading import interval_of
 from mprun.spec import units
 from mprun.spec.spec import Plot
 from mprun.spec.units import NS_PER_S, QuantityError
@@ -28,11 +29,13 @@ class Study:
     """The cells of a sweep with the statistics of their metrics, as its summary has them.
 
     samples: of each cell, by metric, the values of its runs. axes: of the matrix, each with its values in order.
+    confidence: of the intervals that are drawn.
     """
 
     cells: Sequence[Cell]
     samples: Sequence[Mapping[str, Sequence[float]]]
     axes: Mapping[str, Sequence[Any]]
+    confidence: float = 0.95
 
     def having(self, metric: str) -> list[int]:
         return [n for n, cell in enumerate(self.cells) if metric in cell["metrics"]]
@@ -130,9 +133,10 @@ def _series(
     if form == "box":
         return Series(label, tone, x, dash=dash, samples=[study.samples[n].get(metric, ()) for n in own])
     means = [one["mean"] for one in found]
-    if form == "heat" or not any("t95" in one for one in found):
+    intervals = [interval_of(one, study.confidence) for one in found]
+    if form == "heat" or not any(intervals):
         return Series(label, tone, x, means, dash=dash)
-    ends = [one.get("t95", (math.nan, math.nan)) for one in found]
+    ends = [one or (math.nan, math.nan) for one in intervals]
     return Series(label, tone, x, means, [low for low, _ in ends], [high for _, high in ends], dash)
 
 
@@ -166,7 +170,7 @@ def _caption(study: Study, having: Sequence[int], metric: str, form: Form) -> st
         return f"{metric} of one run of each cell: no interval."
     if form == "heat":
         return f"{metric}, mean of {each}."
-    return f"{metric}, mean of {each} with its t interval of 95 %."
+    return f"{metric}, mean of {each} with its t interval of {study.confidence * 100:.0f} %."
 
 
 def _title(plot: Plot, others: Sequence[str]) -> str:

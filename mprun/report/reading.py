@@ -48,14 +48,22 @@ def format_bound(verdict: Mapping[str, Any], unit: str) -> str:
     return f"≥ {format_value(low, unit)}" if low is not None else f"≤ {format_value(high, unit)}"
 
 
-def format_mean(metric: Mapping[str, Any] | None) -> str:
-    """The mean over the runs of a cell, of a sweep's summary, with half its t interval of 95 % where it has one."""
+def interval_of(metric: Mapping[str, Any], confidence: float) -> Sequence[float] | None:
+    """The t interval of a metric's mean, of a sweep's summary; None where one run alone has it. confidence: 0.95 or
+    0.99."""
+    found: Sequence[float] | None = metric.get(f"t{confidence * 100:.0f}")
+    return found
+
+
+def format_mean(metric: Mapping[str, Any] | None, confidence: float) -> str:
+    """The mean over the runs of a cell, of a sweep's summary, with half its t interval where it has one."""
     if metric is None:
         return "-"
     mean = format_value(metric["mean"], metric["unit"])
-    if "t95" not in metric:
+    interval = interval_of(metric, confidence)
+    if interval is None:
         return mean
-    low, high = metric["t95"]
+    low, high = interval
     return f"{mean} ± {_like(mean, (high - low) / 2, metric)}"
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,8 @@ MOST_FIGURES = 6
 MOST_COLUMNS = 4
 
 
-def make_sweep_report(sweep: SweepDirectory, progress: Progress) -> Path:
-    """Write it into the sweep's directory; the path of the page.
+def make_sweep_report(sweep: SweepDirectory, progress: Progress, confidence: float = 0.95) -> Path:
+    """Write it into the sweep's directory; the path of the page. confidence: of intervals, 0.95 or 0.99.
 
     Raises MprunError where the sweep did not come so far, SpecError where this mprun does not know its inputs.
     """
@@ -30,7 +31,7 @@ def make_sweep_report(sweep: SweepDirectory, progress: Progress) -> Path:
     record, summary = sweep.record, sweep.read("summary.json")
     cells = summary["cells"]
     plots = [Plot(**{**plot, "log": tuple(plot["log"])}) for plot in record["plots"]]
-    study = gather(sweep, cells)
+    study = replace(gather(sweep, cells), confidence=confidence)
     leading = choose_metrics(cells)
     charts = list(draw_sweep(study, plots, leading[:MOST_FIGURES]))
     gallery = Gallery()
@@ -137,8 +138,9 @@ def _grid(study: Study, metrics: Sequence[str]) -> Grid:
     for cell in study.cells:
         count = sum(cell["runs"].values())
         cells = [*(str(cell["values"].get(name, "")) for name in study.axes), str(count)]
-        rows.append(Row((*cells, *(format_mean(cell["metrics"].get(metric)) for metric in metrics))))
-    return Grid("Cells: means, with t intervals of 95 %", (*study.axes, "runs", *metrics), tuple(rows))
+        rows.append(Row((*cells, *(format_mean(cell["metrics"].get(metric), study.confidence) for metric in metrics))))
+    title = f"Cells: means, with t intervals of {study.confidence * 100:.0f} %"
+    return Grid(title, (*study.axes, "runs", *metrics), tuple(rows))
 
 
 def _facts(sweep: SweepDirectory, record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -31,7 +32,7 @@ def study(axes: Mapping[str, list[Any]], runs: int = 3) -> Study:
         mean = rate * (0.9 if chosen.get("cc") == "reno" else 1.0) * (0.5 if chosen.get("loss") == "1%" else 1.0)
         metric: dict[str, Any] = {"unit": "bit/s", "count": runs, "mean": mean}
         if runs > 1:
-            metric["t95"] = [mean - 1e5, mean + 1e5]
+            metric |= {"t95": [mean - 1e5, mean + 1e5], "t99": [mean - 2e5, mean + 2e5]}
         cells.append({"values": chosen, "metrics": {"bulk.goodput": metric}})
         samples.append({"bulk.goodput": [mean] * runs})
     return Study(cells, samples, axes)
@@ -47,6 +48,10 @@ def test_numbers_are_placed_where_they_are() -> None:
     assert list(reno.y) == pytest.approx([2.25e6, 4.5e6, 9e6])
     assert list(reno.low) == pytest.approx([2.15e6, 4.4e6, 8.9e6])
     assert "t interval of 95 %" in chart.caption
+    chart = draw(replace(study(AXES), confidence=0.99), Plot(metric="bulk.goodput", over="path0.rate"), 0)
+    assert chart is not None
+    assert chart.panels[0].series[0].low[0] == pytest.approx(chart.panels[0].series[0].y[0] - 2e5)
+    assert "t interval of 99 %" in chart.caption
 
 
 def test_axes_that_are_not_named_are_never_mixed() -> None:

@@ -36,12 +36,13 @@ def tell_iperf3(report: Mapping[str, Any], source: str, is_mptcp: bool) -> str:
 def tell_requests(table: Mapping[str, Sequence[Any]]) -> str:
     """A line for each request: its number, when it was sent, how large its answer is if that is known, its delay."""
     sizes = table.get("received_bytes")
-    lines = [f"{'request':>7} {'start':>12} {'bytes':>10} {'delay':>12}"]
+    title = "" if sizes is None else f"{'bytes':>10} "
+    lines = [f"{'request':>7} {'start':>12} {title}{'delay':>12}"]
     for row, number in enumerate(table["sequence"]):
         start_ns = table["start_ns"][row]
         start = "" if start_ns is None else f"{start_ns / 1e9:.6f} s"
-        size = "" if sizes is None else str(sizes[row])
-        lines.append(f"{number:7} {start:>12} {size:>10} {table['delay_ns'][row] / 1e6:9.3f} ms")
+        size = "" if sizes is None else f"{sizes[row]:>10} "
+        lines.append(f"{number:7} {start:>12} {size}{table['delay_ns'][row] / 1e6:9.3f} ms")
     return "\n".join(lines) + "\n"
 
 

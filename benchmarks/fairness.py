@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Coupled congestion control against TCP: shared bottlenecks, paths of one's own, access points.
 
-    make fairness          all of it, and docs/fairness.md anew
-    fairness.py --quick    one seed, a fifth of the time
+    make fairness                                     all of it, and docs/fairness.md anew
+    fairness.py --seeds 1 --seconds 60                less of it, and no page
+    fairness.py --only olia,users --only lia,users    rows whose names have all words of one of these
 
 Each row is the mean over the seeds, with the least and the most; the seed also shifts the start of the flows
 within a round trip, since drop-tail queues are a matter of who comes first.
@@ -24,6 +25,7 @@ from statistics import mean
 
 ROOT = Path(__file__).parents[1]
 MPRUN = str(Path(sys.executable).with_name("mprun"))
+SEEDS, SECONDS = 5, 300
 COUPLED = ("lia", "olia", "balia", "wvegas")
 
 SHARED = """\
@@ -123,6 +125,10 @@ class Scene:
     parameters: Mapping[str, str]
     got: list[dict[str, float]] = field(default_factory=list)
 
+    @property
+    def words(self) -> set[str]:
+        return set(self.name.replace(",", "").split())
+
     def sums(self, kind: str) -> list[float]:
         return [sum(rate for name, rate in run.items() if name.startswith(kind)) for run in self.got]
 
@@ -190,10 +196,14 @@ def write(rows: list[list[str]], seeds: int, seconds: int) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="one seed, a fifth of the time")
-    quick = parser.parse_args().quick
-    seeds, seconds = (1, 60) if quick else (5, 300)
-    wanted = list(scenes())
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--seconds", type=int, default=SECONDS, help="of simulated time")
+    parser.add_argument("--only", action="append", default=[], metavar="WORD,...", help="rows that have these words")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="runs at a time")
+    arguments = parser.parse_args()
+    seeds, seconds = arguments.seeds, arguments.seconds
+    choices = [choice.split(",") for choice in arguments.only] or [[]]
+    wanted = [scene for scene in scenes() if any(set(choice) <= scene.words for choice in choices)]
     with tempfile.TemporaryDirectory(prefix="mprun-fairness-") as place:
         folder = Path(place)
         for file, text in (
@@ -206,7 +216,7 @@ def main() -> None:
             (folder / f"{file}.yaml").write_text(text)
         for seed in range(1, seeds + 1):
             (folder / f"users{seed}.yaml").write_text(users(seed))
-        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        with ThreadPoolExecutor(arguments.jobs) as pool:
             jobs = [
                 (scene, pool.submit(run, scene, seed, seconds, folder))
                 for scene in wanted
@@ -219,7 +229,7 @@ def main() -> None:
                         "  ".join(f"{cell:<44}" if n == 0 else f"{cell:<26}" for n, cell in enumerate(row(scene))),
                         flush=True,
                     )
-    if not quick:
+    if not arguments.only and (seeds, seconds) == (SEEDS, SECONDS):
         (ROOT / "docs" / "fairness.md").write_text(write([row(scene) for scene in wanted], seeds, seconds))
 
 

@@ -121,6 +121,34 @@ def test_unknown_congestion_control_is_refused_with_what_there_is(mprun: Callabl
     assert "no tcp congestion control 'nosuch' (it has: " in real.err
 
 
+@pytest.mark.alone
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        [("lowest-rtt", "lia"), ("roundrobin", "olia")],
+        [("redundant", "balia"), ("balanced", "wvegas")],
+        [("blest", "lia"), ("lowest-rtt", "olia")],
+    ],
+)
+def test_what_only_the_experiment_kernel_has_is_refused_by_name(
+    mprun: Callable[..., Result], files: Path, wanted: list[tuple[str, str]]
+) -> None:
+    """All of it at once, in the real engine, before anything is built: this machine's is no experiment kernel."""
+    settings = "{{mptcp: {{scheduler: {}}}, sysctl: {{net.ipv4.tcp_congestion_control: {}}}}}"
+    hosts = ", ".join(f"{host}: {settings.format(*pair)}" for host, pair in zip("ab", wanted, strict=True))
+    flow = "tool: iperf3, from: a, to: b, protocol: mptcp, duration: 1s"
+    text = f"version: 1\ntraffic: [{{name: it, {flow}}}]\nhosts: {{{hosts}}}\n"
+    (files / "xp.yaml").write_text(text)
+    (files / "topo.yaml").write_text(TOPOLOGY.replace(", rtt: RTT", ""))
+    refused = mprun("-t", "topo", "-x", "xp", "--engine", "real")
+    assert refused.status == 3
+    has = Path("/proc/sys/net/mptcp/available_schedulers").read_text().split()
+    for scheduler, control in wanted:
+        assert f"scheduler '{scheduler}' (it has: {', '.join(has)})" in refused.err
+        assert f"tcp congestion control '{control}' (it has: " in refused.err
+    assert not (files / "runs").exists()
+
+
 def test_an_ordinary_users_path_is_enough(mprun: Callable[..., Result], files: Path) -> None:
     """Debian gives users no sbin, where tc is."""
     env = environment(PATH="/usr/local/bin:/usr/bin:/bin")

@@ -14,7 +14,7 @@ help:
 	@echo "make bench   measure speed (start, network, traffic, hops, command line) and fidelity; half an hour"
 	@echo "make fidelity  links asked against got: docs/fidelity.md"
 	@echo "make fairness  coupled congestion control against TCP (writes docs/fairness.md); half an hour"
-	@echo "make soak    hours of simulated time under failing paths, with every scheduler and congestion control"
+	@echo "make soak    hours of simulated time under failing paths, with every scheduler and congestion control (writes docs/soak.md); an hour"
 	@echo "make docs    the documentation as a site: build/site/index.html"
 	@echo "make fresh   set up from nothing in a tree of packages (SUITE=bookworm), run the first lab; needs root, ten minutes"
 	@echo "make golden  rewrite the golden files of the tests, the schemas and the generated pages of the docs"

@@ -185,7 +185,8 @@ def test_a_path_that_is_lost_is_left(mprun: Callable[..., Result], tmp_path: Pat
     left_bits = 10 * 2**20 * 8 - 0.5 * 2 * CEILING
     assert 0.5 + left_bits / CEILING < result.metric("get.completion") < 0.5 + 10 * 2**20 * 8 / CEILING + 1
     assert result.metric("get.share.path1") > 0.8
-    assert result.metric("get.handover.gap") <= result.metric("get.handover.time") < 1
+    assert 0 < result.metric("get.handover.gap") < 1
+    assert result.metric("get.handover.time") < 1
     # the server tells what it sent again: what was under way on path0 at the least
     assert result.metric("get.resent.path0") > 0
     assert result.metric("get.srtt.path1") >= 0.04

@@ -127,14 +127,15 @@ def _shown(place: _Place, options: dict[str, Any]) -> float | None:
 
 
 def _resolution(form: int, wanted: float, options: dict[str, Any]) -> float:
-    """tc's clock ticks, 32-bit probabilities, drain times in microseconds, bursts as the time that they take."""
+    """Whole microseconds of tc's clock ticks, one less beside a jitter; 32-bit probabilities, drain times in
+    microseconds, bursts as the time that they take."""
     if form == DRAIN:
         return max(2.0, wanted * 1e-3, float(options["rate"]) * 1e-6)
     if form == BUCKET:
         return max(1.0 + wanted * 1e-2, float(options["rate"]) * 1e-6)
     return {
         RATIO: 1e-7,
-        TIME: 1.5e-6,
+        TIME: 2.1e-6,
         MICROSECONDS: 2e-6,
         BYTES: 1.0,
     }.get(form, 0.5)

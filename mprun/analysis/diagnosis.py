@@ -182,8 +182,18 @@ def explain_dropped_data(counters: Mapping[str, int]) -> str | None:
         return None
     return (
         f"dropped {dropped} segments that arrived beyond its MPTCP receive window (NoDSSInWindow), each to be sent "
-        "again after a time-out: net.ipv4.tcp_rmem is too small for the sum of the paths' rates times the longest RTT "
-        "with full queues (docs/mptcp.md, receive window)"
+        "again after a time-out: net.ipv4.tcp_rmem may be too small for the sum of the paths' rates times the longest "
+        "RTT with full queues (docs/mptcp.md, receive window)"
+    )
+
+
+def explain_memory_pressure(counters: Mapping[str, int]) -> str | None:
+    """That the kernel was sparing with memory for TCP, which makes windows small; None if it was not."""
+    if not counters.get("TcpExtTCPMemoryPressures"):
+        return None
+    return (
+        "TCP came under memory pressure (TCPMemoryPressures): net.ipv4.tcp_mem is too small for the buffers of all "
+        "hosts together, and windows were made smaller than the network asks for; give smaller buffers"
     )
 
 

@@ -16,6 +16,7 @@ from mprun.analysis.diagnosis import (
     count_fallbacks,
     explain_dropped_data,
     explain_handover,
+    explain_memory_pressure,
     explain_missing_subflows,
     explain_plain_tcp,
     explain_refusal,
@@ -183,8 +184,8 @@ def measure(
     found.warnings += find_complaints(logs("console", "log"))
     _read_ways(intent, found)
     for host, counters in agent.get("counters", {}).items():
-        if text := explain_dropped_data(counters):
-            found.warnings.append(f"{host}: {text}")
+        texts = (explain_dropped_data(counters), explain_memory_pressure(counters))
+        found.warnings += [f"{host}: {text}" for text in texts if text]
     for row in calibration["rows"] if calibration else ():
         if row["held"] is False:
             found.failures.append(f"calibration of {row['link']} {row['direction']}: {say_row(row)}")

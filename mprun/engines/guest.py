@@ -88,6 +88,10 @@ def _command(folder: Path, guest: Guest, kernel: Kernel, console: BinaryIO | Non
         # its warnings too, which a run tells of
         words.append("loglevel=5")
     words.append(f"mprun_seed={guest.seed}")
+    # All hosts share this kernel, and what it gives TCP by default, 6 % of the memory, is too little for the buffers
+    # of a few: half of it before it becomes sparing, and three quarters at most (pages; tcp(7)).
+    pages = guest.memory_mib * 256
+    words.append(f'sysctl.net.ipv4.tcp_mem="{pages * 3 // 8} {pages // 2} {pages * 3 // 4}"')
     if guest.is_simulated:
         words += ["time-travel=inf-cpu", f"time-travel-start={START_NS}"]
     return words

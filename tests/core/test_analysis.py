@@ -13,6 +13,7 @@ from mprun.analysis.capacity import Capacity, find_capacity
 from mprun.analysis.connection import Connection, SendingEnd, Subflow, find_brief, find_connections, find_refused
 from mprun.analysis.diagnosis import (
     explain_dropped_data,
+    explain_memory_pressure,
     explain_missing_subflows,
     explain_plain_tcp,
     explain_settings,
@@ -172,6 +173,13 @@ def test_data_beyond_the_window_is_told_of() -> None:
     assert said is not None
     assert "dropped 1252 segments" in said
     assert "tcp_rmem" in said
+
+
+def test_memory_pressure_is_told() -> None:
+    assert explain_memory_pressure({"TcpRetransSegs": 3}) is None
+    said = explain_memory_pressure({"TcpExtTCPMemoryPressures": 1})
+    assert said is not None
+    assert "tcp_mem" in said
 
 
 @pytest.mark.parametrize(

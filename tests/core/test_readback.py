@@ -28,6 +28,16 @@ def test_equal_qdiscs_have_no_difference() -> None:
     assert differences_tc(TC, SHOWN) == []
 
 
+def test_a_delay_beside_a_jitter_is_shown_a_microsecond_short() -> None:
+    """What tc 6.1 says of `delay 43.5us 6us 0%`."""
+    command = "tc qdisc add dev w0b root handle 1: netem limit 10000000 delay 43.500us 6us 0%".split()
+    options = {"limit": 10000000, "delay": {"delay": 4.2e-05, "jitter": 5e-06, "correlation": 0}}
+    shown = {"kind": "netem", "handle": "1:", "dev": "w0b", "root": True, "options": options}
+    assert differences_tc([command], [shown]) == []
+    options["delay"] = {"delay": 4.1e-05, "jitter": 5e-06, "correlation": 0}
+    assert differences_tc([command], [shown]) == ["w0b netem delay: asked 43.500us, reads 4.1e-05"]
+
+
 @pytest.mark.parametrize(
     ("index", "asked", "other", "message"),
     [

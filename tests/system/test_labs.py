@@ -108,3 +108,15 @@ def test_two_paths_carry_a_file_sooner_than_one(mprun: Callable[..., Result]) ->
     for scheduler in ("http_rtt", "http_rr"):
         both = run_scheduler(mprun, "http", scheduler, "-p", "size=20mb")
         assert both.metric("http.delay.mean") < 0.65 * one.metric("http.delay.mean")
+
+
+def test_large_buffers_of_several_connections_fit_into_the_kernel(mprun: Callable[..., Result]) -> None:
+    """1 % of losses and 4 ms leave a connection 1448 bytes / 4 ms x sqrt(1.5 / 0.01) = 35 Mbit/s at most, three of
+    them some 90 of the 95.7 that the link carries; their send buffers hold 42 MB."""
+    lab = ROOT / "labs" / "13_sctp_vs_mptcp"
+    parameters = ("-p", "connections=3", "-p", "duration=2s")
+    result = mprun("-t", lab / "topo_table", "-x", lab / "tcp", "--engine", "virtual", "--json", *parameters)
+    assert result.status == 0, result.out + result.err
+    assert result.summary["warnings"] == []
+    # a second of two is slow start at the most
+    assert result.metric("bulk.goodput") > 60e6

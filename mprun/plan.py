@@ -15,7 +15,8 @@ import hashlib
 import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
 from typing import Any, Literal
 
 from mprun.errors import MprunError
@@ -172,7 +173,12 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """The plan as JSON values, as the agent and `plan.json` have it."""
-        return {"format": FORMAT, "digest": self.digest, **asdict(self)}
+        value = {"format": FORMAT, "digest": self.digest, "intent": self.intent}
+        return value | {one.name: to_plain(getattr(self, one.name)) for one in fields(self) if one.name != "intent"}
+
+    def to_text(self) -> str:
+        """The text of `plan.json`: a line for each command, process, node, link and change."""
+        return _spell(self.to_json(), "") + "\n"
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Plan:
@@ -213,6 +219,34 @@ def _process(value: Mapping[str, Any]) -> Process:
     parts = {"ready": ready, "after": after, "files": files}
     lists = {name: tuple(value[name]) for name in ("argv", "flows", "keeps", "needs")}
     return Process(**{**value, **parts, **lists})
+
+
+def to_plain(value: Any) -> Any:
+    """A value in JSON's types: dataclasses as objects, addresses as text."""
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [to_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): to_plain(item) for key, item in value.items()}
+    if is_dataclass(value):
+        return {name: to_plain(getattr(value, name)) for name in value.__dataclass_fields__}
+    if isinstance(value, (IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network)):
+        return str(value)
+    raise TypeError(f"{value!r} has no place in JSON")
+
+
+def _spell(value: Any, indent: str) -> str:
+    """JSON with a line for each member of an object and each element of a list, which is whole on it."""
+    if isinstance(value, dict) and value:
+        lines = (f"{indent} {_encode(key)}: {_spell(value[key], indent + ' ')}" for key in sorted(value))
+        return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
+    if isinstance(value, list) and value and isinstance(value[0], (dict, list)):
+        return "[\n" + ",\n".join(f"{indent} {_encode(one)}" for one in value) + f"\n{indent}]"
+    return _encode(value)
+
+
+_encode = json.JSONEncoder(sort_keys=True).encode
 
 
 def canonical_json(value: object) -> str:

@@ -109,6 +109,11 @@ class RunDirectory:
         """Write a JSON file of the layout, whole or not at all."""
         write_json(self.path / name, value)
 
+    def write_text(self, name: str, text: str) -> None:
+        """The same of a text that is made already."""
+        with whole(self.path / name) as partial:
+            partial.write_text(text)
+
     def read(self, name: str) -> Any:
         """A JSON file of the layout, its text printable. Raises MprunError where it is missing or not whole."""
         try:

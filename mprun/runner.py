@@ -175,7 +175,7 @@ def calibrate(spec: Spec, network: Network, place: Place, progress: Progress) ->
     plan, capabilities = make_plan(silence(spec), network, place, compile_calibration)
     with scratch("mprun-calibration-") as folder:
         run = RunDirectory.create(folder, "calibration", plan.digest)
-        run.write("plan.json", plan.to_json())
+        run.write_text("plan.json", plan.to_text())
         _carry_out(plan, run, place, progress)
         agent = run.read("agent.json")
     if agent["error"]:
@@ -194,7 +194,7 @@ def run_plan(
     shell: Shell | None = None,
 ) -> dict[str, Any]:
     """Run a plan into a directory that exists; the summary, also written there."""
-    run.write("plan.json", plan.to_json())
+    run.write_text("plan.json", plan.to_text())
     run.write("environment.json", _environment(place, shell, facts))
     _carry_out(plan, run, place, progress, shell)
     agent = run.read("agent.json")

@@ -54,7 +54,7 @@ def command(
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)
     plan = compile_plan(loaded.spec, allocate(loaded.spec))
-    click.echo(json.dumps(plan.to_json(), indent=1, sort_keys=True) if as_json else render(plan), nl=as_json)
+    click.echo(plan.to_text() if as_json else render(plan), nl=False)
 
 
 def _show_difference(first: str, second: str) -> None:

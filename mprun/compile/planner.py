@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
+from dataclasses import replace
 from typing import Any
 
 from mprun.capabilities import REFERENCE, Capabilities
@@ -21,7 +20,7 @@ from mprun.compile.sharing import share_processes
 from mprun.compile.variation import is_wire_varied, vary_starts
 from mprun.compile.wire import WIRES, link_commands, shaping_commands, start_commands
 from mprun.errors import HostError, SpecError
-from mprun.plan import ROOT, Command, Node, Plan, Process, sysctl
+from mprun.plan import ROOT, Command, Node, Plan, Process, sysctl, to_plain
 from mprun.spec.path import usable_paths
 from mprun.spec.span import find_spans
 from mprun.spec.spec import Capture, Flow, HostSpec, LinkChange, Series, Spec
@@ -257,9 +256,9 @@ def _intent(spec: Spec, network: Network, flows: list[tuple[Flow, Endpoints]]) -
     experiment = spec.experiment
     value = {
         "nodes": [
-            {**asdict(node), "interfaces": list(map(_interface, node.interfaces))} for node in network.nodes.values()
+            {**vars(node), "interfaces": list(map(_interface, node.interfaces))} for node in network.nodes.values()
         ],
-        "links": [{**asdict(link), "ends": list(map(_interface, link.ends))} for link in network.links],
+        "links": [{**vars(link), "ends": list(map(_interface, link.ends))} for link in network.links],
         "hosts": {name: _host(settings) for name, settings in experiment.hosts.items()},
         "traffic": [
             {
@@ -274,7 +273,7 @@ def _intent(spec: Spec, network: Network, flows: list[tuple[Flow, Endpoints]]) -
             for flow, ends in flows
         ],
         "captures": list(map(_capture, experiment.captures)),
-        "changes": [asdict(change) for change in network.changes],
+        "changes": network.changes,
         "probe_pings": experiment.probe_pings,
         "seed": experiment.seed,
     }
@@ -283,16 +282,16 @@ def _intent(spec: Spec, network: Network, flows: list[tuple[Flow, Endpoints]]) -
     if experiment.samples:
         value["samples"] = dict(experiment.samples)
     if network.switches:
-        value["switches"] = {name: asdict(switch) for name, switch in network.switches.items()}
+        value["switches"] = network.switches
     if spec.topology.middleboxes:
-        value["middleboxes"] = {name: asdict(box) for name, box in spec.topology.middleboxes.items()}
-    plain: dict[str, Any] = _plain(value)
+        value["middleboxes"] = spec.topology.middleboxes
+    plain: dict[str, Any] = to_plain(value)
     return plain
 
 
 def _host(settings: HostSpec) -> dict[str, Any]:
     """What a path manager in user space, and endpoints written out, add is there where they are."""
-    value = asdict(settings)
+    value: dict[str, Any] = to_plain(settings)
     if not settings.mptcp.is_in_user_space:
         del value["mptcp"]["subflows_per_pair"]
     if not settings.mptcp.endpoints:
@@ -310,7 +309,7 @@ def _capture(capture: Capture) -> dict[str, Any]:
 
 def _interface(interface: Interface) -> dict[str, Any]:
     """address: that of IPv4, null where there is none; ipv6: only where there is one."""
-    value = asdict(interface) | {"address": interface.address("ipv4"), "ipv6": interface.address("ipv6")}
+    value = vars(interface) | {"address": interface.address("ipv4"), "ipv6": interface.address("ipv6")}
     del value["addresses"]
     return value if value["ipv6"] else {name: one for name, one in value.items() if name != "ipv6"}
 
@@ -330,7 +329,7 @@ def _path(path: Path) -> dict[str, Any]:
 
 def _flow(flow: Flow) -> dict[str, Any]:
     """Without its family, which its endpoints tell, and without what nobody asked for."""
-    value = asdict(flow)
+    value = vars(flow)
     return {name: one for name, one in value.items() if name != "family" and (one or name not in UNASKED)}
 
 
@@ -348,14 +347,3 @@ def _interference(spec: Spec, network: Network, path: Path) -> dict[str, Any]:
     names = [crossing.name for crossing in crossings(network, boxes, path)]
     seen = source_seen(network, boxes, path)
     return ({"middleboxes": names} if names else {}) | ({"source_seen": seen} if seen else {})
-
-
-def _plain(value: Any) -> Any:
-    """The value in JSON's types, addresses as text."""
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, (IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network)):
-        return str(value)
-    return value

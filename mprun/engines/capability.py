@@ -156,10 +156,8 @@ def without_sctp(plan: Plan) -> str | None:
 def missing_sysctls(plan: Plan) -> list[str]:
     """What a plan would set that this kernel does not have, or not with that value."""
     lacking = []
-    for command in plan.build:
-        if command.argv[0] != "sysctl":
-            continue
-        name, value = command.argv[2].split("=", 1)
+    for setting in dict.fromkeys(command.argv[2] for command in plan.build if command.argv[0] == "sysctl"):
+        name, value = setting.split("=", 1)
         has = sysctl.choices_of(name)
         if not Path(sysctl.path_of(name)).exists():
             lacking.append(f"sysctl {name}")
@@ -171,13 +169,15 @@ def missing_sysctls(plan: Plan) -> list[str]:
 def refused_rules(plan: Plan) -> tuple[str, str] | None:
     """The first node whose packet filters this kernel or its nft refuses, and why: they are tried in a
     namespace that ends at once."""
-    for node in plan.nodes:
-        lines = [" ".join(c.argv[1:]) for c in plan.build if c.node == node.name and c.argv[0] == "nft"]
-        if lines:
-            argv = [*unshare_command(["--net"]), str(find_program("nft")), "-f", "-"]
-            done = subprocess.run(argv, input="\n".join(lines) + "\n", capture_output=True, text=True)
-            if done.returncode:
-                return node.name, ruleset.explain(done.stderr, lines)
+    rules: dict[str, list[str]] = {}
+    for command in plan.build:
+        if command.argv[0] == "nft":
+            rules.setdefault(command.node, []).append(" ".join(command.argv[1:]))
+    for node, lines in rules.items():
+        argv = [*unshare_command(["--net"]), str(find_program("nft")), "-f", "-"]
+        done = subprocess.run(argv, input="\n".join(lines) + "\n", capture_output=True, text=True)
+        if done.returncode:
+            return node, ruleset.explain(done.stderr, lines)
     return None
 
 

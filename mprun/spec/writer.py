@@ -327,4 +327,4 @@ def _without_none(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _dump(value: dict[str, Any]) -> str:
-    return yaml.safe_dump(value, sort_keys=False, width=110, allow_unicode=True)
+    return yaml.dump(value, Dumper=yaml.CSafeDumper, sort_keys=False, width=110, allow_unicode=True)

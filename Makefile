@@ -45,6 +45,7 @@ lint:
 
 bench: setup
 	@.venv/bin/python benchmarks/bench.py
+	@.venv/bin/python benchmarks/build.py
 	@.venv/bin/python benchmarks/hop.py
 	@.venv/bin/python benchmarks/report.py
 	@.venv/bin/python benchmarks/sampling.py

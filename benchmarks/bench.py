@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -109,100 +108,6 @@ def bench_line(folder: Path) -> bool:
     return met
 
 
-def line_edges(count: int) -> list[tuple[str, str]]:
-    """With more than 255 hops no packet would arrive: the server is in the middle of a long one."""
-    names = ["client", *(f"r{n}" for n in range(count - 1))]
-    return [*pairwise(names), (names[min(count, 100) - 1], "server")]
-
-
-def star_edges(count: int) -> list[tuple[str, str]]:
-    return [("r0", "client"), ("r0", "server"), *(("r0", f"h{n}") for n in range(count - 2))]
-
-
-def torus_edges(count: int) -> list[tuple[str, str]]:
-    """A torus of about so many links, as square as it can be, with a host at two of its corners."""
-    width = max(2, round((count / 2) ** 0.5))
-    height = max(2, round(count / 2 / width))
-    edges = {
-        tuple(sorted(((x, y), other)))
-        for x in range(width)
-        for y in range(height)
-        for other in (((x + 1) % width, y), (x, (y + 1) % height))
-    }
-    links = [(f"r{a[0]}x{a[1]}", f"r{b[0]}x{b[1]}") for a, b in sorted(edges) if a != b]
-    return [("client", "r0x0"), *links, (f"r{width // 2}x{height // 2}", "server")]
-
-
-def written(edges: list[tuple[str, str]]) -> str:
-    """The network with a rate on every link, so that tc has work too."""
-    names = list(dict.fromkeys(name for edge in edges for name in edge))
-    nodes = [f"  {name}: {{kind: {'router' if name.startswith('r') else 'host'}}}" for name in names]
-    links = [f"  - {{between: [{a}, {b}], rate: 100mbit}}" for a, b in edges]
-    return "\n".join(["version: 1", "nodes:", *nodes, "links:", *links, ""])
-
-
-def build_times(folder: Path, engine: str) -> tuple[float, float]:
-    """Seconds to build the network of `topo`, and from the end of its pings until mprun is back."""
-    took = timed("-t", "topo", "-x", "ping", "--engine", engine, cwd=folder)
-    found = phases(folder)
-    ready = began(found, "starting captures and servers", "ping")
-    last = max(phase["wall_s"] for phase in found[:-1])
-    return ready - began(found, "building the network"), took - last
-
-
-def mininet_times(edges: list[tuple[str, str]]) -> dict[str, float]:
-    argv = ["unshare", "--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child"]
-    argv += ["/usr/bin/python3", str(ROOT / "benchmarks" / "mininet_build.py")]
-    done = subprocess.run(argv, input=json.dumps(edges), capture_output=True, text=True, check=True)
-    value: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return value
-
-
-def bench_build() -> bool:
-    """Ours has addresses, routes and tc; Mininet's has neither routes nor tc. In turn on one machine."""
-    met = True
-    shapes = {"line": line_edges, "star": star_edges, "torus": torus_edges}
-    for shape, make in shapes.items():
-        for count in (10, 50, 100, 300):
-            edges = make(count)
-            with tempfile.TemporaryDirectory() as name:
-                folder = Path(name)
-                (folder / "topo.yaml").write_text(written(edges))
-                (folder / "ping.yaml").write_text(PING)
-                values: dict[str, list[float]] = {"real": [], "virtual": [], "Mininet": []}
-                ends: dict[str, list[float]] = {"real": [], "virtual": [], "Mininet": []}
-                for _ in range(3):
-                    for engine in ("real", "virtual"):
-                        built, ended = build_times(folder, engine)
-                        values[engine].append(built)
-                        ends[engine].append(ended)
-                    theirs = mininet_times(edges)
-                    values["Mininet"].append(theirs["build_s"])
-                    ends["Mininet"].append(theirs["stop_s"])
-            medians = {who: statistics.median(found) for who, found in values.items()}
-            stops = {who: statistics.median(found) for who, found in ends.items()}
-            parts = [
-                f"{who} {medians[who]:6.2f} s, {medians[who] / len(edges) * 1e3:5.1f} ms a link" for who in medians
-            ]
-            ratio = medians["Mininet"] / max(medians["real"], medians["virtual"])
-            slowest = max(medians["real"], medians["virtual"]) / len(edges)
-            good = slowest <= 0.003 and (count < 300 or ratio >= 8)
-            met &= good
-            print(
-                f"{shape:5} of {len(edges):3} links: {'; '.join(parts)}; ratio {ratio:.1f}{'' if good else '   MISSED'}"
-            )
-            print(f"      taken down: {'; '.join(f'{who} {stops[who]:.2f} s' for who in stops)}", flush=True)
-    for name, edges in (("line", line_edges(999)), ("torus", torus_edges(2000))):
-        with tempfile.TemporaryDirectory() as place:
-            folder = Path(place)
-            (folder / "topo.yaml").write_text(written(edges))
-            (folder / "ping.yaml").write_text(PING)
-            for engine in ("real", "virtual"):
-                title = f"{name} of 1000 nodes, {len(edges)} links, {engine}: network"
-                met &= row(title, [build_times(folder, engine)[0] for _ in range(3)], 5.0)
-    return met
-
-
 def main() -> int:
     kernel = json.loads(subprocess.run([MPRUN, "kernel", "info", "--json"], capture_output=True, check=True).stdout)
     met = row("experiment kernel, built once", [kernel["build_seconds"]], 240)
@@ -210,7 +115,6 @@ def main() -> int:
         met &= bench_command_line(Path(folder))
         met &= bench_first_lab(Path(folder))
         met &= bench_line(Path(folder))
-    met &= bench_build()
     return 0 if met else 1
 
 

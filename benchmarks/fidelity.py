@@ -230,7 +230,9 @@ def keep(cells: list[Cell]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true", help="a few cells, printed only")
-    parser.add_argument("--again", action="store_true", help="only the cells that are not there yet or were outside their tolerances")
+    parser.add_argument(
+        "--again", action="store_true", help="only the cells that are not there yet or were outside their tolerances"
+    )
     arguments = parser.parse_args()
     quick = arguments.quick
     done: dict[tuple[float, float, float], Cell] = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Seconds that Mininet's own classes take to build and to take down a network, without routes and tc.
+"""Build a network by Mininet's own classes and take it down, without routes and tc; says when each is done.
 
     python mininet_build.py < edges.json
 
@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 
 sys.path.insert(0, "/usr/lib/python3/dist-packages")
 from mininet.net import Mininet
 
 
 def main(edges: list[tuple[str, str]]) -> None:
-    started = time.monotonic()
+    print("begin", flush=True)
     net = Mininet(controller=None, build=False)
     names = dict.fromkeys(name for edge in edges for name in edge)
     # names of interfaces have 15 characters, and Mininet makes h12-eth3 of h12
@@ -26,9 +25,9 @@ def main(edges: list[tuple[str, str]]) -> None:
         net.addLink(nodes[a], nodes[b])
     net.build()
     net.start()
-    built = time.monotonic()
+    print("built", flush=True)
     net.stop()
-    print(json.dumps({"build_s": built - started, "stop_s": time.monotonic() - built}))
+    print("stopped", flush=True)
 
 
 if __name__ == "__main__":

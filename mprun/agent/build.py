@@ -168,12 +168,13 @@ class Builder:
                     raise BuildError(f"{place.name}: {error}") from error
         return counted
 
-    def release(self) -> None:
-        """End what talks, and let all namespaces go."""
+    def release(self, is_switched_off: bool) -> None:
+        """End what talks, and let all namespaces go, unless they end with the kernel."""
         for place in self._places.values():
             if place.talker is not None:
                 place.talker.close()
-        self.network.release()
+        if not is_switched_off:
+            self.network.release()
 
     def _index_in(self, place: _Place) -> Callable[[str], int]:
         """What tells the number of an interface there."""

@@ -119,6 +119,7 @@ class Machine:
         """Learn what there is to sample; with_cpu: CPU time too."""
         network = self._builder.network
         self._samplers["interfaces"] = interface_sampler(self._recorder, [*network.hosts, *network.switches])
+        self._samplers["ports"] = interface_sampler(self._recorder, [network.wires] if network.wires else [])
         self._samplers["queues"] = queue_sampler(self._recorder, network.wires)
         if with_cpu:
             self._cpu = self._samplers["cpu"] = CpuSampler(self._recorder)
@@ -126,9 +127,9 @@ class Machine:
                 self._cpu.add(process.pid, process.name, process.plan["node"])
 
     def sample(self, series: str, at_ns: int) -> None:
-        """Record how things are: `interfaces` of all nodes, `queues` of all wires, `sockets` of the hosts that are
-        observed, `progress` of their MPTCP connections, `cpu`. at_ns: now, one moment for all that is sampled
-        together."""
+        """Record how things are: `interfaces` of all nodes, `ports` and `queues` of all wires, `sockets` of the hosts
+        that are observed, `progress` of their MPTCP connections, `cpu`. at_ns: now, one moment for all that is
+        sampled together."""
         if series == PROGRESS:
             for observer in self._observers.values():
                 observer.sample_progress(at_ns)
@@ -212,9 +213,10 @@ class Machine:
         if remaining > 0:
             time.sleep(remaining / SECOND_NS)
 
-    def release(self) -> None:
-        """Let all namespaces go; the kernel takes everything in them."""
-        self._builder.release()
+    def release(self, is_switched_off: bool) -> None:
+        """Let all namespaces go; the kernel takes everything in them. is_switched_off: a kernel that ends with the run
+        keeps them until then, as to take a large network down takes as long as to build it."""
+        self._builder.release(is_switched_off)
 
     def _inside(self, host: str) -> Any:
         return namespace.inside(self._builder.network.nameToNode[host].namespace, self._home)

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import IO, Any
 
-from mprun.agent import namespace
+from mprun.agent import memory, namespace
 from mprun.agent.build import BuildError
 from mprun.agent.machine import SECOND_NS, Machine, Running
 from mprun.agent.openvswitch import EARLIEST_NS
@@ -27,7 +27,7 @@ from mprun.agent.schedule import Sampling, Schedule
 
 TICK_NS = SECOND_NS // 2
 # The series of every run that are sampled at time zero and at the end, whatever else is asked for.
-TOTALS = ("interfaces", "queues")
+TOTALS = ("interfaces", "ports", "queues")
 # iputils' ping takes a monotonic clock in its first second for unset and then ignores its interval.
 FIRST_PHASE_NS = 2 * SECOND_NS
 # What a shell gives for a program that it cannot start.
@@ -127,7 +127,8 @@ def carry_out(run: Run, shell: str | None) -> None:
     """All phases. Raises BuildError, ProcessError or Stopped."""
     run.report("building the network")
     try:
-        run.machine.build()
+        with memory.taken_at_once(run.is_simulated):
+            run.machine.build()
     finally:
         run.result["readback"] = run.machine.readback
     if run.plan["switch_programs"]:
@@ -381,7 +382,7 @@ def tidy_up(run: Run) -> None:
         if early and process.status and run.result["error"] is None:
             run.result["error"] = f"{process.name}: ended with status {process.status} during the run{process.tail()}"
     _try(run, run.machine.finish_record)
-    _try(run, run.machine.release)
+    _try(run, lambda: run.machine.release(is_switched_off=run.is_simulated))
     _try(run, lambda: run.note("end of run"))
 
 
@@ -422,11 +423,12 @@ def main(arguments: list[str]) -> int:
     shell = arguments[-1] if "--shell" in arguments else None
     namespace.be_punctual()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with open(f"{directory}/plan.json") as file:
+    is_simulated = "--simulated" in arguments
+    with memory.taken_at_once(is_simulated), open(f"{directory}/plan.json") as file:
         plan = json.load(file)
     # programs of ours that draw numbers draw the same ones again
     os.environ["MPRUN_SEED"] = str(plan["seed"])
-    return perform(Run(directory, plan, Machine(plan, directory), "--simulated" in arguments), shell)
+    return perform(Run(directory, plan, Machine(plan, directory), is_simulated), shell)
 
 
 if __name__ == "__main__":

@@ -42,6 +42,12 @@ class Counters:
         self.interfaces = Rows(OF_INTERFACES)
         self.queues = Rows(OF_QUEUES)
         self._links = {(end["node"], end["name"]): link["name"] for link in links for end in link["ends"]}
+        self._sides = {
+            (end["node"], end["name"]): side
+            for link in links
+            for end, side in zip(link["ends"], ("forward", "reverse"), strict=True)
+        }
+        self._untaken: dict[tuple[str, ...], int] = {}
         self._ways = {
             port: (link["name"], direction)
             for link in links
@@ -61,7 +67,8 @@ class Counters:
                     self._names[source, index] = (node, interface, self._links[node, interface])
 
     def read_interfaces(self, datagrams: bytes, at_ns: int, source: int) -> None:
-        """Take in the answers to a dump of counters; interfaces that are part of no link are left out."""
+        """Take in the answers to a dump of counters; interfaces that are part of no link are left out, and of the
+        ports of wires only what nobody took from them counts."""
         at, end = 0, len(datagrams) - _STATS_MESSAGE.size
         while at <= end:
             length, kind, index = _STATS_MESSAGE.unpack_from(datagrams, at)
@@ -69,8 +76,11 @@ class Counters:
             if names is not None:
                 place, _ = find_attribute(datagrams, at + _STATS_BYTES, at + length, IFLA_STATS_LINK_64)
                 rx, tx, rx_bytes, tx_bytes, _, _, rx_drops, tx_drops = _COUNTERS.unpack_from(datagrams, place)
-                values = (rx_bytes, rx, tx_bytes, tx, rx_drops, tx_drops)
-                self.interfaces.add((at_ns, *names, *self._since_first(names, values)))
+                counts = (rx_bytes, rx, tx_bytes, tx, rx_drops, tx_drops)
+                values = self._since_first(("interface", *names), counts)
+                self._untaken[names] = values[-1]
+                if not _is_way(names):
+                    self.interfaces.add((at_ns, *names, *values))
             at += (length + 3) & ~3
 
     def read_queues(self, datagrams: bytes, at_ns: int, source: int) -> None:
@@ -93,6 +103,21 @@ class Counters:
             else:
                 self.queues.add((at_ns, *names, None, None, None, lost_packets))
 
+    def find_untaken(self) -> dict[tuple[str, str], int]:
+        """(link, direction) -> packets that an interface of it sent and the kernel did not take in at its peer: losses
+        that nobody asked for and no queue counts."""
+        found: dict[tuple[str, str], int] = {}
+        for names, packets in self._untaken.items():
+            link, direction = names if _is_way(names) else (names[2], self._sides[names[0], names[1]])
+            if packets:
+                found[link, direction] = found.get((link, direction), 0) + packets
+        return found
+
     def _since_first(self, names: tuple[str, ...], values: tuple[int, ...]) -> tuple[int, ...]:
         first = self._first.setdefault(names, values)
         return tuple(value - before for value, before in zip(values, first, strict=True))
+
+
+def _is_way(names: tuple[str, ...]) -> bool:
+    """Whether they are those of a wire's port, link and direction, and not of a node's interface."""
+    return len(names) == 2

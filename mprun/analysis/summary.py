@@ -181,6 +181,7 @@ def measure(
     captures = _read_captures(intent, agent, logs, captured or {}, found)
     _read_logs(agent, found)
     found.warnings += doubt_host(agent.get("host"))
+    found.warnings += tell_untaken(intent, observation)
     found.warnings += find_complaints(logs("console", "log"))
     _read_ways(intent, found)
     for host, counters in agent.get("counters", {}).items():
@@ -224,6 +225,17 @@ def doubt_host(host: Mapping[str, Any] | None) -> list[str]:
     if (host["cpu_pressure"] or 0) > MOST_PRESSURE:
         reasons.append(f"some program waited for a CPU {host['cpu_pressure']:.0%} of the time")
     return [f"this machine could not keep up: {'; '.join(reasons)}"] if reasons else []
+
+
+def tell_untaken(intent: Mapping[str, Any], observation: Observation) -> list[str]:
+    """Losses that no queue counts and nobody asked for; a link that goes down is asked to lose."""
+    cut = {change["link"] for change in intent["changes"] if change.get("is_up") is False}
+    return [
+        f"link '{link}' {direction}: {packets} packets lost beside its queue: the kernel had too many to take in "
+        "(net.core.netdev_max_backlog)"
+        for (link, direction), packets in sorted(observation.counters.find_untaken().items())
+        if link not in cut
+    ]
 
 
 def find_complaints(console: str) -> list[str]:

@@ -43,9 +43,11 @@ def link_commands(link: Link) -> Iterator[Command]:
     else:
         for end, port in zip(link.ends, ports(link.wire), strict=True):
             yield _veth(end.node, end.name, end.mac, WIRES, port, _port_mac(end))
-    for node, name in _devices(link):
-        if link.mtu != DEFAULT_MTU:
+    if link.mtu != DEFAULT_MTU:
+        for node, name in _devices(link):
             yield Command(node, ("ip", "link", "set", name, "mtu", str(link.mtu)))
+    # not of a wire's ports: what comes to them has gone through an end, whole packets
+    for node, name in _ends(link):
         yield Command(node, ("ethtool", "-K", name, "tso", "off", "gso", "off", "gro", "off"))
 
 
@@ -55,9 +57,14 @@ def start_commands(link: Link) -> Iterator[Command]:
         yield Command(node, ("ip", "link", "set", name, "up"))
 
 
+def _ends(link: Link) -> list[tuple[str, str]]:
+    """(node, interface) of both ends."""
+    return [(end.node, end.name) for end in link.ends]
+
+
 def _devices(link: Link) -> list[tuple[str, str]]:
-    """(node, interface) of both ends, and of the ports between them."""
-    devices = [(end.node, end.name) for end in link.ends]
+    """The same, and of the ports between them."""
+    devices = _ends(link)
     if link.wire is not None:
         devices += [(WIRES, port) for port in ports(link.wire)]
     return devices

@@ -368,6 +368,10 @@ class RepeatEntry(FileModel):
 class ExperimentFile(FileModel):
     """What happens on a topology, and what is expected of it."""
 
+    ELSEWHERE = dict.fromkeys(
+        ("topology", "nodes", "paths", "events", "middleboxes", "addressing", "ecmp"),
+        "is a key of topologies: write it there, or in a topology file of its own that begins with 'extends: FILE'",
+    )
     version: Version = Field(description="The version of this format.", examples=[1])
     description: str = Field("", description="What the experiment shows, for people.")
     hosts: dict[Name, HostEntry] = Field({}, description="Settings by host.")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from types import NoneType, UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
@@ -26,6 +26,9 @@ class FileModel(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
+
+    # Keys that a person may look for here, and where they belong.
+    ELSEWHERE: ClassVar[Mapping[str, str]] = {}
 
 
 Model = TypeVar("Model", bound=FileModel)
@@ -96,21 +99,21 @@ def known_keys(model: type[BaseModel]) -> list[str]:
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
-def _locate(model: type[BaseModel], location: tuple[int | str, ...]) -> tuple[Path, type[BaseModel] | None]:
+def _locate(model: type[BaseModel], location: tuple[int | str, ...]) -> tuple[Path, type[FileModel] | None]:
     """The path in the file, and the model of the mapping that holds its last element.
 
     pydantic's location also names the key of a mapping.
     """
     path: Path = ()
     kind: Any = model
-    owner: type[BaseModel] | None = None
+    owner: type[FileModel] | None = None
     for element in location:
         kind = _bare(kind)
         if element == "[key]":
             continue
         owner = None
         path = (*path, element)
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
+        if isinstance(kind, type) and issubclass(kind, FileModel):
             owner = kind
             fields = {field.alias or name: field.annotation for name, field in kind.model_fields.items()}
             kind = fields.get(str(element))
@@ -131,7 +134,7 @@ def _bare(kind: Any) -> Any:
             return kind
 
 
-def _say(detail: ErrorDetails, path: Path, owner: type[BaseModel] | None) -> str:
+def _say(detail: ErrorDetails, path: Path, owner: type[FileModel] | None) -> str:
     """A fault in our words."""
     kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
     if kind == "mprun":
@@ -139,6 +142,8 @@ def _say(detail: ErrorDetails, path: Path, owner: type[BaseModel] | None) -> str
     if kind == "value_error":
         return str(context["error"])
     if kind == "extra_forbidden":
+        if owner is not None and (where := owner.ELSEWHERE.get(str(path[-1]))):
+            return f"'{path[-1]}' {where}"
         return f"unknown key '{path[-1]}'{name_nearest(str(path[-1]), known_keys(owner) if owner else (), 'keys here')}"
     if kind == "missing":
         return f"is missing: write '{_example(owner, str(path[-1]))}'"
@@ -167,7 +172,7 @@ _WANTED = {
 }
 
 
-def _example(owner: type[BaseModel] | None, key: str) -> str:
+def _example(owner: type[FileModel] | None, key: str) -> str:
     if owner is not None:
         for name, field in owner.model_fields.items():
             if (field.alias or name) == key and field.examples:

@@ -35,6 +35,10 @@ DEFAULT_ADDRESSING: Addressing = "ipv4"
 class TopologyFile(FileModel):
     """What every topology file holds."""
 
+    ELSEWHERE = dict.fromkeys(
+        ("hosts", "traffic", "capture", "probe", "sample", "expect", "calibrate", "matrix", "repeat"),
+        "is a key of experiments: write it in the file that -x names",
+    )
     version: Version = Field(description="The version of this format.", examples=[1])
     description: str = Field("", description="What the topology is, for people.")
     addressing: Addressing | None = Field(

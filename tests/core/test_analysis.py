@@ -213,7 +213,7 @@ def agent(error: str | None = None, **parts: Any) -> dict[str, Any]:
     return {"error": error, "complete": error is None, "processes": {}, **parts}
 
 
-INTENT: dict[str, Any] = {"traffic": [], "captures": [], "seed": 1, "hosts": {}}
+INTENT: dict[str, Any] = {"traffic": [], "captures": [], "seed": 1, "hosts": {}, "changes": []}
 PING = "3 packets transmitted, 3 received, 0% packet loss, time 400ms\n"
 PING += "rtt min/avg/max/mdev = 40.000/40.000/40.000/0.000 ms"
 

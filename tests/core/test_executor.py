@@ -154,7 +154,7 @@ class RecordingMachine:
         self.sleep_until(until_ns)
         return [descriptor for descriptor, process in self.attended.items() if process.poll()]
 
-    def release(self) -> None:
+    def release(self, is_switched_off: bool) -> None:
         assert not self.alive, "processes outlive their namespaces"
         self.released = True
 

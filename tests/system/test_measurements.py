@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -321,3 +322,24 @@ def test_cpu_time_in_simulated_time_is_a_warning(mprun: Callable[..., Result], t
     assert result.status == 0, result.out + result.err
     assert [text for text in result.summary["warnings"] if text.startswith("sample.cpu: in simulated time")]
     assert not (result.run / "tables" / "cpu.parquet").exists()
+
+
+def test_packets_that_the_kernel_did_not_take_in_are_told_of(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    """A window leaves at one moment, and so arrives at one moment where nothing has a rate: more than the kernel
+    will hold."""
+    (tmp_path / "topo.yaml").write_text(
+        "version: 1\nnodes: {a: {kind: host}, b: {kind: host}}\nlinks: [{name: l, between: [a, b], delay: 10ms}]\n"
+    )
+    (tmp_path / "xp.yaml").write_text(
+        "version: 1\nhosts: {a: {sysctl: {net.core.netdev_max_backlog: 2}}}\n"
+        "traffic: [{name: bulk, tool: iperf3, from: a, to: b, duration: 1s}]\nsample: {interfaces: 1s}\n"
+    )
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
+    (warning,) = result.summary["warnings"]
+    told = re.fullmatch(r"link 'l' forward: (\d+) packets lost beside its queue: .*", warning)
+    assert told is not None, warning
+    a, b = (rows(result, "interfaces", node=node)[-1] for node in ("a", "b"))
+    # tx_packets are those that the peer took in: the first are lost between a and the wire, the others at b
+    lost = a["tx_drops"] + a["tx_packets"] - b["rx_packets"]
+    assert int(told[1]) == lost > 0
+    assert result.metric("bulk.retransmits") == lost

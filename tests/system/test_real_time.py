@@ -41,6 +41,12 @@ def test_rates_on_the_hosts_kernel(mprun: Callable[..., Result]) -> None:
     assert result.metric("bulk.subflows") == 2
     # headers allow 37.6; a busy machine may take some
     assert 33e6 <= result.metric("bulk.goodput") <= 38.3e6
+    # what one end of a wire sent and the other did not get, its queue dropped
+    last = {(row["node"], row["link"]): row for row in result.rows("interfaces")}
+    drops = {row["link"]: row["drops_packets"] for row in result.rows("queues") if row["direction"] == "forward"}
+    for link in ("path0", "path1"):
+        lost = last["client", link]["tx_packets"] - last["router", link]["rx_packets"]
+        assert lost == drops[link] > 0
 
 
 @pytest.mark.usefixtures("leaves_nothing")

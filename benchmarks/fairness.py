@@ -90,10 +90,10 @@ def users(seed: int) -> str:
         lines.append(f"  single{n}: {{sysctl: {{net.ipv4.tcp_congestion_control: reno}}}}")
     lines.append("traffic:")
     for n in range(USERS):
-        for kind, protocol in (("user", "mptcp"), ("single", "tcp")):
-            shift_us = (n * 7919 + seed * 4231 + (kind == "user") * 2503) % 40_000
+        for kind, host, protocol in (("multi", "user", "mptcp"), ("single", "single", "tcp")):
+            shift_us = (n * 7919 + seed * 4231 + (kind == "multi") * 2503) % 40_000
             lines.append(
-                f"  - {{name: {kind}{n}, tool: iperf3, from: {kind}{n}, to: server, protocol: {protocol}, "
+                f"  - {{name: {kind}-{n}, tool: iperf3, from: {host}{n}, to: server, protocol: {protocol}, "
                 f'start: {shift_us}us, duration: "{{{{ seconds }}}}s"}}'
             )
     return "\n".join(lines) + "\n"
@@ -175,7 +175,7 @@ def run(scene: Scene, seed: int, seconds: int, folder: Path) -> dict[str, float]
 
 def row(scene: Scene) -> list[str]:
     """Name, rate of the multipath flows, rate of TCP, TCP's share."""
-    multi, single = scene.sums("multi") if scene.experiment != "users" else scene.sums("user"), scene.sums("single")
+    multi, single = scene.sums("multi"), scene.sums("single")
     cells = [scene.name, spread(multi, "{:.2f}")]
     if not any(single):
         return [*cells, "", ""]

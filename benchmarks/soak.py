@@ -72,9 +72,9 @@ PAGE = """\
 Written by `make soak`: {hours} h of simulated time for each row. Two MPTCP connections last all the time, one with a
 request of 3 kB and an answer of 20 kB every 5 s, one with an answer of 500 kB every minute, over paths of 20, 10 and
 5 Mbit/s, the last one a backup. Every half minute or so one or two paths are away for up to {longest} s: the link is
-cut, or the client's address is taken away, so that subflows close and join again; one of the three is always there. A fault
-is a warning of the kernel, growth of its slabs (what it keeps in objects, before and after), and a request that took longer
-than a minute. What long ones wait for is told in [When a path fails](mptcp.md#when-a-path-fails).
+cut, or the client's address is taken away, so that subflows close and join again; one of the three is always there.
+A fault is a warning of the kernel, growth of its slabs (what it keeps in objects, before and after), and a request that
+took longer than a minute. What long ones wait for is told in [When a path fails](mptcp.md#when-a-path-fails).
 
 """
 

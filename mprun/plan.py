@@ -80,7 +80,8 @@ class Process:
     flows: the names of the flows that it is part of, and then those of their groups.
     at_ns: start, counted from time zero, or from `after`; None for what starts before time zero.
     after: (name of a flow or group, `start` or `end`).
-    lasts_ns: how long it is meant to take; None: it ends by itself.
+    lasts_ns: how long it is meant to take; None: nobody knows. is_endless: it is told to end then, by stop_signal, and
+    that is no error.
     timeout_ns: after this long a process that has not ended is an error.
     stop_signal: what ends a daemon (signal(7) number).
     files: written before it starts. keeps: files of the run directory that it leaves; their folders are made.
@@ -97,6 +98,7 @@ class Process:
     at_ns: int | None = None
     after: tuple[str, str] | None = None
     lasts_ns: int | None = None
+    is_endless: bool = False
     timeout_ns: int = 60_000_000_000
     ready: Ready | None = None
     stop_signal: int = 15
@@ -288,6 +290,7 @@ def _render_process(process: Process) -> str:
     at = "" if process.at_ns is None else f"{_render_start(process)} "
     env = "".join(f"{name}={shlex.quote(value)} " for name, value in process.env.items())
     output = f" > {process.output}" if process.output else ""
+    output += f" (until {format_seconds(process.lasts_ns)} later)" if process.is_endless and process.lasts_ns else ""
     lines = [f"{at}{process.node}: {env}{shlex.join(process.argv)}{output}"]
     return "\n".join(lines + [line for file in process.files for line in _render_file(file)])
 

@@ -266,6 +266,22 @@ def end_if_late(process: Running, now_ns: int) -> bool:
     return is_late
 
 
+def end_of_endless(process: Running) -> int | None:
+    """When a process that does not end by itself is told to; None: it does."""
+    lasts_ns = process.plan["lasts_ns"] if process.plan["is_endless"] else None
+    return None if lasts_ns is None else process.started_ns + int(lasts_ns)
+
+
+def end_if_due(process: Running, now_ns: int) -> bool:
+    """Tell a process to end that does not by itself, which is its end as it should be; whether that was so."""
+    due_ns = end_of_endless(process)
+    is_due = due_ns is not None and now_ns >= due_ns and not process.poll()
+    if is_due:
+        process.stop()
+        process.status = 0
+    return is_due
+
+
 def go_through_timeline(run: Run, zero_ns: int) -> None:
     """Start each flow at its time on an absolute clock and wait until all have ended."""
     machine = run.machine
@@ -308,10 +324,11 @@ def go_through_timeline(run: Run, zero_ns: int) -> None:
             tick_ns += TICK_NS * (1 + (now - tick_ns) // TICK_NS)
         moments = [tick_ns, sampling.next_ns(), *last_samples[:1], *schedule.next_ns()]
         moments += [p.started_ns + p.plan["timeout_ns"] for p in active.values()]
+        moments += [end_ns for p in active.values() if (end_ns := end_of_endless(p)) is not None]
         ended = machine.pause(min(moments + [zero_ns + change["at_ns"] for change in changes[:1]]))
         now = machine.now_ns()
         for descriptor, process in list(active.items()):
-            if descriptor in ended or end_if_late(process, now):
+            if descriptor in ended or end_if_due(process, now) or end_if_late(process, now):
                 if "cpu" in run.plan["samples"] and not process.timed_out:
                     # what it used is told until it is waited for
                     machine.sample("cpu", now)

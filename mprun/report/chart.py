@@ -128,6 +128,7 @@ class _Painting:
     def __init__(self, chart: Chart, layout: Layout) -> None:
         self._chart = chart
         self._layout = layout
+        self._colours: tuple[Any, str] | None = None
         self._x = _scale(chart.x, (x for panel in chart.panels for series in panel.series for x in series.x))
         self._y = _scale(chart.y, _extent(chart.panels))
         rows = math.ceil(len(chart.panels) / layout.across)
@@ -146,6 +147,12 @@ class _Painting:
             self._add_marks(axes)
         for axes in every[len(shown) :]:
             axes.remove()
+        if self._colours is not None:
+            # one for all panels, which share the scale; the figure's title says of what
+            mesh, unit = self._colours
+            bar = self.figure.colorbar(mesh, ax=shown, pad=0.02)
+            bar.set_label(unit)
+            bar.outline.set_visible(False)
         for n, axes in enumerate(shown):
             below = n + across < len(chart.panels)
             if not below:
@@ -272,9 +279,7 @@ class _Painting:
                     ink = "#fefefe" if high > low and (number - low) / (high - low) > 0.5 else "#101010"
                     said = "–" if math.isnan(number) else f"{number:.3g}"
                     axes.text(m + 0.5, n + 0.5, said, ha="center", va="center", color=ink, fontsize="small")
-        bar = self.figure.colorbar(mesh, ax=axes, pad=0.02)
-        bar.set_label(scale.title)
-        bar.outline.set_visible(False)
+        self._colours = mesh, scale.unit
 
     def _set_axes(self, axes: Axes) -> None:
         chart = self._chart
@@ -292,7 +297,8 @@ class _Painting:
             limits(middle - 0.5, len(kind.categories) - 0.5 + middle)
         if chart.x.categories:
             letters = sum(len(name) + 2 for name in chart.x.categories)
-            if letters > self._layout.letters / min(len(chart.panels), self._layout.across):
+            room = 0.8 if chart.form == "heat" else 1
+            if letters > room * self._layout.letters / min(len(chart.panels), self._layout.across):
                 axes.tick_params("x", rotation=35)
                 for label in axes.get_xticklabels():
                     label.set_horizontalalignment("right")
@@ -349,7 +355,8 @@ class _Painting:
             for handle, label in zip(*one.get_legend_handles_labels(), strict=True):
                 entries.setdefault(label, handle)
         for patch in axes.patches if self._chart.form == "box" else ():
-            if not str(patch.get_label()).startswith("_"):
+            # only the first box of each series has a name
+            if not str(patch.get_label() or "_").startswith("_"):
                 entries.setdefault(str(patch.get_label()), patch)
         is_told = len(entries) == 1 and next(iter(entries)) in self._chart.title
         if not entries or is_told or self._chart.form == "heat":
@@ -374,6 +381,7 @@ class _Scale:
 
     title: str
     factor: float
+    unit: str = ""
 
     def __call__(self, values: Iterable[float]) -> list[float]:
         return [value / self.factor for value in values]
@@ -385,7 +393,7 @@ def _scale(axis: Axis, values: Iterable[float]) -> _Scale:
     if axis.categories:
         return _Scale(axis.label, 1)
     factor, name = find_prefix(most, axis.unit)
-    return _Scale(f"{axis.label} ({name})" if name else axis.label, factor)
+    return _Scale(f"{axis.label} ({name})" if name else axis.label, factor, name)
 
 
 def _extent(panels: Sequence[Panel]) -> list[float]:

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """`exec`: any command on one host, and one on another that it talks to. Runs with --allow-exec only.
 
-In a word of a command `{source}`, `{destination}` and `{port}` stand for the flow's addresses and its port.
+In a word of a command `{source}`, `{destination}` and `{port}` stand for the flow's addresses and its port, and
+`{files}` for the folder of the run that keeps what both leave there. The environment has the same, and the names of
+the hosts.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -19,7 +21,7 @@ from mprun.spec.flow import PositiveTime, ServedEntry
 from mprun.spec.metric import OF_CONNECTIONS, Metric
 from mprun.spec.model import refuse
 from mprun.spec.spec import Flow
-from mprun.tools.tool import Endpoints, Outputs, Program, Result, Work, mptcp_environment
+from mprun.tools.tool import RUN, Endpoints, Outputs, Program, Result, Work, kept, mptcp_environment
 
 PROGRAMS: dict[str, Program] = {}
 PORTS = 1
@@ -32,6 +34,7 @@ METRICS = {
 DEFAULT_TIMEOUT_NS = 60_000_000_000
 # Of what a program prints: one that never stops fills no disk.
 MOST_LOG_BYTES = 16 << 20
+KEY_LOG = "keys.log"
 
 Command = Annotated[list[str], Field(min_length=1, max_length=1000)]
 
@@ -46,6 +49,17 @@ class Entry(ServedEntry):
     command: Command = Field(description="Runs on `from`, and is the flow.", examples=[["sleep", "5s"]])
     server: Command | None = Field(None, description="Runs on `to`, from before time zero until the end.")
     listens: bool = Field(True, description="The server counts as ready when it listens on the port; false: at once.")
+    ready: str | None = Field(
+        None,
+        min_length=1,
+        description="The server counts as ready when its standard error holds this text, instead.",
+        examples=["started"],
+    )
+    duration: PositiveTime | None = Field(
+        None,
+        description="After this time the command is told to end (TERM), which is no fault. Default: it ends by itself.",
+        examples=["10s"],
+    )
     timeout: PositiveTime | None = Field(
         DEFAULT_TIMEOUT_NS, description="How long it may last; then it is ended, and the run has failed. Default: 60s."
     )
@@ -57,35 +71,58 @@ class Entry(ServedEntry):
             for n, word in enumerate(words):
                 if "\0" in word or (n == 0 and not word):
                     faults[(name, n)] = "is no program, or holds what no argument can: write a name, as in 'nc'"
-        if self.server is None and "listens" in self.model_fields_set:
-            faults[("listens",)] = "is of a server: write one, or take this out"
+        for name in ("listens", "ready"):
+            if self.server is None and name in self.model_fields_set:
+                faults[(name,)] = "is of a server: write one, or take this out"
+        if self.ready is not None and "listens" in self.model_fields_set:
+            faults[("ready",)] = "stands beside 'listens': keep one of the two"
+        if self.duration is not None and self.timeout is not None and self.timeout <= self.duration:
+            faults[("timeout",)] = "is not longer than 'duration': write a longer one"
         if faults:
             raise refuse(faults, self)
         return self
 
     def options(self) -> dict[str, object]:
         options = super().options()
-        if self.server is None:
+        if self.server is None or self.ready is not None:
             del options["listens"]
         return options
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     """The command and its server, as they are written."""
-    environment = mptcp_environment(flow, capabilities)
-    words = _fill(_words(flow, "command"), ends)
-    client = Process(flow.name, flow.source, words, "flow", environment, most_log_bytes=MOST_LOG_BYTES)
+    known = _known(flow, ends)
+    told = {f"MPRUN_{name.upper()}": value for name, value in known.items()}
+    told |= {"MPRUN_SOURCE_HOST": flow.source, "MPRUN_DESTINATION_HOST": flow.destination}
+    # what TLS libraries write session secrets to, for Wireshark
+    environment = {**told, "SSLKEYLOGFILE": f"{known['files']}/{KEY_LOG}", **mptcp_environment(flow, capabilities)}
+    keeps = (kept(flow, KEY_LOG),)
+    client = Process(
+        name=flow.name,
+        node=flow.source,
+        argv=_fill(_words(flow, "command"), known),
+        role="flow",
+        env=environment,
+        is_endless=flow.duration_ns is not None,
+        keeps=keeps,
+        most_log_bytes=MOST_LOG_BYTES,
+    )
     if "server" not in flow.options:
         return Work(clients=(client,))
     kind: Literal["udp", "port"] = "udp" if flow.protocol == "udp" else "port"
-    listens = flow.options["listens"] and flow.protocol != "sctp"
+    ready = None
+    if "ready" in flow.options:
+        ready = Ready("output", str(flow.options["ready"]))
+    elif flow.options["listens"] and flow.protocol != "sctp":
+        ready = Ready(kind, str(ends.port))
     server = Process(
         name=f"{flow.name}.server",
         node=flow.destination,
-        argv=_fill(_words(flow, "server"), ends),
+        argv=_fill(_words(flow, "server"), known),
         role="server",
         env=environment,
-        ready=Ready(kind, str(ends.port)) if listens else None,
+        ready=ready,
+        keeps=keeps,
         most_log_bytes=MOST_LOG_BYTES,
     )
     return Work(clients=(client,), servers=(server,))
@@ -102,12 +139,17 @@ def _words(flow: Flow, which: str) -> Sequence[str]:
     return tuple(words)
 
 
-def _fill(words: Sequence[str], ends: Endpoints) -> tuple[str, ...]:
-    known = {"{source}": ends.source_address, "{destination}": ends.destination_address, "{port}": str(ends.port)}
+def _known(flow: Flow, ends: Endpoints) -> dict[str, str]:
+    """What stands for the flow's own in words, by name."""
+    addresses = {"source": ends.source_address, "destination": ends.destination_address}
+    return {**addresses, "port": str(ends.port), "files": f"{RUN}/{kept(flow, '')}".rstrip("/")}
+
+
+def _fill(words: Sequence[str], known: Mapping[str, str]) -> tuple[str, ...]:
     filled = []
     for word in words:
         for name, value in known.items():
-            word = word.replace(name, value)
+            word = word.replace(f"{{{name}}}", value)
         filled.append(word)
     return tuple(filled)
 

@@ -27,6 +27,8 @@ LIBRARY = "/run/mprun/lib"
 AGENT = f"{LIBRARY}/mprun/agent"
 # A folder of the run that is gone after it, for what a workload needs; each flow has one of its own there.
 TEMPORARY = "/run/mprun/tmp"
+# Where the directory of the run is there.
+RUN = "/run/mprun/run"
 # Programs start in the run directory; what they leave for `parse` belongs in a folder of the flow there.
 FILES = "files"
 # Where a run finds the programs that `mprun tools install` has built, a folder for each.

@@ -498,6 +498,39 @@ def test_commands_of_a_file_need_leave(mprun: Callable[..., Result], tmp_path: P
     assert mprun("verify", result.run, "--allow-exec").status == 0
 
 
+def test_a_command_knows_its_place_leaves_files_and_is_told_to_end(
+    mprun: Callable[..., Result], tmp_path: Path
+) -> None:
+    (tmp_path / "topo.yaml").write_text(ONE_PATH)
+    (tmp_path / "xp.yaml").write_text("""\
+version: 1
+traffic:
+  - name: try
+    tool: exec
+    from: client
+    to: server
+    command: [sh, -c, "env | grep ^MPRUN_ | sort; echo $SSLKEYLOGFILE; echo mine > {files}/mine; exec sleep 100"]
+    server: [sh, -c, "echo theirs > $MPRUN_FILES/theirs; sleep 0.2; echo about to start >&2; sleep 100"]
+    ready: to start
+    duration: 2s
+""")
+    result = succeed(mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json", "--allow-exec"))
+    assert result.metric("try.time") == pytest.approx(2, abs=0.01)
+    files = "/run/mprun/run/files/try"
+    assert (result.run / "logs" / "try.out").read_text().splitlines() == [
+        "MPRUN_DESTINATION=10.1.0.1",
+        "MPRUN_DESTINATION_HOST=server",
+        f"MPRUN_FILES={files}",
+        "MPRUN_PORT=5201",
+        "MPRUN_SEED=1",
+        "MPRUN_SOURCE=10.0.0.1",
+        "MPRUN_SOURCE_HOST=client",
+        f"{files}/keys.log",
+    ]
+    kept = {path.name: path.read_text() for path in (result.run / "files" / "try").iterdir()}
+    assert kept == {"mine": "mine\n", "theirs": "theirs\n"}
+
+
 def test_a_server_that_never_listens(mprun: Callable[..., Result], tmp_path: Path) -> None:
     (tmp_path / "topo.yaml").write_text(ONE_PATH)
     flow = "{tool: exec, from: client, to: server, command: [true], server: [sleep, '100'], port: 80}"

@@ -30,6 +30,7 @@ quic:
 
 lab: setup
 	@.venv/bin/mprun lab run 01
+	@echo "next, in each new terminal: . .venv/bin/activate; then mprun lab list, or mprun new mine"
 
 test: dev
 	.venv/bin/python -m pytest -n logical --dist loadfile

@@ -30,7 +30,7 @@ def command(topology: str, params: tuple[str, ...], legacy_queue: bool, engine: 
     from mprun.spec import load
 
     if not sys.stdin.isatty():
-        sys.exit(_from_pipe([sys.executable, "-m", "mprun", *sys.argv[1:]]))
+        sys.exit(_from_pipe([sys.executable, "-P", "-m", "mprun", *sys.argv[1:]]))
     loaded = load(topology, None, options.parse_parameters(params), legacy_queue=legacy_queue)
     place = runner.choose_place(engine, kernel)  # type: ignore[arg-type]
     click.echo(f"engine: {place.engine} ({place.reason}), in real time", err=True)

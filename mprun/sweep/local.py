@@ -81,6 +81,9 @@ class LocalExecutor:
 
 
 def _start() -> subprocess.Popen[bytes]:
-    """A worker in a session of its own: Ctrl-C is for us to pass on."""
-    argv = [sys.executable, "-c", "from mprun.sweep.worker import main; main()"]
+    """A worker in a session of its own: Ctrl-C is for us to pass on.
+
+    -P: what lies in the working directory is not taken for a module, such as a checkout called mprun.
+    """
+    argv = [sys.executable, "-P", "-c", "from mprun.sweep.worker import main; main()"]
     return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)

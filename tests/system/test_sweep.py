@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,15 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     summary = call("sweep", "-t", LAB / "topo", "-x", "xp", *words, cwd=folder).summary
     assert (summary["status"], summary["runs"]["passed"], summary["complete"]) == ("passed", 6, True)
     return folder / str(summary["directory"])
+
+
+def test_what_lies_in_the_folder_is_not_taken_for_ours(tmp_path: Path, xp: Path) -> None:
+    """As in a home directory with a checkout in it, where the console script does not look, either."""
+    (tmp_path / "mprun").mkdir()
+    (tmp_path / "mprun" / "__init__.py").write_text("raise ImportError")
+    argv = [sys.executable, "-P", "-m", "mprun", "sweep", "-t", LAB / "topo", "-x", xp, "-p", "cc=reno"]
+    done = subprocess.run(argv, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def run_of(sweep: Path, name: str) -> RunDirectory:

@@ -60,7 +60,7 @@ def test_what_lies_in_the_folder_is_not_taken_for_ours(tmp_path: Path, xp: Path)
     """As in a home directory with a checkout in it, where the console script does not look, either."""
     (tmp_path / "mprun").mkdir()
     (tmp_path / "mprun" / "__init__.py").write_text("raise ImportError")
-    argv = [sys.executable, "-P", "-m", "mprun", "sweep", "-t", LAB / "topo", "-x", xp, "-p", "cc=reno"]
+    argv = [sys.executable, "-P", "-m", "mprun", "sweep", "-t", str(LAB / "topo"), "-x", str(xp), "-p", "cc=reno"]
     done = subprocess.run(argv, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
 

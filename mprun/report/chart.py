@@ -51,6 +51,8 @@ MARKERS = ("o", "s", "^", "D")
 MOST_NUMBERS = 12
 # A logarithmic axis whose ends are not this far apart has ticks at 1, 2 and 5.
 MOST_SHORT = 500
+# So many points are drawn large.
+MOST_LARGE = 200
 # Heat maps of so many cells have their values written in.
 MOST_WRITTEN = 120
 _FONTS = "'DejaVu Sans', Verdana, sans-serif"
@@ -197,7 +199,9 @@ class _Painting:
             x, y = figure.thin(series.x, series.y)
             if form == "points":
                 marker, size = MARKERS[series.dash % len(MARKERS)], self._layout.font_points / 4.5
-                look = {"color": look["color"], "markersize": size * (2 if series.dash else 1), "mew": 0}
+                # few points must be seen, many must not hide each other
+                larger = 2 if series.dash or len(x) <= MOST_LARGE else 1
+                look = {"color": look["color"], "markersize": size * larger, "mew": 0}
                 axes.plot(self._x(x), self._y(y), marker, label=series.label, **look)
             elif form == "step":
                 axes.step(self._x(x), self._y(y), where="post", label=series.label, **look)

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun export`: the tables of a run for other programs."""
+"""`mprun export`: the tables of a run or a sweep for other programs."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,31 +13,55 @@ from mprun.cli import options
 from mprun.cli.completion import complete_runs
 from mprun.errors import MprunError
 
+if TYPE_CHECKING:
+    from polars import LazyFrame
+
+    from mprun.rundir import RunDirectory
+
 
 @click.command("export")
-@click.argument("name", metavar="[RUN]", default="latest", shell_complete=complete_runs)
+@click.argument("name", metavar="[RUN|SWEEP]", default="latest", shell_complete=complete_runs)
 @options.parent
 @click.option("--csv", "as_csv", is_flag=True, required=True, help="As CSV (RFC 4180), a file for each table.")
 @click.option(
     "--to",
     "folder",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for the files. Default: in the run.",
+    help="Folder for the files. Default: `tables` in the run or sweep.",
 )
 def command(name: str, parent: Path, as_csv: bool, folder: Path | None) -> None:
-    """Write the tables of a run as CSV, beside its Parquet files or into a folder."""
-    from mprun import rundir, runner
+    """Write the tables of a run or a sweep as CSV, beside its Parquet files or into a folder.
 
-    run = rundir.find(parent, name)
-    runner.restore_tables(run)
-    target = folder or run.path / "tables"
+    Those of a sweep are `cells`, a row for each of its runs, and `statistics`, a row for each cell and metric.
+    """
+    from mprun.rundir import RunDirectory
+    from mprun.sweep.directory import find_either
+
+    found = find_either(parent, name)
+    target = folder or found.path / "tables"
     written = []
-    for title, table in run.tables():
+    for title, table in _tables_of_run(found) if isinstance(found, RunDirectory) else _tables_of_sweep(found.path):
         target.mkdir(parents=True, exist_ok=True)
         path = target / f"{title}.csv"
         table.sink_csv(path, line_terminator="\r\n")
         written.append(path)
     if not written:
-        raise MprunError(f"{run.path}: no tables: none of its flows has any")
+        raise MprunError(f"{found.path}: no tables: none of its flows has any")
     for path in written:
         click.echo(path)
+
+
+def _tables_of_run(run: RunDirectory) -> Iterator[tuple[str, LazyFrame]]:
+    from mprun import runner
+
+    runner.restore_tables(run)
+    yield from run.tables()
+
+
+def _tables_of_sweep(path: Path) -> Iterator[tuple[str, LazyFrame]]:
+    from mprun.results import Sweep, load
+
+    sweep = load(path)
+    assert isinstance(sweep, Sweep)
+    yield "cells", sweep.cells.lazy()
+    yield "statistics", sweep.statistics.lazy()

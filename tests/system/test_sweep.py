@@ -121,6 +121,12 @@ def test_what_it_left_is_shown_compared_and_loaded(whole: Path, mprun: Call) -> 
     assert broad == pytest.approx(narrow * 9.925 / 4.303, abs=0.02)
     alone = mprun("show", whole / "runs" / "cc=reno" / "1", "--ci", "99%")
     assert (alone.status, "one run has no intervals" in alone.err) == (2, True)
+    exported = mprun("export", whole, "--csv", "--to", whole.parents[1] / "csv")
+    cells, statistics = (polars.read_csv(path) for path in exported.out.split())
+    assert cells.height == 6
+    means = statistics.filter(metric="bulk.goodput").sort("cc")["mean"].to_list()
+    goodputs = cells.group_by("cc").agg(polars.mean("bulk.goodput_bit_per_s")).sort("cc")
+    assert means == pytest.approx(goodputs["bulk.goodput_bit_per_s"].to_list())
     itself = mprun("compare", whole, whole, "--all", "--within", "0%")
     assert itself.status == 0
     assert "= bulk.goodput" in itself.out

@@ -46,7 +46,9 @@ def command(name: str, parent: Path, as_csv: bool, folder: Path | None) -> None:
         table.sink_csv(path, line_terminator="\r\n")
         written.append(path)
     if not written:
-        raise MprunError(f"{found.path}: no tables: none of its flows has any")
+        is_whole = (found.path / "summary.json").exists()
+        why = "none of its flows has any" if is_whole else "the run did not come so far"
+        raise MprunError(f"{found.path}: no tables: {why}")
     for path in written:
         click.echo(path)
 

@@ -214,8 +214,9 @@ def run_plan(
 
 
 def restore_tables(run: RunDirectory) -> None:
-    """Where a run has no tables, make them again from what the agent, the kernel and the programs left."""
-    if not run.has_tables and (run.path / "agent.json").exists():
+    """Make the tables of a run again from what the agent, the kernel and the programs left; none if it did not come so
+    far."""
+    if (run.path / "agent.json").exists():
         _measure(run, run.read("plan.json")["intent"], run.read("agent.json"), (), "", ())
 
 

@@ -54,9 +54,7 @@ def command(name: str, parent: Path, as_csv: bool, folder: Path | None) -> None:
 
 
 def _tables_of_run(run: RunDirectory) -> Iterator[tuple[str, LazyFrame]]:
-    from mprun import runner
-
-    runner.restore_tables(run)
+    options.restore_tables(run)
     yield from run.tables()
 
 

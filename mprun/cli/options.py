@@ -16,6 +16,7 @@ from mprun.errors import SpecError
 
 if TYPE_CHECKING:
     from mprun.report.verdict import Check
+    from mprun.rundir import RunDirectory
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -169,6 +170,14 @@ def refuse_confidence(given: float | None) -> None:
     """Raises UsageError: one run has no intervals, and nothing that is asked for is ignored."""
     if given is not None:
         raise click.UsageError("--ci is of sweeps: one run has no intervals")
+
+
+def restore_tables(run: RunDirectory) -> None:
+    """Make the tables of a run again where they are gone."""
+    if not run.has_tables:
+        from mprun import runner
+
+        runner.restore_tables(run)
 
 
 def give_to_invoker(path: Path) -> None:

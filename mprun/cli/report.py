@@ -26,13 +26,12 @@ def command(name: str, parent: Path, is_shown: bool, confidence: float | None) -
     from mprun.report.report import make_report
     from mprun.report.sweep import make_sweep_report
     from mprun.rundir import RunDirectory
-    from mprun.runner import restore_tables
     from mprun.sweep.directory import SweepDirectory, find_either
 
     found = find_either(parent, name)
     if isinstance(found, RunDirectory):
         options.refuse_confidence(confidence)
-        restore_tables(found)
+        options.restore_tables(found)
     with Bar() as bar:
         if isinstance(found, SweepDirectory):
             path = make_sweep_report(found, bar.show, confidence or options.CONFIDENCE)

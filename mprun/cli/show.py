@@ -37,9 +37,8 @@ def command(name: str, parent: Path, confidence: float | None, as_json: bool) ->
         show_sweep(summary, found.path, confidence=confidence or options.CONFIDENCE)
     else:
         from mprun.cli.show_run import show_summary
-        from mprun.runner import restore_tables
 
-        restore_tables(found)
+        options.restore_tables(found)
         summary["metrics"] = _show_figures(found, summary["metrics"])
         show_summary(summary, found)
 

@@ -282,6 +282,14 @@ def test_a_full_queue_delays_and_loses(run: Callable[..., Result]) -> None:
     assert result.metric("udp.loss") == pytest.approx(1 - carried, abs=0.01)
 
 
+def test_what_is_corrupt_is_not_taken(run: Callable[..., Result]) -> None:
+    topology = ONE_PATH.replace("delay: 20ms", "delay: 20ms, corrupt: {forward: 10%}")
+    flow = "{tool: udp, from: client, to: server, rate: 8mbit, duration: 2s, length: 1000bytes}"
+    result = succeed(run(f"  - {flow}\n", topology))
+    # 2000 packets, five standard deviations; one bit in 140 is of the sender's MAC, which nobody looks at
+    assert result.metric("udp.loss") == pytest.approx(0.1, abs=0.035)
+
+
 def test_duplicates_and_reordering_are_counted(run: Callable[..., Result]) -> None:
     topology = ONE_PATH.replace("delay: 20ms", "delay: 20ms, duplicate: 10%")
     flow = "{tool: udp, from: client, to: server, rate: 8mbit, duration: 2s, length: 1000bytes}"

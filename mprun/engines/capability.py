@@ -30,6 +30,7 @@ SWITCH_PROGRAMS = {
 FILTER = {"nft": Program("nftables", "--version")}
 # In real time a wake-up may come this late; a shaper that holds less loses rate.
 REAL_TIME_SLACK_NS = 250_000
+CONGESTION = "net.ipv4.tcp_congestion_control"
 # iperf3 has --mptcp since this version.
 IPERF3_MPTCP = (3, 19)
 
@@ -153,6 +154,17 @@ def without_sctp(plan: Plan) -> str | None:
     return None
 
 
+def has_congestion_control(name: str) -> bool:
+    """Whether a socket takes it. One that is a module is in no list before somebody has asked for it: where root does,
+    the kernel loads it (tcp(7), TCP_CONGESTION)."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as asked:
+        try:
+            asked.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
+        except OSError:
+            return False
+    return True
+
+
 def missing_sysctls(plan: Plan) -> list[str]:
     """What a plan would set that this kernel does not have, or not with that value."""
     lacking = []
@@ -161,7 +173,7 @@ def missing_sysctls(plan: Plan) -> list[str]:
         has = sysctl.choices_of(name)
         if not Path(sysctl.path_of(name)).exists():
             lacking.append(f"sysctl {name}")
-        elif has is not None and value not in has:
+        elif has is not None and value not in has and not (name == CONGESTION and has_congestion_control(value)):
             lacking.append(f"{name.rsplit('.', 1)[1].replace('_', ' ')} '{value}' (it has: {', '.join(has)})")
     return list(dict.fromkeys(lacking))
 

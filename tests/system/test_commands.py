@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from mprun.engines.capability import has_congestion_control
 from tests.system.conftest import Result, environment
 
 TOPOLOGY = "version: 1\nnodes: {a: {kind: host}, b: {kind: host}}\nlinks: [{name: cable, between: [a, b], rtt: RTT}]\n"
@@ -119,6 +120,12 @@ def test_unknown_congestion_control_is_refused_with_what_there_is(mprun: Callabl
     real = mprun("-t", "topo", "-x", "xp", "--engine", "real")
     assert real.status == 3
     assert "no tcp congestion control 'nosuch' (it has: " in real.err
+
+
+def test_a_congestion_control_is_asked_for_by_a_socket() -> None:
+    """So that one that is a module which nobody has loaded yet is not taken for missing."""
+    assert has_congestion_control("reno")
+    assert not has_congestion_control("nosuch")
 
 
 @pytest.mark.alone

@@ -321,10 +321,22 @@ def test_multi_client_has_the_paths_of_multi_path() -> None:
     }
 
 
-@pytest.mark.parametrize("kind", ["quic", "quicsiri", "sirihttp", "netperf", "ditg", "epload", "vlc"])
-def test_type_without_tool_names_the_nearest(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "nearest"),
+    [
+        ("quic", "'xpType:pquic'"),
+        ("quicsiri", "'xpType:msg'"),
+        ("sirihttp", "'xpType:msg'"),
+        ("netperf", "'tool: netperfmeter'"),
+        ("ditg", "'tool: udp'"),
+        ("nc", "'xpType:iperf'"),
+        ("epload", "'tool: http'"),
+        ("vlc", "'tool: video'"),
+    ],
+)
+def test_type_without_tool_names_the_nearest(kind: str, nearest: str, tmp_path: Path) -> None:
     _write_pair(tmp_path, TOPOLOGIES["01"], f"msgBytes:1200\nanything:1\nxpType:{kind}\n")
-    with pytest.raises(SpecError, match=rf"xp:3: xpType: '{kind}' cannot be imported yet: nearest (is|are) 'xpType:"):
+    with pytest.raises(SpecError, match=rf"xp:3: xpType: '{kind}' cannot be had: nearest (is|are) {nearest}"):
         load(tmp_path / "topo", tmp_path / "xp")
 
 

@@ -58,14 +58,14 @@ _CANNOT = {
     "siri": _DELAYS,
     "sirimsg": _DELAYS,
     "sirihttp": _DELAYS,
-    "netperf": _BULK,
-    "ditg": _BULK,
+    "netperf": "nearest is 'tool: netperfmeter' in YAML",
+    "ditg": "nearest are 'tool: udp' and 'tool: flows' in YAML",
     "sendfile": _BULK,
-    "ab": _BULK,
+    "ab": "nearest is 'tool: http' with 'repeat' in YAML",
     "nc": _BULK,
     "ncpv": _BULK,
-    "epload": _BULK,
-    "vlc": _BULK,
+    "epload": "nearest is 'tool: http' in YAML, a page's files as flows one after the other",
+    "vlc": "nearest is 'tool: video' in YAML",
 }
 
 
@@ -101,7 +101,7 @@ def build(source: Source) -> MappingNode | None:
         if kind is not None:
             hint = _CANNOT.get(type_)
             types = f"no such type{list_names(list(_TRAFFIC), 'types')}"
-            source.fault(kind, f"'{type_}' cannot be imported yet: {hint}" if hint else f"'{type_}': {types}")
+            source.fault(kind, f"'{type_}' cannot be had: {hint}" if hint else f"'{type_}': {types}")
     hosts = _hosts(source, traffic, wants_mptcp, line)
     if hosts:
         items["hosts"] = source.mapping(hosts, line)

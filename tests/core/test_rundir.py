@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from mprun.cli.runs import command as runs_command
 from mprun.rundir import RunDirectory, make_frame
+from mprun.scratch import scratch
 
 
 @pytest.mark.parametrize(
@@ -66,3 +67,13 @@ def test_a_damaged_run_keeps_no_other_from_being_listed(tmp_path: Path, summary:
     done = CliRunner().invoke(runs_command, ["list", "-o", str(tmp_path), "--json"])
     assert done.exit_code == 0, done.output
     assert [row["status"] for row in json.loads(done.output)] == ["failed", "failed", status, status]
+
+
+def test_what_killed_processes_left_goes_with_the_next_of_its_kind(tmp_path: Path) -> None:
+    for name in ("mprun-job-left", "mprun-other-left"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "lock").touch()
+    with scratch("mprun-job-", tmp_path) as first, scratch("mprun-job-", tmp_path) as second:
+        # what another process holds stays
+        assert sorted(tmp_path.iterdir()) == sorted((first, second, tmp_path / "mprun-other-left"))
+    assert [path.name for path in tmp_path.iterdir()] == ["mprun-other-left"]

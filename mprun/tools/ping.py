@@ -39,6 +39,7 @@ HALF = 1 << 15
 
 _SUMMARY = re.compile(r"(\d+) packets transmitted, (\d+) received")
 _TIMES = re.compile(r"rtt min/avg/max/mdev = ([\d.]+)/([\d.]+)/([\d.]+)/([\d.]+) ms")
+_MOMENT = re.compile(r"^\[(\d+)\.(\d{6})\] .* ttl=\d+ time=", re.MULTILINE)
 _REPLY = re.compile(r"icmp_seq=(\d+) ttl=\d+ time=([\d.]+) ms")
 
 
@@ -95,28 +96,42 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     client = Process(
         name=flow.name,
         node=flow.source,
-        argv=argv(ends, count, interval_ns, _number(flow.options.get("size_bytes"), DEFAULT_SIZE_BYTES)),
+        argv=argv(ends, count, interval_ns, _number(flow.options.get("size_bytes"), DEFAULT_SIZE_BYTES), ("-D",)),
         role="flow",
         timeout_ns=count * interval_ns + GRACE_NS,
     )
     return Work(clients=(client,))
 
 
-def argv(ends: Endpoints, count: int, interval_ns: int, size_bytes: int = DEFAULT_SIZE_BYTES) -> tuple[str, ...]:
-    """The command; -I makes the source address, and so the path, ours to choose."""
+def argv(
+    ends: Endpoints,
+    count: int,
+    interval_ns: int,
+    size_bytes: int = DEFAULT_SIZE_BYTES,
+    options: tuple[str, ...] = (),
+) -> tuple[str, ...]:
+    """The command; -I makes the source address, and so the path, ours to choose, and -D has the time of each reply."""
     words = f"ping -n -c {count} -i {interval_ns / 1e9:g} -s {size_bytes}"
-    return (*words.split(), "-I", ends.source_address, ends.destination_address)
+    return (*words.split(), *options, "-I", ends.source_address, ends.destination_address)
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:
-    """What `read` has, and a row for each reply; start_ns: when its request was due, by its number."""
-    result = read(outputs.log(flow.name))
+    """What `read` has, and of each reply when its request was sent: late where round trips take longer than the
+    interval. In logs without times, of older runs, when it was due.
+    """
+    log = outputs.log(flow.name)
+    result = read(log)
     span = outputs.span(flow.name)
     if "pings" not in result.tables or span is None:
         return result
-    began_ns, interval_ns = span[0] - outputs.zero_ns, _number(flow.options.get("interval_ns"), DEFAULT_INTERVAL_NS)
     table = result.tables["pings"]
+    began_ns, interval_ns = span[0] - outputs.zero_ns, _number(flow.options.get("interval_ns"), DEFAULT_INTERVAL_NS)
     starts = [began_ns + (sequence - 1) * interval_ns for sequence in table["sequence"]]
+    if moments := _MOMENT.findall(log):
+        replied = [int(seconds) * 1_000_000_000 + int(us) * 1000 for seconds, us in moments]
+        sent = [at_ns - round(ms * NS_PER_MS) for at_ns, ms in zip(replied, table["rtt_ms"], strict=True)]
+        # of the clock only differences: the first was sent when it was due
+        starts = [starts[0] + at_ns - sent[0] for at_ns in sent]
     return replace(result, tables={"pings": {"sequence": table["sequence"], "start_ns": starts, **table}})
 
 

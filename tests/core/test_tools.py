@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -117,6 +118,14 @@ def test_pings_have_their_times() -> None:
     table = ping.parse(flow("ping", interval_ns=100_000_000), left).tables["pings"]
     assert table["sequence"] == [1, 5, 3]
     assert table["start_ns"] == [2_000_000_000, 2_400_000_000, 2_200_000_000]
+
+
+def test_pings_that_were_late_have_their_times() -> None:
+    lines = iter(("[1700000003.040000] 64", "[1700000003.150000] 64", "[1700000003.261000] 64"))
+    said = re.sub(r"^64", lambda _: next(lines), output("ping-20221126.txt"), flags=re.MULTILINE)
+    left = Left({"bulk": said}, zero_ns=10**9, began_ns=3 * 10**9)
+    table = ping.parse(flow("ping", interval_ns=100_000_000), left).tables["pings"]
+    assert table["start_ns"] == [2_000_000_000, 2_110_000_000, 2_221_000_000]
 
 
 def test_more_pings_than_their_numbers() -> None:

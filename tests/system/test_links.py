@@ -183,6 +183,10 @@ def test_ramps_and_schedules_set_the_delay(mprun: Callable[..., Result], tmp_pat
     assert result.status == 0, result.out + result.err
     sent, answered = echoes(result.run / "pcap" / "a.pcap")
     first = min(sent.values())
+    # ping comes to it late where its interval is shorter than the round trip, and its own times say so
+    told = {row["sequence"]: row["start_ns"] / 1e9 for row in result.rows("pings")}
+    assert max(told[n] - (n - 1) * 0.05 for n in told) > 0.05
+    assert all(told[n] - told[1] == pytest.approx(sent[n] - sent[1], abs=2e-4) for n in told)
     states = [(0, 10), (1.25, 20), (1.5, 30), (1.75, 40), (2, 50), (3, 30), (4, 20), (5, 0)]
     for (begin_s, delay_ms), (end_s, _) in pairwise(states):
         trip_s = 2 * delay_ms / 1e3

@@ -28,13 +28,22 @@ EVERYTHING = (
   - {name: bytes, between: [a, b], rate: 10mbit, queue: 40kb}
   - {name: time, between: [a, b], rate: 10mbit, queue: 30ms}
   - {name: jumbo, between: [a, b], rate: 100mbit, delay: 5ms, mtu: 9000}
-  - {name: correlated, between: [a, b], delay: 1ms, loss: {random: 5%, correlation: 25%}}
-  - {name: gemodel, between: [a, b], delay: 1ms, loss: {gemodel: {p: 5%, r: 40%}}}
-  - {name: state, between: [a, b], loss: {state: {p13: 2%, p31: 40%, p32: 10%, p23: 30%, p14: 1%}}}
-  - {name: uniform, between: [a, b], rate: 50mbit, delay: 30ms, jitter: {amount: 10ms, correlation: 40%}}
-  - {name: normal, between: [a, b], delay: 30ms, jitter: {amount: 3ms, distribution: normal, correlation: 80%}}
-  - {name: pareto, between: [a, b], delay: 30ms, jitter: {amount: 3ms, distribution: pareto}}
-  - {name: paretonormal, between: [a, b], delay: 30ms, jitter: {amount: 3ms, distribution: paretonormal}}
+  - name: bursts
+    between: [a, b]
+    delay: 1ms
+    loss: {forward: {random: 5%, correlation: 25%}, reverse: {gemodel: {p: 5%, r: 40%}}}
+  - name: state
+    between: [a, b]
+    loss: {forward: {state: {p13: 2%, p31: 40%, p32: 10%, p23: 30%, p14: 1%}}, reverse: 2%}
+  - {name: uniform, between: [a, b], rate: 50mbit, delay: 30ms, jitter: {amount: 4ms, correlation: 40%}}
+  - name: normal
+    between: [a, b]
+    delay: 30ms
+    jitter: {forward: {amount: 3ms, distribution: normal, correlation: 80%}, reverse: 2ms}
+  - name: pareto
+    between: [a, b]
+    delay: 30ms
+    jitter: {forward: {amount: 3ms, distribution: pareto}, reverse: {amount: 3ms, distribution: paretonormal}}
   - {name: red, between: [a, b], rate: 10mbit, rtt: 40ms, queue: {discipline: red, ecn: true}}
   - {name: codel, between: [a, b], rate: 10mbit, queue: {limit: 100packets, discipline: codel}}
   - {name: fq_codel, between: [a, b], rate: 10mbit, queue: {limit: 50ms, discipline: fq_codel}}

@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from tests.pages import ROOT
+from tests.pages import PAGES, ROOT
 
 SCRIPTS = ("setup.sh", "provision.sh", ".ci/run", ".ci/fresh")
 # Runs a Vagrantfile without Vagrant: what is set, and what is called with which words, as [name, words ...].
@@ -110,6 +110,18 @@ def test_every_option_of_setup_that_is_used_is_one() -> None:
     used = [word for name in ("Makefile", *SCRIPTS) for word in re.findall(r"setup\.sh((?: --[\w-]+)+)", _read(name))]
     assert used
     assert {option for words in used for option in words.split()} <= known
+
+
+def test_every_target_of_make_that_a_page_names_is_one() -> None:
+    makefile = _read("Makefile")
+    (targets,) = re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)
+    assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets.split())
+    pages = [*PAGES, ROOT / "CONTRIBUTING.md"]
+    named = {
+        name for page in pages for name in re.findall(r"(?:`|^    |\$ )make ([a-z]+)", page.read_text(), re.MULTILINE)
+    }
+    assert {"setup", "lab", "test"} <= named
+    assert named - set(targets.split()) == set()
 
 
 def _read(name: str) -> str:

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from mprun.tools.tool import Program
 
 
+# How much of what is said of a check is shown, in characters.
+LINE = 80
+
+
 @dataclass(frozen=True)
 class Check:
     """One thing that a run may need. mend: the command that gets it; empty if there is none."""
@@ -44,7 +48,9 @@ def command(as_json: bool) -> None:
         width = max(len(check.name) for check in checks)
         for check in checks:
             mark = click.style("✓", fg="green") if check.ok else click.style("✗", fg="red")
-            click.echo(f"{mark} {check.name:{width}}  {check.says}")
+            # curl names all its libraries; --json has them
+            says = check.says if len(check.says) <= LINE else f"{check.says[: LINE - 4].rstrip()} ..."
+            click.echo(f"{mark} {check.name:{width}}  {says}")
             if not check.ok and check.mend:
                 click.echo(f"  {'':{width}}  → {check.mend}")
     sys.exit(0 if usable else 3)

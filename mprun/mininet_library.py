@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make Mininet importable where it is installed: beside us, or as the distribution's package.
 
-Mininet is pure Python, so the distribution's copy serves every interpreter. Its release 2.3 asks
-for distutils, which Python 3.12 no longer has, to compare versions of Open vSwitch.
+Mininet is pure Python, so the distribution's copy serves every interpreter. Its release 2.3 asks for distutils, which
+Python 3.12 no longer has, to compare versions of Open vSwitch; those of Debian 13 and Ubuntu 24.04 ask for the package
+packaging, which is not the interpreter's own.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ def make_importable() -> None:
     """After this `import mininet` finds it if it is installed at all."""
     if find_spec("mininet") is None:
         sys.path.append(DISTRIBUTION_FOLDER)
-    if sys.version_info >= (3, 12) and "distutils" not in sys.modules:
-        version = ModuleType("distutils.version")
-        version.StrictVersion = str  # type: ignore[attr-defined]
-        sys.modules["distutils"] = ModuleType("distutils")
-        sys.modules["distutils.version"] = version
+    for package, name in (("distutils", "StrictVersion"), ("packaging", "Version")):
+        if package not in sys.modules and find_spec(package) is None:
+            version = ModuleType(f"{package}.version")
+            setattr(version, name, str)
+            sys.modules[package] = ModuleType(package)
+            sys.modules[f"{package}.version"] = version

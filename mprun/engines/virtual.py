@@ -55,7 +55,10 @@ def run_plan(
     with console.open("wb") as output, booted(kernel, guest, None if shell else output) as process:
         watch(process, run, progress, interactive=bool(shell))
     if not (run.path / "agent.json").exists():
-        raise RunError(f"the experiment kernel ended before the run did (see {console}):\n{_tail(console)}")
+        # what the agent said last tells more than that the kernel powered down after it
+        agent = run.path / "logs" / "agent.log"
+        told = agent if agent.exists() and agent.read_text(errors="replace").strip() else console
+        raise RunError(f"the experiment kernel ended before the run did (see {told}):\n{_tail(told)}")
 
 
 def _guest(plan: Plan, run: RunDirectory, kernel: Kernel, shell: Shell | None, real_time: bool) -> Guest:

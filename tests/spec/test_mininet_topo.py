@@ -69,7 +69,8 @@ def test_mininet_finds_what_it_compares_versions_with() -> None:
     """By the bare interpreter, as the agent is: Debian 12's asks for distutils, later ones for packaging."""
     text = (
         f"import sys; sys.path.insert(0, {str(Path(__file__).parents[2])!r});"
-        "from mprun.mininet_library import make_importable; make_importable(); from distutils.version import StrictVersion; from packaging.version import Version;"
+        "from mprun.mininet_library import make_importable; make_importable();"
+        "from distutils.version import StrictVersion; from packaging.version import Version;"
         "assert Version('1.10') and StrictVersion('1.10')"
     )
     done = subprocess.run([sys.executable, "-I", "-S", "-c", text], capture_output=True, text=True, timeout=60)

@@ -157,7 +157,7 @@ def test_command_that_is_no_command(mprun: Callable[..., Result]) -> None:
 
 def test_leftovers_sees_what_it_should() -> None:
     """The check that the others rely on can fail."""
-    marked = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", "mprun_seed=0"])
+    marked = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", "mprun.agent.main"])
     try:
         assert any(str(marked.pid) in line for line in leftovers())
     finally:

@@ -265,7 +265,7 @@ def _build_into(target: Path, source: Path, digest: str, jobs: int, progress: Pr
         facts = {
             "digest": digest,
             "recipe": recipe_digest(),
-            "version": _compile(["make", "-s", "ARCH=um", "kernelrelease"], tree).strip(),
+            "version": _compile(["make", "-s", "--no-print-directory", "ARCH=um", "kernelrelease"], tree).strip(),
             "source": str(source),
             "options": (tree / ".config").read_text().count("=y\n"),
             "compiler": _compile(["gcc", "--version"]).splitlines()[0],

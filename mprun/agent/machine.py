@@ -34,6 +34,7 @@ class Running(Protocol):
     name: str
     status: int | None
     timed_out: bool
+    is_told: bool
     started_ns: int
 
     @property
@@ -42,6 +43,8 @@ class Running(Protocol):
     def poll(self) -> bool: ...
 
     def wait_ready(self) -> None: ...
+
+    def tell_to_end(self) -> None: ...
 
     def stop(self) -> None: ...
 

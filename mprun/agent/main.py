@@ -267,19 +267,16 @@ def end_if_late(process: Running, now_ns: int) -> bool:
 
 
 def end_of_endless(process: Running) -> int | None:
-    """When a process that does not end by itself is told to; None: it does."""
-    lasts_ns = process.plan["lasts_ns"] if process.plan["is_endless"] else None
+    """When a process that does not end by itself is told to; None: it does, or was told."""
+    lasts_ns = process.plan["lasts_ns"] if process.plan["is_endless"] and not process.is_told else None
     return None if lasts_ns is None else process.started_ns + int(lasts_ns)
 
 
-def end_if_due(process: Running, now_ns: int) -> bool:
-    """Tell a process to end that does not by itself, which is its end as it should be; whether that was so."""
+def tell_if_due(process: Running, now_ns: int) -> None:
+    """Tell a process to end that does not by itself. It ends when it does, or its time-out ends it."""
     due_ns = end_of_endless(process)
-    is_due = due_ns is not None and now_ns >= due_ns and not process.poll()
-    if is_due:
-        process.stop()
-        process.status = 0
-    return is_due
+    if due_ns is not None and now_ns >= due_ns:
+        process.tell_to_end()
 
 
 def go_through_timeline(run: Run, zero_ns: int) -> None:
@@ -328,7 +325,8 @@ def go_through_timeline(run: Run, zero_ns: int) -> None:
         ended = machine.pause(min(moments + [zero_ns + change["at_ns"] for change in changes[:1]]))
         now = machine.now_ns()
         for descriptor, process in list(active.items()):
-            if descriptor in ended or end_if_due(process, now) or end_if_late(process, now):
+            tell_if_due(process, now)
+            if descriptor in ended or end_if_late(process, now):
                 if "cpu" in run.plan["samples"] and not process.timed_out:
                     # what it used is told until it is waited for
                     machine.sample("cpu", now)

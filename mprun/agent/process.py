@@ -67,6 +67,7 @@ class RunningProcess:
         self.name: str = plan["name"]
         self.status: int | None = None
         self.timed_out = False
+        self.is_told = False
         self.log_path = f"{directory}/logs/{self.name}.err"
         self.output_path = f"{directory}/{plan['output'] or f'logs/{self.name}.out'}"
         self._node = node
@@ -136,7 +137,8 @@ class RunningProcess:
     def poll(self) -> bool:
         """Whether it has ended; then `status` is its exit status, negative for a signal."""
         if self.status is None:
-            self.status = self._process.poll()
+            status = self._process.poll()
+            self.status = 0 if self.is_told and status is not None and not self.timed_out else status
         return self.status is not None
 
     def wait_ready(self) -> None:
@@ -178,6 +180,12 @@ class RunningProcess:
                         if len(fields) > 3 and fields[1].endswith(suffix) and fields[3] == state:
                             return True
         return False
+
+    def tell_to_end(self) -> None:
+        """As its plan says, which makes its end the one that it should have."""
+        if not self.poll():
+            self.is_told = True
+            os.killpg(self.pid, self.plan["stop_signal"])
 
     def stop(self) -> None:
         """End it as its plan says, then by force; return when it is gone."""

@@ -116,6 +116,12 @@ def request(connection: socket.socket, facts: dict[str, str]) -> None:
     connection.close()
 
 
+def bind_everywhere(end: socket.socket, address: str, port: int) -> None:
+    """On every address of the family of this one: a join to another is refused where nobody listens."""
+    end.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    end.bind(("::" if ":" in address else "", port))
+
+
 def main(arguments: list[str]) -> None:
     """Exit status 1, and why, where the connection or the answers cannot be had."""
     # wake at the nanosecond asked for, not up to 50 us later (prctl(2))
@@ -125,9 +131,7 @@ def main(arguments: list[str]) -> None:
     try:
         end = open_socket(address, facts["protocol"], facts["congestion"])
         if role == "server":
-            end.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            # on every address of the family: a join to another one is refused where nobody listens
-            end.bind(("::" if ":" in address else "", int(port)))
+            bind_everywhere(end, address, int(port))
             serve(end, facts)
         else:
             end.connect((address, int(port)))

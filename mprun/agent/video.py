@@ -21,7 +21,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from mprun.agent.reqres import PR_SET_TIMERSLACK, ConnectionEnded, Receiver, open_socket, say, wait
+from mprun.agent.reqres import PR_SET_TIMERSLACK, ConnectionEnded, Receiver, bind_everywhere, open_socket, say, wait
 
 REQUEST_BYTES = 8
 # Of the rate that the last chunks came with, a video may take so much; and so many chunks count (harmonic mean).
@@ -147,9 +147,7 @@ def main(arguments: list[str]) -> None:
     try:
         end = open_socket(address, facts["protocol"], facts["congestion"])
         if role == "server":
-            end.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            # on every address of the family: a join to another one is refused where nobody listens
-            end.bind(("::" if ":" in address else "", int(port)))
+            bind_everywhere(end, address, int(port))
             serve(end)
         else:
             end.connect((address, int(port)))

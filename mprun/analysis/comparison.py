@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from mprun.analysis.statistics import Difference, Ratio, difference, paired_difference, ratio
+from mprun.analysis.statistics import CONFIDENCE, Difference, Ratio, difference, paired_difference, ratio
 
 Verdict = Literal["same", "higher", "lower", "unclear", "unknown"]
 
@@ -99,7 +99,7 @@ class Compared:
         }
 
 
-def compare(first: Sequence[Side], second: Sequence[Side], confidence: float = 0.95) -> Iterator[Compared]:
+def compare(first: Sequence[Side], second: Sequence[Side], confidence: float = CONFIDENCE) -> Iterator[Compared]:
     """Each metric of each cell that both sides have, in the order of the first."""
     others = {_key(side.values): side for side in second}
     for side in first:

@@ -51,10 +51,10 @@ def explain_plain_tcp(client: Mapping[str, int], server: Mapping[str, int], inte
     return f"{fallback}: {culprit}" if culprit else fallback
 
 
-def explain_settings(client: Mapping[str, Any], server: Mapping[str, Any]) -> str | None:
+def explain_settings(client: Mapping[str, Any], server: Mapping[str, Any], wanted: float) -> str | None:
     """Why two hosts' MPTCP settings ask for no more subflows than there were; None if they do not limit them.
 
-    client, server: of the intent; what is not said there is as mprun has it.
+    client, server: of the intent; what is not said there is as mprun has it. wanted: as many were expected.
     """
     if client.get("path_manager", "default") == "default":
         flags = [flag for endpoint in client.get("endpoints", ()) for flag in endpoint["flags"]]
@@ -65,9 +65,10 @@ def explain_settings(client: Mapping[str, Any], server: Mapping[str, Any]) -> st
         if not {"subflow", "fullmesh"} & set(flags):
             has = ", ".join(dict.fromkeys(flags))
             return f"endpoint flags: the client opens subflows from endpoints with subflow or fullmesh, and has {has}"
-    if client.get("subflows") is not None:
+    if client.get("subflows") is not None and 1 + client["subflows"] < wanted:
         return f"limits: the client may open {client['subflows']} additional subflows"
-    if server.get("path_manager", "default") == "default":
+    # ndiffports goes to the address that it knows
+    if client.get("path_manager") != "ndiffports" and server.get("path_manager", "default") == "default":
         return (
             "the server's path manager is default, which announces no address by itself: write fullmesh, or endpoints"
         )
@@ -124,10 +125,9 @@ def explain_missing_subflows(
         )
     if not _count(server, "MPJoinAckRx"):
         return "the server refused the join: its limits allow no further subflow"
-    if blamed := _blame_routes(client, server):
-        return blamed
     if sent > answered:
-        return f"{sent - answered} of {sent} joins had no answer: a path was down or lossy during the handshake"
+        lost = f"{sent - answered} of {sent} joins had no answer: a path was down or lossy during the handshake"
+        return _blame_routes(client, server) or lost
     if dropped := _count(client, "AddAddrDrop"):
         return (
             f"Linux dropped {dropped} of the announced addresses, as it takes one at a time (AddAddrDrop); the server "
@@ -147,12 +147,17 @@ def _blame_routes(client: Mapping[str, int], server: Mapping[str, int]) -> str |
 
 
 def explain_handover(
-    path: str, time_ns: int, is_over: bool, backups: Sequence[str], stale_losses: str | None, scheduler: str
+    path: str,
+    time_ns: int,
+    is_over: bool,
+    backups: Sequence[str],
+    stale_losses: str | None = None,
+    scheduler: str | None = None,
 ) -> str | None:
     """Why the data of a connection did not flow for long after a path had failed; None if it did.
 
     backups: paths that are used when nothing else is left. stale_losses, scheduler: what the sender's host was
-    given; ours leave a subflow at its first time-out, mainline's when it counts as stale.
+    given; ours leave a subflow at its first time-out, mainline's when it counts as stale. None: it is no MPTCP.
     """
     allowed = int(stale_losses) if stale_losses and stale_losses.isdigit() else DEFAULT_STALE_LOSSES
     is_patient = scheduler == MAINLINE_SCHEDULER and allowed != 1

@@ -17,6 +17,8 @@ from typing import Any, Literal
 from mprun.tools.tool import percentile
 
 CONFIDENCES = (0.95, 0.99)
+# Where nobody says.
+CONFIDENCE = 0.95
 QUANTILES = (0.05, 0.25, 0.75, 0.95)
 RESAMPLES = 2000
 # With fewer runs a bootstrap interval of 95 % covers less than 90 %: see docs/statistics.md.
@@ -153,7 +155,7 @@ class Difference:
         return 0 not in self.interval
 
 
-def paired_difference(first: Sequence[float], second: Sequence[float], confidence: float = 0.95) -> Difference:
+def paired_difference(first: Sequence[float], second: Sequence[float], confidence: float = CONFIDENCE) -> Difference:
     """Of runs that belong together, in pairs; two pairs at least."""
     differences = [b - a for a, b in zip(first, second, strict=True)]
     spread = statistics.stdev(differences)
@@ -161,7 +163,7 @@ def paired_difference(first: Sequence[float], second: Sequence[float], confidenc
     return Difference(mean, t_interval(differences, confidence), mean / spread if spread else None, is_paired=True)
 
 
-def difference(first: Sequence[float], second: Sequence[float], confidence: float = 0.95) -> Difference:
+def difference(first: Sequence[float], second: Sequence[float], confidence: float = CONFIDENCE) -> Difference:
     """Of runs that do not belong together, whose spreads may differ (Welch); two of each at least."""
     mean = statistics.fmean(second) - statistics.fmean(first)
     parts = [(statistics.variance(values) / len(values), len(values) - 1) for values in (first, second)]
@@ -182,7 +184,7 @@ class Ratio:
     interval: Interval
 
 
-def ratio(first: Sequence[float], second: Sequence[float], confidence: float = 0.95) -> Ratio | None:
+def ratio(first: Sequence[float], second: Sequence[float], confidence: float = CONFIDENCE) -> Ratio | None:
     """Of runs that do not belong together: the interval of the logarithm, by the delta method; two of each at
     least. None where a mean is not above zero."""
     means = [statistics.fmean(values) for values in (first, second)]

@@ -443,8 +443,8 @@ def _explain_expected(verdicts: Sequence[Mapping[str, Any]], intent: Mapping[str
             if verdict["metric"] != f"{flow['name']}.subflows" or verdict["value"] is None or not bounds:
                 continue
             if flow["subflows"] <= verdict["value"] < max(bounds):
-                ends = (_mptcp_of(flow[end], intent) for end in ("source", "destination"))
-                if cause := explain_settings(*ends):
+                client, server = (_mptcp_of(flow[end], intent) for end in ("source", "destination"))
+                if cause := explain_settings(client, server, max(bounds)):
                     found.failures.append(f"{flow['name']}: {verdict['value']} of {max(bounds):g} subflows: {cause}")
 
 
@@ -526,9 +526,10 @@ def _tell_handover(
     failure, worst = max(handovers, key=lambda one: one[1].time_ns)
     found.add(f"{flow['name']}.handover.gap", max(one.gap_ns for _, one in handovers) / 1e9, "time")
     found.add(f"{flow['name']}.handover.time", worst.time_ns / 1e9, "time")
-    host = intent["hosts"].get(flow["source"], {}) if flow["protocol"] == "mptcp" else {}
-    scheduler = host.get("mptcp", {}).get("scheduler", MAINLINE_SCHEDULER) if flow["protocol"] == "mptcp" else ""
-    given = (dict(host.get("sysctl", ())).get(STALE_LOSSES), scheduler)
+    given: tuple[str | None, ...] = ()
+    if flow["protocol"] == "mptcp":
+        sysctls = dict(intent["hosts"].get(flow["source"], {}).get("sysctl", ()))
+        given = (sysctls.get(STALE_LOSSES), _mptcp_of(flow["source"], intent).get("scheduler", MAINLINE_SCHEDULER))
     backups = [path["name"] for path in flow["paths"] if path["backup"]]
     if text := explain_handover(failure.path, worst.time_ns, worst.is_over, backups, *given):
         found.warnings.append(f"{flow['name']}: {text}")

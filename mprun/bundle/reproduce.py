@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from mprun import runner
 from mprun.analysis.comparison import Compared, compare, compare_expectations
+from mprun.analysis.statistics import CONFIDENCE
 from mprun.bundle.archive import unpack
 from mprun.bundle.pack import ALONE, ARTIFACTS, digest_of
 from mprun.engines import virtual
@@ -41,7 +42,6 @@ from mprun.version import code_of
 
 Verdict = Literal["identical", "within", "different"]
 
-CONFIDENCE = 0.95
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=,%-]{0,200}")
 _FORMS: Mapping[str, Mapping[str, type]] = {
     "environment.json": {"engine": str, "kernel": dict, "versions": dict, "warnings": list, "python": str},

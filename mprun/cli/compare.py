@@ -54,6 +54,7 @@ def command(
     holds less often in B than in A, or a metric lies outside of --within.
     """
     from mprun.analysis.comparison import compare, compare_expectations
+    from mprun.analysis.statistics import CONFIDENCE
     from mprun.spec.units import QuantityError, parse_ratio
     from mprun.sweep.sides import sides_of
 
@@ -66,7 +67,7 @@ def command(
     with contextlib.ExitStack() as opened:
         places = [None if name is None else _open(name, opened) for name in (first, second)]
         sides = sides_of(parent, str(places[0]), places[1], axis)
-    level = confidence or options.CONFIDENCE
+    level = confidence or CONFIDENCE
     compared = [one for one in compare(*sides.cells, level) if not wanted or one.metric in wanted]
     _refuse_unknown(wanted, sides)
     expected = list(compare_expectations(*sides.cells))

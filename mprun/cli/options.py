@@ -162,8 +162,6 @@ confidence = click.option(
     callback=_read_confidence,
     help="Confidence of the intervals of a sweep.  [default: 95%]",
 )
-# Where nobody says.
-CONFIDENCE = 0.95
 
 
 def refuse_confidence(given: float | None) -> None:
@@ -177,7 +175,12 @@ def restore_tables(run: RunDirectory) -> None:
     if not run.has_tables:
         from mprun import runner
 
-        runner.restore_tables(run)
+        try:
+            runner.restore_tables(run)
+        except OSError as error:
+            click.echo(f"its tables are gone, and cannot be made again there: {error}", err=True)
+        else:
+            give_to_invoker(run.path / "tables")
 
 
 def give_to_invoker(path: Path) -> None:

@@ -22,6 +22,7 @@ def command(name: str, parent: Path, is_shown: bool, confidence: float | None) -
     report.html in its directory needs nothing else; each of its figures is also under figures/, as SVG, as PDF
     as wide as a column of a paper (85 mm), as PNG, and its data as CSV.
     """
+    from mprun.analysis.statistics import CONFIDENCE
     from mprun.cli.progress import Bar
     from mprun.report.report import make_report
     from mprun.report.sweep import make_sweep_report
@@ -34,7 +35,7 @@ def command(name: str, parent: Path, is_shown: bool, confidence: float | None) -
         options.restore_tables(found)
     with Bar() as bar:
         if isinstance(found, SweepDirectory):
-            path = make_sweep_report(found, bar.show, confidence or options.CONFIDENCE)
+            path = make_sweep_report(found, bar.show, confidence or CONFIDENCE)
         else:
             path = make_report(found, bar.show)
     options.give_to_invoker(path.parent)

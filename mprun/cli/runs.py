@@ -94,8 +94,9 @@ def _install_profile() -> str:
     configuration = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     target = configuration / "wireshark" / "profiles" / PROFILE.name
     if not target.exists():
+        made = next(path for path in reversed([target, *target.parents]) if not path.exists())
         shutil.copytree(PROFILE, target)
-        options.give_to_invoker(configuration / "wireshark")
+        options.give_to_invoker(made)
         click.echo(f"a profile for Wireshark: {target}")
     return target.name
 

@@ -32,9 +32,10 @@ def command(name: str, parent: Path, confidence: float | None, as_json: bool) ->
     if as_json:
         click.echo(json.dumps({"directory": str(found.path), **summary}))
     elif isinstance(found, SweepDirectory):
+        from mprun.analysis.statistics import CONFIDENCE
         from mprun.cli.show_sweep import show_sweep
 
-        show_sweep(summary, found.path, confidence=confidence or options.CONFIDENCE)
+        show_sweep(summary, found.path, confidence=confidence or CONFIDENCE)
     else:
         from mprun.cli.show_run import show_summary
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from mprun.analysis.statistics import CONFIDENCE
 from mprun.cli.show_run import MARKS
 from mprun.report.reading import choose_metrics, format_bound, format_mean, format_value
 
@@ -19,7 +20,9 @@ MOST_SHOWN = 3
 MOST_TOLD = 5
 
 
-def show_sweep(summary: Mapping[str, Any], path: Path, wanted: Sequence[str] = (), confidence: float = 0.95) -> None:
+def show_sweep(
+    summary: Mapping[str, Any], path: Path, wanted: Sequence[str] = (), confidence: float = CONFIDENCE
+) -> None:
     """Print a summary: mean and t interval where a cell ran more than once. wanted: metrics to show."""
     cells: Sequence[Mapping[str, Any]] = summary["cells"]
     axes = list(dict.fromkeys(name for cell in cells for name in cell["values"]))

@@ -122,9 +122,9 @@ def _write_boot_file(folder: Path, guest: Guest, kernel: Kernel) -> None:
 
 def _homes() -> list[str]:
     """Directories that a run must not see, beside those that it has of its own."""
-    own = os.path.realpath(Path.home())
-    is_seen = os.path.isdir(own) and not own.startswith(tuple(f"{home}/" for home in (*HOMES, *OWN)))
-    return list(dict.fromkeys([*HOMES, own])) if is_seen and own != "/" else [*HOMES]
+    own = Path(os.path.realpath(Path.home()))
+    is_seen = own.is_dir() and own != Path("/") and not any(own.is_relative_to(folder) for folder in (*HOMES, *OWN))
+    return [*HOMES, str(own)] if is_seen else [*HOMES]
 
 
 def _skeleton(folder: Path, home: str, needed: list[Path]) -> Path:
@@ -135,7 +135,7 @@ def _skeleton(folder: Path, home: str, needed: list[Path]) -> Path:
     """
     folder.mkdir()
     for path in needed:
-        (folder / path.relative_to(home)).mkdir(parents=True)
+        (folder / path.relative_to(home)).mkdir(parents=True, exist_ok=True)
     return folder
 
 

@@ -86,3 +86,8 @@ def over_time(
     end = max(max(each.x) for each in series)
     marks = tuple(mark for mark in evidence.marks if 0 < mark.at < end)
     return Chart(name, title, caption, form, TIME, Axis(label, unit), (Panel("", tuple(series)),), marks)
+
+
+def say_dropped(shown: Sequence[Series], series: Sequence[Series]) -> str:
+    """What a caption says where not all are shown."""
+    return f" The first {len(shown)} of {len(series)}." if len(series) > len(shown) else ""

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mprun.analysis.statistics import CONFIDENCE
 from mprun.report.figure import Axis, Chart, Form, Panel, Series
 from mprun.report.palette import FLOW_TONES, PATH_TONES
 from mprun.report.reading import interval_of
@@ -35,7 +36,7 @@ class Study:
     cells: Sequence[Cell]
     samples: Sequence[Mapping[str, Sequence[float]]]
     axes: Mapping[str, Sequence[Any]]
-    confidence: float = 0.95
+    confidence: float = CONFIDENCE
 
     def having(self, metric: str) -> list[int]:
         return [n for n, cell in enumerate(self.cells) if metric in cell["metrics"]]

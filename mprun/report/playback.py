@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mprun.report.evidence import MOST_LINES, NS, Evidence, over_time
+from mprun.report.evidence import MOST_LINES, NS, Evidence, over_time, say_dropped
 from mprun.report.figure import Chart, Form, Series
 
 # A buffer with less is empty: a frame of a film lasts 40 ms.
@@ -26,10 +26,11 @@ def draw_buffer(evidence: Evidence, flow: str | None, form: Form) -> Chart | Non
         ]
         x, y = _trace(part["start_ns"][0] / NS, arrivals)
         series.append(Series(str(name), evidence.tones[str(name)], x, y))
+    shown = series[:MOST_LINES]
     caption = "Video that has been fetched and not yet played. At zero it stalls."
     title = f"Playback buffer of {flow}" if flow else "Playback buffer"
     stem = f"buffer-{flow}" if flow else "buffer"
-    return over_time(evidence, stem, title, caption + _say(series), "buffer", "s", series[:MOST_LINES], form)
+    return over_time(evidence, stem, title, caption + say_dropped(shown, series), "buffer", "s", shown, form)
 
 
 def _trace(begin_s: float, arrivals: Sequence[tuple[float, float, float]]) -> tuple[list[float], list[float]]:
@@ -57,11 +58,8 @@ def draw_quality(evidence: Evidence, flow: str | None, form: Form) -> Chart | No
         moments = [*part["start_ns"], last["start_ns"] + last["delay_ns"]]
         values = [float(value) for value in (*part["quality_bit_per_s"], last["quality_bit_per_s"])]
         series.append(Series(str(name), evidence.tones[str(name)], [at / NS for at in moments], values))
+    shown = series[:MOST_LINES]
     caption = "Bit rate of the video in each chunk, from the moment when it was asked for."
     title = f"Video quality of {flow}" if flow else "Video quality"
     stem = f"quality-{flow}" if flow else "quality"
-    return over_time(evidence, stem, title, caption + _say(series), "quality", "bit/s", series[:MOST_LINES], form)
-
-
-def _say(series: Sequence[Series]) -> str:
-    return f" The first {MOST_LINES} of {len(series)}." if len(series) > MOST_LINES else ""
+    return over_time(evidence, stem, title, caption + say_dropped(shown, series), "quality", "bit/s", shown, form)

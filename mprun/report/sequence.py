@@ -45,7 +45,7 @@ def draw_sequence(evidence: Evidence, flow: str | None, form: Form) -> Chart | N
     return over_time(evidence, f"sequence-{flow}", f"Sequence of {flow}", caption, "data", "byte", series, form)
 
 
-def _find(evidence: Evidence, flow: str | None) -> tuple[str, int, str, int] | None:
+def _find(evidence: Evidence, flow: str) -> tuple[str, int, str, int] | None:
     """Capture, connection, the way that carried more, and how many further connections it has."""
     sockets = evidence.read("sockets", "host", *_SOCKET, "bytes_acked", flow=flow)
     subflows = evidence.tables.get("subflows")

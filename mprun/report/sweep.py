@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mprun.analysis.cells import column_of
+from mprun.analysis.statistics import CONFIDENCE
 from mprun.report.gallery import Gallery, draw_topology
 from mprun.report.matrix import Study, draw_sweep, lacking
 from mprun.report.page import Grid, Page, Row, Tile, Verdict, render
@@ -22,7 +23,7 @@ MOST_FIGURES = 6
 MOST_COLUMNS = 4
 
 
-def make_sweep_report(sweep: SweepDirectory, progress: Progress, confidence: float = 0.95) -> Path:
+def make_sweep_report(sweep: SweepDirectory, progress: Progress, confidence: float = CONFIDENCE) -> Path:
     """Write it into the sweep's directory; the path of the page. confidence: of intervals, 0.95 or 0.99.
 
     Raises MprunError where the sweep did not come so far, SpecError where this mprun does not know its inputs.

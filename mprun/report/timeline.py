@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from mprun.report.evidence import MOST_LINES, NS, Evidence, over_time
+from mprun.report.evidence import MOST_LINES, NS, Evidence, over_time, say_dropped
 from mprun.report.figure import Axis, Chart, Form, Panel, Series
 from mprun.report.palette import FLOW_TONES
 from mprun.report.playback import draw_buffer, draw_quality
@@ -96,7 +96,7 @@ def _draw_goodput(evidence: Evidence, flow: str | None, form: Form) -> Chart | N
         series.append(Series(label, evidence.tones[str(name)], moments, [*values, values[-1]], dash=int(back)))
     shown = series[:MOST_LINES]
     caption = f"What {_join([each.label for each in shown])} got as payload, mean of each interval of its program."
-    caption += _say_dropped(shown, series)
+    caption += say_dropped(shown, series)
     of = f"-{flow}" if flow else ""
     return over_time(
         evidence, f"goodput{of}", f"Goodput of {flow}" if flow else "Goodput", caption, "goodput", "bit/s", shown, form
@@ -239,8 +239,8 @@ def _draw_interfaces(evidence: Evidence, flow: str | None, form: Form) -> Chart 
 def _choose(found: Sequence[tuple[float, Series]], which: str) -> tuple[list[Series], str]:
     """As many as can be told apart, those of the greatest weight, in the order that they have; and what a caption
     says of the others. which: what those are that are shown."""
-    least = sorted((weight for weight, _ in found), reverse=True)[:MOST_LINES][-1:]
-    shown = [series for weight, series in found if weight >= least[0]][:MOST_LINES] if least else []
+    greatest = sorted(range(len(found)), key=lambda n: -found[n][0])[:MOST_LINES]
+    shown = [found[n][1] for n in sorted(greatest)]
     return shown, f" The {len(shown)} {which} of {len(found)}." if len(found) > len(shown) else ""
 
 
@@ -285,7 +285,7 @@ def _distribution(
     count = sum(len(each.y) for each in shown)
     if form == "cdf":
         caption = f"Share of the {count} {noun} whose {label} was no longer than that."
-        caption += _say_dropped(shown, series)
+        caption += say_dropped(shown, series)
         values = sorted(y for each in shown for y in each.y)
         is_wide = 0 < FAR * values[len(values) // 2] < values[-1] and values[0] > 0
         if is_wide:
@@ -293,12 +293,8 @@ def _distribution(
         along = Axis(label, "s", "log" if is_wide else "linear")
         return Chart(stem, title, caption, form, along, Axis("share", "share"), (Panel("", shown),))
     caption = f"The {label} of each of {count} {noun}, at the moment when it began."
-    caption += _say_dropped(shown, series)
+    caption += say_dropped(shown, series)
     return over_time(evidence, f"{stem}-time", f"{title} over time", caption, label, "s", shown, form)
-
-
-def _say_dropped(shown: Sequence[Series], series: Sequence[Series]) -> str:
-    return f" The first {len(shown)} of {len(series)}." if len(series) > len(shown) else ""
 
 
 def _sender(evidence: Evidence, flow: str | None, column: str) -> pl.DataFrame | None:

@@ -25,8 +25,6 @@ from mprun.version import code_digest
 
 # How long a scheduler and the answers of its workers are waited for.
 ANSWER_S = 30
-# Beginning of the names of the folders in which workers run their jobs.
-SCRATCH = "mprun-job-"
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,7 @@ def perform_remotely(job: Job, needs: Needs, wanted: Mapping[str, str]) -> tuple
     unlike = differences(wanted, describe(needs))
     if unlike:
         raise Refused(import_module("distributed").get_worker().address, unlike)
-    with scratch(SCRATCH) as folder:
+    with scratch("mprun-job-") as folder:
         directory = folder / "run"
         directory.mkdir()
         outcome = perform(replace(job, directory=directory))

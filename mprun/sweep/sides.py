@@ -55,12 +55,11 @@ def _facts(run: RunDirectory) -> dict[str, Any]:
     environment = run.read("environment.json")
     kernel = environment["kernel"]
     told = {"engine": environment["engine"], "kernel": f"{kernel['version']} {kernel.get('digest', '')[:12]}".strip()}
-    return {**told, **_programs(run), "seed": run.read("summary.json")["seed"]}
+    return {**told, **_programs(environment), "seed": run.read("summary.json")["seed"]}
 
 
-def _programs(run: RunDirectory) -> dict[str, str]:
-    """What the run was made with, beside its kernel."""
-    environment = run.read("environment.json")
+def _programs(environment: Mapping[str, Any]) -> dict[str, str]:
+    """What a run was made with, beside its kernel."""
     return {"mprun": code_of(environment), **environment["versions"]}
 
 
@@ -88,7 +87,7 @@ def _programs_of_all(sweep: SweepDirectory) -> dict[str, str]:
     for kept in sweep.runs():
         # one that ended with an error may have no environment
         if (kept.run.path / "environment.json").exists():
-            for name, version in _programs(kept.run).items():
+            for name, version in _programs(kept.run.read("environment.json")).items():
                 told.setdefault(name, {})[version] = None
     return {name: ", ".join(versions) for name, versions in told.items()}
 

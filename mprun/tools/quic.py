@@ -265,8 +265,8 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     validated = {(event["local"], event["remote"]): event["at_ns"] / 1e9 for event in by_kind.get("path", [])}
     if "connected" in by_kind:
         # the first path is validated by the handshake (RFC 9000 8.1)
-        first = end["paths"][0]
-        validated.setdefault((first["local"], first["remote"]), values["handshake"])
+        for first in end["paths"][:1]:
+            validated.setdefault((first["local"], first["remote"]), values["handshake"])
     tables["paths"] = _paths_table(end["paths"])
     values["paths"] = sum(path["validated"] for path in end["paths"])
     elapsed_ns = end["end_ns"] - end["first_request_ns"]

@@ -152,6 +152,8 @@ def test_causes_of_missing_subflows(
 @pytest.mark.parametrize(
     ("client", "server", "cause"),
     [
+        ({"path_manager": "fullmesh", "subflows": 1}, {}, "the server's path manager is default"),
+        ({"path_manager": "ndiffports"}, {}, None),
         ({}, {}, "the client's path manager is default"),
         ({"endpoints": [{"link": "path1", "flags": ["signal", "backup"]}]}, {}, "and has signal, backup"),
         ({"path_manager": "fullmesh", "subflows": 0}, {}, "limits: the client may open 0"),
@@ -162,7 +164,7 @@ def test_causes_of_missing_subflows(
 def test_settings_that_ask_for_no_more_subflows(
     client: dict[str, Any], server: dict[str, Any], cause: str | None
 ) -> None:
-    said = explain_settings(client, server)
+    said = explain_settings(client, server, 2)
     assert (said is None) == (cause is None)
     assert cause is None or (said is not None and cause in said)
 

@@ -54,7 +54,7 @@ LOST_CONTROL = "control socket has closed unexpectedly"
 
 # Tests that run beside others have directories of their own for what mprun leaves in that of the system.
 if worker := os.environ.get("PYTEST_XDIST_WORKER"):
-    _own = Path(tempfile.gettempdir()) / f"tests-{worker}-{os.getuid()}"
+    _own = Path(tempfile.gettempdir()) / f"mprun-tests-{os.getuid()}-{worker}"
     _own.mkdir(exist_ok=True)
     _own.chmod(0o1777)
     os.environ["TMPDIR"] = tempfile.tempdir = str(_own)

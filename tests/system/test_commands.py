@@ -149,7 +149,10 @@ def test_what_only_the_experiment_kernel_has_is_refused_by_name(
     (files / "topo.yaml").write_text(TOPOLOGY.replace(", rtt: RTT", ""))
     refused = mprun("-t", "topo", "-x", "xp", "--engine", "real")
     assert refused.status == 3
-    has = Path("/proc/sys/net/mptcp/available_schedulers").read_text().split()
+    available = Path("/proc/sys/net/mptcp/available_schedulers")
+    if not available.exists():
+        pytest.skip("this kernel does not tell which schedulers it has")
+    has = available.read_text().split()
     for scheduler, control in wanted:
         assert f"scheduler '{scheduler}' (it has: {', '.join(has)})" in refused.err
         assert f"tcp congestion control '{control}' (it has: " in refused.err

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Literal
 Turn = Literal["shared", "alone"]
 
 # The same for all processes of a run of the tests, whatever their TMPDIR.
-_FOLDER = Path(tempfile.gettempdir())
+_PLACE = f"{tempfile.gettempdir()}/mprun-tests-{os.getuid()}"
 _held: list[Turn] = []
 
 
@@ -28,7 +29,7 @@ def take_turn(turn: Turn) -> Iterator[None]:
         assert turn == "shared" or _held[0] == "alone", "a test in real time: mark it with pytest.mark.alone"
         yield
         return
-    with (_FOLDER / "mprun-tests.gate").open("w") as gate, (_FOLDER / "mprun-tests.turn").open("w") as lock:
+    with Path(f"{_PLACE}.gate").open("w") as gate, Path(f"{_PLACE}.turn").open("w") as lock:
         fcntl.flock(gate, fcntl.LOCK_EX)
         fcntl.flock(lock, fcntl.LOCK_EX if turn == "alone" else fcntl.LOCK_SH)
         fcntl.flock(gate, fcntl.LOCK_UN)

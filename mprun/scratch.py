@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -14,19 +15,30 @@ from pathlib import Path
 @contextlib.contextmanager
 def scratch(prefix: str, parent: Path | None = None) -> Iterator[Path]:
     """A directory in `parent` (default: where temporary files go); whoever makes one removes those of the same prefix
-    whose processes were killed: nobody holds their locks."""
+    whose processes were killed: nobody holds them."""
     folder = parent or Path(tempfile.gettempdir())
     for stale in folder.glob(f"{prefix}*"):
-        with contextlib.suppress(OSError), (stale / "lock").open() as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with contextlib.suppress(OSError), _held(stale, fcntl.LOCK_EX | fcntl.LOCK_NB):
             shutil.rmtree(stale)
     while True:
         with (
             tempfile.TemporaryDirectory(prefix=prefix, dir=folder, ignore_cleanup_errors=True) as made,
-            Path(made, "lock").open("w") as lock,
+            contextlib.ExitStack() as holding,
         ):
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            # another process may have had the lock first, and taken this for one that was left behind
-            if Path(made, "lock").exists():
+            # another process may have held it first, and taken it for one that was left behind
+            with contextlib.suppress(FileNotFoundError):
+                holding.enter_context(_held(Path(made), fcntl.LOCK_EX))
+            if Path(made).exists():
                 yield Path(made)
                 return
+
+
+@contextlib.contextmanager
+def _held(folder: Path, how: int) -> Iterator[None]:
+    """Raises OSError where it is not there, or where another process holds it and we do not wait."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, how)
+        yield
+    finally:
+        os.close(handle)

@@ -72,7 +72,6 @@ def test_a_damaged_run_keeps_no_other_from_being_listed(tmp_path: Path, summary:
 def test_what_killed_processes_left_goes_with_the_next_of_its_kind(tmp_path: Path) -> None:
     for name in ("mprun-job-left", "mprun-other-left"):
         (tmp_path / name).mkdir()
-        (tmp_path / name / "lock").touch()
     with scratch("mprun-job-", tmp_path) as first, scratch("mprun-job-", tmp_path) as second:
         # what another process holds stays
         assert sorted(tmp_path.iterdir()) == sorted((first, second, tmp_path / "mprun-other-left"))

@@ -59,7 +59,7 @@ def booted(kernel: Kernel, guest: Guest, console: BinaryIO | None) -> Iterator[s
     console: where the kernel's console goes; None lends it our terminal. Raises HostError for a
     path that cannot be told to the kernel.
     """
-    with scratch("mprun-run-", _plain_temporary()) as folder, _own_cpu() as cpu:
+    with scratch("mprun-run-", _plain_temporary(), _end_orphans) as folder, _own_cpu() as cpu:
         _write_boot_file(folder, guest, kernel)
         process = subprocess.Popen(
             _command(folder, guest, kernel, console),
@@ -78,6 +78,15 @@ def booted(kernel: Kernel, guest: Guest, console: BinaryIO | None) -> Iterator[s
             elif process.poll() is None:
                 process.kill()
             process.wait()
+
+
+def _end_orphans(folder: Path) -> None:
+    """End what is left of a kernel that was killed: a process that it had just started and stopped dies with nobody."""
+    word = f"init={folder}/init".encode()
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if word in (process / "cmdline").read_bytes().split(b"\0"):
+                os.kill(int(process.name), signal.SIGKILL)
 
 
 def _command(folder: Path, guest: Guest, kernel: Kernel, console: BinaryIO | None) -> list[str]:

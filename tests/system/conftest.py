@@ -28,8 +28,8 @@ RATES_ONLY = """\
 version: 1
 topology: multi-path
 paths:
-  - {rate: 20mbit, queue: 80packets}
-  - {rate: 20mbit, queue: 80packets}
+  - {rate: 20mbit, queue: 30packets}
+  - {rate: 20mbit, queue: 30packets}
 """
 # Three seconds of MPTCP over all paths between client and server.
 SHORT = """\

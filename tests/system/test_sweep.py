@@ -22,8 +22,7 @@ from mprun.cache import cache
 from mprun.results import Sweep
 from mprun.rundir import RunDirectory
 from mprun.runner import first_difference
-from mprun.scratch import scratch
-from tests.system.conftest import COMMAND, LAB, Result, call, environment, leftovers, wait_until
+from tests.system.conftest import COMMAND, LAB, Result, call, environment, wait_until
 
 SWEEP = """\
 version: 1
@@ -78,7 +77,9 @@ def assert_equal(one: Path, other: Path) -> None:
         assert first_difference(RunDirectory(one / name), RunDirectory(other / name)) is None
 
 
-def test_killed_and_gone_on_with_on_another_number_of_cpus(xp: Path, whole: Path, tmp_path: Path, mprun: Call) -> None:
+def test_killed_and_gone_on_with_on_another_number_of_cpus(
+    xp: Path, whole: Path, tmp_path: Path, mprun: Call, leaves_nothing: None
+) -> None:
     """Killed by SIGKILL in the midst of runs, twice; the sum is that of a sweep that nobody disturbed, byte by byte."""
     words = ["sweep", "-t", LAB / "topo", "-x", xp, "-o", tmp_path / "killed", "-j", 2]
     sweeps = tmp_path / "killed" / "latest-sweep" / "runs"
@@ -96,11 +97,8 @@ def test_killed_and_gone_on_with_on_another_number_of_cpus(xp: Path, whole: Path
     assert_equal(whole, Path(again.summary["directory"]))
     sessions = json.loads((Path(again.summary["directory"]) / "wall.json").read_text())
     assert sum(session["runs"] for session in sessions) < 6
-    # A known fault (docs/limits.md): a kernel that is killed while it starts can leave a stopped process behind.
-    for left in leftovers():
-        os.kill(int(left.split()[0]), signal.SIGKILL)
-    with scratch("mprun-run-"):
-        pass
+    # what a killed run left goes with the next one; here that may have begun before the killed one was dead
+    assert mprun("verify", whole / "runs" / "cc=reno" / "1").status == 0
 
 
 def test_repetitions_differ_and_a_run_of_one_verifies(whole: Path, tmp_path: Path, mprun: Call) -> None:

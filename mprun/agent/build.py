@@ -24,6 +24,7 @@ from mprun.agent.readback import differences_mptcp, differences_tc
 ROOT = ""
 # Open files of a node: its namespace and its netlink socket; and those of all else.
 FILES_PER_NODE, OTHER_FILES = 2, 200
+_ROUTE_NAMES = (rtnetlink.RTA_TABLE, rtnetlink.RTA_DST, rtnetlink.RTA_GATEWAY, rtnetlink.RTA_OIF)
 
 
 class BuildError(Exception):
@@ -358,9 +359,8 @@ def _address_key(body: bytes) -> tuple[object, ...]:
 
 def _route_key(body: bytes) -> tuple[object, ...]:
     found = attributes(body[12:])
-    names = (rtnetlink.RTA_TABLE, rtnetlink.RTA_DST, rtnetlink.RTA_GATEWAY, rtnetlink.RTA_OIF)
-    several = rtnetlink.ways(found.get(rtnetlink.RTA_MULTIPATH, b""))
-    return ("route", body[1], *(found.get(name) for name in names), several)
+    several = rtnetlink.ways(found[rtnetlink.RTA_MULTIPATH]) if rtnetlink.RTA_MULTIPATH in found else None
+    return ("route", body[1], *map(found.get, _ROUTE_NAMES), several)
 
 
 def _rule_key(body: bytes) -> tuple[object, ...]:

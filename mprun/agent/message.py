@@ -13,20 +13,23 @@ TCPDIAG_GETSOCK, SOCK_DIAG_BY_FAMILY = 18, 20
 INET_DIAG_INFO = 2
 HEADER = struct.Struct("=IHHII")
 _ATTRIBUTE = struct.Struct("=HH")
+# By length modulo 4.
+_PADDING = (b"", b"\0\0\0", b"\0\0", b"\0")
 
 
 def attribute(kind: int, value: bytes) -> bytes:
     """One attribute, padded (netlink(7))."""
     length = 4 + len(value)
-    return struct.pack("=HH", length, kind) + value + bytes(-length % 4)
+    return _ATTRIBUTE.pack(length, kind) + value + _PADDING[length & 3]
 
 
 def attributes(data: bytes) -> dict[int, bytes]:
     """Attributes of a message by kind; of repeated ones the last."""
     found = {}
-    at = 0
-    while at + 4 <= len(data):
-        length, kind = struct.unpack_from("=HH", data, at)
+    at, last = 0, len(data) - 4
+    unpack = _ATTRIBUTE.unpack_from
+    while at <= last:
+        length, kind = unpack(data, at)
         if length < 4:
             break
         found[kind & 0x3FFF] = data[at + 4 : at + length]
@@ -49,10 +52,11 @@ def find_attribute(data: bytes, at: int, end: int, kind: int) -> tuple[int, int]
 
 def split_messages(data: bytes) -> Iterator[tuple[int, int, bytes]]:
     """(type, sequence number, body) of each message in a datagram, or in several joined."""
-    at = 0
-    while at + HEADER.size <= len(data):
+    size = HEADER.size
+    at, last = 0, len(data) - size
+    while at <= last:
         length, kind, _flags, number, _pid = HEADER.unpack_from(data, at)
-        if length < HEADER.size:
+        if length < size:
             return
-        yield kind, number, data[at + HEADER.size : at + length]
+        yield kind, number, data[at + size : at + length]
         at += (length + 3) & ~3

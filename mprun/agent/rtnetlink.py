@@ -165,6 +165,12 @@ class Translator:
         self._index = index
         self._namespace = namespace
         self._new_index = new_index
+        self._objects = {
+            "address": self._address,
+            "route": self._route,
+            "rule": self._rule,
+            "neighbour": self._neighbour,
+        }
 
     def translate(self, words: Sequence[str]) -> tuple[int, int, bytes]:
         """(type, flags, body) of one command without its leading `ip`; ValueError if it is unknown."""
@@ -173,11 +179,9 @@ class Translator:
             family, words = socket.AF_INET6, words[1:]
         if words[0] == "link":
             return self._link(words[1:])
-        objects = {"address": self._address, "route": self._route}
-        objects |= {"rule": self._rule, "neighbour": self._neighbour}
-        if words[0] not in objects:
+        if words[0] not in self._objects:
             raise ValueError(f"not a command that the agent knows: ip {' '.join(words)}")
-        return objects[words[0]](family, words[1:])
+        return self._objects[words[0]](family, words[1:])
 
     def _link(self, words: Sequence[str]) -> tuple[int, int, bytes]:
         verb, name = words[0], words[1]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 # The sysctl that lists what another may be set to.
@@ -37,19 +38,17 @@ def read(name: str) -> str:
 
 
 def assign(name: str, value: str) -> str:
-    """Give a sysctl a value, unless it has it already; what it reads then. Raises OSError."""
+    """Give a sysctl a value; what it reads then. Raises OSError."""
     try:
         descriptor = os.open(path_of(name), os.O_RDWR)
-    except PermissionError:
-        # one that belongs to the whole kernel can be as asked, though it cannot be set from here
-        if (got := read(name)).split() == value.split():
-            return got
-        raise
-    try:
-        got = os.pread(descriptor, 4096, 0).decode()
-        if got.split() != value.split():
+        try:
             os.write(descriptor, value.encode())
-            got = os.pread(descriptor, 4096, 0).decode()
-        return got
-    finally:
-        os.close(descriptor)
+            return os.pread(descriptor, 4096, 0).decode()
+        finally:
+            os.close(descriptor)
+    except OSError:
+        # one that belongs to the whole kernel can be as asked, though it cannot be set from here
+        with contextlib.suppress(OSError):
+            if (got := read(name)).split() == value.split():
+                return got
+        raise

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,8 +27,9 @@ class Row:
 
 
 def column_of(metric: str, symbol: str) -> str:
-    """`bulk.goodput_bit_per_s`: a metric as a column."""
-    return metric + SUFFIXES[symbol]
+    """`bulk.goodput_bit_per_s`, `bulk.bytes`: a metric as a column, with its unit unless its name ends with that."""
+    suffix = SUFFIXES[symbol]
+    return metric if re.split(r"[._]", metric)[-1] == suffix[1:] else metric + suffix
 
 
 def tabulate(cells: Sequence[Mapping[str, Any]], rows: Sequence[Row]) -> dict[str, list[Any]]:

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from mprun.analysis.across import judge_across
-from mprun.analysis.cells import Row, sum_up, tabulate
+from mprun.analysis.cells import Row, column_of, sum_up, tabulate
 from mprun.analysis.comparison import Compared, Side, compare, compare_expectations, unmatched
 from mprun.cli.compare import _say_change
 from mprun.report.verdict import Check, checks_of_run, checks_of_sweep, to_junit, to_tap
@@ -120,6 +120,9 @@ def test_columns_tell_their_units() -> None:
     table = tabulate(CELLS, ROWS)
     assert list(table) == ["cc", "run", "seed", "status", "directory", "bulk.goodput_bit_per_s"]
     assert table["cc"] == ["cubic", "cubic", "reno", "reno"]
+    names = [("bulk.bytes", "byte"), ("bulk.bytes.path0", "byte"), ("bulk.stalls", "s"), ("bulk.retransmits", "1")]
+    columns = ["bulk.bytes", "bulk.bytes.path0_bytes", "bulk.stalls_s", "bulk.retransmits"]
+    assert [column_of(*name) for name in names] == columns
 
 
 def sweep_summary(held: bool | None) -> Mapping[str, Any]:

@@ -115,8 +115,8 @@ class Builder:
             f"{place.name}.{name}"
             for place in self._places.values()
             if place.node is not None
-            for name, can_send in rtnetlink.read_states(place.netlink)
-            if not can_send and name in place.node.indices
+            for name, works in rtnetlink.read_states(place.netlink)
+            if not works and name in place.node.indices
         ]
 
     def change(self, commands: Sequence[dict[str, Any]]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from mprun.agent.message import HEADER, NLMSG_DONE, NLMSG_ERROR, attribute, attributes, split_messages
 
@@ -22,6 +22,7 @@ RTM_GETLINK, RTM_GETADDR, RTM_GETROUTE, RTM_GETRULE = 18, 22, 26, 34
 IFLA_ADDRESS, IFLA_IFNAME, IFLA_MTU, IFLA_MASTER, IFLA_LINKINFO, IFLA_NET_NS_FD = 1, 3, 4, 10, 18, 28
 IFLA_QDISC, IFLA_NUM_TX_QUEUES, IFLA_NUM_RX_QUEUES = 6, 31, 32
 IFLA_INFO_KIND, IFLA_INFO_DATA, VETH_INFO_PEER = 1, 2, 1
+IFLA_INFO_SLAVE_KIND, IFLA_INFO_SLAVE_DATA, IFLA_BRPORT_STATE, BR_STATE_FORWARDING = 4, 5, 1, 3
 IFA_ADDRESS, IFA_LOCAL = 1, 2
 IFA_F_NODAD = 2
 RTA_DST, RTA_OIF, RTA_GATEWAY, RTA_MULTIPATH, RTA_TABLE = 1, 4, 5, 9, 15
@@ -145,11 +146,19 @@ def check_acknowledgement(number: int, body: bytes) -> None:
 
 
 def read_states(netlink: Netlink) -> Iterator[tuple[str, bool]]:
-    """Each interface, and whether it can send: the kernel gives it its qdisc when it has seen its carrier."""
+    """Each interface, and whether it works: the kernel gives it its qdisc when it has seen its carrier, and a bridge
+    lets a port forward when it was told of that, which may be later."""
     for body in netlink.dump(RTM_GETLINK, _IFINFO.pack(0, 0, 0, 0, 0)):
         found = attributes(body[_IFINFO.size :])
         name = found[IFLA_IFNAME].rstrip(b"\0").decode()
-        yield name, found[IFLA_QDISC] != b"noop\0"
+        yield name, found[IFLA_QDISC] != b"noop\0" and _forwards(attributes(found.get(IFLA_LINKINFO, b"")))
+
+
+def _forwards(info: Mapping[int, bytes]) -> bool:
+    """Whether an interface of this IFLA_LINKINFO is no port of a bridge, or one that forwards."""
+    if info.get(IFLA_INFO_SLAVE_KIND) != b"bridge\0":
+        return True
+    return attributes(info[IFLA_INFO_SLAVE_DATA])[IFLA_BRPORT_STATE][0] == BR_STATE_FORWARDING
 
 
 class Translator:

@@ -102,6 +102,7 @@ def start(name: str, directory: Path) -> None:
 @click.argument("names", metavar="LAB...", nargs=-1, shell_complete=complete_labs)
 @click.option("--all", "all_", is_flag=True, help="All labs.")
 @_profile
+@options.seed
 @options.engine
 @options.kernel
 @options.parent
@@ -111,6 +112,7 @@ def run(
     names: tuple[str, ...],
     all_: bool,
     profile: str,
+    seed: int | None,
     engine: str,
     kernel: str,
     parent: Path,
@@ -143,7 +145,7 @@ def run(
             bar.show("runs", len(over) / runs, f"{len(over)} of {runs}")
 
         bar.show("runs", 0.0, f"0 of {runs}")
-        for result in run_labs(labs, profile, place, parent, report, allow_exec):  # type: ignore[arg-type]
+        for result in run_labs(labs, profile, place, parent, report, allow_exec, seed):  # type: ignore[arg-type]
             results.append(result)
             if not as_json:
                 _show_lab(result)

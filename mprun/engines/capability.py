@@ -31,6 +31,7 @@ FILTER = {"nft": Program("nftables", "--version")}
 # In real time a wake-up may come this late; a shaper that holds less loses rate.
 REAL_TIME_SLACK_NS = 250_000
 CONGESTION = "net.ipv4.tcp_congestion_control"
+ALLOWED = "net.ipv4.tcp_allowed_congestion_control"
 # iperf3 has --mptcp since this version.
 IPERF3_MPTCP = (3, 19)
 
@@ -176,6 +177,18 @@ def missing_sysctls(plan: Plan) -> list[str]:
         elif has is not None and value not in has and not (name == CONGESTION and has_congestion_control(value)):
             lacking.append(f"{name.rsplit('.', 1)[1].replace('_', ' ')} '{value}' (it has: {', '.join(has)})")
     return list(dict.fromkeys(lacking))
+
+
+def withheld_congestion_control(plan: Plan) -> tuple[str, str] | None:
+    """The first congestion control that a plan makes a node's default and that this kernel has for its own namespace
+    only, and which ones it allows to all (tcp(7), tcp_allowed_congestion_control)."""
+    inherited, allowed = (sysctl.read(name).split() for name in (CONGESTION, ALLOWED))
+    for command in plan.build:
+        if command.argv[0] == "sysctl" and command.argv[2].startswith(f"{CONGESTION}="):
+            value = command.argv[2].split("=", 1)[1]
+            if value not in (*inherited, *allowed):
+                return value, " ".join(allowed)
+    return None
 
 
 def refused_rules(plan: Plan) -> tuple[str, str] | None:

@@ -13,11 +13,13 @@ import shlex
 import subprocess
 
 from mprun.engines.capability import (
+    ALLOWED,
     TRIALS,
     kernel_switches,
     missing_qdiscs,
     missing_sysctls,
     refused_rules,
+    withheld_congestion_control,
     without_sctp,
 )
 from mprun.engines.engine import (
@@ -106,6 +108,12 @@ def missing(plan: Plan) -> str | None:
         )
     if unknown := missing_sysctls(plan):
         return f"this kernel ({os.uname().release}) has no {'; no '.join(unknown)}; run with --engine virtual"
+    if withheld := withheld_congestion_control(plan):
+        control, allowed = withheld
+        return (
+            f"this kernel ({os.uname().release}) lets namespaces choose among {allowed} only, not '{control}'; "
+            f"`sysctl -w {ALLOWED}='{allowed} {control}'`, or run with --engine virtual"
+        )
     if refused := refused_rules(plan):
         return (
             f"this kernel ({os.uname().release}) cannot be middlebox '{refused[0]}': {refused[1]}; load nf_tables and "

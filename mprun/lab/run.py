@@ -58,16 +58,17 @@ def run_labs(
     parent: Path,
     report: Callable[[Done], None],
     allow_exec: bool = False,
+    seed: int | None = None,
 ) -> Iterator[LabRun]:
     """Run the steps of a profile of all labs; give each lab with its judged claims, in order, when it is over.
 
     report: called for each step that is over. What goes wrong with a step is told of it. allow_exec: commands of the
-    labs' own may run.
+    labs' own may run. seed: of every step, instead of its file's.
     """
     steps = [(n, step) for n, lab in enumerate(labs) for step in lab.steps_of(profile)]
     over: list[list[Done]] = [[] for _ in labs]
     waiting = list(enumerate(labs))
-    with closing(_run_steps(steps, place, parent, allow_exec)) as all_done:
+    with closing(_run_steps(steps, place, parent, allow_exec, seed)) as all_done:
         for n, done in all_done:
             report(done)
             over[n].append(done)
@@ -94,7 +95,7 @@ def measured_by(run: RunDirectory) -> Measured:
 
 
 def _run_steps(
-    steps: Sequence[tuple[int, Step]], place: Place, parent: Path, allow_exec: bool
+    steps: Sequence[tuple[int, Step]], place: Place, parent: Path, allow_exec: bool, seed: int | None
 ) -> Generator[tuple[int, Done], None, None]:
     """Each step, with the number of its lab, when it is over."""
     places = len(os.sched_getaffinity(0)) if place.engine == virtual.NAME else 1
@@ -105,7 +106,7 @@ def _run_steps(
     def begin() -> tuple[str, Job] | None:
         while left:
             n, step = left.pop(0)
-            job = _prepare(step, place, parent, allow_exec)
+            job = _prepare(step, place, parent, allow_exec, seed)
             if isinstance(job, Job):
                 running[str(job.directory)] = (n, step, job.directory)
                 return str(job.directory), job
@@ -121,10 +122,10 @@ def _run_steps(
     yield from refused
 
 
-def _prepare(step: Step, place: Place, parent: Path, allow_exec: bool) -> Job | Done:
+def _prepare(step: Step, place: Place, parent: Path, allow_exec: bool, seed: int | None) -> Job | Done:
     """The job that a step is, or why it cannot be run."""
     try:
-        loaded = step.load()
+        loaded = step.load(seed)
         plan, _ = runner.make_plan(loaded.spec, allocate(loaded.spec), place)
         inputs = runner.read_inputs(loaded.sources)
     except HostError as error:

@@ -36,13 +36,18 @@ def copy_lab(lab: Lab, target: Path) -> None:
         raise SpecError(f"{target} is there already: name another directory")
 
     def left_out(folder: str, names: list[str]) -> set[str]:
-        return {name for name in names if name in (ANSWERS, "runs") or (Path(folder) / name).is_symlink()}
+        return {name for name in names if name in (ANSWERS, "runs") or _is_of_a_run(Path(folder) / name)}
 
-    shutil.copytree(lab.folder, target, ignore=left_out)
-    (target / SCHEMA_FOLDER).mkdir()
+    shutil.copytree(lab.folder, target, symlinks=True, ignore=left_out)
+    (target / SCHEMA_FOLDER).mkdir(exist_ok=True)
     for name in SCHEMAS:
         (target / SCHEMA_FOLDER / f"{name}.schema.json").write_text(render(name), encoding="utf-8")
     for path in sorted(target.rglob("*.yaml")):
         up = "../" * (len(path.relative_to(target).parts) - 1)
         text = path.read_text(encoding="utf-8")
         path.write_text(_SCHEMA_LINE.sub(f"$schema={up}{SCHEMA_FOLDER}/", text), encoding="utf-8")
+
+
+def _is_of_a_run(path: Path) -> bool:
+    """Whether it is an experiment's link to a file of its newest run; one to a folder is another name for that."""
+    return path.is_symlink() and not path.is_dir()

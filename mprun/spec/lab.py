@@ -97,9 +97,9 @@ class Step:
     parameters: Mapping[str, str]
     profile: Profile | None
 
-    def load(self) -> Loaded:
-        """Its files, read and checked. Raises InputError."""
-        return load(self.topology, self.experiment, self.parameters)
+    def load(self, seed: int | None = None) -> Loaded:
+        """Its files, read and checked. seed: instead of the file's. Raises InputError."""
+        return load(self.topology, self.experiment, self.parameters, seed)
 
     def command(self, folder: Path) -> str:
         """What a student types in the lab's folder."""

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from mprun.cli.graph import command as graph
 from mprun.lab.grade import grade
+from mprun.lab.shelf import copy_lab
 from mprun.spec.lab import read_lab
 from tests.labs import FOLDERS
 
@@ -69,3 +70,23 @@ def test_drawings_are_current(drawing: Path, update_golden: bool) -> None:
     if update_golden:
         drawing.write_text(made.stdout)
     assert texts(drawing.read_text()) == texts(made.stdout), "run: make golden"
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_the_page_asks_what_the_lab_asks(folder: Path) -> None:
+    section = (folder / "README.md").read_text().split("\n## Questions\n")[1].split("\n## ")[0]
+    asked = [" ".join(item.split()) for item in section.split("\n- ")[1:]]
+    assert asked == [
+        f"{' '.join(one.ask.split())} *{' '.join(one.hint.split())}*" for one in read_lab(folder).questions
+    ]
+
+
+def test_a_copy_has_both_names_of_a_folder_and_no_link_of_a_run(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    copy_lab(read_lab(next(folder for folder in FOLDERS if folder.name == "02_scheduler")), mine)
+    (mine / "reqres" / "msg_client.log").symlink_to("runs/latest/logs/msg.log")
+    copy_lab(read_lab(mine), tmp_path / "copy")
+    folder = tmp_path / "copy" / "msg"
+    assert folder.readlink() == Path("reqres")
+    assert (folder / "topo.yaml").exists()
+    assert not (folder / "msg_client.log").is_symlink()

@@ -129,6 +129,27 @@ def test_a_congestion_control_is_asked_for_by_a_socket() -> None:
 
 
 @pytest.mark.alone
+def test_a_congestion_control_that_namespaces_may_not_choose_is_refused(
+    mprun: Callable[..., Result], files: Path
+) -> None:
+    """Before anything is built. Linux withholds those that are neither its default nor Reno until root allows them."""
+    kinds = ("available", "allowed")
+    available, allowed = (
+        Path(f"/proc/sys/net/ipv4/tcp_{kind}_congestion_control").read_text().split() for kind in kinds
+    )
+    withheld = [name for name in available if name not in allowed]
+    if not withheld:
+        pytest.skip("this kernel withholds no congestion control that it has")
+    setting = f"hosts: {{a: {{sysctl: {{net.ipv4.tcp_congestion_control: {withheld[0]}}}}}}}"
+    (files / "xp.yaml").write_text(EXPERIMENT.replace("SETTINGS", setting))
+    (files / "topo.yaml").write_text(TOPOLOGY.replace(", rtt: RTT", ""))
+    refused = mprun("-t", "topo", "-x", "xp", "--engine", "real")
+    assert refused.status == 3
+    assert f"lets namespaces choose among {' '.join(allowed)} only, not '{withheld[0]}'" in refused.err
+    assert not (files / "runs").exists()
+
+
+@pytest.mark.alone
 @pytest.mark.parametrize(
     "wanted",
     [

@@ -82,3 +82,26 @@ def test_a_lab_with_commands_of_its_own_needs_leave(tmp_path: Path) -> None:
     assert "add --allow-exec" in refused.out
     allowed = call("lab", "run", folder, "--engine", "virtual", "--allow-exec", cwd=tmp_path)
     assert allowed.status == 0, allowed.out + allowed.err
+
+
+def test_a_seed_of_the_command_is_that_of_every_step(tmp_path: Path) -> None:
+    """By what it draws: which of 200 pings a link loses."""
+    folder = tmp_path / "lab"
+    folder.mkdir()
+    (folder / "topo.yaml").write_text(
+        "version: 1\nnodes: {a: {kind: host}, b: {kind: host}}\nlinks: [{between: [a, b], rate: 10mbit, loss: 30%}]\n"
+    )
+    flow = "{name: asked, tool: ping, from: a, to: b, interval: 10ms, count: 200}"
+    (folder / "xp.yaml").write_text(f"version: 1\nprobe: {{pings: 0}}\ntraffic: [{flow}]\n")
+    (folder / "lab.yaml").write_text(
+        "version: 1\ntitle: Own\naim: Own\nsteps: [{topology: topo, experiment: xp}]\n"
+        "claims: [{says: it loses, holds: xp.asked.loss > 0%, why: three tenths each way}]\n"
+    )
+    losses = []
+    for seed in ((), ("--seed", "7"), ("--seed", "7")):
+        done = call("lab", "run", folder, "--engine", "virtual", "--json", *seed, cwd=tmp_path)
+        assert done.status == 0, done.out + done.err
+        (step,) = json.loads(done.out)[0]["steps"]
+        assert step["summary"]["seed"] == (7 if seed else 1)
+        losses.append(step["summary"]["metrics"]["asked.loss"])
+    assert losses[0] != losses[1] == losses[2]

@@ -40,7 +40,10 @@ NOT_RUN = {
     "mprun lab run 12 --profile published": "hours",
     "mprun lab run 13 --profile published": "some minutes",
     **{f"mprun lab run {number}": "the whole lab: up to minutes" for number in "02 03 04 05 06 10 11 12 13".split()},
-    **{f"mprun lab check {number}": "grades the runs of the whole lab" for number in "02 03 04 05 06 10 11".split()},
+    **{
+        f"mprun lab check {number}": "grades the runs of the whole lab"
+        for number in "02 03 04 05 06 10 11 12 13".split()
+    },
 }
 # What is typed instead, where the page's words stand for something or would take long.
 INSTEAD = {

@@ -99,10 +99,14 @@ def explain_missing_subflows(
         if refused:
             # who listens there counts what he refuses among the joins that were received
             return f"nobody listens at {', '.join(sorted(refused))}: the server's program has to take joins there too"
+    elif sent > answered and (culprit := interference.blame("alter.mp_join")):
+        return f"MP_JOIN arrived with a token that no connection has: {culprit}"
     elif sent > answered and (culprit := interference.blame("strip.mp_join", "strip.mptcp")):
         return f"MP_JOIN arrived and its answer did not: {culprit}"
     if _count(server, "AddAddrTx") and not _count(client, "AddAddr"):
         unknown = "the client never learnt of the server's other addresses: ADD_ADDR was sent and did not arrive"
+        if culprit := interference.blame("alter.add_addr"):
+            return f"{unknown} as it was, which its HMAC tells (RFC 8684 3.4.1): {culprit}"
         culprit = interference.blame("strip.add_addr", "strip.mptcp")
         return f"{unknown}: {culprit}" if culprit else unknown
     if accepted is not None and _count(client, "AddAddr") > accepted:
@@ -178,13 +182,15 @@ def explain_handover(
     )
 
 
-def explain_dropped_data(counters: Mapping[str, int]) -> str | None:
+def explain_dropped_data(counters: Mapping[str, int], interference: Interference = NONE) -> str | None:
     """What a host's MPTCP dropped of what had arrived, as it lay beyond the window it had told; None if nothing.
 
     The sender learns of it by a time-out alone, and then sends one fragment of its data again.
     """
     if not (dropped := _count(counters, "NoDSSInWindow")):
         return None
+    if culprit := interference.blame("alter.mp_capable"):
+        return f"dropped {dropped} segments, as it counts data from another key than their sender does: {culprit}"
     return (
         f"dropped {dropped} segments that arrived beyond its MPTCP receive window (NoDSSInWindow), each to be sent "
         "again after a time-out: net.ipv4.tcp_rmem may be too small for the sum of the paths' rates times the longest "
@@ -203,8 +209,8 @@ def explain_memory_pressure(counters: Mapping[str, int]) -> str | None:
 
 
 def explain_refusal(interference: Interference) -> str | None:
-    """Cause of a connection that was not made at all; None if no middlebox is to blame."""
-    return interference.blame("firewall.refused", "nat.unsolicited")
+    """Cause of a connection that was not made at all, or carried nothing; None if no middlebox is to blame."""
+    return interference.blame("firewall.refused", "nat.unsolicited", "alter.mp_capable")
 
 
 def _count(counters: Mapping[str, int], name: str) -> int:

@@ -184,8 +184,9 @@ def measure(
     found.warnings += tell_untaken(intent, observation)
     found.warnings += find_complaints(logs("console", "log"))
     _read_ways(intent, found)
+    interference = Interference(agent.get("filtered", {}))
     for host, counters in agent.get("counters", {}).items():
-        texts = (explain_dropped_data(counters), explain_memory_pressure(counters))
+        texts = (explain_dropped_data(counters, interference), explain_memory_pressure(counters))
         found.warnings += [f"{host}: {text}" for text in texts if text]
     for row in calibration["rows"] if calibration else ():
         if row["held"] is False:
@@ -208,7 +209,7 @@ def measure(
         "warnings": found.warnings,
         **({"groups": groups} if groups else {}),
         **({"captures": captures} if captures else {}),
-        **({"middleboxes": told} if (told := list(Interference(agent.get("filtered", {})).tell())) else {}),
+        **({"middleboxes": told} if (told := list(interference.tell())) else {}),
     }
     return Measured(make_printable(summary), {**found.tables, **sampled}, found.accounts)
 

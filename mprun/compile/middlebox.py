@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from mprun.compile.network import Interface, Network, Node, Path
 from mprun.plan import Command, Process, Ready
 from mprun.spec.address import Address
-from mprun.spec.spec import Firewall, Middlebox, Nat, Proxy, SequenceRewriter, StrippedOption
+from mprun.spec.spec import AlteredOption, Firewall, Middlebox, Nat, Proxy, SequenceRewriter, StrippedOption
 
 # Beyond the ports of iperf3's servers and below those that clients get.
 RELAY_PORT = 3129
@@ -23,6 +23,10 @@ RELAY = "/run/mprun/lib/mprun/agent/relay.py"
 # Subtypes of the option (RFC 8684 8.1); nft 1.0.6 has no words for them. Linux sends these alone or
 # first among the MPTCP options of a segment, which is the one that nft finds.
 _SUBTYPES: Mapping[StrippedOption, int] = {"mp_capable": 0, "mp_join": 1, "dss": 2, "add_addr": 3}
+# Bits 32 to 63 of the option: half of MP_CAPABLE's key, a join's token, ADD_ADDR's address (RFC 8684 3.1, 3.2, 3.4.1);
+# and what stands there instead: 192.0.2.1, which is nobody's (RFC 5737). nft 1.0.6 sets such bits to constants only.
+_CONTENT = "tcp option @30,32,32"
+_OTHER = "0xc0000201"
 # Half of the sequence space (RFC 9293 3.4): to add it is to toggle one bit, all that nft can reckon,
 # and to add it twice changes nothing, so that one rule serves both directions.
 _HALF = "0x80000000"
@@ -41,6 +45,8 @@ def middlebox_commands(node: Node, box: Middlebox) -> Iterator[Command]:
 def _rules(node: Node, box: Middlebox) -> Iterator[tuple[str, ...]]:
     if box.strip:
         yield from _strip(box.strip)
+    if box.alter:
+        yield from _alter(box.alter)
     if box.rewrite_sequence:
         yield from _rewrite_sequence(box.rewrite_sequence)
     if box.firewall:
@@ -69,6 +75,14 @@ def _strip(options: Sequence[StrippedOption]) -> Iterator[tuple[str, ...]]:
         match = "exists" if option == "mptcp" else f"subtype {_SUBTYPES[option]}"
         words = f"tcp option mptcp {match} counter name {option} reset tcp option mptcp"
         yield _rule("strip", "forward", words)
+
+
+def _alter(options: Sequence[AlteredOption]) -> Iterator[tuple[str, ...]]:
+    """What an option holds becomes something else; the SYN of MP_CAPABLE holds nothing (RFC 8684 3.1)."""
+    yield from _table("alter", "forward", _FILTER, *options)
+    for option in options:
+        match = f"tcp option mptcp subtype {_SUBTYPES[option]} tcp option mptcp length > 4"
+        yield _rule("alter", "forward", f"{match} counter name {option} {_CONTENT} set {_OTHER}")
 
 
 def _rewrite_sequence(rewriter: SequenceRewriter) -> Iterator[tuple[str, ...]]:

@@ -23,7 +23,7 @@ from mprun.errors import HostError, SpecError
 from mprun.plan import ROOT, Command, Node, Plan, Process, sysctl, to_plain
 from mprun.spec.path import usable_paths
 from mprun.spec.span import find_spans
-from mprun.spec.spec import Capture, Flow, HostSpec, LinkChange, Series, Spec
+from mprun.spec.spec import Capture, Flow, HostSpec, LinkChange, Middlebox, Series, Spec
 from mprun.tools import ping, tcpdump
 from mprun.tools.tool import Endpoints, Work, tool_of
 
@@ -284,9 +284,17 @@ def _intent(spec: Spec, network: Network, flows: list[tuple[Flow, Endpoints]]) -
     if network.switches:
         value["switches"] = network.switches
     if spec.topology.middleboxes:
-        value["middleboxes"] = spec.topology.middleboxes
+        value["middleboxes"] = {name: _middlebox(box) for name, box in spec.topology.middleboxes.items()}
     plain: dict[str, Any] = to_plain(value)
     return plain
+
+
+def _middlebox(box: Middlebox) -> dict[str, Any]:
+    """What it alters is there where it does."""
+    value: dict[str, Any] = to_plain(box)
+    if not box.alter:
+        del value["alter"]
+    return value
 
 
 def _host(settings: HostSpec) -> dict[str, Any]:

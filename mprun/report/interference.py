@@ -18,6 +18,8 @@ def describe(box: Middlebox) -> Iterator[str]:
         yield f"firewall, {_inside(box.firewall.inside)}"
     if box.strip:
         yield f"strips {', '.join(option.upper() for option in box.strip)}"
+    if box.alter:
+        yield f"alters {', '.join(option.upper() for option in box.alter)}"
     if box.rewrite_sequence:
         yield "rewrites sequence numbers" + ("" if box.rewrite_sequence.sack else ", not SACK")
     if box.proxy:

@@ -115,7 +115,9 @@ def check_references(
     for n, capture in _mappings(values.get("capture")):
         key = "host" if "host" in capture else "node"
         name = capture.get(key)
-        if key == "host":
+        if key == "host" and isinstance(name, str) and nodes.get(name, "host") != "host":
+            document.fault(("capture", n, "host"), f"'{name}' is a {nodes[name]}, not a host: write 'node: {name}'")
+        elif key == "host":
             host(name, ("capture", n, "host"))
         elif isinstance(name, str) and name not in nodes:
             hint = name_nearest(name, nodes, "nodes")

@@ -75,6 +75,8 @@ class EventEntry(FileModel):
         if len(actions) != 1:
             what = "changes nothing" if not actions else f"has {' and '.join(actions)}"
             faults[()] = f"{what}: write one of 'set', 'state', 'schedule', 'trace'"
+        if self.set is not None and not self.set.model_fields_set:
+            faults[("set",)] = "sets nothing: write a property, as in '{loss: 100%}'"
         is_address = self.state in ("removed", "added")
         if is_address and (self.host is None or self.address is None):
             faults[("state",)] = f"an address is {self.state} of a host: write 'host: client, address: path0'"
@@ -275,7 +277,7 @@ class Timeline:
         file, text = found
         try:
             for line, offset_ns, cells in trace.read_schedule(text, PROPERTIES):
-                row = self._row(entry, file, line, cells)
+                row = self._row(entry, file, line, cells) if cells else None
                 if row is not None:
                     for start_ns in starts:
                         self._at(start_ns + offset_ns, self._row_setter(row, (*place, "schedule")))
@@ -341,12 +343,38 @@ def _between(before: Any, after: Any, share: float) -> Any:
 
 
 def check_times(entries: Sequence[EventEntry], traffic: Sequence[Flow], document: Document) -> None:
-    """Faults of events that come when all is over, where it can be told when that is."""
+    """Faults of events that come when all is over, warnings of those that are over later, where it can be told when
+    that is. A trace may be longer, and so may what is done again and again."""
     ends = [span.end_ns for span in find_spans(traffic).values()]
     known = [end for end in ends if end is not None]
     if not known or len(known) < len(ends):
         return
+    end_ns = max(known)
+    when = f"the end of the experiment, {TIME.render(end_ns)}"
     for n, entry in enumerate(entries):
-        if entry.at >= max(known):
-            message = f"is not before the end of the experiment, {TIME.render(max(known))}: nothing would be seen of it"
-            document.fault(("events", n, "at"), message)
+        if entry.at >= end_ns:
+            document.fault(("events", n, "at"), f"is not before {when}: nothing would be seen of it")
+        elif entry.over is not None and entry.at + entry.over > end_ns:
+            reached = TIME.render(entry.at + entry.over)
+            document.warn(("events", n, "over"), f"what is set is reached at {reached} only, after {when}")
+        elif entry.schedule is not None:
+            _check_rows(("events", n, "schedule"), entry.schedule, end_ns - entry.at, when, document)
+
+
+def _check_rows(place: Path, name: str, left_ns: int, when: str, document: Document) -> None:
+    """As check_times, of the rows of a schedule. left_ns: from its beginning to the end."""
+    found = document.companion(place, name)
+    if found is None:
+        return
+    file, text = found
+    try:
+        late = [(line, at_ns >= left_ns) for line, at_ns, _ in trace.read_schedule(text, PROPERTIES)]
+    except trace.TraceError:
+        return
+    first = next((line for line, is_late in late if is_late), None)
+    if all(is_late for _, is_late in late):
+        document.faults.append(Fault(file, first, (), f"is not before {when}: nothing would be seen of the schedule"))
+    elif first is not None:
+        document.warnings.append(
+            Fault(file, first, (), f"is not before {when}: nothing is seen of it and what follows")
+        )

@@ -18,6 +18,7 @@ from mprun.spec.fault import Path, list_names, name_nearest
 from mprun.spec.field import Name, Whole
 from mprun.spec.model import FileModel, refuse
 from mprun.spec.spec import (
+    AlteredOption,
     Firewall,
     LinkSpec,
     Middlebox,
@@ -30,7 +31,7 @@ from mprun.spec.spec import (
 )
 
 _INSIDE = "Links at this router whose far ends are inside; all others are outside."
-_BEHAVIOURS = ("nat", "firewall", "strip", "rewrite_sequence", "proxy")
+_BEHAVIOURS = ("nat", "firewall", "strip", "alter", "rewrite_sequence", "proxy")
 
 Port = Annotated[int, Whole(1, 65_535, "a port has 16 bits")]
 
@@ -74,6 +75,11 @@ class MiddleboxEntry(FileModel):
     strip: list[StrippedOption] = Field(
         [], description="Removes TCP options: those of MPTCP named here; mptcp: all of them.", examples=[["mp_join"]]
     )
+    alter: list[AlteredOption] = Field(
+        [],
+        description="Changes TCP options of MPTCP: the key, token or address that they hold is another behind it.",
+        examples=[["add_addr"]],
+    )
     rewrite_sequence: SequenceEntry | None = Field(None, description="Rewrites sequence numbers.", examples=[{}])
     proxy: ProxyEntry | None = Field(None, description="Ends TCP connections and opens others.", examples=[{}])
 
@@ -82,11 +88,14 @@ class MiddleboxEntry(FileModel):
         does = [name for name in _BEHAVIOURS if getattr(self, name) not in (None, [])]
         if not does:
             raise ValueError(f"does nothing: write {', '.join(repr(name) for name in _BEHAVIOURS[:-1])} or 'proxy'")
+        for n, option in enumerate(self.alter):
+            if {option, "mptcp"} & set(self.strip):
+                raise refuse({("alter", n): f"'{option}' is removed by 'strip': keep one of the two"}, self)
         for name, why in (
             ("rewrite_sequence", "what tracks connections would see other numbers in either direction"),
             ("proxy", "its own connections would pass neither"),
         ):
-            others = [other for other in does if other not in (name, "strip")]
+            others = [other for other in does if other not in (name, "strip", "alter")]
             if name in does and others:
                 message = f"stands beside '{others[0]}', and {why}: give each a router of its own"
                 raise refuse({(name,): message}, self)
@@ -97,6 +106,7 @@ class MiddleboxEntry(FileModel):
             nat=None if self.nat is None else Nat(tuple(self.nat.inside)),
             firewall=None if self.firewall is None else Firewall(tuple(self.firewall.inside), self.firewall.refuse),
             strip=tuple(dict.fromkeys(self.strip)),
+            alter=tuple(dict.fromkeys(self.alter)),
             rewrite_sequence=None if self.rewrite_sequence is None else SequenceRewriter(self.rewrite_sequence.sack),
             proxy=None if self.proxy is None else Proxy(tuple(dict.fromkeys(self.proxy.ports))),
         )

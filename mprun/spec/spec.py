@@ -25,6 +25,7 @@ FlowMatch = Literal["connection", "hosts"]
 Refusal = Literal["drop", "reject"]
 # Options of RFC 8684; mptcp: any of them.
 StrippedOption = Literal["mptcp", "mp_capable", "mp_join", "dss", "add_addr"]
+AlteredOption = Literal["mp_capable", "mp_join", "add_addr"]
 
 # What bounds the queues of these; those of fifo are bounded by either.
 IN_BYTES: tuple[Discipline, ...] = ("red", "cake")
@@ -282,11 +283,12 @@ class Proxy:
 
 @dataclass(frozen=True)
 class Middlebox:
-    """What a router does beside forwarding. strip: TCP options that it removes."""
+    """What a router does beside forwarding. strip: TCP options that it removes; alter: those that it changes."""
 
     nat: Nat | None = None
     firewall: Firewall | None = None
     strip: tuple[StrippedOption, ...] = ()
+    alter: tuple[AlteredOption, ...] = ()
     rewrite_sequence: SequenceRewriter | None = None
     proxy: Proxy | None = None
 

@@ -325,6 +325,13 @@ def test_middleboxes_that_make_it_plain_tcp(
         ({"MPJoinSynTx": 3}, {"MPJoinSynRx": 1}, "nat.unsolicited", "2 of 3 joins were lost: middlebox 'box' dropped"),
         ({"MPJoinSynTx": 1}, {"MPJoinSynRx": 1}, "strip.mp_join", "MP_JOIN arrived and its answer did not: middlebox"),
         ({}, {"AddAddrTx": 1}, "strip.add_addr", "did not arrive: middlebox 'box' removed ADD_ADDR from 1 packet"),
+        (
+            {"MPJoinSynTx": 1},
+            {"MPJoinSynRx": 1},
+            "alter.mp_join",
+            "MP_JOIN arrived with a token that no connection has: middlebox 'box' altered MP_JOIN in 1 packet",
+        ),
+        ({}, {"AddAddrTx": 1}, "alter.add_addr", "which its HMAC tells (RFC 8684 3.4.1): middlebox 'box' altered ADD_"),
         ({}, {"AddAddrTx": 1}, "nat.translated", "ADD_ADDR was sent and did not arrive"),
         # a box that took something else is not to blame
         ({"MPJoinSynTx": 1}, {}, "strip.add_addr", "no route from that address, or the path drops it"),

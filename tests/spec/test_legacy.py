@@ -69,8 +69,11 @@ EXPERIMENTS = {
 }
 # These need the clients beside the first that lab 05 has.
 SCENARIOS = {
-    f"iperf_scenario_{control}_1sf": _experiment("iperfScenario", f"congctrl:{control}", "iperfScenarioFMSublows:1")
+    f"iperf_scenario_{control}_{number}sf": _experiment(
+        "iperfScenario", f"congctrl:{control}", f"iperfScenarioFMSublows:{number}"
+    )
     for control in ("reno", "olia")
+    for number in (1, 4)
 }
 
 

@@ -202,6 +202,32 @@ def test_override_has_the_type_that_yaml_gives_it(tmp_path: Path) -> None:
     assert _faults(tmp_path, TOPOLOGY, experiment, x="{{ 7 }}")[0].startswith("xp.yaml:3: probe.pings: '{{ 7 }}'")
 
 
+def test_what_changes_after_the_end_is_told(tmp_path: Path) -> None:
+    (tmp_path / "delays.csv").write_text("at,delay\n1s,10ms\n5s,20ms\n6s,30ms\n")
+    (tmp_path / "topo.yaml").write_text(
+        "version: 1\ntopology: line\nrouters: 1\nrate: 10mbit\nevents:\n"
+        "  - {at: 4s, over: 6s, link: client-r1, set: {rate: 5mbit}}\n"
+        "  - {at: 4s, over: 6s, link: r1-server, set: {rate: 5mbit}}\n"
+        "  - {at: 5s, link: r1-server, schedule: delays.csv}\n"
+    )
+    flow = "tool: iperf3, from: client, to: server"
+    for duration, said in (
+        ("12s", []),
+        ("10s", ["delays.csv:3: is not before the end of the experiment, 10s: nothing is seen of it and what follows"]),
+        (
+            "8s",
+            [
+                "topo.yaml:6: events[0].over: what is set is reached at 10s only, after the end of the experiment, 8s",
+                "topo.yaml:7: events[1].over: what is set is reached at 10s only, after the end of the experiment, 8s",
+                "delays.csv:3: is not before the end of the experiment, 8s: nothing is seen of it and what follows",
+            ],
+        ),
+    ):
+        (tmp_path / "xp.yaml").write_text(f"version: 1\ntraffic: [{{{flow}, duration: {duration}}}]\n")
+        warnings = load(tmp_path / "topo.yaml", tmp_path / "xp.yaml").warnings
+        assert [warning.removeprefix(f"{tmp_path}/") for warning in warnings] == said
+
+
 def test_experiment_wins_over_topology_and_warns(tmp_path: Path) -> None:
     topology = TOPOLOGY.replace("20mbit", '"{{ rate }}"') + "params: {rate: 1mbit}\n"
     loaded = _load(tmp_path, topology, "version: 1\nparams: {rate: 2mbit, other: 1}\n")

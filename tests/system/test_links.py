@@ -7,12 +7,21 @@ import json
 import re
 import subprocess
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mprun.analysis.calibration import judge, to_json
+from mprun.capabilities import REFERENCE
+from mprun.compile import allocate
+from mprun.compile.calibration import compile_calibration
+from mprun.engines import virtual
+from mprun.kernel.store import find_kernel
+from mprun.rundir import RunDirectory
+from mprun.spec import load
 from mprun.spec.profile import PROFILES
 from tests.system.conftest import LAB, RATES_ONLY, ROOT, Result, digests_of
 
@@ -109,6 +118,42 @@ def test_a_link_that_is_not_as_asked_fails_its_run(mprun: Callable[..., Result],
     assert result.status == 1
     assert result.summary["status"] == "failed"
     assert any("calibration of l forward: jitter" in failure for failure in result.summary["failures"])
+
+
+def test_calibration_finds_each_link_that_is_built_otherwise(tmp_path: Path) -> None:
+    """Each a little further off than its tolerance, in one direction: the others are as asked."""
+    asked = (
+        "  - {name: rate, between: [a, b], rate: 10mbit, queue: 100packets}\n"
+        "  - {name: delay, between: [a, b], delay: 20ms}\n"
+        "  - {name: loss, between: [a, b], loss: 2%}\n"
+        "  - {name: queue, between: [a, b], rate: 10mbit, queue: 50packets}\n"
+        "  - {name: jitter, between: [a, b], delay: 20ms, jitter: 2ms}\n"
+    )
+    built = asked
+    for value, other in (
+        ("rate: 10mbit, queue: 100", "rate: {forward: 10150kbit, reverse: 10mbit}, queue: 100"),
+        ("delay: 20ms}", "delay: {forward: 20020us, reverse: 20ms}}"),
+        # 2 % of 5000 frames are seen as 1.2 to 2.8 % in 9999 of 10000 tries
+        ("loss: 2%", "loss: {forward: 4%, reverse: 2%}"),
+        ("queue: 50packets", "queue: {forward: 52packets, reverse: 50packets}"),
+        ("jitter: 2ms", "jitter: {forward: 2300us, reverse: 2ms}"),
+    ):
+        assert value in built
+        built = built.replace(value, other)
+    networks, plans = [], []
+    for links in (asked, built):
+        write(tmp_path, links, "", "")
+        spec = load(tmp_path / "topo.yaml", None).spec
+        networks.append(allocate(spec))
+        plans.append(compile_calibration(spec, networks[-1], REFERENCE))
+    plan = replace(plans[0], build=plans[1].build)
+    run = RunDirectory.create(tmp_path / "runs", "calibration", plan.digest)
+    run.write_text("plan.json", plan.to_text())
+    virtual.run_plan(plan, run, find_kernel(), lambda *_: None)
+    rows = judge(networks[0], plan.trains, run.read("agent.json")["trains"], is_simulated=True)
+    wrong = [(row.link, row.direction, row.quantity) for row in rows if not row.held]
+    assert wrong == [(name, "forward", name) for name in ("rate", "delay", "loss", "queue", "jitter")]
+    assert not to_json(rows)["passed"]
 
 
 @pytest.mark.usefixtures("leaves_nothing")

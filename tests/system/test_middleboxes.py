@@ -77,6 +77,13 @@ PLAIN = "bulk: asked for MPTCP and got TCP:"
             "'router' removed DSS from 3 packets",
             ONE_PATH,
         ),
+        (
+            "alter: [mp_join]",
+            "bulk: 1 of 2 subflows: MP_JOIN arrived with a token that no connection has: middlebox 'router' altered "
+            "MP_JOIN in 2 packets",
+            ONE_PATH,
+        ),
+        ("alter: [add_addr]", None, TWO_PATHS),
         ("proxy: {}", f"{PLAIN} middlebox 'router' answered 2 connections in the server's place", ONE_PATH),
         ("rewrite_sequence: {}", None, TWO_PATHS),
         ("nat: {inside: [path0, path1]}", None, TWO_PATHS),
@@ -127,6 +134,12 @@ def test_a_connection_from_outside_is_refused(attempt: Try) -> None:
             "not arrive: middlebox 'router' removed ADD_ADDR from N packets",
         ),
         (
+            "alter: [add_addr]",
+            "bulk: 2 of 4 subflows: the client never learnt of the server's other addresses: ADD_ADDR was sent and did "
+            "not arrive as it was, which its HMAC tells (RFC 8684 3.4.1): middlebox 'router' altered ADD_ADDR in N "
+            "packets",
+        ),
+        (
             "nat: {inside: [far]}",
             "bulk: 2 of 4 subflows: 4 of 6 joins were lost: middlebox 'router' dropped N packets to addresses behind "
             "its NAT, which nobody outside can reach",
@@ -140,6 +153,24 @@ def test_a_second_address_of_the_server(attempt: Try, box: str, failure: str | N
     assert said == ([] if failure is None else [failure])
     carried = [result.metric(f"bulk.share.{path}-far") for path in ("path0", "path1")]
     assert (sum(carried) > 0.1) == (failure is None)
+
+
+def test_a_connection_whose_keys_are_altered_stands_still(attempt: Try) -> None:
+    """Each end counts data from the key that it sent (RFC 8684 3.1); the SYN has none, and passes as it is."""
+    result = attempt("alter: [mp_capable]")
+    assert result.status == 1
+    (said,) = result.summary["errors"]
+    assert re.fullmatch(
+        r"bulk: did not end in time and was stopped; middlebox 'router' altered MP_CAPABLE in \d+ packets", said
+    )
+    of_key = "tcp.options.mptcp.subtype == 0 && tcp.options.mptcp.sendkey"
+    answer = f"{of_key} && tcp.flags.syn == 1 && tcp.flags.ack == 1"
+    sent, received = (fields(result, host, answer, "tcp.options.mptcp.sendkey") for host in ("server", "client"))
+    assert [key for (key,) in received] != [key for (key,) in sent]
+    # 192.0.2.1, and the rest as it was
+    assert {int(key) >> 32 for (key,) in received} == {0xC0000201}
+    assert [int(key) & 0xFFFFFFFF for (key,) in received] == [int(key) & 0xFFFFFFFF for (key,) in sent]
+    assert (result.metric("bulk.goodput") if "bulk.goodput" in result.summary["metrics"] else 0) < 1e6
 
 
 def test_nat_shows_its_own_address_outside(attempt: Try) -> None:

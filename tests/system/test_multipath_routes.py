@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -41,6 +42,18 @@ MANY = """\
 version: 1
 traffic: [{name: many, tool: iperf3, from: client, to: server, duration: 5s, parallel: 64}]
 """
+# Eight subflows between one pair of addresses, told apart by their ports alone.
+SUBFLOWS = """\
+version: 1
+hosts: {client: {mptcp: {path_manager: ndiffports, subflows_per_pair: 8}}, server: {mptcp: {path_manager: default}}}
+traffic: [{name: bulk, tool: iperf3, from: client, to: server, protocol: mptcp, duration: 2s}]
+capture:
+  - {node: a, link: in-a, snaplen: 120}
+  - {node: b, link: in-b, snaplen: 120}
+  - {node: c, link: c-out, snaplen: 120}
+  - {node: d, link: d-out, snaplen: 120}
+"""
+SUBFLOW_LINKS = ("in-a", "in-b", "c-out", "d-out")
 
 
 def bytes_by_way(result: Result) -> Counter[int]:
@@ -52,10 +65,18 @@ def bytes_by_way(result: Result) -> Counter[int]:
     return carried
 
 
-def run(mprun: Callable[..., Result], folder: Path, ecmp: str, addressing: str, *arguments: object) -> Result:
+def run(
+    mprun: Callable[..., Result],
+    folder: Path,
+    ecmp: str,
+    addressing: str,
+    *arguments: object,
+    experiment: str = "many",
+) -> Result:
     (folder / "mesh.yaml").write_text(MESH % (ecmp, addressing))
     (folder / "many.yaml").write_text(MANY)
-    result = mprun("-t", "mesh", "-x", "many", "--engine", "virtual", "--json", *arguments)
+    (folder / "subflows.yaml").write_text(SUBFLOWS)
+    result = mprun("-t", "mesh", "-x", experiment, "--engine", "virtual", "--json", *arguments)
     assert result.status == 0, result.out + result.err
     return result
 
@@ -71,6 +92,30 @@ def test_flows_of_two_hosts_use_all_ways(addressing: str, mprun: Callable[..., R
     assert [text for text in result.summary["warnings"] if "4 ways of 20 to 23 ms" in text]
     same = mprun("verify", result.run)
     assert same.status == 0, same.err
+
+
+def ports(result: Result, capture: str) -> Counter[str]:
+    """Packets towards the server by the port that they come from."""
+    argv = ["tshark", "-r", str(result.run / "pcap" / f"{capture}.pcap"), "-Y", "tcp.dstport == 5201"]
+    argv += ["-T", "fields", "-e", "tcp.srcport"]
+    return Counter(subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split())
+
+
+@pytest.mark.parametrize("addressing", ["ipv4", "ipv6"])
+def test_each_subflow_has_one_way_and_keeps_it(addressing: str, mprun: Callable[..., Result], tmp_path: Path) -> None:
+    result = run(mprun, tmp_path, "true", addressing, experiment="subflows")
+    seen = {name: ports(result, f"{name}-{link}") for name, link in zip("abcd", SUBFLOW_LINKS, strict=True)}
+    # eight subflows, and iperf3's control connection with as many
+    assert len(seen["a"] | seen["b"]) == 16
+    for one, other in ("ab", "cd"):
+        assert not seen[one].keys() & seen[other].keys()
+        assert (seen[one] + seen[other]).keys() == (seen["a"] + seen["b"]).keys()
+        # losses at the first choice's queues are not seen at the second
+        assert min(seen[one].total(), seen[other].total()) > 1000
+    assert len({(port in seen["a"], port in seen["c"]) for port in seen["a"] | seen["b"]}) == 4
+    assert result.metric("bulk.subflows") == 8
+    # more than any one link carries
+    assert result.metric("bulk.goodput") > 20e6
 
 
 def test_another_seed_spreads_otherwise(mprun: Callable[..., Result], tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ which has the netem that this host may lack."""
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -47,6 +48,23 @@ def test_rates_on_the_hosts_kernel(mprun: Callable[..., Result]) -> None:
     for link in ("path0", "path1"):
         assert last["client", link]["tx_packets"] - last["router", link]["rx_packets"] == drops[link]
     assert sum(drops.values()) > 0
+
+
+@pytest.mark.usefixtures("files")
+def test_a_machine_that_cannot_keep_up_is_told(mprun: Callable[..., Result]) -> None:
+    """Three programs for each CPU that do nothing but count: some program waits nearly always."""
+    if not Path("/proc/pressure/cpu").exists():
+        pytest.skip("this kernel does not count who waits for a CPU")
+    spin = [sys.executable, "-c", "while True: pass"]
+    busy = [subprocess.Popen(spin) for _ in range(3 * (os.cpu_count() or 1))]
+    try:
+        result = mprun("-t", "topo", "-x", "xp", "--engine", "real", "--json")
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+    (warning,) = [text for text in result.summary["warnings"] if "could not keep up" in text]
+    assert re.search(r"some program waited for a CPU (9\d|100)% of the time", warning)
 
 
 @pytest.mark.usefixtures("leaves_nothing")

@@ -416,7 +416,9 @@ def _refuse_priorities(source: Source) -> None:
 
 def _warn_keys_of_others(source: Source, type_: str) -> None:
     own = _KEYS_OF.get(type_, ())
-    for other, keys in _KEYS_OF.items():
-        source.drop((key for key in keys if key not in own), f"it is for xpType:{other}, not for '{type_}'")
+    for key in dict.fromkeys(chain(*_KEYS_OF.values())):
+        if key not in own:
+            others = " and ".join(f"xpType:{other}" for other, keys in _KEYS_OF.items() if key in keys)
+            source.drop((key,), f"it is for {others}, not for '{type_}'")
     if type_ in _TRAFFIC:
         source.warn_unread(_KNOWN)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import hashlib
 import json
 import os
@@ -19,6 +21,7 @@ from typing import Any
 import polars
 import pytest
 
+from mprun.scratch import scratch
 from tests.system.turn import take_turn
 
 ROOT = Path(__file__).parents[2]
@@ -54,8 +57,9 @@ LOST_CONTROL = "control socket has closed unexpectedly"
 
 # Tests that run beside others have directories of their own for what mprun leaves in that of the system.
 if worker := os.environ.get("PYTEST_XDIST_WORKER"):
-    _own = Path(tempfile.gettempdir()) / f"mprun-tests-{os.getuid()}-{worker}"
-    _own.mkdir(exist_ok=True)
+    _until_exit = contextlib.ExitStack()
+    _own = _until_exit.enter_context(scratch(f"mprun-tests-{os.getuid()}-{worker}-"))
+    atexit.register(_until_exit.close)
     _own.chmod(0o1777)
     os.environ["TMPDIR"] = tempfile.tempdir = str(_own)
 

@@ -13,7 +13,7 @@ help:
 	@echo "make lint    ruff and mypy"
 	@echo "make bench   measure speed (start, network, traffic, hops, command line) and fidelity; half an hour"
 	@echo "make fidelity  links asked against got: docs/fidelity.md"
-	@echo "make fairness  coupled congestion control against TCP (writes docs/fairness.md); an hour or more"
+	@echo "make fairness  coupled congestion control against TCP (writes docs/fairness.md); half an hour"
 	@echo "make soak    6 h of simulated time with each scheduler and congestion control (writes docs/soak.md); half an hour"
 	@echo "make docs    the documentation as a site: build/site/index.html"
 	@echo "make fresh   set up from nothing in a tree of packages (SUITE=bookworm), run the first lab; needs root, ten minutes"

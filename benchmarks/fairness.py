@@ -27,6 +27,14 @@ ROOT = Path(__file__).parents[1]
 MPRUN = str(Path(sys.executable).with_name("mprun"))
 SEEDS, SECONDS = 5, 300
 COUPLED = ("lia", "olia", "balia", "wvegas")
+# Those that measure congestion by losses, as Reno does; what they are to leave it where all share one queue.
+FAIR, LEAST_SHARE = ("lia", "olia", "balia"), 0.4
+LEAST_OF_UNCOUPLED = 0.9
+AS_IT_SHOULD_BE = (
+    f"In the mean {', '.join(FAIR)} leave a TCP connection in one queue with them {100 * LEAST_SHARE:g} % or more, "
+    f"coupled control has\n{100 * LEAST_OF_UNCOUPLED:g} % or more of uncoupled on paths of its own, and OLIA leaves "
+    "TCP users more than LIA does."
+)
 
 SHARED = """\
 version: 1
@@ -112,6 +120,8 @@ shifts the starts of flows within a round trip: with drop-tail queues and exact 
 - *{users} users and {users} of TCP*: two access points of {rate} Mbit/s, 40 ms; {users} MPTCP users on both,
   {users} TCP users on the second. Scheduler `lowest-rtt`: with mainline's the private access point is not filled.
 
+{verdict}
+
 """
 FILES = {"shared": SHARED, "against": AGAINST, "apart": APART, "bulk": BULK, "points": POINTS}
 
@@ -180,8 +190,8 @@ def row(scene: Scene) -> list[str]:
     cells = [scene.name, spread(multi, "{:.2f}")]
     if not any(single):
         return [*cells, "", ""]
-    shares = [one / (one + other) for one, other in zip(single, multi, strict=True)]
-    return [*cells, spread(single, "{:.2f}"), spread(shares, "{:.1%}")]
+    shares = [100 * one / (one + other) for one, other in zip(single, multi, strict=True)]
+    return [*cells, spread(single, "{:.2f}"), spread(shares, "{:.1f} %")]
 
 
 def spread(values: Sequence[float], form: str) -> str:
@@ -189,13 +199,42 @@ def spread(values: Sequence[float], form: str) -> str:
     return f"{middle} ({form.format(min(values))} to {form.format(max(values))})" if len(values) > 1 else middle
 
 
-def write(rows: list[list[str]], seeds: int, seconds: int) -> str:
+def misses(found: Sequence[Scene]) -> list[str]:
+    """What coupled control is for and did not do here, of what was run; in the mean over the seeds."""
+    known = {scene.name: scene for scene in found}
+    wrong = []
+    for discipline in ("fifo", "red"):
+        for control in FAIR:
+            scene = known.get(f"{control}, 4 subflows, against Reno, {discipline}")
+            if scene and share(scene) < LEAST_SHARE:
+                wrong.append(f"{scene.name}: TCP has less than {100 * LEAST_SHARE:g} %")
+        users = [known.get(f"{control}, {USERS} users and {USERS} of TCP, {discipline}") for control in ("olia", "lia")]
+        if users[0] and users[1] and mean(users[0].sums("single")) <= mean(users[1].sums("single")):
+            wrong.append(f"OLIA leaves TCP users no more than LIA does, {discipline}")
+    alone = known.get("reno, two paths of its own")
+    for control in COUPLED:
+        scene = known.get(f"{control}, two paths of its own")
+        if scene and alone and mean(scene.sums("multi")) < LEAST_OF_UNCOUPLED * mean(alone.sums("multi")):
+            wrong.append(f"{scene.name}: less than {100 * LEAST_OF_UNCOUPLED:g} % of uncoupled")
+    return wrong
+
+
+def share(scene: Scene) -> float:
+    """TCP's, in the mean."""
+    return mean(one / (one + other) for one, other in zip(scene.sums("single"), scene.sums("multi"), strict=True))
+
+
+def write(rows: list[list[str]], verdict: str, seeds: int, seconds: int) -> str:
     head = ["scene", "multipath, Mbit/s", "TCP, Mbit/s", "TCP's share"]
     lines = [f"| {' | '.join(head)} |", "| --- | --- | --- | --- |", *(f"| {' | '.join(one)} |" for one in rows)]
-    return PAGE.format(seeds=seeds, seconds=seconds, users=USERS, rate=2 * USERS) + "\n".join(lines) + "\n"
+    return (
+        PAGE.format(seeds=seeds, seconds=seconds, users=USERS, rate=2 * USERS, verdict=verdict)
+        + "\n".join(lines)
+        + "\n"
+    )
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--seconds", type=int, default=SECONDS, help="of simulated time")
@@ -230,9 +269,14 @@ def main() -> None:
                         "  ".join(f"{cell:<44}" if n == 0 else f"{cell:<26}" for n, cell in enumerate(row(scene))),
                         flush=True,
                     )
+    wrong = misses(wanted)
+    verdict = "Not as it should be: " + "; ".join(wrong) + "." if wrong else AS_IT_SHOULD_BE
+    if wrong or not arguments.only:
+        print(f"\n{verdict}")
     if not arguments.only and (seeds, seconds) == (SEEDS, SECONDS):
-        (ROOT / "docs" / "fairness.md").write_text(write([row(scene) for scene in wanted], seeds, seconds))
+        (ROOT / "docs" / "fairness.md").write_text(write([row(scene) for scene in wanted], verdict, seeds, seconds))
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -101,11 +101,22 @@ def _probability(description: str) -> Key:
     return Key(units.parse_loss, _PERCENT, description, required=True)
 
 
-_CORRELATION = _share("With what happened to the packet before.")
+def _correlation(description: str) -> Key:
+    return Key(_parse_correlation, _PERCENT, description)
+
+
+def _parse_correlation(value: object) -> float:
+    ratio = units.parse_ratio(value)
+    if ratio == 1:
+        raise ValueError(f"'{value}' makes every packet fare as the one before, for ever: write less, as in '25%'")
+    return ratio
+
+
+_CORRELATION = _correlation("With what happened to the packet before.")
 _DISTRIBUTIONS = ("uniform", "normal", "pareto", "paretonormal")
 _JITTER = {
     "amount": Key(units.DELAY.parse, _TIME, "How far the delay varies to either side.", required=True),
-    "correlation": _share("With the delay of the packet before."),
+    "correlation": _correlation("With the delay of the packet before."),
     "distribution": Key(_one_of(_DISTRIBUTIONS), {"enum": list(_DISTRIBUTIONS)}, "How delays are spread."),
 }
 _RANDOM = {"random": _probability("Share of packets lost."), "correlation": _CORRELATION}

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Annotated, Any
@@ -13,7 +14,7 @@ from mprun.spec.fault import Path, name_nearest
 from mprun.spec.field import MTU, ChanceBoth, DelayBoth, JitterBoth, LossBoth, QueueBoth, RateBoth, ReorderBoth, Rtt
 from mprun.spec.model import FileModel, refuse
 from mprun.spec.profile import PROFILES
-from mprun.spec.spec import DEFAULT_MTU, Addressing, Chance, Direction, Jitter, LinkSpec, Reorder
+from mprun.spec.spec import DEFAULT_MTU, HEADER_BYTES, Addressing, Chance, Direction, Jitter, LinkSpec, Reorder
 
 
 def _parse_profile(value: object) -> str:
@@ -94,6 +95,21 @@ def find_disagreements(forward: Direction, reverse: Direction) -> dict[Path, str
     return faults
 
 
+def _explain_small_queue(direction: Direction, frame_bytes: int) -> str | None:
+    """Why nothing would pass a queue of bytes or time as it was written; None if all would. As rates change, a queue of
+    some time holds one frame always."""
+    queue, rate = direction.queue, direction.rate_bit_per_s
+    if queue is None or rate is None or queue.unit not in ("bytes", "time"):
+        return None
+    held_bytes = queue.amount * (rate / 8e9 if queue.unit == "time" else 1)
+    if held_bytes >= frame_bytes:
+        return None
+    least = f"{frame_bytes}bytes"
+    if queue.unit == "time":
+        least = f"{math.ceil(frame_bytes * 8000 / rate)}ms"
+    return f"holds {held_bytes:.0f} bytes, and no full frame of {frame_bytes} would pass: write '{least}' or more"
+
+
 class LinkProperties(DirectionProperties):
     """Rate, delay, loss and all else that a link can be given."""
 
@@ -111,6 +127,9 @@ class LinkProperties(DirectionProperties):
         faults = self.find_faults()
         if self.rtt is not None and self.delay is not None:
             faults[("rtt",)] = "stands beside 'delay': keep one of the two"
+        for direction in self.directions():
+            if message := _explain_small_queue(direction, self.mtu + HEADER_BYTES):
+                faults.setdefault(("queue",), message)
         if faults:
             raise refuse(faults, self)
         return self

@@ -20,6 +20,7 @@ from mprun.topologies import GENERATORS
 
 ROOT = Path(__file__).parents[2]
 LAB = ROOT / "labs" / "01_multipath" / "topo.yaml"
+PLANS = ROOT / "tests" / "golden" / "plans"
 RING = '''\
 """`ring`: hosts, each on a router of a ring."""
 
@@ -191,6 +192,14 @@ def test_expand_writes_what_builds_the_same(tmp_path: Path) -> None:
     assert (tmp_path / "graph.yaml").read_text() == text
     again = load(tmp_path / "graph.yaml", LAB.parent / "xp_mptcp").spec
     spec = load(LAB, LAB.parent / "xp_mptcp").spec
+    assert compile_plan(again, allocate(again)).digest == compile_plan(spec, allocate(spec)).digest
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_every_generator_expands_to_what_it_builds(generator: str, tmp_path: Path) -> None:
+    case = PLANS / ("two-paths" if generator == "multi-path" else generator)
+    run("expand", "-t", case / "topo", "-o", tmp_path / "graph.yaml")
+    again, spec = (load(topology, case / "xp").spec for topology in (tmp_path / "graph.yaml", case / "topo"))
     assert compile_plan(again, allocate(again)).digest == compile_plan(spec, allocate(spec)).digest
 
 

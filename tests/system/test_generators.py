@@ -43,7 +43,9 @@ def test_bottleneck_is_shared(
     assert 0.6 * rate * TCP_SHARE <= total <= 1.01 * rate * TCP_SHARE
 
 
-@pytest.mark.parametrize("generator", ["access-points", "multi-client", "khalili", "parking-lot"])
+@pytest.mark.parametrize(
+    "generator", ["access-points", "dumbbell", "khalili", "line", "multi-client", "parking-lot", "star"]
+)
 def test_links_of_generators_are_as_asked(mprun: Callable[..., Result], generator: str) -> None:
     result = mprun("calibrate", "-t", PLANS / generator / "topo", "--engine", "virtual", "--json")
     assert [row for row in json.loads(result.out)["rows"] if not row["held"]] == []

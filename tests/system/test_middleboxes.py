@@ -101,6 +101,26 @@ def test_effect_on_mptcp(attempt: Try, box: str, failure: str | None, goodput: f
 
 
 @pytest.mark.parametrize(
+    ("box", "failure", "goodput"),
+    [
+        ("proxy: {}", f"{PLAIN} middlebox 'router' answered 2 connections in the server's place", ONE_PATH),
+        ("strip: [mp_join]", f"{LOST_JOIN} removed MP_JOIN from 2 packets", ONE_PATH),
+        ("nat: {inside: [path0, path1]}, firewall: {inside: [path0]}", None, TWO_PATHS),
+    ],
+)
+def test_effect_over_ipv6(
+    mprun: Callable[..., Result], tmp_path: Path, box: str, failure: str | None, goodput: float
+) -> None:
+    """A frame carries 1428 bytes instead of 1448, which is within what `goodput` allows for."""
+    topology = TOPOLOGY.replace("BOX", box).replace("SERVER", "addressing: ipv6").replace(", LOSS", "")
+    (tmp_path / "topo.yaml").write_text(topology)
+    (tmp_path / "xp.yaml").write_text(SHORT.replace("snaplen: 100", "snaplen: 120"))
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
+    assert result.summary["failures"] == ([] if failure is None else [failure])
+    assert result.metric("bulk.goodput") == goodput
+
+
+@pytest.mark.parametrize(
     ("box", "failure"),
     [
         ("firewall: {inside: [path1]}", "refused"),

@@ -138,6 +138,22 @@ def test_group_spreads_flows_over_both_links(run: Callable[[str, str], Result], 
     assert min(shares) / sum(shares) == pytest.approx(0.5, abs=0.05)
 
 
+def test_a_group_of_the_file_spreads_by_its_weights(run: Callable[[str, str], Result]) -> None:
+    """Three of four of 64 connections, within 3 standard deviations; and a flow of the file drops what it names."""
+    own = (
+        "{mode: multipath,"
+        ' groups: ["group_id=1,type=select,bucket=weight:3,output:path0,bucket=weight:1,output:path1"],'
+        ' flows: ["tcp,in_port=access,actions=group:1", "udp,in_port=access,actions=drop"]}'
+    )
+    topology = SIDE_BY_SIDE.replace("s1: {{kind: switch, openflow: {openflow}}}", "s1: {{kind: switch, openflow: OWN}}")
+    experiment = BULK.format(protocol="tcp", flows="64, rate: 100kbit").replace("duration: 5s", "duration: 2s")
+    experiment += "  - {name: datagrams, tool: udp, from: client, to: server, rate: 1mbit, duration: 1s}\n"
+    result = run(topology.format(openflow="{mode: multipath}").replace("OWN", own), experiment)
+    shares = [sent(result, "s1", link) for link in ("path0", "path1")]
+    assert shares[0] / sum(shares) == pytest.approx(0.75, abs=0.16)
+    assert result.metric("datagrams.loss") == 1
+
+
 def test_group_keeps_one_pair_of_addresses_on_one_link(run: Callable[[str, str], Result]) -> None:
     topology = SIDE_BY_SIDE.format(openflow="{mode: multipath, hash: addresses}")
     result = run(topology, BULK.format(protocol="tcp", flows=16))

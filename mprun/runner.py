@@ -27,7 +27,7 @@ from mprun.engines import real, virtual
 from mprun.engines.capability import find_capabilities
 from mprun.engines.engine import Progress, Shell
 from mprun.errors import HostError, RunError, SpecError
-from mprun.kernel.store import Kernel, find_kernel, is_current
+from mprun.kernel.store import DEFAULT_NAME, Kernel, find_kernel, is_current
 from mprun.plan import Plan
 from mprun.rundir import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
 from mprun.scratch import scratch
@@ -59,11 +59,18 @@ def choose_place(wanted: EngineName, kernel_name: str) -> Place:
     reason = virtual.missing(kernel_name)
     if reason is None:
         kernel = find_kernel(kernel_name)
-        if kernel_name == "default" and not is_current(kernel):
+        if kernel_name != DEFAULT_NAME:
+            why = f"kernel {kernel_name}, {kernel.version} {kernel.digest[:12]}"
+            # a developer's own may be kept on purpose, as what another one is compared with
+            why += (
+                "" if is_current(kernel) else ", built by another version of mprun: build it again for what has changed"
+            )
+        elif not is_current(kernel):
             raise HostError("the experiment kernel is of another version of mprun; run `mprun kernel build`")
-        why = "as asked" if wanted == "virtual" else "its kernel is built: simulated time, repeatable"
+        else:
+            why = "as asked" if wanted == "virtual" else "its kernel is built: simulated time, repeatable"
         return Place(virtual.NAME, why, kernel)
-    if wanted == "virtual":
+    if wanted == "virtual" or kernel_name != DEFAULT_NAME:
         raise HostError(reason)
     return Place(real.NAME, f"the virtual engine cannot be used: {reason}", None)
 

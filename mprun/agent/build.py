@@ -263,16 +263,31 @@ class Builder:
     def _set_sysctl(self, place: _Place, name: str, value: str) -> None:
         self._enter(place)
         try:
-            got = sysctl.assign(name, value)
+            try:
+                got = sysctl.assign(name, value)
+            except PermissionError:
+                if name != sysctl.CONGESTION:
+                    raise
+                self._allow_congestion_controls(place)
+                got = sysctl.assign(name, value)
         except OSError as error:
             # a value that the kernel does not know can be the same error
             if not os.path.exists(sysctl.path_of(name)):
                 raise BuildError(f"{place.name}: this kernel has no sysctl {name}") from None
             choices = sysctl.choices_of(name)
-            why = error.strerror if choices is None else f"this kernel has: {', '.join(choices)}"
+            is_known = choices is None or value in choices
+            why = error.strerror if is_known else f"this kernel has: {', '.join(choices or ())}"
             raise BuildError(f"{place.name}: sysctl -w {name}={value}: {why}") from error
         if got.split() != value.split():
             raise BuildError(f"{place.name}: sysctl {name} was set to '{value}' and reads '{got.strip()}'")
+
+    def _allow_congestion_controls(self, place: _Place) -> None:
+        """Let all namespaces have what the kernel has, where that is ours to say: in the virtual engine."""
+        namespace.enter(self._home)
+        try:
+            sysctl.assign(sysctl.ALLOWED_CONGESTION, " ".join(sysctl.choices_of(sysctl.CONGESTION) or ()))
+        finally:
+            namespace.enter(place.node.namespace if place.node else self._home)
 
     def _set_offloads(self, place: _Place, interface: str, settings: Sequence[str]) -> None:
         words = f"{place.name}: ethtool -K {interface} {' '.join(settings)}"

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import IO, Any
 
-from mprun.agent import memory, namespace
+from mprun.agent import memory, namespace, sysctl
 from mprun.agent.build import BuildError
 from mprun.agent.machine import SECOND_NS, Machine, Running
 from mprun.agent.openvswitch import EARLIEST_NS
@@ -126,6 +126,7 @@ class Run:
 def carry_out(run: Run, shell: str | None) -> None:
     """All phases. Raises BuildError, ProcessError or Stopped."""
     run.report("building the network")
+    check_congestion_controls(run)
     try:
         with memory.taken_at_once(run.is_simulated):
             run.machine.build()
@@ -170,6 +171,19 @@ def carry_out(run: Run, shell: str | None) -> None:
     settle(run)
     if shell == "after":
         interact(run)
+
+
+def check_congestion_controls(run: Run) -> None:
+    """Those that flows ask for by themselves. Raises BuildError.
+
+    An MPTCP socket without a subflow takes any name, and then has its host's (mptcp_setsockopt_sol_tcp_congestion()).
+    """
+    for flow in run.plan["intent"]["traffic"]:
+        wanted = flow.get("congestion")
+        if wanted and flow["protocol"] in ("tcp", "mptcp"):
+            has = sysctl.choices_of(sysctl.CONGESTION)
+            if has is not None and wanted not in has:
+                raise BuildError(f"{flow['name']}: no congestion control '{wanted}': this kernel has: {', '.join(has)}")
 
 
 def slab_kb() -> int:

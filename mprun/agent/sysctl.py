@@ -6,9 +6,12 @@ from __future__ import annotations
 import contextlib
 import os
 
+CONGESTION = "net.ipv4.tcp_congestion_control"
+# Those that a namespace may have; only the first one may have all, and say which (tcp_cong.c).
+ALLOWED_CONGESTION = "net.ipv4.tcp_allowed_congestion_control"
 # The sysctl that lists what another may be set to.
 CHOICES = {
-    "net.ipv4.tcp_congestion_control": "net.ipv4.tcp_available_congestion_control",
+    CONGESTION: "net.ipv4.tcp_available_congestion_control",
     "net.mptcp.scheduler": "net.mptcp.available_schedulers",
 }
 

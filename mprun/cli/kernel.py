@@ -53,7 +53,7 @@ def list_(as_json: bool) -> None:
         click.echo("none yet; `mprun kernel build` builds one")
     for kernel in kernels if not as_json else ():
         stale = "" if store.is_current(kernel) else "  (built by another version of the recipe: build it again)"
-        click.echo(f"{kernel.name:12} {kernel.version:20} {kernel.digest[:12]}{stale}")
+        click.echo(f"{kernel.name:12} {kernel.version:20} {kernel.digest[:12]}  {kernel.source}{stale}")
 
 
 @command.command()

@@ -30,8 +30,6 @@ SWITCH_PROGRAMS = {
 FILTER = {"nft": Program("nftables", "--version")}
 # In real time a wake-up may come this late; a shaper that holds less loses rate.
 REAL_TIME_SLACK_NS = 250_000
-CONGESTION = "net.ipv4.tcp_congestion_control"
-ALLOWED = "net.ipv4.tcp_allowed_congestion_control"
 # iperf3 has --mptcp since this version.
 IPERF3_MPTCP = (3, 19)
 
@@ -167,27 +165,39 @@ def has_congestion_control(name: str) -> bool:
 
 
 def missing_sysctls(plan: Plan) -> list[str]:
-    """What a plan would set that this kernel does not have, or not with that value."""
+    """What a plan would set that this kernel does not have, or not with that value; flows' congestion controls too."""
     lacking = []
-    for setting in dict.fromkeys(command.argv[2] for command in plan.build if command.argv[0] == "sysctl"):
+    settings = [command.argv[2] for command in plan.build if command.argv[0] == "sysctl"]
+    settings += [f"{sysctl.CONGESTION}={name}" for name in congestion_controls(plan)]
+    for setting in dict.fromkeys(settings):
         name, value = setting.split("=", 1)
         has = sysctl.choices_of(name)
         if not Path(sysctl.path_of(name)).exists():
             lacking.append(f"sysctl {name}")
-        elif has is not None and value not in has and not (name == CONGESTION and has_congestion_control(value)):
+        elif has is not None and value not in has and not (name == sysctl.CONGESTION and has_congestion_control(value)):
             lacking.append(f"{name.rsplit('.', 1)[1].replace('_', ' ')} '{value}' (it has: {', '.join(has)})")
     return list(dict.fromkeys(lacking))
 
 
-def withheld_congestion_control(plan: Plan) -> tuple[str, str] | None:
-    """The first congestion control that a plan makes a node's default and that this kernel has for its own namespace
-    only, and which ones it allows to all (tcp(7), tcp_allowed_congestion_control)."""
-    inherited, allowed = (sysctl.read(name).split() for name in (CONGESTION, ALLOWED))
+def congestion_controls(plan: Plan) -> list[str]:
+    """Those that flows over TCP and MPTCP ask for by themselves."""
+    flows = (flow for flow in plan.intent["traffic"] if flow["protocol"] in ("tcp", "mptcp"))
+    return [flow["congestion"] for flow in flows if flow.get("congestion")]
+
+
+def forbidden_congestion_control(plan: Plan) -> tuple[str, list[str]] | None:
+    """The first congestion control of a host that this kernel has and keeps for its first namespace, with those that it
+    lets others have (tcp_allowed_congestion_control, tcp(7)), beside the one that they begin with; None if there is
+    none. A flow of root's may have any."""
+    try:
+        allowed, inherited = (sysctl.read(name).split() for name in (sysctl.ALLOWED_CONGESTION, sysctl.CONGESTION))
+    except OSError:
+        return None
     for command in plan.build:
-        if command.argv[0] == "sysctl" and command.argv[2].startswith(f"{CONGESTION}="):
+        if command.argv[0] == "sysctl" and command.argv[2].startswith(f"{sysctl.CONGESTION}="):
             value = command.argv[2].split("=", 1)[1]
-            if value not in (*inherited, *allowed):
-                return value, " ".join(allowed)
+            if value not in (*allowed, *inherited):
+                return value, allowed
     return None
 
 

@@ -12,9 +12,10 @@ import os
 import shlex
 import subprocess
 
+from mprun.agent import sysctl
 from mprun.engines.capability import (
-    ALLOWED,
     TRIALS,
+    forbidden_congestion_control,
     kernel_switches,
     missing_qdiscs,
     missing_sysctls,
@@ -108,11 +109,12 @@ def missing(plan: Plan) -> str | None:
         )
     if unknown := missing_sysctls(plan):
         return f"this kernel ({os.uname().release}) has no {'; no '.join(unknown)}; run with --engine virtual"
-    if withheld := withheld_congestion_control(plan):
-        control, allowed = withheld
+    if forbidden := forbidden_congestion_control(plan):
+        name, allowed = forbidden
         return (
-            f"this kernel ({os.uname().release}) lets namespaces choose among {allowed} only, not '{control}'; "
-            f"`sysctl -w {ALLOWED}='{allowed} {control}'`, or run with --engine virtual"
+            f"this kernel ({os.uname().release}) lets a network namespace have {', '.join(allowed)} as its congestion "
+            f"control, and not '{name}': `sysctl -w {sysctl.ALLOWED_CONGESTION}='{' '.join([*allowed, name])}'`, write "
+            f"'congestion: {name}' of each flow, or run with --engine virtual"
         )
     if refused := refused_rules(plan):
         return (

@@ -102,8 +102,10 @@ def find_kernel(name: str = DEFAULT_NAME) -> Kernel:
     link = store() / name
     if not (link / "kernel.json").is_file():
         others = ", ".join(kernel.name for kernel in list_kernels()) or "none"
-        what = "no experiment kernel" if name == DEFAULT_NAME else f"no experiment kernel '{name}'"
-        raise HostError(f"{what} is built for this user (built: {others}); run `mprun kernel build`")
+        what, how = "no experiment kernel", "mprun kernel build"
+        if name != DEFAULT_NAME:
+            what, how = f"{what} '{name}'", f"{how} --source TREE --name {name}"
+        raise HostError(f"{what} is built for this user (built: {others}); run `{how}`")
     return _load(link)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from mprun.agent.sysctl import ALLOWED_CONGESTION, CHOICES, CONGESTION, read
 from mprun.engines.capability import has_congestion_control
 from tests.system.conftest import Result, environment
 
@@ -122,31 +123,54 @@ def test_unknown_congestion_control_is_refused_with_what_there_is(mprun: Callabl
     assert "no tcp congestion control 'nosuch' (it has: " in real.err
 
 
+@pytest.mark.alone
+def test_a_flows_congestion_control_is_refused_with_what_there_is(mprun: Callable[..., Result], files: Path) -> None:
+    """An MPTCP socket takes any name and then has its host's, so that its program cannot tell."""
+    for tool in ("tool: iperf3, duration: 1s", "tool: reqres, requests: 1, request: 1kb, response: 1kb"):
+        flow = f"{tool}, from: a, to: b, protocol: mptcp, congestion: nosuch"
+        (files / "xp.yaml").write_text(f"version: 1\ntraffic: [{{name: it, {flow}}}]\n")
+        virtual = mprun("-t", "topo", "-x", "xp", "--engine", "virtual")
+        assert virtual.status == 1
+        assert "it: no congestion control 'nosuch': this kernel has: reno, " in virtual.out
+    (files / "topo.yaml").write_text(TOPOLOGY.replace(", rtt: RTT", ""))
+    real = mprun("-t", "topo", "-x", "xp", "--engine", "real")
+    assert real.status == 3
+    assert "no tcp congestion control 'nosuch' (it has: " in real.err
+
+
+def test_a_host_has_any_congestion_control_of_the_experiment_kernel(mprun: Callable[..., Result], files: Path) -> None:
+    """Linux lets namespaces have those only that the first one allows; vegas is not among them by itself."""
+    for control in ("vegas", "dctcp"):
+        setting = f"hosts: {{a: {{sysctl: {{net.ipv4.tcp_congestion_control: {control}}}}}}}"
+        (files / "xp.yaml").write_text(EXPERIMENT.replace("SETTINGS", setting))
+        run = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
+        assert run.status == 0, run.out + run.err
+
+
+@pytest.mark.alone
+def test_a_congestion_control_that_no_namespace_may_have_is_refused_with_the_way_out(
+    mprun: Callable[..., Result], files: Path
+) -> None:
+    has, allowed = (read(name).split() for name in (CHOICES[CONGESTION], ALLOWED_CONGESTION))
+    forbidden = [name for name in has if name not in allowed]
+    if not forbidden:
+        pytest.skip("this kernel lets namespaces have all of its congestion controls")
+    (files / "topo.yaml").write_text(TOPOLOGY.replace(", rtt: RTT", ""))
+    setting = f"hosts: {{a: {{sysctl: {{{CONGESTION}: {forbidden[0]}}}}}}}"
+    (files / "xp.yaml").write_text(EXPERIMENT.replace("SETTINGS", setting))
+    refused = mprun("-t", "topo", "-x", "xp", "--engine", "real")
+    assert refused.status == 3
+    assert f"sysctl -w {ALLOWED_CONGESTION}='{' '.join([*allowed, forbidden[0]])}'" in refused.err
+    # a flow may have it
+    flow = f"tool: iperf3, from: a, to: b, duration: 1s, congestion: {forbidden[0]}"
+    (files / "xp.yaml").write_text(f"version: 1\ntraffic: [{{name: it, {flow}}}]\n")
+    assert mprun("-t", "topo", "-x", "xp", "--engine", "real").status == 0
+
+
 def test_a_congestion_control_is_asked_for_by_a_socket() -> None:
     """So that one that is a module which nobody has loaded yet is not taken for missing."""
     assert has_congestion_control("reno")
     assert not has_congestion_control("nosuch")
-
-
-@pytest.mark.alone
-def test_a_congestion_control_that_namespaces_may_not_choose_is_refused(
-    mprun: Callable[..., Result], files: Path
-) -> None:
-    """Before anything is built. Linux withholds those that are neither its default nor Reno until root allows them."""
-    kinds = ("available", "allowed")
-    available, allowed = (
-        Path(f"/proc/sys/net/ipv4/tcp_{kind}_congestion_control").read_text().split() for kind in kinds
-    )
-    withheld = [name for name in available if name not in allowed]
-    if not withheld:
-        pytest.skip("this kernel withholds no congestion control that it has")
-    setting = f"hosts: {{a: {{sysctl: {{net.ipv4.tcp_congestion_control: {withheld[0]}}}}}}}"
-    (files / "xp.yaml").write_text(EXPERIMENT.replace("SETTINGS", setting))
-    (files / "topo.yaml").write_text(TOPOLOGY.replace(", rtt: RTT", ""))
-    refused = mprun("-t", "topo", "-x", "xp", "--engine", "real")
-    assert refused.status == 3
-    assert f"lets namespaces choose among {' '.join(allowed)} only, not '{withheld[0]}'" in refused.err
-    assert not (files / "runs").exists()
 
 
 @pytest.mark.alone
@@ -196,7 +220,16 @@ def test_doctor_and_kernel_tell_of_this_machine(mprun: Callable[..., Result]) ->
     assert info["name"] in mprun("kernel", "list").out
     missing = mprun("kernel", "info", "nosuch")
     assert missing.status == 3
-    assert "run `mprun kernel build`" in missing.err
+    assert "run `mprun kernel build --source TREE --name nosuch`" in missing.err
+
+
+def test_a_kernel_that_was_named_is_booted_or_refused(mprun: Callable[..., Result], files: Path) -> None:
+    """It is no reason to take the host's kernel that one of this name is not there."""
+    (files / "xp.yaml").write_text(EXPERIMENT.replace("SETTINGS", ""))
+    refused = mprun("-t", "topo", "-x", "xp", "--kernel", "nosuch")
+    assert refused.status == 3
+    assert refused.err.startswith("no experiment kernel 'nosuch' is built for this user (built: ")
+    assert not (files / "runs").exists()
 
 
 def test_kernel_source_that_is_none(mprun: Callable[..., Result], tmp_path: Path) -> None:

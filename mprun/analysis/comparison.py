@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from mprun.analysis.statistics import CONFIDENCE, Difference, Ratio, difference, paired_difference, ratio
+from mprun.analysis.statistics import CONFIDENCE, Difference, Ratio, difference, paired_difference, paired_ratio, ratio
 
 Verdict = Literal["same", "higher", "lower", "unclear", "unknown"]
 
@@ -129,7 +129,7 @@ def _compare(one: Side, other: Side, metric: str, symbol: str, confidence: float
     gap, share = None, None
     if min(len(ours), len(theirs)) > 1:
         gap = (paired_difference if is_paired else difference)(ours, theirs, confidence)
-        share = ratio(ours, theirs, confidence)
+        share = (paired_ratio if is_paired else ratio)(ours, theirs, confidence)
     counts = (len(ours), len(theirs))
     left_out = (len(a) - counts[0], len(b) - counts[1])
     return Compared(one.values, metric, symbol, _mean(ours), _mean(theirs), counts, gap, share, left_out)

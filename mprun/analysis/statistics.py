@@ -198,6 +198,17 @@ def ratio(first: Sequence[float], second: Sequence[float], confidence: float = C
     return Ratio(value, Interval(value * math.exp(-half), value * math.exp(half), confidence, "welch"))
 
 
+def paired_ratio(first: Sequence[float], second: Sequence[float], confidence: float = CONFIDENCE) -> Ratio | None:
+    """Of runs that belong together, in pairs: as `ratio`, of what each pair differs by in shares of the means; two
+    pairs at least. None where a mean is not above zero."""
+    means = [statistics.fmean(values) for values in (first, second)]
+    if min(means) <= 0:
+        return None
+    gaps = [b / means[1] - a / means[0] for a, b in zip(first, second, strict=True)]
+    value, half = means[1] / means[0], t_quantile(confidence, len(gaps) - 1) * standard_error(gaps)
+    return Ratio(value, Interval(value * math.exp(-half), value * math.exp(half), confidence, "t"))
+
+
 def _welch(parts: Sequence[tuple[float, int]], confidence: float) -> float:
     """Half the interval of a sum of independent parts, each a squared standard error and its degrees of freedom."""
     total = sum(square for square, _ in parts)

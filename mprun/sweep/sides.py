@@ -53,8 +53,7 @@ def _of_runs(one: RunDirectory, other: RunDirectory) -> Sides:
 
 def _facts(run: RunDirectory) -> dict[str, Any]:
     environment = run.read("environment.json")
-    kernel = environment["kernel"]
-    told = {"engine": environment["engine"], "kernel": f"{kernel['version']} {kernel.get('digest', '')[:12]}".strip()}
+    told = {"engine": environment["engine"], "kernel": _name_build(environment["kernel"])}
     return {**told, **_programs(environment), "seed": run.read("summary.json")["seed"]}
 
 
@@ -78,7 +77,12 @@ def _of_sweeps(one: SweepDirectory, other: SweepDirectory) -> Sides:
 
 def _kernels(sweep: SweepDirectory) -> dict[str, str]:
     kernels = sweep.record["kernels"]
-    return {f"kernel {name}": f"{kernel['version']} {kernel['digest'][:12]}" for name, kernel in kernels.items()}
+    return {f"kernel {name}": _name_build(kernel) for name, kernel in kernels.items()}
+
+
+def _name_build(kernel: Mapping[str, str]) -> str:
+    """Of a kernel: two of one name may be two builds, and of one version two trees."""
+    return f"{kernel['version']} {kernel.get('digest', '')[:12]}".strip()
 
 
 def _programs_of_all(sweep: SweepDirectory) -> dict[str, str]:
@@ -121,4 +125,8 @@ def _take_apart(sweep: SweepDirectory, words: str) -> Sides:
     )
     names = (f"{sweep.path} {axis}={halves[0]}", f"{sweep.path} {axis}={halves[1]}")
     alone = [(one, int(which)) for one, which in unmatched(first, second)]
-    return Sides(names, (first, second), {}, [], alone)
+    kernels = sweep.record["kernels"]
+    facts = {}
+    if axis == "kernel" and kernels.keys() >= set(halves):
+        facts["kernel"] = (_name_build(kernels[halves[0]]), _name_build(kernels[halves[1]]))
+    return Sides(names, (first, second), facts, [], alone)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy
 import pytest
 
@@ -58,6 +60,19 @@ def test_ratio() -> None:
     assert same is not None
     assert (same.value, same.interval.low, same.interval.high) == (2, 2, 2)
     assert statistics.ratio([0.0, 0], [1.0, 1]) is None
+
+
+def test_ratio_of_pairs_is_of_what_each_differs_by() -> None:
+    """Runs that meet worlds far apart, each 1 % more or the same: what the worlds differ by is in neither interval."""
+    first = [10.0, 20, 40]
+    more = statistics.paired_ratio(first, [1.01 * value for value in first])
+    assert more is not None
+    assert (more.value, more.interval.low, more.interval.high) == pytest.approx((1.01, 1.01, 1.01))
+    # gaps of 0.02, 0 and -0.02 of the means: half of 4.303 x 0.02 / sqrt(3)
+    apart = statistics.paired_ratio([99.0, 100, 101], [101.0, 100, 99])
+    assert apart is not None
+    assert apart.interval.high == pytest.approx(math.exp(4.303 * 0.02 / math.sqrt(3)), rel=1e-4)
+    assert statistics.paired_ratio([0.0, 0], [1.0, 1]) is None
 
 
 def test_is_narrow() -> None:

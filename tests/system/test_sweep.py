@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -175,8 +176,12 @@ def test_two_kernels_meet_the_same_world(tmp_path: Path, mprun: Call) -> None:
     """Two names of one build: every pair of runs is equal, so that a difference is the kernels' alone."""
     kernels = tmp_path / "cache" / "mprun" / "kernels"
     kernels.mkdir(parents=True)
-    for name in ("default", "other"):
-        (kernels / name).symlink_to((cache("kernels") / "default").resolve())
+    built = (cache("kernels") / "default").resolve()
+    (kernels / "default").symlink_to(built)
+    shutil.copytree(built, kernels / "another")
+    (kernels / "other").symlink_to(kernels / "another")
+    facts = json.loads((built / "kernel.json").read_text())
+    (kernels / "other" / "kernel.json").write_text(json.dumps({**facts, "digest": "f" * 64}))
     text = SWEEP.replace("matrix: {cc: [cubic, reno]}", "matrix: {kernel: [default, other]}").replace(
         "runs: 3", "runs: 2"
     )
@@ -189,6 +194,13 @@ def test_two_kernels_meet_the_same_world(tmp_path: Path, mprun: Call) -> None:
         one, other = (run_of(sweep, f"kernel={name}/{number}") for name in ("default", "other"))
         assert first_difference(one, other) is None
         assert [run.read("environment.json")["kernel"]["name"] for run in (one, other)] == ["default", "other"]
+    compared = mprun("compare", sweep, "--by", "kernel", "--all")
+    version = facts["version"]
+    assert f"kernel: {version} {facts['digest'][:12]} -> {version} {'f' * 12}" in compared.out
+    # pairs that are equal leave no interval, however far apart seeds are
+    metrics = [line for line in compared.out.splitlines() if line.startswith("  = ")]
+    assert any(" bulk.goodput " in line for line in metrics)
+    assert not [line for line in metrics if "%, " in line]
 
 
 def test_a_matrix_is_no_single_run(xp: Path, mprun: Call) -> None:

@@ -113,6 +113,11 @@ def find_connections(
     return tuple(connections)
 
 
+def goes_forward(subflows: Iterable[Subflow]) -> bool:
+    """Whether the client sent more of their payload than its server did."""
+    return sum(one.bytes_acked - one.bytes_received for one in subflows) >= 0
+
+
 def find_brief(connections: Sequence[Connection], idle_ns: int, wanted: int) -> tuple[Connection, ...]:
     """Those without all the subflows that are wanted that ended before these could be there.
 

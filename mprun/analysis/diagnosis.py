@@ -123,9 +123,15 @@ def explain_missing_subflows(
     if not answered:
         if _count(server, "MPJoinRejected") or _count(server, "MPJoinPortSynRx"):
             return "the server refused the join: its limits allow no further subflow"
+        # a SYN and ACK that no socket takes is answered by a reset, which the server counts
+        if server.get("TcpExtEmbryonicRsts"):
+            return (
+                "join unanswered: the server's answer reached the client and no subflow took it; an endpoint that is "
+                "bound to a device takes none that comes by another one"
+            )
         return _blame_routes(client, server) or (
-            "join unanswered: the server received MP_JOIN and its answer did not come back; its limits may be 0, or "
-            "its answer leaves through another device than the one that the endpoint is bound to"
+            "join unanswered: the server received MP_JOIN and its answer did not come back: no route to that address, "
+            "or the path drops it"
         )
     if not _count(server, "MPJoinAckRx"):
         return "the server refused the join: its limits allow no further subflow"

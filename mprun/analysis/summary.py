@@ -9,7 +9,14 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from mprun.analysis.capacity import find_capacity
-from mprun.analysis.connection import Connection, find_brief, find_connections, find_refused, ports_towards
+from mprun.analysis.connection import (
+    Connection,
+    find_brief,
+    find_connections,
+    find_refused,
+    goes_forward,
+    ports_towards,
+)
 from mprun.analysis.diagnosis import (
     MAINLINE_SCHEDULER,
     STALE_LOSSES,
@@ -313,7 +320,7 @@ def _read_flow(
         failures = find_failures(flow, intent["changes"])
         spans = ((failure, failure.begin_ns, failure.watched_until_ns) for failure in failures)
         known = ((failure, find_handover_of(result.movement, begin, end)) for failure, begin, end in spans)
-        _tell_handover(flow, [(failure, handover) for failure, handover in known if handover], intent, found)
+        _tell_handover(flow, [(failure, handover) for failure, handover in known if handover], None, found)
     observed, peer = (observation.hosts.get(flow[end]) for end in ("source", "destination"))
     if not (result.data_ports or result.server_ports) or observed is None or peer is None:
         return result
@@ -378,7 +385,7 @@ def _measure_preference(one: FlowConnections, sockets: polars.DataFrame, found: 
     if flow["duration_ns"] is not None:
         ended_ns = min(ended_ns, one.began_ns + flow["duration_ns"] - omit["end_ns"])
     subflows = [subflow for connection in one.connections for subflow in connection.subflows]
-    is_forward = sum(s.bytes_acked for s in subflows) >= sum(s.bytes_received for s in subflows)
+    is_forward = goes_forward(subflows)
     mine = sockets.filter(flow=flow["name"], host=flow["source"]).sort("time_ns", maintain_order=True)
     columns = ("time_ns", "connection", "path", *ENDS, "bytes_acked" if is_forward else "bytes_received")
     samples = ((row[0], (row[1], row[2], row[3:-1]), row[-1]) for row in mine.select(columns).iter_rows())
@@ -434,6 +441,12 @@ def _count_subflows(
         refused = find_refused(observed, lasting)
         cause = explain_missing_subflows(client, server, flow["subflows"], got, accepted, interference, refused)
         found.failures.append(f"{flow['name']}: {got} of {flow['subflows']} subflows: {cause}")
+    astray = {(one.addresses[0], one.addresses[2]) for each in connections for one in each.subflows if not one.path}
+    for local, remote in sorted(astray):
+        found.warnings.append(
+            f"{flow['name']}: no path joins {local} and {remote}, between which it had a subflow: that goes where the "
+            "routes of both hosts send it, and no path's share has its bytes"
+        )
 
 
 def _explain_expected(verdicts: Sequence[Mapping[str, Any]], intent: Mapping[str, Any], found: _Findings) -> None:
@@ -460,7 +473,7 @@ def _carried(
 ) -> dict[tuple[str, str], PathUse]:
     """What each path carried: the payload of its subflows. began_ns: when the flow did, from time zero."""
     every = [subflow for connection in connections for subflow in connection.subflows]
-    is_forward = sum(s.bytes_acked for s in every) >= sum(s.bytes_received for s in every)
+    is_forward = goes_forward(every)
     uses = {}
     for path in flow["paths"]:
         subflows = [subflow for subflow in every if subflow.path == path["name"]]
@@ -512,25 +525,28 @@ def _measure_handover(
             handover = find_handover(at_client, at_server, failure.begin_ns, failure.watched_until_ns)
             if handover is not None:
                 handovers.append((failure, handover))
-    _tell_handover(flow, handovers, intent, found)
+    every = [subflow for connection in connections for subflow in connection.subflows]
+    sender = intent["hosts"].get(flow["source" if goes_forward(every) else "destination"], {})
+    _tell_handover(flow, handovers, sender, found)
 
 
 def _tell_handover(
     flow: Mapping[str, Any],
     handovers: Sequence[tuple[Failure, Handover]],
-    intent: Mapping[str, Any],
+    sender: Mapping[str, Any] | None,
     found: _Findings,
 ) -> None:
-    """handover.gap, handover.time: the worst of all."""
+    """handover.gap, handover.time: the worst of all. sender: what the experiment says of the host that sent the more
+    over MPTCP; None for other transports."""
     if not handovers:
         return
     failure, worst = max(handovers, key=lambda one: one[1].time_ns)
     found.add(f"{flow['name']}.handover.gap", max(one.gap_ns for _, one in handovers) / 1e9, "time")
     found.add(f"{flow['name']}.handover.time", worst.time_ns / 1e9, "time")
     given: tuple[str | None, ...] = ()
-    if flow["protocol"] == "mptcp":
-        sysctls = dict(intent["hosts"].get(flow["source"], {}).get("sysctl", ()))
-        given = (sysctls.get(STALE_LOSSES), _mptcp_of(flow["source"], intent).get("scheduler", MAINLINE_SCHEDULER))
+    if sender is not None:
+        sysctls = dict(sender.get("sysctl", ()))
+        given = (sysctls.get(STALE_LOSSES), sender.get("mptcp", {}).get("scheduler", MAINLINE_SCHEDULER))
     backups = [path["name"] for path in flow["paths"] if path["backup"]]
     if text := explain_handover(failure.path, worst.time_ns, worst.is_over, backups, *given):
         found.warnings.append(f"{flow['name']}: {text}")

@@ -126,7 +126,7 @@ def test_causes_of_plain_tcp(client: dict[str, int], server: dict[str, int], cau
         ({}, {}, None, "no join was sent"),
         ({"AddAddr": 2}, {"AddAddrTx": 2}, 1, "limits: the client takes 1 of the announced addresses"),
         ({"MPJoinSynTx": 1}, {}, None, "did not arrive: no route"),
-        ({"MPJoinSynTx": 1}, {"MPJoinSynRx": 1}, None, "join unanswered"),
+        ({"MPJoinSynTx": 1}, {"MPJoinSynRx": 1}, None, "join unanswered: the server received MP_JOIN and its answer"),
         ({"MPJoinSynTx": 1}, {"MPJoinSynRx": 1, "MPJoinRejected": 1}, None, "the server refused the join"),
         ({"MPJoinSynTx": 1, "MPJoinSynAckRx": 1}, {"MPJoinSynRx": 1}, None, "the server refused the join"),
         (

@@ -197,6 +197,109 @@ def test_cause_in_the_routing_is_named(
     assert cause in failure
 
 
+SIDE_BY_SIDE = """\
+version: 1
+nodes: {client: {kind: host}, server: {kind: host}}
+links:
+  - {name: path0, between: [client, server], rate: 20mbit, delay: 5ms}
+  - {name: path1, between: [client, server], rate: 20mbit, delay: 5ms}
+"""
+ON_PATH1 = "mptcp: {path_manager: default, endpoints: [{link: path1, flags: [subflow]}]}"
+
+
+def joining_the_first_address(folder: Path, expect: str = "") -> Plan:
+    """Two links between the hosts; the client joins the server's end of path0 from its end of path1."""
+    (folder / "topo.yaml").write_text(SIDE_BY_SIDE)
+    (folder / "xp.yaml").write_text(EXPERIMENT.replace("CLIENT", ON_PATH1).replace("SERVER", FULLMESH) + expect)
+    spec = load(folder / "topo.yaml", folder / "xp.yaml").spec
+    return compile_plan(spec, allocate(spec))
+
+
+@pytest.mark.parametrize("is_bound", [True, False], ids=["bound-to-its-device", "not-bound"])
+@pytest.mark.parametrize("is_elsewhere", [True, False], ids=["answered-by-the-other", "answered-by-the-same"])
+def test_a_join_that_is_bound_to_a_device(tmp_path: Path, is_bound: bool, is_elsewhere: bool) -> None:
+    """It stays without an answer where the server's routes send that by another device, and there alone."""
+    plan = joining_the_first_address(tmp_path)
+    # both ends have two addresses: the first join is all that is asked for
+    intent = {**plan.intent, "traffic": [{**plan.intent["traffic"][0], "subflows": 2}]}
+    plan = replace(plan, intent=intent)
+    if is_bound:
+        endpoint = "ip mptcp endpoint add 10.0.1.1 id 2 subflow"
+        plan = change(plan, "client", endpoint, f"{endpoint} dev client-eth1")
+    if is_elsewhere:
+        near, all_of_it = (f"ip route add 10.0.0.0/{length} dev server-eth0 table 1" for length in (24, 8))
+        plan = change(plan, "server", near, all_of_it)
+    summary = run_plan(plan, tmp_path)
+    unanswered = (
+        "bulk: 1 of 2 subflows: join unanswered: the server's answer reached the client and no subflow took it; an "
+        "endpoint that is bound to a device takes none that comes by another one"
+    )
+    assert summary["failures"] == ([unanswered] if is_bound and is_elsewhere else [])
+
+
+def test_an_answer_that_is_lost_on_its_way_is_no_matter_of_devices(
+    mprun: Callable[..., Result], tmp_path: Path
+) -> None:
+    (tmp_path / "topo.yaml").write_text(TOPOLOGY.replace("LOSS", "{forward: 0%, reverse: 100%}"))
+    (tmp_path / "xp.yaml").write_text(EXPERIMENT.replace("CLIENT", FULLMESH).replace("SERVER", FULLMESH))
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
+    cause = "its answer did not come back: no route to that address, or the path drops it"
+    assert result.summary["failures"] == [
+        f"bulk: 1 of 2 subflows: join unanswered: the server received MP_JOIN and {cause}"
+    ]
+
+
+def test_a_subflow_that_no_path_has_is_told_of(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    """Both subflows go over path0, whose share would be 100 % of what one of them carried."""
+    joining_the_first_address(tmp_path)
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
+    assert result.metric("bulk.subflows") == 2
+    [warning] = result.summary["warnings"]
+    assert warning.startswith("bulk: no path joins 10.0.1.1 and 10.0.0.2, between which it had a subflow")
+
+
+LATE = """\
+version: 1
+topology: multi-path
+paths: [{rate: 20mbit, delay: 20ms}, {rate: 20mbit, delay: 20ms, backup: true}]
+events: [{at: 1s, link: path0, set: {loss: 100%}}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("allowed", "scheduler", "reverse"),
+    [
+        pytest.param(12, "default", False, id="late"),
+        pytest.param(12, "default", True, id="late-of-the-server"),
+        pytest.param(1, "default", True, id="first-loss-of-the-server"),
+        pytest.param(12, "lowest-rtt", False, id="leaves-at-the-first-time-out"),
+    ],
+)
+def test_a_backup_that_is_late_is_blamed_on_what_its_sender_allows(
+    mprun: Callable[..., Result], tmp_path: Path, allowed: int, scheduler: str, reverse: bool
+) -> None:
+    (tmp_path / "topo.yaml").write_text(LATE)
+    patient = (
+        f"mptcp: {{path_manager: fullmesh, scheduler: {scheduler}}}, sysctl: {{net.mptcp.stale_loss_cnt: {allowed}}}"
+    )
+    ends = {"CLIENT": FULLMESH, "SERVER": patient} if reverse else {"CLIENT": patient, "SERVER": FULLMESH}
+    text = EXPERIMENT.replace("duration: 2s", f"duration: 6s, reverse: {str(reverse).lower()}")
+    for name, settings in ends.items():
+        text = text.replace(name, settings)
+    (tmp_path / "xp.yaml").write_text(text)
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
+    late = [text for text in result.summary["warnings"] if "after path0 had failed" in text]
+    if (allowed, scheduler) != (12, "default"):
+        assert late == []
+        assert result.metric("bulk.handover.time") < 12 * 0.2
+        return
+    [told] = late
+    assert f"a subflow counts as stale after {allowed} of them in a row (net.mptcp.stale_loss_cnt={allowed})" in told
+    assert "backup path1 gets only what timers send again" in told
+    # each time-out lasts 200 ms at least
+    assert result.metric("bulk.handover.time") > allowed * 0.2
+
+
 @pytest.mark.parametrize(
     ("end", "cause"),
     [

@@ -20,7 +20,6 @@ from mprun.engines.capability import (
     missing_qdiscs,
     missing_sysctls,
     refused_rules,
-    withheld_congestion_control,
     without_sctp,
 )
 from mprun.engines.engine import (

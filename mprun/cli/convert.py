@@ -61,8 +61,8 @@ def _convert(
     from mprun.spec import load
     from mprun.spec.legacy.conversion import convert
     from mprun.spec.legacy.entry import Role, is_older
-    from mprun.spec.legacy.rendering import render
     from mprun.spec.reader import find
+    from mprun.spec.rendering import render
 
     warnings: dict[str, None] = {}
     for experiment in experiments or (None,):

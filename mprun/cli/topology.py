@@ -45,11 +45,17 @@ def expand(topology: str, params: tuple[str, ...], output: Path | None) -> None:
     It builds the same network. What is derived later, as addresses that no generator sets and queues
     that nobody gave, is left to be derived.
     """
+    from yaml.nodes import MappingNode
+
     from mprun.spec import load_topology
+    from mprun.spec.reader import parse
+    from mprun.spec.rendering import render
     from mprun.spec.writer import write_topology
 
     spec = load_topology(topology, options.parse_parameters(params))
-    text = write_topology(spec, f"# {spec.name}, expanded by mprun.\n")
+    root = parse(write_topology(spec, ""), spec.name)
+    assert isinstance(root, MappingNode)
+    text = render(root, {}, f"# {spec.name}, expanded by mprun.")
     if output is None:
         click.echo(text, nl=False)
         return

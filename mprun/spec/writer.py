@@ -53,7 +53,7 @@ def write_topology(topology: TopologySpec, head: str = RESOLVED) -> str:
     return head + _dump(
         {
             "version": 1,
-            "description": topology.description,
+            **({"description": topology.description} if topology.description else {}),
             **({"addressing": topology.addressing} if topology.addressing != "ipv4" else {}),
             **({"ecmp": True} if topology.ecmp else {}),
             "nodes": {name: _node(name, topology) for name in topology.nodes},

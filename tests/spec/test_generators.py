@@ -188,6 +188,8 @@ def test_list_says_what_each_is() -> None:
 def test_expand_writes_what_builds_the_same(tmp_path: Path) -> None:
     text = run("expand", "-t", LAB)
     assert text.startswith("# topo, expanded by mprun.\nversion: 1\n")
+    assert "\n  router: {kind: router}\n" in text
+    assert "\n  - {name: path0, between: [client, router], rate: 20mbit, delay: 20ms, queue: 80packets, " in text
     assert run("expand", "-t", LAB, "-o", tmp_path / "graph.yaml") == f"{tmp_path}/graph.yaml\n"
     assert (tmp_path / "graph.yaml").read_text() == text
     again = load(tmp_path / "graph.yaml", LAB.parent / "xp_mptcp").spec

@@ -18,9 +18,9 @@ from mprun.spec.legacy import netem
 from mprun.spec.legacy.conversion import Conversion
 from mprun.spec.legacy.conversion import convert as convert_text
 from mprun.spec.legacy.entry import Role, is_older
-from mprun.spec.legacy.rendering import render
 from mprun.spec.parameter import Parameters
 from mprun.spec.reader import Tree, parse, read
+from mprun.spec.rendering import render
 
 ROOT = Path(__file__).parent.parent.parent
 PLANS = ROOT / "tests" / "golden" / "plans"

@@ -3,5 +3,5 @@
 
 entry (lines) -> source (keys and values) -> topology or experiment (nodes) -> conversion
 Nodes carry the marks of the older file's lines, and nothing after the reader knows where they came
-from: what may be written is for the models alone. `rendering` writes such a tree as a YAML file.
+from: what may be written is for the models alone. `spec.rendering` writes such a tree as a YAML file.
 """

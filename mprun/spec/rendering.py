@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tree of an older file as the text of a YAML file, as a person would write it.
+"""The tree of a file as YAML text, as a person would write it: an entry a line.
 
-Comments stand where the entry that they preceded went, at the top where it came to nothing.
+Comments, as those of an older file, stand where the entry that they preceded went, at the top where it came to nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ _BARE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/%+-]*(?: [A-Za-z0-9._/%+-]+)*")
 
 
 def render(root: MappingNode, comments: Mapping[int, tuple[str, ...]], modeline: str = "") -> str:
-    """comments: by the line of the entry that they precede; modeline: names the schema, for editors."""
+    """comments: by the line of the entry that they precede; modeline: the first line, as one that names the schema for
+    editors."""
     waiting = dict(comments)
     body = [line for key, value in root.value for line in _entry(key.value, value, waiting)]
     top = [line for number in sorted(waiting) for line in waiting[number]]
@@ -41,7 +42,18 @@ def _entry(key: str, value: Node, comments: dict[int, tuple[str, ...]]) -> Itera
         yield f"{key}:"
         for item in value.value:
             yield from _comments(item, comments, "  ")
-            yield f"  - {_flow(item)}"
+            yield from _item(item)
+
+
+def _item(item: Node) -> Iterator[str]:
+    """An element of a list, on one line if it fits there."""
+    text = f"  - {_flow(item)}"
+    if len(text) <= _WIDTH or not isinstance(item, MappingNode):
+        yield text
+        return
+    lines = [line for name, value in item.value for line in _mapping(name.value, value, "    ")]
+    yield f"  - {lines[0].lstrip()}"
+    yield from lines[1:]
 
 
 def _mapping(key: str, value: Node, indent: str) -> Iterator[str]:

@@ -60,6 +60,8 @@ LATE_NS = 10_000_000
 MOST_STEAL = 0.02
 MOST_PRESSURE = 0.3
 _COMPLAINT = re.compile(r"\b(WARNING|BUG|Oops|Call Trace|INFO: task|possible .* deadlock)\b")
+# How a person says what a calibration measured in base units.
+_SPOKEN = {"bit/s": (1e-6, "Mbit/s"), "s": (1e3, "ms"), "share": (100, "%")}
 
 
 @dataclass
@@ -261,9 +263,13 @@ def _read_logs(agent: Mapping[str, Any], found: _Findings) -> None:
 
 
 def say_row(row: Mapping[str, Any]) -> str:
-    """`rate: asked 2e+07 bit/s, got 1.9e+07`."""
-    got = row["note"] if row["got"] is None else f"got {row['got']:.6g}"
-    return f"{row['quantity']}: asked {row['asked']:.6g} {row['unit']}, {got}"
+    """`rate: asked 20 Mbit/s, got 19.1 (19.8 to 20.2 would do)`."""
+    factor, unit = _SPOKEN.get(row["unit"], (1, row["unit"]))
+    asked = f"{row['quantity']}: asked {row['asked'] * factor:.6g} {unit}"
+    if row["got"] is None:
+        return f"{asked}, {row['note']}"
+    got, least, most = (f"{row[key] * factor:.6g}" for key in ("got", "minimum", "maximum"))
+    return f"{asked}, got {got} ({least} to {most} would do)"
 
 
 def _read_probes(agent: Mapping[str, Any], logs: Logs, found: _Findings) -> None:

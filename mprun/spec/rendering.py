@@ -14,7 +14,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode
 
 from mprun.spec.scalar import PLAIN, read_scalar
 
-_WIDTH = 110
+_WIDTH = 140
 # Text that needs no quotes, in brackets and braces too.
 _BARE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/%+-]*(?: [A-Za-z0-9._/%+-]+)*")
 

@@ -2,7 +2,7 @@
 """The commands of each lab's README, run in a working copy as they stand there.
 
 Of commands that differ in their parameters only, the first is run and the others are validated: `mprun lab run`
-runs them all.
+runs them all. Each display filter that the page shows matches a packet of these runs.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ LONG = "iperf_scenario_long"
 
 
 RUN = re.compile(r"mprun (-t \S+ -x \S+)")
+FILTER = re.compile(r"`((?:ip|sctp|tcp)(?:\.| &&)[^`]*)`")
+# Two seconds more of twenty hosts would be needed.
+NOT_MATCHED = {"tcp.analysis.retransmission"}
 
 
 def script_of(folder: Path) -> str:
@@ -58,3 +61,21 @@ def test_commands_of_the_page_work(folder: Path, tmp_path: Path) -> None:
         timeout=900,
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    captures = sorted({path.resolve() for path in copy.glob("**/runs/*/pcap/*.pcap")})
+    assert [one for one in filters_of(folder) if not any(matches(capture, one) for capture in captures)] == []
+
+
+def filters_of(folder: Path) -> list[str]:
+    """Display filters of a README, those of a sentence that says when there is something to see left out."""
+    found = (" ".join(one.split()) for one in FILTER.findall((folder / "README.md").read_text()))
+    return [one for one in dict.fromkeys(found) if one not in NOT_MATCHED]
+
+
+def matches(capture: Path, display_filter: str) -> bool:
+    """Whether there is such a packet; tshark is not waited for once there is."""
+    argv = ["tshark", "-l", "-r", str(capture), "-Y", display_filter]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as tshark:
+        assert tshark.stdout is not None
+        first = tshark.stdout.readline()
+        tshark.kill()
+    return bool(first)

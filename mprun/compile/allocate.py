@@ -44,7 +44,7 @@ from mprun.spec.spec import (
 
 DEFAULT_QUEUE_PACKETS = 20
 INTERFACE_NAME_BYTES = 15
-# On larger segments neighbours are learnt: n members would take n * n static entries.
+# On larger segments only those know each other that have to do with each other: n members would take n * n entries.
 STATIC_NEIGHBOURS = 32
 
 _Built = list[tuple[LinkSpec, Interface, Interface]]
@@ -87,6 +87,11 @@ def allocate(spec: Spec) -> Network:
         for end in ends
         if end.node in topology.switches and not topology.switches[end.node].is_flooding
     }
+    peers: dict[str, set[str]] = {name: set() for name in topology.nodes}
+    for source, destination in pairs:
+        peers[source].add(destination)
+        peers[destination].add(source)
+    routers = frozenset(name for name, kind in topology.nodes.items() if kind == "router")
     interfaces: dict[str, list[Interface]] = {name: [] for name in topology.nodes}
     for _, *ends in built:
         for end in ends:
@@ -98,7 +103,11 @@ def allocate(spec: Spec) -> Network:
             interfaces=tuple(interfaces[name]),
             routes=tuple(route for routing in routings.values() for route in _routes(name, topology, routing)),
             rules=tuple(rule for routing in routings.values() for rule in _rules(name, topology, routing)),
-            neighbours=tuple(one for routing in routings.values() for one in _neighbours(name, routing, unflooded)),
+            neighbours=tuple(
+                one
+                for routing in routings.values()
+                for one in _neighbours(name, routing, unflooded, None if name in routers else routers | peers[name])
+            ),
         )
         for name, kind in topology.nodes.items()
     }
@@ -197,15 +206,20 @@ def _rules(name: str, topology: TopologySpec, routing: Routing) -> Iterator[Rule
                 yield Rule(address.ip, table)
 
 
-def _neighbours(name: str, routing: Routing, unflooded: Collection[int]) -> Iterator[Neighbour]:
-    """All others on a host's segments, unless those are many; where nothing is flooded ARP finds nobody."""
+def _neighbours(
+    name: str, routing: Routing, unflooded: Collection[int], known: Collection[str] | None
+) -> Iterator[Neighbour]:
+    """All others on a node's segments; where those are many, the nodes that are known (None: all), and others are
+    learnt. Where nothing is flooded ARP finds nobody."""
     for interface in routing.interfaces[name]:
         members = routing.members.get(interface.segment, [])
         is_large = len(members) > STATIC_NEIGHBOURS and interface.segment not in unflooded
-        if not interface.address(routing.family) or is_large:
+        if not interface.address(routing.family):
             continue
         for member in members:
             address = member.address(routing.family)
+            if is_large and known is not None and member.node not in known:
+                continue
             if member is not interface and address:
                 yield Neighbour(address.ip, member.mac, interface.name)
 

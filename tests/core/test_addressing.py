@@ -57,6 +57,20 @@ def test_one_family_has_the_addresses_that_it_has_beside_the_other(addressing: s
     assert alone == {address for address in beside if address.version == int(addressing[-1])}
 
 
+@pytest.mark.parametrize(("hosts", "of_each"), [(31, 31), (40, 2)])
+def test_on_a_large_segment_only_those_know_each_other_that_meet(hosts: int, of_each: int, tmp_path: Path) -> None:
+    """h0 sends to h1, and a router stands on the segment too."""
+    names = [f"h{n}" for n in range(hosts)]
+    nodes = ", ".join(f"{name}: {{kind: host}}" for name in names)
+    links = ", ".join(f"{{between: [{name}, s]}}" for name in [*names, "r"])
+    keys = f"addressing: both\nnodes: {{{nodes}, r: {{kind: router}}, s: {{kind: switch}}}}\nlinks: [{links}]\n"
+    nodes_of = allocate(read(tmp_path, keys, "{tool: ping, from: h0, to: h1, count: 1}")).nodes
+    # in either family
+    assert len(nodes_of["h0"].neighbours) == len(nodes_of["h1"].neighbours) == 2 * of_each
+    assert len(nodes_of["r"].neighbours) == 2 * hosts
+    assert len(nodes_of["h2"].neighbours) == 2 * (1 if hosts > 32 else of_each)
+
+
 def test_given_addresses_are_mirrored_where_that_is_free(tmp_path: Path) -> None:
     """The first subnet of IPv6 is taken by the second link, and one of 30 bits has no counterpart."""
     keys = (

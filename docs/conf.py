@@ -5,6 +5,9 @@ Its source is the whole tree, so that a link from a page to a lab or back is the
 checkout. The pages need no network: fonts are the reader's, scripts and styles are copied beside them.
 """
 
+from docutils.nodes import document
+from sphinx.application import Sphinx
+
 project = "mprun"
 copyright = "the mprun authors; Apache-2.0"
 extensions = ["myst_parser"]
@@ -25,3 +28,13 @@ html_css_files = ["mprun.css"]
 html_copy_source = False
 html_show_sphinx = False
 html_theme_options = {"navigation_with_keys": True}
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("doctree-read", _keep_apart)
+
+
+def _keep_apart(app: Sphinx, _tree: document) -> None:
+    """Answers are reached from their lab, and stand in no list of pages."""
+    if app.env.docname.endswith("/ANSWERS"):
+        app.env.metadata[app.env.docname]["orphan"] = True

@@ -142,9 +142,9 @@ def run(
             over.append(done)
             if done.directory is not None:
                 options.give_to_invoker(done.directory)
-            bar.show("runs", len(over) / runs, f"{len(over)} of {runs}")
+            bar.show(f"{len(over)} of {runs} runs", len(over) / runs)
 
-        bar.show("runs", 0.0, f"0 of {runs}")
+        bar.show(f"0 of {runs} runs", 0.0)
         for result in run_labs(labs, profile, place, parent, report, allow_exec, seed):  # type: ignore[arg-type]
             results.append(result)
             if not as_json:

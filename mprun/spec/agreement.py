@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from mprun.spec import metric, units
+from mprun.spec.address import families_of
 from mprun.spec.document import Document, Notes
 from mprun.spec.fault import Path, list_names, name_nearest
 from mprun.spec.pairing import RANGE, find_hosts, is_pattern
@@ -19,6 +20,7 @@ from mprun.spec.repetition import names_of
 from mprun.spec.spec import (
     FAMILIES,
     MAX_ADDITIONAL_SUBFLOWS,
+    MAX_ENDPOINTS,
     TITLES,
     ExperimentSpec,
     Family,
@@ -264,8 +266,14 @@ def _capacity(link: LinkSpec) -> float:
     return max(rates)
 
 
-def check_mptcp(named: Mapping[Pair, Sequence[NamedPath]], experiment: ExperimentSpec, notes: Notes) -> None:
-    """Faults of MPTCP flows whose hosts have it switched off, or would need more subflows than there can be."""
+def check_mptcp(
+    topology: TopologySpec,
+    named: Mapping[Pair, Sequence[NamedPath]],
+    experiment: ExperimentSpec,
+    notes: Notes,
+) -> None:
+    """Faults of MPTCP flows whose hosts have it switched off, or would need more subflows or endpoints than there can
+    be."""
     for n, flow in enumerate(experiment.traffic):
         if flow.protocol != "mptcp":
             continue
@@ -285,11 +293,39 @@ def check_mptcp(named: Mapping[Pair, Sequence[NamedPath]], experiment: Experimen
                 f" use fewer paths, or give '{flow.source}' limits: {{subflows: {most}}}"
             )
             notes.fault(("traffic", n, "to"), message)
+        paths = usable_paths(flow, named[flow.source, flow.destination])
+        joining = [family for family in FAMILIES if not _is_side_by_side(paths, family)]
+        for host, needed in (
+            (flow.source, sum(_addresses(topology, flow.source, family) for family in joining)),
+            # the address that the connection was opened to is not announced
+            (flow.destination, sum(_addresses(topology, flow.destination, family) for family in FAMILIES) - 1),
+        ):
+            settings_of = experiment.hosts.get(host, HostSpec()).mptcp
+            is_mesh = settings_of.path_manager == "fullmesh" and not settings_of.is_in_user_space
+            if is_mesh and needed > MAX_ENDPOINTS:
+                message = (
+                    f"asks for an endpoint for each of {needed} addresses, and Linux holds {MAX_ENDPOINTS}: give"
+                    f" '{host}' fewer links, or 'path_manager: default' with the endpoints that it needs"
+                )
+                notes.fault(("hosts", host, "mptcp", "path_manager"), message)
         for host in (flow.source, flow.destination):
             settings = dict(experiment.hosts[host].sysctl) if host in experiment.hosts else {}
             if settings.get("net.mptcp.enabled") == "0":
                 message = f"is mptcp, but host '{host}' has the sysctl net.mptcp.enabled=0: take one of the two out"
                 notes.fault(("traffic", n, "protocol"), message)
+
+
+def _addresses(topology: TopologySpec, host: str, family: Family) -> int:
+    """How many addresses of a family a host has."""
+    links = (link for link in topology.links if host in link.ends)
+    return sum(family in families_of(topology.addressing_of(link)) for link in links)
+
+
+def _is_side_by_side(paths: Sequence[NamedPath], family: Family) -> bool:
+    """Whether there are several paths of a family, none of which shares an end with another: a client has no endpoints
+    there (`compile.endpoint`)."""
+    ends = [end for path in paths if path.family == family for end in ((0, path.first_link), (1, path.last_link))]
+    return len(ends) > 2 and len(set(ends)) == len(ends)
 
 
 def check_tools(named: Mapping[Pair, Sequence[NamedPath]], experiment: ExperimentSpec, notes: Notes) -> None:

@@ -227,7 +227,7 @@ def _read_action(
         agreement.check_routes(network.spec, action.traffic, notes)
         named = name_paths(network.spec, [(flow.source, flow.destination) for flow in action.traffic])
         agreement.check_metrics(named, action, notes)
-        agreement.check_mptcp(named, action, notes)
+        agreement.check_mptcp(network.spec, named, action, notes)
         agreement.check_endpoints(network.spec, action, notes)
         agreement.check_captures(network.spec, action, document)
         agreement.check_tools(named, action, notes)

@@ -52,8 +52,8 @@ PathManager = Literal["default", "fullmesh", "in-order", "ndiffports"]
 # What an endpoint is for, ip-mptcp(8).
 EndpointFlag = Literal["subflow", "signal", "fullmesh", "backup"]
 
-# MPTCP_PM_ADDR_MAX in the kernel's net/mptcp/protocol.h.
-MAX_ADDITIONAL_SUBFLOWS = 8
+# MPTCP_PM_ADDR_MAX in the kernel's net/mptcp/protocol.h: of a connection, and of a host.
+MAX_ADDITIONAL_SUBFLOWS = MAX_ENDPOINTS = 8
 
 # What the seed of a run varies beside what the kernel draws: `mprun.compile.variation`.
 Variation = Literal["start", "wire"]

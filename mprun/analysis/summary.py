@@ -100,6 +100,7 @@ class _FlowOutputs:
     files: Files
     processes: Mapping[str, Mapping[str, Any]]
     zero_ns: int
+    epoch_ns: int
 
     def log(self, process: str, stream: str = "out") -> str:
         return self.logs(self._find(process), stream)
@@ -165,8 +166,11 @@ def measure(
         found.errors.append(agent["error"])
     _read_probes(agent, logs, found)
     results = {}
+    zero_ns = agent.get("zero_ns") or 0
     for flow in intent["traffic"]:
-        outputs = _FlowOutputs(flow["name"], logs, files, agent["processes"], agent.get("zero_ns") or 0)
+        outputs = _FlowOutputs(
+            flow["name"], logs, files, agent["processes"], zero_ns, agent.get("boot_ns", 0) + zero_ns
+        )
         result = _read_flow(flow, intent, agent, observation, outputs, found)
         if result is not None:
             results[flow["name"]] = result

@@ -12,6 +12,7 @@ from __future__ import annotations
 import bz2
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
@@ -20,11 +21,11 @@ from mprun.capabilities import Capabilities
 from mprun.plan import Process, Ready
 from mprun.spec.field import SIZE_SCHEMA, TIME_SCHEMA, Whole
 from mprun.spec.flow import Congestion, FlowRate, ServedEntry, Size
-from mprun.spec.metric import OF_CONNECTIONS, Metric
+from mprun.spec.metric import OF_CONNECTIONS, OF_HANDOVER, Metric
 from mprun.spec.model import refuse
 from mprun.spec.spec import Flow
 from mprun.spec.units import NS_PER_S, SIZE, TIME
-from mprun.tools.tool import Endpoints, Outputs, Program, Result, Table, Work, kept, mptcp_environment
+from mprun.tools.tool import Endpoints, Movement, Outputs, Program, Result, Table, Work, kept, mptcp_environment
 
 PROGRAMS = {"netperfmeter": Program("netperfmeter")}
 PORTS = 3
@@ -36,6 +37,8 @@ METRICS = {
     "retransmits": Metric("count", "segments sent again, of all subflows", ("tcp", "mptcp"), over="sum"),
     "loss": Metric("ratio", "share of the messages that did not arrive", ("udp",)),
     **OF_CONNECTIONS,
+    # of MPTCP by the kernel, of SCTP by when messages arrived
+    **{name: replace(metric, protocols=("mptcp", "sctp")) for name, metric in OF_HANDOVER.items()},
 }
 
 # A measurement ends with the transfer of what the passive side saw, over the same network.
@@ -44,6 +47,8 @@ GRACE_NS = 120_000_000_000
 # IPv6 whatever it is used for, and its SCTP leaves room for the longer header.
 DEFAULT_MESSAGE_BYTES, DEFAULT_REVERSE_BYTES = 1452, 1432
 MOST_MESSAGE_BYTES = 65_535
+# A time in which nothing arrived that is worth a word, ns.
+STANDSTILL_NS = 10_000_000
 # Larger ones it sends in parts, if it is not told otherwise.
 WHOLE_BYTES = 16_000
 # Less than this share of the rate that was asked for is worth a word.
@@ -53,6 +58,7 @@ SCALARS, VECTORS, CONFIGURATION = "flow.sca", "flow.vec.bz2", "flow.config"
 _SCALAR = re.compile(r'^scalar "netPerfMeter\.(?:active|passive)\.([^"]+)"\s+"([^"]+)"\s+(\S+)$', re.MULTILINE)
 _REMOTE = re.compile(r"Remote Address +=.*:(\d+)$", re.MULTILINE)
 _INTERVAL = re.compile(r'^\d+ \d+ ([\d.]+) ([\d.]+)\t(\d+) ".*" [\d.]+\t"Received" \d+ \d+ \d+\t(\d+) ', re.MULTILINE)
+_ARRIVAL = re.compile(r"^\d+ (\d+) [\d.]+ \d+\t\d+ \d+ \d+\t\d+ \d+ \d+\t([\d.-]+) ", re.MULTILINE)
 _MESSAGE = re.compile(r"^\d+ \d+ ([\d.]+) (\d+)\t\d+ \d+ \d+\t(\d+) \d+ \d+\t([\d.-]+) [\d.-]+ ([\d.]+)$", re.MULTILINE)
 
 
@@ -203,8 +209,15 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
         values["loss"] = 1 - arrived / sum(v["Transmitted Packets"] for n, v in sender.items() if n.startswith("flow["))
     sent = sum(values["Transmitted Bytes"] for name, values in sender.items() if name.startswith("flow["))
     ports = _data_ports(flow, outputs) if flow.protocol in ("tcp", "mptcp") else ()
+    is_whole = sum(one["Received Packets"] for one in received) >= sum(
+        one["Transmitted Packets"] for name, one in sender.items() if name.startswith("flow[")
+    )
     return Result(
-        values, tables=_read_tables(flow, outputs, sides[0]), server_ports=ports, warnings=tuple(_doubt(flow, sent))
+        values,
+        tables=_read_tables(flow, outputs, sides[0]),
+        server_ports=ports,
+        warnings=tuple(_doubt(flow, sent)),
+        movement=_find_movement(flow, outputs, sides[0], is_whole) if flow.protocol == "sctp" else None,
     )
 
 
@@ -273,6 +286,38 @@ def _read_messages(flow: Flow, outputs: Outputs, side: str) -> Table:
             for column, value in zip(table.values(), row, strict=True):
                 column.append(value)
     return table
+
+
+def _find_movement(flow: Flow, outputs: Outputs, side: str, is_whole: bool) -> Movement | None:
+    """When messages of the parallel streams, taken together, were under way and none arrived; `side` received them.
+
+    is_whole: all that was sent arrived; else what did not was under way until the flow's time was over.
+    """
+    arrivals = []
+    for stream in range(int(str(flow.options.get("parallel", 1)))):
+        for at_us, delay_ms in _ARRIVAL.findall(
+            _read_vector(outputs, VECTORS.replace(".", f"-{side}-{stream:08d}-0000.", 1))
+        ):
+            at_ns = int(at_us) * 1_000 - outputs.epoch_ns
+            arrivals.append((at_ns, at_ns - round(float(delay_ms) * 1e6)))
+    if not arrivals:
+        return None
+    arrivals.sort()
+    # what arrives next need not be what was sent first: a message that had been lost comes late
+    sent_ns, earliest = arrivals[-1][1], []
+    for _, one_ns in reversed(arrivals):
+        sent_ns = min(sent_ns, one_ns)
+        earliest.append(sent_ns)
+    earliest.reverse()
+    stood = [
+        (max(before, sent), at)
+        for (before, _), (at, _), sent in zip(arrivals, arrivals[1:], earliest[1:], strict=False)
+    ]
+    began_ns, ended_ns = earliest[0], arrivals[-1][0]
+    if not is_whole:
+        last_ns, ended_ns = ended_ns, max(ended_ns, began_ns + (flow.duration_ns or 0))
+        stood.append((last_ns, ended_ns))
+    return Movement(began_ns, ended_ns, [(since, until) for since, until in stood if until - since >= STANDSTILL_NS])
 
 
 def _read_vector(outputs: Outputs, name: str) -> str:

@@ -94,10 +94,14 @@ class Work:
 
 
 class Outputs(Protocol):
-    """What the processes of one flow left. zero_ns: time zero on the clock that they read (CLOCK_MONOTONIC)."""
+    """What the processes of one flow left. zero_ns: time zero on the clock that they read (CLOCK_MONOTONIC).
+    epoch_ns: the same on the clock of the day, for those that read that one (CLOCK_REALTIME)."""
 
     @property
     def zero_ns(self) -> int: ...
+
+    @property
+    def epoch_ns(self) -> int: ...
 
     def log(self, process: str, stream: str = "out") -> str:
         """What a process of the flow printed (stream `out` or `err`); empty if it never started."""

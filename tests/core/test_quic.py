@@ -38,6 +38,10 @@ class Left(Outputs):
     def zero_ns(self) -> int:
         return 5_000_000_000
 
+    @property
+    def epoch_ns(self) -> int:
+        return 0
+
     def log(self, process: str, stream: str = "out") -> str:
         return self._said[stream]
 

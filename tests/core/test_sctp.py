@@ -141,6 +141,44 @@ def test_netperfmeter_files() -> None:
     assert result.values.keys() <= netperfmeter.METRICS.keys()
 
 
+def test_netperfmeters_messages_tell_when_data_stood_still() -> None:
+    """Of the kernel's SCTP, from 5 s of the day on: sent each 100 ms, 20 ms under way, but for one that was sent again
+    with all that waited behind it, and one that never came."""
+    rows = [(0, 20), (100, 20), (700, 500), (700, 400), (705, 305), (820, 20)]
+    lines = ["AbsTime RelTime SeqNumber\tAbsBytes AbsPackets AbsFrames\tRelBytes RelPackets RelFrames\tDelay ..."]
+    lines += [
+        f"{n:06d} {5_000_000 + (at + 20) * 1000} {at / 1000:.6f} {n - 1}\t1452 {n} 0\t1452 1 0\t{delay:.3f} 0.1 1.2"
+        for n, (at, delay) in enumerate(rows, start=1)
+    ]
+    scalars: dict[str, dict[str, float]] = {
+        "passive": {"Received Packets": 6, "Received Bytes": 8712, "First Reception": 5.02e6, "Last Reception": 5.84e6},
+        "active": {"Transmitted Packets": 6, "Transmitted Bytes": 8712},
+    }
+
+    def files(sent: int) -> dict[str, bytes]:
+        scalars["active"]["Transmitted Packets"] = sent
+        return {
+            "flow-passive-00000000-0000.vec.bz2": bz2.compress(("\n".join(lines) + "\n").encode()),
+            **{
+                f"flow-{side}.sca": "".join(
+                    f'scalar "netPerfMeter.{side}.flow[0]" "{name}"\t{value}\n' for name, value in values.items()
+                ).encode()
+                for side, values in scalars.items()
+            },
+        }
+
+    asked = replace(flow("netperfmeter", "sctp"), duration_ns=2 * SECOND_NS)
+    movement, cut = (
+        netperfmeter.parse(asked, Left(files=files(sent), epoch_ns=5 * SECOND_NS)).movement for sent in (6, 7)
+    )
+    assert movement is not None
+    spans = [(since // 1_000_000, until // 1_000_000) for since, until in movement.standstills_ns]
+    assert (movement.began_ns, movement.ended_ns) == (0, 840_000_000)
+    assert spans == [(100, 120), (220, 720), (820, 840)]
+    assert cut is not None
+    assert (cut.ended_ns, cut.standstills_ns[-1]) == (2 * SECOND_NS, (840_000_000, 2 * SECOND_NS))
+
+
 def test_netperfmeter_that_offers_less_says_so() -> None:
     asked = flow("netperfmeter", "udp", parallel=2, rate_bit_per_s=10_000_000, message_bytes=1452)
     (warning,) = netperfmeter.parse(asked, Left(files=netperfmeter_files())).warnings

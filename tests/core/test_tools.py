@@ -30,6 +30,7 @@ class Left:
     logs: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, bytes] = field(default_factory=dict)
     zero_ns: int = 0
+    epoch_ns: int = 0
     began_ns: int | None = None
 
     def log(self, process: str, stream: str = "out") -> str:

@@ -107,6 +107,17 @@ def test_redundant_is_as_fast_as_the_better_path(
     assert result.metric("bulk.subflows") == 2
 
 
+def test_redundant_is_as_fast_where_the_better_path_joins_later(
+    run: Callable[..., Result], mprun: Callable[..., Result], tmp_path: Path
+) -> None:
+    """Once its subflow is there, which takes the connection three round trips of the first path and one of its own."""
+    result = run(BULK.replace("10s", "8s, omit: {start: 2s}"), "redundant", rate0="5mbit", delay0="100ms")
+    (tmp_path / "tcp.yaml").write_text(TCP.replace("10s", "8s, omit: {start: 2s}"))
+    alone = mprun("-t", "topo", "-x", "tcp", "--json")
+    assert result.metric("bulk.joined.path1") < 1
+    assert result.metric("bulk.goodput") >= 0.98 * alone.metric("bulk.goodput")
+
+
 def test_redundant_answers_as_the_shorter_path_does(run: Callable[..., Result]) -> None:
     assert within(delays_ms(run(REQUESTS, "redundant", **FAST, delay1="40ms")), 41, 42)
 

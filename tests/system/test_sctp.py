@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -69,6 +71,32 @@ def test_a_path_that_is_lost_is_told_of_as_for_other_transports(mprun: Callable[
     assert result.metric("bulk.resent.bytes.path1") == resent[1] * PAYLOAD
 
 
+def test_the_kernels_sctp_is_told_of_as_well(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    """As above; netperfmeter notes when each message arrived, the capture when each packet did."""
+    event = "events:\n  - {at: 2s, link: path0, set: {loss: 100%}}\n"
+    (tmp_path / "topo.yaml").write_text(TOPOLOGY.format(rate="20mbit", delay="20ms") + event)
+    text = EXPERIMENT.format(flow="tool: netperfmeter, protocol: sctp, duration: 6s")
+    (tmp_path / "xp.yaml").write_text(text.replace("host: client, snaplen", "host: server, snaplen"))
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
+    assert result.status == 0, result.out + result.err
+    gap, time = (result.metric(f"bulk.handover.{what}") for what in ("gap", "time"))
+    # a time-out of 1 s at least (RFC 9260, section 16), and no second one of 2 s more
+    assert 1 < gap <= time < 3
+    argv = [
+        "tshark",
+        "-r",
+        str(result.run / "pcap" / "server.pcap"),
+        "-Y",
+        "sctp && frame.len > 1000 && ip.src == 10.0.0.0/16",
+    ]
+    argv += ["-T", "fields", "-e", "frame.time_relative", "-e", "ip.src"]
+    out = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    arrived = [(float(time_s), source) for time_s, source in (line.split("\t") for line in out.splitlines())]
+    (before, _), (after, source) = max(pairwise(arrived), key=lambda pair: pair[1][0] - pair[0][0])
+    assert source == "10.0.1.1"
+    assert gap == pytest.approx(after - before, abs=0.05)
+
+
 @pytest.mark.usefixtures("leaves_nothing")
 def test_cmt_uses_both_paths(run: Callable[..., Result]) -> None:
     """40 ms and 20 + 20 Mbit/s, once slow start and its losses are over."""
@@ -80,6 +108,23 @@ def test_cmt_uses_both_paths(run: Callable[..., Result]) -> None:
     assert both.metric("bulk.share.path0") == pytest.approx(0.5, abs=0.03)
 
 
+# The library's own.
+SMALL = "send_buffer: 256kb, receive_buffer: 128kb"
+
+
+@pytest.mark.usefixtures("leaves_nothing")
+def test_splitting_fills_both_paths_with_the_same_small_buffers(run: Callable[..., Result]) -> None:
+    """1 ms and 20 + 5 Mbit/s: with the same buffers CMT is below one path alone, and with splitting near the sum."""
+
+    def measure(flow: str) -> float:
+        return mbit(run(f"tool: sctp, duration: 10s, {SMALL}, cmt: {flow}", rate="5mbit", delay="1ms"))
+
+    single = measure("off")
+    assert single == pytest.approx(payload_of(20), rel=0.01)
+    assert measure("rpv2") < 0.7 * single
+    assert 23 < measure("rpv2, buffer_splitting: both") < payload_of(25)
+
+
 @pytest.mark.usefixtures("leaves_nothing")
 def test_small_buffers_block_and_splitting_frees(run: Callable[..., Result]) -> None:
     """10 ms and 20 + 5 Mbit/s: what the slow path is late with fills the receiver's buffer (Dreibholz et al., 2010)."""
@@ -87,7 +132,7 @@ def test_small_buffers_block_and_splitting_frees(run: Callable[..., Result]) -> 
     def measure(flow: str) -> float:
         return mbit(run(f"tool: sctp, duration: 10s, {flow}", rate="5mbit", delay="5ms"))
 
-    small, large = "send_buffer: 256kb, receive_buffer: 128kb", "send_buffer: 800kb, receive_buffer: 400000bytes"
+    small, large = SMALL, "send_buffer: 800kb, receive_buffer: 400000bytes"
     assert measure(f"{small}, cmt: off") == pytest.approx(payload_of(20), rel=0.02)
     blocked = measure(f"{small}, cmt: on")
     assert blocked < 0.6 * payload_of(20)

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the kernel says of interfaces, as the agent reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+import pytest
+
+from mprun.agent.message import attribute
+from mprun.agent.rtnetlink import (
+    IFLA_BRPORT_STATE,
+    IFLA_IFNAME,
+    IFLA_INFO_KIND,
+    IFLA_INFO_SLAVE_DATA,
+    IFLA_INFO_SLAVE_KIND,
+    IFLA_LINKINFO,
+    IFLA_QDISC,
+    Netlink,
+    read_states,
+)
+
+
+class Dump:
+    """A kernel with one interface. qdisc, slave_kind: as in RTM_NEWLINK; state: of a bridge's port."""
+
+    def __init__(self, qdisc: bytes, slave_kind: bytes = b"", state: int = 0) -> None:
+        info = attribute(IFLA_INFO_KIND, b"veth\0")
+        if slave_kind:
+            port = attribute(IFLA_BRPORT_STATE, bytes([state]))
+            info += attribute(IFLA_INFO_SLAVE_KIND, slave_kind) + attribute(IFLA_INFO_SLAVE_DATA, port)
+        name = attribute(IFLA_IFNAME, b"s0-0\0")
+        self._body = bytes(16) + name + attribute(IFLA_QDISC, qdisc) + attribute(IFLA_LINKINFO, info)
+
+    def dump(self, _kind: int, _body: bytes) -> Iterator[bytes]:
+        yield self._body
+
+
+@pytest.mark.parametrize(
+    ("kernel", "works"),
+    [
+        pytest.param(Dump(b"noop\0"), False, id="no carrier yet"),
+        pytest.param(Dump(b"noqueue\0"), True, id="a carrier"),
+        # states of linux/if_bridge.h: 0 is disabled, 3 is forwarding
+        pytest.param(Dump(b"noqueue\0", b"bridge\0", 0), False, id="a port whose bridge has not been told"),
+        pytest.param(Dump(b"noqueue\0", b"bridge\0", 3), True, id="a port that forwards"),
+        pytest.param(Dump(b"noqueue\0", b"openvswitch\0"), True, id="a port of another switch"),
+    ],
+)
+def test_an_interface_works_when_it_can_send_and_its_bridge_forwards(kernel: Dump, works: bool) -> None:
+    assert list(read_states(cast(Netlink, kernel))) == [("s0-0", works)]

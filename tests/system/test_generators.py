@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +24,31 @@ def test_network_runs(mprun: Callable[..., Result], generator: str) -> None:
     result = mprun("-t", case / "topo", "-x", case / "xp", "--engine", "virtual", "--json")
     assert result.status == 0, result.out + result.err
     assert result.summary["failures"] == []
+
+
+def test_names_of_any_length_have_interfaces(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    """An interface's name has 15 characters (IFNAMSIZ), a node's up to 32, and a link's more."""
+    client, router, switch, bridge, server = (f"{kind}-".ljust(32, "x") for kind in "crsbh")
+    (tmp_path / "topo.yaml").write_text(
+        f"version: 1\nnodes: {{{client}: {{kind: host}}, {router}: {{kind: router}}, {bridge}: {{kind: switch}},"
+        f" {switch}: {{kind: switch, openflow: {{mode: learning}}}}, {server}: {{kind: host}}}}\n"
+        "links:\n"
+        + "".join(f"  - {{name: way-{n}, between: [{client}, {router}], delay: {n + 1}ms}}\n" for n in range(12))
+        + "".join(f"  - {{between: [{a}, {b}]}}\n" for a, b in ((router, switch), (switch, bridge), (bridge, server)))
+    )
+    (tmp_path / "xp.yaml").write_text(
+        f"version: 1\ntraffic: [{{name: echo, tool: ping, from: {client}, to: {server}, count: 2}}]\n"
+    )
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
+    assert result.status == 0, result.out + result.err
+    # each way is a path of its own, by the address on it
+    assert [result.metric(f"way-{n}.rtt") for n in range(12)] == pytest.approx(
+        [2e-3 * (n + 1) for n in range(12)], abs=1e-4
+    )
+    plan = json.loads((result.run / "plan.json").read_text())
+    names = [(end["node"], end["name"]) for link in plan["intent"]["links"] for end in link["ends"]]
+    assert len(set(names)) == len(names)
+    assert max(len(name) for _, name in names) <= 15
 
 
 @pytest.mark.parametrize(

@@ -177,10 +177,11 @@ def check_congestion_controls(run: Run) -> None:
     """Those that flows ask for by themselves. Raises BuildError.
 
     An MPTCP socket without a subflow takes any name, and then has its host's (mptcp_setsockopt_sol_tcp_congestion()).
+    QUIC brings its own.
     """
     for flow in run.plan["intent"]["traffic"]:
         wanted = flow.get("congestion")
-        if wanted and flow["protocol"] in ("tcp", "mptcp"):
+        if wanted and flow["protocol"] in ("tcp", "mptcp") and flow["tool"] != "quic":
             has = sysctl.choices_of(sysctl.CONGESTION)
             if has is not None and wanted not in has:
                 raise BuildError(f"{flow['name']}: no congestion control '{wanted}': this kernel has: {', '.join(has)}")

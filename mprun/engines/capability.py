@@ -180,8 +180,8 @@ def missing_sysctls(plan: Plan) -> list[str]:
 
 
 def congestion_controls(plan: Plan) -> list[str]:
-    """Those that flows over TCP and MPTCP ask for by themselves."""
-    flows = (flow for flow in plan.intent["traffic"] if flow["protocol"] in ("tcp", "mptcp"))
+    """Those that flows over TCP and MPTCP ask for by themselves; QUIC brings its own."""
+    flows = (flow for flow in plan.intent["traffic"] if flow["protocol"] in ("tcp", "mptcp") and flow["tool"] != "quic")
     return [flow["congestion"] for flow in flows if flow.get("congestion")]
 
 

@@ -65,6 +65,7 @@ OF_LABS = {
     "docs/studies/openflow_topologies.md": "10_openflow_topologies",
     "docs/studies/sctp_and_mptcp.md": "13_sctp_vs_mptcp",
     "docs/studies/short_flows.md": "12_datacentre_short_flows",
+    "labs/10_openflow_topologies/ANSWERS.md": "10_openflow_topologies",
     "labs/10_openflow_topologies/README.md": "10_openflow_topologies",
     "labs/13_sctp_vs_mptcp/README.md": "13_sctp_vs_mptcp",
 }

@@ -129,11 +129,21 @@ def test_every_server_takes_joins_at_all_its_addresses(run: Callable[..., Result
     assert result.summary["warnings"] == []
 
 
-def test_congestion_control_is_that_of_both_ends(run: Callable[..., Result]) -> None:
-    flow = "{tool: reqres, from: client, to: server, requests: 1, congestion: nosuch}"
-    result = run(f"  - {flow}\n")
-    assert result.status == 1
-    assert "reqres.server: ended with status 1 before it was ready: 10.1.0.1 port 5201: " in result.summary["errors"][0]
+def test_congestion_control_is_that_of_both_ends(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    """As ss(8) shows it beside the connection, while the client thinks; the hosts' own is another."""
+    (tmp_path / "topo.yaml").write_text(ONE_PATH)
+    looks = "".join(
+        f"  - {{name: at-{host}, tool: exec, from: {host}, to: {peer}, command: [ss, -tinH], start: 500ms}}\n"
+        for host, peer in (("client", "server"), ("server", "client"))
+    )
+    flow = "{tool: reqres, from: client, to: server, requests: 2, think: 1s, congestion: lia}"
+    (tmp_path / "xp.yaml").write_text(f"version: 1\ntraffic:\n  - {flow}\n{looks}")
+    result = succeed(mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json", "--allow-exec"))
+    for host in ("client", "server"):
+        shown = (result.run / "logs" / f"at-{host}.out").read_text()
+        assert ":5201" in shown
+        assert " lia " in shown
+        assert " cubic " not in shown
 
 
 def test_a_flow_that_takes_too_long_is_stopped(run: Callable[..., Result]) -> None:

@@ -77,7 +77,7 @@ class Builder:
         self._features: offload.Features | None = None
         self.readback: dict[str, Any] = {}
 
-    def build(self) -> PlannedNetwork:
+    def build(self) -> None:
         """Do all of the plan's `build` part. Raises BuildError at the first that fails."""
         _allow_files(FILES_PER_NODE * len(self._plan["nodes"]) + OTHER_FILES)
         for node in self._plan["nodes"]:
@@ -96,8 +96,6 @@ class Builder:
         for place in self._places.values():
             self._run_batches(place)
             self._check_routes(place)
-        self._register_links()
-        return self.network
 
     def configure_switches(self) -> None:
         """Obey the plan's commands to Open vSwitch, which runs. Raises BuildError."""
@@ -344,13 +342,15 @@ class Builder:
                 if missing := wanted - found:
                     raise BuildError(f"{place.name}: read back lacks {sorted(map(str, missing))[0]}")
 
-    def _register_links(self) -> None:
+    def show_links(self) -> PlannedNetwork:
+        """The network with its links, which only a person at the prompt asks for."""
         nodes = self.network.nameToNode
-        for link in self._plan["intent"]["links"]:
+        for link in self._plan["intent"]["links"] if not self.network.links else ():
             a, b = (
                 (nodes[end["node"]], end["name"], end["mac"], end["address"] or end.get("ipv6")) for end in link["ends"]
             )
             self.network.add_link(a, b)
+        return self.network
 
 
 def _allow_files(count: int) -> None:

@@ -67,9 +67,9 @@ class Machine:
         self._cpu: CpuSampler | None = None
         self._started: list[Running] = []
 
-    @property
     def network(self) -> PlannedNetwork:
-        return self._builder.network
+        """Nodes and links as Mininet's prompt wants them."""
+        return self._builder.show_links()
 
     @property
     def readback(self) -> dict[str, Any]:

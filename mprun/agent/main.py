@@ -394,7 +394,7 @@ def interact(run: Run) -> None:
     from mininet.cli import CLI
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    CLI(run.machine.network)
+    CLI(run.machine.network())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

@@ -143,6 +143,10 @@ class Scene:
     def sums(self, kind: str) -> list[float]:
         return [sum(rate for name, rate in run.items() if name.startswith(kind)) for run in self.got]
 
+    def shares(self) -> list[float]:
+        """TCP's, of each run."""
+        return [one / (one + other) for one, other in zip(self.sums("single"), self.sums("multi"), strict=True)]
+
 
 def scenes() -> Iterator[Scene]:
     for discipline in ("fifo", "red"):
@@ -190,8 +194,7 @@ def row(scene: Scene) -> list[str]:
     cells = [scene.name, spread(multi, "{:.2f}")]
     if not any(single):
         return [*cells, "", ""]
-    shares = [100 * one / (one + other) for one, other in zip(single, multi, strict=True)]
-    return [*cells, spread(single, "{:.2f}"), spread(shares, "{:.1f} %")]
+    return [*cells, spread(single, "{:.2f}"), spread([100 * share for share in scene.shares()], "{:.1f} %")]
 
 
 def spread(values: Sequence[float], form: str) -> str:
@@ -206,7 +209,7 @@ def misses(found: Sequence[Scene]) -> list[str]:
     for discipline in ("fifo", "red"):
         for control in FAIR:
             scene = known.get(f"{control}, 4 subflows, against Reno, {discipline}")
-            if scene and share(scene) < LEAST_SHARE:
+            if scene and mean(scene.shares()) < LEAST_SHARE:
                 wrong.append(f"{scene.name}: TCP has less than {100 * LEAST_SHARE:g} %")
         users = [known.get(f"{control}, {USERS} users and {USERS} of TCP, {discipline}") for control in ("olia", "lia")]
         if users[0] and users[1] and mean(users[0].sums("single")) <= mean(users[1].sums("single")):
@@ -217,11 +220,6 @@ def misses(found: Sequence[Scene]) -> list[str]:
         if scene and alone and mean(scene.sums("multi")) < LEAST_OF_UNCOUPLED * mean(alone.sums("multi")):
             wrong.append(f"{scene.name}: less than {100 * LEAST_OF_UNCOUPLED:g} % of uncoupled")
     return wrong
-
-
-def share(scene: Scene) -> float:
-    """TCP's, in the mean."""
-    return mean(one / (one + other) for one, other in zip(scene.sums("single"), scene.sums("multi"), strict=True))
 
 
 def write(rows: list[list[str]], verdict: str, seeds: int, seconds: int) -> str:
@@ -246,13 +244,7 @@ def main() -> int:
     wanted = [scene for scene in scenes() if any(set(choice) <= scene.words for choice in choices)]
     with tempfile.TemporaryDirectory(prefix="mprun-fairness-") as place:
         folder = Path(place)
-        for file, text in (
-            ("shared", SHARED),
-            ("against", AGAINST),
-            ("apart", APART),
-            ("bulk", BULK),
-            ("points", POINTS),
-        ):
+        for file, text in FILES.items():
             (folder / f"{file}.yaml").write_text(text)
         for seed in range(1, seeds + 1):
             (folder / f"users{seed}.yaml").write_text(users(seed))

@@ -62,9 +62,8 @@ def choose_place(wanted: EngineName, kernel_name: str) -> Place:
         if kernel_name != DEFAULT_NAME:
             why = f"kernel {kernel_name}, {kernel.version} {kernel.digest[:12]}"
             # a developer's own may be kept on purpose, as what another one is compared with
-            why += (
-                "" if is_current(kernel) else ", built by another version of mprun: build it again for what has changed"
-            )
+            if not is_current(kernel):
+                why += ", built by another version of mprun: build it again for what has changed"
         elif not is_current(kernel):
             raise HostError("the experiment kernel is of another version of mprun; run `mprun kernel build`")
         else:

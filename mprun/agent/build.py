@@ -281,11 +281,9 @@ class Builder:
 
     def _allow_congestion_controls(self, place: _Place) -> None:
         """Let all namespaces have what the kernel has, where that is ours to say: in the virtual engine."""
-        namespace.enter(self._home)
-        try:
-            sysctl.assign(sysctl.ALLOWED_CONGESTION, " ".join(sysctl.choices_of(sysctl.CONGESTION) or ()))
-        finally:
-            namespace.enter(place.node.namespace if place.node else self._home)
+        self._enter(self._root)
+        sysctl.assign(sysctl.ALLOWED_CONGESTION, " ".join(sysctl.choices_of(sysctl.CONGESTION) or ()))
+        self._enter(place)
 
     def _set_offloads(self, place: _Place, interface: str, settings: Sequence[str]) -> None:
         words = f"{place.name}: ethtool -K {interface} {' '.join(settings)}"

@@ -177,14 +177,12 @@ def check_congestion_controls(run: Run) -> None:
     """Those that flows ask for by themselves. Raises BuildError.
 
     An MPTCP socket without a subflow takes any name, and then has its host's (mptcp_setsockopt_sol_tcp_congestion()).
-    QUIC brings its own.
     """
-    for flow in run.plan["intent"]["traffic"]:
-        wanted = flow.get("congestion")
-        if wanted and flow["protocol"] in ("tcp", "mptcp") and flow["tool"] != "quic":
-            has = sysctl.choices_of(sysctl.CONGESTION)
-            if has is not None and wanted not in has:
-                raise BuildError(f"{flow['name']}: no congestion control '{wanted}': this kernel has: {', '.join(has)}")
+    wanted = sysctl.congestion_controls(run.plan["intent"]["traffic"])
+    has = sysctl.choices_of(sysctl.CONGESTION) if wanted else None
+    for flow, name in wanted.items():
+        if has is not None and name not in has:
+            raise BuildError(f"{flow}: no congestion control '{name}': this kernel has: {', '.join(has)}")
 
 
 def slab_kb() -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 CONGESTION = "net.ipv4.tcp_congestion_control"
 # Those that a namespace may have; only the first one may have all, and say which (tcp_cong.c).
@@ -14,6 +16,12 @@ CHOICES = {
     CONGESTION: "net.ipv4.tcp_available_congestion_control",
     "net.mptcp.scheduler": "net.mptcp.available_schedulers",
 }
+
+
+def congestion_controls(traffic: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Those that flows of a plan over TCP and MPTCP ask for by themselves, by flow; QUIC brings its own."""
+    flows = (flow for flow in traffic if flow["protocol"] in ("tcp", "mptcp") and flow["tool"] != "quic")
+    return {flow["name"]: flow["congestion"] for flow in flows if flow.get("congestion")}
 
 
 def path_of(name: str) -> str:

@@ -21,8 +21,8 @@ from mprun.compile.network import Interface, Network, Node, Path
 from mprun.errors import SpecError
 from mprun.plan import Command, Process, Ready, sysctl
 from mprun.spec.address import InterfaceAddress, family_of
-from mprun.spec.path import take_in_order, usable_paths
-from mprun.spec.spec import FAMILIES, MAX_ADDITIONAL_SUBFLOWS, ExperimentSpec, Family, Flow, HostSpec, Mptcp
+from mprun.spec.path import are_side_by_side, take_in_order, usable_paths
+from mprun.spec.spec import FAMILIES, MAX_ADDITIONAL_SUBFLOWS, ExperimentSpec, Flow, HostSpec, Mptcp
 from mprun.tools.tool import LIBRARY
 
 PATH_MANAGER = "mprun.agent.path_manager"
@@ -52,10 +52,15 @@ def subflows_wanted(network: Network, experiment: ExperimentSpec, flow: Flow) ->
     return wanted if asked is None else min(wanted, 1 + asked)
 
 
+def _joined(path: Path) -> tuple[str, str]:
+    """The interfaces that a path joins, by their addresses."""
+    return path.source.mac, path.destination.mac
+
+
 def _pairs(settings: Mptcp, paths: Sequence[Path]) -> Sequence[Path]:
     """The paths whose pairs of addresses a client has subflows between, that of the first subflow first."""
     if settings.path_manager == "in-order":
-        return take_in_order(paths, lambda path: (path.source.mac, path.destination.mac))
+        return take_in_order(paths, _joined)
     return paths[:1] if settings.path_manager == "ndiffports" else paths
 
 
@@ -158,7 +163,7 @@ def endpoint_commands(
         return
     flows = _flows_of(experiment, node.name)
     opened = [_paths_of(network, flow) for flow in flows if flow.source == node.name]
-    apart = [family for family in FAMILIES if all(_is_side_by_side(paths, family) for paths in opened)]
+    apart = [family for family in FAMILIES if all(are_side_by_side(paths, family, _joined) for paths in opened)]
     # the address that a connection was opened to needs no announcement
     known = {_paths_of(network, flow)[0].destination_address for flow in flows if flow.destination == node.name}
     for number, (interface, address) in enumerate(_ends(node), start=1):
@@ -174,10 +179,3 @@ def endpoint_commands(
             flags.append("backup")
         words = f"ip mptcp endpoint add {address.ip} id {number}"
         yield address, Command(node.name, (*words.split(), *flags))
-
-
-def _is_side_by_side(paths: Sequence[Path], family: Family) -> bool:
-    """Whether there are several paths of a family, none of which shares an end with another."""
-    paths = [path for path in paths if path.family == family]
-    ends = {path.source.mac for path in paths} | {path.destination.mac for path in paths}
-    return len(paths) > 1 and len(ends) == 2 * len(paths)

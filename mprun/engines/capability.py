@@ -168,7 +168,8 @@ def missing_sysctls(plan: Plan) -> list[str]:
     """What a plan would set that this kernel does not have, or not with that value; flows' congestion controls too."""
     lacking = []
     settings = [command.argv[2] for command in plan.build if command.argv[0] == "sysctl"]
-    settings += [f"{sysctl.CONGESTION}={name}" for name in congestion_controls(plan)]
+    asked = sysctl.congestion_controls(plan.intent["traffic"])
+    settings += [f"{sysctl.CONGESTION}={name}" for name in asked.values()]
     for setting in dict.fromkeys(settings):
         name, value = setting.split("=", 1)
         has = sysctl.choices_of(name)
@@ -177,12 +178,6 @@ def missing_sysctls(plan: Plan) -> list[str]:
         elif has is not None and value not in has and not (name == sysctl.CONGESTION and has_congestion_control(value)):
             lacking.append(f"{name.rsplit('.', 1)[1].replace('_', ' ')} '{value}' (it has: {', '.join(has)})")
     return list(dict.fromkeys(lacking))
-
-
-def congestion_controls(plan: Plan) -> list[str]:
-    """Those that flows over TCP and MPTCP ask for by themselves; QUIC brings its own."""
-    flows = (flow for flow in plan.intent["traffic"] if flow["protocol"] in ("tcp", "mptcp") and flow["tool"] != "quic")
-    return [flow["congestion"] for flow in flows if flow.get("congestion")]
 
 
 def forbidden_congestion_control(plan: Plan) -> tuple[str, list[str]] | None:

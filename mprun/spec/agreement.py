@@ -15,7 +15,7 @@ from mprun.spec.address import families_of
 from mprun.spec.document import Document, Notes
 from mprun.spec.fault import Path, list_names, name_nearest
 from mprun.spec.pairing import RANGE, find_hosts, is_pattern
-from mprun.spec.path import NamedPath, Pair, find_areas, take_in_order, usable_paths
+from mprun.spec.path import NamedPath, Pair, are_side_by_side, find_areas, take_in_order, usable_paths
 from mprun.spec.repetition import names_of
 from mprun.spec.spec import (
     FAMILIES,
@@ -278,12 +278,12 @@ def check_mptcp(
         if flow.protocol != "mptcp":
             continue
         mptcp = experiment.hosts.get(flow.source, HostSpec()).mptcp
-        pairs = len(usable_paths(flow, named[flow.source, flow.destination]))
+        paths = usable_paths(flow, named[flow.source, flow.destination])
+        pairs = len(paths)
         if mptcp.path_manager == "ndiffports":
             pairs = 1
         elif mptcp.path_manager == "in-order":
-            usable = usable_paths(flow, named[flow.source, flow.destination])
-            pairs = len(take_in_order(usable, lambda path: (path.first_link, path.last_link)))
+            pairs = len(take_in_order(paths, _joined))
         wanted = pairs * mptcp.subflows_per_pair
         if mptcp.path_manager != "default" and mptcp.subflows is None and wanted > 1 + MAX_ADDITIONAL_SUBFLOWS:
             most = MAX_ADDITIONAL_SUBFLOWS
@@ -293,8 +293,8 @@ def check_mptcp(
                 f" use fewer paths, or give '{flow.source}' limits: {{subflows: {most}}}"
             )
             notes.fault(("traffic", n, "to"), message)
-        paths = usable_paths(flow, named[flow.source, flow.destination])
-        joining = [family for family in FAMILIES if not _is_side_by_side(paths, family)]
+        # of others a client has no endpoints (`compile.endpoint`)
+        joining = [family for family in FAMILIES if not are_side_by_side(paths, family, _joined)]
         for host, needed in (
             (flow.source, sum(_addresses(topology, flow.source, family) for family in joining)),
             # the address that the connection was opened to is not announced
@@ -321,11 +321,9 @@ def _addresses(topology: TopologySpec, host: str, family: Family) -> int:
     return sum(family in families_of(topology.addressing_of(link)) for link in links)
 
 
-def _is_side_by_side(paths: Sequence[NamedPath], family: Family) -> bool:
-    """Whether there are several paths of a family, none of which shares an end with another: a client has no endpoints
-    there (`compile.endpoint`)."""
-    ends = [end for path in paths if path.family == family for end in ((0, path.first_link), (1, path.last_link))]
-    return len(ends) > 2 and len(set(ends)) == len(ends)
+def _joined(path: NamedPath) -> tuple[str, str]:
+    """The links at either end of a path."""
+    return path.first_link, path.last_link
 
 
 def check_tools(named: Mapping[Pair, Sequence[NamedPath]], experiment: ExperimentSpec, notes: Notes) -> None:

@@ -83,6 +83,14 @@ def take_in_order(paths: Sequence[AnyPath], ends: Callable[[AnyPath], tuple[Hash
     return taken
 
 
+def are_side_by_side(
+    paths: Sequence[AnyPath], family: Family, ends: Callable[[AnyPath], tuple[Hashable, Hashable]]
+) -> bool:
+    """Whether there are several paths of a family, none of which shares an end with another. ends: both of a path."""
+    alike = [ends(path) for path in paths if path.family == family]
+    return len(alike) > 1 and all(len(set(side)) == len(alike) for side in zip(*alike, strict=True))
+
+
 def find_areas(topology: TopologySpec, family: Family) -> dict[End, Hashable]:
     """What each interface of a host is part of: two reach each other in a family if theirs is the same.
 

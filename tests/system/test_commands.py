@@ -110,6 +110,14 @@ def test_kernel_wide_sysctls(mprun: Callable[..., Result], files: Path) -> None:
     assert mprun("-t", "topo", "-x", "xp", "--engine", "real", "--strict").status == 1
 
 
+def assert_refused_by_the_hosts_kernel(mprun: Callable[..., Result], files: Path) -> None:
+    """Before anything is built, with what it has."""
+    (files / "topo.yaml").write_text(TOPOLOGY.replace(", rtt: RTT", ""))
+    real = mprun("-t", "topo", "-x", "xp", "--engine", "real")
+    assert real.status == 3
+    assert "no tcp congestion control 'nosuch' (it has: " in real.err
+
+
 @pytest.mark.alone
 def test_unknown_congestion_control_is_refused_with_what_there_is(mprun: Callable[..., Result], files: Path) -> None:
     setting = "hosts: {a: {sysctl: {net.ipv4.tcp_congestion_control: nosuch}}}"
@@ -117,10 +125,7 @@ def test_unknown_congestion_control_is_refused_with_what_there_is(mprun: Callabl
     virtual = mprun("-t", "topo", "-x", "xp", "--engine", "virtual")
     assert virtual.status == 1
     assert "a: sysctl -w net.ipv4.tcp_congestion_control=nosuch: this kernel has: reno, " in virtual.out
-    (files / "topo.yaml").write_text(TOPOLOGY.replace(", rtt: RTT", ""))
-    real = mprun("-t", "topo", "-x", "xp", "--engine", "real")
-    assert real.status == 3
-    assert "no tcp congestion control 'nosuch' (it has: " in real.err
+    assert_refused_by_the_hosts_kernel(mprun, files)
 
 
 @pytest.mark.alone
@@ -132,10 +137,7 @@ def test_a_flows_congestion_control_is_refused_with_what_there_is(mprun: Callabl
         virtual = mprun("-t", "topo", "-x", "xp", "--engine", "virtual")
         assert virtual.status == 1
         assert "it: no congestion control 'nosuch': this kernel has: reno, " in virtual.out
-    (files / "topo.yaml").write_text(TOPOLOGY.replace(", rtt: RTT", ""))
-    real = mprun("-t", "topo", "-x", "xp", "--engine", "real")
-    assert real.status == 3
-    assert "no tcp congestion control 'nosuch' (it has: " in real.err
+    assert_refused_by_the_hosts_kernel(mprun, files)
 
 
 def test_a_host_has_any_congestion_control_of_the_experiment_kernel(mprun: Callable[..., Result], files: Path) -> None:

@@ -20,7 +20,7 @@ CHOICES = {
 
 def congestion_controls(traffic: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Those that flows of a plan over TCP and MPTCP ask for by themselves, by flow; QUIC brings its own."""
-    flows = (flow for flow in traffic if flow["protocol"] in ("tcp", "mptcp") and flow["tool"] != "quic")
+    flows = (flow for flow in traffic if flow["protocol"] in ("tcp", "mptcp"))
     return {flow["name"]: flow["congestion"] for flow in flows if flow.get("congestion")}
 
 

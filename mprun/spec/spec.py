@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 NodeKind = Literal["host", "router", "switch"]
-Protocol = Literal["tcp", "mptcp", "udp", "sctp", "quic"]
+Protocol = Literal["tcp", "mptcp", "udp", "sctp", "quic", "icmp"]
 Family = Literal["ipv4", "ipv6"]
 Addressing = Literal["ipv4", "ipv6", "both"]
 QueueUnit = Literal["packets", "bytes", "time", "bdp"]

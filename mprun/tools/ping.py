@@ -61,6 +61,7 @@ class Entry(FlowEntry):
     """Round-trip times, see ping(8)."""
 
     tool: Literal["ping"] = Field(description="The tool.")
+    protocol: Literal["icmp"] = Field("icmp", description="icmp.")
     count: Annotated[int, Whole(1, 100_000, "a ping is a probe, not a load")] | None = Field(
         None, description="How many pings; or give a duration. Default: 5."
     )

@@ -130,6 +130,7 @@ class Entry(ServedEntry):
     """Requests and answers over QUIC, one after the other on one connection."""
 
     tool: Literal["quic"] = Field(description="The tool.")
+    protocol: Literal["quic"] = Field("quic", description="quic.")
     response_bytes: Size = Field(alias="response", description="Size of an answer.", examples=["5mb"])
     requests: Annotated[int, Whole(1, 100_000, "a run shows no more")] = Field(1, description="How many requests.")
     request_bytes: Annotated[int, PlainValidator(VOLUME.parse), WithJsonSchema(VOLUME_SCHEMA)] = Field(

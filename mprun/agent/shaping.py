@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tc(8) commands that most wires are made of, as rtnetlink(7) messages.
+"""The tc(8) commands that most wires are made of, as rtnetlink(7) messages, and what was made of them read back.
 
-A tc that is given them one by one makes three system calls for each. What is none of these is left to
-tc, and so is reading all of them back.
+A tc that is given them one by one makes three system calls for each, and to start it for the list of a few qdiscs takes
+longer than to build them. What is none of these is left to tc.
 
 Source: include/uapi/linux/{pkt_sched,pkt_cls,rtnetlink}.h and tc_act/tc_mirred.h of Linux.
 """
@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from mprun.agent.message import attribute
+from mprun.agent.message import attribute, attributes
 from mprun.agent.readback import RATE, RATIO, TIME, read_value
-from mprun.agent.rtnetlink import NLM_F_CREATE, NLM_F_EXCL
+from mprun.agent.rtnetlink import NLM_F_CREATE, NLM_F_EXCL, Netlink
 
-RTM_NEWQDISC, RTM_NEWTFILTER = 36, 44
+RTM_NEWQDISC, RTM_GETQDISC, RTM_NEWTFILTER = 36, 38, 44
 TCA_KIND, TCA_OPTIONS = 1, 2
 TCA_TBF_PARMS, TCA_TBF_RATE64, TCA_TBF_BURST = 1, 4, 6
 TCA_NETEM_LATENCY64 = 10
@@ -109,6 +110,45 @@ def _netem(values: dict[str, str]) -> bytes | None:
 
 
 _OPTIONS = {"tbf": _tbf, "pfifo": _pfifo, "netem": _netem}
+
+
+def read_back(netlink: Netlink, names: Mapping[int, str]) -> list[dict[str, Any]]:
+    """The qdiscs of interfaces with these numbers, as `tc -j qdisc show` has them, with the options that are written
+    here; a bucket's limit, which tc shows as a time, in bytes."""
+    shown = []
+    for body in netlink.dump(RTM_GETQDISC, bytes(_TCMSG.size)):
+        _family, device, handle, _parent, _info = _TCMSG.unpack_from(body)
+        if device not in names:
+            continue
+        found = attributes(body[_TCMSG.size :])
+        kind = found[TCA_KIND].rstrip(b"\0").decode()
+        options = _SHOWN[kind](found[TCA_OPTIONS]) if kind in _SHOWN else {}
+        shown.append({"kind": kind, "handle": f"{handle >> 16:x}:", "dev": names[device], "options": options})
+    return shown
+
+
+def _show_tbf(options: bytes) -> dict[str, Any]:
+    """The kernel has a burst as the time that it takes."""
+    found = attributes(options)
+    parameters = found[TCA_TBF_PARMS]
+    rate = _RATESPEC.unpack_from(parameters)[-1]
+    if TCA_TBF_RATE64 in found:
+        (rate,) = struct.unpack("=Q", found[TCA_TBF_RATE64])
+    limit, ticks, _mtu = _TBF.unpack_from(parameters, 2 * _RATESPEC.size)
+    return {"rate": rate, "burst": round(rate * ticks * TICK_NS / 1e9), "limit": limit}
+
+
+def _show_netem(options: bytes) -> dict[str, Any]:
+    _ticks, limit, loss, _gap, _duplicate, _jitter = _NETEM.unpack_from(options)
+    (delay_ns,) = struct.unpack("=q", attributes(options[_NETEM.size :])[TCA_NETEM_LATENCY64])
+    return {"limit": limit, "delay": {"delay": delay_ns / 1e9}, "loss-random": {"loss": loss / LARGEST}}
+
+
+def _show_pfifo(options: bytes) -> dict[str, Any]:
+    return {"limit": struct.unpack_from("=I", options)[0]}
+
+
+_SHOWN = {"tbf": _show_tbf, "pfifo": _show_pfifo, "netem": _show_netem}
 
 
 def _redirection(device: int, to: int) -> bytes:

@@ -4,11 +4,15 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
 
 import pytest
 
 from mprun.agent import shaping
-from mprun.agent.message import attributes
+from mprun.agent.message import attribute, attributes
+from mprun.agent.readback import differences_tc
+from mprun.agent.rtnetlink import Netlink
 
 INDICES = {"w0a": 7, "w0b": 8}
 
@@ -45,6 +49,81 @@ def test_a_delay_is_in_nanoseconds_and_a_loss_a_share_of_32_bits() -> None:
     found = options("root handle 1: netem limit 10000000 delay 20ms loss random 0.5%")
     assert struct.unpack_from("=IIIIII", found) == (312_500, 10_000_000, 21_474_836, 0, 0, 0)
     assert attributes(found[24:])[shaping.TCA_NETEM_LATENCY64] == struct.pack("=q", 20_000_000)
+
+
+class Kernel:
+    """Shows qdiscs as Linux does: what made them, with the burst of a bucket in its ticks."""
+
+    def __init__(self, commands: Sequence[str]) -> None:
+        self.commands = commands
+
+    def dump(self, kind: int, body: bytes) -> Iterator[bytes]:
+        assert (kind, len(body)) == (shaping.RTM_GETQDISC, 20)
+        for command in self.commands:
+            message = translate(command)
+            assert message is not None
+            head, found = message[2][:20], attributes(message[2][20:])
+            asked = found.get(shaping.TCA_OPTIONS, b"")
+            if found[shaping.TCA_KIND] == b"tbf\0":
+                asked = self._tbf(attributes(asked))
+            yield head + attribute(shaping.TCA_KIND, found[shaping.TCA_KIND]) + attribute(shaping.TCA_OPTIONS, asked)
+
+    @staticmethod
+    def _tbf(asked: Mapping[int, bytes]) -> bytes:
+        (burst,) = struct.unpack("=I", asked[shaping.TCA_TBF_BURST])
+        parameters = bytearray(asked[shaping.TCA_TBF_PARMS])
+        (rate,) = struct.unpack("=Q", asked.get(shaping.TCA_TBF_RATE64, bytes(parameters[8:12]) + bytes(4)))
+        struct.pack_into("=I", parameters, 28, burst * 1_000_000_000 // rate // shaping.TICK_NS)
+        large = asked.get(shaping.TCA_TBF_RATE64)
+        return attribute(shaping.TCA_TBF_PARMS, bytes(parameters)) + (
+            attribute(shaping.TCA_TBF_RATE64, large) if large else b""
+        )
+
+
+WIRE = (
+    "root handle 1: netem limit 10000000 delay 20ms loss random 0.5%",
+    "parent 1:1 handle 10: tbf rate 20mbit burst 1514 limit 121120",
+    "parent 10:1 handle 100: pfifo limit 80",
+    "ingress",
+)
+
+
+def shown(*wire: str) -> list[dict[str, Any]]:
+    kernel = cast(Netlink, Kernel([f"qdisc add dev w0b {words}" for words in wire]))
+    return shaping.read_back(kernel, {INDICES["w0b"]: "w0b"})
+
+
+@pytest.mark.parametrize("rate", ["100kbit", "20mbit", "1gbit", "40gbit"])
+def test_what_is_read_back_is_what_was_asked(rate: str) -> None:
+    wire = [words.replace("20mbit", rate) for words in WIRE]
+    asked = [f"tc qdisc add dev w0b {words}".split() for words in wire]
+    assert differences_tc(asked, shown(*wire)) == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "other", "message"),
+    [
+        ("20ms", "21ms", "w0b netem delay: asked 20ms, reads 0.021"),
+        ("0.5%", "0.6%", "w0b netem loss random: asked 0.5%, reads 0.00"),
+        ("10000000", "1000", "w0b netem limit: asked 10000000, reads 1000.0"),
+        ("20mbit", "21mbit", "w0b tbf rate: asked 20mbit, reads 21000000.0"),
+        ("1514", "15140", "w0b tbf burst: asked 1514, reads 15140.0"),
+        ("121120", "131120", "w0b tbf limit: asked 121120, reads 131120.0"),
+        ("80", "81", "w0b pfifo limit: asked 80, reads 81.0"),
+    ],
+)
+def test_what_is_read_back_otherwise_is_named(asked: str, other: str, message: str) -> None:
+    commands = [f"tc qdisc add dev w0b {words}".split() for words in WIRE]
+    other_wire = [" ".join(other if word == asked else word for word in words.split()) for words in WIRE]
+    (said,) = differences_tc(commands, shown(*other_wire))
+    assert said.startswith(message)
+
+
+def test_a_wire_of_which_nothing_is_there_is_named() -> None:
+    commands = [f"tc qdisc add dev w0b {words}".split() for words in WIRE]
+    assert differences_tc(commands, shown(*WIRE[1:])) == ["w0b has no netem 1:"]
+    kernel = cast(Netlink, Kernel([f"qdisc add dev w0a {words}" for words in WIRE]))
+    assert shaping.read_back(kernel, {INDICES["w0b"]: "w0b"}) == []
 
 
 @pytest.mark.parametrize(

@@ -392,11 +392,14 @@ class _Scale:
 
 
 def _scale(axis: Axis, values: Iterable[float]) -> _Scale:
-    """The prefix in which the largest value has few digits."""
-    most = max((abs(value) for value in values if not math.isnan(value)), default=0.0)
+    """The prefix in which the largest value has few digits; on a logarithmic axis the one in the middle."""
+    sizes = [abs(value) for value in values if value and not math.isnan(value)]
+    typical = max(sizes, default=0.0)
     if axis.categories:
         return _Scale(axis.label, 1)
-    factor, name = find_prefix(most, axis.unit)
+    if axis.scale == "log" and sizes:
+        typical = math.sqrt(min(sizes) * typical)
+    factor, name = find_prefix(typical, axis.unit)
     return _Scale(f"{axis.label} ({name})" if name else axis.label, factor, name)
 
 

@@ -64,15 +64,19 @@ def format_mean(metric: Mapping[str, Any] | None, confidence: float) -> str:
     if interval is None:
         return mean
     low, high = interval
-    return f"{mean} ± {_like(mean, (high - low) / 2, metric)}"
-
-
-def _like(mean: str, half: float, metric: Mapping[str, Any]) -> str:
-    """Half an interval in the prefix and unit of the mean, two digits of it."""
-    number = mean.partition(" ")[0]
+    number, space, unit = mean.partition(" ")
+    half = (high - low) / 2
     if float(number) and metric["mean"]:
         half *= float(number) / float(metric["mean"])
-    return format(Decimal(f"{half:.2g}"), "f")
+    return f"{number} ± {_round(half, number)}{space}{unit}"
+
+
+def _round(half: float, mean: str) -> str:
+    """Two digits of half an interval; none if they are more than a hundred times finer than the mean's last one."""
+    rounded = Decimal(f"{half:.2g}")
+    finest = Decimal(mean).as_tuple().exponent
+    is_none = isinstance(finest, int) and rounded.adjusted() < finest - 2
+    return "0" if is_none else format(rounded, "f")
 
 
 def choose_metrics(cells: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -20,7 +20,7 @@ from mprun.report.evidence import Evidence
 from mprun.report.figure import Axis, Chart, Form, Mark, Panel, Series, to_csv
 from mprun.report.gallery import Gallery
 from mprun.report.page import Page, Picture, Verdict, render
-from mprun.report.reading import format_value
+from mprun.report.reading import format_mean, format_value
 from mprun.report.spark import to_text
 from mprun.report.timeline import draw_run, lacking
 from mprun.report.value import say_change
@@ -351,6 +351,25 @@ def test_figures_in_a_terminal() -> None:
 )
 def test_values_as_people_say_them(value: float, unit: str, text: str) -> None:
     assert format_value(value, unit) == text
+
+
+@pytest.mark.parametrize(
+    ("mean", "half", "unit", "text"),
+    [
+        (36.9e6, 123_456.0, "bit/s", "36.90 ± 0.12 Mbit/s"),
+        (955_680.0, 0.34, "bit/s", "955.68 ± 0.00034 kbit/s"),
+        (8.6e6, 1.2e-7, "bit/s", "8.60 ± 0 Mbit/s"),
+        (8.6e6, 0.0, "bit/s", "8.60 ± 0 Mbit/s"),
+        (0.04, 0.0015, "s", "40.000 ± 1.5 ms"),
+        (0.5, 0.25, "share", "50.0 ± 25 %"),
+        (3.0, 1.0, "1", "3 ± 1"),
+        (0.0, 0.0, "bit/s", "0 ± 0 bit/s"),
+    ],
+)
+def test_a_mean_with_its_interval(mean: float, half: float, unit: str, text: str) -> None:
+    metric = {"mean": mean, "unit": unit, "t95": (mean - half, mean + half)}
+    assert format_mean(metric, 0.95) == text
+    assert format_mean({**metric, "t95": None}, 0.95) == format_value(mean, unit)
 
 
 def test_distribution_in_a_terminal() -> None:

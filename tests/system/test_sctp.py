@@ -8,6 +8,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
+import polars
 import pytest
 
 from tests.system.conftest import Result
@@ -106,6 +107,21 @@ def test_cmt_uses_both_paths(run: Callable[..., Result]) -> None:
     assert single.metric("bulk.share.path0") > 0.999
     assert mbit(both) == pytest.approx(payload_of(40), rel=0.02)
     assert both.metric("bulk.share.path0") == pytest.approx(0.5, abs=0.03)
+
+
+@pytest.mark.usefixtures("leaves_nothing")
+def test_coupled_as_rfc_6356_has_it_from_the_first_packet_on(run: Callable[..., Result]) -> None:
+    """Of two like paths each grows by a quarter of a packet a round trip (RFC 6356, section 3, with alpha = 1/2), in
+    slow start too, which the RFC leaves to each subflow. A little less: each acknowledgement adds whole bytes, and the
+    odd packet of a window is acknowledged with the next one. The round trip: 40 ms, and two packets' time."""
+    flow = "tool: sctp, duration: 3s, send_buffer: 800kb, receive_buffer: 400kb, cmt: mptcp"
+    result = run(flow)
+    assert result.metric("bulk.retransmits") == 0
+    paths = polars.read_parquet(result.run / "tables" / "sctp_paths.parquet")
+    for _, path in paths.group_by("remote"):
+        first, last = path.filter(polars.col("time_s") > 1).sort("time_s")[[0, -1]].iter_rows(named=True)
+        trips = (last["time_s"] - first["time_s"]) / 0.0412
+        assert 0.9 < (last["cwnd_bytes"] - first["cwnd_bytes"]) / trips / (PAYLOAD / 4) < 1
 
 
 # The library's own.

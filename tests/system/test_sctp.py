@@ -124,6 +124,29 @@ def test_coupled_as_rfc_6356_has_it_from_the_first_packet_on(run: Callable[..., 
         assert 0.9 < (last["cwnd_bytes"] - first["cwnd_bytes"]) / trips / (PAYLOAD / 4) < 1
 
 
+@pytest.mark.usefixtures("leaves_nothing")
+def test_no_chunk_is_sent_beyond_what_the_receiver_notes(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    """What is lost twice holds the cumulative TSN back for a time-out of 1 s, and buffers of 14 MB hold more than the
+    4096 chunks that usrsctp takes beyond it: once they were sent, dropped, and taken for losses on both paths."""
+    topology = TOPOLOGY.format(rate="100mbit", delay="2ms").replace("20mbit", "100mbit")
+    (tmp_path / "topo.yaml").write_text(topology.replace("queue:", "loss: 2%, queue:"))
+    flow = "tool: sctp, duration: 3s, cmt: on, unordered: true, send_buffer: 14mb, receive_buffer: 7mb"
+    (tmp_path / "xp.yaml").write_text(EXPERIMENT.format(flow=flow).replace(", snaplen: 100", ""))
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
+    assert result.status == 0, result.out + result.err
+    fields = ["-e", "sctp.data_tsn_raw", "-e", "sctp.sack_cumulative_tsn_ack_raw"]
+    argv = ["tshark", "-r", str(result.run / "pcap" / "client.pcap"), "-Y", "sctp", "-T", "fields", *fields]
+    out = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    first, acknowledged, farthest = None, 0, 0
+    for data, sack in (line.split("\t") for line in out.splitlines()):
+        for tsn in map(int, data.split(",") if data else ()):
+            first = tsn if first is None else first
+            farthest = max(farthest, (tsn - first) % 2**32 - acknowledged)
+        if sack and first is not None and (int(sack) - first) % 2**32 < 2**31:
+            acknowledged = max(acknowledged, (int(sack) - first) % 2**32)
+    assert 3900 < farthest < 4096
+
+
 # The library's own.
 SMALL = "send_buffer: 256kb, receive_buffer: 128kb"
 

@@ -156,12 +156,23 @@ static int fill(struct socket *socket, uint32_t room, void *unused)
 
 /* Setting up. */
 
-/* Buffers count bytes, so let no limit on chunks be met before them: by default 512 each way. */
+/*
+ * The library's receiver notes what came in a map of 4096 bits (SCTP_MAPPING_ARRAY, in bytes) that begins a few bytes
+ * before the first chunk that is missing, and drops what is beyond it, which the sender takes for losses on all its
+ * paths. So no more than that many may be under way.
+ */
+enum { MOST_CHUNKS = 4096 - 64 };
+
+static size_t smallest(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Buffers count bytes, so let no other limit on chunks be met before them: by default 512 each way. */
 static uint32_t most_chunks(void)
 {
 	size_t most = options.send_buffer > options.receive_buffer ? options.send_buffer : options.receive_buffer;
-	size_t smallest = options.message < default_message() ? options.message : default_message() / 2;
-	size_t chunks = most / smallest + 1;
+	size_t chunks = most / smallest(options.message, default_message() / 2) + 1;
 
 	return chunks > 512 ? chunks : 512;
 }
@@ -171,10 +182,10 @@ static void configure_library(void)
 	usrsctp_init(options.udp_port, NULL, NULL);
 	usrsctp_sysctl_set_sctp_cmt_on_off(options.cmt);
 	usrsctp_sysctl_set_sctp_buffer_splitting(options.splitting);
-	if (options.send_buffer)
-		usrsctp_sysctl_set_sctp_sendspace(options.send_buffer);
-	else
+	if (!options.send_buffer)
 		options.send_buffer = usrsctp_sysctl_get_sctp_sendspace();
+	options.send_buffer = smallest(options.send_buffer, MOST_CHUNKS * smallest(options.message, default_message()));
+	usrsctp_sysctl_set_sctp_sendspace(options.send_buffer);
 	if (options.receive_buffer)
 		usrsctp_sysctl_set_sctp_recvspace(options.receive_buffer);
 	else

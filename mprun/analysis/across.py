@@ -13,6 +13,7 @@ from mprun.analysis.cells import Row
 from mprun.spec.evaluation import evaluate
 from mprun.spec.expression import ExpressionError, Reference, UnknownName, Value, parse
 from mprun.spec.metric import SYMBOLS, UNITS
+from mprun.spec.scalar import spell_scalar
 
 
 def judge_across(texts: Sequence[str], cells: Sequence[Mapping[str, Any]], rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -46,7 +47,7 @@ def _find(reference: Reference, cells: Sequence[Mapping[str, Any]], rows: Sequen
     chosen = [
         n
         for n, cell in enumerate(cells)
-        if all(str(cell["values"].get(key)) == value for key, value in conditions.items())
+        if all(spell_scalar(cell["values"].get(key)) == value for key, value in conditions.items())
     ]
     if not chosen:
         raise UnknownName("no cell has these values")

@@ -13,6 +13,7 @@ import click
 
 from mprun.cli import options
 from mprun.scratch import scratch
+from mprun.spec.scalar import spell_values
 from mprun.text import plain
 
 if TYPE_CHECKING:
@@ -224,7 +225,7 @@ def _say_change(one: Compared) -> str:
 
 
 def _label(values: Any) -> str:
-    return plain(" ".join(f"{name}={value}" for name, value in values.items()) or "run")
+    return plain(spell_values(values) or "run")
 
 
 def _faults(outside: list[Compared], worse: list[Expected], within: str | None) -> list[str]:

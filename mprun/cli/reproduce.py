@@ -12,6 +12,7 @@ import click
 
 from mprun.cli import options
 from mprun.scratch import scratch
+from mprun.spec.scalar import spell_values
 from mprun.text import plain
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def _say(one: Compared) -> str:
     from mprun.report.reading import format_value
 
     values: Mapping[str, Any] = one.values
-    cell = " ".join(f"{name}={value}" for name, value in values.items())
+    cell = spell_values(values)
     then, now = (
         "not measured" if value is None else format_value(value, one.symbol) for value in (one.first, one.second)
     )

@@ -13,6 +13,7 @@ import click
 from mprun.analysis.statistics import CONFIDENCE
 from mprun.cli.show_run import MARKS
 from mprun.report.reading import choose_metrics, format_bound, format_mean, format_value
+from mprun.spec.scalar import spell_scalar, spell_values
 
 # So many metrics fit beside each other.
 MOST_SHOWN = 3
@@ -30,7 +31,7 @@ def show_sweep(
     head = [*axes, "runs", *metrics]
     rows = [
         [
-            *(str(cell["values"].get(name, "")) for name in axes),
+            *(spell_scalar(cell["values"].get(name, "")) for name in axes),
             _runs(cell),
             *(format_mean(cell["metrics"].get(name), confidence) for name in metrics),
         ]
@@ -102,7 +103,7 @@ def _show_expectations(cells: Sequence[Mapping[str, Any]]) -> None:
         click.echo(f"  {mark} {metric} {format_bound(one, unit)}: held in {good} of {total} runs")
         for cell, verdict in held:
             if len(held) > 1 and verdict["held"] < verdict["of"]:
-                label = " ".join(f"{name}={value}" for name, value in cell["values"].items())
+                label = spell_values(cell["values"])
                 click.echo(f"      {label}: {verdict['held']} of {verdict['of']}")
 
 

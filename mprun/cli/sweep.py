@@ -134,10 +134,11 @@ def _start_executor(cells: Sequence[Cell], places: int, address: str | None) -> 
 
 
 def _show_cells(cells: Sequence[Cell], places: int, parent: Path) -> None:
+    from mprun.spec.scalar import spell_scalar
     from mprun.sweep.estimate import estimate
 
     names = list(dict.fromkeys(name for cell in cells for name, _ in cell.values))
-    rows = [[str(dict(cell.values).get(name, "")) for name in names] for cell in cells]
+    rows = [[spell_scalar(dict(cell.values).get(name, "")) for name in names] for cell in cells]
     widths = [max(len(row[n]) for row in [names, *rows]) for n in range(len(names))]
     for row in [names, *rows] if names else ():
         click.echo("  " + "  ".join(f"{text:{width}}" for text, width in zip(row, widths, strict=True)).rstrip())

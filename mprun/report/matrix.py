@@ -14,6 +14,7 @@ from mprun.report.figure import Axis, Chart, Form, Panel, Series
 from mprun.report.palette import FLOW_TONES, PATH_TONES
 from mprun.report.reading import interval_of
 from mprun.spec import units
+from mprun.spec.scalar import spell_scalar
 from mprun.spec.spec import Plot
 from mprun.spec.units import NS_PER_S, QuantityError
 
@@ -95,15 +96,15 @@ def draw(study: Study, plot: Plot, number: int) -> Chart | None:
         series = []
         for key in keys:
             own = [n for n in inside if tuple(study.cells[n]["values"].get(name) for name in others) == key]
-            own.sort(key=lambda n: places[str(study.cells[n]["values"].get(over))])
+            own.sort(key=lambda n: places[spell_scalar(study.cells[n]["values"].get(over))])
             if own:
                 label = ", ".join(_say(name, value) for name, value in zip(others, key, strict=True)) or metric
-                x = [places[str(study.cells[n]["values"].get(over))] for n in own]
+                x = [places[spell_scalar(study.cells[n]["values"].get(over))] for n in own]
                 series.append(_series(study, own, metric, label, tones[key], x, form))
         left_out += max(0, len(series) - MOST_SERIES)
         panels.append(Panel("" if plot.facet is None else _say(plot.facet, facet), tuple(series[:MOST_SERIES])))
     left_out += len(facets) - len(panels)
-    names = tuple(map(str, study.axes[over]))
+    names = tuple(map(spell_scalar, study.axes[over]))
     along = Axis(over, "1", "linear", names)
     if form == "line" and numbers is not None:
         along = Axis(over, numbers[1], "log" if "x" in plot.log else "linear")
@@ -181,7 +182,7 @@ def _title(plot: Plot, others: Sequence[str]) -> str:
 
 def _place(values: Sequence[Any], numbers: tuple[Mapping[str, float], str] | None) -> dict[str, float]:
     """Where each value of an axis is."""
-    return dict(numbers[0]) if numbers else {str(value): float(n) for n, value in enumerate(values)}
+    return dict(numbers[0]) if numbers else {spell_scalar(value): float(n) for n, value in enumerate(values)}
 
 
 def _read_axis(values: Sequence[Any]) -> tuple[dict[str, float], str] | None:
@@ -190,7 +191,7 @@ def _read_axis(values: Sequence[Any]) -> tuple[dict[str, float], str] | None:
     kinds = {one[1] if one else None for one in read}
     if len(kinds) != 1 or None in kinds:
         return None
-    return {str(value): one[0] for value, one in zip(values, read, strict=True) if one}, str(kinds.pop())
+    return {spell_scalar(value): one[0] for value, one in zip(values, read, strict=True) if one}, str(kinds.pop())
 
 
 def _read(value: Any) -> tuple[float, str] | None:
@@ -215,7 +216,7 @@ def _read(value: Any) -> tuple[float, str] | None:
 
 def _say(name: str, value: Any) -> str:
     """`cubic` tells what it is; a number needs the name of its axis."""
-    return f"{name} {value}" if _read(value) is not None else str(value)
+    return f"{name} {value}" if _read(value) is not None else spell_scalar(value)
 
 
 def _slug(name: str) -> str:

@@ -64,19 +64,28 @@ def format_mean(metric: Mapping[str, Any] | None, confidence: float) -> str:
     if interval is None:
         return mean
     low, high = interval
-    number, space, unit = mean.partition(" ")
-    half = (high - low) / 2
-    if float(number) and metric["mean"]:
-        half *= float(number) / float(metric["mean"])
-    return f"{number} ± {_round(half, number)}{space}{unit}"
+    _, space, unit = mean.partition(" ")
+    number = Decimal(mean.partition(" ")[0])
+    factor = _factor_of(unit)
+    return f"{_align(metric['mean'] / factor, (high - low) / 2 / factor, number)}{space}{unit}"
 
 
-def _round(half: float, mean: str) -> str:
-    """Two digits of half an interval; none if they are more than a hundred times finer than the mean's last one."""
-    rounded = Decimal(f"{half:.2g}")
-    finest = Decimal(mean).as_tuple().exponent
-    is_none = isinstance(finest, int) and rounded.adjusted() < finest - 2
-    return "0" if is_none else format(rounded, "f")
+def _factor_of(unit: str) -> float:
+    """What one of a unit that `format_value` writes is in base units."""
+    return next(factor for known in PREFIXES.values() for factor, name in known if name == unit)
+
+
+def _align(mean: float, half: float, alone: Decimal) -> str:
+    """`36.90 ± 0.12`: two digits of half an interval, and the mean to the same place.
+
+    alone: the mean as it stands without one, which is all that is told where half the interval is more than a hundred
+    times finer than its last digit.
+    """
+    rounded = Decimal(f"{half:.1e}")
+    places = 1 - rounded.adjusted()
+    if not half or places > 3 - int(alone.as_tuple().exponent):
+        return f"{alone} ± 0"
+    return f"{mean:.{max(0, places)}f} ± {rounded:f}"
 
 
 def choose_metrics(cells: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -16,6 +16,7 @@ from mprun.report.page import Grid, Page, Row, Tile, Verdict, render
 from mprun.report.reading import choose_metrics, format_bound, format_mean, format_value
 from mprun.report.report import Progress
 from mprun.spec import load
+from mprun.spec.scalar import spell_scalar, spell_values
 from mprun.spec.spec import Plot
 from mprun.sweep.directory import SweepDirectory
 
@@ -138,7 +139,7 @@ def _grid(study: Study, metrics: Sequence[str]) -> Grid:
     rows = []
     for cell in study.cells:
         count = sum(cell["runs"].values())
-        cells = [*(str(cell["values"].get(name, "")) for name in study.axes), str(count)]
+        cells = [*(spell_scalar(cell["values"].get(name, "")) for name in study.axes), str(count)]
         rows.append(Row((*cells, *(format_mean(cell["metrics"].get(metric), study.confidence) for metric in metrics))))
     title = f"Cells: means, with t intervals of {study.confidence * 100:.0f} %"
     return Grid(title, (*study.axes, "runs", *metrics), tuple(rows))
@@ -168,4 +169,4 @@ def _repetitions(repeat: Mapping[str, Any]) -> str:
 
 
 def _label(cell: Mapping[str, Any]) -> str:
-    return " ".join(f"{name}={value}" for name, value in cell["values"].items())
+    return spell_values(cell["values"])

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
 
+from mprun.spec.scalar import spell_values
 from mprun.text import printable
 
 
@@ -41,7 +42,7 @@ def checks_of_run(group: str, summary: Mapping[str, Any]) -> Iterator[Check]:
 def checks_of_sweep(summary: Mapping[str, Any]) -> Iterator[Check]:
     """That the runs of each cell did as asked, each expectation in all of them, and those across cells."""
     for cell in summary["cells"]:
-        group = " ".join(f"{name}={value}" for name, value in cell["values"].items()) or "only"
+        group = spell_values(cell["values"]) or "only"
         runs = cell["runs"]
         told = ", ".join(f"{count} {status}" for status, count in runs.items() if count) or "no runs"
         yield Check(group, "runs", runs["passed"] > 0 and runs["passed"] == sum(runs.values()), told, runs["error"] > 0)

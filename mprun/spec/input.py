@@ -14,15 +14,16 @@ from mprun.spec import agreement
 from mprun.spec.datagram import fill_lengths
 from mprun.spec.document import Document
 from mprun.spec.event import check_times
+from mprun.spec.expression import parse
 from mprun.spec.fault import Fault, InputError, name_nearest
 from mprun.spec.field import DEFAULT_SEED, SEED
-from mprun.spec.matrix import LinkValues, Matrix, Values, read_matrix
+from mprun.spec.matrix import LinkValues, Matrix, Values, check_place, read_matrix
 from mprun.spec.parameter import Parameters
 from mprun.spec.path import name_paths
 from mprun.spec.plot import check_axes
 from mprun.spec.reader import Tree, read
 from mprun.spec.repetition import expand
-from mprun.spec.scalar import Scalar, read_scalar
+from mprun.spec.scalar import Scalar, read_scalar, spell_scalar, spell_values
 from mprun.spec.spec import ExperimentSpec, Spec, TopologySpec
 from mprun.spec.startup import pause_collection
 from mprun.spec.topology import Topology, read_topology
@@ -64,13 +65,19 @@ def load(
     """
     with pause_collection():
         files = _read_files(topology, experiment, parameters, seed, strict, legacy_queue)
+        cells = files.cells()
         opened = [name for name in files.matrix.names if name not in parameters]
-        if opened:
-            cells = files.cells()
-            fixed = " ".join(f"-p {name}={value}" for name, value in cells[0] if name in opened) if cells else ""
+        if files.matrix.find_open(parameters) or len(cells) > 1:
+            fixed = (
+                " ".join(f"-p {name}={spell_scalar(value)}" for name, value in cells[0] if name in opened)
+                if cells
+                else ""
+            )
             message = f"is {len(cells)} cell{'' if len(cells) == 1 else 's'}: `mprun sweep` runs all, {fixed} gives one"
             raise InputError([Fault(*files.documents()[1].place(("matrix",)), ("matrix",), message)])
-        return _load(files, next(iter(files.cells()), ()))
+        loaded = _load(files, next(iter(cells), ()))
+        _check_conditions(files, loaded)
+        return loaded
 
 
 def load_cells(
@@ -87,7 +94,11 @@ def load_cells(
     """
     with pause_collection():
         files = _read_files(topology, experiment, parameters, seed, strict, legacy_queue)
-        return tuple(_load(files, values) for values in files.cells())
+        first, *others = files.cells()
+        loaded = _load(files, first)
+        # of all cells alike, and known before any other is looked at
+        _check_conditions(files, loaded)
+        return (loaded, *(_load(files, values) for values in others))
 
 
 @dataclass(frozen=True)
@@ -104,9 +115,13 @@ class _Files:
     def documents(self) -> list[Document]:
         return [Document(tree) for tree in self.trees]
 
+    @property
+    def fixed(self) -> dict[str, Scalar]:
+        """Axes that have one value."""
+        return {name: read_scalar(text) for name, text in self.parameters.items() if name in self.matrix.names}
+
     def cells(self) -> tuple[Values, ...]:
-        fixed = {name: read_scalar(text) for name, text in self.parameters.items() if name in self.matrix.names}
-        return self.matrix.cells(fixed)
+        return self.matrix.cells(self.fixed)
 
 
 def _read_files(
@@ -127,11 +142,31 @@ def _read_files(
     matrix = read_matrix(documents[1].part("matrix"), names, documents[1])
     files = _Files(tuple(trees), matrix, parameters, seed, strict, legacy_queue)
     faults = [fault for document in documents for fault in document.faults if fault.path[:1] == ("matrix",)]
+    if not faults:
+        wrong = [(name, text) for name, value in files.fixed.items() if (text := check_place(name, value))]
+        faults = [Fault(f"-p {name}", None, (), text) for name, text in (*wrong, *matrix.find_lost(files.fixed))]
     if not faults and not files.cells():
         faults = [Fault(*documents[1].place(("matrix",)), ("matrix",), "has no cell left: 'exclude' takes all of them")]
     if faults:
         raise InputError(faults)
     return files
+
+
+def _check_conditions(files: _Files, loaded: Loaded) -> None:
+    """Statements across cells are about cells that there are; -p may leave them out. Raises InputError."""
+    across = loaded.spec.experiment.across
+    document = files.documents()[-1]
+    entries = document.part("expect")
+    places = [n for n, entry in enumerate(entries) if "holds" in entry] if isinstance(entries, list) else []
+    among = (*files.matrix.cells({}), *files.cells()) if across else ()
+    for n, text in zip(places, across, strict=True):
+        for reference in parse(text).references():
+            conditions = {condition.key: condition.value for condition in reference.segments[0].conditions}
+            reason = files.matrix.find_cells(conditions, among)
+            if reason is not None:
+                document.fault(("expect", n, "holds"), f"'{text}': {reason}")
+    if document.faults:
+        raise InputError(document.faults)
 
 
 def _load(files: _Files, values: Values) -> Loaded:
@@ -161,8 +196,8 @@ def _load(files: _Files, values: Values) -> Loaded:
         first.faults.append(Fault("--legacy-queue", None, (), message))
     faults = _sort(documents, [fault for document in documents for fault in document.faults])
     if values and faults:
-        cell = ", ".join(f"{name}={value}" for name, value in values)
-        faults = [replace(fault, message=f"{fault.message} (in cell {cell})") for fault in faults]
+        where = spell_values(dict(values), ", ")
+        faults = [replace(fault, message=f"{fault.message} (in cell {where})") for fault in faults]
     if second is not None and not faults:
         _warn_unused(given, documents)
     warnings = _sort(documents, [warning for document in documents for warning in document.warnings])

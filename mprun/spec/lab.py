@@ -26,7 +26,7 @@ from mprun.spec.metric import Metric, Metrics, Unit
 from mprun.spec.model import FileModel, check
 from mprun.spec.parameter import Parameters
 from mprun.spec.reader import read
-from mprun.spec.scalar import Scalar
+from mprun.spec.scalar import spell_scalar
 from mprun.spec.traffic import owned_metrics
 
 Profile = Literal["quick", "published"]
@@ -171,14 +171,9 @@ def _lab(folder: Path, file: LabFile) -> Lab:
 
 
 def _step(folder: Path, entry: StepEntry) -> Step:
-    parameters = {name: _spell(value) for name, value in entry.params.items()}
+    parameters = {name: spell_scalar(value) for name, value in entry.params.items()}
     name = entry.name or Path(entry.experiment).stem
     return Step(name, folder / entry.topology, folder / entry.experiment, parameters, entry.profile)
-
-
-def _spell(value: Scalar) -> str:
-    """A parameter as -p would have it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _check_names(lab: Lab, document: Document) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
 from itertools import product
@@ -23,12 +23,13 @@ from mprun.spec.fault import Path, name_nearest
 from mprun.spec.field import Whole
 from mprun.spec.link import DirectionProperties, find_disagreements
 from mprun.spec.model import FileModel, check, explain, refuse
-from mprun.spec.scalar import Scalar
+from mprun.spec.scalar import Scalar, spell_scalar
 from mprun.spec.spec import LinkSpec
 
 ZIP, EXCLUDE = "zip", "exclude"
 # Axes that are neither a parameter nor a link's: where a cell runs.
 PLACES = ("kernel", "engine")
+ENGINES = ("virtual", "real")
 MOST_CELLS = 10_000
 # Digits that a value between the ends of a logarithmic range keeps.
 LOG_DIGITS = 3
@@ -141,8 +142,37 @@ class Matrix:
     def names(self) -> tuple[str, ...]:
         return tuple(axis.name for group in self.groups for axis in group)
 
+    def find_open(self, fixed: Collection[str]) -> tuple[str, ...]:
+        """Axes that neither have a value nor go together with one that has."""
+        groups = [[axis.name for axis in group] for group in self.groups]
+        return tuple(name for group in groups if not set(group) & set(fixed) for name in group)
+
+    def find_lost(self, fixed: Mapping[str, Scalar]) -> Iterator[tuple[str, str]]:
+        """Axes whose one value goes together with none of the others' values, and what would do."""
+        for group in self.groups:
+            given = [axis for axis in group if axis.name in fixed]
+            if given and not _rows(group, fixed):
+                others = " and ".join(axis.name for axis in group if axis.name not in fixed)
+                values = ", ".join(dict.fromkeys(map(spell_scalar, given[-1].values[:8])))
+                told = spell_scalar(fixed[given[-1].name])
+                yield (
+                    given[-1].name,
+                    f"{others} has no value beside '{told}': write one of {values}, or give {others} too",
+                )
+
+    def find_cells(self, conditions: Mapping[str, str], among: Sequence[Values]) -> str | None:
+        """None if there is a cell with these values, else why there is none."""
+        if any(all(spell_scalar(dict(row)[name]) == value for name, value in conditions.items()) for row in among):
+            return None
+        for name, value in conditions.items():
+            known = dict.fromkeys(spell_scalar(dict(row)[name]) for row in among)
+            if value not in known:
+                return f"axis '{name}' has no value '{value}'{name_nearest(value, list(known), 'it has')}"
+        return "no cell has all of these values"
+
     def cells(self, fixed: Mapping[str, Scalar]) -> tuple[Values, ...]:
-        """The values of each cell in the order of the axes; fixed: axes that have one value, whatever they had."""
+        """The values of each cell in the order of the axes. fixed: axes that have one value; one of several that go
+        together chooses among their rows."""
         choices = [_rows(group, fixed) for group in self.groups]
         rows = (tuple(value for values in choice for value in values) for choice in product(*choices))
         # by their texts, as 0 and false, 1 and 1.0 are equal to Python
@@ -154,10 +184,12 @@ class Matrix:
 
 
 def _rows(group: tuple[Axis, ...], fixed: Mapping[str, Scalar]) -> list[Values]:
-    columns = [[fixed[axis.name]] if axis.name in fixed else axis.values for axis in group]
-    length = max(map(len, columns))
-    even = [column if len(column) == length else [*column] * length for column in columns]
-    return [tuple(zip((axis.name for axis in group), row, strict=True)) for row in zip(*even, strict=True)]
+    names = [axis.name for axis in group]
+    given = {name: fixed[name] for name in names if name in fixed}
+    if len(given) == len(group):
+        return [tuple(given.items())]
+    rows = [tuple(zip(names, row, strict=True)) for row in zip(*(axis.values for axis in group), strict=True)]
+    return [row for row in rows if all(str(dict(row)[name]) == str(value) for name, value in given.items())]
 
 
 def read_matrix(value: object, parameters: Collection[str], document: Document) -> Matrix:
@@ -173,7 +205,7 @@ def read_matrix(value: object, parameters: Collection[str], document: Document) 
     groups = [
         (axis,)
         for name, entry in value.items()
-        if name not in (ZIP, EXCLUDE) and (axis := _read_axis(name, entry, ("matrix", name), parameters, document))
+        if name not in (ZIP, EXCLUDE) and (axis := _read_lone_axis(name, entry, ("matrix", name), parameters, document))
     ]
     matrix = Matrix((*groups, *_read_zips(value.get(ZIP), parameters, document)))
     names = list(matrix.names)
@@ -193,9 +225,13 @@ def _read_zips(value: object, parameters: Collection[str], document: Document) -
             continue
         read = [_read_axis(name, one, (*place, name), parameters, document) for name, one in entry.items()]
         axes = [axis for axis in read if axis is not None]
+        rows = [tuple(map(str, row)) for row in zip(*(axis.values for axis in axes), strict=False)]
         if len({len(axis.values) for axis in axes}) > 1:
             lengths = ", ".join(f"{axis.name} {len(axis.values)}" for axis in axes)
             document.fault(place, f"has lists of different lengths ({lengths}): they are taken value by value")
+        elif len(set(rows)) < len(rows):
+            twice = next(row for n, row in enumerate(rows) if row in rows[:n])
+            document.fault(place, f"has '{', '.join(twice)}' twice: a cell runs again by 'repeat: {{runs: 5}}'")
         elif axes:
             yield tuple(axes)
 
@@ -226,6 +262,18 @@ def _list(value: object, place: Path, example: str, document: Document) -> list[
     return value
 
 
+def _read_lone_axis(
+    name: str, value: object, place: Path, parameters: Collection[str], document: Document
+) -> Axis | None:
+    """An axis beside no other, where each value is a cell of its own."""
+    axis = _read_axis(name, value, place, parameters, document)
+    values = [] if axis is None else list(map(str, axis.values))
+    twice = [one for n, one in enumerate(values) if one in values[:n]]
+    if twice:
+        document.fault(place, f"has '{twice[0]}' twice: a cell runs again by 'repeat: {{runs: 5}}'")
+    return None if twice else axis
+
+
 def _read_axis(name: str, value: object, place: Path, parameters: Collection[str], document: Document) -> Axis | None:
     before = len(document.faults)
     _check_name(name, place, parameters, document)
@@ -243,10 +291,18 @@ def _read_axis(name: str, value: object, place: Path, parameters: Collection[str
         document.fault(place, f"must be a list of values or a range: write '{name}: [1, 2]' or {{from, to, steps}}")
     if any("{{" in str(one) for one in values):
         document.fault(place, "holds a template: write the values")
-    if len(set(map(str, values))) < len(values):
-        twice = next(one for n, one in enumerate(values) if str(one) in map(str, values[:n]))
-        document.fault(place, f"has '{twice}' twice: a cell runs again by 'repeat: {{runs: 5}}'")
+    for fault in filter(None, (check_place(name, one) for one in values)):
+        document.fault(place, fault)
     return Axis(name, values) if len(document.faults) == before else None
+
+
+def check_place(name: str, value: Scalar) -> str | None:
+    """What is wrong with the name of a kernel or an engine; whether it is there, a run finds out."""
+    if name == "engine" and value not in ENGINES:
+        return f"no engine '{spell_scalar(value)}'{name_nearest(str(value), ENGINES, 'engines')}"
+    if name == "kernel" and not isinstance(value, str):
+        return f"'{spell_scalar(value)}' is no name of a kernel: write it in quotes, or one as in 'default'"
+    return None
 
 
 def _check_name(name: str, place: Path, parameters: Collection[str], document: Document) -> None:

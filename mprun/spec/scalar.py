@@ -7,6 +7,7 @@ YAML 1.1 has many more (`on`, `yes`, `1:30`, `010`, `1_000`), each of which has 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 # Tags of our nodes; a refused one stands where a value would, whose fault is recorded.
 PLAIN = "plain"
@@ -34,3 +35,13 @@ def read_scalar(text: str) -> Scalar:
         if _FLOAT.fullmatch(text):
             return float(text)
     return text
+
+
+def spell_scalar(value: Scalar) -> str:
+    """As files and -p have it: `true`, not `True`."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def spell_values(values: Mapping[str, Scalar], between: str = " ") -> str:
+    """The values of a cell: `cc=cubic path0.rate=5mbit`."""
+    return between.join(f"{name}={spell_scalar(value)}" for name, value in values.items())

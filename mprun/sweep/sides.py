@@ -12,6 +12,7 @@ from mprun.analysis.comparison import Side, differing_lines, differing_values, u
 from mprun.errors import SpecError
 from mprun.rundir import RunDirectory
 from mprun.spec.fault import name_nearest
+from mprun.spec.scalar import spell_scalar
 from mprun.sweep import directory
 from mprun.sweep.directory import SweepDirectory
 from mprun.version import code_of
@@ -110,7 +111,7 @@ def _take_apart(sweep: SweepDirectory, words: str) -> Sides:
     known = list(dict.fromkeys(name for side in cells for name in side.values))
     if axis not in known:
         raise SpecError(f"{sweep.name} has no axis '{axis}'{name_nearest(axis, known, 'axes')}")
-    values = list(dict.fromkeys(str(side.values[axis]) for side in cells))
+    values = list(dict.fromkeys(spell_scalar(side.values[axis]) for side in cells))
     halves = chosen.split(",") if chosen else values
     if len(halves) != 2 or not set(halves) <= set(values):
         example = f"--by {axis}={','.join(values[:2])}"
@@ -119,7 +120,7 @@ def _take_apart(sweep: SweepDirectory, words: str) -> Sides:
         tuple(
             Side({name: value for name, value in side.values.items() if name != axis}, side.runs)
             for side in cells
-            if str(side.values[axis]) == half
+            if spell_scalar(side.values[axis]) == half
         )
         for half in halves
     )

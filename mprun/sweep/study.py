@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from mprun.compile.variation import derive_seed, draw
 from mprun.plan import canonical_json
 from mprun.spec.matrix import PLACES, Values
+from mprun.spec.scalar import spell_scalar, spell_values
 from mprun.spec.spec import Spec
 from mprun.spec.writer import write_experiment, write_topology
 
@@ -42,7 +43,7 @@ class Cell:
     @property
     def label(self) -> str:
         """`cc=cubic path0.rate=5mbit`, for people."""
-        return " ".join(f"{name}={value}" for name, value in self.values) or ONLY
+        return spell_values(dict(self.values)) or ONLY
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def make_cells(inputs: Iterable[Loaded], engine: str, kernel: str) -> tuple[Cell
 
 def name_folder(values: Values) -> str:
     """A file name that tells the values; where it cannot tell all, with a digest of them."""
-    whole = ",".join(f"{name}={value}" for name, value in values) or ONLY
+    whole = spell_values(dict(values), ",") or ONLY
     plain = re.sub(r"[^A-Za-z0-9._=,%+-]", "_", whole)[:MOST_FOLDER]
     if plain == whole and not plain.startswith("."):
         return plain
@@ -88,7 +89,7 @@ def make_task(cell: Cell, number: int) -> Task:
     repeat = experiment.repeat
     if repeat.most == 1:
         return Task(cell, number, cell.spec)
-    world = sorted(f"{name}={value}" for name, value in cell.values if name not in PLACES)
+    world = sorted(f"{name}={spell_scalar(value)}" for name, value in cell.values if name not in PLACES)
     seed = derive_seed(experiment.seed, [*world, number])
     spec = cell.reseed(seed)
     return Task(cell, number, replace(spec, experiment=replace(spec.experiment, vary=repeat.vary)))

@@ -47,6 +47,8 @@ MAY_IMPORT = {
         "spec.expression",
         "spec.fault",
         "spec.metric",
+        # conditions are spelled as files spell values
+        "spec.scalar",
         "spec.span",
         "text",
     },

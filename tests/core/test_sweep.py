@@ -17,7 +17,7 @@ import pytest
 
 from mprun.errors import Interrupted, RunError, SpecError
 from mprun.report.sweep import gather
-from mprun.spec import load_cells
+from mprun.spec import load, load_cells
 from mprun.sweep import study
 from mprun.sweep.cluster import differences
 from mprun.sweep.conduct import Conduct, find_or_create, places_for
@@ -78,7 +78,32 @@ def test_values_that_are_equal_to_python_are_cells_of_their_own(tmp_path: Path) 
     (tmp_path / "xp.yaml").write_text(text + "matrix: {flag: [0, false, 1, 1.0], exclude: [{flag: 1}]}\n")
     cells = study.make_cells(load_cells(tmp_path / "topo", tmp_path / "xp"), "virtual", "default")
     assert list(map(str, values_of(cells, "flag"))) == ["0", "False", "1.0"]
-    assert len({cell.folder for cell in cells}) == 3
+    assert [cell.folder for cell in cells] == ["flag=0", "flag=false", "flag=1.0"]
+
+
+@pytest.mark.parametrize(
+    ("given", "rows"),
+    [
+        ({}, [("1mbit", "3ms"), ("2mbit", "2ms"), ("1mbit", "1ms")]),
+        ({"path0.rate": "1mbit"}, [("1mbit", "3ms"), ("1mbit", "1ms")]),
+        ({"path0.rate": "2mbit"}, [("2mbit", "2ms")]),
+        ({"path0.rate": "9mbit", "path0.delay": "9ms"}, [("9mbit", "9ms")]),
+    ],
+)
+def test_one_axis_of_several_that_go_together(
+    tmp_path: Path, given: dict[str, str], rows: list[tuple[str, str]]
+) -> None:
+    """A value may stand in several rows; given one, the others follow, and a lone run needs no more than that."""
+    (tmp_path / "topo.yaml").write_text(TOPOLOGY)
+    zipped = "matrix: {zip: [{path0.rate: [1mbit, 2mbit, 1mbit], path0.delay: [3ms, 2ms, 1ms]}]}\n"
+    (tmp_path / "xp.yaml").write_text(EXPERIMENT + zipped)
+    cells = load_cells(tmp_path / "topo", tmp_path / "xp", given)
+    assert [tuple(value for _, value in cell.values) for cell in cells] == rows
+    if len(rows) == 1:
+        assert load(tmp_path / "topo", tmp_path / "xp", given).values == cells[0].values
+    else:
+        with pytest.raises(SpecError, match=f"is {len(rows)} cells: .* gives one"):
+            load(tmp_path / "topo", tmp_path / "xp", given)
 
 
 @pytest.mark.parametrize(

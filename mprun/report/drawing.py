@@ -242,8 +242,9 @@ def _notes(topology: TopologySpec, traffic: Sequence[Flow]) -> Iterator[str]:
 
 
 def _say(flow: Flow) -> str:
-    """`bulk: iperf3 over MPTCP, client → server, from 0 s for 10 s`."""
-    tool = flow.tool if flow.tool == "ping" else f"{flow.tool} over {flow.protocol.upper()}"
+    """`bulk: iperf3 over MPTCP, client → server, from 0 s for 10 s`; a tool of one protocol needs no other word."""
+    says_protocol = flow.tool in ("ping", flow.protocol)
+    tool = flow.tool if says_protocol else f"{flow.tool} over {flow.protocol.upper()}"
     start = spell(TIME.render(flow.start_ns)) if flow.start_ns else "0 s"
     length = "" if flow.duration_ns is None else f" for {spell(TIME.render(flow.duration_ns))}"
     family = "" if flow.family is None else f" over {FAMILIES[flow.family]}"

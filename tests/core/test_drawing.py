@@ -236,6 +236,16 @@ def test_svg_shows_names_and_values() -> None:
     assert shown["path0"] < shown["path1"]
 
 
+def test_a_tool_of_one_protocol_is_no_tool_over_another(tmp_path: Path) -> None:
+    flows = ["tool: ping, count: 1", "tool: udp, rate: 1mbit, duration: 1s", "tool: quic, response: 5mb"]
+    traffic = "".join(f"  - {{name: f{n}, from: client, to: server, {flow}}}\n" for n, flow in enumerate(flows))
+    (tmp_path / "xp.yaml").write_text(f"version: 1\ntraffic:\n{traffic}")
+    svg = run("-t", LAB / "topo", "-x", tmp_path / "xp")
+    shown = dict(texts(ElementTree.fromstring(svg.stdout)))
+    for n, tool in enumerate(("ping", "udp", "quic")):
+        assert any(text.startswith(f"f{n}: {tool}, client → server") for text in shown)
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda path: path.name)
 def test_svg_has_a_line_for_each_link(case: Path) -> None:
     svg = ElementTree.fromstring(run("-t", case / "topo").stdout)

@@ -17,7 +17,7 @@ from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
 from mprun.capabilities import Capabilities
 from mprun.plan import Process, Ready
-from mprun.spec.field import SIZE_SCHEMA
+from mprun.spec.field import SIZE_SCHEMA, TIME_SCHEMA
 from mprun.spec.flow import OmitEntry, PositiveTime, ServedEntry, Size
 from mprun.spec.metric import OF_HANDOVER, OF_PATHS, Metric
 from mprun.spec.model import refuse
@@ -50,6 +50,9 @@ FIRST_PORT = 5201
 GRACE_NS = 70_000_000_000
 MOST_MESSAGE_BYTES = 65_535
 DEFAULT_INTERVAL_NS = 100_000_000
+NS_PER_MS = 1_000_000
+# RTO.Max (RFC 9260, section 16).
+MOST_RTO_MIN_NS = 60_000_000_000
 
 
 def _parse_message(value: object) -> int:
@@ -57,6 +60,14 @@ def _parse_message(value: object) -> int:
     if not 0 < size_bytes <= MOST_MESSAGE_BYTES:
         raise ValueError(f"{size_bytes} bytes are no message: write '1444bytes', or up to '{MOST_MESSAGE_BYTES}bytes'")
     return size_bytes
+
+
+def _parse_rto_min(value: object) -> int:
+    """Whole milliseconds, as the library counts them."""
+    least_ns = TIME.parse(value)
+    if not NS_PER_MS <= least_ns <= MOST_RTO_MIN_NS or least_ns % NS_PER_MS:
+        raise ValueError(f"{TIME.render(least_ns)} is no whole number of milliseconds from 1ms to 60s: write '200ms'")
+    return least_ns
 
 
 class Entry(ServedEntry):
@@ -85,6 +96,9 @@ class Entry(ServedEntry):
     )
     receive_buffer_bytes: Size | None = Field(
         None, alias="receive_buffer", description="What the receiver may hold. Default: 128 KiB."
+    )
+    rto_min_ns: Annotated[int, PlainValidator(_parse_rto_min), WithJsonSchema(TIME_SCHEMA)] | None = Field(
+        None, alias="rto_min", description="RTO.Min of the sender (RFC 9260, section 16). Default: 1s."
     )
     interval_ns: PositiveTime = Field(
         DEFAULT_INTERVAL_NS, alias="interval", description="How often goodput and paths are looked at. Default: 100ms."
@@ -170,6 +184,8 @@ def _argv(flow: Flow, ends: Endpoints, role: str, pairs: Sequence[tuple[str, str
     argv += ["--interval", f"{options.get('interval_ns', DEFAULT_INTERVAL_NS) / 1e9:.9g}"]
     argv += ["--cmt", "cmt" if cmt == "on" else cmt, "--buffer-splitting", splitting]
     sizes = {"message": "message_bytes", "send-buffer": "send_buffer_bytes", "receive-buffer": "receive_buffer_bytes"}
+    if "rto_min_ns" in options:
+        argv += ["--rto-min-ms", str(options["rto_min_ns"] // NS_PER_MS)]
     for name, option in sizes.items():
         if option in options:
             argv += [f"--{name}", str(options[option])]

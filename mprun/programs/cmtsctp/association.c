@@ -191,6 +191,8 @@ static void configure_library(void)
 	else
 		options.receive_buffer = usrsctp_sysctl_get_sctp_recvspace();
 	usrsctp_sysctl_set_sctp_max_chunks_on_queue(most_chunks());
+	if (options.rto_min_ms)
+		usrsctp_sysctl_set_sctp_rto_min_default(options.rto_min_ms);
 	/* the addresses are those of the paths, whatever else the host has */
 	usrsctp_sysctl_set_sctp_auto_asconf(0);
 }

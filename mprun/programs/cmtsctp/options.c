@@ -59,14 +59,14 @@ static double number(const char *text, const char *option, double most)
 void read_options(int count, char **words)
 {
 	enum { LISTEN = 256, CONNECT, SEND, RECEIVE, PATH, PORT, UDP_PORT, DURATION, BYTES, INTERVAL, CMT, SPLITTING,
-	       UNORDERED, MESSAGE, SEND_BUFFER, RECEIVE_BUFFER, SAY_VERSION };
+	       UNORDERED, MESSAGE, SEND_BUFFER, RECEIVE_BUFFER, RTO_MIN, SAY_VERSION };
 	static const struct option known[] = {
 		{"listen", 0, NULL, LISTEN}, {"connect", 0, NULL, CONNECT}, {"send", 0, NULL, SEND},
 		{"receive", 0, NULL, RECEIVE}, {"path", 1, NULL, PATH}, {"port", 1, NULL, PORT},
 		{"udp-port", 1, NULL, UDP_PORT}, {"duration", 1, NULL, DURATION}, {"bytes", 1, NULL, BYTES},
 		{"interval", 1, NULL, INTERVAL}, {"cmt", 1, NULL, CMT}, {"buffer-splitting", 1, NULL, SPLITTING},
 		{"unordered", 0, NULL, UNORDERED}, {"message", 1, NULL, MESSAGE}, {"send-buffer", 1, NULL, SEND_BUFFER},
-		{"receive-buffer", 1, NULL, RECEIVE_BUFFER}, {"version", 0, NULL, SAY_VERSION}, {NULL, 0, NULL, 0}};
+		{"receive-buffer", 1, NULL, RECEIVE_BUFFER}, {"rto-min-ms", 1, NULL, RTO_MIN}, {"version", 0, NULL, SAY_VERSION}, {NULL, 0, NULL, 0}};
 	const char *path_texts[MOST_PATHS], *fault;
 	int letter, texts = 0, connects = 0, receives = 0, which;
 
@@ -94,6 +94,7 @@ void read_options(int count, char **words)
 		case MESSAGE: options.message = number(optarg, name, MOST_MESSAGE); break;
 		case SEND_BUFFER: options.send_buffer = number(optarg, name, 1 << 30); break;
 		case RECEIVE_BUFFER: options.receive_buffer = number(optarg, name, 1 << 30); break;
+		case RTO_MIN: options.rto_min_ms = number(optarg, name, 60000); break;
 		case SAY_VERSION:
 			puts(VERSION);
 			exit(0);

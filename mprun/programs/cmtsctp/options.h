@@ -18,6 +18,8 @@ struct options {
 	/* in bytes; 0: as usrsctp has them */
 	int send_buffer, receive_buffer;
 	size_t message;
+	/* 0: as usrsctp has it */
+	uint32_t rto_min_ms;
 	/* one of duration and bytes is 0 */
 	int64_t duration_ns, interval_ns;
 	uint64_t bytes;

@@ -25,6 +25,8 @@ from mprun.agent.schedule import PROGRESS
 from mprun.agent.train import send_train
 
 SECOND_NS = 1_000_000_000
+# Only where the kernel's SCTP is loaded.
+SCTP_COUNTERS = "/proc/thread-self/net/sctp/snmp"
 
 
 class Running(Protocol):
@@ -156,7 +158,7 @@ class Machine:
         self._recorder.close()
 
     def counters(self, host: str) -> dict[str, int]:
-        """The MIB counters of a host (nstat(8)), as `MPTcpExtMPJoinSynRx`."""
+        """The MIB counters of a host (nstat(8)), as `MPTcpExtMPJoinSynRx`; those of SCTP where the kernel has it."""
         counters = {}
         with self._inside(host):
             for name in ("netstat", "snmp"):
@@ -166,6 +168,9 @@ class Machine:
                     group = names.split(":")[0]
                     for counter, value in zip(names.split()[1:], values.split()[1:], strict=True):
                         counters[group + counter] = int(value)
+            if os.path.exists(SCTP_COUNTERS):
+                with open(SCTP_COUNTERS) as file:
+                    counters |= {name: int(value) for name, value in map(str.split, file)}
         return counters
 
     def indices(self, node: str) -> dict[str, int]:

@@ -88,6 +88,8 @@ def test_the_kernels_sctp_is_told_of_as_well(mprun: Callable[..., Result], tmp_p
     gap, time = (result.metric(f"bulk.handover.{what}") for what in ("gap", "time"))
     # a time-out of 1 s at least (RFC 9260, section 16), and no second one of 2 s more
     assert 1 < gap <= time < 3
+    counters = polars.read_parquet(result.run / "tables" / "counters.parquet").filter(host="client")
+    assert counters.filter(name="SctpT3RtxExpireds")["value"].sum() > 0
     argv = [
         "tshark",
         "-r",

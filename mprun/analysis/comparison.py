@@ -15,15 +15,19 @@ from typing import Any, Literal
 
 from mprun.analysis.statistics import CONFIDENCE, Difference, Ratio, difference, paired_difference, paired_ratio, ratio
 
+# In place of a metric's name, which always has a dot.
+RUNS = "runs"
+
 Verdict = Literal["same", "higher", "lower", "unclear", "unknown"]
 
 
 @dataclass(frozen=True)
 class Side:
-    """A cell of one side: the summaries of its runs by their number."""
+    """A cell of one side: the summaries of its runs by their number. errors: runs beside those that ended with one."""
 
     values: Mapping[str, Any]
     runs: Mapping[int, Mapping[str, Any]]
+    errors: int = 0
 
     def metrics(self) -> dict[str, str]:
         """The symbol of each metric that any of its runs has."""
@@ -141,32 +145,57 @@ def _mean(values: Sequence[float]) -> float | None:
 
 @dataclass(frozen=True)
 class Expected:
-    """An expectation of a cell on both sides: in how many runs it held, of how many."""
+    """What is expected of a cell on both sides: in how many runs it held, of how many; None on a side that does not
+    expect it.
+
+    expectation: a metric and its bounds; `RUNS` and no bounds, that a run came to its end and did what was asked; or a
+    statement across cells (`holds`).
+    """
 
     values: Mapping[str, Any]
     expectation: Mapping[str, Any]
-    first: tuple[int, int]
-    second: tuple[int, int]
+    first: tuple[int, int] | None
+    second: tuple[int, int] | None
 
     @property
     def is_worse(self) -> bool:
         """Whether it holds in a smaller share of the second's runs."""
+        if self.first is None or self.second is None:
+            return False
         return self.second[0] * self.first[1] < self.first[0] * self.second[1]
 
 
 def compare_expectations(first: Sequence[Side], second: Sequence[Side]) -> Iterator[Expected]:
-    """The expectations that both sides have of a cell, by metric and bounds."""
+    """What is expected of the cells that both sides have, by metric and bounds."""
     others = {_key(side.values): side for side in second}
     for side in first:
         other = others.get(_key(side.values))
-        theirs = _verdicts(other) if other is not None else {}
-        for key, (expectation, counts) in _verdicts(side).items():
-            if key in theirs:
-                yield Expected(side.values, expectation, counts, theirs[key][1])
+        if other is None:
+            continue
+        ours, theirs = _verdicts(side), _verdicts(other)
+        # without a run nothing is known of what would have been expected of it
+        alone = bool(side.runs and other.runs)
+        for key, (expectation, counts) in {**theirs, **ours}.items():
+            if alone or (key in ours and key in theirs):
+                yield Expected(
+                    side.values,
+                    expectation,
+                    counts if key in ours else None,
+                    theirs[key][1] if key in theirs else None,
+                )
+
+
+def compare_statements(first: Mapping[str, bool | None], second: Mapping[str, bool | None]) -> Iterator[Expected]:
+    """Statements across cells, each with whether it held; None: that cannot be told, which is not to hold."""
+    for text in {**first, **second}:
+        one, other = ((int(side[text] is True), 1) if text in side else None for side in (first, second))
+        yield Expected({}, {"holds": text}, one, other)
 
 
 def _verdicts(side: Side) -> dict[str, tuple[Mapping[str, Any], tuple[int, int]]]:
-    found: dict[str, tuple[Mapping[str, Any], tuple[int, int]]] = {}
+    good = sum(not run["failures"] for run in side.runs.values())
+    bounds = {"metric": RUNS, "minimum": None, "maximum": None, "equals": None}
+    found: dict[str, tuple[Mapping[str, Any], tuple[int, int]]] = {RUNS: (bounds, (good, len(side.runs) + side.errors))}
     for run in side.runs.values():
         for verdict in run["expectations"]:
             bounds = {name: value for name, value in verdict.items() if name not in ("value", "held")}
@@ -176,13 +205,32 @@ def _verdicts(side: Side) -> dict[str, tuple[Mapping[str, Any], tuple[int, int]]
 
 
 def differing_lines(first: Mapping[str, str], second: Mapping[str, str]) -> list[str]:
-    """Of files by name, the lines that one side alone has, as diff(1) shows them."""
+    """Of files by name, the lines that one side alone has, as diff(1) shows them; files of two names, each on one side,
+    are one where most of their lines are the same."""
     lines: list[str] = []
-    for name in sorted(first.keys() | second.keys()):
-        one, other = (side.get(name, "").splitlines() for side in (first, second))
+    for name, partner in _pair_names(first, second):
+        one, other = first.get(name, "").splitlines(), second.get(partner, "").splitlines()
         changed = [line for line in difflib.unified_diff(one, other, lineterm="", n=0) if line[:1] in "+-"][2:]
-        lines += [f"{name}: {line}" for line in changed]
+        title = name if name == partner else f"{name} and {partner}"
+        lines += [f"{title}: {line}" for line in changed]
     return lines
+
+
+def _pair_names(first: Mapping[str, str], second: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    alone = sorted(second.keys() - first.keys())
+    for name in sorted(first):
+        partner = name
+        if name not in second:
+            lines = first[name].splitlines()
+            shares = {
+                other: difflib.SequenceMatcher(None, lines, second[other].splitlines()).ratio() for other in alone
+            }
+            likest = max(shares, key=lambda other: shares[other], default=name)
+            if shares.get(likest, 0) > 0.5:
+                partner = likest
+                alone.remove(likest)
+        yield name, partner
+    yield from ((name, name) for name in alone)
 
 
 def differing_values(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +55,7 @@ def command(
     Differences come with intervals where each side ran more than once. Exit status 1 if an expectation
     holds less often in B than in A, or a metric lies outside of --within.
     """
-    from mprun.analysis.comparison import compare, compare_expectations
+    from mprun.analysis.comparison import compare, compare_expectations, compare_statements
     from mprun.analysis.statistics import CONFIDENCE
     from mprun.spec.units import QuantityError, parse_ratio
     from mprun.sweep.sides import sides_of
@@ -67,11 +68,11 @@ def command(
         raise click.UsageError(f"--within: {error}") from None
     with contextlib.ExitStack() as opened:
         places = [None if name is None else _open(name, opened) for name in (first, second)]
-        sides = sides_of(parent, str(places[0]), places[1], axis)
+        sides = _name_archives(sides_of(parent, str(places[0]), places[1], axis), (first, second or first), places)
     level = confidence or CONFIDENCE
     compared = [one for one in compare(*sides.cells, level) if not wanted or one.metric in wanted]
     _refuse_unknown(wanted, sides)
-    expected = list(compare_expectations(*sides.cells))
+    expected = [*compare_expectations(*sides.cells), *compare_statements(*sides.statements)]
     outside = [one for one in compared if bound is not None and _is_outside(one, bound)]
     worse = [one for one in expected if one.is_worse]
     status = "failed" if outside or worse else "passed"
@@ -79,7 +80,7 @@ def command(
         click.echo(json.dumps(_to_json(sides, compared, expected, status)))
     else:
         _show(sides, compared, expected, show_all, level)
-        for text in _faults(outside, worse, within):
+        for text in _faults(compared, outside, worse, within):
             click.echo(f"{click.style('FAILED', fg='red', bold=True)}  {text}")
     options.write_verdicts(f"{sides.names[0]} against {sides.names[1]}", _checks(compared, expected, bound), junit, tap)
     sys.exit(0 if status == "passed" else 1)
@@ -93,6 +94,18 @@ def _open(name: str, opened: contextlib.ExitStack) -> str:
 
     folder = opened.enter_context(scratch("mprun-bundle-"))
     return str(open_bundle(Path(name), folder).source.path)
+
+
+def _name_archives(sides: Sides, given: tuple[str, str], places: list[str | None]) -> Sides:
+    """A bundle goes by its own name, not by that of where it was unpacked."""
+    from dataclasses import replace
+
+    opened = [place or places[0] for place in places]
+    names = [
+        told if place == name else told.replace(str(place), name)
+        for told, name, place in zip(sides.names, given, opened, strict=True)
+    ]
+    return replace(sides, names=(names[0], names[1]))
 
 
 def _refuse_unknown(wanted: tuple[str, ...], sides: Sides) -> None:
@@ -113,16 +126,12 @@ def _is_outside(one: Compared, bound: float) -> bool:
 
 
 def _checks(compared: list[Compared], expected: list[Expected], bound: float | None) -> list[Any]:
-    from mprun.report.verdict import Check, say_bounds
+    from mprun.report.verdict import Check, say_expectation
 
     checks = [
-        Check(
-            _label(one.values),
-            f"{one.expectation['metric']} {say_bounds(one.expectation)}",
-            not one.is_worse,
-            f"held in {one.first[0]} of {one.first[1]} runs before, in {one.second[0]} of {one.second[1]} now",
-        )
+        Check(_label_of(one), say_expectation(one.expectation), not one.is_worse, _say_held(one))
         for one in expected
+        if one.first is not None and one.second is not None
     ]
     if bound is not None:
         checks += [
@@ -145,8 +154,8 @@ def _to_json(sides: Sides, compared: list[Compared], expected: list[Expected], s
             {
                 "values": dict(one.values),
                 **one.expectation,
-                "first": list(one.first),
-                "second": list(one.second),
+                "first": one.first and list(one.first),
+                "second": one.second and list(one.second),
                 "worse": one.is_worse,
             }
             for one in expected
@@ -174,29 +183,56 @@ def _show(sides: Sides, compared: list[Compared], expected: list[Expected], show
         click.echo(click.style(f"  {MARKS[one.verdict]} {plain(one.metric):{width}}  {_say_change(one)}", fg=colour))
     dull = len(compared) - len(shown)
     if dull:
-        click.echo(f"  {dull} metrics do not differ (--all shows them)")
+        click.echo(f"  {dull} metric{'s do' if dull > 1 else ' does'} not clearly differ (--all shows them)")
     intervals = [one for one in compared if one.difference is not None and one.verdict != "same"]
     if intervals:
         click.echo(
             f"\n  ▲ ▼ the interval of {confidence * 100:.0f} % leaves zero out, ~ it does not; of {len(intervals)} "
             f"such comparisons {len(intervals) * (1 - confidence):.1f} come out ▲ or ▼ by chance alone"
         )
-    elif any(one.verdict == "unknown" for one in compared):
+    elif any(one.verdict == "unknown" and None not in (one.first, one.second) for one in compared):
         click.echo("\n  one run a side: what another seed would do is not known; `repeat: {runs: 5}` tells")
+    units = _units(compared)
     for expectation in expected:
-        if expectation.first != expectation.second or expectation.first[0] < expectation.first[1]:
-            _show_expectation(expectation)
+        if _is_news(expectation):
+            short = expectation.is_worse or None in (expectation.first, expectation.second)
+            mark = click.style("✗", fg="red") if short else click.style("✓", fg="green")
+            click.echo(f"  {mark} {_say_expected(expectation, units)}: {_say_held(expectation)}")
 
 
-def _show_expectation(one: Expected) -> None:
-    from mprun.report.verdict import say_bounds
+def _is_news(one: Expected) -> bool:
+    """Where the sides differ or not all is well; of what one side alone expects, where it does not hold."""
+    counts = [side for side in (one.first, one.second) if side is not None]
+    return any(held < of for held, of in counts) or (len(counts) > 1 and counts[0] != counts[1])
 
-    mark = click.style("✗", fg="red") if one.is_worse else click.style("✓", fg="green")
+
+def _say_expected(one: Expected, units: Mapping[str, str]) -> str:
+    from mprun.analysis.comparison import RUNS
+    from mprun.report.reading import format_bound
+
     where = f"{_label(one.values)}: " if one.values else ""
-    click.echo(
-        f"  {mark} {where}{plain(one.expectation['metric'])} {say_bounds(one.expectation)}: held in {one.first[0]} of "
-        f"{one.first[1]} runs of A, in {one.second[0]} of {one.second[1]} of B"
-    )
+    if "holds" in one.expectation:
+        return plain(one.expectation["holds"])
+    metric = str(one.expectation["metric"])
+    if metric == RUNS:
+        return f"{where}runs did what was asked"
+    return f"{where}{plain(metric)} {format_bound(one.expectation, units.get(metric, '1'))}"
+
+
+def _say_held(one: Expected) -> str:
+    """Of a statement that there is one of, whether; of what is expected of each run, in how many."""
+    told = []
+    for side, counts in zip("AB", (one.first, one.second), strict=True):
+        if counts is not None:
+            what = (
+                ("holds" if counts[0] else "does not hold")
+                if "holds" in one.expectation
+                else f"{counts[0]} of {counts[1]}"
+            )
+            told.append(f"{what} in {side}")
+    if len(told) < 2:
+        told.append(f"not expected in {'A' if one.first is None else 'B'}")
+    return ", ".join(told)
 
 
 def _is_dull(one: Compared) -> bool:
@@ -228,6 +264,15 @@ def _label(values: Any) -> str:
     return plain(spell_values(values) or "run")
 
 
-def _faults(outside: list[Compared], worse: list[Expected], within: str | None) -> list[str]:
+def _label_of(one: Expected) -> str:
+    return "across cells" if "holds" in one.expectation else _label(one.values)
+
+
+def _units(compared: list[Compared]) -> dict[str, str]:
+    return {one.metric: one.symbol for one in compared}
+
+
+def _faults(compared: list[Compared], outside: list[Compared], worse: list[Expected], within: str | None) -> list[str]:
+    units = _units(compared)
     texts = [f"{_label(one.values)}: {one.metric} is not within {within}: {_say_change(one)}" for one in outside]
-    return texts + [f"{_label(one.values)}: {one.expectation['metric']} holds less often in B" for one in worse]
+    return texts + [f"{_say_expected(one, units)}: {_say_held(one)}" for one in worse]

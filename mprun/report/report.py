@@ -22,6 +22,7 @@ from mprun.spec import load
 from mprun.spec.metric import Metrics, find_metric, metrics_of
 from mprun.spec.spec import LinkChange, Spec, TopologySpec
 from mprun.spec.traffic import owned_metrics
+from mprun.sweep.directory import title_of
 from mprun.version import code_of
 
 Progress = Callable[[str, float], None]
@@ -68,7 +69,7 @@ def make_report(run: RunDirectory, progress: Progress) -> Path:
         gallery.add(chart)
     experiment, topology = spec.experiment, spec.topology
     page = Page(
-        title=run.title,
+        title=title_of(run),
         description=" · ".join(text for text in (experiment.description, topology.description) if text),
         status=summary["status"],
         verdict=_verdict(summary),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
 
+from mprun.report.reading import format_value
 from mprun.spec.scalar import spell_values
 from mprun.text import printable
 
@@ -33,10 +34,10 @@ def checks_of_run(group: str, summary: Mapping[str, Any]) -> Iterator[Check]:
     errors, failures = "; ".join(summary["errors"]), "; ".join(summary["failures"])
     yield Check(group, "run", not errors and not failures, errors or failures, is_error=bool(errors))
     for verdict in summary["expectations"]:
-        found = "not measured" if verdict["value"] is None else f"measured {verdict['value']:.10g}"
-        yield Check(
-            group, f"{verdict['metric']} {say_bounds(verdict)}", verdict["held"], found, verdict["value"] is None
-        )
+        found = "not measured"
+        if verdict["value"] is not None:
+            found = f"measured {format_value(verdict['value'], summary['metrics'][verdict['metric']]['unit'])}"
+        yield Check(group, say_expectation(verdict), verdict["held"], found, verdict["value"] is None)
 
 
 def checks_of_sweep(summary: Mapping[str, Any]) -> Iterator[Check]:
@@ -48,20 +49,21 @@ def checks_of_sweep(summary: Mapping[str, Any]) -> Iterator[Check]:
         yield Check(group, "runs", runs["passed"] > 0 and runs["passed"] == sum(runs.values()), told, runs["error"] > 0)
         for verdict in cell["expectations"]:
             detail = f"held in {verdict['held']} of {verdict['of']} runs"
-            name = f"{verdict['metric']} {say_bounds(verdict)}"
-            yield Check(group, name, verdict["held"] == verdict["of"], detail)
+            yield Check(group, say_expectation(verdict), verdict["held"] == verdict["of"], detail)
     for statement in summary["statements"]:
         yield Check(
             "across cells", statement["holds"], statement["held"] is True, statement["found"], statement["held"] is None
         )
 
 
-def say_bounds(verdict: Mapping[str, Any]) -> str:
-    """`>= 36000000`, in base units."""
-    if verdict["equals"] is not None:
-        return f"== {verdict['equals']:.10g}"
-    bounds = ((">=", verdict["minimum"]), ("<=", verdict["maximum"]))
-    return " and ".join(f"{word} {bound:.10g}" for word, bound in bounds if bound is not None)
+def say_expectation(expectation: Mapping[str, Any]) -> str:
+    """`bulk.goodput >= 36000000`, exactly, in base units; of a statement its text. The same in every run, as other
+    programs know a check by it."""
+    if "holds" in expectation:
+        return str(expectation["holds"])
+    bounds = (("==", expectation["equals"]), (">=", expectation["minimum"]), ("<=", expectation["maximum"]))
+    told = [f"{word} {bound:.10g}" for word, bound in bounds if bound is not None]
+    return f"{expectation['metric']} {' and '.join(told)}".strip()
 
 
 def to_junit(title: str, checks: Sequence[Check]) -> str:

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 from mprun import rundir
 from mprun.errors import MprunError, RunError, SpecError
 from mprun.rundir import RunDirectory, make_frame, point, read_texts, whole, write_json, write_page
+from mprun.spec.scalar import spell_values
 from mprun.text import make_printable
 
 if TYPE_CHECKING:
@@ -220,3 +221,13 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def title_of(run: RunDirectory) -> str:
+    """What a run is called: its own title, or of one of a sweep that of the sweep, its cell and its number."""
+    path = run.path.resolve()
+    sweep = SweepDirectory(path.parents[min(2, len(path.parents) - 1)])
+    if not (sweep.path / "sweep.json").exists():
+        return run.title
+    cells = [spell_values(cell["values"]) for cell in sweep.record["cells"] if cell["folder"] == path.parent.name]
+    return f"{sweep.record['title']}: {', '.join(filter(None, [*cells, f'run {path.name}']))}"

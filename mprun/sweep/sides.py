@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from mprun.analysis.across import judge_across
+from mprun.analysis.cells import Row
 from mprun.analysis.comparison import Side, differing_lines, differing_values, unmatched
 from mprun.errors import SpecError
 from mprun.rundir import RunDirectory
@@ -21,13 +24,15 @@ from mprun.version import code_of
 @dataclass(frozen=True)
 class Sides:
     """Two sides by cells, and what is known to differ before anything is measured: facts (kernel, versions ...),
-    lines of the inputs, cells that one alone has."""
+    lines of the inputs, cells that one alone has. statements: those across the cells of each side, and whether they
+    held."""
 
     names: tuple[str, str]
     cells: tuple[tuple[Side, ...], tuple[Side, ...]]
     facts: Mapping[str, tuple[Any, Any]]
     lines: list[str]
     unmatched: list[tuple[Mapping[str, Any], int]]
+    statements: tuple[Mapping[str, bool | None], Mapping[str, bool | None]] = ({}, {})
 
 
 def sides_of(parent: Path, first: str, second: str | None, axis: str | None) -> Sides:
@@ -46,10 +51,14 @@ def sides_of(parent: Path, first: str, second: str | None, axis: str | None) -> 
 
 
 def _of_runs(one: RunDirectory, other: RunDirectory) -> Sides:
-    cells = tuple((Side({}, {1: run.read("summary.json")}),) for run in (one, other))
+    cells = tuple((_of_run(run.read("summary.json")),) for run in (one, other))
     facts = differing_values(*(_facts(run) for run in (one, other)))
     lines = differing_lines(*(_resolved(run) for run in (one, other)))
     return Sides((str(one.path), str(other.path)), (cells[0], cells[1]), facts, lines, [])
+
+
+def _of_run(summary: Mapping[str, Any]) -> Side:
+    return Side({}, {}, errors=1) if summary["status"] == "error" else Side({}, {1: summary})
 
 
 def _facts(run: RunDirectory) -> dict[str, Any]:
@@ -70,10 +79,22 @@ def _resolved(run: RunDirectory) -> dict[str, str]:
 
 def _of_sweeps(one: SweepDirectory, other: SweepDirectory) -> Sides:
     first, second = (_cells(sweep) for sweep in (one, other))
-    facts = differing_values(*(_kernels(sweep) | _programs_of_all(sweep) for sweep in (one, other)))
+    facts = differing_values(*(_kernels(sweep) | _programs_of_all(sweep) | _made(sweep) for sweep in (one, other)))
     texts = [{path.name: path.read_text() for path in (s.path / "inputs").iterdir()} for s in (one, other)]
     alone = [(values, int(which)) for values, which in unmatched(first, second)]
-    return Sides((str(one.path), str(other.path)), (first, second), facts, differing_lines(*texts), alone)
+    names, lines = (str(one.path), str(other.path)), differing_lines(*texts)
+    return Sides(names, (first, second), facts, lines, alone, (_statements(one), _statements(other)))
+
+
+def _made(sweep: SweepDirectory) -> dict[str, int]:
+    """One that was interrupted has fewer than were asked for."""
+    return {"runs": sum(1 for _ in sweep.runs())}
+
+
+def _statements(sweep: SweepDirectory) -> dict[str, bool | None]:
+    cells = sweep.record["cells"]
+    rows = [Row(kept.cell, kept.number, kept.run.name, kept.summary) for kept in sweep.runs()]
+    return {one["holds"]: one["held"] for one in judge_across(sweep.record["across"], cells, rows)}
 
 
 def _kernels(sweep: SweepDirectory) -> dict[str, str]:
@@ -99,10 +120,13 @@ def _programs_of_all(sweep: SweepDirectory) -> dict[str, str]:
 
 def _cells(sweep: SweepDirectory) -> tuple[Side, ...]:
     runs: dict[int, dict[int, Mapping[str, Any]]] = {}
+    errors: Counter[int] = Counter()
     for kept in sweep.runs():
-        if kept.summary["status"] != "error":
+        if kept.summary["status"] == "error":
+            errors[kept.cell] += 1
+        else:
             runs.setdefault(kept.cell, {})[kept.number] = kept.summary
-    return tuple(Side(cell["values"], runs.get(n, {})) for n, cell in enumerate(sweep.record["cells"]))
+    return tuple(Side(cell["values"], runs.get(n, {}), errors[n]) for n, cell in enumerate(sweep.record["cells"]))
 
 
 def _take_apart(sweep: SweepDirectory, words: str) -> Sides:
@@ -118,7 +142,7 @@ def _take_apart(sweep: SweepDirectory, words: str) -> Sides:
         raise SpecError(f"--by {words}: name two of its values, as in {example}; it has: {', '.join(values)}")
     first, second = (
         tuple(
-            Side({name: value for name, value in side.values.items() if name != axis}, side.runs)
+            replace(side, values={name: value for name, value in side.values.items() if name != axis})
             for side in cells
             if spell_scalar(side.values[axis]) == half
         )

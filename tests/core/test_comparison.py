@@ -11,7 +11,15 @@ import pytest
 
 from mprun.analysis.across import judge_across
 from mprun.analysis.cells import Row, column_of, sum_up, tabulate
-from mprun.analysis.comparison import Compared, Side, compare, compare_expectations, unmatched
+from mprun.analysis.comparison import (
+    Compared,
+    Side,
+    compare,
+    compare_expectations,
+    compare_statements,
+    differing_lines,
+    unmatched,
+)
 from mprun.cli.compare import _say_change
 from mprun.report.verdict import Check, checks_of_run, checks_of_sweep, to_junit, to_tap
 
@@ -83,9 +91,52 @@ def test_cells_of_one_side_are_named() -> None:
 def test_an_expectation_that_holds_less_often_is_worse() -> None:
     good = Side({}, {1: summary(2), 2: summary(2)})
     bad = Side({}, {1: summary(2), 2: summary(0, held=False)})
-    (worse,) = compare_expectations([good], [bad])
+    runs, worse = compare_expectations([good], [bad])
+    assert (runs.expectation["metric"], runs.first, runs.second, runs.is_worse) == ("runs", (2, 2), (2, 2), False)
     assert (worse.first, worse.second, worse.is_worse) == ((2, 2), (1, 2), True)
-    assert not next(compare_expectations([bad], [good])).is_worse
+    assert not any(one.is_worse for one in compare_expectations([bad], [good]))
+
+
+@pytest.mark.parametrize(
+    ("broken", "counts"),
+    [
+        # a kernel on which nothing comes to its end, or one that falls back to TCP, is worse without any metric
+        (Side({}, {}, errors=2), (0, 2)),
+        (Side({}, {1: summary(2)}, errors=1), (1, 2)),
+        (Side({}, {1: summary(2), 2: {**summary(2), "failures": ["bulk: asked for MPTCP and got TCP"]}}), (1, 2)),
+    ],
+)
+def test_runs_that_did_not_do_what_was_asked_are_worse(broken: Side, counts: tuple[int, int]) -> None:
+    good = Side({}, {1: summary(2), 2: summary(2)})
+    runs, *_ = compare_expectations([good], [broken])
+    assert (runs.expectation["metric"], runs.first, runs.second, runs.is_worse) == ("runs", (2, 2), counts, True)
+    assert not any(one.is_worse for one in compare_expectations([broken], [good]))
+
+
+def test_what_one_side_alone_expects_is_told_and_decides_nothing() -> None:
+    other = {**summary(2, held=False)}
+    other["expectations"] = [{**other["expectations"][0], "minimum": 9.0}]
+    _, theirs, ours = compare_expectations([Side({}, {1: summary(2)})], [Side({}, {1: other})])
+    assert (theirs.expectation["minimum"], theirs.first, theirs.second, theirs.is_worse) == (9.0, None, (0, 1), False)
+    assert (ours.first, ours.second, ours.is_worse) == ((1, 1), None, False)
+
+
+def test_statements_across_cells_are_compared() -> None:
+    held: dict[str, bool | None] = {"a": True, "b": False, "c": True, "d": True}
+    now: dict[str, bool | None] = {"a": True, "b": True, "c": None, "e": False}
+    found = compare_statements(held, now)
+    assert [(one.expectation["holds"], one.first, one.second) for one in found if not one.is_worse] == [
+        ("a", (1, 1), (1, 1)), ("b", (0, 1), (1, 1)), ("d", (1, 1), None), ("e", None, (0, 1)),
+    ]  # fmt: skip
+    assert [one.expectation["holds"] for one in compare_statements(held, now) if one.is_worse] == ["c"]
+
+
+def test_files_of_two_names_are_one_where_they_are_alike() -> None:
+    first = {"topo.yaml": "a\nb", "xp.yaml": "c\nd\ne"}
+    second = {"topo.yaml": "a\nb", "other.yaml": "c\nd\nf", "more.yaml": "g"}
+    assert differing_lines(first, second) == [
+        "xp.yaml and other.yaml: -e", "xp.yaml and other.yaml: +f", "more.yaml: +g",
+    ]  # fmt: skip
 
 
 CELLS = [{"values": {"cc": "cubic"}, "folder": "cc=cubic"}, {"values": {"cc": "reno"}, "folder": "cc=reno"}]

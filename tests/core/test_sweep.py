@@ -21,7 +21,7 @@ from mprun.spec import load, load_cells
 from mprun.sweep import study
 from mprun.sweep.cluster import differences
 from mprun.sweep.conduct import Conduct, find_or_create, places_for
-from mprun.sweep.directory import SweepDirectory
+from mprun.sweep.directory import SweepDirectory, title_of
 from mprun.sweep.estimate import estimate
 from mprun.sweep.local import LocalExecutor
 from mprun.sweep.study import Cell
@@ -271,6 +271,7 @@ def test_figures_have_the_runs_of_each_cell(tmp_path: Path) -> None:
     summary = conduct(sweep, cells, FakeExecutor(1, by_seed))
     found = gather(sweep, summary["cells"])
     expected: list[list[float]] = [[], [], []]
+    assert [title_of(kept.run) for kept in sweep.runs()][:2] == ["topo-xp: part=1, run 1", "topo-xp: part=1, run 2"]
     for kept in sweep.runs():
         expected[kept.cell].append(kept.summary["metrics"]["bulk.goodput"]["value"])
     assert [len(values) for values in expected] == [2, 2, 2]

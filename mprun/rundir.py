@@ -43,7 +43,7 @@ FIGURES = "figures"
 INCOMPLETE = "incomplete"
 # Tables that are made from the captures on demand: of what a repetition must reproduce these are no part.
 FROM_CAPTURES = ("packets", "connections", "subflows")
-_NAME = re.compile(r"^\d{8}-\d{6}-(.*)-([0-9a-f]{8})(\.\d+)?$")
+_NAME = re.compile(r"^(\d{8}-\d{6})-(.*)-([0-9a-f]{8})(\.\d+)?$")
 
 
 class RunDirectory:
@@ -90,9 +90,23 @@ class RunDirectory:
 
     @property
     def title(self) -> str:
-        """What `create` was given."""
-        match = _NAME.match(self.name)
-        return match[1] if match else self.name
+        """What `create` was given; of a run of a sweep, what the sweep was given."""
+        match = self._match_name()
+        return match[2] if match else self.name
+
+    @property
+    def long_name(self) -> str:
+        """Its name; of a run of a sweep, whose name is its number, one that tells of when and of which plan it is."""
+        match = self._match_name()
+        if match is None or match.string == self.name:
+            return self.name
+        return f"{match[1]}-{match[2]}-{self.read('plan.json')['digest'][:8]}"
+
+    def _match_name(self) -> re.Match[str] | None:
+        """That of its own directory, else of the sweep's that holds it as `runs/CELL/NUMBER`."""
+        path = self.path.resolve()
+        above = path.parents[2].name if len(path.parents) > 2 and path.parents[1].name == "runs" else ""
+        return _NAME.match(self.name) or _NAME.match(above.removesuffix("-sweep"))
 
     @property
     def is_complete(self) -> bool:
@@ -351,7 +365,7 @@ def remove(run: RunDirectory) -> None:
 
 def _digest_of(name: str) -> str:
     match = _NAME.match(name)
-    return match[2] if match else ""
+    return match[3] if match else ""
 
 
 def _point_latest(parent: Path, name: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
+from urllib.parse import quote
 
 METADATA = "ro-crate-metadata.json"
 CONTEXT = "https://w3id.org/ro/crate/1.1/context"
@@ -24,7 +25,12 @@ _FORMATS = {
     ".pdf": "application/pdf",
     ".html": "text/html",
     ".pcap": "application/vnd.tcpdump.pcap",
+    ".gz": "application/gzip",
 }
+# Logs, sources, configurations.
+_TEXT = "text/plain"
+# A root must say under what it may be used, in words if not by reference (RO-Crate 1.1, Root Data Entity).
+_UNLICENSED = "No licence was given: ask the authors before using it further."
 _TOLD = {
     "plan.json": "What was done, with the digest of the intent",
     "environment.json": "Engine, kernel and versions of the tools",
@@ -68,10 +74,14 @@ def describe(about: Description, sizes: Mapping[str, int]) -> dict[str, Any]:
         "description": about.text,
         "datePublished": about.date,
         "hasPart": [_refer(file["@id"]) for file in files],
-        "mentions": [_refer("#run")],
+        "mentions": _refer("#run"),
+        "license": _UNLICENSED,
     }
+    licences = []
     if about.licence:
         root["license"] = _refer(about.licence)
+        told = "Under which others may use what is here"
+        licences = [{"@id": about.licence, "@type": "CreativeWork", "name": about.licence, "description": told}]
     action = {
         "@id": "#run",
         "@type": "CreateAction",
@@ -87,7 +97,7 @@ def describe(about: Description, sizes: Mapping[str, int]) -> dict[str, Any]:
         "conformsTo": _refer(PROFILE),
         "about": _refer("./"),
     }
-    return {"@context": CONTEXT, "@graph": [metadata, root, action, *software, *files]}
+    return {"@context": CONTEXT, "@graph": [metadata, root, action, *licences, *software, *files]}
 
 
 def _refer(identifier: str) -> dict[str, str]:
@@ -95,10 +105,10 @@ def _refer(identifier: str) -> dict[str, str]:
 
 
 def _file(name: str, size: int) -> dict[str, Any]:
-    entity: dict[str, Any] = {"@id": name, "@type": "File", "name": name, "contentSize": str(size)}
+    # an @id is a URI: a cell's folder may hold a percent sign
+    entity: dict[str, Any] = {"@id": quote(name, safe="/=,+"), "@type": "File", "name": name, "contentSize": str(size)}
     path = PurePosixPath(name)
-    if path.suffix in _FORMATS:
-        entity["encodingFormat"] = _FORMATS[path.suffix]
+    entity["encodingFormat"] = _FORMATS.get(path.suffix, _TEXT)
     if path.name in _TOLD:
         entity["description"] = _TOLD[path.name]
     return entity

@@ -48,14 +48,15 @@ def pack(source: RunDirectory | SweepDirectory, target: Path | None, licence: st
         files |= {f"{prefix}{name}": path for name, path in found.items()}
     artifacts = {place: {name: digest_of(path) for name, path in run.artifacts()} for place, run in runs.items()}
     kind = "sweep" if isinstance(source, SweepDirectory) else "run"
-    files[ARTIFACTS] = _to_json({"kind": kind, "name": source.name, "runs": artifacts})
+    name = source.name if isinstance(source, SweepDirectory) else source.long_name
+    files[ARTIFACTS] = _to_json({"kind": kind, "name": name, "runs": artifacts})
     environments = [run.read("environment.json") for run in runs.values() if (run.path / "environment.json").exists()]
     for environment in environments:
         files |= describe_recipe(environment["kernel"].get("digest", ""))
-    about = _about(source, runs, environments, licence)
+    about = _about(name, runs, environments, licence)
     sizes = {name: len(one) if isinstance(one, bytes) else one.stat().st_size for name, one in files.items()}
     files[METADATA] = _to_json(describe(about, sizes))
-    path = target or Path(f"{source.name}{SUFFIX}")
+    path = target or Path(f"{name}{SUFFIX}")
     write_archive(path, files)
     return path
 
@@ -74,7 +75,7 @@ def _files(folder: Path, patterns: tuple[str, ...]) -> dict[str, Path]:
 
 
 def _about(
-    source: RunDirectory | SweepDirectory,
+    name: str,
     runs: dict[str, RunDirectory],
     environments: list[dict[str, Any]],
     licence: str,
@@ -84,7 +85,7 @@ def _about(
         if run.resolved_inputs[0].exists():
             spec = load(*run.resolved_inputs).spec
             texts = [text for text in (spec.experiment.description, spec.topology.description) if text]
-    stamp = _STAMP.match(source.name)
+    stamp = _STAMP.match(name)
     kernels: dict[str, str] = {}
     tools: dict[str, str] = {}
     for environment in environments:
@@ -93,7 +94,7 @@ def _about(
         kernels[kernel.get("name", "of the machine")] = words
         tools |= {name: text.splitlines()[0] if text else "" for name, text in environment["versions"].items()}
     return Description(
-        name=source.name,
+        name=name,
         text=". ".join(texts) or f"An experiment of mprun with {len(runs)} runs",
         date="-".join(stamp.groups()) if stamp else "1970-01-01",
         licence=licence,

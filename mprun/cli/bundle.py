@@ -17,7 +17,7 @@ from mprun.cli.completion import complete_runs
 @click.option(
     "--to",
     "target",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=options.NewFile(),
     metavar="FILE",
     help="File to write. Default: NAME.mprun.zip in this directory.",
 )

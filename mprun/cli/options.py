@@ -110,12 +110,25 @@ def allow_exec(command: Command) -> Command:
     )(command)
 
 
+class NewFile(click.Path):
+    """A file to be written: that its directory is there is asked before anything takes time."""
+
+    def __init__(self) -> None:
+        super().__init__(dir_okay=False, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        if not path.parent.is_dir():
+            self.fail(f"no directory '{path.parent}': make it first", param, ctx)
+        return path
+
+
 def verdicts(command: Command) -> Command:
     """--junit and --tap."""
     for name, what in (("tap", "TAP"), ("junit", "JUnit's XML")):
         command = click.option(
             f"--{name}",
-            type=click.Path(dir_okay=False, path_type=Path),
+            type=NewFile(),
             metavar="FILE",
             help=f"Write what was expected and whether it held as {what}.",
         )(command)

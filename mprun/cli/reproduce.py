@@ -99,13 +99,14 @@ def _show(outcome: Outcome) -> None:
     if hidden:
         click.echo(f"  and {hidden} more: --json has all")
     word, colour = _WORDS[outcome.verdict]
-    runs = "the run" if outcome.runs == 1 else f"{outcome.identical} of {outcome.runs} runs"
+    many = outcome.runs > 1
     how = {
-        "identical": f"every artifact of {'the run' if outcome.runs == 1 else f'{outcome.runs} runs'}, byte by byte",
-        "within": f"{runs} byte by byte; of the others no metric differs by more than chance",
-        "different": f"{runs} {'is' if outcome.runs == 1 else 'are'} not all as then"
-        if outcome.runs > 1
-        else "not what it was then",
+        "identical": f"every artifact of {f'{outcome.runs} runs' if many else 'the run'}, byte by byte",
+        "within": f"{outcome.identical} of {outcome.runs} runs byte by byte; "
+        "of the others no metric differs by more than chance",
+        "different": f"{outcome.runs - outcome.identical} of {outcome.runs} runs are not as then"
+        if many
+        else "not as then",
     }[outcome.verdict]
     click.echo(f"{click.style(word, fg=colour, bold=True)}  {how}  {outcome.path}")
 

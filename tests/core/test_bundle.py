@@ -241,10 +241,26 @@ def test_crate_describes_every_member_once() -> None:
     assert entities["ro-crate-metadata.json"]["about"] == {"@id": "./"}
     root = entities["./"]
     # what RO-Crate 1.1 requires of the root
-    assert {"@type", "name", "description", "datePublished"} <= root.keys()
+    assert {"@type", "name", "description", "datePublished", "license"} <= root.keys()
+    assert str(root["license"]).startswith("No licence was given")
     assert [part["@id"] for part in root["hasPart"]] == ["inputs/topo.yaml", "summary.json"]
     # nothing refers to what is not there
     assert _references(crate["@graph"], entities.get) == []
+
+
+def test_crate_names_its_licence_and_writes_names_as_uris() -> None:
+    licence = "https://spdx.org/licenses/CC-BY-4.0"
+    about = Description("r", "what it shows", "2026-01-31", licence, "0.1.0", {}, {})
+    crate = describe(about, {"runs/path0.loss=1%,cc=reno/1/summary.json": 20, "kernel/ab/recipe/mprun.c": 1})
+    entities = {entity["@id"]: entity for entity in crate["@graph"]}
+    assert entities["./"]["license"] == {"@id": licence}
+    assert {"name", "description"} <= entities[licence].keys()
+    named = {identifier: entity["name"] for identifier, entity in entities.items() if entity["@type"] == "File"}
+    assert named == {
+        "runs/path0.loss=1%25,cc=reno/1/summary.json": "runs/path0.loss=1%,cc=reno/1/summary.json",
+        "kernel/ab/recipe/mprun.c": "kernel/ab/recipe/mprun.c",
+    }
+    assert entities["kernel/ab/recipe/mprun.c"]["encodingFormat"] == "text/plain"
 
 
 def _references(value: object, find: Callable[[str], object]) -> list[str]:

@@ -23,7 +23,7 @@ from mprun.results import Sweep, load
 
 TECHNOLOGIES = {"ethernet": "Ethernet", "wifi-802.11g": "802.11g", "4g-lte": "4G", "3g-hspa+": "3G"}
 # Of 1 to 4: more bars are hard to tell apart.
-SHOWN_CONNECTIONS = (1, 4)
+SHOWN_CONNECTIONS = (1,)
 
 
 def draw_transports(sweeps: Sequence[Sweep]) -> Chart:
@@ -48,8 +48,8 @@ def draw_transports(sweeps: Sequence[Sweep]) -> Chart:
 
 def _name(row: Mapping[str, Any]) -> str:
     if "connections" in row:
-        return f"TCP, {row['connections']}"
-    return f"MPTCP, {row['scheduler']}, {row['control']}" if "scheduler" in row else "CMT-SCTP"
+        return "TCP"
+    return f"MPTCP, {row['scheduler']}, {row['control']}" if "scheduler" in row else f"CMT-SCTP, RTO.Min {row['rto_min']}"
 
 
 def draw_completions(sweep: Sweep) -> Chart:

@@ -177,6 +177,14 @@ static uint32_t most_chunks(void)
 	return chunks > 512 ? chunks : 512;
 }
 
+/* Payload of a chunk in the mean: a message is cut where it is longer than a packet. */
+static size_t chunk_bytes(void)
+{
+	size_t most = default_message();
+
+	return options.message / ((options.message + most - 1) / most);
+}
+
 static void configure_library(void)
 {
 	usrsctp_init(options.udp_port, NULL, NULL);
@@ -184,7 +192,7 @@ static void configure_library(void)
 	usrsctp_sysctl_set_sctp_buffer_splitting(options.splitting);
 	if (!options.send_buffer)
 		options.send_buffer = usrsctp_sysctl_get_sctp_sendspace();
-	options.send_buffer = smallest(options.send_buffer, MOST_CHUNKS * smallest(options.message, default_message()));
+	options.send_buffer = smallest(options.send_buffer, MOST_CHUNKS * chunk_bytes());
 	usrsctp_sysctl_set_sctp_sendspace(options.send_buffer);
 	if (options.receive_buffer)
 		usrsctp_sysctl_set_sctp_recvspace(options.receive_buffer);

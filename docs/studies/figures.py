@@ -49,7 +49,9 @@ def draw_transports(sweeps: Sequence[Sweep]) -> Chart:
 def _name(row: Mapping[str, Any]) -> str:
     if "connections" in row:
         return "TCP"
-    return f"MPTCP, {row['scheduler']}, {row['control']}" if "scheduler" in row else f"CMT-SCTP, RTO.Min {row['rto_min']}"
+    if "scheduler" in row:
+        return f"MPTCP, {row['scheduler']}, {row['control']}"
+    return f"CMT-SCTP, RTO.Min {row['rto_min']}"
 
 
 def draw_completions(sweep: Sweep) -> Chart:

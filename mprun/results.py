@@ -6,13 +6,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars
 
 from mprun.errors import SpecError
 from mprun.rundir import RunDirectory
 from mprun.sweep.directory import SweepDirectory, find_either
+
+if TYPE_CHECKING:
+    from mprun.report.figure import Chart
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of a report, which a notebook shows. data: what it shows, with units in the names of the columns."""
+
+    title: str
+    caption: str
+    svg: str
+    data: polars.DataFrame
+
+    def _repr_svg_(self) -> str:
+        return self.svg
 
 
 @dataclass(frozen=True)
@@ -31,6 +47,12 @@ class Run:
     def tables(self) -> dict[str, polars.LazyFrame]:
         """Every table of the run by its name, not yet read."""
         return dict(RunDirectory(self.path).tables())
+
+    def figures(self) -> list[Figure]:
+        """Those of its report, but for the network: what `plots` chose, else all that there is data for."""
+        from mprun.report.report import charts_of
+
+        return [_paint(chart) for chart in charts_of(RunDirectory(self.path))]
 
 
 @dataclass(frozen=True)
@@ -80,6 +102,12 @@ class Sweep:
             raise SpecError(f"{self.path}: no run has a table '{name}'")
         return polars.concat(parts, how="diagonal_relaxed")
 
+    def figures(self) -> list[Figure]:
+        """Those of its report, but for the network: what `plots` chose, else the main metrics over the cells."""
+        from mprun.report.sweep import charts_of
+
+        return [_paint(chart) for chart in charts_of(SweepDirectory(self.path))]
+
 
 def load(path: Path | str, parent: Path | str = "runs") -> Run | Sweep:
     """A run or a sweep by its directory, its name, the beginning of one, or `latest` and `latest-sweep`.
@@ -88,6 +116,15 @@ def load(path: Path | str, parent: Path | str = "runs") -> Run | Sweep:
     """
     found = find_either(Path(parent), str(path))
     return _sweep(found) if isinstance(found, SweepDirectory) else _run(found)
+
+
+def _paint(chart: Chart) -> Figure:
+    from mprun.report.chart import WIDE, paint
+    from mprun.report.figure import to_csv
+
+    svg = paint(chart, WIDE, ("svg",))["svg"].decode()
+    data = polars.read_csv(to_csv(chart).encode(), infer_schema_length=None)
+    return Figure(chart.title, chart.caption, svg, data)
 
 
 def _run(run: RunDirectory) -> Run:

@@ -16,6 +16,7 @@ import click
 from mprun.cli import options
 
 if TYPE_CHECKING:
+    from mprun.sweep.directory import SweepDirectory
     from mprun.sweep.estimate import Estimate
     from mprun.sweep.executor import Executor
     from mprun.sweep.study import Cell
@@ -87,7 +88,7 @@ def command(
     cells, kernels = conduct.place_cells(given)
     places = conduct.places_for({cell.engine for cell in cells}, jobs, len(os.sched_getaffinity(0)))
     if dry_run:
-        _show_cells(cells, places, parent)
+        _show_cells(cells, places, parent, None if anew else conduct.find_unfinished(parent, cells, kernels))
         return
     inputs = runner.read_inputs(loaded[0].sources)
     # a cluster that cannot be used leaves no directory behind
@@ -133,7 +134,7 @@ def _start_executor(cells: Sequence[Cell], places: int, address: str | None) -> 
     return ClusterExecutor(address, Needs(kernels, programs), lambda text: click.echo(text, err=True))
 
 
-def _show_cells(cells: Sequence[Cell], places: int, parent: Path) -> None:
+def _show_cells(cells: Sequence[Cell], places: int, parent: Path, begun: SweepDirectory | None) -> None:
     from mprun.spec.scalar import spell_scalar
     from mprun.sweep.estimate import estimate
 
@@ -148,7 +149,11 @@ def _show_cells(cells: Sequence[Cell], places: int, parent: Path) -> None:
         times = counts.pop()
         each = "1 run" if times == "1" else f"{times} runs"
     click.echo(f"{len(cells)} cell{'s' if len(cells) > 1 else ''} of {each}, {places} at a time")
-    click.echo(_say_estimate(estimate(cells, places, parent), parent))
+    done = 0
+    if begun is not None:
+        done = begun.count()
+        click.echo(f"goes on with {begun.path}, where {done} run{' is' if done == 1 else 's are'} done")
+    click.echo(_say_estimate(estimate(cells, places, parent, done), parent))
 
 
 def _say_estimate(found: Estimate, parent: Path) -> str:

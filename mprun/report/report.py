@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mprun.report.evidence import Evidence
-from mprun.report.figure import Mark
+from mprun.report.figure import Chart, Mark
 from mprun.report.gallery import Gallery, draw_topology
 from mprun.report.page import Grid, Page, Row, Tile, Verdict, render
 from mprun.report.reading import format_bound, format_value, order_metrics
@@ -84,6 +84,13 @@ def make_report(run: RunDirectory, progress: Progress) -> Path:
         inputs=run.inputs(),
     )
     return run.write_report(render(page), gallery.files)
+
+
+def charts_of(run: RunDirectory) -> list[Chart]:
+    """The figures of its report, not yet painted. Raises as `make_report`."""
+    spec = load(*run.resolved_inputs).spec
+    evidence = gather(run, spec, run.read("plan.json")["intent"], run.read("summary.json"))
+    return list(draw_run(evidence, spec.experiment.plots))
 
 
 def gather(run: RunDirectory, spec: Spec, intent: Mapping[str, Any], summary: Mapping[str, Any]) -> Evidence:

@@ -10,6 +10,7 @@ from typing import Any
 
 from mprun.analysis.cells import column_of
 from mprun.analysis.statistics import CONFIDENCE
+from mprun.report.figure import Chart
 from mprun.report.gallery import Gallery, draw_topology
 from mprun.report.matrix import Study, draw_sweep, lacking
 from mprun.report.page import Grid, Page, Row, Tile, Verdict, render
@@ -32,7 +33,7 @@ def make_sweep_report(sweep: SweepDirectory, progress: Progress, confidence: flo
     progress("reading the sweep", 0.0)
     record, summary = sweep.record, sweep.read("summary.json")
     cells = summary["cells"]
-    plots = [Plot(**{**plot, "log": tuple(plot["log"])}) for plot in record["plots"]]
+    plots = _plots(record)
     study = replace(gather(sweep, cells), confidence=confidence)
     leading = choose_metrics(cells)
     charts = list(draw_sweep(study, plots, leading[:MOST_FIGURES]))
@@ -60,6 +61,16 @@ def make_sweep_report(sweep: SweepDirectory, progress: Progress, confidence: flo
         inputs=sweep.inputs(),
     )
     return sweep.write_report(render(page), gallery.files)
+
+
+def charts_of(sweep: SweepDirectory) -> list[Chart]:
+    """The figures of its report, not yet painted. Raises as `make_sweep_report`."""
+    cells = sweep.read("summary.json")["cells"]
+    return list(draw_sweep(gather(sweep, cells), _plots(sweep.record), choose_metrics(cells)[:MOST_FIGURES]))
+
+
+def _plots(record: Mapping[str, Any]) -> list[Plot]:
+    return [Plot(**{**plot, "log": tuple(plot["log"])}) for plot in record["plots"]]
 
 
 def gather(sweep: SweepDirectory, cells: Sequence[Mapping[str, Any]]) -> Study:

@@ -59,19 +59,12 @@ def place_cells(cells: Sequence[Cell]) -> tuple[tuple[Cell, ...], dict[str, Any]
 def find_or_create(
     parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Any], inputs: Mapping[str, str], anew: bool
 ) -> tuple[SweepDirectory, bool]:
-    """The newest unfinished sweep under `parent` that is the same, else a new one, and whether it is new.
-
-    anew: a new one in any case.
-    """
-    places = [f"{name} {kernel['digest']}" for name, kernel in kernels.items()]
-    digest = study.identify(cells, [*places, *({platform.release()} if any(_is_real(c) for c in cells) else ())])
-    for sweep in [] if anew else reversed(list_sweeps(parent)):
-        # one of another format, or not whole, is none to go on with
-        with contextlib.suppress(MprunError):
-            if sweep.record["digest"] == digest and not is_finished(sweep):
-                return sweep, False
+    """The sweep to go on with, else a new one, and whether it is new. anew: a new one in any case."""
+    found = None if anew else find_unfinished(parent, cells, kernels)
+    if found is not None:
+        return found, False
     record = {
-        "digest": digest,
+        "digest": _identify(cells, kernels),
         "kernels": dict(kernels),
         "across": list(cells[0].spec.experiment.across),
         "plots": [asdict(plot) for plot in cells[0].spec.experiment.plots],
@@ -88,6 +81,22 @@ def find_or_create(
     }
     title = runner.title_of(cells[0].spec)
     return SweepDirectory.create(parent, title, record, inputs), True
+
+
+def find_unfinished(parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Any]) -> SweepDirectory | None:
+    """The newest under `parent` that is the same and has not all its runs."""
+    digest = _identify(cells, kernels)
+    for sweep in reversed(list_sweeps(parent)):
+        # one of another format, or not whole, is none to go on with
+        with contextlib.suppress(MprunError):
+            if sweep.record["digest"] == digest and not is_finished(sweep):
+                return sweep
+    return None
+
+
+def _identify(cells: Sequence[Cell], kernels: Mapping[str, Any]) -> str:
+    places = [f"{name} {kernel['digest']}" for name, kernel in kernels.items()]
+    return study.identify(cells, [*places, *({platform.release()} if any(_is_real(c) for c in cells) else ())])
 
 
 def is_finished(sweep: SweepDirectory) -> bool:

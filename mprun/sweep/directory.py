@@ -104,7 +104,9 @@ class SweepDirectory:
         try:
             return make_printable(json.loads((self.path / name).read_text()))
         except FileNotFoundError:
-            raise MprunError(f"{self.path}: no {name}: the sweep did not come so far") from None
+            raise MprunError(
+                f"{self.path}: no {name}: the sweep has not come to its end; the command that began it goes on with it"
+            ) from None
         except ValueError as error:
             raise MprunError(f"{self.path / name}: not whole: {error}") from error
 
@@ -167,6 +169,10 @@ class SweepDirectory:
     def drop(self, name: str) -> None:
         """Remove a run, as it will be made again."""
         shutil.rmtree(self.path / "runs" / name, ignore_errors=True)
+
+    def count(self) -> int:
+        """Its runs that need not be made again."""
+        return sum(kept.summary["status"] != "error" for kept in self.runs())
 
     def runs(self) -> Iterator[Kept]:
         """The runs that have ended, by cell and number; one whose summary is not whole has not."""

@@ -31,14 +31,15 @@ class Estimate:
     is_real: bool = False
 
 
-def estimate(cells: Sequence[Cell], places: int, parent: Path) -> Estimate:
-    """For the least number of runs."""
+def estimate(cells: Sequence[Cell], places: int, parent: Path, done: int = 0) -> Estimate:
+    """For the least number of runs. done: how many of them are there."""
     runs = sum(cell.spec.experiment.repeat.least for cell in cells)
+    left = max(0, runs - done)
     if any(cell.engine == real.NAME for cell in cells):
         lasting_s = sum((_end_s(cell) + REAL_SETUP_S) * cell.spec.experiment.repeat.least for cell in cells)
-        return Estimate(lasting_s, is_real=True)
+        return Estimate(lasting_s * left / runs, is_real=True)
     known = list(_known_s(runner.title_of(cells[0].spec), parent))
-    return Estimate(sum(known) / len(known) * runs / places, len(known)) if known else Estimate(None)
+    return Estimate(sum(known) / len(known) * left / places, len(known)) if known else Estimate(None)
 
 
 def _known_s(title: str, parent: Path) -> Iterator[float]:

@@ -73,7 +73,7 @@ MAY_IMPORT = {
     "runner": VALUES
     | {"spec", "tools", "analysis", "compile", "engines", "kernel", "rundir", "scratch", "capture", "version"},
     "bundle": {"errors", "spec", "analysis", "plan", "engines", "kernel", "rundir", "runner", "sweep", "version"},
-    "results": {"errors", "rundir", "sweep"},
+    "results": {"errors", "rundir", "sweep", "report"},
 }
 CORE = ("spec", "topologies", "tools", "compile", "analysis", "plan.py", "plugin.py", "text.py", "capabilities.py")
 MACHINE = {"os", "subprocess", "socket", "time", "random", "mininet", "matplotlib"}

@@ -20,7 +20,7 @@ from mprun.report.sweep import gather
 from mprun.spec import load, load_cells
 from mprun.sweep import study
 from mprun.sweep.cluster import differences
-from mprun.sweep.conduct import Conduct, find_or_create, places_for
+from mprun.sweep.conduct import Conduct, find_or_create, find_unfinished, places_for
 from mprun.sweep.directory import SweepDirectory, title_of
 from mprun.sweep.estimate import estimate
 from mprun.sweep.local import LocalExecutor
@@ -200,8 +200,11 @@ def by_seed(job: Job) -> float:
     return 1e6 + job.spec.experiment.seed % 1000
 
 
+KERNELS = {"default": {"digest": "d"}}
+
+
 def sweep_of(folder: Path, cells: tuple[Cell, ...], anew: bool = False) -> SweepDirectory:
-    return find_or_create(folder / "runs", cells, {"default": {"digest": "d"}}, {}, anew)[0]
+    return find_or_create(folder / "runs", cells, KERNELS, {}, anew)[0]
 
 
 def conduct(sweep: SweepDirectory, cells: tuple[Cell, ...], executor: FakeExecutor, retries: int = 0) -> dict[str, Any]:
@@ -254,12 +257,16 @@ def test_interrupted_and_gone_on_with(tmp_path: Path, after: int) -> None:
     first = FakeExecutor(2, by_seed, most=after)
     with pytest.raises(Interrupted):
         conduct(sweep, cells, first)
+    found = find_unfinished(tmp_path / "runs", cells, KERNELS)
+    assert found is not None
+    assert (found.path, found.count()) == (sweep.path, after)
     again = sweep_of(tmp_path, cells)
     assert again.path == sweep.path
     second = FakeExecutor(2, by_seed)
     assert conduct(again, cells, second)["complete"]
     assert len(second.begun) == 6 - after
     assert table_of(again) == table_of(whole)
+    assert find_unfinished(tmp_path / "runs", cells, KERNELS) is None
     assert not list(sweep.path.glob("partial/*"))
 
 

@@ -31,6 +31,11 @@ def test_notebook_runs(mprun: Callable[..., Result], tmp_path: Path, monkeypatch
             exec("".join(cell["source"]), names)
     assert (tmp_path / "goodput.pdf").stat().st_size > 0
     assert names["goodput"]["count"].to_list() == [2, 2]
+    # the figure that comes by itself is that of the table
+    assert names["drawn"].svg.startswith("<?xml")
+    assert "bulk.goodput" in names["drawn"].title
+    assert names["drawn"].data["bulk_goodput_bit_per_s"].to_list() == pytest.approx(names["goodput"]["mean"].to_list())
+    assert "Round-trip time of bulk" in [figure.title for figure in names["run"].figures()]
     # one connection has both paths in each of the four runs
     assert names["carried"].height == 8
     assert names["carried"]["bytes_acked"].min() > 0

@@ -132,4 +132,4 @@ def _run(run: RunDirectory) -> Run:
 
 
 def _sweep(sweep: SweepDirectory) -> Sweep:
-    return Sweep(sweep.path, sweep.read("summary.json"), sweep.table())
+    return Sweep(sweep.path, sweep.summary(), sweep.table())

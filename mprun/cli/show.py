@@ -28,7 +28,7 @@ def command(name: str, parent: Path, confidence: float | None, as_json: bool) ->
     found = find_either(parent, name)
     if isinstance(found, RunDirectory):
         options.refuse_confidence(confidence)
-    summary = found.read("summary.json")
+    summary = found.summary() if isinstance(found, SweepDirectory) else found.read("summary.json")
     if as_json:
         click.echo(json.dumps({"directory": str(found.path), **summary}))
     elif isinstance(found, SweepDirectory):

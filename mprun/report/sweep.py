@@ -31,7 +31,7 @@ def make_sweep_report(sweep: SweepDirectory, progress: Progress, confidence: flo
     Raises MprunError where the sweep did not come so far, SpecError where this mprun does not know its inputs.
     """
     progress("reading the sweep", 0.0)
-    record, summary = sweep.record, sweep.read("summary.json")
+    record, summary = sweep.record, sweep.summary()
     cells = summary["cells"]
     plots = _plots(record)
     study = replace(gather(sweep, cells), confidence=confidence)
@@ -65,7 +65,7 @@ def make_sweep_report(sweep: SweepDirectory, progress: Progress, confidence: flo
 
 def charts_of(sweep: SweepDirectory) -> list[Chart]:
     """The figures of its report, not yet painted. Raises as `make_sweep_report`."""
-    cells = sweep.read("summary.json")["cells"]
+    cells = sweep.summary()["cells"]
     return list(draw_sweep(gather(sweep, cells), _plots(sweep.record), choose_metrics(cells)[:MOST_FIGURES]))
 
 

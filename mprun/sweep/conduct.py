@@ -66,6 +66,7 @@ def find_or_create(
     record = {
         "digest": _identify(cells, kernels),
         "kernels": dict(kernels),
+        "axes": [name for name, _ in cells[0].values],
         "across": list(cells[0].spec.experiment.across),
         "plots": [asdict(plot) for plot in cells[0].spec.experiment.plots],
         "cells": [

@@ -22,7 +22,7 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -93,11 +93,16 @@ class SweepDirectory:
 
     @property
     def record(self) -> dict[str, Any]:
-        """What `sweep.json` says. Raises MprunError."""
+        """What `sweep.json` says, the values of cells in the order of the axes. Raises MprunError."""
         value = self.read("sweep.json")
         if value.get("format") != FORMAT:
             raise MprunError(f"{self.path}: a sweep of format {value.get('format')}; this mprun reads {FORMAT}")
-        return dict(value)
+        return {**value, "cells": [_in_order(cell, value.get("axes", [])) for cell in value["cells"]]}
+
+    def summary(self) -> dict[str, Any]:
+        """What `summary.json` says, in the same order. Raises MprunError."""
+        value, axes = self.read("summary.json"), self.record.get("axes", [])
+        return {**value, "cells": [_in_order(cell, axes) for cell in value["cells"]]}
 
     def read(self, name: str) -> Any:
         """A JSON file of the layout, its text printable. Raises MprunError where it is missing or not whole."""
@@ -227,6 +232,12 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def _in_order(cell: Mapping[str, Any], axes: Sequence[str]) -> dict[str, Any]:
+    """The values as the matrix has them: folders are named in that order, and a JSON file has its keys in another."""
+    values = cell["values"]
+    return {**cell, "values": {**{name: values[name] for name in axes if name in values}, **values}}
 
 
 def title_of(run: RunDirectory) -> str:

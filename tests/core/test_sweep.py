@@ -270,6 +270,21 @@ def test_interrupted_and_gone_on_with(tmp_path: Path, after: int) -> None:
     assert not list(sweep.path.glob("partial/*"))
 
 
+def test_axes_keep_the_order_of_the_matrix(tmp_path: Path) -> None:
+    """In what is read again too: folders are named in that order, by which a bundle is checked."""
+    matrix = "matrix: {path0.rate: [1mbit, 2mbit], path0.delay: [2ms], cc: [cubic, reno]}\nrepeat: {runs: 1}\n"
+    cells = make_cells(tmp_path, matrix)
+    sweep = sweep_of(tmp_path, cells)
+    summary = conduct(sweep, cells, FakeExecutor(1, by_seed))
+    axes = ["path0.rate", "path0.delay", "cc"]
+    for kept in (sweep.record, sweep.summary(), summary):
+        assert all(list(cell["values"]) == axes for cell in kept["cells"])
+        assert [study.name_folder(tuple(cell["values"].items())) for cell in kept["cells"]] == [
+            cell.folder for cell in cells
+        ]
+    assert sweep.table().columns[:3] == axes
+
+
 def test_figures_have_the_runs_of_each_cell(tmp_path: Path) -> None:
     """A column has one type, and its values are no longer written as in the files."""
     experiment = EXPERIMENT.replace("{cc: cubic}", "{cc: cubic, part: 1}")

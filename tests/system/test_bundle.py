@@ -91,7 +91,9 @@ def test_a_stored_plan_is_not_obeyed(mprun: Callable[..., Result], tmp_path: Pat
 
 
 def test_a_sweep_from_its_bundle(mprun: Callable[..., Result], tmp_path: Path) -> None:
-    (tmp_path / "xp.yaml").write_text(ONE_SECOND + "matrix: {path0.rate: [5mbit, 20mbit]}\nrepeat: {runs: 2}\n")
+    # not in the order of the alphabet, in which JSON has them
+    matrix = "matrix: {path0.rate: [5mbit, 20mbit], path0.delay: [20ms]}\n"
+    (tmp_path / "xp.yaml").write_text(ONE_SECOND + matrix + "repeat: {runs: 2}\n")
     assert mprun("sweep", "-t", LAB / "topo", "-x", "xp", "--keep", "none").status == 0
     packed = mprun("bundle", "latest-sweep", "--to", "sweep.zip")
     assert packed.status == 0, packed.err

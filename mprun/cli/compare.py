@@ -195,8 +195,9 @@ def _show(sides: Sides, compared: list[Compared], expected: list[Expected], show
     units = _units(compared)
     for expectation in expected:
         if _is_news(expectation):
-            short = expectation.is_worse or None in (expectation.first, expectation.second)
-            mark = click.style("✗", fg="red") if short else click.style("✓", fg="green")
+            counts = expectation.second or expectation.first
+            is_held = counts is not None and counts[0] == counts[1]
+            mark = click.style("✓", fg="green") if is_held else click.style("✗", fg="red")
             click.echo(f"  {mark} {_say_expected(expectation, units)}: {_say_held(expectation)}")
 
 

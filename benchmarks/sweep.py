@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a sweep costs beside its simulations, and what killing it costs: docs/sweeps.md has the figures.
 
-    sweep.py [cells]     lab 01 for 10 s in so many cells (200), on one CPU and on all: time, and equal bytes
+    sweep.py [cells]     lab 01 for 10 s in so many cells (200), on one CPU, on all, and on a Dask cluster of a worker
+                         process for each on loopback: time, and equal bytes
     sweep.py kill        60 short cells, killed with SIGKILL at 20 random moments: equal to a sweep left alone
 
 Exit status 1 if a target is missed.
@@ -22,6 +23,8 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+from distributed import LocalCluster
 
 ROOT = Path(__file__).parents[1]
 LAB = ROOT / "labs" / "01_multipath"
@@ -68,12 +71,11 @@ def bench(cells: int, folder: Path) -> bool:
     (folder / "xp.yaml").write_text(experiment)
     found = {}
     met = True
-    for places in (len(os.sched_getaffinity(0)), 1):
+    most = len(os.sched_getaffinity(0))
+    for places in (most, 1):
         parent = folder / str(places)
-        words = ("-t", LAB / "topo", "-x", folder / "xp", "-o", parent, "-j", places, "--json")
         before_s = children_cpu_s()
-        done = subprocess.run(command(*words), env=environment(), capture_output=True, text=True)
-        sweep = Path(json.loads(done.stdout)["directory"])
+        done, sweep = _sweep(folder, parent, "-j", places)
         session: dict[str, Any] = json.loads((sweep / "wall.json").read_text())[-1]
         assert session["runs"] == cells, done.stderr
         spent = session["wall_s"] * places
@@ -83,11 +85,30 @@ def bench(cells: int, folder: Path) -> bool:
         print(f"{cells} cells, {places} at a time: {wall_s:.1f} s, a simulation {each_s:.2f} s, beside it", end=" ")
         print(f"{overhead_s:.3f} s a cell (target {MOST_OVERHEAD_S:g} s);", end=" ")
         print(f"CPUs {busy:.1%} busy, {session['simulation_s'] / spent:.1%} with simulations", flush=True)
-        found[places] = digest(sweep)
+        found[f"{places} at a time"] = digest(sweep)
         shutil.rmtree(parent)
+    # its processes read it as they start
+    os.environ["PYTHONPATH"] = str(ROOT)
+    # of which some versions have types
+    cluster: Any = LocalCluster
+    with cluster(n_workers=most, threads_per_worker=1, dashboard_address=None) as workers:
+        done, sweep = _sweep(folder, folder / "cluster", "--cluster", workers.scheduler_address)
+        session = json.loads((sweep / "wall.json").read_text())[-1]
+        assert session["runs"] == cells, done.stderr
+        print(f"{cells} cells, {most} workers of a cluster: {session['wall_s']:.1f} s", flush=True)
+        found[f"{most} workers of a cluster"] = digest(sweep)
     is_equal = len(set(found.values())) == 1
-    print(f"bytes with {' and '.join(map(str, found))} at a time: {'equal' if is_equal else 'DIFFERENT'}")
+    print(f"bytes with {', '.join(found)}: {'equal' if is_equal else 'DIFFERENT'}")
     return met and is_equal
+
+
+def _sweep(folder: Path, parent: Path, *words: object) -> tuple[subprocess.CompletedProcess[str], Path]:
+    """The sweep of the files in `folder` that these words ask for, and its directory."""
+    argv = command("-t", LAB / "topo", "-x", folder / "xp", "-o", parent, "--json", *words)
+    done = subprocess.run(argv, env=environment(), capture_output=True, text=True)
+    if not done.stdout:
+        sys.exit(done.stderr)
+    return done, Path(json.loads(done.stdout)["directory"])
 
 
 def kill(folder: Path) -> bool:

@@ -42,11 +42,12 @@ MANY = """\
 version: 1
 traffic: [{name: many, tool: iperf3, from: client, to: server, duration: 5s, parallel: 64}]
 """
-# Eight subflows between one pair of addresses, told apart by their ports alone.
+# Eight subflows between one pair of addresses, told apart by their ports alone. Long enough for one that has a way for
+# itself to fill it.
 SUBFLOWS = """\
 version: 1
 hosts: {client: {mptcp: {path_manager: ndiffports, subflows_per_pair: 8}}, server: {mptcp: {path_manager: default}}}
-traffic: [{name: bulk, tool: iperf3, from: client, to: server, protocol: mptcp, duration: 2s}]
+traffic: [{name: bulk, tool: iperf3, from: client, to: server, protocol: mptcp, duration: 6s}]
 capture:
   - {node: a, link: in-a, snaplen: 120}
   - {node: b, link: in-b, snaplen: 120}
@@ -110,8 +111,8 @@ def test_each_subflow_has_one_way_and_keeps_it(addressing: str, mprun: Callable[
     for one, other in ("ab", "cd"):
         assert not seen[one].keys() & seen[other].keys()
         assert (seen[one] + seen[other]).keys() == (seen["a"] + seen["b"]).keys()
-        # losses at the first choice's queues are not seen at the second
-        assert min(seen[one].total(), seen[other].total()) > 1000
+        # either way has one of data at least; those of iperf3's control connection have ten packets or so
+        assert min(max(seen[one].values()), max(seen[other].values())) > 100
     assert len({(port in seen["a"], port in seen["c"]) for port in seen["a"] | seen["b"]}) == 4
     assert result.metric("bulk.subflows") == 8
     # more than any one link carries

@@ -64,10 +64,9 @@ def format_mean(metric: Mapping[str, Any] | None, confidence: float) -> str:
     if interval is None:
         return mean
     low, high = interval
-    _, space, unit = mean.partition(" ")
-    number = Decimal(mean.partition(" ")[0])
+    number, space, unit = mean.partition(" ")
     factor = _factor_of(unit)
-    return f"{_align(metric['mean'] / factor, (high - low) / 2 / factor, number)}{space}{unit}"
+    return f"{_align(metric['mean'] / factor, (high - low) / 2 / factor, Decimal(number))}{space}{unit}"
 
 
 def _factor_of(unit: str) -> float:

@@ -155,10 +155,12 @@ def _read_files(
 def _check_conditions(files: _Files, loaded: Loaded) -> None:
     """Statements across cells are about cells that there are; -p may leave them out. Raises InputError."""
     across = loaded.spec.experiment.across
+    if not across:
+        return
     document = files.documents()[-1]
     entries = document.part("expect")
     places = [n for n, entry in enumerate(entries) if "holds" in entry] if isinstance(entries, list) else []
-    among = (*files.matrix.cells({}), *files.cells()) if across else ()
+    among = (*files.matrix.cells({}), *files.cells())
     for n, text in zip(places, across, strict=True):
         for reference in parse(text).references():
             conditions = {condition.key: condition.value for condition in reference.segments[0].conditions}

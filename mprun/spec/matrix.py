@@ -225,14 +225,10 @@ def _read_zips(value: object, parameters: Collection[str], document: Document) -
             continue
         read = [_read_axis(name, one, (*place, name), parameters, document) for name, one in entry.items()]
         axes = [axis for axis in read if axis is not None]
-        rows = [tuple(map(str, row)) for row in zip(*(axis.values for axis in axes), strict=False)]
         if len({len(axis.values) for axis in axes}) > 1:
             lengths = ", ".join(f"{axis.name} {len(axis.values)}" for axis in axes)
             document.fault(place, f"has lists of different lengths ({lengths}): they are taken value by value")
-        elif len(set(rows)) < len(rows):
-            twice = next(row for n, row in enumerate(rows) if row in rows[:n])
-            document.fault(place, f"has '{', '.join(twice)}' twice: a cell runs again by 'repeat: {{runs: 5}}'")
-        elif axes:
+        elif axes and not _is_twice(axes, place, document):
             yield tuple(axes)
 
 
@@ -267,11 +263,18 @@ def _read_lone_axis(
 ) -> Axis | None:
     """An axis beside no other, where each value is a cell of its own."""
     axis = _read_axis(name, value, place, parameters, document)
-    values = [] if axis is None else list(map(str, axis.values))
-    twice = [one for n, one in enumerate(values) if one in values[:n]]
-    if twice:
-        document.fault(place, f"has '{twice[0]}' twice: a cell runs again by 'repeat: {{runs: 5}}'")
-    return None if twice else axis
+    return None if axis is None or _is_twice([axis], place, document) else axis
+
+
+def _is_twice(axes: Sequence[Axis], place: Path, document: Document) -> bool:
+    """Whether axes that go together have the same values twice, which is a fault."""
+    seen = set()
+    for row in zip(*(map(str, axis.values) for axis in axes), strict=True):
+        if row in seen:
+            document.fault(place, f"has '{', '.join(row)}' twice: a cell runs again by 'repeat: {{runs: 5}}'")
+            return True
+        seen.add(row)
+    return False
 
 
 def _read_axis(name: str, value: object, place: Path, parameters: Collection[str], document: Document) -> Axis | None:

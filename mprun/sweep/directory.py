@@ -246,5 +246,6 @@ def title_of(run: RunDirectory) -> str:
     sweep = SweepDirectory(path.parents[min(2, len(path.parents) - 1)])
     if not (sweep.path / "sweep.json").exists():
         return run.title
-    cells = [spell_values(cell["values"]) for cell in sweep.record["cells"] if cell["folder"] == path.parent.name]
-    return f"{sweep.record['title']}: {', '.join(filter(None, [*cells, f'run {path.name}']))}"
+    record = sweep.record
+    cells = [spell_values(cell["values"]) for cell in record["cells"] if cell["folder"] == path.parent.name]
+    return f"{record['title']}: {', '.join(filter(None, [*cells, f'run {path.name}']))}"

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from mprun.rundir import RunDirectory
 from mprun.spec.fault import name_nearest
 from mprun.spec.scalar import spell_scalar
 from mprun.sweep import directory
-from mprun.sweep.directory import SweepDirectory
+from mprun.sweep.directory import Kept, SweepDirectory
 from mprun.version import code_of
 
 
@@ -78,23 +78,24 @@ def _resolved(run: RunDirectory) -> dict[str, str]:
 
 
 def _of_sweeps(one: SweepDirectory, other: SweepDirectory) -> Sides:
-    first, second = (_cells(sweep) for sweep in (one, other))
-    facts = differing_values(*(_kernels(sweep) | _programs_of_all(sweep) | _made(sweep) for sweep in (one, other)))
+    made = [list(sweep.runs()) for sweep in (one, other)]
+    first, second = (_cells(sweep, kept) for sweep, kept in zip((one, other), made, strict=True))
+    # one that was interrupted has fewer runs than were asked for
+    told = (
+        _kernels(sweep) | _programs_of_all(sweep) | {"runs": len(kept)}
+        for sweep, kept in zip((one, other), made, strict=True)
+    )
+    facts = differing_values(*told)
     texts = [{path.name: path.read_text() for path in (s.path / "inputs").iterdir()} for s in (one, other)]
     alone = [(values, int(which)) for values, which in unmatched(first, second)]
     names, lines = (str(one.path), str(other.path)), differing_lines(*texts)
-    return Sides(names, (first, second), facts, lines, alone, (_statements(one), _statements(other)))
+    return Sides(names, (first, second), facts, lines, alone, (_statements(one, made[0]), _statements(other, made[1])))
 
 
-def _made(sweep: SweepDirectory) -> dict[str, int]:
-    """One that was interrupted has fewer than were asked for."""
-    return {"runs": sum(1 for _ in sweep.runs())}
-
-
-def _statements(sweep: SweepDirectory) -> dict[str, bool | None]:
-    cells = sweep.record["cells"]
-    rows = [Row(kept.cell, kept.number, kept.run.name, kept.summary) for kept in sweep.runs()]
-    return {one["holds"]: one["held"] for one in judge_across(sweep.record["across"], cells, rows)}
+def _statements(sweep: SweepDirectory, made: Sequence[Kept]) -> dict[str, bool | None]:
+    record = sweep.record
+    rows = [Row(kept.cell, kept.number, kept.run.name, kept.summary) for kept in made]
+    return {one["holds"]: one["held"] for one in judge_across(record["across"], record["cells"], rows)}
 
 
 def _kernels(sweep: SweepDirectory) -> dict[str, str]:
@@ -118,10 +119,10 @@ def _programs_of_all(sweep: SweepDirectory) -> dict[str, str]:
     return {name: ", ".join(versions) for name, versions in told.items()}
 
 
-def _cells(sweep: SweepDirectory) -> tuple[Side, ...]:
+def _cells(sweep: SweepDirectory, made: Iterable[Kept]) -> tuple[Side, ...]:
     runs: dict[int, dict[int, Mapping[str, Any]]] = {}
     errors: Counter[int] = Counter()
-    for kept in sweep.runs():
+    for kept in made:
         if kept.summary["status"] == "error":
             errors[kept.cell] += 1
         else:
@@ -131,7 +132,7 @@ def _cells(sweep: SweepDirectory) -> tuple[Side, ...]:
 
 def _take_apart(sweep: SweepDirectory, words: str) -> Sides:
     axis, _, chosen = words.partition("=")
-    cells = _cells(sweep)
+    cells = _cells(sweep, sweep.runs())
     known = list(dict.fromkeys(name for side in cells for name in side.values))
     if axis not in known:
         raise SpecError(f"{sweep.name} has no axis '{axis}'{name_nearest(axis, known, 'axes')}")

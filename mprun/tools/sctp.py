@@ -23,7 +23,7 @@ from mprun.spec.metric import OF_HANDOVER, OF_PATHS, Metric
 from mprun.spec.model import refuse
 from mprun.spec.path import NamedPath
 from mprun.spec.spec import Flow
-from mprun.spec.units import SIZE, TIME
+from mprun.spec.units import NS_PER_MS, SIZE, TIME
 from mprun.tools.tool import BUILT, Endpoints, Movement, Outputs, PathUse, Program, Result, Table, Work
 
 PROGRAMS = {"cmtsctp": Program("", "--version", "mprun tools install cmtsctp")}
@@ -50,7 +50,6 @@ FIRST_PORT = 5201
 GRACE_NS = 70_000_000_000
 MOST_MESSAGE_BYTES = 65_535
 DEFAULT_INTERVAL_NS = 100_000_000
-NS_PER_MS = 1_000_000
 # RTO.Max (RFC 9260, section 16).
 MOST_RTO_MIN_NS = 60_000_000_000
 

@@ -82,8 +82,7 @@ def bench_first_lab(folder: Path) -> bool:
             network, ready, flow = (
                 began(found, text) for text in ("building the network", "starting captures and servers", "bulk")
             )
-            ended = found[-1]["wall_s"]
-            last = max(phase["wall_s"] for phase in found[:-1])
+            last, ended = found[-2]["last_s"], found[-1]["wall_s"]
             parts.append((network, ready - network, flow - ready, last - flow, ended - last, walls[-1] - ended))
         met &= row(f"lab 01, {experiment}, 10 s of traffic", walls, target)
         names = ("boot, start agent", "network", "captures, servers, pings", "traffic", "collect", "mprun itself")

@@ -9,16 +9,23 @@ packaging, which is not the interpreter's own.
 from __future__ import annotations
 
 import sys
+from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
 
 DISTRIBUTION_FOLDER = "/usr/lib/python3/dist-packages"
 
 
-def make_importable() -> None:
-    """After this `import mininet` finds it if it is installed at all."""
+def find() -> ModuleSpec | None:
+    """Where Mininet is, without importing anything; None if it is not installed."""
     if find_spec("mininet") is None:
         sys.path.append(DISTRIBUTION_FOLDER)
+    return find_spec("mininet")
+
+
+def make_importable() -> None:
+    """After this `import mininet` finds it if it is installed at all."""
+    find()
     for package, name in (("distutils", "StrictVersion"), ("packaging", "Version")):
         if package not in sys.modules and find_spec(package) is None:
             version = ModuleType(f"{package}.version")

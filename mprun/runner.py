@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import platform
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
@@ -246,6 +248,8 @@ def _measure(
 
 
 def _carry_out(plan: Plan, run: RunDirectory, place: Place, progress: Progress, shell: Shell | None = None) -> None:
+    # The tables of the run want it afterwards, and until then another CPU has nothing to do.
+    threading.Thread(target=import_module, args=("polars",), daemon=True).start()
     if place.engine == virtual.NAME:
         assert place.kernel is not None
         virtual.run_plan(plan, run, place.kernel, progress, shell)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
-from mprun.agent import event, rtnetlink, ruleset, sysctl
+from mprun.agent import event, rtnetlink, sysctl
 from mprun.capabilities import SIMULATED_SLACK_NS, Capabilities
 from mprun.compile.planner import KERNEL_WIDE
 from mprun.engines.engine import ENVIRONMENT, find_program, unshare_command
@@ -199,6 +199,8 @@ def forbidden_congestion_control(plan: Plan) -> tuple[str, list[str]] | None:
 def refused_rules(plan: Plan) -> tuple[str, str] | None:
     """The first node whose packet filters this kernel or its nft refuses, and why: they are tried in a
     namespace that ends at once."""
+    from mprun.agent import ruleset  # which imports Mininet, and few plans have a rule
+
     rules: dict[str, list[str]] = {}
     for command in plan.build:
         if command.argv[0] == "nft":

@@ -20,13 +20,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
 import mprun
+from mprun import mininet_library
 from mprun.errors import HostError, Interrupted, RunError
-from mprun.mininet_library import make_importable
 from mprun.plan import Plan
 from mprun.programs import PROGRAMS, store
 from mprun.rundir import RunDirectory
@@ -44,8 +43,9 @@ ENVIRONMENT = {
 }
 # Real time without any sign of progress after which a run counts as hung.
 HANG_S = 300.0
-# How often the progress of a run is looked at.
-POLL_S = 0.02
+# How often the progress of a run is looked at: a small network is built in 20 ms. What a report takes at most.
+POLL_S = 0.005
+REPORT_BYTES = 1 << 16
 # After being asked to stop a run gets this long to put its things in order.
 STOP_S = 10.0
 
@@ -67,8 +67,7 @@ class Library:
 
 def find_library() -> Library:
     """Raises HostError where Mininet is not installed."""
-    make_importable()
-    found = find_spec("mininet")
+    found = mininet_library.find()
     if found is None or found.origin is None:
         raise HostError("Mininet is not installed: apt-get install mininet")
     return Library(Path(mprun.__file__).parent, Path(found.origin).parent)
@@ -162,20 +161,29 @@ def _follow(
     started: float,
     phases: list[dict[str, object]],
 ) -> None:
-    shown = ""
+    shown = b""
     moved = started
-    with _pidfd(process.pid) as ended:
+    with _pidfd(process.pid) as ended, _Report(run.path / ".progress") as report:
         while not ended.wait(POLL_S):
-            text = _read(run.path / ".progress")
+            text = report.read()
             if text != shown:
                 shown, moved = text, time.monotonic()
-                phases.append({"wall_s": round(moved - started, 3), "text": _text(text)})
+                _note(phases, _state(text), round(moved - started, 3))
                 _show(text, progress)
             elif time.monotonic() - moved > HANG_S:
                 raise RunError(
                     f"nothing happened for {HANG_S:g} s of real time (last sign: {_last_sign(shown)}); in simulated "
                     "time a program that spins without any system call stops the clock"
                 )
+
+
+def _note(phases: list[dict[str, object]], state: dict[str, Any], wall_s: float) -> None:
+    """Note when a phase began, and its last sign."""
+    if not state:
+        return
+    if not phases or phases[-1]["text"] != state["text"]:
+        phases.append({"wall_s": wall_s, "text": state["text"]})
+    phases[-1]["last_s"] = wall_s
 
 
 @contextmanager
@@ -216,26 +224,39 @@ class _pidfd:
         os.close(self._descriptor)
 
 
-def _read(path: Path) -> str:
-    try:
-        return path.read_text()
-    except FileNotFoundError:
-        return ""
+class _Report:
+    """What the agent reports, in a file that it writes over; looked at often, so it is opened once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor: int | None = None
+
+    def read(self) -> bytes:
+        """The report as it stands; empty before there is one."""
+        if self._descriptor is None:
+            try:
+                self._descriptor = os.open(self._path, os.O_RDONLY)
+            except FileNotFoundError:
+                return b""
+        return os.pread(self._descriptor, REPORT_BYTES, 0)
+
+    def __enter__(self) -> _Report:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
 
 
-def _state(text: str) -> dict[str, Any]:
-    """What the agent last reported; empty while it has said nothing whole."""
+def _state(text: bytes) -> dict[str, Any]:
+    """What the agent last reported, a line; empty while it has said nothing whole."""
     try:
-        return dict(json.loads(text))
+        return dict(json.loads(text.partition(b"\n")[0]))
     except ValueError:
         return {}
 
 
-def _text(text: str) -> str:
-    return str(_state(text).get("text", ""))
-
-
-def _show(text: str, progress: Progress) -> None:
+def _show(text: bytes, progress: Progress) -> None:
     if not (state := _state(text)):
         return
     end_ns = state["end_ns"] or 1
@@ -244,6 +265,6 @@ def _show(text: str, progress: Progress) -> None:
     progress(state["text"], done, note)
 
 
-def _last_sign(text: str) -> str:
+def _last_sign(text: bytes) -> str:
     state = _state(text)
     return f"'{state['text']}' at {state['done_ns'] / 1e9:g} s" if state else "none"

@@ -153,6 +153,8 @@ if ! stamp_is_current; then
 		fail "pip could not install mprun into .venv" "check the network, then run make setup again"
 	touch .venv/.installed "$stamp"
 fi
+# An experiment sees its checkout read-only: modules that only it imports would be compiled in every run.
+.venv/bin/python -m compileall -q mprun || fail "python could not compile mprun" "make the checkout writable: $PWD"
 
 build() {
 	.venv/bin/mprun "$@" || fail "mprun $* failed" ".venv/bin/mprun doctor"

@@ -153,7 +153,7 @@ if ! stamp_is_current; then
 		fail "pip could not install mprun into .venv" "check the network, then run make setup again"
 	touch .venv/.installed "$stamp"
 fi
-# An experiment sees its checkout read-only: modules that only it imports would be compiled in every run.
+# Where PYTHONDONTWRITEBYTECODE is set, as in many containers, each command would compile what it imports again.
 .venv/bin/python -m compileall -q mprun || fail "python could not compile mprun" "make the checkout writable: $PWD"
 
 build() {

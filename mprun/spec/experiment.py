@@ -21,6 +21,7 @@ from mprun.spec.impairment import text_schema
 from mprun.spec.metric import Metrics
 from mprun.spec.model import FileModel, check, refuse
 from mprun.spec.plot import SAMPLES, PlotEntry
+from mprun.spec.scalar import name_value
 from mprun.spec.spec import (
     VARIATIONS,
     Capture,
@@ -78,7 +79,7 @@ def _parse_sysctl_value(value: object) -> str:
 
 def _parse_scheduler(value: object) -> str:
     if not isinstance(value, str) or not _SCHEDULER.fullmatch(value):
-        raise ValueError(f"'{value}' is no scheduler's name: write one as in 'default'")
+        raise ValueError(f"{name_value(value)} is no scheduler's name: write one as in 'default'")
     return value
 
 
@@ -92,13 +93,15 @@ def _parse_filter(value: object) -> str:
 
 def _parse_link(value: object) -> str:
     if not isinstance(value, str) or not _LINK.fullmatch(value) or value.endswith((".yaml", ".yml")):
-        raise ValueError(f"'{value}' cannot be a link's name: write that of a file, as in 'iperf.log'")
+        raise ValueError(f"{name_value(value)} cannot be a link's name: write that of a file, as in 'iperf.log'")
     return value
 
 
 def _parse_run_file(value: object) -> str:
     if not isinstance(value, str) or not _RUN_FILE.fullmatch(value) or ".." in value.split("/"):
-        raise ValueError(f"'{value}' names no file of a run: write as in 'logs/bulk.log' or 'logs/probe.*.out'")
+        raise ValueError(
+            f"{name_value(value)} names no file of a run: write as in 'logs/bulk.log' or 'logs/probe.*.out'"
+        )
     return value
 
 
@@ -110,7 +113,7 @@ Scheduler = Annotated[str, PlainValidator(_parse_scheduler), WithJsonSchema({"ty
 def _parse_confidence(value: object) -> float:
     confidence = parse_ratio(value)
     if confidence not in (0.95, 0.99):
-        raise ValueError(f"'{value}' is not a confidence that is given here: write '95%' or '99%'")
+        raise ValueError(f"{name_value(value)} is not a confidence that is given here: write '95%' or '99%'")
     return confidence
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from mprun.errors import SpecError
+from mprun.spec.scalar import name_value
 
 Path = tuple[str | int, ...]
 
@@ -46,20 +47,26 @@ def render_path(path: Path) -> str:
     return text
 
 
-def name_nearest(wrong: str, known: Iterable[str], noun: str) -> str:
+def name_nearest(wrong: object, known: Iterable[str], noun: str) -> str:
     """What would do instead of a wrong name, to follow it: the nearest known one, or all there are."""
     import difflib
 
     names = list(dict.fromkeys(known))
-    near = difflib.get_close_matches(wrong, names, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(wrong, names, n=1, cutoff=0.6) if isinstance(wrong, str) else []
     if near:
         return f": did you mean '{near[0]}'?"
-    if not names:
-        return f"; there are no {noun}"
     return list_names(names, noun)
+
+
+def tell_unknown(noun: str, wrong: object, known: Iterable[str]) -> str:
+    """That there is no such thing, and what would do."""
+    what = f"no {noun} '{wrong}'" if isinstance(wrong, str) else f"{name_value(wrong)} is no {noun}"
+    return f"{what}{name_nearest(wrong, known, f'{noun}s')}"
 
 
 def list_names(names: Sequence[str], noun: str) -> str:
     """`; hosts: client, server`, the first few of many."""
+    if not names:
+        return f"; there are no {noun}"
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     return f"; {noun}: {', '.join(names[:MOST_NAMES])}{more}"

@@ -20,6 +20,7 @@ from mprun.spec.document import PRIVATE
 from mprun.spec.fault import name_nearest
 from mprun.spec.impairment import text_schema
 from mprun.spec.model import faults_at, refuse
+from mprun.spec.scalar import name_value
 from mprun.spec.spec import Chance, Jitter, Loss, Queue, Reorder
 
 Value = TypeVar("Value")
@@ -158,7 +159,7 @@ MTU = Whole(68, 65_535, "IPv4 asks for 68 bytes at least (RFC 791), and has 16 b
 
 def _parse_version(value: object) -> int:
     if value != 1 or isinstance(value, bool | float):
-        raise ValueError(f"this mprun reads version 1, not {value}: write 'version: 1'")
+        raise ValueError(f"this mprun reads version 1, not {name_value(value)}: write 'version: 1'")
     return 1
 
 
@@ -195,7 +196,7 @@ def _parse_subnets(value: object) -> IPv4Network:
     except ValueError:
         network = None
     if network is None or network.prefixlen != 16:
-        raise ValueError(f"'{value}' is no IPv4 network with 16 bits: write one as in '10.0.0.0/16'")
+        raise ValueError(f"{name_value(value)} is no IPv4 network with 16 bits: write one as in '10.0.0.0/16'")
     if network.is_loopback or network.is_multicast or network.is_reserved or network[0].is_unspecified:
         raise ValueError(f"{value} holds no addresses of hosts: take one as in '10.0.0.0/16'")
     return network

@@ -14,6 +14,7 @@ from typing import Any
 from mprun.spec import units
 from mprun.spec.fault import Path, name_nearest
 from mprun.spec.model import faults_at, refuse
+from mprun.spec.scalar import name_value
 from mprun.spec.spec import IN_BYTES, IN_PACKETS, Chance, FourState, GilbertElliott, Jitter, Loss, Queue, Reorder
 
 Schema = dict[str, Any]
@@ -67,7 +68,7 @@ def mapping_schema(keys: Mapping[str, Key]) -> Schema:
 def _one_of(words: tuple[str, ...]) -> Callable[[object], str]:
     def parse(value: object) -> str:
         if value not in words:
-            raise ValueError(f"'{value}' is not known here{name_nearest(str(value), words, 'write one of')}")
+            raise ValueError(f"{name_value(value)} is not known here{name_nearest(value, words, 'write one of')}")
         return str(value)
 
     return parse
@@ -75,14 +76,14 @@ def _one_of(words: tuple[str, ...]) -> Callable[[object], str]:
 
 def _yes_or_no(value: object) -> float:
     if not isinstance(value, bool):
-        raise ValueError(f"'{value}' is not true or false: write one of the two")
+        raise ValueError(f"{name_value(value)} is not true or false: write one of the two")
     return float(value)
 
 
 def _whole(minimum: int, maximum: int, reason: str) -> Callable[[object], int]:
     def parse(value: object) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or not minimum <= value <= maximum:
-            raise ValueError(f"'{value}' is not a whole number from {minimum} to {maximum}: {reason}")
+            raise ValueError(f"{name_value(value)} is not a whole number from {minimum} to {maximum}: {reason}")
         return value
 
     return parse

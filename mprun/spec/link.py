@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
-from mprun.spec.fault import Path, name_nearest
+from mprun.spec.fault import Path, tell_unknown
 from mprun.spec.field import MTU, ChanceBoth, DelayBoth, JitterBoth, LossBoth, QueueBoth, RateBoth, ReorderBoth, Rtt
 from mprun.spec.model import FileModel, refuse
 from mprun.spec.profile import PROFILES
@@ -19,7 +19,7 @@ from mprun.spec.spec import DEFAULT_MTU, HEADER_BYTES, Addressing, Chance, Direc
 
 def _parse_profile(value: object) -> str:
     if not isinstance(value, str) or value not in PROFILES:
-        raise ValueError(f"no profile '{value}'{name_nearest(str(value), list(PROFILES), 'profiles')}")
+        raise ValueError(tell_unknown("profile", value, PROFILES))
     return value
 
 

@@ -23,7 +23,7 @@ from mprun.spec.fault import Path, name_nearest
 from mprun.spec.field import Whole
 from mprun.spec.link import DirectionProperties, find_disagreements
 from mprun.spec.model import FileModel, check, explain, refuse
-from mprun.spec.scalar import Scalar, spell_scalar
+from mprun.spec.scalar import Scalar, name_value, spell_scalar
 from mprun.spec.spec import LinkSpec
 
 ZIP, EXCLUDE = "zip", "exclude"
@@ -244,7 +244,7 @@ def _read_excluded(value: object, matrix: Matrix, document: Document) -> Iterato
                 document.fault((*place, name), f"no axis '{name}'{name_nearest(name, known, 'axes')}")
             elif str(one) not in map(str, known[name]):
                 values = ", ".join(map(str, known[name][:8]))
-                document.fault((*place, name), f"'{one}' is no value of this axis; it has: {values}")
+                document.fault((*place, name), f"{name_value(one)} is no value of this axis; it has: {values}")
         if entry.keys() <= known.keys():
             yield entry
 

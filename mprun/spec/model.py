@@ -17,6 +17,7 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from mprun.spec.document import Document
 from mprun.spec.fault import Path, name_nearest
+from mprun.spec.scalar import name_value
 
 
 class FileModel(BaseModel):
@@ -152,10 +153,10 @@ def _say(detail: ErrorDetails, path: Path, owner: type[FileModel] | None) -> str
         return f"has {context['actual_length']} {entries}: write '{_example(owner, str(path[-1]))}'"
     if kind == "literal_error":
         known = [word.strip("'") for word in context["expected"].replace(" or ", ", ").split(", ")]
-        return f"{_show(value)} is not known here{name_nearest(str(value), known, 'write one of')}"
+        return f"{name_value(value)} is not known here{name_nearest(value, known, 'write one of')}"
     if kind in _WANTED:
         what, advice = _WANTED[kind]
-        return f"{_show(value)} is not {what}: {advice}"
+        return f"{name_value(value)} is not {what}: {advice}"
     return detail["msg"].lower()
 
 
@@ -187,15 +188,3 @@ def _flow(value: object) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(map(_flow, value)) + "]"
     return str(value)
-
-
-def _show(value: object) -> str:
-    if value is None:
-        return "an empty value"
-    if isinstance(value, Mapping):
-        return "a mapping"
-    if isinstance(value, list):
-        return "a list"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f"'{value}'" if isinstance(value, str) else str(value)

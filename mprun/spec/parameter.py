@@ -7,17 +7,20 @@ Jinja2 is imported when the first scalar needs it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mprun.spec.fault import name_nearest
 from mprun.spec.scalar import Scalar
 
 if TYPE_CHECKING:
+    from jinja2.runtime import Context
     from jinja2.sandbox import SandboxedEnvironment
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Characters of a rendered scalar, and of what an expression multiplies on the way; digits of a power, in bits.
+MOST_RENDERED = 10_000
 _ONE_EXPRESSION = re.compile(r"\{\{((?:(?!\}\}|\{\{).)*)\}\}", re.DOTALL)
 
 
@@ -55,14 +58,23 @@ class Parameters:
             if unknown:
                 return text
             single = _ONE_EXPRESSION.fullmatch(text.strip())
+            value: Any
             if single is None:
-                return environment.from_string(text).render(self.values)
-            value = environment.compile_expression(single[1], undefined_to_none=False)(**self.values)
+                value = environment.from_string(text).render(self.values)
+            else:
+                value = environment.compile_expression(single[1], undefined_to_none=False)(**self.values)
+            if len(str(value)) > MOST_RENDERED:
+                raise _too_long()
             return value if value is None or isinstance(value, str | int | float) else str(value)
         except TemplateFault:
             raise
         except Exception as error:  # an expression of the user can raise anything
-            raise TemplateFault(f"cannot be rendered: {error}: check what stands between {{{{ and }}}}") from None
+            reason = str(error) or type(error).__name__
+            raise TemplateFault(f"cannot be rendered: {reason}: check what stands between {{{{ and }}}}") from None
+
+
+def _too_long() -> TemplateFault:
+    return TemplateFault(f"comes to more than {MOST_RENDERED} characters: check what stands between {{{{ and }}}}")
 
 
 def _build_environment() -> SandboxedEnvironment:
@@ -70,7 +82,22 @@ def _build_environment() -> SandboxedEnvironment:
     from jinja2 import StrictUndefined
     from jinja2.sandbox import SandboxedEnvironment
 
-    environment = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)
+    class Bounded(SandboxedEnvironment):
+        """What one line can make endless is refused before it is computed."""
+
+        intercepted_binops = frozenset(("*", "**"))
+
+        def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+            if operator == "**":
+                if isinstance(left, int) and isinstance(right, int) and left.bit_length() * right > MOST_RENDERED:
+                    raise _too_long()
+            else:
+                for many, times in ((left, right), (right, left)):
+                    if isinstance(many, Sized) and isinstance(times, int) and len(many) * times > MOST_RENDERED:
+                        raise _too_long()
+            return super().call_binop(context, operator, left, right)
+
+    environment = Bounded(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)
     environment.globals = {"range": environment.globals["range"]}
     environment.filters.pop("random")
     return environment

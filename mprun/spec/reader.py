@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -77,6 +78,8 @@ def find(given: Path | str) -> str:
 
 
 def _find(given: Path | str) -> str:
+    if not str(given):
+        raise _refusal("''", "names no file: write its name")
     tried = [str(given), *(f"{given}{suffix}" for suffix in SUFFIXES)]
     for name in tried:
         if Path(name).exists() and not Path(name).is_dir():
@@ -213,10 +216,14 @@ def _text(path: Path) -> str:
 def read_text(path: Path) -> str:
     """The text of a file, at most MOST_BYTES of it. Raises InputError."""
     try:
+        kind = path.stat().st_mode
+        if stat.S_ISDIR(kind):
+            raise _refusal(str(path), "is a directory: name a file")
+        # A pipe might never end, and what a run keeps of its inputs is read once more.
+        if not stat.S_ISREG(kind):
+            raise _refusal(str(path), "is no regular file: write what it gives to one, and name that")
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
-    except IsADirectoryError:
-        raise _refusal(str(path), "is a directory: name a file") from None
     except (OSError, ValueError) as error:
         raise _unreadable(str(path), error) from None
     if len(data) > MOST_BYTES:
@@ -255,7 +262,9 @@ class _Stream(io.StringIO):
 
 
 class _TooMuch(Exception):
-    pass
+    def __init__(self, message: str, parent: Node | None) -> None:
+        super().__init__(message)
+        self.line = None if parent is None else parent.start_mark.line + 1
 
 
 class _Parser(CParser):
@@ -279,9 +288,9 @@ class _Parser(CParser):
         self._levels += 1
         self._nodes += 1
         if self._levels > MOST_LEVELS:
-            raise _TooMuch(f"is nested more than {MOST_LEVELS} levels deep: nothing here needs more than 8")
+            raise _TooMuch(f"is nested more than {MOST_LEVELS} levels deep: nothing here needs more than 8", parent)
         if self._nodes > MOST_NODES:
-            raise _TooMuch(f"holds more than {MOST_NODES} values: use a generator for a large topology")
+            raise _TooMuch(f"holds more than {MOST_NODES} values: use a generator for a large topology", parent)
 
     def ascend_resolver(self) -> None:
         self._levels -= 1
@@ -292,7 +301,7 @@ def parse(text: str, name: str) -> Node:
     try:
         root = _Parser(_Stream(text, name)).get_single_node()
     except _TooMuch as error:
-        raise _refusal(name, str(error)) from None
+        raise _refusal(name, str(error), error.line) from None
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise _refusal(name, f"is not YAML: {error.reason}: take the character out", line) from None

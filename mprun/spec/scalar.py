@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import cast
 
 # Tags of our nodes; a refused one stands where a value would, whose fault is recorded.
 PLAIN = "plain"
@@ -40,6 +41,17 @@ def read_scalar(text: str) -> Scalar:
 def spell_scalar(value: Scalar) -> str:
     """As files and -p have it: `true`, not `True`."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def name_value(value: object) -> str:
+    """A value as a fault names it: what it is where it is no scalar, since Python's words for it help nobody."""
+    if value is None:
+        return "an empty value"
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    return f"'{value}'" if isinstance(value, str) else spell_scalar(cast(Scalar, value))
 
 
 def spell_values(values: Mapping[str, Scalar], between: str = " ") -> str:

@@ -18,7 +18,7 @@ from mprun.spec.address import families_of, mirror_text
 from mprun.spec.agreement import check_links
 from mprun.spec.document import Document
 from mprun.spec.event import EventEntry, Timeline
-from mprun.spec.fault import list_names, name_nearest
+from mprun.spec.fault import list_names, tell_unknown
 from mprun.spec.field import EndAddresses, Name, Version
 from mprun.spec.generator import COLLECTION, Generator, load_installed, load_own
 from mprun.spec.link import LinkProperties
@@ -136,7 +136,7 @@ def read_topology(
     if "nodes" not in values and "links" not in values:
         names = list_names(list(GENERATORS), "generators")
         document.fault((), f"describes no network: write 'topology: multi-path', or 'nodes' and 'links'{names}")
-        check(TopologyFile, {k: v for k, v in values.items() if k in known_keys(TopologyFile)}, document)
+        _check_common(values, document)
         return Topology(None, None)
     written = check(WrittenTopology, values, document)
     nodes = _written_nodes(values)
@@ -156,6 +156,7 @@ def _generate(values: Mapping[str, object], document: Document, lay_over: LayOve
     try:
         generator = _find_generator(name, document)
         if generator is None:
+            _check_common(values, document)
             return Topology(None, None)
         parameters = check(generator.Parameters, values, document)
         if parameters is None:
@@ -181,10 +182,13 @@ def _find_generator(name: object, document: Document) -> Generator | None:
         generator = load_own(name) if name in GENERATORS else load_installed(name)
         if generator is not None:
             return generator
-    document.fault(
-        ("topology",), f"no generator '{name}'{name_nearest(str(name), COLLECTION.list_names(), 'generators')}"
-    )
+    document.fault(("topology",), tell_unknown("generator", name, COLLECTION.list_names()))
     return None
+
+
+def _check_common(values: Mapping[str, object], document: Document) -> None:
+    """What any topology may hold, where nothing tells what else this one may."""
+    check(TopologyFile, {k: v for k, v in values.items() if k in known_keys(TopologyFile)}, document)
 
 
 def _number(expansion: Expansion, file: TopologyFile) -> Expansion:

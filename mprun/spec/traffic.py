@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from mprun.plugin import PluginFault
 from mprun.spec.document import Document, Notes, Spread
-from mprun.spec.fault import Fault, Path, name_nearest
+from mprun.spec.fault import Fault, Path, name_nearest, tell_unknown
 from mprun.spec.field import MOST_NAME
 from mprun.spec.flow import FlowEntry
 from mprun.spec.metric import OF_FLOWS, TOTAL, Metrics, group_metrics
@@ -77,7 +77,7 @@ def _read_entry(value: Mapping[str, object], n: int, document: Document) -> Flow
         document.fault((*place, "tool"), str(fault))
         return None
     if tool is None:
-        document.fault((*place, "tool"), f"no tool '{name}'{name_nearest(str(name), COLLECTION.list_names(), 'tools')}")
+        document.fault((*place, "tool"), tell_unknown("tool", name, COLLECTION.list_names()))
         return None
     entry = check(tool.Entry, value, document, place)
     return None if entry is None else _read_companions(entry, place, document)

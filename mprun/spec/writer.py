@@ -135,9 +135,11 @@ def _events(topology: TopologySpec) -> Iterator[dict[str, Any]]:
         before = now[change.link]
         now[change.link] = change
         entry["link"] = change.link
-        if change.is_up != before.is_up:
+        is_set = (change.forward, change.reverse) != (before.forward, before.reverse)
+        # what sets nothing new is a step of the plan for all that
+        if change.is_up != before.is_up or not is_set:
             yield entry | {"state": "up" if change.is_up else "down"}
-        if (change.forward, change.reverse) != (before.forward, before.reverse):
+        if is_set:
             yield entry | {"set": _difference(before, change)}
 
 

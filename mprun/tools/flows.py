@@ -21,7 +21,7 @@ from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
 from mprun.capabilities import Capabilities
 from mprun.plan import File, Process, Ready
-from mprun.spec.fault import Path, name_nearest
+from mprun.spec.fault import Path, tell_unknown
 from mprun.spec.field import VOLUME_SCHEMA, Time
 from mprun.spec.flow import Congestion, ConnectionEntry, PositiveTime
 from mprun.spec.metric import OF_CONNECTIONS, Metric, delays
@@ -111,7 +111,7 @@ def _parse_size(value: object) -> int | str | dict[str, Any]:
         return _parse_size_of_many(value)
     if isinstance(value, str) and value[:1].isalpha():
         if value not in DISTRIBUTIONS:
-            raise ValueError(f"no distribution '{value}'{name_nearest(value, DISTRIBUTIONS, 'distributions')}")
+            raise ValueError(tell_unknown("distribution", value, DISTRIBUTIONS))
         return value
     return _parse_one_size(value)
 

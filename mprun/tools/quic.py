@@ -17,7 +17,7 @@ from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
 from mprun.capabilities import Capabilities
 from mprun.plan import Process, Ready
-from mprun.spec.fault import name_nearest
+from mprun.spec.fault import tell_unknown
 from mprun.spec.field import VOLUME_SCHEMA, Time, Whole
 from mprun.spec.flow import ServedEntry, Size
 from mprun.spec.metric import OF_HANDOVER, OF_PATHS, Metric, delays
@@ -80,8 +80,7 @@ def _parse_policy(value: object) -> Policy:
             )
         raise ValueError("prefers no path: write its number from 0 on, as in '{prefer: 0}'")
     if not isinstance(value, str) or value not in SCHEDULERS:
-        hint = name_nearest(str(value), (*SCHEDULERS, "{prefer: 0}"), "schedulers")
-        raise ValueError(f"no scheduler '{value}'{hint}")
+        raise ValueError(tell_unknown("scheduler", value, (*SCHEDULERS, "{prefer: 0}")))
     return value
 
 

@@ -414,6 +414,23 @@ def test_a_file_of_the_largest_size_is_read(tmp_path: Path) -> None:
         load_topology(tmp_path / "topo")
 
 
+def test_only_regular_files_are_read(tmp_path: Path) -> None:
+    """A pipe is not waited for, whether it is named on the command line or by a file."""
+    os.mkfifo(tmp_path / "pipe.yaml")
+    (tmp_path / "topo.yaml").write_text(f"include: [pipe.yaml, /dev/zero]\n{TOPOLOGY}")
+    said = "is no regular file: write what it gives to one, and name that\n"
+    for name, expected in (
+        ("pipe", f"pipe.yaml: {said}"),
+        ("topo", f"topo.yaml:1: include: pipe.yaml: {said}topo.yaml:1: include: /dev/zero: {said}"),
+    ):
+        command = [sys.executable, "-m", "mprun", "validate", "-t", name]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=20, check=False
+        )
+        assert (done.returncode, done.stderr) == (2, expected)
+
+
 def test_the_name_on_the_command_line_comes_before_its_suffixes(tmp_path: Path) -> None:
     for name, description in (("topo", "none"), ("topo.yaml", "yaml"), ("topo.yml", "yml")):
         (tmp_path / name).write_text(f"{TOPOLOGY}description: {description}\n")

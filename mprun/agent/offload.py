@@ -62,7 +62,7 @@ class Features:
         """tso has a feature for each kind of segment."""
         if name == "tso":
             return sum(1 << n for n, of in enumerate(self._names) if of.startswith("tx-tcp") and "segmentation" in of)
-        return 1 << self._names.index(GENERIC[name])
+        return 1 << self._names.index(GENERIC.get(name, name))
 
 
 def _ask(descriptor: int, interface: str, value: bytearray) -> int:

@@ -28,6 +28,8 @@ DELAY_LINE_PACKETS = 10_000_000
 WANDER = 0.05
 # A rate that delays no packet by more than 15 ns: with any, netem lets none overtake another.
 IN_ORDER = "1000gbit"
+# What makes one packet of several, as ethtool(8) names it: `gso` is not that of SCTP nor of UDP.
+OFFLOADS = ("tso", "gso", "gro", "tx-sctp-segmentation", "tx-udp-segmentation")
 
 
 def ports(wire: int) -> tuple[str, str]:
@@ -48,7 +50,7 @@ def link_commands(link: Link) -> Iterator[Command]:
             yield Command(node, ("ip", "link", "set", name, "mtu", str(link.mtu)))
     # not of a wire's ports: what comes to them has gone through an end, whole packets
     for node, name in _ends(link):
-        yield Command(node, ("ethtool", "-K", name, "tso", "off", "gso", "off", "gro", "off"))
+        yield Command(node, ("ethtool", "-K", name, *(word for offload in OFFLOADS for word in (offload, "off"))))
 
 
 def start_commands(link: Link) -> Iterator[Command]:

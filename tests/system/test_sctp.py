@@ -237,6 +237,10 @@ def test_iperf3_over_the_kernels_sctp(run: Callable[..., Result]) -> None:
     result = run("tool: iperf3, protocol: sctp, duration: 5s")
     assert 15 < mbit(result) < 20 * 1452 / 1514
     assert result.summary["warnings"] == []
+    # at the sender too what is one packet on the wire is one in the capture, whose link takes 20 bytes
+    argv = ["tshark", "-r", str(result.run / "pcap" / "client.pcap"), "-T", "fields", "-e", "frame.len"]
+    lengths = [int(line) for line in subprocess.run(argv, capture_output=True, check=True).stdout.split()]
+    assert max(lengths) == 1500 + 20
 
 
 @pytest.mark.usefixtures("leaves_nothing")

@@ -18,9 +18,9 @@ from pathlib import Path
 
 from mprun.report.sweep import make_sweep_report
 from mprun.rundir import RunDirectory
-from mprun.sweep.conduct import sum_up_sweep
 from mprun.sweep.directory import SweepDirectory
 from mprun.sweep.study import name_folder
+from mprun.sweep.summary import write_summary
 
 ROOT = Path(__file__).parents[1]
 LAB = ROOT / "labs" / "01_multipath"
@@ -62,7 +62,7 @@ def lay_out(parent: Path) -> SweepDirectory:
             (target / "summary.json").write_text(json.dumps(changed))
             if number == 0 and run == 1:
                 shutil.copytree(original.path / "inputs", target / "inputs")
-    sum_up_sweep(sweep, is_complete=True)
+    write_summary(sweep)
     return sweep
 
 

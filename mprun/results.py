@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import polars
 
+from mprun.analysis.cells import INCOMPLETE
 from mprun.errors import SpecError
 from mprun.rundir import RunDirectory
 from mprun.sweep.directory import SweepDirectory, find_either
+from mprun.sweep.summary import read_summary, read_table, tell_progress
 
 if TYPE_CHECKING:
     from mprun.report.figure import Chart
@@ -112,10 +115,18 @@ class Sweep:
 def load(path: Path | str, parent: Path | str = "runs") -> Run | Sweep:
     """A run or a sweep by its directory, its name, the beginning of one, or `latest` and `latest-sweep`.
 
-    Raises SpecError where there is none, MprunError where it did not come so far.
+    Of a sweep that has not all its runs it is what there is, with a UserWarning.
+
+    Raises SpecError where there is none, MprunError where a run did not come so far.
     """
     found = find_either(Path(parent), str(path))
-    return _sweep(found) if isinstance(found, SweepDirectory) else _run(found)
+    if isinstance(found, RunDirectory):
+        return _run(found)
+    sweep = read_sweep(found)
+    if sweep.summary["status"] == INCOMPLETE:
+        texts = (f"{found.path} is incomplete: {tell_progress(sweep.summary)}", found.tell_how_to_go_on())
+        warnings.warn("; ".join(filter(None, texts)), stacklevel=2)
+    return sweep
 
 
 def _paint(chart: Chart) -> Figure:
@@ -131,5 +142,6 @@ def _run(run: RunDirectory) -> Run:
     return Run(run.path, run.read("summary.json"))
 
 
-def _sweep(sweep: SweepDirectory) -> Sweep:
-    return Sweep(sweep.path, sweep.summary(), sweep.table())
+def read_sweep(sweep: SweepDirectory) -> Sweep:
+    """As far as it is. Raises MprunError."""
+    return Sweep(sweep.path, read_summary(sweep), read_table(sweep))

@@ -25,7 +25,7 @@ def _judge(text: str, cells: Sequence[Mapping[str, Any]], rows: Sequence[Row]) -
     try:
         outcome = evaluate(parse(text), lambda reference: _find(reference, cells, rows))
     except ExpressionError as error:
-        return {"holds": text, "held": None, "found": str(error), "comparisons": []}
+        return {"holds": text, "held": None, "found": error.reason, "comparisons": []}
     comparisons = [
         {
             "left": one.left_amount,

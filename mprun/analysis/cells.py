@@ -11,6 +11,9 @@ from typing import Any
 from mprun.analysis.statistics import LEAST_BOOTSTRAP, summarize
 from mprun.spec.metric import SUFFIXES
 
+# The status of a sweep that has not all its runs.
+INCOMPLETE = "incomplete"
+
 
 @dataclass(frozen=True)
 class Row:

@@ -145,8 +145,8 @@ def _mean(values: Sequence[float]) -> float | None:
 
 @dataclass(frozen=True)
 class Expected:
-    """What is expected of a cell on both sides: in how many runs it held, of how many; None on a side that does not
-    expect it.
+    """What is expected of a cell on both sides: in how many runs it held, of how many (0: that is not known yet); None
+    on a side that does not expect it.
 
     expectation: a metric and its bounds; `RUNS` and no bounds, that a run came to its end and did what was asked; or a
     statement across cells (`holds`).
@@ -185,10 +185,19 @@ def compare_expectations(first: Sequence[Side], second: Sequence[Side]) -> Itera
                 )
 
 
-def compare_statements(first: Mapping[str, bool | None], second: Mapping[str, bool | None]) -> Iterator[Expected]:
-    """Statements across cells, each with whether it held; None: that cannot be told, which is not to hold."""
+def compare_statements(
+    first: Mapping[str, bool | None], second: Mapping[str, bool | None], may_come: tuple[bool, bool] = (False, False)
+) -> Iterator[Expected]:
+    """Statements across cells, each with whether it held; None: that cannot be told, which is not to hold, unless what
+    is missing on that side may come (`may_come`)."""
+
+    def count(side: Mapping[str, bool | None], text: str, is_open: bool) -> tuple[int, int] | None:
+        if text not in side:
+            return None
+        return (0, 0) if is_open and side[text] is None else (int(side[text] is True), 1)
+
     for text in {**first, **second}:
-        one, other = ((int(side[text] is True), 1) if text in side else None for side in (first, second))
+        one, other = (count(side, text, is_open) for side, is_open in zip((first, second), may_come, strict=True))
         yield Expected({}, {"holds": text}, one, other)
 
 

@@ -4,19 +4,26 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import re
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from mprun.analysis.cells import INCOMPLETE
 from mprun.bundle.archive import SUFFIX, write_archive
 from mprun.bundle.crate import METADATA, Description, describe
+from mprun.errors import MprunError
 from mprun.kernel.store import describe_recipe
 from mprun.rundir import FROM_CAPTURES, RunDirectory
 from mprun.spec import load
 from mprun.sweep.directory import SweepDirectory
+from mprun.sweep.summary import read_summary, read_table, tell_progress
+
+if TYPE_CHECKING:
+    import polars
 
 ARTIFACTS = "artifacts.json"
 # Of a run on its own, and of each run of a sweep.
@@ -37,7 +44,17 @@ def pack(source: RunDirectory | SweepDirectory, target: Path | None, licence: st
     licence: a URL under which others may use it, or empty. Raises MprunError where the run did not come so far.
     """
     runs = dict(_runs(source))
-    files: dict[str, Path | bytes] = dict(_files(source.path, _OF_SWEEP if isinstance(source, SweepDirectory) else ()))
+    files: dict[str, Path | bytes] = {}
+    note = ""
+    if isinstance(source, SweepDirectory):
+        if not runs:
+            raise MprunError(f"{source.path}: none of its runs has ended: there is nothing to bundle")
+        files |= _files(source.path, _OF_SWEEP)
+        summary = read_summary(source)
+        if not source.has_summary:
+            files |= {"summary.json": _to_json(summary), "tables/cells.parquet": _to_parquet(read_table(source))}
+        if summary["status"] == INCOMPLETE:
+            note = f"Incomplete: {tell_progress(summary)}"
     for place, run in runs.items():
         patterns = (*(_OF_RUN if place == ALONE else _OF_MANY), *(("pcap/*.pcap",) if with_pcaps else ()))
         prefix = "" if place == ALONE else f"{place}/"
@@ -53,7 +70,7 @@ def pack(source: RunDirectory | SweepDirectory, target: Path | None, licence: st
     environments = [run.read("environment.json") for run in runs.values() if (run.path / "environment.json").exists()]
     for environment in environments:
         files |= describe_recipe(environment["kernel"].get("digest", ""))
-    about = _about(name, runs, environments, licence)
+    about = _about(name, note, runs, environments, licence)
     sizes = {name: len(one) if isinstance(one, bytes) else one.stat().st_size for name, one in files.items()}
     files[METADATA] = _to_json(describe(about, sizes))
     path = target or Path(f"{name}{SUFFIX}")
@@ -76,6 +93,7 @@ def _files(folder: Path, patterns: tuple[str, ...]) -> dict[str, Path]:
 
 def _about(
     name: str,
+    note: str,
     runs: dict[str, RunDirectory],
     environments: list[dict[str, Any]],
     licence: str,
@@ -95,7 +113,7 @@ def _about(
         tools |= {name: text.splitlines()[0] if text else "" for name, text in environment["versions"].items()}
     return Description(
         name=name,
-        text=". ".join(texts) or f"An experiment of mprun with {len(runs)} runs",
+        text=". ".join(filter(None, [*texts, note])) or f"An experiment of mprun with {len(runs)} runs",
         date="-".join(stamp.groups()) if stamp else "1970-01-01",
         licence=licence,
         version=version("mprun"),
@@ -107,6 +125,12 @@ def _about(
 def digest_of(path: Path) -> str:
     """SHA-256 of an artifact, as a bundle names it."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _to_parquet(table: polars.DataFrame) -> bytes:
+    buffer = io.BytesIO()
+    table.write_parquet(buffer)
+    return buffer.getvalue()
 
 
 def _to_json(value: object) -> bytes:

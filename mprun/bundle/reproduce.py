@@ -30,13 +30,15 @@ from mprun.plan import canonical_json
 from mprun.rundir import RunDirectory
 from mprun.runner import EngineName, Place
 from mprun.spec import load
+from mprun.spec.experiment import RUNS
 from mprun.spec.spec import Spec
-from mprun.sweep.conduct import places_for, sum_up_sweep
+from mprun.sweep.conduct import places_for
 from mprun.sweep.directory import Kept, SweepDirectory
 from mprun.sweep.executor import run_all
 from mprun.sweep.local import LocalExecutor
-from mprun.sweep.sides import sides_of
+from mprun.sweep.sides import find_missing, sides_of
 from mprun.sweep.study import name_folder
+from mprun.sweep.summary import write_summary
 from mprun.sweep.worker import Job, settle
 from mprun.version import code_of
 
@@ -72,10 +74,12 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Bundle:
-    """An unpacked archive. artifacts: of each run by its place in it, digests by name."""
+    """An unpacked archive. artifacts: of each run by its place in it, digests by name; missing: of a sweep that was
+    incomplete, how far it was."""
 
     source: RunDirectory | SweepDirectory
     artifacts: Mapping[str, Mapping[str, str]]
+    missing: str | None = None
 
 
 def open_bundle(archive: Path, scratch: Path) -> Bundle:
@@ -108,7 +112,7 @@ def open_bundle(archive: Path, scratch: Path) -> Bundle:
         raise SpecError(f"{archive}: all its runs ended with an error: there is nothing to compare with")
     for run in ended:
         _check_run(archive, run)
-    return Bundle(sweep, artifacts)
+    return Bundle(sweep, artifacts, find_missing(sweep, list(sweep.runs())))
 
 
 def _check_run(archive: Path, run: RunDirectory) -> None:
@@ -136,7 +140,7 @@ def _check_sweep(archive: Path, sweep: SweepDirectory) -> None:
         title = record["title"]
         is_formed = isinstance(record["across"], list) and isinstance(record["kernels"], dict)
         for cell in record["cells"]:
-            is_formed &= isinstance(cell["repeat"], dict) and "until" in cell["repeat"]
+            is_formed &= _is_repeat(cell["repeat"])
             is_formed &= all(isinstance(value, str | int | float | None) for value in cell["values"].values())
             if cell["folder"] != name_folder(tuple(cell["values"].items())):
                 raise SpecError(f"{archive}: cell {str(cell['folder'])[:60]!r} is not named after its values")
@@ -146,6 +150,19 @@ def _check_sweep(archive: Path, sweep: SweepDirectory) -> None:
         raise SpecError(f"{archive}: its sweep.json is not that of a sweep")
     if not isinstance(title, str) or not _NAME.fullmatch(title):
         raise SpecError(f"{archive}: its title is no title of a sweep: {str(title)[:60]!r}")
+
+
+def _is_repeat(told: Mapping[str, Any]) -> bool:
+    """Whether it is what `describe_repeat` tells, within the bounds of files."""
+    until = told["until"]
+    if until is not None:
+        shares = (until["confidence"], until["within"])
+        if not isinstance(until["metric"], str) or not all(isinstance(share, float) for share in shares):
+            return False
+    counts, vary = (told["least"], told["most"]), told["vary"]
+    if not all(isinstance(count, int) for count in counts) or not isinstance(vary, list):
+        return False
+    return RUNS.minimum <= counts[0] <= counts[1] <= RUNS.maximum and all(isinstance(name, str) for name in vary)
 
 
 def choose_engine(bundle: Bundle, asked: EngineName | None) -> tuple[EngineName, str]:
@@ -238,7 +255,7 @@ def _reproduce_sweep(
             if difference is not None:
                 differences[name] = difference
             facts |= _differing(tasks[name].environment, run.read("environment.json"))
-    sum_up_sweep(again, is_complete=not failures)
+    write_summary(again)
     same = len(tasks) - len(differences) - len(failures)
     told = [f"{name}: {text}" for name, text in sorted(differences.items())]
     if same == len(tasks):

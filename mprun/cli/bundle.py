@@ -35,6 +35,8 @@ def command(name: str, parent: Path, target: Path | None, licence: str, with_pca
     from mprun.sweep.directory import SweepDirectory, find_either
 
     found = find_either(parent, name)
+    if isinstance(found, SweepDirectory):
+        options.tell_incomplete(found)
     with Bar() as bar:
         report = (
             make_sweep_report(found, bar.show) if isinstance(found, SweepDirectory) else make_report(found, bar.show)

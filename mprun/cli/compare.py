@@ -6,7 +6,8 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from mprun.text import plain
 
 if TYPE_CHECKING:
     from mprun.analysis.comparison import Compared, Expected
+    from mprun.report.verdict import Check
     from mprun.sweep.sides import Sides
 
 # A change below this share of the value is no news to a person.
@@ -53,7 +55,7 @@ def command(
     """Compare runs, sweeps or bundles A and B: their inputs, metrics and expectations.
 
     Differences come with intervals where each side ran more than once. Exit status 1 if an expectation
-    holds less often in B than in A, or a metric lies outside of --within.
+    holds less often in B than in A, a metric lies outside of --within, or a sweep has not all its runs.
     """
     from mprun.analysis.comparison import compare, compare_expectations, compare_statements
     from mprun.analysis.statistics import CONFIDENCE
@@ -72,17 +74,21 @@ def command(
     level = confidence or CONFIDENCE
     compared = [one for one in compare(*sides.cells, level) if not wanted or one.metric in wanted]
     _refuse_unknown(wanted, sides)
-    expected = [*compare_expectations(*sides.cells), *compare_statements(*sides.statements)]
+    may_come = (sides.incomplete[0] is not None, sides.incomplete[1] is not None)
+    expected = [*compare_expectations(*sides.cells), *compare_statements(*sides.statements, may_come)]
     outside = [one for one in compared if bound is not None and _is_outside(one, bound)]
     worse = [one for one in expected if one.is_worse]
-    status = "failed" if outside or worse else "passed"
+    status = "failed" if outside or worse else "incomplete" if any(may_come) else "passed"
     if as_json:
         click.echo(json.dumps(_to_json(sides, compared, expected, status)))
     else:
         _show(sides, compared, expected, show_all, level)
         for text in _faults(compared, outside, worse, within):
             click.echo(f"{click.style('FAILED', fg='red', bold=True)}  {text}")
-    options.write_verdicts(f"{sides.names[0]} against {sides.names[1]}", _checks(compared, expected, bound), junit, tap)
+        for text in _say_incomplete(sides):
+            click.echo(f"{click.style('INCOMPLETE', fg='yellow', bold=True)}  {text}")
+    checks = [*_checks(compared, expected, bound), *(_refuse_incomplete(text) for text in _say_incomplete(sides))]
+    options.write_verdicts(f"{sides.names[0]} against {sides.names[1]}", checks, junit, tap)
     sys.exit(0 if status == "passed" else 1)
 
 
@@ -148,6 +154,7 @@ def _to_json(sides: Sides, compared: list[Compared], expected: list[Expected], s
         "status": status,
         "inputs": sides.lines,
         "facts": {name: list(pair) for name, pair in sides.facts.items()},
+        "incomplete": list(sides.incomplete),
         "unmatched": [{"values": dict(values), "only_in": which} for values, which in sides.unmatched],
         "metrics": [one.to_json() for one in compared],
         "expectations": [
@@ -171,7 +178,8 @@ def _show(sides: Sides, compared: list[Compared], expected: list[Expected], show
         click.echo("  " + click.style(plain(line), fg="green" if ": +" in line else "red"))
     for values, which in sides.unmatched:
         click.echo(f"  only in {'AB'[which - 1]}: {_label(values)}")
-    shown = [one for one in compared if show_all or not _is_dull(one)]
+    shared = [one for one in compared if None not in (one.first, one.second)]
+    shown = compared if show_all else [one for one in shared if not _is_dull(one)]
     width = max((len(one.metric) for one in shown), default=0)
     last = None
     for one in shown:
@@ -181,9 +189,11 @@ def _show(sides: Sides, compared: list[Compared], expected: list[Expected], show
         last = label
         colour = {"higher": "cyan", "lower": "magenta"}.get(one.verdict)
         click.echo(click.style(f"  {MARKS[one.verdict]} {plain(one.metric):{width}}  {_say_change(one)}", fg=colour))
-    dull = len(compared) - len(shown)
+    dull = 0 if show_all else len(shared) - len(shown)
     if dull:
-        click.echo(f"  {dull} metric{'s do' if dull > 1 else ' does'} not clearly differ (--all shows them)")
+        click.echo(f"\n  {dull} metric{'s do' if dull > 1 else ' does'} not clearly differ (--all shows them)")
+    for text in () if show_all else _find_alone(compared):
+        click.echo(options.wrap(text, "  ", "    "))
     intervals = [one for one in compared if one.difference is not None and one.verdict != "same"]
     if intervals:
         click.echo(
@@ -198,13 +208,41 @@ def _show(sides: Sides, compared: list[Compared], expected: list[Expected], show
             counts = expectation.second or expectation.first
             is_held = counts is not None and counts[0] == counts[1]
             mark = click.style("✓", fg="green") if is_held else click.style("✗", fg="red")
+            if counts == (0, 0):
+                mark = click.style("?", fg="yellow")
             click.echo(f"  {mark} {_say_expected(expectation, units)}: {_say_held(expectation)}")
 
 
+def _find_alone(compared: list[Compared]) -> Iterator[str]:
+    """What one side alone measured: cells of which the other has no run, and metrics."""
+    cells: dict[str, list[Compared]] = {}
+    for one in compared:
+        cells.setdefault(_label(one.values), []).append(one)
+    for side, other, lacks in (("A", "B", _lacks_second), ("B", "A", _lacks_first)):
+        empty = [label for label, own in cells.items() if all(map(lacks, own))]
+        if empty:
+            yield f"no run in {other}, of cells: {'; '.join(empty)}"
+        there = [one for label, own in cells.items() if label not in empty for one in own]
+        alone, of = Counter(one.metric for one in there if lacks(one)), Counter(one.metric for one in there)
+        told = [
+            plain(name) if count == of[name] else f"{plain(name)} ({count} of {of[name]} cells)"
+            for name, count in alone.items()
+        ]
+        if told:
+            yield f"measured in {side} alone (--all shows the values): {', '.join(told)}"
+
+
+def _lacks_first(one: Compared) -> bool:
+    return one.first is None
+
+
+def _lacks_second(one: Compared) -> bool:
+    return one.second is None
+
+
 def _is_news(one: Expected) -> bool:
-    """Where the sides differ or not all is well; of what one side alone expects, where it does not hold."""
-    counts = [side for side in (one.first, one.second) if side is not None]
-    return any(held < of for held, of in counts) or (len(counts) > 1 and counts[0] != counts[1])
+    """Where not all is well on either side that expects it, or nothing is known yet."""
+    return any(held < of or not of for held, of in filter(None, (one.first, one.second)))
 
 
 def _say_expected(one: Expected, units: Mapping[str, str]) -> str:
@@ -225,11 +263,9 @@ def _say_held(one: Expected) -> str:
     told = []
     for side, counts in zip("AB", (one.first, one.second), strict=True):
         if counts is not None:
-            what = (
-                ("holds" if counts[0] else "does not hold")
-                if "holds" in one.expectation
-                else f"{counts[0]} of {counts[1]}"
-            )
+            what = f"{counts[0]} of {counts[1]}"
+            if "holds" in one.expectation:
+                what = "holds" if counts[0] else "does not hold" if counts[1] else "cannot be told yet"
             told.append(f"{what} in {side}")
     if len(told) < 2:
         told.append(f"not expected in {'A' if one.first is None else 'B'}")
@@ -259,6 +295,21 @@ def _say_change(one: Compared) -> str:
         left = " and ".join(f"{count} of {side}" for side, count in zip("AB", one.left_out, strict=True) if count)
         text += f"  ({one.counts[0]} pairs; {left} without partner left out)"
     return text
+
+
+def _say_incomplete(sides: Sides) -> list[str]:
+    """Of each sweep that has not all its runs."""
+    told = {
+        text: [name for name, other in zip("AB", sides.incomplete, strict=True) if other == text]
+        for text in sides.incomplete
+    }
+    return [f"{' and '.join(names)}: {text}: what there is was compared" for text, names in told.items() if text]
+
+
+def _refuse_incomplete(text: str) -> Check:
+    from mprun.report.verdict import Check
+
+    return Check("sweeps", "all runs are there", False, text, is_error=True)
 
 
 def _label(values: Any) -> str:

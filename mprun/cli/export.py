@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from polars import LazyFrame
 
     from mprun.rundir import RunDirectory
+    from mprun.sweep.directory import SweepDirectory
 
 
 @click.command("export")
@@ -40,7 +41,7 @@ def command(name: str, parent: Path, as_csv: bool, folder: Path | None) -> None:
     found = find_either(parent, name)
     target = folder or found.path / "tables"
     written = []
-    for title, table in _tables_of_run(found) if isinstance(found, RunDirectory) else _tables_of_sweep(found.path):
+    for title, table in _tables_of_run(found) if isinstance(found, RunDirectory) else _tables_of_sweep(found):
         target.mkdir(parents=True, exist_ok=True)
         path = target / f"{title}.csv"
         table.sink_csv(path, line_terminator="\r\n")
@@ -58,10 +59,10 @@ def _tables_of_run(run: RunDirectory) -> Iterator[tuple[str, LazyFrame]]:
     yield from run.tables()
 
 
-def _tables_of_sweep(path: Path) -> Iterator[tuple[str, LazyFrame]]:
-    from mprun.results import Sweep, load
+def _tables_of_sweep(found: SweepDirectory) -> Iterator[tuple[str, LazyFrame]]:
+    from mprun.results import read_sweep
 
-    sweep = load(path)
-    assert isinstance(sweep, Sweep)
+    options.tell_incomplete(found)
+    sweep = read_sweep(found)
     yield "cells", sweep.cells.lazy()
     yield "statistics", sweep.statistics.lazy()

@@ -17,7 +17,6 @@ import click
 
 from mprun.cli import options
 from mprun.cli.completion import complete_labs
-from mprun.text import printable
 
 if TYPE_CHECKING:
     from mprun.analysis.claim import Judgement
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from mprun.spec.evaluation import Comparison
 
 # Longer lines of prose are hard to read.
-_MOST_WIDTH = 100
 _MARKS = {"held": ("✓", "green"), "failed": ("✗", "red"), "open": ("?", "yellow")}
 _STATES = {"ran": ("✓", "green"), "broken": ("✗", "red"), "impossible": ("-", "yellow")}
 
@@ -69,20 +67,20 @@ def show(name: str, profile: str) -> None:
     from mprun.lab.shelf import open_lab
 
     lab = open_lab(name)
-    click.echo(f"{click.style(lab.title, bold=True)}  ({lab.folder})\n\n{_wrap(lab.aim, '  ')}\n")
+    click.echo(f"{click.style(lab.title, bold=True)}  ({lab.folder})\n\n{options.wrap(lab.aim, '  ')}\n")
     click.echo("in its folder, or in a copy that `mprun lab start` makes:")
     for step in lab.steps_of(profile):  # type: ignore[arg-type]
         click.echo(f"  {step.command(lab.folder)}")
     click.echo("\nwhat should be seen:")
     for claim in lab.claims_of(profile):  # type: ignore[arg-type]
-        click.echo(_wrap(claim.says, "  - ", "    "))
-        click.echo(click.style(_wrap(claim.holds.text, "    "), dim=True))
-        click.echo(_wrap(" ".join((claim.why, claim.tolerance)).strip(), "    "))
+        click.echo(options.wrap(claim.says, "  - ", "    "))
+        click.echo(click.style(options.wrap(claim.holds.text, "    "), dim=True))
+        click.echo(options.wrap(" ".join((claim.why, claim.tolerance)).strip(), "    "))
     click.echo("\nquestions:")
     for question in lab.questions:
-        click.echo(_wrap(question.ask, "  - ", "    "))
+        click.echo(options.wrap(question.ask, "  - ", "    "))
         if question.hint:
-            click.echo(_wrap(f"hint: {question.hint}", "    "))
+            click.echo(options.wrap(f"hint: {question.hint}", "    "))
 
 
 @command.command()
@@ -233,11 +231,11 @@ def _show_lab(result: LabRun) -> None:
 
 def _show_complaints(done: Done) -> None:
     if done.summary is None:
-        click.echo(_wrap(done.error, "      "))
+        click.echo(options.wrap(done.error, "      "))
         return
     for kind in ("failures", "warnings"):
         for text in done.summary[kind]:
-            click.echo(_wrap(f"{kind[:-1]}: {text}", "      "))
+            click.echo(options.wrap(f"{kind[:-1]}: {text}", "      "))
     for verdict in done.summary["expectations"]:
         if not verdict["held"]:
             click.echo(f"      failure: {verdict['metric']} is {verdict['value']}, which was not expected")
@@ -248,9 +246,9 @@ def _show_judgements(judgements: Sequence[Judgement]) -> None:
         mark, colour = _MARKS[judgement.verdict]
         click.echo(f"  {click.style(mark, fg=colour)} {judgement.claim.says}")
         for comparison in judgement.outcome.comparisons if judgement.outcome else ():
-            click.echo(_wrap(say_comparison(comparison), "      ", "        "))
+            click.echo(options.wrap(say_comparison(comparison), "      ", "        "))
         if judgement.reason:
-            click.echo(_wrap(judgement.reason, "      "))
+            click.echo(options.wrap(judgement.reason, "      "))
 
 
 def say_comparison(comparison: Comparison) -> str:
@@ -306,13 +304,3 @@ def _claims_to_json(judgements: Sequence[Judgement]) -> list[dict[str, Any]]:
         }
         for judgement in judgements
     ]
-
-
-def _wrap(text: str, first: str, rest: str | None = None) -> str:
-    """Text in lines of a terminal's width. first: before the first line; rest: before the others."""
-    import textwrap
-
-    width = min(options.terminal_width(), _MOST_WIDTH)
-    return textwrap.fill(
-        printable(text), width, initial_indent=first, subsequent_indent=first if rest is None else rest
-    )

@@ -13,14 +13,18 @@ import click
 
 from mprun.cli.completion import complete_files, complete_kernels
 from mprun.errors import SpecError
+from mprun.text import printable
 
 if TYPE_CHECKING:
     from mprun.report.verdict import Check
     from mprun.rundir import RunDirectory
+    from mprun.sweep.directory import SweepDirectory
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 DEFAULT_PARENT = Path("runs")
+# Longer lines of prose are hard to read.
+_MOST_WIDTH = 100
 
 
 def topology(command: Command) -> Command:
@@ -140,6 +144,16 @@ def terminal_width() -> int:
     return shutil.get_terminal_size((100, 24)).columns
 
 
+def wrap(text: str, first: str, rest: str | None = None) -> str:
+    """Text in lines of a terminal's width. first: before the first line; rest: before the others."""
+    import textwrap
+
+    width = min(terminal_width(), _MOST_WIDTH)
+    return textwrap.fill(
+        printable(text), width, initial_indent=first, subsequent_indent=first if rest is None else rest
+    )
+
+
 def write_verdicts(title: str, checks: Iterable[Check], junit: Path | None, tap: Path | None) -> None:
     """The files that were asked for."""
     if junit is None and tap is None:
@@ -194,6 +208,17 @@ def restore_tables(run: RunDirectory) -> None:
             click.echo(f"its tables are gone, and cannot be made again there: {error}", err=True)
         else:
             give_to_invoker(run.path / "tables")
+
+
+def tell_incomplete(sweep: SweepDirectory) -> None:
+    """Say so of a sweep that has not all its runs, as what is made of it is no result."""
+    from mprun.analysis.cells import INCOMPLETE
+    from mprun.sweep.summary import read_summary, tell_progress
+
+    summary = read_summary(sweep)
+    if summary["status"] == INCOMPLETE:
+        texts = (f"{sweep.name} is incomplete: {tell_progress(summary)}", sweep.tell_how_to_go_on())
+        click.echo(f"warning: {'; '.join(filter(None, texts))}", err=True)
 
 
 def give_to_invoker(path: Path) -> None:

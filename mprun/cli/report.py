@@ -33,6 +33,8 @@ def command(name: str, parent: Path, is_shown: bool, confidence: float | None) -
     if isinstance(found, RunDirectory):
         options.refuse_confidence(confidence)
         options.restore_tables(found)
+    else:
+        options.tell_incomplete(found)
     with Bar() as bar:
         if isinstance(found, SweepDirectory):
             path = make_sweep_report(found, bar.show, confidence or CONFIDENCE)

@@ -59,6 +59,8 @@ def command(
     with scratch("mprun-bundle-") as folder:
         bundle = open_bundle(archive, folder)
         chosen, reason = choose_engine(bundle, engine)
+        if bundle.missing is not None:
+            click.echo(f"warning: it is of a sweep that was incomplete: {bundle.missing}; these are repeated", err=True)
         if not as_json:
             click.echo(f"engine: {chosen} ({reason})", err=True)
         with Bar() as bar:

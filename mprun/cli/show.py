@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +14,9 @@ from mprun.cli import options
 from mprun.cli.completion import complete_runs
 from mprun.report.reading import order_metrics
 from mprun.rundir import RunDirectory
+
+if TYPE_CHECKING:
+    from mprun.sweep.directory import SweepDirectory
 
 
 @click.command("show")
@@ -28,20 +31,29 @@ def command(name: str, parent: Path, confidence: float | None, as_json: bool) ->
     found = find_either(parent, name)
     if isinstance(found, RunDirectory):
         options.refuse_confidence(confidence)
-    summary = found.summary() if isinstance(found, SweepDirectory) else found.read("summary.json")
+    summary = _read_sweep(found) if isinstance(found, SweepDirectory) else found.read("summary.json")
     if as_json:
         click.echo(json.dumps({"directory": str(found.path), **summary}))
     elif isinstance(found, SweepDirectory):
+        from mprun.analysis.cells import INCOMPLETE
         from mprun.analysis.statistics import CONFIDENCE
         from mprun.cli.show_sweep import show_sweep
 
         show_sweep(summary, found.path, confidence=confidence or CONFIDENCE)
+        if summary["status"] == INCOMPLETE and (text := found.tell_how_to_go_on()):
+            click.echo(text)
     else:
         from mprun.cli.show_run import show_summary
 
         options.restore_tables(found)
         summary["metrics"] = _show_figures(found, summary["metrics"])
         show_summary(summary, found)
+
+
+def _read_sweep(sweep: SweepDirectory) -> dict[str, Any]:
+    from mprun.sweep.summary import read_summary
+
+    return read_summary(sweep)
 
 
 def _show_figures(run: RunDirectory, metrics: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -11,7 +11,12 @@ import click
 from mprun.report.reading import format_bound, format_value
 from mprun.rundir import RunDirectory
 
-MARKS = {"passed": ("passed", "green"), "failed": ("FAILED", "red"), "error": ("ERROR", "red")}
+MARKS = {
+    "passed": ("passed", "green"),
+    "failed": ("FAILED", "red"),
+    "error": ("ERROR", "red"),
+    "incomplete": ("INCOMPLETE", "yellow"),
+}
 
 
 def show_summary(summary: Mapping[str, Any], run: RunDirectory) -> None:

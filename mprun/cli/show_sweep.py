@@ -10,10 +10,12 @@ from typing import Any
 
 import click
 
+from mprun.analysis.cells import INCOMPLETE
 from mprun.analysis.statistics import CONFIDENCE
 from mprun.cli.show_run import MARKS
 from mprun.report.reading import choose_metrics, format_bound, format_mean, format_value
 from mprun.spec.scalar import spell_scalar, spell_values
+from mprun.sweep.summary import tell_progress
 
 # So many metrics fit beside each other.
 MOST_SHOWN = 3
@@ -47,13 +49,15 @@ def show_sweep(
         click.echo("  " + "  ".join(texts).rstrip())
     click.echo()
     _show_expectations(cells)
-    _show_statements(summary["statements"])
+    _show_statements(summary["statements"], summary["status"] == INCOMPLETE)
     _show_told(cells)
     for text in summary["warnings"]:
         click.echo(f"  {click.style('warning', fg='yellow')}: {text}")
     word, colour = MARKS[summary["status"]]
     words = {"passed": "passed", "failed": "failed", "error": "in error"}
     counts = ", ".join(f"{count} {words[status]}" for status, count in summary["runs"].items() if count)
+    if summary["status"] == INCOMPLETE:
+        counts = f"{tell_progress(summary)}{f' ({counts})' if counts else ''}"
     click.echo(f"{click.style(word, fg=colour, bold=True)}  {counts}  {path}")
 
 
@@ -72,7 +76,10 @@ def _choose(cells: Sequence[Mapping[str, Any]], wanted: Sequence[str]) -> list[s
 
 
 def _runs(cell: Mapping[str, Any]) -> str:
+    """How many, and of how many that are needed or made, where that is another number."""
     passed, total = cell["runs"]["passed"], sum(cell["runs"].values())
+    if total < cell.get("needed", total):
+        return f"{total}/{cell['needed']}"
     return str(total) if passed == total else f"{passed} of {total}"
 
 
@@ -107,10 +114,13 @@ def _show_expectations(cells: Sequence[Mapping[str, Any]]) -> None:
                 click.echo(f"      {label}: {verdict['held']} of {verdict['of']}")
 
 
-def _show_statements(statements: Sequence[Mapping[str, Any]]) -> None:
-    """What is expected across cells, with both sides as they were measured."""
+def _show_statements(statements: Sequence[Mapping[str, Any]], may_come: bool) -> None:
+    """What is expected across cells, with both sides as they were measured. may_come: what is missing was not made
+    yet."""
     for one in statements:
         mark = click.style("✓", fg="green") if one["held"] else click.style("✗", fg="red")
+        if one["held"] is None and may_come:
+            mark = click.style("?", fg="yellow")
         click.echo(f"  {mark} {one['holds']}")
         for sides in one["comparisons"]:
             left, right = (format_value(sides[side], sides["unit"]) for side in ("left", "right"))

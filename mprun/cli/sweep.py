@@ -97,6 +97,7 @@ def command(
         if not as_json:
             click.echo(f"{'sweep' if is_new else 'going on with'}: {sweep.path}", err=True)
         with sweep.held():
+            sweep.note_command(sys.argv[1:])
             work = conduct.Conduct(sweep, cells, keep, retries, allow_exec)  # type: ignore[arg-type]
             with SweepBar() as bar:
                 summary = work.run(executor, bar.show, bar.say)

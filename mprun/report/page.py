@@ -19,12 +19,12 @@ _SIZE = re.compile(r'(<svg\b[^>]*?) width="[^"]*"( height="[^"]*")?')
 
 @dataclass(frozen=True)
 class Verdict:
-    """An expectation in words. held: whether it does."""
+    """An expectation in words. held: whether it does; None: not known yet."""
 
     metric: str
     expected: str
     measured: str
-    held: bool
+    held: bool | None
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Page:
-    """A report. status: passed, failed or error; problems: (kind, text), the gravest first.
+    """A report. status: passed, failed, error or incomplete; problems: (kind, text), the gravest first.
 
     facts: of its provenance; repeat: commands; inputs: texts by file name.
     """

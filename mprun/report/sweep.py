@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mprun.analysis.cells import column_of
+from mprun.analysis.cells import INCOMPLETE, column_of
 from mprun.analysis.statistics import CONFIDENCE
 from mprun.report.figure import Chart
 from mprun.report.gallery import Gallery, draw_topology
@@ -20,6 +20,7 @@ from mprun.spec import load
 from mprun.spec.scalar import spell_scalar, spell_values
 from mprun.spec.spec import Plot
 from mprun.sweep.directory import SweepDirectory
+from mprun.sweep.summary import read_summary, read_table, tell_progress
 
 MOST_FIGURES = 6
 MOST_COLUMNS = 4
@@ -31,7 +32,7 @@ def make_sweep_report(sweep: SweepDirectory, progress: Progress, confidence: flo
     Raises MprunError where the sweep did not come so far, SpecError where this mprun does not know its inputs.
     """
     progress("reading the sweep", 0.0)
-    record, summary = sweep.record, sweep.summary()
+    record, summary = sweep.record, read_summary(sweep)
     cells = summary["cells"]
     plots = _plots(record)
     study = replace(gather(sweep, cells), confidence=confidence)
@@ -51,7 +52,7 @@ def make_sweep_report(sweep: SweepDirectory, progress: Progress, confidence: flo
         verdict=_verdict(summary),
         verdicts=[*_verdicts(cells), *_statements(summary)],
         tiles=list(_tiles(study, summary)),
-        problems=[("warning", text) for text in summary["warnings"]],
+        problems=list(_problems(summary)),
         # what was found before the network, which every cell has
         pictures=sorted(gallery.pictures, key=lambda picture: picture.is_broad),
         notes=[*notes, *drawn],
@@ -65,7 +66,7 @@ def make_sweep_report(sweep: SweepDirectory, progress: Progress, confidence: flo
 
 def charts_of(sweep: SweepDirectory) -> list[Chart]:
     """The figures of its report, not yet painted. Raises as `make_sweep_report`."""
-    cells = sweep.summary()["cells"]
+    cells = read_summary(sweep)["cells"]
     return list(draw_sweep(gather(sweep, cells), _plots(sweep.record), choose_metrics(cells)[:MOST_FIGURES]))
 
 
@@ -79,7 +80,7 @@ def gather(sweep: SweepDirectory, cells: Sequence[Mapping[str, Any]]) -> Study:
     for cell in sweep.record["cells"]:
         for name, value in cell["values"].items():
             axes.setdefault(name, {})[value] = None
-    table = sweep.table()
+    table = read_table(sweep)
     # by their folders: a column has one type, so that 1 beside 1.5 is 1.0 there
     places = table["directory"].str.replace("/[^/]*$", "")
     samples = []
@@ -108,10 +109,17 @@ def _describe(sweep: SweepDirectory, gallery: Gallery) -> tuple[str, list[str]]:
 def _verdict(summary: Mapping[str, Any]) -> str:
     runs = summary["runs"]
     words = [f"{sum(runs.values())} runs of {len(summary['cells'])} cells"]
+    if summary["status"] == INCOMPLETE:
+        words = [tell_progress(summary)]
     words += [f"{count} {status}" for status, count in runs.items() if count]
-    if not summary["complete"]:
-        words.append("the sweep is not complete")
     return ", ".join(words)
+
+
+def _problems(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if summary["status"] == INCOMPLETE:
+        yield INCOMPLETE, f"Only {tell_progress(summary)}: means, intervals and verdicts are of these."
+    for text in summary["warnings"]:
+        yield "warning", text
 
 
 def _verdicts(cells: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:
@@ -136,7 +144,8 @@ def _statements(summary: Mapping[str, Any]) -> Iterator[Verdict]:
             f"{format_value(each['left'], each['unit'])} {each['operator']} {format_value(each['right'], each['unit'])}"
             for each in one["comparisons"]
         ]
-        yield Verdict(one["holds"], "", "; ".join(sides) or one["found"], bool(one["held"]))
+        held = None if one["held"] is None and summary["status"] == INCOMPLETE else bool(one["held"])
+        yield Verdict(one["holds"], "", "; ".join(sides) or one["found"], held)
 
 
 def _tiles(study: Study, summary: Mapping[str, Any]) -> Iterator[Tile]:
@@ -150,7 +159,8 @@ def _grid(study: Study, metrics: Sequence[str]) -> Grid:
     rows = []
     for cell in study.cells:
         count = sum(cell["runs"].values())
-        cells = [*(spell_scalar(cell["values"].get(name, "")) for name in study.axes), str(count)]
+        told = f"{count} of {cell['needed']}" if count < cell.get("needed", count) else str(count)
+        cells = [*(spell_scalar(cell["values"].get(name, "")) for name in study.axes), told]
         rows.append(Row((*cells, *(format_mean(cell["metrics"].get(metric), study.confidence) for metric in metrics))))
     title = f"Cells: means, with t intervals of {study.confidence * 100:.0f} %"
     return Grid(title, (*study.axes, "runs", *metrics), tuple(rows))

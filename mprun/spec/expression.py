@@ -41,12 +41,14 @@ FUNCTIONS: dict[str, Callable[[Sequence[float]], float]] = {
 
 
 class ExpressionError(ValueError):
-    """A text that is no expression, or has no value; the message says where and what would do."""
+    """A text that is no expression, or has no value; the message says where and what would do. reason: the same, to
+    stand below the text."""
 
     def __init__(self, text: str, start: int, end: int, message: str) -> None:
         self.start = start
         self.end = end
         what = f"'{text[start:end]}'" if text[start:end].strip() else "the end"
+        self.reason = f"{what}: {message}"
         super().__init__(f"'{text}': at {what} (character {start + 1}): {message}")
 
 

@@ -10,21 +10,20 @@ from __future__ import annotations
 import contextlib
 import platform
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from mprun import runner
-from mprun.analysis.across import judge_across
-from mprun.analysis.cells import Row, doubt, sum_up, tabulate
-from mprun.analysis.statistics import is_narrow
 from mprun.engines import real
 from mprun.errors import Interrupted, MprunError, SpecError
 from mprun.sweep import study
 from mprun.sweep.directory import SweepDirectory, list_sweeps
 from mprun.sweep.executor import Executor, run_all
+from mprun.sweep.standing import Standing, say_progress
 from mprun.sweep.study import Cell, Task
+from mprun.sweep.summary import write_summary
 from mprun.sweep.worker import Job, Keep, Outcome, settle
 
 
@@ -102,7 +101,7 @@ def _identify(cells: Sequence[Cell], kernels: Mapping[str, Any]) -> str:
 
 def is_finished(sweep: SweepDirectory) -> bool:
     """Whether every run that it asks for has been made, and none ended with an error."""
-    return (sweep.path / "summary.json").exists() and bool(sweep.read("summary.json")["complete"])
+    return sweep.has_summary and bool(sweep.read("summary.json")["complete"])
 
 
 def _is_real(cell: Cell) -> bool:
@@ -117,14 +116,6 @@ def places_for(engines: Collection[str], jobs: int | None, cpus: int) -> int:
     if jobs is not None and jobs > 1:
         raise SpecError("runs in real time go one after the other, as they would disturb each other: leave out --jobs")
     return 1
-
-
-@dataclass
-class _Progress:
-    """What is known of the runs of one cell. values: of the metric that decides, by the number of the run."""
-
-    ended: dict[int, str] = field(default_factory=dict)
-    values: dict[int, float] = field(default_factory=dict)
 
 
 class Conduct:
@@ -144,7 +135,7 @@ class Conduct:
         self._keep: Keep = keep
         self._retries = retries
         self._allow_exec = allow_exec
-        self._progress = {cell.folder: _Progress() for cell in cells}
+        self._standings = {cell.folder: Standing(cell.spec.experiment.repeat) for cell in cells}
         self._attempts: dict[str, int] = {}
         self._running: dict[str, tuple[Task, Job]] = {}
         self._queue: list[Task] = []
@@ -158,20 +149,26 @@ class Conduct:
         Raises Interrupted on Ctrl-C: what has ended is kept.
         """
         self._sweep.tidy()
-        self._take_in()
         started = time.monotonic()
         try:
+            # of what was there before; at the end there is more
+            self._sweep.forget()
+            self._take_in()
+            if any(standing.ended for standing in self._standings.values()):
+                say(f"there are {self._tell_progress()}")
             for name, outcome in run_all(executor, self._begin, lambda: tell(self._state(executor.places))):
                 self._end(name, outcome, say)
         except KeyboardInterrupt:
             raise Interrupted(
-                f"interrupted; {self._count()} runs are in {self._sweep.path}, and the same command goes on from there"
+                f"interrupted: {self._tell_progress()}\n"
+                f"what there is: mprun show {self._sweep.path}\n"
+                f"to go on: {self._sweep.command or 'the same command'}"
             ) from None
         finally:
             self._note_session(executor.places, time.monotonic() - started)
             executor.close()
             self._sweep.tidy()
-        return self.sum_up()
+        return write_summary(self._sweep)
 
     def _take_in(self) -> None:
         """What is there already; what ended with an error is to be done again."""
@@ -180,51 +177,23 @@ class Conduct:
             if kept.summary["status"] == "error":
                 self._sweep.drop(f"{cell.folder}/{kept.number}")
             else:
-                self._note(cell, kept.number, kept.summary)
-
-    def _note(self, cell: Cell, number: int, summary: Mapping[str, Any]) -> None:
-        progress, until = self._progress[cell.folder], cell.spec.experiment.repeat.until
-        progress.ended[number] = summary["status"]
-        if until is not None and summary["status"] != "error" and until.metric in summary["metrics"]:
-            progress.values[number] = float(summary["metrics"][until.metric]["value"])
+                self._standings[cell.folder].note(kept.number, kept.summary)
 
     def _next(self) -> Task | None:
         """The next run that may begin, in the order of the blocks; None if all must wait or nothing is left."""
         most = max(cell.spec.experiment.repeat.most for cell in self._cells)
         while True:
             for n, task in enumerate(self._queue):
-                if self._may_begin(task):
+                if self._standings[task.cell.folder].may_begin(task.number):
                     return self._queue.pop(n)
-            self._queue = [task for task in self._queue if not self._is_settled(task.cell, task.number)]
+            self._queue = [
+                task for task in self._queue if not self._standings[task.cell.folder].is_settled(task.number)
+            ]
             if self._queue or self._block == most:
                 return None
             self._block += 1
-            due = [cell for cell in self._cells if not self._is_settled(cell, self._block)]
+            due = [cell for cell in self._cells if not self._standings[cell.folder].is_settled(self._block)]
             self._queue += list(study.order(due, self._block))
-
-    def _is_settled(self, cell: Cell, number: int) -> bool:
-        """Whether the run of this number is made, or not needed."""
-        repeat, progress = cell.spec.experiment.repeat, self._progress[cell.folder]
-        if number in progress.ended or number > repeat.most:
-            return True
-        if repeat.until is None or number <= repeat.least:
-            return False
-        # as if runs were made one by one: what decides does not depend on how many are at one time
-        return any(self._sufficed(cell, n) for n in range(repeat.least, number))
-
-    def _sufficed(self, cell: Cell, count: int) -> bool:
-        """Whether the first `count` runs of a cell were enough."""
-        repeat, progress = cell.spec.experiment.repeat, self._progress[cell.folder]
-        if repeat.until is None or any(n not in progress.ended for n in range(1, count + 1)):
-            return False
-        values = [progress.values[n] for n in range(1, count + 1) if n in progress.values]
-        return is_narrow(values, repeat.until.confidence, repeat.until.within)
-
-    def _may_begin(self, task: Task) -> bool:
-        repeat, progress = task.cell.spec.experiment.repeat, self._progress[task.cell.folder]
-        if self._is_settled(task.cell, task.number):
-            return False
-        return task.number <= repeat.least or all(n in progress.ended for n in range(1, task.number))
 
     def _begin(self) -> tuple[str, Job] | None:
         """The next run, as a job."""
@@ -250,11 +219,12 @@ class Conduct:
                 return
         summary = settle(job, outcome)
         self._sweep.finish(job.directory, name)
-        self._note(task.cell, task.number, summary)
+        self._standings[task.cell.folder].note(task.number, summary)
 
     def _state(self, places: int) -> State:
-        statuses = [status for progress in self._progress.values() for status in progress.ended.values()]
-        total = sum(self._needed(cell) for cell in self._cells)
+        standings = self._standings.values()
+        statuses = [status for standing in standings for status in standing.ended.values()]
+        total = sum(standing.needed for standing in standings)
         left_s = None
         if self._walls_s:
             mean_s = sum(self._walls_s) / len(self._walls_s)
@@ -262,16 +232,8 @@ class Conduct:
         running = tuple(f"{task.cell.label} #{task.number}" for task, _ in self._running.values())
         return State(len(statuses), total, statuses.count("failed"), statuses.count("error"), running, left_s)
 
-    def _needed(self, cell: Cell) -> int:
-        """How many runs a cell needs, as far as is known."""
-        repeat, progress = cell.spec.experiment.repeat, self._progress[cell.folder]
-        if repeat.until is None:
-            return repeat.most
-        enough = next((n for n in range(repeat.least, repeat.most) if self._sufficed(cell, n)), None)
-        return enough or min(repeat.most, max(repeat.least, len(progress.ended) + 1))
-
-    def _count(self) -> int:
-        return sum(len(progress.ended) for progress in self._progress.values())
+    def _tell_progress(self) -> str:
+        return say_progress(list(self._standings.values()))
 
     def _note_session(self, places: int, wall_s: float) -> None:
         """Real time, which never repeats, stands apart from all that does."""
@@ -285,40 +247,3 @@ class Conduct:
             "simulation_s": round(self._simulations_s, 3),
         }
         self._sweep.write("wall.json", [*before, entry])
-
-    def sum_up(self) -> dict[str, Any]:
-        """Table and summary of what there is, also written there."""
-        return sum_up_sweep(self._sweep, all(self._is_done(cell) for cell in self._cells))
-
-    def _is_done(self, cell: Cell) -> bool:
-        progress, repeat = self._progress[cell.folder], cell.spec.experiment.repeat
-        statuses = progress.ended
-        return "error" not in statuses.values() and all(self._is_settled(cell, n) for n in range(1, repeat.most + 1))
-
-
-def sum_up_sweep(sweep: SweepDirectory, is_complete: bool) -> dict[str, Any]:
-    """The table and the summary of all runs that a sweep has; both are written."""
-    cells = sweep.record["cells"]
-    rows = list(read_rows(sweep))
-    sweep.write_table(tabulate(cells, rows))
-    found = sum_up(cells, rows)
-    counts = {status: sum(cell["runs"][status] for cell in found) for status in ("passed", "failed", "error")}
-    statements = judge_across(sweep.record["across"], cells, rows)
-    is_good = not counts["failed"] and all(statement["held"] for statement in statements)
-    status = "error" if counts["error"] else "passed" if is_good else "failed"
-    summary = {
-        "status": status,
-        "complete": is_complete,
-        "runs": counts,
-        "cells": found,
-        "statements": statements,
-        "warnings": doubt(found, [cell["repeat"] for cell in cells]),
-    }
-    sweep.write("summary.json", summary)
-    return summary
-
-
-def read_rows(sweep: SweepDirectory) -> Iterator[Row]:
-    """Every run as the analysis takes it."""
-    for kept in sweep.runs():
-        yield Row(kept.cell, kept.number, str(kept.run.path.relative_to(sweep.path)), kept.summary)

@@ -7,9 +7,11 @@ runs/<time>-<topology>-<experiment>-<digest8>-sweep/
     runs/<cell>/<number>/ a run directory each (see `mprun.rundir`); what is there is whole
     partial/              runs under way; what is left of them after a kill is removed by whoever goes on
     tables/cells.parquet  a row for each run: its values, seed, status and metrics
-    summary.json          statistics of each cell, expectations, verdict
+    summary.json          statistics of each cell, expectations, verdict; until the end of the sweep there is none, and
+                          no table (see `mprun.sweep.summary`)
     report.html           made when somebody asks, with figures/ beside it
     wall.json             real seconds of each run: never repeats
+    command.json          the command that makes it and where that was called: of this machine, and in no bundle
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import fcntl
 import json
 import os
 import re
+import shlex
 import shutil
 import tempfile
 import time
@@ -97,21 +100,56 @@ class SweepDirectory:
         value = self.read("sweep.json")
         if value.get("format") != FORMAT:
             raise MprunError(f"{self.path}: a sweep of format {value.get('format')}; this mprun reads {FORMAT}")
-        return {**value, "cells": [_in_order(cell, value.get("axes", [])) for cell in value["cells"]]}
+        return {**value, "cells": [in_order(cell, value.get("axes", [])) for cell in value["cells"]]}
 
-    def summary(self) -> dict[str, Any]:
-        """What `summary.json` says, in the same order. Raises MprunError."""
-        value, axes = self.read("summary.json"), self.record.get("axes", [])
-        return {**value, "cells": [_in_order(cell, axes) for cell in value["cells"]]}
+    @property
+    def has_summary(self) -> bool:
+        """Whether it has come to an end, and nobody goes on with it."""
+        return (self.path / "summary.json").is_file()
+
+    def forget(self) -> None:
+        """Remove summary, table and report, which are of what was there when they were made."""
+        for name in ("summary.json", "tables/cells.parquet", "report.html"):
+            (self.path / name).unlink(missing_ok=True)
+
+    def note_command(self, words: Sequence[str]) -> None:
+        """How mprun was called, which is how whoever wants to goes on with it."""
+        # that one would make another sweep
+        self.write("command.json", {"folder": os.getcwd(), "words": [word for word in words if word != "--new"]})
+
+    @property
+    def command(self) -> str:
+        """The command that makes it, and from where if that is not here; empty where that is not known."""
+        with contextlib.suppress(MprunError, KeyError, TypeError):
+            told = self.read("command.json")
+            line = shlex.join(["mprun", *told["words"]])
+            return line if told["folder"] == os.getcwd() else f"cd {shlex.quote(told['folder'])} && {line}"
+        return ""
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a process works on it now."""
+        try:
+            with (self.path / ".lock").open() as lock:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
+
+    def tell_how_to_go_on(self) -> str:
+        """Of one that is incomplete: that it is running, or the command; empty where neither is known."""
+        if self.is_held:
+            return "it is running now"
+        return f"to go on: {self.command}" if self.command else ""
 
     def read(self, name: str) -> Any:
         """A JSON file of the layout, its text printable. Raises MprunError where it is missing or not whole."""
         try:
             return make_printable(json.loads((self.path / name).read_text()))
         except FileNotFoundError:
-            raise MprunError(
-                f"{self.path}: no {name}: the sweep has not come to its end; the command that began it goes on with it"
-            ) from None
+            raise MprunError(f"{self.path}: no {name}: the sweep did not come so far") from None
         except ValueError as error:
             raise MprunError(f"{self.path / name}: not whole: {error}") from error
 
@@ -234,7 +272,7 @@ def _umask() -> int:
     return mask
 
 
-def _in_order(cell: Mapping[str, Any], axes: Sequence[str]) -> dict[str, Any]:
+def in_order(cell: Mapping[str, Any], axes: Sequence[str]) -> dict[str, Any]:
     """The values as the matrix has them: folders are named in that order, and a JSON file has its keys in another."""
     values = cell["values"]
     return {**cell, "values": {**{name: values[name] for name in axes if name in values}, **values}}

@@ -18,6 +18,8 @@ from mprun.spec.fault import name_nearest
 from mprun.spec.scalar import spell_scalar
 from mprun.sweep import directory
 from mprun.sweep.directory import Kept, SweepDirectory
+from mprun.sweep.standing import say_progress
+from mprun.sweep.summary import stand
 from mprun.version import code_of
 
 
@@ -25,7 +27,7 @@ from mprun.version import code_of
 class Sides:
     """Two sides by cells, and what is known to differ before anything is measured: facts (kernel, versions ...),
     lines of the inputs, cells that one alone has. statements: those across the cells of each side, and whether they
-    held."""
+    held. incomplete: of a sweep that has not all its runs, how far it is."""
 
     names: tuple[str, str]
     cells: tuple[tuple[Side, ...], tuple[Side, ...]]
@@ -33,6 +35,7 @@ class Sides:
     lines: list[str]
     unmatched: list[tuple[Mapping[str, Any], int]]
     statements: tuple[Mapping[str, bool | None], Mapping[str, bool | None]] = ({}, {})
+    incomplete: tuple[str | None, str | None] = (None, None)
 
 
 def sides_of(parent: Path, first: str, second: str | None, axis: str | None) -> Sides:
@@ -89,13 +92,21 @@ def _of_sweeps(one: SweepDirectory, other: SweepDirectory) -> Sides:
     texts = [{path.name: path.read_text() for path in (s.path / "inputs").iterdir()} for s in (one, other)]
     alone = [(values, int(which)) for values, which in unmatched(first, second)]
     names, lines = (str(one.path), str(other.path)), differing_lines(*texts)
-    return Sides(names, (first, second), facts, lines, alone, (_statements(one, made[0]), _statements(other, made[1])))
+    statements = (_statements(one, made[0]), _statements(other, made[1]))
+    incomplete = (find_missing(one, made[0]), find_missing(other, made[1]))
+    return Sides(names, (first, second), facts, lines, alone, statements, incomplete)
 
 
 def _statements(sweep: SweepDirectory, made: Sequence[Kept]) -> dict[str, bool | None]:
     record = sweep.record
     rows = [Row(kept.cell, kept.number, kept.run.name, kept.summary) for kept in made]
     return {one["holds"]: one["held"] for one in judge_across(record["across"], record["cells"], rows)}
+
+
+def find_missing(sweep: SweepDirectory, made: Sequence[Kept]) -> str | None:
+    """How far a sweep is that has not all its runs; None of one that has."""
+    standings = stand(sweep.record, made)
+    return None if all(standing.is_whole for standing in standings) else say_progress(standings)
 
 
 def _kernels(sweep: SweepDirectory) -> dict[str, str]:
@@ -132,7 +143,8 @@ def _cells(sweep: SweepDirectory, made: Iterable[Kept]) -> tuple[Side, ...]:
 
 def _take_apart(sweep: SweepDirectory, words: str) -> Sides:
     axis, _, chosen = words.partition("=")
-    cells = _cells(sweep, sweep.runs())
+    made = list(sweep.runs())
+    cells = _cells(sweep, made)
     known = list(dict.fromkeys(name for side in cells for name in side.values))
     if axis not in known:
         raise SpecError(f"{sweep.name} has no axis '{axis}'{name_nearest(axis, known, 'axes')}")
@@ -155,4 +167,5 @@ def _take_apart(sweep: SweepDirectory, words: str) -> Sides:
     facts = {}
     if axis == "kernel" and kernels.keys() >= set(halves):
         facts["kernel"] = (_name_build(kernels[halves[0]]), _name_build(kernels[halves[1]]))
-    return Sides(names, (first, second), facts, [], alone)
+    missing = find_missing(sweep, made)
+    return Sides(names, (first, second), facts, [], alone, incomplete=(missing, missing))

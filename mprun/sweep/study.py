@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from mprun.compile.variation import derive_seed, draw
 from mprun.plan import canonical_json
 from mprun.spec.matrix import PLACES, Values
 from mprun.spec.scalar import spell_scalar, spell_values
-from mprun.spec.spec import Spec
+from mprun.spec.spec import Repeat, Spec, Until
 from mprun.spec.writer import write_experiment, write_topology
 
 if TYPE_CHECKING:
@@ -136,3 +136,14 @@ def describe_repeat(cell: Cell) -> dict[str, Any]:
         if until is None
         else {"metric": until.metric, "confidence": until.confidence, "within": until.within},
     }
+
+
+def read_repeat(told: Mapping[str, Any]) -> Repeat:
+    """The repetitions that `describe_repeat` told of."""
+    until = told["until"]
+    return Repeat(
+        least=told["least"],
+        most=told["most"],
+        until=None if until is None else Until(until["metric"], until["confidence"], until["within"]),
+        vary=tuple(told["vary"]),
+    )

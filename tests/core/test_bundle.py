@@ -131,11 +131,16 @@ def _run(**changes: object) -> dict[str, bytes]:
     return {name: json.dumps(value).encode() for name, value in files.items() if value is not None}
 
 
-def _sweep(folder: str, title: str = "topo-xp", digest: str = "a" * 64, value: object = "reno") -> dict[str, bytes]:
+REPEAT = {"seed": 1, "least": 2, "most": 2, "vary": [], "until": None}
+
+
+def _sweep(
+    folder: str, title: str = "topo-xp", digest: str = "a" * 64, value: object = "reno", **repeat: object
+) -> dict[str, bytes]:
     cell = {
         "values": {"cc": value},
         "folder": folder,
-        "repeat": {"until": None},
+        "repeat": {**REPEAT, **repeat},
         "engine": "virtual",
         "kernel": "default",
     }
@@ -157,6 +162,9 @@ def _sweep(folder: str, title: str = "topo-xp", digest: str = "a" * 64, value: o
         (_sweep("cc=reno", title="../evil"), "its title is no title"),
         (_sweep("cc=reno", digest="../../.."), "its sweep.json is not that of a sweep"),
         (_sweep(name_folder((("cc", ["reno"]),)), value=["reno"]), "its sweep.json is not that of a sweep"),  # type: ignore[arg-type]
+        (_sweep("cc=reno", most=10**12), "its sweep.json is not that of a sweep"),
+        (_sweep("cc=reno", vary=[[]]), "its sweep.json is not that of a sweep"),
+        (_sweep("cc=reno", until={"metric": "x", "confidence": "95%", "within": 0.1}), "its sweep.json is not that"),
         (_sweep("cc=reno"), "it holds no run"),
     ],
 )

@@ -52,7 +52,7 @@ MAY_IMPORT = {
         "spec.span",
         "text",
     },
-    "report": {"errors", "text", "rundir", "spec", "tools", "analysis", "sweep.directory", "version"},
+    "report": {"errors", "text", "rundir", "spec", "tools", "analysis", "sweep.directory", "sweep.summary", "version"},
     "lab": VALUES | {"spec", "analysis", "compile", "engines", "rundir", "runner", "shipped", "sweep"},
     "sweep": VALUES
     | {
@@ -73,7 +73,7 @@ MAY_IMPORT = {
     "runner": VALUES
     | {"spec", "tools", "analysis", "compile", "engines", "kernel", "rundir", "scratch", "capture", "version"},
     "bundle": {"errors", "spec", "analysis", "plan", "engines", "kernel", "rundir", "runner", "sweep", "version"},
-    "results": {"errors", "rundir", "sweep", "report"},
+    "results": {"errors", "analysis.cells", "rundir", "sweep", "report"},
 }
 CORE = ("spec", "topologies", "tools", "compile", "analysis", "plan.py", "plugin.py", "text.py", "capabilities.py")
 MACHINE = {"os", "subprocess", "socket", "time", "random", "mininet", "matplotlib"}

@@ -25,6 +25,7 @@ from mprun.sweep.directory import SweepDirectory, title_of
 from mprun.sweep.estimate import estimate
 from mprun.sweep.local import LocalExecutor
 from mprun.sweep.study import Cell
+from mprun.sweep.summary import read_summary, read_table, tell_progress
 from mprun.sweep.worker import Job, Outcome, settle
 
 TOPOLOGY = """\
@@ -270,6 +271,63 @@ def test_interrupted_and_gone_on_with(tmp_path: Path, after: int) -> None:
     assert not list(sweep.path.glob("partial/*"))
 
 
+@pytest.mark.parametrize("after", [0, 2, 5])
+def test_an_interrupted_sweep_is_read_as_far_as_it_is(tmp_path: Path, after: int) -> None:
+    """And it is incomplete, even if all that was made passed."""
+    cells = make_cells(tmp_path, TWO_BY_THREE + 'expect: [{holds: "cells[cc=reno].bulk.goodput > 1mbit"}]\n')
+    sweep = sweep_of(tmp_path, cells)
+    with pytest.raises(
+        Interrupted, match=rf"^interrupted: {after} of 6 runs, \d of 2 cells whole\nwhat there is: mprun"
+    ):
+        conduct(sweep, cells, FakeExecutor(2, by_seed, most=after))
+    summary, table = read_summary(sweep), read_table(sweep)
+    assert (summary["status"], summary["complete"]) == ("incomplete", False)
+    assert summary["runs"] == {"passed": after, "failed": 0, "error": 0}
+    made = [sum(cell["runs"].values()) for cell in summary["cells"]]
+    assert [cell["needed"] for cell in summary["cells"]] == [3, 3]
+    assert tell_progress(summary) == f"{after} of 6 runs, {sum(count == 3 for count in made)} of 2 cells whole"
+    assert (table.height, table.columns[:5]) == (after, ["cc", "run", "seed", "status", "directory"])
+    # the statement is of a cell that has no run yet: neither true nor false
+    assert summary["statements"][0]["held"] is (True if made[1] else None)
+    # reading it leaves nothing there that could be taken for the end
+    assert not sweep.has_summary
+    assert conduct(sweep, cells, FakeExecutor(2, by_seed))["status"] == "passed"
+    assert read_summary(sweep)["status"] == "passed"
+
+
+def test_a_sweep_that_is_gone_on_with_is_not_what_it_was(tmp_path: Path) -> None:
+    """Its summary told of errors; killed in mid-repetition it is incomplete, with what has passed meanwhile."""
+    cells = make_cells(tmp_path, TWO_BY_THREE)
+    sweep = sweep_of(tmp_path, cells)
+    assert conduct(sweep, cells, FakeExecutor(2, lambda job: None))["status"] == "error"
+    with pytest.raises(Interrupted):
+        conduct(sweep, cells, FakeExecutor(2, by_seed, most=4))
+    assert not (sweep.path / "tables" / "cells.parquet").exists()
+    summary = read_summary(sweep)
+    assert (summary["status"], summary["runs"]) == ("incomplete", {"passed": 4, "failed": 0, "error": 0})
+    # one that was killed when all was made, before the sum, lacks nothing
+    conduct(sweep, cells, FakeExecutor(2, by_seed))
+    whole, table = read_summary(sweep), read_table(sweep)
+    sweep.forget()
+    assert read_summary(sweep) == whole
+    assert read_table(sweep).equals(table)
+
+
+def test_the_command_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cells = make_cells(tmp_path, TWO_BY_THREE)
+    sweep = sweep_of(tmp_path, cells)
+    assert (sweep.command, sweep.tell_how_to_go_on()) == ("", "")
+    (tmp_path / "my lab").mkdir()
+    monkeypatch.chdir(tmp_path / "my lab")
+    sweep.note_command(["sweep", "-t", "topo", "-p", "cc=a b", "--new"])
+    assert sweep.command == "mprun sweep -t topo -p 'cc=a b'"
+    monkeypatch.chdir(tmp_path)
+    assert sweep.tell_how_to_go_on() == f"to go on: cd '{tmp_path}/my lab' && mprun sweep -t topo -p 'cc=a b'"
+    with sweep.held():
+        assert sweep.tell_how_to_go_on() == "it is running now"
+    assert sweep.tell_how_to_go_on().startswith("to go on: ")
+
+
 def test_axes_keep_the_order_of_the_matrix(tmp_path: Path) -> None:
     """In what is read again too: folders are named in that order, by which a bundle is checked."""
     matrix = "matrix: {path0.rate: [1mbit, 2mbit], path0.delay: [2ms], cc: [cubic, reno]}\nrepeat: {runs: 1}\n"
@@ -277,12 +335,12 @@ def test_axes_keep_the_order_of_the_matrix(tmp_path: Path) -> None:
     sweep = sweep_of(tmp_path, cells)
     summary = conduct(sweep, cells, FakeExecutor(1, by_seed))
     axes = ["path0.rate", "path0.delay", "cc"]
-    for kept in (sweep.record, sweep.summary(), summary):
+    for kept in (sweep.record, read_summary(sweep), summary):
         assert all(list(cell["values"]) == axes for cell in kept["cells"])
         assert [study.name_folder(tuple(cell["values"].items())) for cell in kept["cells"]] == [
             cell.folder for cell in cells
         ]
-    assert sweep.table().columns[:3] == axes
+    assert read_table(sweep).columns[:3] == axes
 
 
 def test_figures_have_the_runs_of_each_cell(tmp_path: Path) -> None:
@@ -389,6 +447,7 @@ def test_until_the_interval_is_narrow(tmp_path: Path) -> None:
         summary = conduct(sweep, cells, FakeExecutor(places, result))
         assert [sum(cell["runs"].values()) for cell in summary["cells"]] == [3, 12]
         assert any("narrow" in text for text in summary["warnings"])
+        assert [cell["needed"] for cell in summary["cells"]] == [3, 12]
         tables.append(table_of(sweep))
     assert tables[0] == tables[1]
 

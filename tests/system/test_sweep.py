@@ -93,6 +93,17 @@ def test_killed_and_gone_on_with_on_another_number_of_cpus(
         process.wait()
         done = len(list(sweeps.glob("*/*")))
         assert count <= done < 6
+    check_incomplete(sweeps.resolve().parent, whole, mprun)
+    stopped = subprocess.Popen(
+        [*COMMAND, *map(str, words)], cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True
+    )
+    assert stopped.stderr is not None
+    next(line for line in stopped.stderr if line.startswith("there are "))
+    stopped.send_signal(signal.SIGINT)
+    _, told = stopped.communicate(timeout=60)
+    assert stopped.returncode == 130
+    assert re.search(r"^interrupted: \d of 6 runs, \d of 2 cells whole$", told, re.MULTILINE), told
+    assert f"\nto go on: mprun sweep -t {LAB / 'topo'} -x {xp}" in told
     again = mprun(*words, "--json")
     assert again.summary["directory"] == str(sweeps.resolve().parent)
     assert_equal(whole, Path(again.summary["directory"]))
@@ -100,6 +111,30 @@ def test_killed_and_gone_on_with_on_another_number_of_cpus(
     assert sum(session["runs"] for session in sessions) < 6
     # what a killed run left goes with the next one; here that may have begun before the killed one was dead
     assert mprun("verify", whole / "runs" / "cc=reno" / "1").status == 0
+
+
+def check_incomplete(sweep: Path, whole: Path, mprun: Call) -> None:
+    """One that was killed is shown, loaded, reported, compared and bundled as far as it is, and says that it is so."""
+    shown = mprun("show", sweep)
+    assert (shown.status, "passed  " in shown.out) == (0, False), shown.out + shown.err
+    last, hint = shown.out.splitlines()[-2:]
+    assert re.match(r"INCOMPLETE  \d of 6 runs, \d of 2 cells whole \(\d passed\)", last)
+    assert hint.startswith(f"to go on: mprun sweep -t {LAB / 'topo'} -x ")
+    with pytest.warns(UserWarning, match=r"is incomplete: \d of 6 runs"):
+        loaded = load(sweep)
+    assert isinstance(loaded, Sweep)
+    assert 3 <= loaded.cells.height < 6
+    assert not loaded.statistics.is_empty()
+    bundled = mprun("bundle", sweep, "--to", "part.zip")
+    assert (bundled.status, "is incomplete" in bundled.err) == (0, True)
+    assert 'class="verdict incomplete"' in (sweep / "report.html").read_text()
+    part = Path(bundled.out.strip())
+    compared = mprun("compare", whole, (sweep.parents[1] / part).resolve(), "--json")
+    assert (compared.status, json.loads(compared.out)["status"]) == (1, "incomplete")
+    # what is there is what the whole one has: pairs that are the same
+    assert {one["verdict"] for one in json.loads(compared.out)["metrics"]} <= {"same", "unknown"}
+    # nothing that was made of it is taken for its end
+    assert not (sweep / "summary.json").exists()
 
 
 def test_repetitions_differ_and_a_run_of_one_verifies(whole: Path, tmp_path: Path, mprun: Call) -> None:

@@ -85,7 +85,7 @@ def _read_all(
         capture = wanted.get(name, {})
         trace = Trace(_paths(intent), forwards=_forwards(intent, capture))
         number = 1
-        for text, read in _portions(path, program, name, found):
+        for text, read in _portions(path, [program, *tshark.argv(intent["traffic"])[1:]], name, found):
             table = trace.follow(read_packets(text, _place(intent), zero_epoch_ns))
             yield shape_packets(table, name, number)
             number += len(table)
@@ -99,9 +99,14 @@ def _read_all(
                 f"{name}: of {trace.cut_packets} packets the options of TCP are not all in the capture, so that what "
                 "they say of MPTCP is not known; a larger snaplen keeps them, 120 at least over IPv6"
             )
+        if trace.cut_chunks:
+            found.warnings.append(
+                f"{name}: of {trace.cut_chunks} packets of SCTP the chunks are not all in the capture, so that what "
+                "they carry is not known; without a snaplen they are"
+            )
 
 
-def _portions(path: Path, program: str, name: str, found: Dissection) -> Iterator[tuple[bytes, int]]:
+def _portions(path: Path, argv: list[str], name: str, found: Dissection) -> Iterator[tuple[bytes, int]]:
     """tshark's lines of a capture in order, and how many bytes of the capture they are up to."""
     portions = Portions(PORTION_PACKETS)
     workers = len(os.sched_getaffinity(0))
@@ -111,7 +116,7 @@ def _portions(path: Path, program: str, name: str, found: Dissection) -> Iterato
         try:
             for portion in portions.split(iter(lambda: file.read(CHUNK_BYTES), b"")):
                 read += len(portion)
-                waiting.append((pool.submit(_run_tshark, program, portion), read))
+                waiting.append((pool.submit(_run_tshark, argv, portion), read))
                 if len(waiting) > workers:
                     yield _take(waiting, name, found)
         except MprunError as error:
@@ -130,9 +135,9 @@ def _take(waiting: deque[tuple[Future[tuple[bytes, str]], int]], name: str, foun
     return text, read
 
 
-def _run_tshark(program: str, portion: bytes) -> tuple[bytes, str]:
+def _run_tshark(argv: list[str], portion: bytes) -> tuple[bytes, str]:
     """What it said of a portion, and what went wrong; empty if nothing did."""
-    done = subprocess.run([program, *tshark.argv()[1:]], input=portion, capture_output=True, check=False)
+    done = subprocess.run(argv, input=portion, capture_output=True, check=False)
     said = [line for line in done.stderr.decode(errors="replace").splitlines() if "Running as user" not in line]
     return done.stdout, (said[-1] if said else f"ended with status {done.returncode}") if done.returncode else ""
 

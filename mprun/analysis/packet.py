@@ -11,17 +11,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from mprun.analysis.association import spell_chunks, user_bytes
 from mprun.analysis.trace import ADDED, spell_flags, spell_options
 from mprun.tools.tshark import FIELDS
 
 if TYPE_CHECKING:
     import polars
 
+# Those of which a packet may have several that count.
+_LISTED = ("subtype", "announced_ipv4", "announced_ipv6", "chunks", "chunk_lengths", "tsns", "own_ipv4", "own_ipv6")
 # Those whose values are numbers of up to 64 bits without a sign.
 _KEYS = ("sender_key", "receiver_key", "data_ack", "dsn")
 _TEXTS = (
     *("time", "interface", "mac", "ipv4_source", "ipv4_destination", "ipv6_source", "ipv6_destination"),
-    *("flags", "subtype", "announced_ipv4", "announced_ipv6", "backup", "echo", "cut"),
+    *("flags", "tag", "initiate_tag", "backup", "echo", "cut", *_LISTED),
 )
 # Packets that leave (packet(7), PACKET_OUTGOING).
 _OUTGOING = 4
@@ -50,18 +53,25 @@ def read_packets(text: bytes, place: Place, zero_epoch_ns: int) -> polars.DataFr
 
     kinds = dict.fromkeys(FIELDS, pl.String)
     table = pl.read_csv(io.BytesIO(text), has_header=False, separator="\t", quote_char=None, schema=kinds)
-    listed = ("subtype", "announced_ipv4", "announced_ipv6")
-    several = [name for name in FIELDS if name not in listed and table[name].str.contains(",", literal=True).any()]
+    several = [name for name in FIELDS if name not in _LISTED and table[name].str.contains(",", literal=True).any()]
     # of a packet within a packet the outer one counts
     table = table.with_columns(pl.col(name).str.split(",").list.first() for name in several)
     numbers = [name for name in FIELDS if name not in _TEXTS]
+    outer = pl.coalesce("ipv4_protocol", "ipv6_protocol").replace_strict(
+        PROTOCOLS, default=None, return_dtype=pl.String
+    )
+    lengths = table.select("chunks", "chunk_lengths").unique().drop_nulls()
+    known = {f"{chunks}|{sizes}": user_bytes(chunks, sizes) for chunks, sizes in lengths.iter_rows()}
+    carried = pl.concat_str("chunks", "chunk_lengths", separator="|").replace_strict(
+        known, default=None, return_dtype=pl.Int64
+    )
     own = pl.col("interface").replace_strict(place.macs, default=None, return_dtype=pl.String)
     return (
         table.with_columns(
             *(pl.col(name).cast(pl.UInt64 if name in _KEYS else pl.Int64, strict=False) for name in numbers),
             pl.col("time").str.replace(".", "", literal=True).cast(pl.Int64, strict=False) - zero_epoch_ns,
-            pl.col("flags").str.strip_prefix("0x").str.to_integer(base=16, strict=False),
-            pl.col("cut").str.contains("TCP truncated", literal=True).fill_null(False),
+            pl.col("flags", "tag", "initiate_tag").str.strip_prefix("0x").str.to_integer(base=16, strict=False),
+            pl.col("cut").str.contains("TCP truncated|SCTP truncated").fill_null(False),
             *(pl.col(name).is_in(["1", "True"]) for name in ("backup", "echo")),
         )
         .filter(pl.col("time").is_not_null())
@@ -75,14 +85,17 @@ def read_packets(text: bytes, place: Place, zero_epoch_ns: int) -> polars.DataFr
             .then(pl.lit("out"))
             .when(pl.col("mac") != own)
             .then(pl.lit("in")),
-            protocol=pl.coalesce("ipv4_protocol", "ipv6_protocol").replace_strict(
-                PROTOCOLS, default=None, return_dtype=pl.String
-            ),
+            # that of SCTP in UDP too (RFC 6951), but not of a packet within an error of ICMP
+            protocol=pl.when(outer.is_in(["sctp", "udp"]) & pl.col("tag").is_not_null())
+            .then(pl.lit("sctp"))
+            .otherwise(outer),
             source=pl.coalesce("ipv4_source", "ipv6_source"),
-            source_port=pl.coalesce("tcp_source_port", "udp_source_port"),
+            source_port=pl.coalesce("tcp_source_port", "sctp_source_port", "udp_source_port"),
             destination=pl.coalesce("ipv4_destination", "ipv6_destination"),
-            destination_port=pl.coalesce("tcp_destination_port", "udp_destination_port"),
-            payload_bytes=pl.coalesce("tcp_payload", pl.col("udp_length") - _UDP_HEADER_BYTES),
+            destination_port=pl.coalesce("tcp_destination_port", "sctp_destination_port", "udp_destination_port"),
+            payload_bytes=pl.coalesce("tcp_payload", carried, pl.col("udp_length") - _UDP_HEADER_BYTES),
+            seq=pl.coalesce("seq", pl.col("tsns").str.split(",").list.first().cast(pl.Int64, strict=False)),
+            ack=pl.coalesce("ack", "cumulative_tsn"),
         )
         .rename({"time": "time_ns"})
     )
@@ -101,11 +114,15 @@ def shape_packets(packets: polars.DataFrame, capture: str, first: int) -> polars
     import polars as pl
 
     flags = {value: spell_flags(value) for value in packets["flags"].unique().drop_nulls()}
+    chunks = {value: spell_chunks(value) for value in packets["chunks"].unique().drop_nulls()}
     options = {value: spell_options(value) for value in packets["subtype"].unique().drop_nulls()}
     return packets.with_columns(
         capture=pl.lit(capture),
         number=pl.int_range(first, first + pl.len(), dtype=pl.Int64),
-        flags=pl.col("flags").replace_strict(flags, default=None, return_dtype=pl.String),
+        flags=pl.coalesce(
+            pl.col("flags").replace_strict(flags, default=None, return_dtype=pl.String),
+            pl.col("chunks").replace_strict(chunks, default=None, return_dtype=pl.String),
+        ),
         options=pl.col("subtype").replace_strict(options, default=None, return_dtype=pl.String),
     ).select(COLUMNS)
 

@@ -3,17 +3,29 @@
 
 Follows TCP's sequence numbers and MPTCP's mappings (RFC 8684): which bytes of the data are new, which came before
 on the same subflow (retransmission) or on another one (reinjection), and how far the data is whole. Keeps of a
-connection only what is still to be compared, so that a capture may be of any length.
+connection only what is still to be compared, so that a capture may be of any length. SCTP is `association`'s.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from mprun.analysis.sequence import Seen
+from mprun.analysis import association
+from mprun.analysis.association import Associations
+from mprun.analysis.stream import (
+    DATA_SPACE,
+    REINJECTION,
+    RETRANSMISSION,
+    WAYS,
+    Addresses,
+    Connection,
+    Found,
+    Stream,
+    Way,
+    signed,
+    token_of,
+)
 
 if TYPE_CHECKING:
     import polars
@@ -25,12 +37,7 @@ SUBTYPES = (
     *("MP_CAPABLE", "MP_JOIN", "DSS", "ADD_ADDR", "REMOVE_ADDR", "MP_PRIO"),
     *("MP_FAIL", "MP_FASTCLOSE", "MP_TCPRST"),
 )
-RETRANSMISSION, REINJECTION = "retransmission", "reinjection"
-# The two ways through a connection, by who opened it.
-WAYS = ("forward", "reverse")
-_TCP, _DATA = 1 << 32, 1 << 64
-
-Addresses = tuple[str, int, str, int]
+_TCP = 1 << 32
 
 # What `follow` reads of each packet, and what it adds to it.
 READ = (
@@ -61,102 +68,10 @@ SUBFLOW_COLUMNS: Mapping[str, str] = {
 }
 
 
-@dataclass
-class Stream:
-    """The data of a connection in one way. key: its sender's; base: the data sequence number of its first byte."""
-
-    key: int | None = None
-    token: int | None = None
-    base: int | None = None
-    seen: Seen = field(default_factory=Seen)
-    acked_bytes: int = 0
-    new_bytes: int = 0
-    # when the first and the last new data passed, and when the data was last whole up to a later byte
-    first_ns: int | None = None
-    last_ns: int | None = None
-    whole_ns: int | None = None
-    gap_ns: int = 0
-    gap_began_ns: int | None = None
-
-    def set_key(self, key: int) -> None:
-        """Token and first data sequence number follow from the key (RFC 8684 3.2)."""
-        self.key = key
-        self.base = (_hash(key) + 1) % _DATA
-
-    def take(self, begin: int, end: int, at_ns: int) -> tuple[int, int | None]:
-        """Bytes of the data that pass: how many are new, and up to where it is now whole, if that is farther."""
-        before = self.seen.front
-        new = self.seen.add(begin, end)
-        self.new_bytes += new
-        if new:
-            self.first_ns = at_ns if self.first_ns is None else self.first_ns
-            self.last_ns = at_ns
-        if self.seen.front == before:
-            return new, None
-        if self.whole_ns is not None and at_ns - self.whole_ns > self.gap_ns:
-            self.gap_ns, self.gap_began_ns = at_ns - self.whole_ns, self.whole_ns
-        self.whole_ns = at_ns
-        return new, self.seen.front
-
-
-@dataclass
-class Connection:
-    """One connection. streams: forward and reverse, by who opened it."""
-
-    number: int
-    addresses: Addresses
-    opened_ns: int
-    is_mptcp: bool = False
-    fallback: str | None = None
-    token: int | None = None
-    streams: tuple[Stream, Stream] = field(default_factory=lambda: (Stream(), Stream()))
-    subflows: list[Subflow] = field(default_factory=list)
-    last_ns: int = 0
-    announced: list[str] = field(default_factory=list)
-    ended_by: str | None = None
-
-
-@dataclass
-class Way:
-    """One way through a subflow. start: the sequence number of its first byte; None where nobody saw it."""
-
-    subflow: Subflow
-    index: int
-    stream: Stream
-    start: int | None = None
-    last: int = 0
-    seen: Seen = field(default_factory=Seen)
-    # the last mapping: data sequence number, offset in the subflow, bytes
-    mapping: tuple[int, int, int] | None = None
-    packets: int = 0
-    payload_bytes: int = 0
-    new_bytes: int = 0
-    retransmissions: int = 0
-    reinjections: int = 0
-
-
-@dataclass
-class Subflow:
-    """One subflow, or a connection of plain TCP. addresses: those of its opener first."""
-
-    number: int
-    connection: Connection
-    addresses: Addresses
-    kind: str
-    opened_ns: int
-    established_ns: int | None = None
-    closed_ns: int | None = None
-    closed_by: str | None = None
-    address_id: int | None = None
-    backup: bool | None = None
-    priorities: int = 0
-    ways: tuple[Way, Way] = ()  # type: ignore[assignment]
-
-
 class Trace:
     """The connections of one capture.
 
-    cut_packets: those whose options are not all in the capture.
+    cut_packets: those of TCP whose options are not all in the capture; cut_chunks: those of SCTP whose chunks are not.
     paths: by their two addresses their name. forwards: whether the node forwards, so that each packet is there twice:
     then those that leave are not looked at.
     """
@@ -167,20 +82,35 @@ class Trace:
         self._ways: dict[Addresses, Way] = {}
         # a connection, and in which way through it a join goes that bears the token
         self._tokens: dict[int, tuple[Connection, int]] = {}
-        self.connections: list[Connection] = []
-        self.subflows: list[Subflow] = []
+        self._found = Found()
+        self._associations = Associations(self._found)
         self.cut_packets = 0
+
+    @property
+    def cut_chunks(self) -> int:
+        return self._associations.cut_packets
 
     def follow(self, packets: polars.DataFrame) -> polars.DataFrame:
         """The packets with the columns that `ADDED` names; times from the first portion to the last."""
         import polars as pl
 
-        tcp = pl.col("seq").is_not_null() & pl.col("source").is_not_null()
+        followed = pl.col("source").is_not_null() & (
+            ((pl.col("protocol") == "tcp") & pl.col("seq").is_not_null())
+            | ((pl.col("protocol") == "sctp") & pl.col("tag").is_not_null())
+        )
         if self._forwards:
-            tcp &= (pl.col("direction") != "out").fill_null(True)
-        rows = packets.with_row_index("row").filter(tcp)
+            followed &= (pl.col("direction") != "out").fill_null(True)
+        rows = packets.with_row_index("row").filter(followed)
+        is_sctp = rows["protocol"] == "sctp"
         columns = [rows[name].to_list() for name in READ]
-        found = [self._packet(*values) for values in zip(*columns, strict=True)]
+        if is_sctp.any():
+            chunks = zip(*(rows.filter(is_sctp)[name].to_list() for name in association.READ), strict=True)
+            found = [
+                self._associations.packet(*next(chunks)) if sctp else self._packet(*values)
+                for sctp, *values in zip(is_sctp.to_list(), *columns, strict=True)
+            ]
+        else:
+            found = [self._packet(*values) for values in zip(*columns, strict=True)]
         kinds = dict.fromkeys(ADDED, pl.Int64) | {"way": pl.String, "repeat": pl.String}
         added = pl.DataFrame(found, schema=kinds, orient="row") if found else pl.DataFrame(schema=kinds)
         added = added.with_columns(row=rows["row"])
@@ -263,23 +193,19 @@ class Trace:
         if is_join and token in self._tokens:
             joined, index = self._tokens[token]
         else:
-            joined, index = Connection(len(self.connections), addresses, at_ns, is_mptcp=bool(kinds)), 0
-            self.connections.append(joined)
+            joined, index = self._found.open(addresses, at_ns), 0
+            joined.is_mptcp = bool(kinds)
             if is_join and token is not None:
                 # to a connection that began before the capture did
                 joined.token = token
                 self._tokens[token] = joined, index
         kind = "additional" if is_join else "initial" if flags & SYN else "under way"
-        subflow = Subflow(len(self.subflows), joined, addresses, kind, at_ns)
+        subflow = self._found.join(joined, addresses, kind, at_ns, index)
         if is_join:
             subflow.address_id, subflow.backup = address_id, bool(backup)
         elif joined.is_mptcp:
             subflow.address_id = 0
-        one = Way(subflow, index, joined.streams[index])
-        other = Way(subflow, 1 - index, joined.streams[1 - index])
-        subflow.ways = (one, other)
-        joined.subflows.append(subflow)
-        self.subflows.append(subflow)
+        one, other = subflow.ways
         self._ways[addresses] = one
         self._ways[addresses[2], addresses[3], addresses[0], addresses[1]] = other
         return other if is_answer else one
@@ -319,11 +245,11 @@ class Trace:
         if stream.base is None:
             return None
         if data_ack < _TCP:
-            expected = (stream.base + stream.acked_bytes) % _DATA
+            expected = (stream.base + stream.acked_bytes) % DATA_SPACE
             step = (data_ack - expected + _TCP // 2) % _TCP - _TCP // 2
             acked = stream.acked_bytes + step
         else:
-            acked = _signed(data_ack - stream.base, _DATA)
+            acked = signed(data_ack - stream.base, DATA_SPACE)
         stream.acked_bytes = max(stream.acked_bytes, acked)
         return acked
 
@@ -347,10 +273,10 @@ class Trace:
         if way.start is None:
             # under way: its mapping tells where the subflow is, else it begins here
             way.start = (seq + 1 - ssn) % _TCP if ssn else seq
-            way.seen.front = _signed(seq - way.start, _TCP)
+            way.seen.front = signed(seq - way.start, _TCP)
             way.last = way.seen.front
         # sequence numbers of 32 bits, as the nearest to the last one
-        offset = way.last + _signed(seq - way.start - way.last, _TCP)
+        offset = way.last + signed(seq - way.start - way.last, _TCP)
         way.last = max(way.last, offset)
         way.payload_bytes += payload
         here = way.seen.add(offset, offset + payload)
@@ -373,7 +299,7 @@ class Trace:
                 repeat = None if here else RETRANSMISSION
                 way.retransmissions += repeat is not None
                 return connection.number, subflow.number, WAYS[way.index], offset, None, None, None, acked, repeat
-            begin += _signed(way.mapping[0] - stream.base, _DATA) - way.mapping[1]
+            begin += signed(way.mapping[0] - stream.base, DATA_SPACE) - way.mapping[1]
         new, whole = stream.take(begin, begin + payload, at_ns)
         repeat = None
         if not here:
@@ -388,9 +314,9 @@ class Trace:
     def tell_connections(self) -> list[dict[str, Any]]:
         """A row for each connection, in the order in which they began."""
         rows = []
-        for one in self.connections:
+        for one in self._found.connections:
             row: dict[str, Any] = {"connection": one.number, **_ends(one.addresses)}
-            row |= {"protocol": "mptcp" if one.is_mptcp else "tcp", "fallback": one.fallback}
+            row |= {"protocol": "mptcp" if one.is_mptcp else one.transport, "fallback": one.fallback}
             row |= {"token": one.token, "subflows": len(one.subflows)}
             row |= {"opened_ns": one.opened_ns, "last_ns": one.last_ns}
             row |= {"announced": ",".join(dict.fromkeys(one.announced)) or None, "ended_by": one.ended_by}
@@ -411,7 +337,7 @@ class Trace:
     def tell_subflows(self) -> list[dict[str, Any]]:
         """A row for each subflow, in the order in which they began."""
         rows = []
-        for one in self.subflows:
+        for one in self._found.subflows:
             row: dict[str, Any] = {"connection": one.connection.number, "subflow": one.number, "kind": one.kind}
             row |= {"path": self._path_of(one.addresses), **_ends(one.addresses)}
             row |= {"address_id": one.address_id, "backup": one.backup, "priorities": one.priorities}
@@ -439,21 +365,6 @@ def spell_options(subtype: str) -> str:
     """MPTCP's options by their names in RFC 8684."""
     names = (int(kind) for kind in subtype.split(","))
     return ",".join(SUBTYPES[kind] if kind < len(SUBTYPES) else f"option {kind}" for kind in names)
-
-
-def token_of(key: int) -> int:
-    """RFC 8684 3.2: the first 32 bits of the key's SHA-256."""
-    return int.from_bytes(hashlib.sha256(key.to_bytes(8, "big")).digest()[:4], "big")
-
-
-def _hash(key: int) -> int:
-    """RFC 8684 3.2: the last 64 bits of the key's SHA-256 are the initial data sequence number."""
-    return int.from_bytes(hashlib.sha256(key.to_bytes(8, "big")).digest()[-8:], "big")
-
-
-def _signed(difference: int, modulus: int) -> int:
-    """A difference of two numbers of a circle, the short way round."""
-    return (difference + modulus // 2) % modulus - modulus // 2
 
 
 def _ends(addresses: Addresses) -> dict[str, Any]:

@@ -53,12 +53,12 @@ def command(name: str, parent: Path, as_json: bool) -> None:
 
 
 def _show(capture: str, connections: Sequence[Mapping[str, Any]], subflows: Sequence[Mapping[str, Any]]) -> None:
-    click.echo(f"{click.style(capture, bold=True)}: {len(connections)} connections")
+    click.echo(f"{click.style(capture, bold=True)}: {len(connections)} connection{'s' * (len(connections) != 1)}")
     shown = sorted(connections, key=lambda one: -(one["forward_bytes"] + one["reverse_bytes"]))[:MOST_SHOWN]
     for one in sorted(shown, key=lambda one: one["connection"]):
         click.echo(f"  {one['connection']}  {_say_connection(one)}")
         members = [subflow for subflow in subflows if subflow["connection"] == one["connection"]]
-        if one["protocol"] == "mptcp":
+        if one["protocol"] in ("mptcp", "sctp"):
             for line in _say_subflows(members, one):
                 click.echo(f"       {line}")
     if len(connections) > len(shown):
@@ -96,7 +96,7 @@ def _say_subflows(members: Sequence[Mapping[str, Any]], connection: Mapping[str,
         name = one["path"] or f"{_say_end(one, 'source')} > {_say_end(one, 'destination')}"
         share = format_value(one[f"{way}_new_bytes"] / total, "share") if total else "-"
         words = [one["kind"], *(["backup"] if one["backup"] else [])]
-        if one["established_ns"] is None:
+        if one["established_ns"] is None and (total or connection["protocol"] != "sctp"):
             words.append("never established")
         again = f"{one[f'{way}_retransmissions']} retransmitted, {one[f'{way}_reinjections']} reinjected"
         at = f"from {one['opened_ns'] / 1e9:.3f} s"

@@ -73,6 +73,7 @@ def open_(name: str, parent: Path, profile: bool) -> None:
     """Open the captures of a run in Wireshark, with the names of the hosts."""
     from mprun import rundir
     from mprun.errors import HostError
+    from mprun.tools.tshark import decoding
 
     run = rundir.find(parent, name)
     program = shutil.which("wireshark")
@@ -82,7 +83,7 @@ def open_(name: str, parent: Path, profile: bool) -> None:
         )
     names = run.path / "logs" / "hosts"
     names.write_text("".join(f"{address} {node}\n" for address, node in run.addresses()))
-    chosen = ["-C", _install_profile()] if profile else []
+    chosen = [*(["-C", _install_profile()] if profile else []), *decoding(run.read("plan.json")["intent"]["traffic"])]
     for capture in run.captures().values():
         subprocess.Popen([program, *chosen, "-H", str(names), "-N", "n", str(capture)], start_new_session=True)
 

@@ -166,15 +166,19 @@ def choose_pairs(pairs: Sequence[tuple[str, str]], is_reverse: bool) -> list[tup
     return chosen
 
 
+def udp_port(asked: int | None, server_port: int) -> int:
+    """The port of UDP that a flow's packets have; asked: what the flow asks for."""
+    return asked or UDP_PORT + server_port - FIRST_PORT
+
+
 def _argv(flow: Flow, ends: Endpoints, role: str, pairs: Sequence[tuple[str, str]]) -> tuple[str, ...]:
     """The command of one end; pairs: of its own address and the other's."""
     options: Mapping[str, Any] = flow.options
     sends = (role == "--connect") != bool(options.get("reverse"))
-    udp_port = flow.port or UDP_PORT + ends.port - FIRST_PORT
     argv = [f"{BUILT}/cmtsctp/cmtsctp", role, "--send" if sends else "--receive"]
     for local, remote in pairs:
         argv += ["--path", f"{local},{remote}"]
-    argv += ["--port", str(ends.port), "--udp-port", str(udp_port)]
+    argv += ["--port", str(ends.port), "--udp-port", str(udp_port(flow.port, ends.port))]
     if flow.duration_ns is not None:
         argv += ["--duration", f"{flow.duration_ns / 1e9:.9g}"]
     else:

@@ -7,6 +7,10 @@ Each packet is dissected by itself: what needs the packets before it (streams, r
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from mprun.tools.sctp import udp_port
 from mprun.tools.tool import Program
 
 PROGRAMS = {"tshark": Program("tshark", "--version")}
@@ -46,6 +50,18 @@ FIELDS = {
     "announced_ipv4": "tcp.options.mptcp.ipv4",
     "announced_ipv6": "tcp.options.mptcp.ipv6",
     "echo": "tcp.options.mptcp.echo",
+    "sctp_source_port": "sctp.srcport",
+    "sctp_destination_port": "sctp.dstport",
+    "tag": "sctp.verification_tag",
+    "chunks": "sctp.chunk_type",
+    "chunk_lengths": "sctp.chunk_length",
+    "tsns": "sctp.data_tsn_raw",
+    "cumulative_tsn": "sctp.sack_cumulative_tsn_ack_raw",
+    "initiate_tag": "sctp.initiate_tag",
+    "init_tsn": "sctp.init_initial_tsn",
+    "init_ack_tsn": "sctp.initack_initial_tsn",
+    "own_ipv4": "sctp.parameter_ipv4_address",
+    "own_ipv6": "sctp.parameter_ipv6_address",
     "cut": "_ws.short",
 }
 # What would take time, or look at the packets before.
@@ -55,16 +71,30 @@ _PREFERENCES = (
     "tcp.desegment_tcp_streams:FALSE",
     "tcp.calculate_timestamps:FALSE",
     "mptcp.analyze_mptcp:FALSE",
+    "sctp.tsn_analysis:FALSE",
+    "sctp.relative_tsns:FALSE",
+    "sctp.reassembly:FALSE",
+    "sctp.ulp_dissection:FALSE",
     "ip.defragment:FALSE",
     "ipv6.defragment:FALSE",
 )
 
 
-def argv() -> list[str]:
-    """Reads a capture from standard input; fields of a packet are apart by tabs, values of one field by commas."""
-    words = ["tshark", "-n", "-r", "-", "-T", "fields"]
+def argv(flows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Reads a capture from standard input; fields of a packet are apart by tabs, values of one field by commas.
+
+    flows: those of the run, as its plan has them.
+    """
+    words = ["tshark", "-n", "-r", "-", "-T", "fields", *decoding(flows)]
     for preference in _PREFERENCES:
         words += ["-o", preference]
     for field in FIELDS.values():
         words += ["-e", field]
     return words
+
+
+def decoding(flows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """What tells tshark, and Wireshark, where SCTP is in UDP: they know port 9899 alone."""
+    mine = (flow for flow in flows if flow["tool"] == "sctp")
+    ports = sorted({udp_port(flow.get("port"), flow["endpoints"]["port"]) for flow in mine})
+    return [word for port in ports for word in ("-d", f"udp.port=={port},sctp")]

@@ -10,7 +10,8 @@ import pytest
 
 from mprun.analysis.packet import Place, packet_schema, read_packets, shape_packets
 from mprun.analysis.sequence import Seen
-from mprun.analysis.trace import REINJECTION, RETRANSMISSION, Trace, token_of
+from mprun.analysis.stream import REINJECTION, RETRANSMISSION, token_of
+from mprun.analysis.trace import Trace
 from mprun.tools.tshark import FIELDS
 
 PLACE = Place({"client-eth0": "path0", "client-eth1": "path1"}, {})

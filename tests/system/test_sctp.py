@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Callable
 from itertools import pairwise
@@ -66,7 +67,8 @@ def test_a_path_that_is_lost_is_told_of_as_for_other_transports(
     association has given it up, so that it is taken over for good only after the 2 s that are left."""
     event = "events:\n  - {at: 1s, link: path0, set: {loss: 100%}}\n"
     (tmp_path / "topo.yaml").write_text(TOPOLOGY.format(rate="20mbit", delay="20ms") + event)
-    (tmp_path / "xp.yaml").write_text(EXPERIMENT.format(flow=f"tool: sctp, duration: 3s{rto_min}"))
+    text = EXPERIMENT.format(flow=f"tool: sctp, duration: 3s{rto_min}")
+    (tmp_path / "xp.yaml").write_text(text.replace(", snaplen: 100", ""))
     result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
     assert result.status == 0, result.out + result.err
     # the timer runs from the last acknowledgement, which came a round trip with its queue after what it acknowledges
@@ -77,6 +79,10 @@ def test_a_path_that_is_lost_is_told_of_as_for_other_transports(
     assert sum(resent) == result.metric("bulk.retransmits") > 0
     assert resent[1] > 0
     assert result.metric("bulk.resent.bytes.path1") == resent[1] * PAYLOAD
+    # and so say the packets, which are inside UDP
+    subflows = json.loads(mprun("packets", "--json").out)["subflows"]
+    again = {one["path"]: one["forward_retransmissions"] + one["forward_reinjections"] for one in subflows}
+    assert again == {"path0": resent[0], "path1": resent[1]}
 
 
 def test_the_kernels_sctp_is_told_of_as_well(mprun: Callable[..., Result], tmp_path: Path) -> None:
@@ -84,7 +90,7 @@ def test_the_kernels_sctp_is_told_of_as_well(mprun: Callable[..., Result], tmp_p
     event = "events:\n  - {at: 2s, link: path0, set: {loss: 100%}}\n"
     (tmp_path / "topo.yaml").write_text(TOPOLOGY.format(rate="20mbit", delay="20ms") + event)
     text = EXPERIMENT.format(flow="tool: netperfmeter, protocol: sctp, duration: 6s")
-    (tmp_path / "xp.yaml").write_text(text.replace("host: client, snaplen", "host: server, snaplen"))
+    (tmp_path / "xp.yaml").write_text(text.replace("{host: client, snaplen: 100}", "{host: server}"))
     result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
     assert result.status == 0, result.out + result.err
     gap, time = (result.metric(f"bulk.handover.{what}") for what in ("gap", "time"))
@@ -92,19 +98,26 @@ def test_the_kernels_sctp_is_told_of_as_well(mprun: Callable[..., Result], tmp_p
     assert 1 < gap <= time < 3
     counters = polars.read_parquet(result.run / "tables" / "counters.parquet").filter(host="client")
     assert counters.filter(name="SctpT3RtxExpireds")["value"].sum() > 0
-    argv = [
-        "tshark",
-        "-r",
-        str(result.run / "pcap" / "server.pcap"),
-        "-Y",
-        "sctp && frame.len > 1000 && ip.src == 10.0.0.0/16",
-    ]
-    argv += ["-T", "fields", "-e", "frame.time_relative", "-e", "ip.src"]
-    out = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
-    arrived = [(float(time_s), source) for time_s, source in (line.split("\t") for line in out.splitlines())]
-    (before, _), (after, source) = max(pairwise(arrived), key=lambda pair: pair[1][0] - pair[0][0])
+    told = json.loads(mprun("packets", "--json").out)
+    assert told["warnings"] == []
+    bulk = max(told["connections"], key=lambda one: one["forward_bytes"])
+    paths = {one["path"]: one for one in told["subflows"] if one["connection"] == bulk["connection"]}
+    packets = polars.read_parquet(result.run / "tables" / "packets.parquet").filter(
+        polars.col("connection") == bulk["connection"], way="forward"
+    )
+    arrived = packets.filter(polars.col("payload_bytes") > 1000).select("time_ns", "source").rows()
+    (before_ns, _), (after_ns, source) = max(pairwise(arrived), key=lambda pair: pair[1][0] - pair[0][0])
     assert source == "10.0.1.1"
-    assert gap == pytest.approx(after - before, abs=0.05)
+    assert paths["path0"]["forward_new_bytes"] > paths["path1"]["forward_new_bytes"] / 2 > 1e6
+    assert (paths["path0"]["kind"], paths["path1"]["kind"]) == ("initial", "additional")
+    assert paths["path1"]["established_ns"] > 2e9
+    # what came twice is what the receiver's kernel threw away
+    twice = sum(one[f"forward_{again}s"] for one in told["connections"] for again in ("retransmission", "reinjection"))
+    discarded = polars.read_parquet(result.run / "tables" / "counters.parquet").filter(name="SctpInDataChunkDiscards")
+    assert twice == discarded.filter(host="server")["value"].sum()
+    assert twice > 0
+    assert bulk["forward_gap_ns"] / 1e9 == pytest.approx(gap, abs=0.05)
+    assert (after_ns - before_ns) / 1e9 == pytest.approx(gap, abs=0.05)
 
 
 @pytest.mark.usefixtures("leaves_nothing")

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The packets of SCTP in a capture -> associations, and their paths as subflows (RFC 9260). Pure.
+
+Follows transmission sequence numbers (TSN): which chunks of data are new, which came before on the same path
+(retransmission) or on another one (reinjection), and up to where the data is whole. One association has all packets
+that bear its verification tags, whatever their addresses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from mprun.analysis.stream import REINJECTION, RETRANSMISSION, WAYS, Addresses, Connection, Found, Stream, Way, signed
+
+# Types of chunks (IANA's list of them; RFC 9260 3.2, RFC 8260 for I-DATA).
+DATA, INIT, INIT_ACK, HEARTBEAT_ACK, ABORT, COOKIE_ACK, SHUTDOWN_COMPLETE, I_DATA = 0, 1, 2, 5, 6, 11, 14, 64
+CHUNKS = {
+    **{DATA: "DATA", INIT: "INIT", INIT_ACK: "INIT_ACK", 3: "SACK", 4: "HEARTBEAT", HEARTBEAT_ACK: "HEARTBEAT_ACK"},
+    **{ABORT: "ABORT", 7: "SHUTDOWN", 8: "SHUTDOWN_ACK", 9: "ERROR", 10: "COOKIE_ECHO", COOKIE_ACK: "COOKIE_ACK"},
+    **{12: "ECNE", 13: "CWR", SHUTDOWN_COMPLETE: "SHUTDOWN_COMPLETE", 15: "AUTH", 16: "NR_SACK", I_DATA: "I_DATA"},
+    **{128: "ASCONF_ACK", 130: "RE_CONFIG", 132: "PAD", 192: "FORWARD_TSN", 193: "ASCONF", 194: "I_FORWARD_TSN"},
+}
+# The header of a chunk with data: what is left of its length is its sender's.
+HEADER_BYTES = {DATA: 16, I_DATA: 20}
+_TSNS = 1 << 32
+# So many chunks behind the last one in order, or behind the last one, are told apart: of what receivers note beyond the
+# first that is missing twice as many (usrsctp and Linux: 4096).
+_KEPT = 8192
+
+# What `packet` takes of each packet, in this order.
+READ = (
+    *("time_ns", "source", "source_port", "destination", "destination_port", "tag", "chunks", "chunk_lengths"),
+    *("tsns", "cumulative_tsn", "initiate_tag", "init_tsn", "init_ack_tsn", "own_ipv4", "own_ipv6", "cut"),
+)
+Told = tuple[int, int, str, None, int | None, int | None, int | None, int | None, str | None]
+
+
+@dataclass
+class Chunks:
+    """The data of an association in one way, as chunks; of each its offset from the first TSN.
+
+    sizes: of chunks beyond the first that is missing. ends: up to where in the data those in order are. carriers: on
+    which of the association's paths a chunk was, a bit each.
+    """
+
+    stream: Stream
+    first: int | None = None
+    last: int = 0
+    whole_bytes: int = 0
+    sizes: dict[int, int] = field(default_factory=dict)
+    ends: dict[int, int] = field(default_factory=dict)
+    carriers: dict[int, int] = field(default_factory=dict)
+
+    def take(self, tsn: int, size: int, path: int, at_ns: int) -> tuple[int | None, int, str | None]:
+        """A chunk passes: its place in the data (None where a chunk before it is missing), how many of its bytes are
+        new, and what it repeats. path: which one of the association's."""
+        offset = self._offset(tsn)
+        seen = self.stream.seen
+        front = seen.front
+        is_new = bool(seen.add(offset, offset + 1))
+        carried = self.carriers.get(offset, 0)
+        self.carriers[offset] = carried | 1 << path
+        if is_new:
+            self.sizes[offset] = size
+            # where the capture itself has a gap, nothing will be in order again
+            self.sizes.pop(offset - _KEPT, None)
+            self.carriers.pop(offset - 2 * _KEPT, None)
+        for at in range(front, seen.front):
+            # the chunks before those that a capture begins with were nobody's
+            self.whole_bytes += self.sizes.pop(at, 0)
+            self.ends[at] = self.whole_bytes
+            self.ends.pop(at - _KEPT, None)
+        self.stream.note(size if is_new else 0, seen.front > front, at_ns)
+        end = self.ends.get(offset)
+        repeat = None if is_new else REINJECTION if carried and not carried >> path & 1 else RETRANSMISSION
+        return None if end is None else end - size, size if is_new else 0, repeat
+
+    def acknowledge(self, tsn: int) -> int | None:
+        """Up to where the data is acknowledged; None where nobody knows."""
+        if self.first is None:
+            return None
+        acked = self.ends.get(self._offset(tsn))
+        if acked is not None:
+            self.stream.acked_bytes = max(self.stream.acked_bytes, acked)
+        return acked
+
+    def _offset(self, tsn: int) -> int:
+        """TSNs are numbers of 32 bits: as the nearest to the last one."""
+        if self.first is None:
+            self.first = tsn
+        offset = self.last + signed(tsn - self.first - self.last, _TSNS)
+        self.last = max(self.last, offset)
+        return offset
+
+
+@dataclass
+class Association:
+    """One association. chunks: forward and reverse, by who opened it."""
+
+    connection: Connection
+    initiate_tag: int | None
+    chunks: tuple[Chunks, Chunks]
+
+
+class Associations:
+    """The associations of one capture, among its connections.
+
+    cut_packets: those whose chunks are not all in the capture.
+    """
+
+    def __init__(self, found: Found) -> None:
+        self._found = found
+        # with which path of the association's it is
+        self._ways: dict[Addresses, tuple[Association, Way, int]] = {}
+        # by the tag, and the ports of the packets that bear it: the way through an association that they go
+        self._tags: dict[tuple[int, int, int], tuple[Association, int]] = {}
+        self.cut_packets = 0
+
+    def packet(
+        self,
+        at_ns: int,
+        source: str,
+        source_port: int,
+        destination: str,
+        destination_port: int,
+        tag: int,
+        chunks: str | None,
+        chunk_lengths: str | None,
+        tsns: str | None,
+        cumulative_tsn: int | None,
+        initiate_tag: int | None,
+        init_tsn: int | None,
+        init_ack_tsn: int | None,
+        own_ipv4: str | None,
+        own_ipv6: str | None,
+        cut: bool,
+    ) -> Told:
+        """What a packet is to its association: as `trace.ADDED` has it."""
+        addresses = (source, source_port, destination, destination_port)
+        # the only chunk whose packet bears no tag
+        opening = (initiate_tag,) if not tag else ()
+        association, way, path = self._way(addresses, at_ns, tag, opening)
+        connection, subflow = association.connection, way.subflow
+        if tag:
+            self._tags.setdefault((tag, source_port, destination_port), (association, way.index))
+        connection.last_ns = at_ns
+        way.packets += 1
+        self.cut_packets += cut
+        kinds = _numbers(chunks)
+        if initiate_tag is not None:
+            self._tags[initiate_tag, destination_port, source_port] = association, 1 - way.index
+            tsn = init_tsn if init_tsn is not None else init_ack_tsn
+            if association.chunks[way.index].first is None:
+                association.chunks[way.index].first = tsn
+            announced = [one for text in (own_ipv4, own_ipv6) if text for one in text.split(",")]
+            connection.announced += [one for one in announced if one != source]
+        # data goes to addresses that are confirmed only (RFC 9260 5.4)
+        if subflow.established_ns is None and (tsns or HEARTBEAT_ACK in kinds or COOKIE_ACK in kinds):
+            subflow.established_ns = at_ns
+        if ABORT in kinds or SHUTDOWN_COMPLETE in kinds:
+            connection.ended_by = "ABORT" if ABORT in kinds else "SHUTDOWN"
+            for one in connection.subflows:
+                one.closed_ns, one.closed_by = at_ns, connection.ended_by
+        acked = None
+        if cumulative_tsn is not None:
+            acked = association.chunks[1 - way.index].acknowledge(cumulative_tsn)
+        begin = whole = repeat = None
+        new = 0
+        stream = association.chunks[way.index]
+        whole_before = stream.whole_bytes
+        for tsn, size in zip(_numbers(tsns), _sizes(chunks, chunk_lengths), strict=False):
+            at, taken, again = stream.take(tsn, size, path, at_ns)
+            way.payload_bytes += size
+            way.new_bytes += taken
+            way.retransmissions += again == RETRANSMISSION
+            way.reinjections += again == REINJECTION
+            begin = at if begin is None else begin
+            new += taken
+            repeat = repeat or again
+        if stream.whole_bytes > whole_before:
+            whole = stream.whole_bytes
+        counted = new if tsns is not None else None
+        return connection.number, subflow.number, WAYS[way.index], None, begin, counted, whole, acked, repeat
+
+    def _way(
+        self, addresses: Addresses, at_ns: int, tag: int, opening: tuple[int | None, ...]
+    ) -> tuple[Association, Way, int]:
+        """Where a packet goes, and on which path of the association's. opening: the tag that its INIT asks for, None if
+        that is not in the capture."""
+        known = self._ways.get(addresses)
+        if known is not None and (not opening or opening[0] in (None, known[0].initiate_tag)):
+            return known
+        source, source_port, destination, destination_port = addresses
+        association, index, kind = None, 0, "under way"
+        if not opening and (tag, source_port, destination_port) in self._tags:
+            association, index = self._tags[tag, source_port, destination_port]
+            kind = "additional"
+        elif opening and (opening[0], destination_port, source_port) in self._tags:
+            # sent again to another address
+            association, index = self._tags[opening[0] or 0, destination_port, source_port]
+            index, kind = 1 - index, "additional"
+        elif opening:
+            kind = "initial"
+        if association is None:
+            connection = self._found.open(addresses, at_ns, "sctp")
+            both = (Chunks(connection.streams[0]), Chunks(connection.streams[1]))
+            association = Association(connection, opening[0] if opening else None, both)
+        turned = (destination, destination_port, source, source_port)
+        path = len(association.connection.subflows)
+        ways = self._found.join(association.connection, turned if index else addresses, kind, at_ns).ways
+        self._ways[addresses] = association, ways[index], path
+        self._ways[turned] = association, ways[1 - index], path
+        return self._ways[addresses]
+
+
+def spell_chunks(chunks: str) -> str:
+    """The kinds of chunks in a packet, each once, by their names in IANA's list."""
+    return ",".join(dict.fromkeys(CHUNKS.get(kind, f"chunk {kind}") for kind in _numbers(chunks)))
+
+
+def user_bytes(chunks: str, chunk_lengths: str) -> int:
+    """What the chunks of a packet carry of data."""
+    return sum(_sizes(chunks, chunk_lengths))
+
+
+@lru_cache(maxsize=1024)
+def _sizes(chunks: str | None, chunk_lengths: str | None) -> tuple[int, ...]:
+    """Of each chunk with data how much."""
+    both = zip(_numbers(chunks), _numbers(chunk_lengths), strict=False)
+    return tuple(length - HEADER_BYTES[kind] for kind, length in both if kind in HEADER_BYTES)
+
+
+def _numbers(text: str | None) -> list[int]:
+    return [int(word) for word in text.split(",")] if text else []

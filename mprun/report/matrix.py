@@ -13,17 +13,16 @@ from mprun.analysis.statistics import CONFIDENCE
 from mprun.report.figure import Axis, Chart, Form, Panel, Series
 from mprun.report.palette import FLOW_TONES, PATH_TONES
 from mprun.report.reading import interval_of
-from mprun.spec import units
+from mprun.spec.axis import read_axis, read_number
+from mprun.spec.plot import choose_form
 from mprun.spec.scalar import spell_scalar
 from mprun.spec.spec import Plot
-from mprun.spec.units import NS_PER_S, QuantityError
 
 Cell = Mapping[str, Any]
 
 # So many lines or colours are told apart in one plot, and so many plots in one figure.
 MOST_SERIES, MOST_PANELS = 12, 9
 TONES = (*PATH_TONES, *FLOW_TONES)
-_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ def choose(study: Study, metric: str) -> Plot | None:
     """A sensible figure: along it the axis of most numbers, else of most values; colours by the next."""
     if not study.axes:
         return None
-    order = sorted(study.axes, key=lambda name: (_read_axis(study.axes[name]) is None, -len(study.axes[name])))
+    order = sorted(study.axes, key=lambda name: (read_axis(study.axes[name]) is None, -len(study.axes[name])))
     over, *rest = order
     by = next((name for name in rest if len(study.axes[name]) > 1), None)
     facet = next((name for name in rest if name != by and 1 < len(study.axes[name]) <= MOST_PANELS), None)
@@ -81,8 +80,8 @@ def draw(study: Study, plot: Plot, number: int) -> Chart | None:
     having = study.having(metric)
     if not having:
         return None
-    numbers = _read_axis(study.axes[over])
-    form: Form = plot.form or ("bar" if numbers is None or len(study.axes[over]) < 3 else "line")
+    numbers = read_axis(study.axes[over])
+    form: Form = plot.form or choose_form(plot, study.axes[over])
     unit = study.cells[having[0]]["metrics"][metric]["unit"]
     places = _place(study.axes[over], numbers if form == "line" else None)
     others = [n for n in study.axes if n not in (over, plot.facet) and len(study.axes[n]) > 1]
@@ -110,6 +109,9 @@ def draw(study: Study, plot: Plot, number: int) -> Chart | None:
         along = Axis(over, numbers[1], "log" if "x" in plot.log else "linear")
     up = Axis(metric, unit, "log" if "y" in plot.log else "linear")
     caption = _caption(study, having, metric, form)
+    below = sum(y <= 0 for panel in panels for one in panel.series for y in one.y) if "y" in plot.log else 0
+    if below:
+        caption += f" {below} of its values are not above zero, where a logarithmic axis has no place."
     if left_out:
         caption += f" Not shown, for want of room: {left_out} more series or plots; name fewer axes, or exclude values."
     words = (
@@ -185,38 +187,9 @@ def _place(values: Sequence[Any], numbers: tuple[Mapping[str, float], str] | Non
     return dict(numbers[0]) if numbers else {spell_scalar(value): float(n) for n, value in enumerate(values)}
 
 
-def _read_axis(values: Sequence[Any]) -> tuple[dict[str, float], str] | None:
-    """Values as numbers of one base unit; None where they are not all of one kind."""
-    read = [_read(value) for value in values]
-    kinds = {one[1] if one else None for one in read}
-    if len(kinds) != 1 or None in kinds:
-        return None
-    return {spell_scalar(value): one[0] for value, one in zip(values, read, strict=True) if one}, str(kinds.pop())
-
-
-def _read(value: Any) -> tuple[float, str] | None:
-    """A value of a file as a number of a base unit."""
-    if isinstance(value, bool):
-        return None
-    text = str(value)
-    if _NUMBER.fullmatch(text):
-        return float(text), "1"
-    for quantity, unit, factor in ((units.RATE, "bit/s", 1), (units.TIME, "s", NS_PER_S), (units.VOLUME, "byte", 1)):
-        try:
-            return quantity.parse(text) / factor, unit
-        except QuantityError:
-            continue
-    if text.endswith("%") and _NUMBER.fullmatch(text[:-1]):
-        return float(text[:-1]) / 100, "share"
-    for unit in ("packets", "bdp"):
-        if text.endswith(unit) and _NUMBER.fullmatch(text.removesuffix(unit)):
-            return float(text.removesuffix(unit)), unit
-    return None
-
-
 def _say(name: str, value: Any) -> str:
     """`cubic` tells what it is; a number needs the name of its axis."""
-    return f"{name} {value}" if _read(value) is not None else spell_scalar(value)
+    return f"{name} {value}" if read_number(value) is not None else spell_scalar(value)
 
 
 def _slug(name: str) -> str:

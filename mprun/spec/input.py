@@ -192,7 +192,7 @@ def _load(files: _Files, values: Values) -> Loaded:
         action = _read_action(second, given, network, PurePath(first.name).stem, seed)
     if action is not None:
         check_times(network.events, action.traffic, first)
-        check_axes(action.plots, files.matrix.names, second or first)
+        check_axes(action.plots, files.matrix.values(files.fixed), second or first)
     if legacy_queue and first.is_readable and not first.is_older:
         message = f"{first.name} is not of the older format, its queues mean what they say: take the option out"
         first.faults.append(Fault("--legacy-queue", None, (), message))

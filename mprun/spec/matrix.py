@@ -142,6 +142,11 @@ class Matrix:
     def names(self) -> tuple[str, ...]:
         return tuple(axis.name for group in self.groups for axis in group)
 
+    def values(self, fixed: Mapping[str, Scalar]) -> dict[str, list[Scalar]]:
+        """What each axis may be: its values, and the one that it was given."""
+        found = {axis.name: list(axis.values) for group in self.groups for axis in group}
+        return {name: [*values, *([fixed[name]] if name in fixed else [])] for name, values in found.items()}
+
     def find_open(self, fixed: Collection[str]) -> tuple[str, ...]:
         """Axes that neither have a value nor go together with one that has."""
         groups = [[axis.name for axis in group] for group in self.groups]

@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from mprun.spec.axis import read_axis, read_number
 from mprun.spec.document import Document
 from mprun.spec.fault import Path, name_nearest
 from mprun.spec.field import Name
 from mprun.spec.model import FileModel, refuse
+from mprun.spec.scalar import Scalar, name_value
 from mprun.spec.spec import Plot, PlotForm, Series, SeriesName
 
 # Which forms each series may take; the first where nobody says.
@@ -78,6 +80,12 @@ class PlotEntry(FileModel):
                 faults[("over",)] = "is missing: name an axis of the matrix"
             if self.form == "heat" and self.by is None:
                 faults[("by",)] = "is missing: a heat map has two axes of the matrix"
+            if self.form == "heat" and self.log:
+                faults[("log",)] = "a heat map has no logarithmic axes: take it out"
+            elif self.form in ("bar", "box") and "x" in self.log:
+                faults[("log",)] = f"each value has a place of its own along '{self.form}': take x out, or write 'line'"
+            elif len(set(self.log)) < len(self.log):
+                faults[("log",)] = "has an entry twice: take one out"
         fitting = METRIC_FORMS if self.series is None else FORMS[self.series]
         if self.form is not None and self.form not in fitting:
             faults[("form",)] = f"'{self.form}' does not fit here: write {' or '.join(fitting)}"
@@ -99,8 +107,17 @@ class PlotEntry(FileModel):
         )
 
 
-def check_axes(plots: Collection[Plot], axes: Collection[str], document: Document) -> None:
-    """Faults of plots over what no matrix varies. axes: of the matrix of the experiment."""
+def choose_form(plot: Plot, values: Sequence[Scalar]) -> PlotForm:
+    """What a plot of a metric is that says nothing of it. values: of the axis along it."""
+    if read_axis(values) is None:
+        return "bar"
+    # two points are no line, but on a scale that was asked for
+    return "line" if len(values) > 2 or "x" in plot.log else "bar"
+
+
+def check_axes(plots: Collection[Plot], axes: Mapping[str, Sequence[Scalar]], document: Document) -> None:
+    """Faults of plots over what no matrix varies, or not as they need it. axes: of the matrix of the experiment, with
+    their values."""
     for n, plot in enumerate(plots):
         named = {key: getattr(plot, key) for key in ("over", "by", "facet")}
         for key, axis in named.items():
@@ -111,3 +128,18 @@ def check_axes(plots: Collection[Plot], axes: Collection[str], document: Documen
                 document.fault(("plots", n, key), f"the matrix has no axis '{axis}'{hint}")
             elif list(named.values()).count(axis) > 1:
                 document.fault(("plots", n, key), f"'{axis}' stands twice in this figure: take one out")
+        if plot.over is not None and plot.over in axes and "x" in plot.log:
+            reason = _refuse_log(plot.over, axes[plot.over])
+            if reason is not None:
+                document.fault(("plots", n, "log"), f"{reason}: take x out")
+
+
+def _refuse_log(axis: str, values: Sequence[Scalar]) -> str | None:
+    """Why a logarithmic axis has no place for these values; None where it has."""
+    numbers = read_axis(values)
+    if numbers is None:
+        name = next((value for value in values if read_number(value) is None), None)
+        what = "has numbers of several kinds" if name is None else f"has {name_value(name)}, which is no number"
+        return f"axis '{axis}' {what}"
+    low = next((text for text, number in numbers[0].items() if number <= 0), None)
+    return None if low is None else f"axis '{axis}' has '{low}', which a logarithmic axis has no place for"

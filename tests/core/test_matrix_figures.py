@@ -74,6 +74,22 @@ def test_names_make_bars_and_one_run_has_no_interval() -> None:
     assert "no interval" in chart.caption
 
 
+def test_a_logarithmic_scale_is_drawn_and_says_what_it_has_no_place_for() -> None:
+    """Of two numbers too, which are bars where nobody asks."""
+    axes = {"path0.rate": ["5mbit", "20mbit"], "cc": ["cubic", "reno"]}
+    found = study(axes)
+    usual = draw(found, Plot(metric="bulk.goodput", over="path0.rate"), 0)
+    chart = draw(found, Plot(metric="bulk.goodput", over="path0.rate", log=("x", "y")), 0)
+    assert usual is not None
+    assert chart is not None
+    assert (usual.form, chart.form, chart.x.scale, chart.y.scale) == ("bar", "line", "log", "log")
+    assert "logarithmic" not in chart.caption
+    found.cells[0]["metrics"]["bulk.goodput"]["mean"] = 0.0
+    chart = draw(found, Plot(metric="bulk.goodput", over="path0.rate", log=("y",)), 0)
+    assert chart is not None
+    assert "1 of its values are not above zero" in chart.caption
+
+
 def test_a_cell_that_is_not_there_is_empty_in_a_map() -> None:
     whole = study({"cc": ["cubic", "reno"], "path0.rate": ["5mbit", "10mbit"]})
     cut = Study(whole.cells[:-1], whole.samples[:-1], whole.axes)

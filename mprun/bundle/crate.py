@@ -9,6 +9,8 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
+from mprun.bundle.licence import SPDX
+
 METADATA = "ro-crate-metadata.json"
 CONTEXT = "https://w3id.org/ro/crate/1.1/context"
 PROFILE = "https://w3id.org/ro/crate/1.1"
@@ -81,7 +83,8 @@ def describe(about: Description, sizes: Mapping[str, int]) -> dict[str, Any]:
     if about.licence:
         root["license"] = _refer(about.licence)
         told = "Under which others may use what is here"
-        licences = [{"@id": about.licence, "@type": "CreativeWork", "name": about.licence, "description": told}]
+        name = about.licence.removeprefix(SPDX)
+        licences = [{"@id": about.licence, "@type": "CreativeWork", "name": name, "description": told}]
     action = {
         "@id": "#run",
         "@type": "CreateAction",

@@ -21,19 +21,26 @@ from mprun.cli.completion import complete_runs
     metavar="FILE",
     help="File to write. Default: NAME.mprun.zip in this directory.",
 )
-@click.option("--license", "licence", default="", metavar="URL", help="Under which others may use it.")
+@click.option(
+    "--license",
+    "licence",
+    metavar="SPDX|URL",
+    help="Under which others may use it: an SPDX identifier, as CC-BY-4.0, or a URL.",
+)
 @click.option("--pcaps", "with_pcaps", is_flag=True, help="With the captures.")
-def command(name: str, parent: Path, target: Path | None, licence: str, with_pcaps: bool) -> None:
+def command(name: str, parent: Path, target: Path | None, licence: str | None, with_pcaps: bool) -> None:
     """Write one archive of a run or a sweep: inputs, plan, kernel recipe, versions, metrics, figures.
 
     It is a zip file and an RO-Crate. `mprun reproduce FILE` runs it again.
     """
+    from mprun.bundle.licence import find_licence
     from mprun.bundle.pack import pack
     from mprun.cli.progress import Bar
     from mprun.report.report import make_report
     from mprun.report.sweep import make_sweep_report
     from mprun.sweep.directory import SweepDirectory, find_either
 
+    url = "" if licence is None else find_licence(licence)
     found = find_either(parent, name)
     if isinstance(found, SweepDirectory):
         options.tell_incomplete(found)
@@ -42,6 +49,6 @@ def command(name: str, parent: Path, target: Path | None, licence: str, with_pca
             make_sweep_report(found, bar.show) if isinstance(found, SweepDirectory) else make_report(found, bar.show)
         )
         bar.show("packing", 1.0)
-        path = pack(found, target, licence, with_pcaps)
+        path = pack(found, target, url, with_pcaps)
     options.give_to_invoker(report.parent)
     click.echo(path)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 import zipfile
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import pytest
 
 from mprun.bundle.archive import unpack, write_archive
 from mprun.bundle.crate import Description, describe
+from mprun.bundle.licence import find_licence
 from mprun.bundle.reproduce import _record as reproduced_record
 from mprun.bundle.reproduce import _Task as Task
 from mprun.bundle.reproduce import choose_engine, open_bundle
@@ -254,6 +256,39 @@ def test_crate_describes_every_member_once() -> None:
     assert [part["@id"] for part in root["hasPart"]] == ["inputs/topo.yaml", "summary.json"]
     # nothing refers to what is not there
     assert _references(crate["@graph"], entities.get) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("CC-BY-4.0", "https://spdx.org/licenses/CC-BY-4.0"),
+        ("apache-2.0", "https://spdx.org/licenses/Apache-2.0"),
+        ("https://example.org/terms?of=use", "https://example.org/terms?of=use"),
+    ],
+)
+def test_licences(text: str, url: str) -> None:
+    assert find_licence(text) == url
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("foo", "--license foo: no SPDX identifier; usual ones: CC-BY-4.0, "),
+        ("", "no SPDX identifier"),
+        ("cc-by-4", "did you mean 'CC-BY-4.0'?"),
+        ("gpl3", "did you mean 'GPL-3.0-only'?"),
+        ("MIT OR Apache-2.0", "not one licence of SPDX's list"),
+        ("LicenseRef-ours", "not one licence of SPDX's list"),
+        ("Apache-2.0+", "not one licence of SPDX's list"),
+        ("ftp://example.org/terms", "no URL of a licence: write as in https://spdx.org/licenses/CC-BY-4.0"),
+        ("example.org/terms", "no URL of a licence"),
+        ("https://", "no URL of a licence"),
+        ("https://[", "no URL of a licence"),
+    ],
+)
+def test_licences_that_are_none(text: str, reason: str) -> None:
+    with pytest.raises(SpecError, match=re.escape(reason)):
+        find_licence(text)
 
 
 def test_crate_names_its_licence_and_writes_names_as_uris() -> None:

@@ -29,7 +29,7 @@ def changed(source: Path, target: Path, **members: Callable[[bytes], bytes]) -> 
 def test_a_run_from_its_bundle(mprun: Callable[..., Result], tmp_path: Path) -> None:
     (tmp_path / "xp.yaml").write_text(ONE_SECOND)
     ran = mprun("-t", LAB / "topo", "-x", "xp", "--json")
-    packed = mprun("bundle", "--to", "run.zip", "--license", "https://spdx.org/licenses/CC-BY-4.0")
+    packed = mprun("bundle", "--to", "run.zip", "--license", "cc-by-4.0")
     assert packed.status == 0, packed.err
     with zipfile.ZipFile(tmp_path / "run.zip") as archive:
         names = set(archive.namelist())
@@ -40,6 +40,10 @@ def test_a_run_from_its_bundle(mprun: Callable[..., Result], tmp_path: Path) -> 
     assert not any(name.startswith("pcap/") for name in names)
     files = {entity["@id"] for entity in crate["@graph"] if entity["@type"] == "File"}
     assert files == names - {"ro-crate-metadata.json"}
+    (root,) = (entity for entity in crate["@graph"] if entity["@id"] == "./")
+    assert root["license"] == {"@id": "https://spdx.org/licenses/CC-BY-4.0"}
+    refused = mprun("bundle", "--to", "other.zip", "--license", "foo")
+    assert (refused.status, "no SPDX identifier" in refused.err) == (2, True)
 
     # captures are compared by their digests though they are not in it
     again = mprun("reproduce", "run.zip", "-o", "again", "--json")

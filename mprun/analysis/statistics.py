@@ -8,13 +8,18 @@ simulation, is in docs/statistics.md (`benchmarks/coverage.py`).
 
 from __future__ import annotations
 
+import functools
 import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from mprun.tools.tool import percentile
+
+if TYPE_CHECKING:
+    import numpy
+    import numpy.typing
 
 CONFIDENCES = (0.95, 0.99)
 # Where nobody says.
@@ -84,7 +89,7 @@ def summarize(values: Sequence[float]) -> Summary:
     return Summary(
         count=len(values),
         mean=statistics.fmean(values),
-        stdev=statistics.stdev(values) if several else None,
+        stdev=_stdev(tuple(values)) if several else None,
         median=statistics.median(values),
         least=min(values),
         most=max(values),
@@ -102,9 +107,16 @@ def t_interval(values: Sequence[float], confidence: float) -> Interval:
 
 def standard_error(values: Sequence[float]) -> float:
     """Of the mean."""
-    return statistics.stdev(values) / math.sqrt(len(values))
+    return _stdev(tuple(values)) / math.sqrt(len(values))
 
 
+# of one sample several intervals are wanted, one after the other, and its exact sum of squares is dear
+@functools.lru_cache(maxsize=4)
+def _stdev(values: tuple[float, ...]) -> float:
+    return statistics.stdev(values)
+
+
+@functools.lru_cache(maxsize=256)
 def t_quantile(confidence: float, degrees: float) -> float:
     """How many standard errors lie to either side, by Student's distribution."""
     from scipy.special import stdtrit
@@ -116,10 +128,28 @@ def bootstrap_interval(values: Sequence[float], confidence: float, resamples: in
     """The percentile bootstrap of the mean. The same values give the same interval."""
     import numpy
 
-    draws = numpy.random.default_rng(len(values)).integers(0, len(values), (resamples, len(values)))
-    means = numpy.asarray(values, dtype=float)[draws].mean(axis=1)
+    means = _resample(tuple(values), resamples)
     low, high = numpy.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2])
     return Interval(float(low), float(high), confidence, "bootstrap")
+
+
+@functools.lru_cache(maxsize=4)
+def _resample(values: tuple[float, ...], resamples: int) -> numpy.typing.NDArray[numpy.float64]:
+    """The means of resamples."""
+    import numpy
+
+    means: numpy.typing.NDArray[numpy.float64] = numpy.asarray(values, dtype=float)[_draw(len(values), resamples)].mean(
+        axis=1
+    )
+    return means
+
+
+@functools.lru_cache(maxsize=4)
+def _draw(count: int, resamples: int) -> numpy.typing.NDArray[numpy.int64]:
+    """Which values each resample has."""
+    import numpy
+
+    return numpy.random.default_rng(count).integers(0, count, (resamples, count))
 
 
 def is_narrow(values: Sequence[float], confidence: float, within: float) -> bool:

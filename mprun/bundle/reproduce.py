@@ -36,9 +36,9 @@ from mprun.sweep.conduct import places_for
 from mprun.sweep.directory import Kept, SweepDirectory
 from mprun.sweep.executor import run_all
 from mprun.sweep.local import LocalExecutor
-from mprun.sweep.sides import find_missing, sides_of
+from mprun.sweep.sides import sides_of
 from mprun.sweep.study import name_folder
-from mprun.sweep.summary import write_summary
+from mprun.sweep.summary import find_missing, write_summary
 from mprun.sweep.worker import Job, settle
 from mprun.version import code_of
 
@@ -112,7 +112,7 @@ def open_bundle(archive: Path, scratch: Path) -> Bundle:
         raise SpecError(f"{archive}: all its runs ended with an error: there is nothing to compare with")
     for run in ended:
         _check_run(archive, run)
-    return Bundle(sweep, artifacts, find_missing(sweep, list(sweep.runs())))
+    return Bundle(sweep, artifacts, find_missing(sweep.record, sweep.runs()))
 
 
 def _check_run(archive: Path, run: RunDirectory) -> None:

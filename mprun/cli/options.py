@@ -212,12 +212,11 @@ def restore_tables(run: RunDirectory) -> None:
 
 def tell_incomplete(sweep: SweepDirectory) -> None:
     """Say so of a sweep that has not all its runs, as what is made of it is no result."""
-    from mprun.analysis.cells import INCOMPLETE
-    from mprun.sweep.summary import read_summary, tell_progress
+    from mprun.sweep.summary import find_missing
 
-    summary = read_summary(sweep)
-    if summary["status"] == INCOMPLETE:
-        texts = (f"{sweep.name} is incomplete: {tell_progress(summary)}", sweep.tell_how_to_go_on())
+    missing = find_missing(sweep.record, sweep.runs())
+    if missing is not None:
+        texts = (f"{sweep.name} is incomplete: {missing}", sweep.tell_how_to_go_on())
         click.echo(f"warning: {'; '.join(filter(None, texts))}", err=True)
 
 

@@ -18,8 +18,7 @@ from mprun.spec.fault import name_nearest
 from mprun.spec.scalar import spell_scalar
 from mprun.sweep import directory
 from mprun.sweep.directory import Kept, SweepDirectory
-from mprun.sweep.standing import say_progress
-from mprun.sweep.summary import stand
+from mprun.sweep.summary import find_missing
 from mprun.version import code_of
 
 
@@ -93,7 +92,7 @@ def _of_sweeps(one: SweepDirectory, other: SweepDirectory) -> Sides:
     alone = [(values, int(which)) for values, which in unmatched(first, second)]
     names, lines = (str(one.path), str(other.path)), differing_lines(*texts)
     statements = (_statements(one, made[0]), _statements(other, made[1]))
-    incomplete = (find_missing(one, made[0]), find_missing(other, made[1]))
+    incomplete = (find_missing(one.record, made[0]), find_missing(other.record, made[1]))
     return Sides(names, (first, second), facts, lines, alone, statements, incomplete)
 
 
@@ -101,12 +100,6 @@ def _statements(sweep: SweepDirectory, made: Sequence[Kept]) -> dict[str, bool |
     record = sweep.record
     rows = [Row(kept.cell, kept.number, kept.run.name, kept.summary) for kept in made]
     return {one["holds"]: one["held"] for one in judge_across(record["across"], record["cells"], rows)}
-
-
-def find_missing(sweep: SweepDirectory, made: Sequence[Kept]) -> str | None:
-    """How far a sweep is that has not all its runs; None of one that has."""
-    standings = stand(sweep.record, made)
-    return None if all(standing.is_whole for standing in standings) else say_progress(standings)
 
 
 def _kernels(sweep: SweepDirectory) -> dict[str, str]:
@@ -167,5 +160,5 @@ def _take_apart(sweep: SweepDirectory, words: str) -> Sides:
     facts = {}
     if axis == "kernel" and kernels.keys() >= set(halves):
         facts["kernel"] = (_name_build(kernels[halves[0]]), _name_build(kernels[halves[1]]))
-    missing = find_missing(sweep, made)
+    missing = find_missing(sweep.record, made)
     return Sides(names, (first, second), facts, [], alone, incomplete=(missing, missing))

@@ -14,7 +14,7 @@ from mprun.analysis.across import judge_across
 from mprun.analysis.cells import INCOMPLETE, Row, doubt, sum_up, tabulate
 from mprun.rundir import make_frame
 from mprun.sweep.directory import Kept, SweepDirectory, in_order
-from mprun.sweep.standing import Standing, spell_progress
+from mprun.sweep.standing import Standing, say_progress, spell_progress
 from mprun.sweep.study import read_repeat
 
 if TYPE_CHECKING:
@@ -45,8 +45,14 @@ def write_summary(sweep: SweepDirectory) -> dict[str, Any]:
     return summary
 
 
-def stand(record: Mapping[str, Any], runs: Iterable[Row | Kept]) -> list[Standing]:
-    """How far each cell of `sweep.json` is with these runs."""
+def find_missing(record: Mapping[str, Any], runs: Iterable[Kept]) -> str | None:
+    """How far a sweep is that has not all its runs; None of one that has. record: what `sweep.json` says."""
+    standings = _stand(record, runs)
+    return None if all(standing.is_whole for standing in standings) else say_progress(standings)
+
+
+def _stand(record: Mapping[str, Any], runs: Iterable[Row | Kept]) -> list[Standing]:
+    """How far each cell is with these runs."""
     standings = [Standing(read_repeat(cell["repeat"])) for cell in record["cells"]]
     for run in runs:
         standings[run.cell].note(run.number, run.summary)
@@ -66,7 +72,7 @@ def _read_rows(sweep: SweepDirectory) -> Iterator[Row]:
 
 def _sum_up(record: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, Any]:
     cells = record["cells"]
-    standings = stand(record, rows)
+    standings = _stand(record, rows)
     found = [{**one, "needed": standing.needed} for one, standing in zip(sum_up(cells, rows), standings, strict=True)]
     counts = {status: sum(cell["runs"][status] for cell in found) for status in ("passed", "failed", "error")}
     statements = judge_across(record["across"], cells, rows)

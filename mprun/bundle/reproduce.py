@@ -239,15 +239,17 @@ def _reproduce_sweep(
         running[name] = Job(task.spec, *told, again.begin(name), "pcaps", allow_exec)
         return name, running[name]
 
+    def look() -> None:
+        progress("running again", done / len(tasks), f"{done} of {len(tasks)} runs")
+
     with again.held(), ExitStack() as at_end:
         at_end.callback(again.tidy)
         at_end.callback(executor.close)
-        for name, outcome in run_all(executor, begin):
+        for name, outcome in run_all(executor, begin, look):
             job = running.pop(name)
             settle(job, outcome)
             run = again.finish(job.directory, name)
             done += 1
-            progress("running again", done / len(tasks), f"{done} of {len(tasks)} runs")
             if outcome.status == "error":
                 failures.append(f"{name}: {outcome.error}")
                 continue

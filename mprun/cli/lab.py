@@ -140,10 +140,11 @@ def run(
             over.append(done)
             if done.directory is not None:
                 options.give_to_invoker(done.directory)
-            bar.show(f"{len(over)} of {runs} runs", len(over) / runs)
 
-        bar.show(f"0 of {runs} runs", 0.0)
-        for result in run_labs(labs, profile, place, parent, report, allow_exec, seed):  # type: ignore[arg-type]
+        def look() -> None:
+            bar.show("running", len(over) / runs, f"{len(over)} of {runs} runs")
+
+        for result in run_labs(labs, profile, place, parent, report, look, allow_exec, seed):  # type: ignore[arg-type]
             results.append(result)
             if not as_json:
                 _show_lab(result)

@@ -158,7 +158,7 @@ def _show_cells(cells: Sequence[Cell], places: int, parent: Path, begun: SweepDi
 
 
 def _say_estimate(found: Estimate, parent: Path) -> str:
-    from mprun.cli.sweep_progress import say_time
+    from mprun.cli.progress import say_time
 
     if found.seconds is None:
         return "how long that takes is not known before the first run of these files"

@@ -4,18 +4,15 @@
 from __future__ import annotations
 
 import sys
-import time
 from typing import TYPE_CHECKING
 
-from mprun.cli.progress import Live
+from mprun.cli.progress import Live, Pace, say_time
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
     from mprun.sweep.conduct import State
 
-# Elsewhere than on a terminal, the time between two lines.
-LINE_S = 10.0
 MOST_RUNNING = 3
 
 
@@ -24,12 +21,12 @@ class SweepBar(Live):
 
     def __init__(self) -> None:
         super().__init__(_make_progress() if sys.stderr.isatty() else None)
-        self._said_s = time.monotonic()
+        self._pace = Pace()
         if self._progress is not None:
             self._task = self._progress.add_task("", total=None, left="", note="")
 
     def show(self, state: State) -> None:
-        left = "" if state.left_s is None else f"{say_time(state.left_s)} left"
+        left = "" if state.left_s is None else f"about {say_time(state.left_s)} left"
         bad = [f"{count} {word}" for count, word in ((state.failed, "failed"), (state.errors, "errors")) if count]
         if self._progress is not None:
             more = len(state.running) - MOST_RUNNING
@@ -38,8 +35,7 @@ class SweepBar(Live):
             self._progress.update(
                 self._task, completed=state.done, total=state.total, description=text, left=left, note=note
             )
-        elif time.monotonic() - self._said_s >= LINE_S:
-            self._said_s = time.monotonic()
+        elif self._pace.is_due():
             words = [f"{state.done} of {state.total} runs", *bad, *([left] if left else [])]
             print(", ".join(words), file=sys.stderr, flush=True)
 
@@ -49,13 +45,6 @@ class SweepBar(Live):
             self._progress.console.print(text, markup=False, highlight=False)
         else:
             print(text, file=sys.stderr, flush=True)
-
-
-def say_time(seconds: float) -> str:
-    """`40 s`, `12 min`, `3.5 h`: no more digits than are known."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def _make_progress() -> Progress:

@@ -57,18 +57,19 @@ def run_labs(
     place: Place,
     parent: Path,
     report: Callable[[Done], None],
+    look: Callable[[], None],
     allow_exec: bool = False,
     seed: int | None = None,
 ) -> Iterator[LabRun]:
     """Run the steps of a profile of all labs; give each lab with its judged claims, in order, when it is over.
 
-    report: called for each step that is over. What goes wrong with a step is told of it. allow_exec: commands of the
-    labs' own may run. seed: of every step, instead of its file's.
+    report: called for each step that is over; look: now and then. What goes wrong with a step is told of it.
+    allow_exec: commands of the labs' own may run. seed: of every step, instead of its file's.
     """
     steps = [(n, step) for n, lab in enumerate(labs) for step in lab.steps_of(profile)]
     over: list[list[Done]] = [[] for _ in labs]
     waiting = list(enumerate(labs))
-    with closing(_run_steps(steps, place, parent, allow_exec, seed)) as all_done:
+    with closing(_run_steps(steps, place, parent, look, allow_exec, seed)) as all_done:
         for n, done in all_done:
             report(done)
             over[n].append(done)
@@ -95,7 +96,12 @@ def measured_by(run: RunDirectory) -> Measured:
 
 
 def _run_steps(
-    steps: Sequence[tuple[int, Step]], place: Place, parent: Path, allow_exec: bool, seed: int | None
+    steps: Sequence[tuple[int, Step]],
+    place: Place,
+    parent: Path,
+    look: Callable[[], None],
+    allow_exec: bool,
+    seed: int | None,
 ) -> Generator[tuple[int, Done], None, None]:
     """Each step, with the number of its lab, when it is over."""
     places = len(os.sched_getaffinity(0)) if place.engine == virtual.NAME else 1
@@ -114,7 +120,7 @@ def _run_steps(
         return None
 
     with closing(LocalExecutor(places)) as executor:
-        for name, outcome in run_all(executor, begin):
+        for name, outcome in run_all(executor, begin, look):
             n, step, directory = running.pop(name)
             yield n, _end(step, directory, outcome)
             while refused:

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a log is told of what goes on."""
+
+from __future__ import annotations
+
+import pytest
+
+from mprun.cli.progress import Bar
+
+
+def test_a_log_is_told_now_and_then_and_not_flooded(capsys: pytest.CaptureFixture[str]) -> None:
+    """97 runs of 37 s each, looked at twice a second: some forty lines in an hour, with what is left of the time."""
+    now_s = 0.0
+    with Bar(clock=lambda: now_s) as bar:
+        for n in range(97 * 37 * 2):
+            now_s = n / 2
+            done = int(now_s // 37)
+            bar.show("running", done / 97, f"{done} of 97 runs")
+    first, second, *others = capsys.readouterr().err.splitlines()
+    # nothing is known of the time before a run has ended
+    assert (first, second) == ("running ...", "running: 0 of 97 runs")
+    assert 30 <= len(others) <= 40
+    # after 47.5 s one of 97 runs has ended: 96 times as long, 76 min
+    assert others[1] == "running: 1 of 97 runs, about 76 min left"
+    # within the last two minutes, four runs are left
+    assert others[-1].startswith("running: 9")
+    assert others[-1].endswith(" s left")
+
+
+def test_phases_that_pass_are_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
+    with Bar(clock=lambda: 0.0) as bar:
+        for text, done in (("building", 0.0), ("building", 0.1), ("running", 0.2), ("running", 0.9)):
+            bar.show(text, done)
+    assert capsys.readouterr().err == "building ...\nrunning ...\n"

@@ -20,11 +20,21 @@ MOST_LINES = 12
 
 
 @dataclass(frozen=True)
+class Association:
+    """A flow over SCTP, of whose sockets no kernel tells: between which nodes it goes, and to which addresses and
+    ports its packets."""
+
+    source: str
+    destination: str
+    servers: frozenset[tuple[str, int]]
+
+
+@dataclass(frozen=True)
 class Evidence:
     """What a run has to show. tables: by name, not yet read. flows: those in the foreground first.
 
     paths: of all flows in the order of the network, each with its links. marks: changes of links and addresses.
-    groups: of the flows that are in one. captures: the node of each.
+    groups: of the flows that are in one. captures: the node of each. associations: of the flows over SCTP.
     """
 
     tables: Mapping[str, pl.LazyFrame]
@@ -34,6 +44,7 @@ class Evidence:
     background: frozenset[str] = frozenset()
     groups: Mapping[str, str] = field(default_factory=dict)
     captures: Mapping[str, str] = field(default_factory=dict)
+    associations: Mapping[str, Association] = field(default_factory=dict)
     tones: Mapping[str, str] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -7,10 +7,11 @@ Made from what the run left and from nothing else, so that it can be made again;
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
-from mprun.report.evidence import Evidence
+from mprun.report.evidence import Association, Evidence
 from mprun.report.figure import Chart, Mark
 from mprun.report.gallery import Gallery, draw_topology
 from mprun.report.page import Grid, Page, Row, Tile, Verdict, render
@@ -109,7 +110,15 @@ def gather(run: RunDirectory, spec: Spec, intent: Mapping[str, Any], summary: Ma
         groups={flow.name: flow.group for flow in flows if flow.group is not None},
         background=frozenset(flow.name for flow in flows if flow.background),
         captures={name: told["node"] for name, told in summary.get("captures", {}).items()},
+        associations={flow["name"]: _association(flow) for flow in intent["traffic"] if flow["protocol"] == "sctp"},
     )
+
+
+def _association(flow: Mapping[str, Any]) -> Association:
+    ends = flow["endpoints"]
+    addresses = {ends["destination_address"], *(path["destination"] for path in flow["paths"])}
+    ports = ends.get("ports", (ends["port"],))
+    return Association(flow["source"], flow["destination"], frozenset(product(addresses, ports)))
 
 
 def _marks(topology: TopologySpec) -> Iterator[Mark]:

@@ -15,6 +15,7 @@ from mprun.report.palette import FLOW_TONES
 # More packets than this of one connection are no picture, and too many for its table.
 MOST_PACKETS = 100_000
 _ENDS = ("source", "source_port", "destination", "destination_port")
+_WAYS = ("forward", "reverse")
 _SOCKET = ("local", "local_port", "remote", "remote_port")
 # What a packet is that was sent again, in words; by what the tables say.
 _AGAIN = {None: "", "retransmission": ", sent again", "reinjection": ", reinjected"}
@@ -47,24 +48,49 @@ def draw_sequence(evidence: Evidence, flow: str | None, form: Form) -> Chart | N
 
 def _find(evidence: Evidence, flow: str) -> tuple[str, int, str, int] | None:
     """Capture, connection, the way that carried more, and how many further connections it has."""
+    if "subflows" not in evidence.tables or "packets" not in evidence.tables:
+        return None
+    carried = [pl.col(f"{way}_payload_bytes").sum() for way in _WAYS]
+    table = evidence.tables["subflows"]
+    found = _by_sockets(evidence, flow, table) or _by_ports(evidence, flow, table)
+    if found is None:
+        return None
+    mine, senders = found
+    totals = mine.group_by("capture", "connection").agg(carried).collect()
+    if not totals.height:
+        return None
+    forward, reverse = (f"{way}_payload_bytes" for way in _WAYS)
+    way = pl.when(pl.col(forward) >= pl.col(reverse)).then(pl.lit(_WAYS[0])).otherwise(pl.lit(_WAYS[1]))
+    sender = way.replace_strict(senders, return_dtype=pl.String)
+    node = pl.col("capture").replace_strict(evidence.captures, default="", return_dtype=pl.String)
+    ordered = totals.with_columns(way=way, is_sender=node == sender, most=pl.max_horizontal(forward, reverse))
+    best = ordered.sort("is_sender", "most", "capture", "connection", descending=True).row(0, named=True)
+    others = totals.filter(pl.col("capture") == best["capture"]).height - 1
+    return best["capture"], best["connection"], best["way"], others
+
+
+def _by_sockets(evidence: Evidence, flow: str, subflows: pl.LazyFrame) -> tuple[pl.LazyFrame, dict[str, str]] | None:
+    """The subflows of TCP whose sockets the kernel told of, and by way who sends: who has had most acknowledged."""
     sockets = evidence.read("sockets", "host", *_SOCKET, "bytes_acked", flow=flow)
-    subflows = evidence.tables.get("subflows")
-    if sockets is None or subflows is None or "packets" not in evidence.tables:
+    if sockets is None:
         return None
     ends = sockets.select(_SOCKET).unique().rename(dict(zip(_SOCKET, _ENDS, strict=True)))
     turned = dict(zip(ends.columns, (*ends.columns[2:], *ends.columns[:2]), strict=True))
     ends = pl.concat([ends, ends.rename(turned).select(ends.columns)]).unique()
-    carried = ("forward_payload_bytes", "reverse_payload_bytes")
-    mine = subflows.select("capture", "connection", *_ENDS, *carried).collect().join(ends, on=_ENDS, how="semi")
-    if not mine.height:
-        return None
-    totals = mine.group_by("capture", "connection").agg(pl.col(carried).sum())
     sender = sockets.sort("bytes_acked", descending=True)["host"][0]
-    is_sender = pl.col("capture").replace_strict(evidence.captures, default="", return_dtype=pl.String) == sender
-    best = totals.sort(is_sender, pl.max_horizontal(carried), "capture", "connection", descending=True).row(0)
-    capture, connection, forward, reverse = best
-    others = totals.filter(pl.col("capture") == capture).height - 1
-    return capture, connection, "forward" if forward >= reverse else "reverse", others
+    return subflows.join(ends.lazy(), on=_ENDS, how="semi"), dict.fromkeys(_WAYS, sender)
+
+
+def _by_ports(evidence: Evidence, flow: str, subflows: pl.LazyFrame) -> tuple[pl.LazyFrame, dict[str, str]] | None:
+    """The paths of an association of SCTP, and by way who sends."""
+    association = evidence.associations.get(flow)
+    if association is None or "connections" not in evidence.tables:
+        return None
+    servers = pl.LazyFrame(sorted(association.servers), ["destination", "destination_port"], orient="row")
+    sctp = evidence.tables["connections"].filter(protocol="sctp").select("capture", "connection")
+    mine = subflows.join(servers, on=servers.collect_schema().names(), how="semi")
+    senders = dict(zip(_WAYS, (association.source, association.destination), strict=True))
+    return mine.join(sctp, on=("capture", "connection"), how="semi"), senders
 
 
 def _series(evidence: Evidence, rows: pl.DataFrame, capture: str, connection: int) -> Iterator[Series]:

@@ -16,7 +16,7 @@ import pytest
 
 from mprun.report import figure, palette
 from mprun.report.chart import COLUMN, WIDE, paint
-from mprun.report.evidence import Evidence
+from mprun.report.evidence import Association, Evidence
 from mprun.report.figure import Axis, Chart, Form, Mark, Panel, Series, to_csv
 from mprun.report.gallery import Gallery
 from mprun.report.page import Page, Picture, Verdict, render
@@ -223,6 +223,40 @@ def test_a_sequence_is_that_of_the_senders_capture() -> None:
     assert "most, of 2." in chart.caption
     (hint,) = lacking(evidence(sockets=sockets(*rows)), [Plot(series="sequence")])
     assert "mprun packets" in hint
+
+
+def test_a_sequence_of_sctp_is_found_by_its_ports() -> None:
+    """Beside a connection of TCP to the same port; the server sends, so that its capture counts."""
+    names = ("capture", "connection", "subflow", "path", "source", "source_port", "destination", "destination_port")
+    carried = ("forward_payload_bytes", "reverse_payload_bytes")
+    subflows = [
+        (capture, connection, connection, "path0", "c", 1, "s", port, 0, 3000)
+        for capture in ("client", "server")
+        for connection, port in ((0, 5201), (1, 5201), (2, 5202))
+    ]
+    connections = [
+        (capture, n, protocol) for capture in ("client", "server") for n, protocol in enumerate(("tcp", "sctp", "sctp"))
+    ]
+    columns = ("time_ns", "payload_bytes", "new_bytes", "data_offset_bytes", "repeat")
+    packets = [
+        (capture, connection, connection, "reverse", at * 10**9, 1000, 1000, 0, None)
+        for at, capture in enumerate(("client", "server"))
+        for connection in range(3)
+    ]
+    tables = {
+        "connections": pl.LazyFrame(connections, ["capture", "connection", "protocol"], orient="row"),
+        "subflows": pl.LazyFrame(subflows, [*names, *carried], orient="row"),
+        "packets": pl.LazyFrame(
+            packets, ["capture", "connection", "subflow", "way", *columns], orient="row"
+        ).with_columns(subflow_offset_bytes=pl.lit(7)),
+    }
+    bulk = Association("client", "server", frozenset({("s", 5201)}))
+    captures = {"client": "client", "server": "server"}
+    shown = Evidence(tables, ["bulk"], {"path0": ["path0"]}, captures=captures, associations={"bulk": bulk})
+    (chart,) = draw_run(shown, [Plot(series="sequence")])
+    (series,) = chart.panels[0].series
+    assert (series.label, list(series.x)) == ("path0", [1.0])
+    assert "that server captured, by path." in chart.caption
 
 
 def test_figures_without_data_are_named() -> None:

@@ -9,11 +9,36 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from mprun.errors import HostError
+
+
+def find_home() -> Path | None:
+    """The user's home directory; None where neither HOME nor the list of users tells of one."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return None
+
+
+def find_base(variable: str, name: str) -> Path:
+    """Where a user's files of one purpose are: what the variable says, else this name in the home directory.
+
+    Raises HostError where there is none.
+    """
+    if base := os.environ.get(variable):
+        return Path(base)
+    home = find_home()
+    if home is None:
+        raise HostError(f"this user has no home directory: set HOME or {variable}")
+    return home / name
+
 
 def cache(kind: str) -> Path:
-    """The folder of one kind of thing, which need not exist (XDG Base Directory Specification)."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "mprun" / kind
+    """The folder of one kind of thing, which need not exist (XDG Base Directory Specification).
+
+    Raises HostError where the user has no home directory.
+    """
+    return find_base("XDG_CACHE_HOME", ".cache") / "mprun" / kind
 
 
 # Told what is being done and which share of it is done.

@@ -31,7 +31,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mprun.errors import MprunError, SpecError
+from mprun.errors import HostError, MprunError, SpecError
 from mprun.text import make_printable
 
 if TYPE_CHECKING:
@@ -62,8 +62,11 @@ class RunDirectory:
 
     @classmethod
     def reserve(cls, parent: Path, title: str, digest: str) -> Path:
-        """An empty directory with the name of a new run, for `lay_out`."""
-        parent.mkdir(parents=True, exist_ok=True)
+        """An empty directory with the name of a new run, for `lay_out`. Raises HostError where there can be none."""
+        try:
+            parent.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, FileNotFoundError) as error:
+            raise HostError(f"no directory '{parent}' can be made there: give another with -o") from error
         stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{title}-{digest[:8]}"
         number = 0
         while True:

@@ -22,6 +22,7 @@ STATUSES = {
     2: "bad input: what is wrong with it is said, with file and line",
     3: "this machine cannot run it: what is missing is said, with the command that mends it",
     130: "interrupted",
+    141: "nobody reads what is printed (`| head`)",
 }
 
 

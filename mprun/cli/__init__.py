@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import errno
 import importlib
+import os
 import signal
 import sys
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -52,7 +53,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 }
 
 # Failures to write that are the machine's, not ours.
-OUTSIDE_CAUSES = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO, errno.ENOTDIR, errno.ENAMETOOLONG)
+OUTSIDE_CAUSES = (
+    *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM),
+    *(errno.EIO, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP),
+)
 
 
 class LateGroup(click.Group):
@@ -84,6 +88,15 @@ class LateGroup(click.Group):
             return [*own, *(item for item in run.shell_complete(ctx, incomplete) if item.value not in known)]
         found = [(name, text) for name, (_, text) in COMMANDS.items() if name.startswith(incomplete)]
         return [CompletionItem(name, help=text) for name, text in found]
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As a group does; where nobody reads what is printed, end as if by SIGPIPE: click would call it a failure."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # what is still to be written goes nowhere
+            _stand_in((1, 2))
+            sys.exit(141)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0].startswith("-") and args[0] not in ("--help", "-h", "--version"):
@@ -127,33 +140,50 @@ def group() -> None:
     """
 
 
+def _stand_in(descriptors: Iterable[int]) -> None:
+    """Let nothing stand where a standard stream is closed: the next file that is opened would be in its place."""
+    for descriptor in descriptors:
+        nothing = os.open(os.devnull, os.O_RDWR)
+        if nothing != descriptor:
+            os.dup2(nothing, descriptor)
+            os.close(nothing)
+
+
+def _is_closed(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return True
+    return False
+
+
 def main() -> None:
     """Entry point; TERM and HUP end a run as Ctrl-C does.
 
-    Exit codes: 0, 1 (failed), 2 (bad input), 3 (this machine cannot), 130 (interrupted).
+    Exit codes: 0, 1 (failed), 2 (bad input), 3 (this machine cannot), 130 (interrupted), 141 (nobody reads).
     """
+    _stand_in(descriptor for descriptor in range(3) if _is_closed(descriptor))
+    sys.stdin, sys.stdout, sys.stderr = (
+        stream or open(descriptor, mode, closefd=False)  # noqa: SIM115
+        for descriptor, (stream, mode) in enumerate(((sys.stdin, "r"), (sys.stdout, "w"), (sys.stderr, "w")))
+    )
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     try:
         group(standalone_mode=False, prog_name="mprun")
-    except click.exceptions.Abort:
-        sys.exit(130)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
     except MprunError as error:
         click.echo(printable(str(error)), err=True)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
+    except (click.exceptions.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         sys.exit(130)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(141)
     except OSError as error:
         if error.errno not in OUTSIDE_CAUSES:
             raise
-        click.echo(f"{error.filename or 'a file'}: {error.strerror}", err=True)
+        click.echo(f"{error.filename or 'what is printed cannot be written'}: {error.strerror}", err=True)
         sys.exit(1)
 
 

@@ -94,12 +94,29 @@ def kernel(command: Command) -> Command:
     )(command)
 
 
+class ResultFolder(click.Path):
+    """A directory for results, there or to be made: that it can be one is asked before anything takes time."""
+
+    def __init__(self) -> None:
+        super().__init__(file_okay=False, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        whole = path.absolute()
+        if not str(whole).isprintable():
+            self.fail(f"'{printable(str(whole))}' has characters that cannot be shown: name another", param, ctx)
+        there = next(folder for folder in (whole, *whole.parents) if os.path.lexists(folder))
+        if not os.path.isdir(there):
+            self.fail(f"'{there}' is no directory: name another", param, ctx)
+        return path
+
+
 def parent(command: Command) -> Command:
     return click.option(
         "-o",
         "--output",
         "parent",
-        type=click.Path(file_okay=False, path_type=Path),
+        type=ResultFolder(),
         default=DEFAULT_PARENT,
         show_default=True,
         help="Where run directories are.",

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -90,10 +89,10 @@ def open_(name: str, parent: Path, profile: bool) -> None:
 
 def _install_profile() -> str:
     """Put our profile where Wireshark looks, unless there is one of its name, which is its owner's; the name."""
+    from mprun.cache import find_base
     from mprun.shipped import PROFILE
 
-    configuration = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    target = configuration / "wireshark" / "profiles" / PROFILE.name
+    target = find_base("XDG_CONFIG_HOME", ".config") / "wireshark" / "profiles" / PROFILE.name
     if not target.exists():
         made = next(path for path in reversed([target, *target.parents]) if not path.exists())
         shutil.copytree(PROFILE, target)

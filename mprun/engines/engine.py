@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import termios
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -50,6 +51,8 @@ REPORT_BYTES = 1 << 16
 STOP_S = 10.0
 
 PR_SET_PDEATHSIG = 1
+# The signals that end a run in order.
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -102,6 +105,34 @@ def die_with_parent() -> None:
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Ctrl-C, and what ends a run as it does, waits until this is over: a process that is just being started would be
+    nobody's. Only the main thread is interrupted, and may say so."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    handlers = {number: signal.signal(number, lambda number, _: came.append(number)) for number in STOPPING}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    if came:
+        raise KeyboardInterrupt
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process, and all of its session if it leads one, unless it has ended."""
+    if process.poll() is None:
+        if os.getsid(process.pid) == process.pid:
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+    process.wait()
+
+
 def environment(shell: Shell | None) -> dict[str, str]:
     """The environment of a run; a person's terminal keeps its name."""
     return {**ENVIRONMENT, "TERM": os.environ.get("TERM", "dumb")} if shell else ENVIRONMENT
@@ -145,9 +176,7 @@ def watch(process: subprocess.Popen[bytes], run: RunDirectory, progress: Progres
         _stop_in_order(process, run)
         raise Interrupted(f"interrupted; what was gathered so far is in {run.path}") from None
     finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        end(process)
         phases.append({"wall_s": round(time.monotonic() - started, 3), "text": "ended"})
         run.write("wall.json", phases)
         for name in (".progress", ".stop"):

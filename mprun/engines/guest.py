@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from mprun.cache import cache
-from mprun.engines.engine import ENVIRONMENT, PROGRAM_PATH, die_with_parent, interpreter
+from mprun.cache import cache, find_home
+from mprun.engines.engine import ENVIRONMENT, PROGRAM_PATH, die_with_parent, end, interpreter, uninterrupted
 from mprun.errors import HostError
 from mprun.kernel.store import Kernel
 from mprun.scratch import scratch
@@ -61,23 +61,22 @@ def booted(kernel: Kernel, guest: Guest, console: BinaryIO | None) -> Iterator[s
     """
     with scratch("mprun-run-", _plain_temporary(), _end_orphans) as folder, _own_cpu() as cpu:
         _write_boot_file(folder, guest, kernel)
-        process = subprocess.Popen(
-            _command(folder, guest, kernel, console),
-            stdin=None if console is None else subprocess.DEVNULL,
-            stdout=console,
-            stderr=None if console is None else subprocess.STDOUT,
-            start_new_session=console is not None,
-            env={"TMPDIR": _memory_directory(), "PATH": PROGRAM_PATH, "TERM": guest.environment["TERM"]},
-            preexec_fn=lambda: _before_exec(cpu),
-        )
+        process = None
         try:
+            with uninterrupted():
+                process = subprocess.Popen(
+                    _command(folder, guest, kernel, console),
+                    stdin=None if console is None else subprocess.DEVNULL,
+                    stdout=console,
+                    stderr=None if console is None else subprocess.STDOUT,
+                    start_new_session=console is not None,
+                    env={"TMPDIR": _memory_directory(), "PATH": PROGRAM_PATH, "TERM": guest.environment["TERM"]},
+                    preexec_fn=lambda: _before_exec(cpu),
+                )
             yield process
         finally:
-            if process.poll() is None and console is not None:
-                os.killpg(process.pid, signal.SIGKILL)
-            elif process.poll() is None:
-                process.kill()
-            process.wait()
+            if process is not None:
+                end(process)
 
 
 def _end_orphans(folder: Path) -> None:
@@ -131,7 +130,10 @@ def _write_boot_file(folder: Path, guest: Guest, kernel: Kernel) -> None:
 
 def _homes() -> list[str]:
     """Directories that a run must not see, beside those that it has of its own."""
-    own = Path(os.path.realpath(Path.home()))
+    home = find_home()
+    if home is None:
+        return [*HOMES]
+    own = Path(os.path.realpath(home))
     is_seen = own.is_dir() and own != Path("/") and not any(own.is_relative_to(folder) for folder in (*HOMES, *OWN))
     return [*HOMES, str(own)] if is_seen else [*HOMES]
 

@@ -28,9 +28,11 @@ from mprun.engines.engine import (
     Shell,
     agent_command,
     die_with_parent,
+    end,
     environment,
     find_built,
     find_library,
+    uninterrupted,
     unshare_command,
     watch,
 )
@@ -66,17 +68,22 @@ def run_plan(plan: Plan, run: RunDirectory, progress: Progress, shell: Shell | N
     script += ["mkdir -p $base/lock", "mount -n --move $base /run", "rmdir $base"]
     script += [f"cd {INSIDE}/run", f"exec {shlex.join(agent_command(shell, is_simulated=False))}"]
     argv = unshare_command(["--net", "--mount", "--pid", "--fork", "--kill-child=SIGKILL", "--mount-proc"])
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [*argv, "sh", "-c", "\n".join(script)],
-            stdin=None if shell else subprocess.DEVNULL,
-            stdout=None if shell else output,
-            stderr=None if shell else subprocess.STDOUT,
-            start_new_session=not shell,
-            env=environment(shell),
-            preexec_fn=die_with_parent,
-        )
+    process = None
+    try:
+        with log.open("wb") as output, uninterrupted():
+            process = subprocess.Popen(
+                [*argv, "sh", "-c", "\n".join(script)],
+                stdin=None if shell else subprocess.DEVNULL,
+                stdout=None if shell else output,
+                stderr=None if shell else subprocess.STDOUT,
+                start_new_session=not shell,
+                env=environment(shell),
+                preexec_fn=die_with_parent,
+            )
         watch(process, run, progress, interactive=bool(shell))
+    finally:
+        if process is not None:
+            end(process)
     if not (run.path / "agent.json").exists():
         raise RunError(f"the agent ended before the run did:\n{log.read_text(errors='replace').strip()[-2000:]}")
 

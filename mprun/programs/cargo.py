@@ -16,7 +16,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from mprun.cache import Progress
+from mprun.cache import Progress, find_home
 from mprun.errors import HostError, RunError
 from mprun.programs.recipe import Recipe
 from mprun.scratch import scratch
@@ -46,7 +46,8 @@ def missing() -> str | None:
 
 def find_cargo() -> str | None:
     """cargo, also where rustup puts it for a user whose PATH does not say so."""
-    return shutil.which("cargo") or shutil.which("cargo", path=str(Path.home() / ".cargo" / "bin"))
+    home = find_home()
+    return shutil.which("cargo") or (shutil.which("cargo", path=str(home / ".cargo" / "bin")) if home else None)
 
 
 def build(recipe: Recipe, target: Path, place: Path, jobs: int, progress: Progress) -> None:

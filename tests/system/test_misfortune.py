@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.conftest import LAB, RATES_ONLY, Result, call, interrupt_when, leftovers
+from tests.system.conftest import COMMAND, LAB, RATES_ONLY, Result, call, environment, interrupt_when, leftovers
 
 ENGINES = ("virtual", "real")
 XP = """\
@@ -111,6 +112,53 @@ def test_client_that_hangs(files: Path, mprun: Callable[..., Result]) -> None:
         visible.unlink(missing_ok=True)
     assert result.status == 1
     assert "bulk: did not end in time and was stopped" in result.out
+
+
+@pytest.mark.parametrize(
+    ("streams", "expected"),
+    [
+        (">&-", (0, "")),
+        ("<&- >&- 2>&-", (0, "")),
+        (">/dev/full", (1, "what is printed cannot be written: No space left on device\n")),
+        ("| :", (141, "")),
+    ],
+)
+def test_output_that_goes_nowhere(tmp_path: Path, streams: str, expected: tuple[int, str]) -> None:
+    """Closed (the next file that is opened would be in its place), full, or not read."""
+    command = f"set -o pipefail; {shlex.join(COMMAND)} graph -t {LAB}/topo {streams}"
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, env=environment(), capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == expected
+
+
+@pytest.mark.parametrize("name", ["file", "file/below", "a\tb", "a\nb", "bad\udcff", "/proc/none"])
+def test_results_that_have_no_place(files: Path, mprun: Callable[..., Result], name: str) -> None:
+    (files / "file").touch()
+    before = sorted(files.rglob("*"))
+    result = mprun("-t", "topo", "-x", "xp", "-o", name)
+    assert result.status == (3 if name == "/proc/none" else 2)
+    assert "Traceback" not in result.err
+    assert "name another" in result.err or "is a file" in result.err or "give another with -o" in result.err
+    assert sorted(files.rglob("*")) == before
+
+
+@needs_root
+def test_a_user_without_a_home(tmp_path: Path, mprun: Callable[..., Result]) -> None:
+    """A number that is in no list of users, as in containers."""
+    nameless = [
+        "setpriv",
+        "--reuid=64999",
+        "--regid=64999",
+        "--clear-groups",
+        "env",
+        "-u",
+        "HOME",
+        "-u",
+        "XDG_CACHE_HOME",
+    ]
+    told = mprun("kernel", "list", prefix=nameless)
+    assert (told.status, told.err) == (3, "this user has no home directory: set HOME or XDG_CACHE_HOME\n")
+    found = [*nameless, "XDG_CACHE_HOME=/nonexistent"]
+    assert mprun("kernel", "list", prefix=found).status == 0
 
 
 @needs_root

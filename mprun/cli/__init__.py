@@ -21,6 +21,8 @@ from mprun.errors import MprunError
 from mprun.text import printable
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from click.shell_completion import CompletionItem
 
 # command -> (module, what `mprun --help` says of it)
@@ -167,8 +169,16 @@ def main() -> None:
         stream or open(descriptor, mode, closefd=False)  # noqa: SIM115
         for descriptor, (stream, mode) in enumerate(((sys.stdin, "r"), (sys.stdout, "w"), (sys.stderr, "w")))
     )
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
+    came: list[int] = []
+
+    def interrupt(number: int, _frame: FrameType | None) -> None:
+        came.append(number)
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # what was started to be left alone (nohup) stays so
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, interrupt)
     try:
         group(standalone_mode=False, prog_name="mprun")
     except click.ClickException as error:
@@ -180,8 +190,12 @@ def main() -> None:
     except (click.exceptions.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         sys.exit(130)
-    except OSError as error:
-        if error.errno not in OUTSIDE_CAUSES:
+    except Exception as error:
+        if came:
+            # a library may turn what interrupts it into an error of its own
+            click.echo("interrupted", err=True)
+            sys.exit(130)
+        if not isinstance(error, OSError) or error.errno not in OUTSIDE_CAUSES:
             raise
         click.echo(f"{error.filename or 'what is printed cannot be written'}: {error.strerror}", err=True)
         sys.exit(1)

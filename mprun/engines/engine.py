@@ -113,7 +113,8 @@ def uninterrupted() -> Iterator[None]:
         yield
         return
     came: list[int] = []
-    handlers = {number: signal.signal(number, lambda number, _: came.append(number)) for number in STOPPING}
+    heard = [number for number in STOPPING if signal.getsignal(number) != signal.SIG_IGN]
+    handlers = {number: signal.signal(number, lambda number, _: came.append(number)) for number in heard}
     try:
         yield
     finally:

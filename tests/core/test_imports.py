@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "mininet_library": set(),
     "agent": {"mininet_library"},
     "rundir": {"errors", "text"},
-    "cache": set(),
+    "cache": {"errors"},
     "scratch": set(),
     "shipped": {"errors"},
     "version": set(),

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -188,10 +188,12 @@ def wait_until(is_so: Callable[[], bool], seconds: float = 60) -> None:
         time.sleep(0.01)
 
 
-def interrupt_when(text: str, number: signal.Signals, *arguments: object, cwd: Path) -> tuple[int, str]:
+def interrupt_when(
+    text: str, number: signal.Signals, *arguments: object, cwd: Path, prefix: Sequence[str] = ()
+) -> tuple[int, str]:
     """Start mprun, send it a signal when its progress says `text`, and return its status and errors."""
     process = subprocess.Popen(
-        [*COMMAND, *map(str, arguments)],
+        [*prefix, *COMMAND, *map(str, arguments)],
         cwd=cwd,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

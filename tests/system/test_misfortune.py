@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from mprun.engines.engine import uninterrupted
 from tests.system.conftest import COMMAND, LAB, RATES_ONLY, Result, call, environment, interrupt_when, leftovers
 
 ENGINES = ("virtual", "real")
@@ -112,6 +113,28 @@ def test_client_that_hangs(files: Path, mprun: Callable[..., Result]) -> None:
         visible.unlink(missing_ok=True)
     assert result.status == 1
     assert "bulk: did not end in time and was stopped" in result.out
+
+
+def test_a_hangup_that_is_not_heeded(files: Path) -> None:
+    """nohup(1), so that a run goes on when its terminal is closed."""
+    arguments = ("-t", "topo", "-x", "xp", "--engine", "virtual")
+    status, said = interrupt_when("building", signal.SIGHUP, *arguments, cwd=files, prefix=["nohup"])
+    assert (status, "interrupted" in said) == (0, False)
+
+
+def test_what_is_being_started_is_not_interrupted() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    steps = []
+
+    def start() -> None:
+        with uninterrupted():
+            os.kill(os.getpid(), signal.SIGTERM)
+            steps.append("started")
+
+    with pytest.raises(KeyboardInterrupt):
+        start()
+    assert steps == ["started"]
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 @pytest.mark.parametrize(

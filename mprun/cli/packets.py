@@ -91,16 +91,17 @@ def _say_subflows(members: Sequence[Mapping[str, Any]], connection: Mapping[str,
 
     way = "forward" if connection["forward_bytes"] >= connection["reverse_bytes"] else "reverse"
     total = sum(one[f"{way}_new_bytes"] for one in members)
+    names = [one["path"] or f"{_say_end(one, 'source')} > {_say_end(one, 'destination')}" for one in members]
+    width = max(len(name) for name in names)
     lines = []
-    for one in members:
-        name = one["path"] or f"{_say_end(one, 'source')} > {_say_end(one, 'destination')}"
+    for name, one in zip(names, members, strict=True):
         share = format_value(one[f"{way}_new_bytes"] / total, "share") if total else "-"
         words = [one["kind"], *(["backup"] if one["backup"] else [])]
         if one["established_ns"] is None and (total or connection["protocol"] != "sctp"):
             words.append("never established")
         again = f"{one[f'{way}_retransmissions']} retransmitted, {one[f'{way}_reinjections']} reinjected"
         at = f"from {one['opened_ns'] / 1e9:.3f} s"
-        lines.append(f"{name:8} {_SIGNS[way]} {share:>7}  {at:>14}  {again}  {', '.join(words)}")
+        lines.append(f"{name:{width}} {_SIGNS[way]} {share:>7}  {at:>14}  {again}  {', '.join(words)}")
     return lines
 
 

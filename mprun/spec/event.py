@@ -101,6 +101,67 @@ class EventEntry(FileModel):
         return self
 
 
+@dataclass(frozen=True)
+class Row:
+    """A row of a schedule: its line, when it comes after the schedule's beginning, and the event that it stands for;
+    None where it changes nothing or is faulty."""
+
+    line: int
+    at_ns: int
+    entry: EventEntry | None
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A file of rows in the order of time."""
+
+    file: str
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Event:
+    """What is written, with what stands in its schedule; None where it has none that can be read."""
+
+    entry: EventEntry
+    schedule: Schedule | None = None
+
+
+def read_events(entries: Sequence[EventEntry], document: Document) -> tuple[Event, ...]:
+    """Events with their schedules; faults of these go to the document."""
+    return tuple(Event(entry, _read_schedule(entry, ("events", n), document)) for n, entry in enumerate(entries))
+
+
+def _read_schedule(entry: EventEntry, place: Path, document: Document) -> Schedule | None:
+    if entry.schedule is None:
+        return None
+    found = document.companion((*place, "schedule"), entry.schedule)
+    if found is None:
+        return None
+    file, text = found
+    try:
+        rows = [
+            Row(line, at_ns, _read_row(entry, file, line, cells, document) if cells else None)
+            for line, at_ns, cells in trace.read_schedule(text, PROPERTIES)
+        ]
+    except trace.TraceError as error:
+        document.faults.append(Fault(file, error.line, (), str(error)))
+        return None
+    return Schedule(file, tuple(rows))
+
+
+def _read_row(
+    entry: EventEntry, file: str, line: int, cells: Mapping[str, str], document: Document
+) -> EventEntry | None:
+    """A row as the event that it stands for."""
+    try:
+        return EventEntry.model_validate({"link": entry.link, "set": cells})
+    except ValidationError as error:
+        for path, text in explain(EventEntry, error):
+            document.faults.append(Fault(file, line, path[1:], text))
+        return None
+
+
 @dataclass
 class _State:
     """A link while changes are laid over it."""
@@ -121,11 +182,11 @@ class Timeline:
         self._numbers = count()
         self._changes: list[Change] = []
 
-    def lay(self, entries: list[EventEntry]) -> tuple[Change, ...]:
+    def lay(self, events: Sequence[Event]) -> tuple[Change, ...]:
         """All changes in the order of time; faults go to the document."""
-        for n, entry in enumerate(entries):
-            if self._is_known(entry, ("events", n)):
-                self._plan(entry, ("events", n))
+        for n, event in enumerate(events):
+            if self._is_known(event.entry, ("events", n)):
+                self._plan(event, ("events", n))
         while self._queue:
             at_ns, _, action = heapq.heappop(self._queue)
             action(at_ns)
@@ -153,14 +214,18 @@ class Timeline:
             return False
         return True
 
-    def _plan(self, entry: EventEntry, place: Path) -> None:
+    def _plan(self, event: Event, place: Path) -> None:
+        entry = event.entry
         starts = [entry.at]
         if entry.every is not None and entry.until is not None:
             starts = list(range(entry.at, entry.until, entry.every)[: MOST_CHANGES + 1])
         if entry.trace is not None:
             self._plan_trace(entry, place, entry.trace)
         elif entry.schedule is not None:
-            self._plan_schedule(entry, place, entry.schedule, starts)
+            for row in event.schedule.rows if event.schedule else ():
+                if row.entry is not None:
+                    for start_ns in starts:
+                        self._at(start_ns + row.at_ns, self._row_setter(row.entry, (*place, "schedule")))
         else:
             action = self._act if entry.over is None else self._ramp
             for start_ns in starts:
@@ -270,31 +335,8 @@ class Timeline:
 
         return act
 
-    def _plan_schedule(self, entry: EventEntry, place: Path, name: str, starts: Sequence[int]) -> None:
-        found = self._document.companion((*place, "schedule"), name)
-        if found is None:
-            return
-        file, text = found
-        try:
-            for line, offset_ns, cells in trace.read_schedule(text, PROPERTIES):
-                row = self._row(entry, file, line, cells) if cells else None
-                if row is not None:
-                    for start_ns in starts:
-                        self._at(start_ns + offset_ns, self._row_setter(row, (*place, "schedule")))
-        except trace.TraceError as error:
-            self._document.faults.append(Fault(file, error.line, (), str(error)))
-
-    def _row(self, entry: EventEntry, file: str, line: int, cells: Mapping[str, str]) -> EventEntry | None:
-        """A row as the event that it stands for."""
-        try:
-            return EventEntry.model_validate({"link": entry.link, "set": cells})
-        except ValidationError as error:
-            for path, text in explain(EventEntry, error):
-                self._document.faults.append(Fault(file, line, path[1:], text))
-            return None
-
-    def _row_setter(self, row: EventEntry, place: Path) -> Callable[[int], None]:
-        return lambda at_ns: self._act(row, place, at_ns)
+    def _row_setter(self, entry: EventEntry, place: Path) -> Callable[[int], None]:
+        return lambda at_ns: self._act(entry, place, at_ns)
 
 
 def _kind(queue: Queue | None) -> tuple[str, bool]:
@@ -342,7 +384,7 @@ def _between(before: Any, after: Any, share: float) -> Any:
     return after
 
 
-def check_times(entries: Sequence[EventEntry], traffic: Sequence[Flow], document: Document) -> None:
+def check_times(events: Sequence[Event], traffic: Sequence[Flow], document: Document) -> None:
     """Faults of events that come when all is over, warnings of those that are over later, where it can be told when
     that is. A trace may be longer, and so may what is done again and again."""
     ends = [span.end_ns for span in find_spans(traffic).values()]
@@ -351,30 +393,24 @@ def check_times(entries: Sequence[EventEntry], traffic: Sequence[Flow], document
         return
     end_ns = max(known)
     when = f"the end of the experiment, {TIME.render(end_ns)}"
-    for n, entry in enumerate(entries):
+    for n, event in enumerate(events):
+        entry = event.entry
         if entry.at >= end_ns:
             document.fault(("events", n, "at"), f"is not before {when}: nothing would be seen of it")
         elif entry.over is not None and entry.at + entry.over > end_ns:
             reached = TIME.render(entry.at + entry.over)
             document.warn(("events", n, "over"), f"what is set is reached at {reached} only, after {when}")
-        elif entry.schedule is not None:
-            _check_rows(("events", n, "schedule"), entry.schedule, end_ns - entry.at, when, document)
+        elif event.schedule is not None:
+            _check_rows(event.schedule, end_ns - entry.at, when, document)
 
 
-def _check_rows(place: Path, name: str, left_ns: int, when: str, document: Document) -> None:
+def _check_rows(schedule: Schedule, left_ns: int, when: str, document: Document) -> None:
     """As check_times, of the rows of a schedule. left_ns: from its beginning to the end."""
-    found = document.companion(place, name)
-    if found is None:
+    late = next((n for n, row in enumerate(schedule.rows) if row.at_ns >= left_ns), None)
+    if late is None:
         return
-    file, text = found
-    try:
-        late = [(line, at_ns >= left_ns) for line, at_ns, _ in trace.read_schedule(text, PROPERTIES)]
-    except trace.TraceError:
-        return
-    first = next((line for line, is_late in late if is_late), None)
-    if all(is_late for _, is_late in late):
-        document.faults.append(Fault(file, first, (), f"is not before {when}: nothing would be seen of the schedule"))
-    elif first is not None:
-        document.warnings.append(
-            Fault(file, first, (), f"is not before {when}: nothing is seen of it and what follows")
-        )
+    file, line = schedule.file, schedule.rows[late].line
+    if late == 0:
+        document.faults.append(Fault(file, line, (), f"is not before {when}: nothing would be seen of the schedule"))
+    else:
+        document.warnings.append(Fault(file, line, (), f"is not before {when}: nothing is seen of it and what follows"))

@@ -7,7 +7,7 @@ that generator, see `mprun.topologies`). Whether names and addresses agree is fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
@@ -17,7 +17,7 @@ from mprun.plugin import PluginFault
 from mprun.spec.address import families_of, mirror_text
 from mprun.spec.agreement import check_links
 from mprun.spec.document import Document
-from mprun.spec.event import EventEntry, Timeline
+from mprun.spec.event import Event, EventEntry, Timeline, read_events
 from mprun.spec.fault import list_names, tell_unknown
 from mprun.spec.field import EndAddresses, Name, Version
 from mprun.spec.generator import COLLECTION, Generator, load_installed, load_own
@@ -124,7 +124,7 @@ class Topology:
 
     spec: TopologySpec | None
     nodes: Mapping[str, NodeKind] | None
-    events: tuple[EventEntry, ...] = ()
+    events: tuple[Event, ...] = ()
 
 
 def read_topology(
@@ -148,7 +148,8 @@ def read_topology(
     switches = read_switches({name: node.openflow for name, node in written.nodes.items()}, nodes, links, document)
     if document.faults:
         return Topology(None, nodes)
-    return Topology(_spec(document, written, (nodes, links), switches), nodes, tuple(written.events))
+    events = read_events(written.events, document)
+    return Topology(_spec(document, written, (nodes, links), switches, events), nodes, events)
 
 
 def _generate(values: Mapping[str, object], document: Document, lay_over: LayOver) -> Topology:
@@ -173,8 +174,10 @@ def _generate(values: Mapping[str, object], document: Document, lay_over: LayOve
         check_links(_plain_links(expansion, parameters), expansion[0], document)
     check_mtu(values, expansion[1], parameters.addressing or DEFAULT_ADDRESSING, document)
     switches = read_switches(parameters.openflow, *expansion, document, lambda name: ("openflow", name))
-    spec = None if document.faults else _spec(document, parameters, expansion, switches)
-    return Topology(spec, expansion[0], tuple(parameters.events))
+    is_sound = not document.faults
+    events = read_events(parameters.events, document)
+    spec = _spec(document, parameters, expansion, switches, events) if is_sound else None
+    return Topology(spec, expansion[0], events)
 
 
 def _find_generator(name: object, document: Document) -> Generator | None:
@@ -223,11 +226,15 @@ def _plain_links(expansion: Expansion, file: TopologyFile) -> Mapping[str, objec
 
 
 def _spec(
-    document: Document, file: TopologyFile, expansion: Expansion, switches: Mapping[str, OpenFlow]
+    document: Document,
+    file: TopologyFile,
+    expansion: Expansion,
+    switches: Mapping[str, OpenFlow],
+    events: Sequence[Event],
 ) -> TopologySpec:
     nodes, links = expansion
     middleboxes = read_middleboxes(file.middleboxes, nodes, links, document)
-    changes = Timeline(nodes, links, document).lay(file.events)
+    changes = Timeline(nodes, links, document).lay(events)
     addressing = file.addressing or DEFAULT_ADDRESSING
     name = PurePath(document.name).stem
     return TopologySpec(name, file.description, nodes, links, changes, switches, middleboxes, addressing, file.ecmp)

@@ -21,9 +21,10 @@ from mprun.spec.flow import PositiveTime, ServedEntry
 from mprun.spec.metric import OF_CONNECTIONS, Metric
 from mprun.spec.model import refuse
 from mprun.spec.spec import Flow
-from mprun.tools.tool import RUN, Endpoints, Outputs, Program, Result, Work, kept, mptcp_environment
+from mprun.tools.tool import AGENT, PYTHON, RUN, Endpoints, Outputs, Program, Result, Work, kept, mptcp_environment
 
 PROGRAMS: dict[str, Program] = {}
+PROGRAM = f"{AGENT}/until.py"
 PORTS = 1
 METRICS = {
     "time": Metric("time", "from the start of the command to its end"),
@@ -55,6 +56,12 @@ class Entry(ServedEntry):
         description="The server counts as ready when its standard error holds this text, instead.",
         examples=["started"],
     )
+    until: str | None = Field(
+        None,
+        description="Once the command has printed this text it is told to end (TERM), which is no fault; that it ends "
+        "without is one.",
+        examples=["transfer complete"],
+    )
     duration: PositiveTime | None = Field(
         None,
         description="After this time the command is told to end (TERM), which is no fault. Default: it ends by itself.",
@@ -76,6 +83,10 @@ class Entry(ServedEntry):
                 faults[(name,)] = "is of a server: write one, or take this out"
         if self.ready is not None and "listens" in self.model_fields_set:
             faults[("ready",)] = "stands beside 'listens': keep one of the two"
+        if self.until is not None and self.duration is not None:
+            faults[("until",)] = "stands beside 'duration', which ends it too: keep one of the two, and 'timeout'"
+        if self.until is not None and not (self.until and self.until.isprintable()):
+            faults[("until",)] = "is no text of one line: write a part of a line that the command prints"
         if self.duration is not None and self.timeout is not None and self.timeout <= self.duration:
             faults[("timeout",)] = "is not longer than 'duration': write a longer one"
         if faults:
@@ -100,7 +111,7 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     client = Process(
         name=flow.name,
         node=flow.source,
-        argv=_fill(_words(flow, "command"), known),
+        argv=(*_watcher(flow), *_fill(_words(flow, "command"), known)),
         role="flow",
         env=environment,
         is_endless=flow.duration_ns is not None,
@@ -132,6 +143,11 @@ def commands(flow: Flow) -> tuple[str, ...]:
     """What the file has run, as it would be typed: a person must have seen and allowed it."""
     lines = [(flow.source, _words(flow, "command")), (flow.destination, _words(flow, "server"))]
     return tuple(f"{host}: {shlex.join(words)}" for host, words in lines if words)
+
+
+def _watcher(flow: Flow) -> Sequence[str]:
+    """What runs the command, where that is over when a text is printed."""
+    return (*PYTHON, PROGRAM, str(flow.options["until"])) if "until" in flow.options else ()
 
 
 def _words(flow: Flow, which: str) -> Sequence[str]:

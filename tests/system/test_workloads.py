@@ -549,6 +549,40 @@ traffic:
     assert kept == {"mine": "mine\n", "theirs": "theirs\n"}
 
 
+def test_a_command_is_over_when_it_has_printed_a_text(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    """Also one that comes in two pieces, on standard error; a command that ends without it has failed."""
+    (tmp_path / "topo.yaml").write_text(ONE_PATH)
+    (tmp_path / "xp.yaml").write_text("""\
+version: 1
+traffic:
+  - name: ticks
+    tool: exec
+    from: client
+    to: server
+    command: [sh, -c, "for n in 1 2 3 4 5 6 7; do echo tick $n; sleep 0.1; done; sleep 100"]
+    until: tick 5
+  - name: pieces
+    tool: exec
+    from: client
+    to: server
+    command: [sh, -c, "printf rea >&2; sleep 0.2; printf dy >&2; sleep 100"]
+    until: ready
+  - {name: never, tool: exec, from: client, to: server, command: [echo, rea dy], until: ready}
+  - {name: absent, tool: exec, from: client, to: server, command: [no-such-program], until: ready}
+""")
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json", "--allow-exec")
+    # simulated time passes while they sleep, and hardly while they compute: starting Python and the shell is some ms
+    assert result.metric("ticks.time") == pytest.approx(0.4, abs=0.02)
+    assert result.metric("pieces.time") == pytest.approx(0.2, abs=0.02)
+    assert (result.run / "logs" / "ticks.out").read_text() == "".join(f"tick {n}\n" for n in range(1, 6))
+    assert (result.run / "logs" / "pieces.err").read_text() == "ready"
+    assert (result.run / "logs" / "never.out").read_text() == "rea dy\n"
+    assert sorted(result.summary["errors"]) == [
+        "absent: exec ended with status 127: no program 'no-such-program' on this machine",
+        "never: exec ended with status 1: ended with status 0 and has not printed 'ready'",
+    ]
+
+
 def test_a_server_that_never_listens(mprun: Callable[..., Result], tmp_path: Path) -> None:
     (tmp_path / "topo.yaml").write_text(ONE_PATH)
     flow = "{tool: exec, from: client, to: server, command: [true], server: [sleep, '100'], port: 80}"

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a command until it prints a text, a program of its own.
+
+    python3 until.py TEXT COMMAND ...
+
+What the command prints comes through as it is. Once it has printed the text, on either output, it is told to end
+(TERM), which is no fault: the status is 0 then. Where it ends without having printed it, the status is its own, 1
+instead of 0. It is to lead a process group: whoever ends that ends the command too. Needs nothing but Python's
+library: it is no part of mprun's package where it runs.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from selectors import EVENT_READ, DefaultSelector
+
+BLOCK = 1 << 16
+STOP_TIMEOUT_S = 5.0
+
+
+class Watch:
+    """One output: passed on, and searched for a text that may come in several pieces."""
+
+    def __init__(self, wanted: bytes, target: int) -> None:
+        self._wanted = wanted
+        self._target = target
+        self._rest = b""
+
+    def take(self, data: bytes) -> bool:
+        """Pass on what has come; whether the text is in it or ends with it."""
+        left = memoryview(data)
+        while left:
+            left = left[os.write(self._target, left) :]
+        seen = self._rest + data
+        self._rest = seen[-(len(self._wanted) - 1) :] if len(self._wanted) > 1 else b""
+        return self._wanted in seen
+
+
+def run(wanted: str, argv: list[str]) -> int:
+    """Until the text is there; the exit status."""
+    try:
+        process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    except OSError as error:
+        known = isinstance(error, FileNotFoundError)
+        why = f"no program '{argv[0]}' on this machine" if known else f"'{argv[0]}' cannot be started: {error.strerror}"
+        print(why, file=sys.stderr)
+        return 127
+    assert process.stdout is not None
+    assert process.stderr is not None
+    watches = {process.stdout.fileno(): Watch(wanted.encode(), 1), process.stderr.fileno(): Watch(wanted.encode(), 2)}
+    is_there = False
+    deadline: float | None = None
+    with DefaultSelector() as selector:
+        for descriptor in watches:
+            selector.register(descriptor, EVENT_READ)
+        # what it leaves behind may hold its outputs open: then its end is not theirs
+        while selector.get_map() and (deadline is None or time.monotonic() < deadline):
+            for key, _ in selector.select(None if deadline is None else max(0.0, deadline - time.monotonic())):
+                data = os.read(key.fd, BLOCK)
+                if not data:
+                    selector.unregister(key.fd)
+                elif watches[key.fd].take(data) and not is_there:
+                    is_there, deadline = True, time.monotonic() + STOP_TIMEOUT_S
+                    # with what it has started: all of this group, which is ours too
+                    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+                    os.killpg(0, signal.SIGTERM)
+    if is_there:
+        try:
+            process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        return 0
+    status = process.wait()
+    print(f"ended with status {status} and has not printed '{wanted}'", file=sys.stderr)
+    return status if 0 < status < 256 else 128 - status if status < 0 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1], sys.argv[2:]))

@@ -3,6 +3,9 @@
 
 .PHONY: help setup dev quic lab test selftests lint bench fidelity fairness soak docs fresh golden clean
 
+# that of another Python than .venv's
+unexport PYTHONHOME
+
 help:
 	@echo "make lab     set up what is missing, run the first lab with TCP and with MPTCP"
 	@echo "make test    set up what is missing, run the tests; some twenty minutes"
@@ -29,7 +32,7 @@ quic:
 	@./setup.sh --quic
 
 lab: setup
-	@.venv/bin/mprun lab run 01
+	@./as_owner.sh .venv/bin/mprun lab run 01
 	@echo "next, in each new terminal: . .venv/bin/activate; then mprun lab list, or mprun new mine"
 
 test: dev

@@ -1,12 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Sets up what is missing: packages, .venv, experiment kernel. Says what it does; doing it again costs nothing.
+# Sets up what is missing: packages, .venv, experiment kernel. Says what it does; doing it again costs nothing, and goes on
+# where it was interrupted.
 #
 #   setup.sh [--dev] [--quic] [--no-kernel]
 #
 # --dev: what tests, linters and the site of the docs need as well; --quic: the tool for multipath QUIC as well;
 # --no-kernel: nothing is built, which is enough for the linters, and for the real engine.
 set -eu
+unset CDPATH
 cd "$(dirname "$0")"
 
 fail() {
@@ -15,14 +17,26 @@ fail() {
 	exit 1
 }
 
-as_root() {
+# Root's files are for all to read, whatever the umask of who asks.
+as_root() (
+	umask 022
 	if [ "$(id -u)" = 0 ]; then
-		"$@"
-	elif command -v sudo >/dev/null; then
-		sudo "$@"
+		"$@" 8<&- 9>&-
 	else
-		fail "packages are missing and this user is not root" "install sudo, or run as root: $*"
+		sudo "$@" 8<&- 9>&-
 	fi
+)
+
+can_be_root() {
+	[ "$(id -u)" = 0 ] || {
+		command -v sudo >/dev/null && echo "setup: packages are missing; sudo may ask for your password" && sudo true
+	}
+}
+
+# Waits for another apt, as the one that updates a new machine by itself. Who has changed a file of /etc keeps it.
+apt() {
+	as_root env LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=600 \
+		-o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold "$@"
 }
 
 # Tarballs of source packages; mprun looks for kernels here and in /usr/src.
@@ -60,6 +74,22 @@ for option in "$@"; do
 	*) fail "no option $option" "setup.sh [--dev] [--quic] [--no-kernel]" ;;
 	esac
 done
+if [ "$kernel" ] && [ "$(uname -m)" != x86_64 ]; then
+	echo "setup: no experiment kernel for $(uname -m), it is for x86_64: the real engine is what runs here"
+	kernel=
+fi
+
+command -v apt-get >/dev/null ||
+	fail "no apt-get here; mprun is packaged for Debian 12, 13 and Ubuntu 24.04" "use one of these, or a container or virtual machine: docs/machines.md"
+[ -w setup.sh ] ||
+	fail "$PWD cannot be written by this user, and .venv belongs into it" "cp -r '$PWD' ~/mprun, and make lab there"
+
+# One setup at a time in this checkout.
+exec 9>>setup.sh
+if ! flock --nonblock 9; then
+	echo "setup: waiting for another setup of this checkout"
+	flock 9
+fi
 
 # The packages of the lists that are not installed; of alternatives the first that is known.
 missing_packages() {
@@ -81,18 +111,46 @@ missing_packages() {
 	done
 }
 
+# A line for each fourth of what apt-get fetches and installs.
+tell_progress() {
+	total=0 fetched=0 placed=0
+	while IFS= read -r line; do
+		case $line in
+		[0-9]*' newly installed, '*) total=$((${line%% upgraded*} + $(expr "$line" : '.*upgraded, \([0-9]*\) newly'))) ;;
+		'Need to get '*) echo "setup: $total packages, ${line#Need to get }" ;;
+		Get:*) fetched=$((fetched + 1)) && tell_fourth "$fetched" fetched ;;
+		# each is unpacked and set up
+		'Unpacking '* | 'Setting up '*) placed=$((placed + 1)) && tell_fourth $((placed / 2)) installed $((placed % 2)) ;;
+		esac
+	done
+}
+
+tell_fourth() {
+	if [ "${3:-0}" = 0 ] && [ "$total" -gt 8 ] && [ $(($1 * 4 / total)) != $((($1 - 1) * 4 / total)) ]; then
+		echo "setup: $2 $(($1 * 100 / total)) %"
+	fi
+}
+
 # Install packages without starting the daemons that some bring (nginx, Open vSwitch): mprun starts programs of its own.
-# Debian's way to say so is a policy-rc.d that answers 101 (invoke-rc.d(8)); one that is there already stays.
+# Debian's way to say so is a policy-rc.d that answers 101 (invoke-rc.d(8)); one that is there already stays, unless it is
+# ours, left by a setup that was killed.
 install_packages() (
 	policy=/usr/sbin/policy-rc.d
-	if [ ! -e "$policy" ]; then
+	mark='# of setup.sh of mprun, while that runs'
+	if [ ! -e "$policy" ] || grep -q "$mark" "$policy" 2>/dev/null; then
 		trap 'as_root rm -f "$policy"' EXIT
 		trap 'exit 130' INT TERM HUP
-		as_root sh -c "printf '#!/bin/sh\nexit 101\n' >$policy && chmod 755 $policy"
+		as_root sh -c "printf '#!/bin/sh\n$mark\nexit 101\n' >$policy && chmod 755 $policy"
 	fi
 	had_nginx=
 	! is_installed nginx || had_nginx=yes
-	as_root env DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends "$@" || exit 1
+	# what an apt-get that was interrupted left half done
+	[ -z "$(dpkg --audit; ls -A /var/lib/dpkg/updates)" ] || as_root env DEBIAN_FRONTEND=noninteractive dpkg --configure -a >>"$log" 2>&1 || true
+	{
+		echo 1 >"$log.status"
+		apt install -y --fix-broken --no-install-recommends "$@" 2>&1 && echo 0 >"$log.status"
+	} | tee -a "$log" | tell_progress
+	[ "$(cat "$log.status")" = 0 ] || exit 1
 	# nor when the machine starts again
 	if [ -z "$had_nginx" ] && is_installed nginx && command -v systemctl >/dev/null; then
 		as_root systemctl --quiet disable nginx || true
@@ -105,6 +163,7 @@ fetch_source() (
 	name=${1#source:}
 	work=$(mktemp -d)
 	trap 'rm -rf "$work"' EXIT
+	trap 'exit 130' INT TERM HUP
 	mkdir -p "$work/parts" "$work/lists/partial" "$work/cache/archives/partial"
 	cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null | sed -n 's/^deb /deb-src /p' >"$work/sources.list"
 	for file in /etc/apt/sources.list.d/*.sources; do
@@ -117,47 +176,75 @@ fetch_source() (
 	apt-get "$@" update >/dev/null || exit 1
 	apt-get "$@" source --download-only --tar-only "$name" || exit 1
 	for tarball in "${name}"_*.orig.tar.*; do
-		as_root install -D -m 644 "$tarball" "$sources/linux-source-${name##*-}.tar.${tarball##*.}"
+		target="$sources/linux-source-${name##*-}.tar.${tarball##*.}"
+		# half a tarball would be taken for a whole one
+		as_root install -D -m 644 "$tarball" "$sources/.partial" && as_root mv "$sources/.partial" "$target"
 	done
 )
 
-command -v apt-get >/dev/null || fail "no apt-get here" "mprun is packaged for Debian 12, 13 and Ubuntu 24.04; use one of these"
-if [ -n "$(missing_packages)" ]; then
+missing=$(missing_packages | tr '\n' ' ')
+if [ -n "$missing" ] && ! can_be_root; then
+	printf 'setup: packages are missing that this user cannot install, being neither root nor able to sudo; going on without\n' >&2
+	printf '  → ask who can: apt-get install --no-install-recommends %s\n' \
+		"$(echo "$missing" | sed 's/source:[^ ]* *//g')" >&2
+elif [ -n "$missing" ]; then
+	log=$(mktemp)
+	trap 'rm -f "$log" "$log.status"' EXIT
+	trap 'exit 130' INT TERM HUP
+	# one apt-get of ours at a time, also from another checkout
+	exec 8</etc/apt
+	flock --nonblock 8 || echo "setup: waiting for the setup of another checkout"
+	flock 8
 	echo "setup: reading package lists"
-	as_root apt-get -q update >/dev/null || fail "apt-get update failed" "check the network and /etc/apt/sources.list*"
+	apt update >"$log" 2>&1 && ! grep -q '^[WE]: ' "$log" ||
+		echo "setup: apt-get update: $(grep -m 1 '^[WE]: ' "$log" || tail -n 1 "$log")" >&2
 	missing=$(missing_packages | grep -v '^source:' | tr '\n' ' ')
 	if [ -n "$missing" ]; then
 		echo "setup: installing $missing"
 		# shellcheck disable=SC2086  # a list of words
-		install_packages $missing ||
-			fail "apt-get could not install: $missing" "look above for the package that failed"
+		install_packages $missing || {
+			{ grep '^E: ' "$log" || tail -n 15 "$log"; } | tail -n 15 >&2
+			fail "apt-get could not install what is missing, for the reason above" \
+				"check the network, the disk and /etc/apt/sources.list* (on Ubuntu with universe); then again, or see what it says: sudo apt-get install $missing"
+		}
 	fi
+	for source in $(missing_packages | grep '^source:'); do
+		echo "setup: fetching the source of ${source#source:} into $sources, 250 MB"
+		fetch_source "$source" ||
+			fail "this release has no source of Linux 6.12 or later that apt can get" \
+				"check the network; or unpack one, then: ./setup.sh --no-kernel && .venv/bin/mprun kernel build --source TREE"
+	done
+	exec 8<&-
+	trap - EXIT INT TERM HUP
+	rm -f "$log" "$log.status"
 fi
-for source in $(missing_packages | grep '^source:'); do
-	echo "setup: fetching the source of ${source#source:} into $sources, 250 MB"
-	fetch_source "$source" ||
-		fail "this release has no source of Linux 6.12 or later that apt can get" \
-			"unpack one, then: ./setup.sh --no-kernel && .venv/bin/mprun kernel build --source TREE"
-done
 
-# shellcheck disable=SC3013  # -nt: dash and bash have it
-stamp_is_current() {
-	[ -e "$stamp" ] && ! [ setup.cfg -nt "$stamp" ] && ! [ pyproject.toml -nt "$stamp" ]
-}
+python=/usr/bin/python3
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
+	fail "there is no Python 3.11 or later as $python" "use Debian 12, 13 or Ubuntu 24.04, or a container or virtual machine: docs/machines.md"
 
+# A .venv works only where it was made, and with the Python that made it; what is in it follows from these files.
+place="$(readlink -f .venv) $("$python" -V)"
+contents="$place $(cat setup.cfg setup.py pyproject.toml | sha256sum)"
 stamp=.venv/.installed${extra:+-$extra}
-if ! stamp_is_current; then
-	echo "setup: making .venv${extra:+, with what tests and linters need}"
-	/usr/bin/python3 -m venv .venv || fail "python3 -m venv failed" "apt-get install python3-venv"
-	.venv/bin/python -m pip install --quiet --disable-pip-version-check --editable ".${extra:+[$extra]}" ||
-		fail "pip could not install mprun into .venv" "check the network, then run make setup again"
-	touch .venv/.installed "$stamp"
+if [ "$(cat "$stamp" 2>/dev/null)" != "$contents" ]; then
+	echo "setup: making .venv${extra:+, with what tests and linters need}: some 150 MB to fetch, a minute"
+	case $(cat .venv/.installed 2>/dev/null) in
+	"$place "*) ;;
+	# another place, another Python, or not finished
+	*) ./as_owner.sh "$python" -m venv --clear .venv || fail "python3 -m venv failed" "apt-get install python3-venv; or make room on the disk" ;;
+	esac
+	./as_owner.sh .venv/bin/python -m pip install --quiet --no-user --disable-pip-version-check --editable ".${extra:+[$extra]}" ||
+		fail "pip could not install mprun into .venv, for the reason above" "check the network and the disk, then run make setup again"
+	for file in .venv/.installed "$stamp"; do
+		echo "$contents" | ./as_owner.sh tee "$file" >/dev/null
+	done
 fi
 # Where PYTHONDONTWRITEBYTECODE is set, as in many containers, each command would compile what it imports again.
 .venv/bin/python -m compileall -q mprun || fail "python could not compile mprun" "make the checkout writable: $PWD"
 
 build() {
-	.venv/bin/mprun "$@" || fail "mprun $* failed" ".venv/bin/mprun doctor"
+	./as_owner.sh .venv/bin/mprun "$@" || fail "mprun $* failed, for the reason above" ".venv/bin/mprun doctor"
 }
 if [ -n "$kernel" ]; then
 	build kernel build

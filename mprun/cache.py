@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from mprun import invoker
 from mprun.errors import HostError
 
 
 def find_home() -> Path | None:
     """The user's home directory; None where neither HOME nor the list of users tells of one."""
     try:
-        return Path.home()
+        return invoker.home()
     except RuntimeError:
         return None
 
@@ -47,12 +48,16 @@ Progress = Callable[[str, float], None]
 
 @contextmanager
 def locked(folder: Path, on_wait: Callable[[], None]) -> Iterator[None]:
-    """Nobody else is in here for this folder, which is made; on_wait is called once if somebody is."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Nobody else is in here for this folder, which is made; on_wait is called once if somebody is. What is made in it
+    is the invoker's."""
+    invoker.make_folder(folder)
     with (folder / ".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             on_wait()
             fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+        try:
+            yield
+        finally:
+            invoker.give(folder)

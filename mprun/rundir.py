@@ -31,6 +31,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mprun import invoker
 from mprun.errors import HostError, MprunError, SpecError
 from mprun.text import make_printable
 
@@ -64,7 +65,7 @@ class RunDirectory:
     def reserve(cls, parent: Path, title: str, digest: str) -> Path:
         """An empty directory with the name of a new run, for `lay_out`. Raises HostError where there can be none."""
         try:
-            parent.mkdir(parents=True, exist_ok=True)
+            invoker.make_folder(parent)
         except (FileExistsError, FileNotFoundError) as error:
             raise HostError(f"no directory '{parent}' can be made there: give another with -o") from error
         stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{title}-{digest[:8]}"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from mprun import invoker
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
 
@@ -50,5 +51,5 @@ def command(name: str, parent: Path, target: Path | None, licence: str | None, w
         )
         bar.show("packing", 1.0)
         path = pack(found, target, url, with_pcaps)
-    options.give_to_invoker(report.parent)
+    invoker.give(report.parent)
     click.echo(path)

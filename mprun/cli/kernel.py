@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun kernel build|list|info|test`."""
+"""`mprun kernel build|list|info|rm|test`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mprun.cli.completion import complete_kernels
 
 @click.group("kernel", context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
-    """Build, list, describe and test experiment kernels.
+    """Build, list, describe, remove and test experiment kernels.
 
     The virtual engine runs experiments inside a Linux kernel that is an ordinary process. It is
     built once per user from Debian's linux-source-6.12, or from any tree from 6.12 on.
@@ -43,17 +43,46 @@ def build(source: Path | None, name: str, jobs: int | None, as_json: bool) -> No
 @command.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print a list of kernels as JSON.")
 def list_(as_json: bool) -> None:
-    """List the kernels that are built."""
+    """List the kernels that are built: name, version, digest, size, source.
+
+    One without a name, which another build took it from, goes by its digest.
+    """
     from mprun.kernel import store
 
     kernels = store.list_kernels()
     if as_json:
-        click.echo(json.dumps([asdict(kernel) for kernel in kernels]))
-    elif not kernels:
+        click.echo(json.dumps([{**asdict(kernel), "bytes": store.size_bytes(kernel)} for kernel in kernels]))
+        return
+    if not kernels:
         click.echo("none yet; `mprun kernel build` builds one")
-    for kernel in kernels if not as_json else ():
-        stale = "" if store.is_current(kernel) else "  (built by another version of the recipe: build it again)"
-        click.echo(f"{kernel.name:12} {kernel.version:20} {kernel.digest[:12]}  {kernel.source}{stale}")
+        return
+    # a name that is only that of its folder is told by the digest
+    names = {kernel.name: "-" if kernel.name == kernel.directory.name else kernel.name for kernel in kernels}
+    width = max(map(len, names.values()))
+    versions = max(len(kernel.version) for kernel in kernels)
+    stale = [kernel for kernel in kernels if not store.is_current(kernel)]
+    for kernel in kernels:
+        mark = "*" if kernel in stale else " "
+        size = f"{store.size_bytes(kernel) / 1e6:.1f} MB"
+        name = f"{names[kernel.name]:{width}}{mark}"
+        click.echo(f"{name} {kernel.version:{versions}}  {kernel.digest[:8]}  {size:>7}  {kernel.source}")
+    if stale:
+        click.echo("* of another version of mprun: build it again (mprun kernel build) or remove it (mprun kernel rm)")
+
+
+@command.command()
+@click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=complete_kernels)
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+def rm(names: tuple[str, ...], yes: bool) -> None:
+    """Remove kernels, by name or digest.
+
+    One that has several names goes with the last of them.
+    """
+    from mprun.kernel import store
+
+    for kernel in store.choose(names):
+        if yes or click.confirm(f"remove {kernel.name} ({kernel.version}, {kernel.digest[:8]})?"):
+            store.remove(kernel)
 
 
 @command.command()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mprun import invoker
 from mprun.cli import options
 from mprun.cli.completion import complete_labs
 
@@ -139,7 +140,7 @@ def run(
         def report(done: Done) -> None:
             over.append(done)
             if done.directory is not None:
-                options.give_to_invoker(done.directory)
+                invoker.give(done.directory)
 
         def look() -> None:
             bar.show("running", len(over) / runs, f"{len(over)} of {runs} runs")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from mprun import invoker
 from mprun.cli.completion import complete_files, complete_kernels
 from mprun.errors import SpecError
 from mprun.text import printable
@@ -224,7 +225,7 @@ def restore_tables(run: RunDirectory) -> None:
         except OSError as error:
             click.echo(f"its tables are gone, and cannot be made again there: {error}", err=True)
         else:
-            give_to_invoker(run.path / "tables")
+            invoker.give(run.path / "tables")
 
 
 def tell_incomplete(sweep: SweepDirectory) -> None:
@@ -235,13 +236,3 @@ def tell_incomplete(sweep: SweepDirectory) -> None:
     if missing is not None:
         texts = (f"{sweep.name} is incomplete: {missing}", sweep.tell_how_to_go_on())
         click.echo(f"warning: {'; '.join(filter(None, texts))}", err=True)
-
-
-def give_to_invoker(path: Path) -> None:
-    """Under sudo, what a run leaves belongs to the user who asked for it."""
-    uid, gid = os.environ.get("SUDO_UID"), os.environ.get("SUDO_GID")
-    if os.geteuid() != 0 or not uid or not gid:
-        return
-    for folder, folders, files in os.walk(path):
-        for name in (".", *folders, *files):
-            os.lchown(os.path.join(folder, name), int(uid), int(gid))

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from mprun import invoker
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
 from mprun.text import printable
@@ -36,7 +37,7 @@ def command(name: str, parent: Path, as_json: bool) -> None:
     run = rundir.find(parent, name)
     with Bar() as bar:
         found = dissect(run, bar.show)
-    options.give_to_invoker(run.path)
+    invoker.give(run.path)
     if as_json:
         value = {"packets": found.packets, "connections": found.connections, "subflows": found.subflows}
         click.echo(json.dumps({"directory": str(run.path), **value, "warnings": found.warnings}))

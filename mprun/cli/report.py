@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from mprun import invoker
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
 
@@ -40,7 +41,7 @@ def command(name: str, parent: Path, is_shown: bool, confidence: float | None) -
             path = make_sweep_report(found, bar.show, confidence or CONFIDENCE)
         else:
             path = make_report(found, bar.show)
-    options.give_to_invoker(path.parent)
+    invoker.give(path.parent)
     click.echo(path)
     if is_shown:
         click.launch(str(path))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mprun import invoker
 from mprun.cli import options
 from mprun.scratch import scratch
 from mprun.spec.scalar import spell_values
@@ -65,7 +66,7 @@ def command(
             click.echo(f"engine: {chosen} ({reason})", err=True)
         with Bar() as bar:
             outcome = reproduce(bundle, parent, chosen, kernel, allow_exec, bar.show, jobs)
-    options.give_to_invoker(outcome.path)
+    invoker.give(outcome.path)
     if as_json:
         import json
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mprun import invoker
 from mprun.cli import options
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def command(
             shell,  # type: ignore[arg-type]
             allow_exec,
         )
-    options.give_to_invoker(run.path)
+    invoker.give(run.path)
     linked = _link(run, loaded.spec.experiment.links, Path(experiment).parent)
     if junit or tap:
         from mprun.report.verdict import checks_of_run

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mprun import invoker
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
 
@@ -96,7 +97,7 @@ def _install_profile() -> str:
     if not target.exists():
         made = next(path for path in reversed([target, *target.parents]) if not path.exists())
         shutil.copytree(PROFILE, target)
-        options.give_to_invoker(made)
+        invoker.give(made)
         click.echo(f"a profile for Wireshark: {target}")
     return target.name
 
@@ -117,7 +118,7 @@ def rerun(name: str, kernel: str, parent: Path, allow_exec: bool) -> None:
     place = runner.choose_place(engine, kernel)
     with Bar() as bar:
         again, summary = runner.repeat(original, original.path.parent, place, bar.show, allow_exec)
-    options.give_to_invoker(again.path)
+    invoker.give(again.path)
     show_summary(summary, again)
     sys.exit(0 if summary["status"] == "passed" else 1)
 

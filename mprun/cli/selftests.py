@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from mprun.cli import options
+from mprun import invoker
 from mprun.cli.progress import Bar
 from mprun.errors import SpecError
 from mprun.kernel.store import Kernel
@@ -50,7 +50,7 @@ def run(
             verdicts.append(verdict)
             if not as_json:
                 _show(verdict)
-    options.give_to_invoker(output)
+    invoker.give(output)
     passed = all(verdict["passed"] for verdict in verdicts)
     wall_s = round(time.monotonic() - started, 1)
     total = {"kernel": kernel.name, "version": kernel.version, "scheduler": scheduler, "seed": seed}

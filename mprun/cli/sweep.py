@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mprun import invoker
 from mprun.cli import options
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def command(
             work = conduct.Conduct(sweep, cells, keep, retries, allow_exec)  # type: ignore[arg-type]
             with SweepBar() as bar:
                 summary = work.run(executor, bar.show, bar.say)
-    options.give_to_invoker(sweep.path)
+    invoker.give(sweep.path)
     if junit or tap:
         from mprun.report.verdict import checks_of_sweep
 

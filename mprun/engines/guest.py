@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
+from mprun import invoker
 from mprun.cache import cache, find_home
 from mprun.engines.engine import ENVIRONMENT, PROGRAM_PATH, die_with_parent, end, interpreter, uninterrupted
 from mprun.errors import HostError
@@ -180,9 +181,10 @@ def _own_cpu() -> Iterator[int]:
     """
     cpus = sorted(os.sched_getaffinity(0))
     folder = cache("cpus")
-    folder.mkdir(parents=True, exist_ok=True)
+    invoker.make_folder(folder)
     for cpu in [*cpus[1:], cpus[0]]:
         with (folder / str(cpu)).open("w") as lock:
+            invoker.give(folder / str(cpu))
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

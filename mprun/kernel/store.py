@@ -13,14 +13,16 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TextIO
 
 from mprun.cache import Progress, cache, locked
-from mprun.errors import HostError, RunError
+from mprun.errors import HostError, RunError, SpecError
 from mprun.kernel.hooks import COLD, COLD_LINE, HOOKS, PLACES, apply_hooks
 from mprun.scratch import scratch
 
@@ -60,13 +62,19 @@ _BUILD_IDENTITY = {
     "KBUILD_BUILD_HOST": "mprun",
     "KBUILD_BUILD_VERSION": "1",
 }
+# What of the user's environment a build sees: the rest, from ARCH and CROSS_COMPILE to the MAKEFLAGS of a make above
+# this one, would make another kernel, or none.
+_BUILD_SEES = ("PATH", "HOME", "TMPDIR")
+# What a build leaves in a tree that it was made in.
+_BUILT_IN = (".config", "include/config", "include/generated")
+_NAME = re.compile(r"[A-Za-z0-9_][\w.+-]*")
 # Files compiled by the configuration as it is; only the progress bar needs it.
 _EXPECTED_STEPS = 1090
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel that can be booted. `options`: how many configuration options are on."""
+    """A kernel that can be booted. name: that of its folder if it has none. options: how many are on."""
 
     name: str
     path: str
@@ -88,20 +96,59 @@ def store() -> Path:
 
 
 def list_kernels() -> list[Kernel]:
-    """All that are built, by name."""
-    found = []
-    if store().is_dir():
-        for link in sorted(store().iterdir()):
-            if link.is_symlink() and (link / "kernel.json").is_file():
-                found.append(_load(link))
-    return found
+    """All that are built, by name; after them those without one, which another build took it from."""
+    if not store().is_dir():
+        return []
+    whole = [path for path in sorted(store().iterdir()) if (path / "kernel.json").is_file()]
+    named = [path for path in whole if path.is_symlink()]
+    places = {path.resolve() for path in named}
+    return [_load(path) for path in (*named, *(path for path in whole if path.resolve() not in places))]
+
+
+def size_bytes(kernel: Kernel) -> int:
+    """What it takes on the disk."""
+    return sum(path.stat().st_size for path in kernel.directory.iterdir())
+
+
+def choose(names: Sequence[str]) -> list[Kernel]:
+    """Kernels by name, or by digest or at least four digits of its beginning.
+
+    Raises SpecError for a name that there is not, or that is of several.
+    """
+    kernels = list_kernels()
+    chosen = []
+    for name in names:
+        found = [kernel for kernel in kernels if kernel.name == name] or _of_digest(kernels, name)
+        if not found:
+            raise SpecError(f"no kernel '{name}'; there is: {', '.join(kernel.name for kernel in kernels) or 'none'}")
+        if len(found) > 1:
+            raise SpecError(f"'{name}' is {' and '.join(kernel.name for kernel in found)}: say which by its name")
+        chosen += found
+    return chosen
+
+
+def _of_digest(kernels: Sequence[Kernel], digits: str) -> list[Kernel]:
+    return [kernel for kernel in kernels if len(digits) >= 4 and kernel.digest.startswith(digits)]
+
+
+def remove(kernel: Kernel) -> None:
+    """Remove the name of a kernel, and the kernel with the last of its names."""
+    with locked(store(), lambda: None):
+        link = store() / kernel.name
+        if link.is_symlink():
+            link.unlink()
+        if not any(path.is_symlink() and path.resolve() == kernel.directory for path in store().iterdir()):
+            shutil.rmtree(kernel.directory)
 
 
 def find_kernel(name: str = DEFAULT_NAME) -> Kernel:
-    """A built kernel. Raises HostError that says how to build it where there is none."""
+    """A built kernel, by name or digest. Raises HostError that says how to build it where there is none."""
     link = store() / name
     if not (link / "kernel.json").is_file():
-        others = ", ".join(kernel.name for kernel in list_kernels()) or "none"
+        kernels = list_kernels()
+        if len(found := _of_digest(kernels, name)) == 1:
+            return found[0]
+        others = ", ".join(kernel.name for kernel in kernels) or "none"
         what, how = "no experiment kernel", "mprun kernel build"
         if name != DEFAULT_NAME:
             what, how = f"{what} '{name}'", f"{how} --source TREE --name {name}"
@@ -217,16 +264,26 @@ def digest_source(source: Path) -> str:
 def build(source: Path | None, name: str, jobs: int, progress: Progress) -> tuple[Kernel, bool]:
     """Build the kernel of `source` (tarball or tree) and call it `name`.
 
-    Returns it and whether there was anything to do. Raises HostError for what is missing here,
-    RunError with the end of the log if the build fails.
+    Returns it and whether there was anything to do: without a `source`, nor one where packages put theirs, one that is
+    built is as good. Raises SpecError for a name that cannot be one, HostError for what is missing here, RunError with
+    the end of the log if the build fails.
     """
-    source = source or default_source()
+    if not _NAME.fullmatch(name):
+        raise SpecError(
+            f"'{name}' cannot be the name of a kernel: that has letters, digits, and . + - _ after the first"
+        )
+    if (store() / name).exists() and not (store() / name).is_symlink():
+        raise SpecError(f"'{name}' cannot be the name of a kernel: {store() / name} is another thing")
+    asked, source = source, source or default_source()
     if not source.exists():
-        mend = SOURCE_REMEDY if source == DEFAULT_SOURCE else "give another --source"
-        raise HostError(f"no kernel source at {source}: {mend}")
+        if not asked and (store() / name / "kernel.json").is_file() and is_current(kernel := find_kernel(name)):
+            return kernel, False
+        raise HostError(f"no kernel source at {source}: {'give another --source' if asked else SOURCE_REMEDY}")
     missing = [package for tool, package in BUILD_TOOLS.items() if not shutil.which(tool)]
     if missing:
         raise HostError(f"building a kernel needs {', '.join(missing)}: apt-get install {' '.join(missing)}")
+    if set(" :\t") & set(str(store().absolute())):
+        raise HostError(f"make cannot build a kernel below {store()}, with a space or colon in it: set XDG_CACHE_HOME")
     with locked(store(), lambda: progress("waiting for another build of this user", 0)):
         progress("reading the source", 0)
         digest = _kernel_digest(digest_source(source), recipe_digest())
@@ -238,7 +295,7 @@ def build(source: Path | None, name: str, jobs: int, progress: Progress) -> tupl
         if facts.get("guest") != guest_digest():
             _build_guest(target)
             facts["guest"] = guest_digest()
-            (target / "kernel.json").write_text(json.dumps(facts, indent=1) + "\n")
+            _write_facts(target, facts)
         temporary = store() / f".{name}.new"
         temporary.unlink(missing_ok=True)
         temporary.symlink_to(target.name)
@@ -249,15 +306,17 @@ def build(source: Path | None, name: str, jobs: int, progress: Progress) -> tupl
 def _build_into(target: Path, source: Path, digest: str, jobs: int, progress: Progress) -> None:
     started = time.monotonic()
     with scratch(".build-", store()) as work:
-        progress("unpacking the source", 0)
+        progress(f"{'copying' if source.is_dir() else 'unpacking'} the source", 0)
         tree = _unpack(source, work)
+        _check_version(tree, source)
         apply_hooks(tree, SOURCES)
         log = store() / "build.log"
         with log.open("w") as output:
             progress("configuring", 0)
             _make(tree, log, output, [f"KCONFIG_ALLCONFIG={FRAGMENT}", "allnoconfig"], None)
             _check_configuration(tree)
-            _make(tree, log, output, [f"-j{jobs}", "linux"], lambda done: progress("compiling", done))
+            text = f"compiling on {jobs} {'CPU' if jobs == 1 else 'CPUs'}"
+            _make(tree, log, output, [f"-j{jobs}", "linux"], lambda done: progress(text, done))
         progress("finishing", 1)
         made = work / "made"
         made.mkdir()
@@ -267,15 +326,23 @@ def _build_into(target: Path, source: Path, digest: str, jobs: int, progress: Pr
         facts = {
             "digest": digest,
             "recipe": recipe_digest(),
-            "version": _compile(["make", "-s", "--no-print-directory", "ARCH=um", "kernelrelease"], tree).strip(),
+            "version": _compile(["make", "-s", "ARCH=um", "kernelrelease"], tree).strip(),
             "source": str(source),
             "options": (tree / ".config").read_text().count("=y\n"),
             "compiler": _compile(["gcc", "--version"]).splitlines()[0],
             "build_seconds": round(time.monotonic() - started, 1),
         }
-        (made / "kernel.json").write_text(json.dumps(facts, indent=1) + "\n")
+        _write_facts(made, facts)
         made.chmod(0o755)
+        # of one that somebody has emptied in part
+        shutil.rmtree(target, ignore_errors=True)
         made.rename(target)
+
+
+def _write_facts(folder: Path, facts: Mapping[str, object]) -> None:
+    partial = folder / ".kernel.json.new"
+    partial.write_text(json.dumps(facts, indent=1) + "\n")
+    partial.replace(folder / "kernel.json")
 
 
 def _build_guest(target: Path) -> None:
@@ -290,7 +357,15 @@ def _unpack(source: Path, work: Path) -> Path:
     """The source as a tree that we may change."""
     if source.is_dir():
         tree = work / "tree"
-        shutil.copytree(source, tree, symlinks=True, ignore=shutil.ignore_patterns(".git", "*.o", "*.cmd", "*.a"))
+        try:
+            shutil.copytree(source, tree, symlinks=True, ignore=shutil.ignore_patterns(".git", "*.o", "*.cmd", "*.a"))
+        except shutil.Error as error:
+            failures = error.args[0]
+            raise HostError(f"{source}: cannot be copied: {failures[0][2]} ({len(failures)} in all)") from error
+        if any((tree / name).exists() for name in _BUILT_IN):
+            # for the architecture of whoever built there, and for ours, which generates files of this machine's
+            for architecture in ("x86", "um"):
+                _compile(["make", "-s", f"ARCH={architecture}", "mrproper"], tree)
         return tree
     return unpack(source, work, [f"--exclude={pattern}" for pattern in _NOT_NEEDED])
 
@@ -302,34 +377,66 @@ def unpack(source: Path, work: Path, words: Sequence[str]) -> Path:
     argv = ["tar", "-x", "-f", str(source), "-C", str(work), *words]
     done = subprocess.run(argv, capture_output=True, text=True, env=environment)
     if done.returncode:
-        raise HostError(f"{source}: cannot be unpacked: {done.stderr.strip()[-500:]}")
+        said = done.stderr.strip()
+        lacking = re.search(r"\(child\): (\w+): Cannot exec", said)
+        mend = f"; apt-get install {lacking[1]}" if lacking else ""
+        raise HostError(f"{source}: cannot be unpacked: {said.splitlines()[0] if said else 'tar failed'}{mend}")
     trees = [path for path in work.iterdir() if path.is_dir()]
     if len(trees) != 1:
         raise HostError(f"{source}: holds {len(trees)} folders instead of one kernel tree")
     return trees[0]
 
 
-def _make(tree: Path, log: Path, output: object, words: list[str], progress: Callable[[float], None] | None) -> None:
+def _make(tree: Path, log: Path, output: TextIO, words: list[str], progress: Callable[[float], None] | None) -> None:
     process = subprocess.Popen(
         ["make", "ARCH=um", *words],
         cwd=tree,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env={**os.environ, **_BUILD_IDENTITY},
+        errors="replace",
+        env=_environment(),
+        start_new_session=True,
     )
     assert process.stdout is not None
     steps = 0
     tail: list[str] = []
-    for line in process.stdout:
-        output.write(line)  # type: ignore[attr-defined]
-        tail = [*tail[-14:], line]
-        if line.startswith("  CC "):
-            steps += 1
-            if progress:
-                progress(min(0.99, steps / _EXPECTED_STEPS))
-    if process.wait():
+    try:
+        for line in process.stdout:
+            output.write(line)
+            tail = [*tail[-14:], line]
+            if line.startswith("  CC "):
+                steps += 1
+                if progress:
+                    progress(min(0.99, steps / _EXPECTED_STEPS))
+    except BaseException:
+        # the compilers too, which would go on to write into what is being removed
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
+    finally:
+        process.wait()
+    if process.returncode:
         raise RunError(f"the kernel does not build (whole log: {log}):\n{''.join(tail)}")
+
+
+def _environment() -> dict[str, str]:
+    seen = {name: value for name, value in os.environ.items() if name in _BUILD_SEES}
+    return {**seen, "LC_ALL": "C", **_BUILD_IDENTITY}
+
+
+def _check_version(tree: Path, source: Path) -> None:
+    """The tree must be one of Linux, and no older than what our files are written for."""
+    try:
+        makefile = (tree / "Makefile").read_text(errors="replace")
+    except OSError:
+        makefile = ""
+    lines = [re.search(rf"^{name} = (\d+)$", makefile, re.MULTILINE) for name in ("VERSION", "PATCHLEVEL")]
+    found = tuple(int(line[1]) for line in lines if line)
+    if len(found) < 2 or not (tree / "arch" / "um").is_dir():
+        raise HostError(f"{source} is no Linux source tree: there is no Makefile with a version, or no arch/um")
+    if found < OLDEST:
+        version, oldest = (".".join(map(str, numbers)) for numbers in (found, OLDEST))
+        raise HostError(f"{source} is Linux {version}; mprun needs {oldest} or later")
 
 
 def _check_configuration(tree: Path) -> None:
@@ -340,7 +447,7 @@ def _check_configuration(tree: Path) -> None:
 
 
 def _compile(argv: list[str], directory: Path | None = None) -> str:
-    done = subprocess.run(argv, cwd=directory, capture_output=True, text=True)
+    done = subprocess.run(argv, cwd=directory, capture_output=True, text=True, env=_environment())
     if done.returncode:
         raise RunError(f"{' '.join(argv)}: status {done.returncode}:\n{done.stderr[-2000:]}")
     return done.stdout

@@ -15,7 +15,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from mprun.cache import Progress, cache
+from mprun.cache import Progress, cache, locked
 from mprun.errors import HostError, RunError
 from mprun.kernel import store
 from mprun.scratch import scratch
@@ -92,9 +92,9 @@ def prepare(kernel: store.Kernel, progress: Progress) -> tuple[Path, bool]:
     added = (GUEST / "symbols.sh").read_bytes()
     key = hashlib.sha256(source_digest.encode() + added).hexdigest()[:16]
     target = cache("selftests") / key
-    if not target.is_dir():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _compile_into(target, source, added, progress)
+    with locked(target.parent, lambda: progress("waiting for another build of this user", 0)):
+        if not target.is_dir():
+            _compile_into(target, source, added, progress)
     return target, store.is_built_from(kernel, source_digest)
 
 

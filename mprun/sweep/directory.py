@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mprun import rundir
+from mprun import invoker, rundir
 from mprun.errors import MprunError, RunError, SpecError
 from mprun.rundir import RunDirectory, make_frame, point, read_texts, whole, write_json, write_page
 from mprun.spec.scalar import spell_values
@@ -65,7 +65,7 @@ class SweepDirectory:
     @classmethod
     def create(cls, parent: Path, title: str, record: Mapping[str, Any], inputs: Mapping[str, str]) -> SweepDirectory:
         """Make a new one under `parent`, whole or not at all. record: what `sweep.json` says, with a `digest`."""
-        parent.mkdir(parents=True, exist_ok=True)
+        invoker.make_folder(parent)
         for stale in parent.glob(".sweep-*"):
             if time.time() - stale.stat().st_mtime > STALE_S:
                 shutil.rmtree(stale, ignore_errors=True)

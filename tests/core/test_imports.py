@@ -24,15 +24,16 @@ MAY_IMPORT = {
     "compile": VALUES | {"tools", "spec.path", "spec.span", "spec.ofctl", "spec.address"},
     "mininet_library": set(),
     "agent": {"mininet_library"},
-    "rundir": {"errors", "text"},
-    "cache": {"errors"},
+    "rundir": {"errors", "invoker", "text"},
+    "invoker": set(),
+    "cache": {"errors", "invoker"},
     "scratch": set(),
     "shipped": {"errors"},
     "version": set(),
     "kernel": {"errors", "cache", "scratch"},
     "programs": {"errors", "cache", "scratch"},
     "engines": VALUES
-    | {"agent", "cache", "mininet_library", "rundir", "scratch", "kernel", "programs", "tools", "compile"},
+    | {"agent", "cache", "invoker", "mininet_library", "rundir", "scratch", "kernel", "programs", "tools", "compile"},
     "selftests": {"errors", "cache", "scratch", "engines", "kernel"},
     "analysis": VALUES
     | {
@@ -61,6 +62,7 @@ MAY_IMPORT = {
         "analysis",
         "compile",
         "engines",
+        "invoker",
         "kernel",
         "rundir",
         "runner",

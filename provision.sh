@@ -5,6 +5,7 @@
 #
 #   provision.sh [SOURCE TARGET]    with these, sets up a copy of SOURCE in TARGET instead of the tree that this file is in
 set -eu
+unset CDPATH
 
 tree=$(cd "$(dirname "$0")" && pwd)
 as_root=

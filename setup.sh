@@ -187,6 +187,7 @@ if [ -n "$missing" ] && ! can_be_root; then
 	printf 'setup: packages are missing that this user cannot install, being neither root nor able to sudo; going on without\n' >&2
 	printf '  → ask who can: apt-get install --no-install-recommends %s\n' \
 		"$(echo "$missing" | sed 's/source:[^ ]* *//g')" >&2
+	is_installed python3-venv || fail "without python3 and python3-venv there is nothing more to do"
 elif [ -n "$missing" ]; then
 	log=$(mktemp)
 	trap 'rm -f "$log" "$log.status"' EXIT
@@ -241,7 +242,7 @@ if [ "$(cat "$stamp" 2>/dev/null)" != "$contents" ]; then
 	done
 fi
 # Where PYTHONDONTWRITEBYTECODE is set, as in many containers, each command would compile what it imports again.
-.venv/bin/python -m compileall -q mprun || fail "python could not compile mprun" "make the checkout writable: $PWD"
+./as_owner.sh .venv/bin/python -m compileall -q mprun || fail "python could not compile mprun" "make the checkout writable: $PWD"
 
 build() {
 	./as_owner.sh .venv/bin/mprun "$@" || fail "mprun $* failed, for the reason above" ".venv/bin/mprun doctor"

@@ -82,7 +82,10 @@ fi
 command -v apt-get >/dev/null ||
 	fail "no apt-get here; mprun is packaged for Debian 12, 13 and Ubuntu 24.04" "use one of these, or a container or virtual machine: docs/machines.md"
 [ -w setup.sh ] ||
-	fail "$PWD cannot be written by this user, and .venv belongs into it" "cp -r '$PWD' ~/mprun, and make lab there"
+	fail "$PWD cannot be written by this user, and .venv belongs into it" "copy it into a folder of your own, and make lab there"
+case $PWD in
+*:*) fail "$PWD has a colon in it, and what is in .venv could not be on a PATH" "call the folder something else" ;;
+esac
 
 # One setup at a time in this checkout.
 exec 9>>setup.sh

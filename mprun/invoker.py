@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import pwd
 from pathlib import Path
@@ -34,6 +35,12 @@ def give(path: Path) -> None:
     for folder, folders, files in os.walk(path):
         for name in (*folders, *files):
             os.lchown(os.path.join(folder, name), *ids)
+
+
+def give_at_exit(path: Path) -> None:
+    """The same when this process ends, however it was ended short of being killed."""
+    if _ids():
+        atexit.register(give, path)
 
 
 def make_folder(path: Path) -> None:

@@ -78,6 +78,7 @@ class RunDirectory:
             except FileExistsError:
                 number += 1
         _point_latest(parent, path.name)
+        invoker.give_at_exit(path)
         return path
 
     @classmethod

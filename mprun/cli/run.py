@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mprun import invoker
 from mprun.cli import options
 
 if TYPE_CHECKING:
@@ -74,7 +73,6 @@ def command(
             shell,  # type: ignore[arg-type]
             allow_exec,
         )
-    invoker.give(run.path)
     linked = _link(run, loaded.spec.experiment.links, Path(experiment).parent)
     if junit or tap:
         from mprun.report.verdict import checks_of_run

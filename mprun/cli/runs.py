@@ -118,7 +118,6 @@ def rerun(name: str, kernel: str, parent: Path, allow_exec: bool) -> None:
     place = runner.choose_place(engine, kernel)
     with Bar() as bar:
         again, summary = runner.repeat(original, original.path.parent, place, bar.show, allow_exec)
-    invoker.give(again.path)
     show_summary(summary, again)
     sys.exit(0 if summary["status"] == "passed" else 1)
 

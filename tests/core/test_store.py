@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cache of experiment kernels: names, removal, and sources that are refused before anything is compiled."""
+
+from __future__ import annotations
+
+import json
+import os
+import tarfile
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from click.testing import CliRunner
+
+from mprun import cache, invoker
+from mprun.cli.kernel import command
+from mprun.errors import HostError, SpecError
+from mprun.kernel import store
+
+
+@pytest.fixture(autouse=True)
+def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return store.store()
+
+
+def put(kernels: Path, digest: str, *names: str, recipe: str = "") -> None:
+    """As much of a kernel as the cache knows of."""
+    folder = kernels / digest[:16]
+    folder.mkdir(parents=True)
+    (folder / "linux").write_bytes(b"x" * 8_300_000)
+    facts = {
+        "digest": digest,
+        "recipe": recipe or store.recipe_digest(),
+        "version": "6.12.117-mprun",
+        "source": "/usr/src/linux-source-6.12.tar.xz",
+        "options": 303,
+        "compiler": "gcc 12",
+        "build_seconds": 200.0,
+        "guest": store.guest_digest(),
+    }
+    (folder / "kernel.json").write_text(json.dumps(facts))
+    for name in names:
+        (kernels / name).symlink_to(folder.name)
+
+
+def test_list_fits_a_terminal(kernels: Path) -> None:
+    put(kernels, "a" * 64, "default")
+    put(kernels, "b" * 64, "mine", recipe="older")
+    put(kernels, "c" * 64)
+    said = CliRunner().invoke(command, ["list"]).output.splitlines()
+    assert said[0] == "default  6.12.117-mprun  aaaaaaaa   8.3 MB  /usr/src/linux-source-6.12.tar.xz"
+    assert said[1].startswith("mine   * 6.12.117-mprun  bbbbbbbb")
+    assert said[2].startswith("-        6.12.117-mprun  cccccccc")
+    assert "*" in said[3]
+    assert len(said[0]) <= 80
+
+
+def test_a_kernel_goes_with_the_last_of_its_names(kernels: Path) -> None:
+    put(kernels, "a" * 64, "default", "mine")
+    put(kernels, "b" * 64)
+    done = CliRunner().invoke(command, ["rm", "--yes", "default"])
+    assert done.exit_code == 0
+    assert [kernel.name for kernel in store.list_kernels()] == ["mine", "b" * 16]
+    CliRunner().invoke(command, ["rm", "--yes", "mine", "bbbb"])
+    assert store.list_kernels() == []
+    assert [path.name for path in kernels.iterdir()] == [".lock"]
+
+
+def test_what_is_removed_is_named_or_nothing_is(kernels: Path) -> None:
+    put(kernels, "abcd" + "0" * 60)
+    put(kernels, "abcd" + "1" * 60)
+    for names in (["abcd"], ["abcd0", "nosuch"], ["abc"]):
+        done = CliRunner().invoke(command, ["rm", "--yes", *names])
+        assert isinstance(done.exception, SpecError)
+    assert len(store.list_kernels()) == 2
+    assert CliRunner().invoke(command, ["rm", "abcd0"], input="n\n").exit_code == 0
+    assert len(store.list_kernels()) == 2
+
+
+def test_a_kernel_is_found_by_its_digest(kernels: Path) -> None:
+    put(kernels, "abcd" + "0" * 60)
+    assert store.find_kernel("abcd0").digest == "abcd" + "0" * 60
+    with pytest.raises(HostError, match="no experiment kernel 'abce'"):
+        store.find_kernel("abce")
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "../a", ".hidden", "a b"])
+def test_a_name_that_would_leave_the_cache_is_refused(name: str) -> None:
+    with pytest.raises(SpecError, match="cannot be the name"):
+        store.build(None, name, 1, lambda *_: None)
+
+
+def test_a_name_does_not_replace_what_is_there(kernels: Path) -> None:
+    put(kernels, "a" * 64)
+    with pytest.raises(SpecError, match="is another thing"):
+        store.build(None, "a" * 16, 1, lambda *_: None)
+
+
+def test_without_a_source_what_is_built_is_good_enough(
+    kernels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "DEFAULT_SOURCE", tmp_path / "none")
+    monkeypatch.setattr(store, "SOURCE_FOLDERS", (tmp_path / "nowhere",))
+    put(kernels, "a" * 64, "default")
+    put(kernels, "b" * 64, "stale", recipe="older")
+    kernel, fresh = store.build(None, "default", 1, lambda *_: None)
+    assert (kernel.digest, fresh) == ("a" * 64, False)
+    for name in ("stale", "other"):
+        with pytest.raises(HostError, match=r"no kernel source at .*none: apt-get install"):
+            store.build(None, name, 1, lambda *_: None)
+    with pytest.raises(HostError, match="give another --source"):
+        store.build(tmp_path / "none", "default", 1, lambda *_: None)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """What looks like a kernel tree until a hook is to go in."""
+    (tmp_path / "linux" / "arch" / "um").mkdir(parents=True)
+    (tmp_path / "linux" / "Makefile").write_text("VERSION = 6\nPATCHLEVEL = 1\nSUBLEVEL = 9\n")
+    return tmp_path / "linux"
+
+
+def test_an_old_tree_is_refused(tree: Path) -> None:
+    with pytest.raises(HostError, match=r"is Linux 6\.1; mprun needs 6\.12 or later"):
+        store.build(tree, "mine", 1, lambda *_: None)
+
+
+def test_what_is_no_tree_is_refused(tree: Path, kernels: Path) -> None:
+    (tree / "Makefile").write_text("all:\n")
+    with pytest.raises(HostError, match="is no Linux source tree"):
+        store.build(tree, "mine", 1, lambda *_: None)
+    assert sorted(path.name for path in kernels.iterdir()) == [".lock"]
+
+
+@pytest.mark.parametrize("suffix", ["xz", "gz"])
+def test_half_a_tarball_is_refused(tree: Path, tmp_path: Path, suffix: str, kernels: Path) -> None:
+    (tree / "large").write_bytes(os.urandom(200_000))
+    tarball = tmp_path / f"linux.tar.{suffix}"
+    with tarfile.open(tarball, f"w:{suffix}") as archive:  # type: ignore[call-overload]
+        archive.add(tree, "linux")
+    with pytest.raises(HostError, match=r"is Linux 6\.1"):
+        store.build(tarball, "mine", 1, lambda *_: None)
+    with tarball.open("r+b") as file:
+        file.truncate(100_000)
+    with pytest.raises(HostError, match=r"linux\.tar\.\w+: cannot be unpacked: .*[Uu]nexpected end"):
+        store.build(tarball, "mine", 1, lambda *_: None)
+    assert sorted(path.name for path in kernels.iterdir()) == [".lock"]
+
+
+def test_a_cache_that_make_cannot_build_in(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "my cache"))
+    with pytest.raises(HostError, match="set XDG_CACHE_HOME"):
+        store.build(tree, "mine", 1, lambda *_: None)
+
+
+def test_under_sudo_the_cache_is_that_of_who_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", "/root")
+    monkeypatch.setenv("SUDO_UID", "1234")
+    monkeypatch.setenv("SUDO_GID", "1234")
+    monkeypatch.setattr("pwd.getpwuid", lambda uid: SimpleNamespace(pw_dir=f"/home/{uid}"))
+    given: dict[str, tuple[int, int]] = {}
+    monkeypatch.setattr("os.lchown", lambda path, uid, gid: given.update({str(path): (uid, gid)}))
+    monkeypatch.setattr("os.geteuid", lambda: 1234)
+    assert cache.cache("kernels") == Path("/root/.cache/mprun/kernels")
+    invoker.make_folder(tmp_path / "mine")
+    assert given == {}
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    assert cache.cache("kernels") == Path("/home/1234/.cache/mprun/kernels")
+    (tmp_path / "there").mkdir()
+    invoker.make_folder(tmp_path / "there" / "a" / "b")
+    (tmp_path / "there" / "a" / "b" / "file").touch()
+    invoker.give(tmp_path / "there" / "a" / "b")
+    assert given == {str(tmp_path / "there" / name): (1234, 1234) for name in ("a", "a/b", "a/b/file")}

@@ -152,7 +152,11 @@ install_packages() (
 	{
 		echo 1 >"$log.status"
 		apt install -y --fix-broken --no-install-recommends "$@" 2>&1 && echo 0 >"$log.status"
-	} | tee -a "$log" | tell_progress
+	} | (
+		# interrupted, apt-get lets dpkg come to an end; until then the policy stays, and so do we
+		trap '' INT TERM HUP
+		tee -a "$log" | tell_progress
+	)
 	[ "$(cat "$log.status")" = 0 ] || exit 1
 	# nor when the machine starts again
 	if [ -z "$had_nginx" ] && is_installed nginx && command -v systemctl >/dev/null; then

@@ -238,5 +238,5 @@ def test_kernel_source_that_is_none(mprun: Callable[..., Result], tmp_path: Path
     (tmp_path / "empty").mkdir()
     result = mprun("kernel", "build", "--source", tmp_path / "empty", "--name", "none-so-far")
     assert result.status == 3
-    assert "is this a Linux tree?" in result.err
+    assert "is no Linux source tree" in result.err
     assert mprun("kernel", "info", "none-so-far").status == 3

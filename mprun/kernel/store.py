@@ -68,6 +68,8 @@ _BUILD_SEES = ("PATH", "HOME", "TMPDIR")
 # What a build leaves in a tree that it was made in.
 _BUILT_IN = (".config", "include/config", "include/generated")
 _NAME = re.compile(r"[A-Za-z0-9_][\w.+-]*")
+# What a tree without the parts above and what is compiled in it take at most.
+_BUILD_BYTES = 2_000_000_000
 # Files compiled by the configuration as it is; only the progress bar needs it.
 _EXPECTED_STEPS = 1090
 
@@ -305,6 +307,12 @@ def build(source: Path | None, name: str, jobs: int, progress: Progress) -> tupl
 
 def _build_into(target: Path, source: Path, digest: str, jobs: int, progress: Progress) -> None:
     started = time.monotonic()
+    disk = os.statvfs(store())
+    if (free := disk.f_bavail * disk.f_frsize) < _BUILD_BYTES:
+        raise HostError(
+            f"{store()} has {free / 1e9:.1f} GB free, and building a kernel takes {_BUILD_BYTES / 1e9:.1f} GB for a while: "
+            "make room there, or set XDG_CACHE_HOME to a folder on another disk"
+        )
     with scratch(".build-", store()) as work:
         progress(f"{'copying' if source.is_dir() else 'unpacking'} the source", 0)
         tree = _unpack(source, work)

@@ -81,14 +81,14 @@ fi
 
 command -v apt-get >/dev/null ||
 	fail "no apt-get here; mprun is packaged for Debian 12, 13 and Ubuntu 24.04" "use one of these, or a container or virtual machine: docs/machines.md"
-[ -w setup.sh ] ||
+[ -w packages.txt ] ||
 	fail "$PWD cannot be written by this user, and .venv belongs into it" "copy it into a folder of your own, and make lab there"
 case $PWD in
 *:*) fail "$PWD has a colon in it, and what is in .venv could not be on a PATH" "call the folder something else" ;;
 esac
 
-# One setup at a time in this checkout.
-exec 9>>setup.sh
+# One setup at a time in this checkout; of a script that is open for writing the kernel would refuse a second start.
+exec 9>>packages.txt
 if ! flock --nonblock 9; then
 	echo "setup: waiting for another setup of this checkout"
 	flock 9

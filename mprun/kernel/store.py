@@ -310,7 +310,7 @@ def _build_into(target: Path, source: Path, digest: str, jobs: int, progress: Pr
     disk = os.statvfs(store())
     if (free := disk.f_bavail * disk.f_frsize) < _BUILD_BYTES:
         raise HostError(
-            f"{store()} has {free / 1e9:.1f} GB free, and a kernel takes {_BUILD_BYTES / 1e9:.1f} GB while it is built: "
+            f"{store()} has {free / 1e9:.1f} GB free, and building one takes {_BUILD_BYTES / 1e9:.1f} GB: "
             "make room there, or set XDG_CACHE_HOME to a folder on another disk"
         )
     with scratch(".build-", store()) as work:

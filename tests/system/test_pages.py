@@ -63,7 +63,7 @@ def _steps(block: str) -> list[tuple[str, list[str]]]:
 
 
 def _compare(command: str, said: list[str], output: str) -> None:
-    """Each line is there, in this order: the same words, nearly the same rates; other numbers and digests may differ."""
+    """Each line is there, in this order: the same words, nearly the same rates; numbers and digests may differ."""
     lines = iter(output.splitlines())
     for wanted in said:
         found = next((line for line in lines if _words(line).startswith(_words(wanted))), None)

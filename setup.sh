@@ -251,8 +251,16 @@ fi
 # Where PYTHONDONTWRITEBYTECODE is set, as in many containers, each command would compile what it imports again.
 ./as_owner.sh .venv/bin/python -m compileall -q mprun || fail "python could not compile mprun" "make the checkout writable: $PWD"
 
+# Told to end, this shell would wait for a command in the foreground, or leave it running; mprun ends, and tidies up.
+run_mprun() {
+	./as_owner.sh .venv/bin/mprun "$@" &
+	child=$!
+	trap 'kill "$child" 2>/dev/null; wait "$child"; exit 130' INT TERM HUP
+	wait "$child"
+}
+
 build() {
-	./as_owner.sh .venv/bin/mprun "$@" || fail "mprun $* failed, for the reason above" ".venv/bin/mprun doctor"
+	run_mprun "$@" || fail "mprun $* failed, for the reason above" ".venv/bin/mprun doctor"
 }
 if [ -n "$kernel" ]; then
 	build kernel build

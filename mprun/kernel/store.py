@@ -64,7 +64,7 @@ _BUILD_IDENTITY = {
 }
 # What of the user's environment a build sees: the rest, from ARCH and CROSS_COMPILE to the MAKEFLAGS of a make above
 # this one, would make another kernel, or none.
-_BUILD_SEES = ("PATH", "HOME", "TMPDIR")
+_BUILD_SEES = ("PATH", "HOME")
 # What a build leaves in a tree that it was made in.
 _BUILT_IN = (".config", "include/config", "include/generated")
 _NAME = re.compile(r"[A-Za-z0-9_][\w.+-]*")
@@ -281,6 +281,8 @@ def build(source: Path | None, name: str, jobs: int, progress: Progress) -> tupl
         if not asked and (store() / name / "kernel.json").is_file() and is_current(kernel := find_kernel(name)):
             return kernel, False
         raise HostError(f"no kernel source at {source}: {'give another --source' if asked else SOURCE_REMEDY}")
+    if not source.is_file() and not source.is_dir():
+        raise HostError(f"{source} is neither a tarball nor a tree of files")
     missing = [package for tool, package in BUILD_TOOLS.items() if not shutil.which(tool)]
     if missing:
         raise HostError(f"building a kernel needs {', '.join(missing)}: apt-get install {' '.join(missing)}")
@@ -403,7 +405,7 @@ def _make(tree: Path, log: Path, output: TextIO, words: list[str], progress: Cal
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        env=_environment(),
+        env={**_environment(), "TMPDIR": str(tree.parent)},
         start_new_session=True,
     )
     assert process.stdout is not None

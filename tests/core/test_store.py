@@ -134,6 +134,12 @@ def test_what_is_no_tree_is_refused(tree: Path, kernels: Path) -> None:
     assert sorted(path.name for path in kernels.iterdir()) == [".lock"]
 
 
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(HostError, match="neither a tarball nor a tree"):
+        store.build(tmp_path / "pipe", "mine", 1, lambda *_: None)
+
+
 @pytest.mark.parametrize("suffix", ["xz", "gz"])
 def test_half_a_tarball_is_refused(tree: Path, tmp_path: Path, suffix: str, kernels: Path) -> None:
     (tree / "large").write_bytes(os.urandom(200_000))

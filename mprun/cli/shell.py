@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
 import select
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import click
 
 from mprun.cli import options
+from mprun.errors import Interrupted
 from mprun.scratch import scratch
 
 
@@ -34,8 +37,17 @@ def command(topology: str, params: tuple[str, ...], legacy_queue: bool, engine: 
     loaded = load(topology, None, options.parse_parameters(params), legacy_queue=legacy_queue)
     place = runner.choose_place(engine, kernel)  # type: ignore[arg-type]
     click.echo(f"engine: {place.engine} ({place.reason}), in real time", err=True)
-    with scratch("mprun-shell-") as folder:
+    with scratch("mprun-shell-") as folder, _nothing_kept():
         runner.run_spec(loaded.spec, place, folder, (), loaded.warnings, lambda *_: None, "only")
+
+
+@contextlib.contextmanager
+def _nothing_kept() -> Iterator[None]:
+    """Who is interrupted is not sent to a directory that goes with the prompt."""
+    try:
+        yield
+    except Interrupted:
+        raise Interrupted("interrupted") from None
 
 
 def _from_pipe(argv: list[str]) -> int:

@@ -64,7 +64,7 @@ def booted(kernel: Kernel, guest: Guest, console: BinaryIO | None) -> Iterator[s
         _write_boot_file(folder, guest, kernel)
         process = None
         try:
-            with uninterrupted():
+            with uninterrupted(), _told_of(kernel):
                 process = subprocess.Popen(
                     _command(folder, guest, kernel, console),
                     stdin=None if console is None else subprocess.DEVNULL,
@@ -78,6 +78,18 @@ def booted(kernel: Kernel, guest: Guest, console: BinaryIO | None) -> Iterator[s
         finally:
             if process is not None:
                 end(process)
+
+
+@contextlib.contextmanager
+def _told_of(kernel: Kernel) -> Iterator[None]:
+    """A kernel that does not start is this machine's fault, and has a remedy."""
+    try:
+        yield
+    except OSError as error:
+        raise HostError(
+            f"{kernel.path} does not start ({error.strerror}): if it was changed, remove {kernel.directory} and run "
+            "`mprun kernel build`"
+        ) from error
 
 
 def _end_orphans(folder: Path) -> None:

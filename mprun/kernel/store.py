@@ -72,6 +72,11 @@ _NAME = re.compile(r"[A-Za-z0-9_][\w.+-]*")
 _BUILD_BYTES = 2_000_000_000
 # Files compiled by the configuration as it is; only the progress bar needs it.
 _EXPECTED_STEPS = 1090
+FACTS = "kernel.json"
+# What is told of a kernel; the programs that it is made of, and how every program begins (elf(5)).
+_TOLD = ("version", "digest", "source", "options", "compiler", "build_seconds")
+PROGRAMS = ("linux", "init", "bulk.so")
+ELF = b"\x7fELF"
 
 
 @dataclass(frozen=True)
@@ -101,7 +106,7 @@ def list_kernels() -> list[Kernel]:
     """All that are built, by name; after them those without one, which another build took it from."""
     if not store().is_dir():
         return []
-    whole = [path for path in sorted(store().iterdir()) if (path / "kernel.json").is_file()]
+    whole = [path for path in sorted(store().iterdir()) if not _damage(path, ())]
     named = [path for path in whole if path.is_symlink()]
     places = {path.resolve() for path in named}
     return [_load(path) for path in (*named, *(path for path in whole if path.resolve() not in places))]
@@ -144,29 +149,32 @@ def remove(kernel: Kernel) -> None:
 
 
 def find_kernel(name: str = DEFAULT_NAME) -> Kernel:
-    """A built kernel, by name or digest. Raises HostError that says how to build it where there is none."""
+    """A built kernel, by name or digest. Raises HostError that says how to build it where there is none, or not all of
+    it."""
     link = store() / name
-    if not (link / "kernel.json").is_file():
+    what, how = "experiment kernel", "mprun kernel build"
+    if name != DEFAULT_NAME:
+        what, how = f"{what} '{name}'", f"{how} --source TREE --name {name}"
+    if not (link / FACTS).is_file():
         kernels = list_kernels()
-        if len(found := _of_digest(kernels, name)) == 1:
-            return found[0]
-        others = ", ".join(kernel.name for kernel in kernels) or "none"
-        what, how = "no experiment kernel", "mprun kernel build"
-        if name != DEFAULT_NAME:
-            what, how = f"{what} '{name}'", f"{how} --source TREE --name {name}"
-        raise HostError(f"{what} is built for this user (built: {others}); run `{how}`")
+        if len(found := _of_digest(kernels, name)) != 1:
+            others = ", ".join(kernel.name for kernel in kernels) or "none"
+            raise HostError(f"no {what} is built for this user (built: {others}); run `{how}`")
+        link = found[0].directory
+    if damage := _damage(link):
+        raise HostError(f"the {what} is damaged ({damage}); run `{how}`")
     return _load(link)
 
 
 def is_current(kernel: Kernel) -> bool:
     """Whether it was built by this version of the recipe."""
-    facts = json.loads((kernel.directory / "kernel.json").read_text())
-    return bool(facts["recipe"] == recipe_digest() and facts["guest"] == guest_digest())
+    facts = json.loads((kernel.directory / FACTS).read_text())
+    return bool(facts["recipe"] == recipe_digest() and facts.get("guest") == guest_digest())
 
 
 def is_built_from(kernel: Kernel, source_digest: str) -> bool:
     """Whether a source that has this digest now is what the kernel was built from."""
-    facts = json.loads((kernel.directory / "kernel.json").read_text())
+    facts = json.loads((kernel.directory / FACTS).read_text())
     return _kernel_digest(source_digest, facts["recipe"]) == kernel.digest
 
 
@@ -174,13 +182,32 @@ def _kernel_digest(source_digest: str, recipe: str) -> str:
     return hashlib.sha256((source_digest + recipe).encode()).hexdigest()
 
 
+def _damage(folder: Path, programs: Sequence[str] = PROGRAMS) -> str | None:
+    """What is wrong with the files of a kernel; None if nothing, as far as can be seen without booting it."""
+    try:
+        facts = json.loads((folder / FACTS).read_text())
+        if lacking := [key for key in (*_TOLD, "recipe") if key not in facts]:
+            return f"{FACTS} has no '{lacking[0]}'"
+    except (OSError, ValueError, TypeError):
+        return f"{FACTS} cannot be read"
+    for name in programs:
+        try:
+            with (folder / name).open("rb") as file:
+                is_program = file.read(len(ELF)) == ELF and os.access(folder / name, os.X_OK)
+        except OSError:
+            is_program = False
+        if not is_program:
+            return f"{name} is no program"
+    return None
+
+
 def _load(link: Path) -> Kernel:
-    facts = json.loads((link / "kernel.json").read_text())
+    facts = json.loads((link / FACTS).read_text())
     directory = link.resolve()
     return Kernel(
         name=link.name,
         path=str(directory / "linux"),
-        **{key: facts[key] for key in ("version", "digest", "source", "options", "compiler", "build_seconds")},
+        **{key: facts[key] for key in _TOLD},
     )
 
 
@@ -206,7 +233,7 @@ def describe_recipe(digest: str) -> dict[str, bytes]:
     if found is None:
         return {}
     folder = f"kernel/{digest[:16]}"
-    files = {f"{folder}/{name}": (found.directory / name).read_bytes() for name in ("kernel.json", "config")}
+    files = {f"{folder}/{name}": (found.directory / name).read_bytes() for name in (FACTS, "config")}
     if is_current(found):
         hooks = json.dumps([[asdict(hook) for hook in HOOKS], PLACES, sorted(COLD), COLD_LINE], indent=1)
         files[f"{folder}/recipe/config.fragment"] = FRAGMENT.read_bytes()
@@ -278,7 +305,7 @@ def build(source: Path | None, name: str, jobs: int, progress: Progress) -> tupl
         raise SpecError(f"'{name}' cannot be the name of a kernel: {store() / name} is another thing")
     asked, source = source, source or default_source()
     if not source.exists():
-        if not asked and (store() / name / "kernel.json").is_file() and is_current(kernel := find_kernel(name)):
+        if not asked and (store() / name / FACTS).is_file() and is_current(kernel := find_kernel(name)):
             return kernel, False
         raise HostError(f"no kernel source at {source}: {'give another --source' if asked else SOURCE_REMEDY}")
     if not source.is_file() and not source.is_dir():
@@ -292,11 +319,12 @@ def build(source: Path | None, name: str, jobs: int, progress: Progress) -> tupl
         progress("reading the source", 0)
         digest = _kernel_digest(digest_source(source), recipe_digest())
         target = store() / digest[:16]
-        fresh = not (target / "kernel.json").is_file()
+        fresh = _damage(target, PROGRAMS[:1]) is not None
         if fresh:
+            shutil.rmtree(target, ignore_errors=True)
             _build_into(target, source, digest, jobs, progress)
-        facts = json.loads((target / "kernel.json").read_text())
-        if facts.get("guest") != guest_digest():
+        facts = json.loads((target / FACTS).read_text())
+        if facts.get("guest") != guest_digest() or _damage(target):
             _build_guest(target)
             facts["guest"] = guest_digest()
             _write_facts(target, facts)
@@ -352,7 +380,7 @@ def _build_into(target: Path, source: Path, digest: str, jobs: int, progress: Pr
 def _write_facts(folder: Path, facts: Mapping[str, object]) -> None:
     partial = folder / ".kernel.json.new"
     partial.write_text(json.dumps(facts, indent=1) + "\n")
-    partial.replace(folder / "kernel.json")
+    partial.replace(folder / FACTS)
 
 
 def _build_guest(target: Path) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import runpy
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,11 @@ _KNOWN = {"bw", "delay", "loss", "max_queue_size"}
 
 
 class TopoError(Exception):
-    """The file cannot stand for a topology; the message says why and what would do."""
+    """The file cannot stand for a topology; the message says why and what would do. line: where, if one is to blame."""
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        super().__init__(message)
+        self.line = line
 
 
 def convert(path: Path) -> str:
@@ -41,7 +46,7 @@ def convert(path: Path) -> str:
     except TopoError:
         raise
     except (Exception, SystemExit) as error:
-        raise TopoError(f"does not run: {type(error).__name__}: {error}") from error
+        raise TopoError(f"does not run: {type(error).__name__}: {error}", _line(error, path)) from error
     description = {
         "version": 1,
         "description": f"Mininet topology {type(topo).__name__}",
@@ -49,6 +54,14 @@ def convert(path: Path) -> str:
         "links": [_link(topo, *link) for link in topo.links(sort=True, withKeys=False, withInfo=True)],
     }
     return json.dumps(description)
+
+
+def _line(error: BaseException, path: Path) -> int | None:
+    """The line of the user's file that an error came from: the innermost of it."""
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        return error.lineno
+    lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == str(path)]
+    return lines[-1] if lines else None
 
 
 def _choose(names: dict[str, Any], base: type) -> Any:

@@ -149,7 +149,7 @@ class _Reading:
         try:
             return convert(path)
         except TopoError as error:
-            raise _refusal(str(path), str(error)) from error
+            raise _refusal(str(path), str(error), error.line) from error
 
     def _imported(self, text: str, name: str) -> Node:
         """The tree that a file of the older format comes to. Raises InputError."""

@@ -53,8 +53,8 @@ def test_dictionary_of_custom_topologies_chooses(tmp_path: Path) -> None:
     [
         (HEAD, "mine.py: holds 0 Topo classes (none): name one in topos = {'mprun': TheClass}"),
         (HEAD + BODY + "class B(Mine):\n    pass\n", "holds 2 Topo classes (B, Mine)"),
-        (HEAD + "1 / 0\n", "mine.py: does not run: ZeroDivisionError: division by zero"),
-        ("raise SystemExit(3)\n", "mine.py: does not run: SystemExit: 3"),
+        (HEAD + "1 / 0\n", "mine.py:5: does not run: ZeroDivisionError: division by zero"),
+        ("raise SystemExit(3)\n", "mine.py:1: does not run: SystemExit: 3"),
         (HEAD + BODY.replace("loss=0.5", "jitter='1ms'"), "link h1-r1: 'jitter' of a Mininet link has no counterpart"),
         (HEAD + BODY.replace("bw=1.5", "bw=-1"), "links[0].rate: a rate cannot be negative"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from mprun.engines.engine import uninterrupted
+from mprun.kernel.store import find_kernel
 from tests.system.conftest import COMMAND, LAB, RATES_ONLY, Result, call, environment, interrupt_when, leftovers
 
 ENGINES = ("virtual", "real")
@@ -162,6 +164,33 @@ def test_results_that_have_no_place(files: Path, mprun: Callable[..., Result], n
     assert "Traceback" not in result.err
     assert "name another" in result.err or "is a file" in result.err or "give another with -o" in result.err
     assert sorted(files.rglob("*")) == before
+
+
+def test_a_kernel_that_was_damaged(files: Path, mprun: Callable[..., Result]) -> None:
+    """Named before anything exists: without its library for bulk receivers a run would pass, with other figures."""
+    copy = files / "cache" / "mprun" / "kernels" / "copy"
+    copy.parent.mkdir(parents=True)
+    shutil.copytree(find_kernel().directory, copy)
+    (copy.parent / "default").symlink_to(copy.name)
+    run = ("-t", "topo", "-x", "xp", "--engine", "virtual")
+    env = environment(XDG_CACHE_HOME=str(files / "cache"))
+    for name, content, fault in (
+        ("bulk.so", b"", "bulk.so is no program"),
+        ("kernel.json", b"{}", "kernel.json has no 'version'"),
+        ("kernel.json", b"", "kernel.json cannot be read"),
+        ("linux", b"#!/bin/sh", "linux is no program"),
+    ):
+        whole = (copy / name).read_bytes()
+        (copy / name).write_bytes(content)
+        result = mprun(*run, env=env)
+        remedy = f"the experiment kernel is damaged ({fault}); run `mprun kernel build`\n"
+        assert (result.status, result.err) == (3, remedy)
+        assert not (files / "runs").exists()
+        (copy / name).write_bytes(whole)
+    (copy / "linux").write_bytes(b"\x7fELF")
+    result = mprun(*run, env=env)
+    assert result.status == 3
+    assert "does not start (Exec format error)" in result.err
 
 
 @needs_root

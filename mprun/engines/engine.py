@@ -108,7 +108,7 @@ def die_with_parent() -> None:
 @contextmanager
 def uninterrupted() -> Iterator[None]:
     """Ctrl-C, and what ends a run as it does, waits until this is over: a process that is just being started would be
-    nobody's. Only the main thread is interrupted, and may say so."""
+    nobody's. Then it is as the caller wants it. Only the main thread is interrupted, and may say so."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -121,7 +121,7 @@ def uninterrupted() -> Iterator[None]:
         for number, handler in handlers.items():
             signal.signal(number, handler)
     if came:
-        raise KeyboardInterrupt
+        signal.raise_signal(came[0])
 
 
 def end(process: subprocess.Popen[bytes]) -> None:

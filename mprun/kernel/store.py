@@ -160,7 +160,7 @@ def find_kernel(name: str = DEFAULT_NAME) -> Kernel:
         if len(found := _of_digest(kernels, name)) != 1:
             others = ", ".join(kernel.name for kernel in kernels) or "none"
             raise HostError(f"no {what} is built for this user (built: {others}); run `{how}`")
-        link = found[0].directory
+        link = store() / found[0].name
     if damage := _damage(link):
         raise HostError(f"the {what} is damaged ({damage}); run `{how}`")
     return _load(link)

@@ -125,18 +125,18 @@ def test_a_hangup_that_is_not_heeded(files: Path) -> None:
 
 
 def test_what_is_being_started_is_not_interrupted() -> None:
-    before = signal.getsignal(signal.SIGTERM)
+    before = signal.getsignal(signal.SIGINT)
     steps = []
 
     def start() -> None:
         with uninterrupted():
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGINT)
             steps.append("started")
 
     with pytest.raises(KeyboardInterrupt):
         start()
     assert steps == ["started"]
-    assert signal.getsignal(signal.SIGTERM) is before
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 @pytest.mark.parametrize(

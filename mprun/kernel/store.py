@@ -305,7 +305,7 @@ def build(source: Path | None, name: str, jobs: int, progress: Progress) -> tupl
         raise SpecError(f"'{name}' cannot be the name of a kernel: {store() / name} is another thing")
     asked, source = source, source or default_source()
     if not source.exists():
-        if not asked and (store() / name / FACTS).is_file() and is_current(kernel := find_kernel(name)):
+        if not asked and not _damage(store() / name) and is_current(kernel := find_kernel(name)):
             return kernel, False
         raise HostError(f"no kernel source at {source}: {'give another --source' if asked else SOURCE_REMEDY}")
     if not source.is_file() and not source.is_dir():

@@ -29,7 +29,9 @@ def put(kernels: Path, digest: str, *names: str, recipe: str = "") -> None:
     """As much of a kernel as the cache knows of."""
     folder = kernels / digest[:16]
     folder.mkdir(parents=True)
-    (folder / "linux").write_bytes(b"x" * 8_300_000)
+    for name, size in (("linux", 8_280_000), ("init", 10_000), ("bulk.so", 10_000)):
+        (folder / name).write_bytes(store.ELF.ljust(size, b"x"))
+        (folder / name).chmod(0o755)
     facts = {
         "digest": digest,
         "recipe": recipe or store.recipe_digest(),
@@ -55,6 +57,20 @@ def test_list_fits_a_terminal(kernels: Path) -> None:
     assert said[2].startswith("-        6.12.117-mprun  cccccccc")
     assert "*" in said[3]
     assert len(said[0]) <= 80
+
+
+def test_a_damaged_kernel_is_none(kernels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is listed, so that it can be removed, and neither found nor built upon."""
+    monkeypatch.setattr(store, "DEFAULT_SOURCE", tmp_path / "none")
+    monkeypatch.setattr(store, "SOURCE_FOLDERS", (tmp_path / "nowhere",))
+    put(kernels, "a" * 64, "default")
+    (kernels / "default" / "init").unlink()
+    for name in ("default", "a" * 8):
+        with pytest.raises(HostError, match=r"is damaged \(init is no program\); run `mprun kernel build"):
+            store.find_kernel(name)
+    with pytest.raises(HostError, match="no kernel source at"):
+        store.build(None, "default", 1, lambda *_: None)
+    assert [kernel.name for kernel in store.list_kernels()] == ["default"]
 
 
 def test_a_kernel_goes_with_the_last_of_its_names(kernels: Path) -> None:

@@ -34,7 +34,7 @@ def find_licence(text: str) -> str:
         known = {one.casefold(): one for one in USUAL}
         near = difflib.get_close_matches(text.casefold(), known, n=1, cutoff=LIKE)
         hint = f": did you mean '{known[near[0]]}'?" if near else list_names(USUAL, "usual ones")
-        raise SpecError(f"--license {text}: no SPDX identifier{hint}; a URL would do too") from None
+        raise SpecError(f"--license {text}: no SPDX identifier, and no URL{hint}") from None
     # an expression of several, and a name that is not in SPDX's list
     if not name.replace("-", "").replace(".", "").isalnum() or name.startswith("LicenseRef-"):
         raise SpecError(f"--license {text}: not one licence of SPDX's list: write one, or the URL of a text")

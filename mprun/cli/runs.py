@@ -123,13 +123,18 @@ def rerun(name: str, kernel: str, parent: Path, allow_exec: bool) -> None:
 
 
 @command.command()
-@click.argument("names", metavar="RUN...", nargs=-1, required=True, shell_complete=complete_runs)
+@click.argument("names", metavar="RUN|SWEEP...", nargs=-1, required=True, shell_complete=complete_runs)
 @options.parent
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 def rm(names: tuple[str, ...], parent: Path, yes: bool) -> None:
-    """Remove runs."""
+    """Remove runs, and sweeps with all of theirs."""
     from mprun import rundir
+    from mprun.sweep import directory
 
-    for run in [rundir.find(parent, name) for name in names]:
-        if yes or click.confirm(f"remove {run.path}?"):
-            rundir.remove(run)
+    for found in [directory.find_either(parent, name) for name in names]:
+        is_sweep = isinstance(found, directory.SweepDirectory)
+        if yes or click.confirm(f"remove {'sweep ' if is_sweep else ''}{found.path}?"):
+            if isinstance(found, directory.SweepDirectory):
+                directory.remove(found)
+            else:
+                rundir.remove(found)

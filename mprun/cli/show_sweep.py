@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import click
 
 from mprun.analysis.cells import INCOMPLETE
 from mprun.analysis.statistics import CONFIDENCE
+from mprun.cli import options
 from mprun.cli.show_run import MARKS
 from mprun.report.reading import choose_metrics, format_bound, format_mean, format_value
 from mprun.spec.scalar import spell_scalar, spell_values
@@ -19,6 +21,8 @@ from mprun.sweep.summary import tell_progress
 
 # So many metrics fit beside each other.
 MOST_SHOWN = 3
+# Spaces between columns.
+GAP = 2
 # Of each kind of message, so many different ones.
 MOST_TOLD = 5
 
@@ -30,35 +34,53 @@ def show_sweep(
     cells: Sequence[Mapping[str, Any]] = summary["cells"]
     axes = list(dict.fromkeys(name for cell in cells for name in cell["values"]))
     metrics = _choose(cells, wanted)
-    head = [*axes, "runs", *metrics]
-    rows = [
-        [
-            *(spell_scalar(cell["values"].get(name, "")) for name in axes),
-            _runs(cell),
-            *(format_mean(cell["metrics"].get(name), confidence) for name in metrics),
-        ]
-        for cell in cells
-    ]
-    widths = [max(len(row[n]) for row in [head, *rows]) for n in range(len(head))]
-    click.echo()
-    for row in [head, *rows]:
-        texts = [
-            text.rjust(width) if n >= len(axes) else text.ljust(width)
-            for n, (text, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        click.echo("  " + "  ".join(texts).rstrip())
+    first = [[*axes, "runs"]]
+    first += [[*(spell_scalar(cell["values"].get(name, "")) for name in axes), _runs(cell)] for cell in cells]
+    columns = [[name, *(format_mean(cell["metrics"].get(name), confidence) for cell in cells)] for name in metrics]
+    for part in _fit([_width(column) for column in zip(*first, strict=True)], [_width(column) for column in columns]):
+        click.echo()
+        rows = [[*row, *(columns[n][k] for n in part)] for k, row in enumerate(first)]
+        _show_table(rows, len(axes))
     click.echo()
     _show_expectations(cells)
     _show_statements(summary["statements"], summary["status"] == INCOMPLETE)
     _show_told(cells)
     for text in summary["warnings"]:
-        click.echo(f"  {click.style('warning', fg='yellow')}: {text}")
+        click.echo(_say(click.style("warning", fg="yellow"), text))
     word, colour = MARKS[summary["status"]]
     words = {"passed": "passed", "failed": "failed", "error": "in error"}
     counts = ", ".join(f"{count} {words[status]}" for status, count in summary["runs"].items() if count)
     if summary["status"] == INCOMPLETE:
         counts = f"{tell_progress(summary)}{f' ({counts})' if counts else ''}"
     click.echo(f"{click.style(word, fg=colour, bold=True)}  {counts}  {path}")
+
+
+def _width(column: Iterable[str]) -> int:
+    return max(map(len, column))
+
+
+def _fit(first: Sequence[int], widths: Sequence[int]) -> Iterator[list[int]]:
+    """Which columns stand beside each other, in parts that the terminal has room for; all where there is none. first:
+    widths of those that each part begins with."""
+    room = options.terminal_width() - sum(GAP + width for width in first)
+    part: list[int] = []
+    for n in range(len(widths)):
+        if part and sys.stdout.isatty() and sum(GAP + widths[m] for m in (*part, n)) > room:
+            yield part
+            part = []
+        part.append(n)
+    yield part
+
+
+def _show_table(rows: Sequence[Sequence[str]], names: int) -> None:
+    """names: so many columns are text, the others numbers."""
+    widths = [_width(column) for column in zip(*rows, strict=True)]
+    for row in rows:
+        texts = [
+            text.rjust(width) if n >= names else text.ljust(width)
+            for n, (text, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        click.echo(" " * GAP + (" " * GAP).join(texts).rstrip())
 
 
 def _choose(cells: Sequence[Mapping[str, Any]], wanted: Sequence[str]) -> list[str]:
@@ -90,9 +112,15 @@ def _show_told(cells: Sequence[Mapping[str, Any]]) -> None:
         for cell in cells:
             counts.update(cell["told"][kind])
         for text, count in counts.most_common(MOST_TOLD):
-            click.echo(f"  {click.style(kind[:-1], fg=colour)} in {count} run{'' if count == 1 else 's'}: {text}")
+            click.echo(_say(f"{click.style(kind[:-1], fg=colour)} in {count} run{'' if count == 1 else 's'}", text))
         if len(counts) > MOST_TOLD:
             click.echo(f"  {len(counts) - MOST_TOLD} more {kind}, see summary.json")
+
+
+def _say(what: str, text: str) -> str:
+    """`  warning: text`, in lines of the terminal's width."""
+    label = click.unstyle(what)
+    return options.wrap(f"{label}: {text}", "  ", "    ").replace(label, what, 1)
 
 
 def _show_expectations(cells: Sequence[Mapping[str, Any]]) -> None:
@@ -121,9 +149,9 @@ def _show_statements(statements: Sequence[Mapping[str, Any]], may_come: bool) ->
         mark = click.style("✓", fg="green") if one["held"] else click.style("✗", fg="red")
         if one["held"] is None and may_come:
             mark = click.style("?", fg="yellow")
-        click.echo(f"  {mark} {one['holds']}")
+        click.echo(f"  {mark} {options.wrap(one['holds'], '    ').lstrip()}")
         for sides in one["comparisons"]:
             left, right = (format_value(sides[side], sides["unit"]) for side in ("left", "right"))
             click.echo(f"      measured: {left} {sides['operator']} {right}")
         if not one["comparisons"]:
-            click.echo(f"      {one['found']}")
+            click.echo(options.wrap(one["found"], "      "))

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mprun.sweep.conduct import State
 
 MOST_RUNNING = 3
+BAR_WIDTH = 30
 
 
 class SweepBar(Live):
@@ -32,6 +33,9 @@ class SweepBar(Live):
             more = len(state.running) - MOST_RUNNING
             note = ", ".join([*state.running[:MOST_RUNNING], *([f"{more} more"] if more > 0 else [])])
             text = ", ".join([f"{state.done} of {state.total} runs", *bad])
+            # what is short tells most: what is under way takes what room there is left
+            room = self._progress.console.width - BAR_WIDTH - len(text) - len(left) - 4
+            note = f"{note[: max(0, room - 1)]}…" if len(note) > room else note
             self._progress.update(
                 self._task, completed=state.done, total=state.total, description=text, left=left, note=note
             )
@@ -52,7 +56,7 @@ def _make_progress() -> Progress:
     from rich.progress import BarColumn, Progress, TextColumn
 
     return Progress(
-        BarColumn(bar_width=30),
+        BarColumn(bar_width=BAR_WIDTH),
         TextColumn("{task.description}"),
         TextColumn("{task.fields[left]}"),
         TextColumn("[dim]{task.fields[note]}"),

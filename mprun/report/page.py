@@ -46,11 +46,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table with its title; the first column is text, the others numbers."""
+    """A table with its title. names: so many columns are text, the others numbers."""
 
     title: str
     head: tuple[str, ...]
     rows: tuple[Row, ...]
+    names: int = 1
 
 
 @dataclass(frozen=True)

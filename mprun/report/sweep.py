@@ -163,7 +163,7 @@ def _grid(study: Study, metrics: Sequence[str]) -> Grid:
         cells = [*(spell_scalar(cell["values"].get(name, "")) for name in study.axes), told]
         rows.append(Row((*cells, *(format_mean(cell["metrics"].get(metric), study.confidence) for metric in metrics))))
     title = f"Cells: means, with t intervals of {study.confidence * 100:.0f} %"
-    return Grid(title, (*study.axes, "runs", *metrics), tuple(rows))
+    return Grid(title, (*study.axes, "runs", *metrics), tuple(rows), len(study.axes))
 
 
 def _facts(sweep: SweepDirectory, record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

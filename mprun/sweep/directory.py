@@ -261,6 +261,19 @@ def list_sweeps(parent: Path) -> list[SweepDirectory]:
     return [SweepDirectory(path) for path in sorted(paths)]
 
 
+def remove(sweep: SweepDirectory) -> None:
+    """Delete a sweep with all its runs; `latest-sweep` moves to the newest that is left. Raises RunError while somebody
+    works on it."""
+    with sweep.held():
+        shutil.rmtree(sweep.path)
+    link = sweep.path.parent / LATEST
+    if link.is_symlink() and os.readlink(link) == sweep.name:
+        link.unlink()
+        left = list_sweeps(sweep.path.parent)
+        if left:
+            point(link, left[-1].name)
+
+
 def _digest_of(name: str) -> str:
     match = _NAME.match(name)
     return match[2] if match else ""

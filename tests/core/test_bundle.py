@@ -273,7 +273,7 @@ def test_licences(text: str, url: str) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("foo", "--license foo: no SPDX identifier; usual ones: CC-BY-4.0, "),
+        ("foo", "--license foo: no SPDX identifier, and no URL; usual ones: CC-BY-4.0, "),
         ("", "no SPDX identifier"),
         ("cc-by-4", "did you mean 'CC-BY-4.0'?"),
         ("gpl3", "did you mean 'GPL-3.0-only'?"),

@@ -21,7 +21,7 @@ from mprun.spec import load, load_cells
 from mprun.sweep import study
 from mprun.sweep.cluster import differences
 from mprun.sweep.conduct import Conduct, find_or_create, find_unfinished, places_for
-from mprun.sweep.directory import SweepDirectory, title_of
+from mprun.sweep.directory import SweepDirectory, remove, title_of
 from mprun.sweep.estimate import estimate
 from mprun.sweep.local import LocalExecutor
 from mprun.sweep.study import Cell
@@ -311,6 +311,18 @@ def test_a_sweep_that_is_gone_on_with_is_not_what_it_was(tmp_path: Path) -> None
     sweep.forget()
     assert read_summary(sweep) == whole
     assert read_table(sweep).equals(table)
+
+
+def test_a_sweep_is_removed_unless_somebody_works_on_it(tmp_path: Path) -> None:
+    cells = make_cells(tmp_path, TWO_BY_THREE)
+    first, second = sweep_of(tmp_path, cells, anew=True), sweep_of(tmp_path, cells, anew=True)
+    with second.held(), pytest.raises(RunError, match="another mprun is running this sweep"):
+        remove(second)
+    assert (tmp_path / "runs" / "latest-sweep").resolve() == second.path
+    remove(second)
+    assert (tmp_path / "runs" / "latest-sweep").resolve() == first.path
+    remove(first)
+    assert list((tmp_path / "runs").iterdir()) == []
 
 
 def test_the_command_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -241,8 +241,9 @@ def _lacks_second(one: Compared) -> bool:
 
 
 def _is_news(one: Expected) -> bool:
-    """Where not all is well on either side that expects it, or nothing is known yet."""
-    return any(held < of or not of for held, of in filter(None, (one.first, one.second)))
+    """Where not all is well on either side that expects it, or a statement cannot be judged yet."""
+    counts = [side for side in (one.first, one.second) if side is not None]
+    return any(held < of for held, of in counts) or ("holds" in one.expectation and (0, 0) in counts)
 
 
 def _say_expected(one: Expected, units: Mapping[str, str]) -> str:

@@ -82,7 +82,7 @@ def gather(sweep: SweepDirectory, cells: Sequence[Mapping[str, Any]]) -> Study:
             axes.setdefault(name, {})[value] = None
     table = read_table(sweep)
     # by their folders: a column has one type, so that 1 beside 1.5 is 1.0 there
-    places = table["directory"].str.replace("/[^/]*$", "")
+    places = table["directory"].cast(str).str.replace("/[^/]*$", "")
     samples = []
     for cell in cells:
         part = table.filter(places == f"runs/{cell['folder']}")

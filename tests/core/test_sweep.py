@@ -289,6 +289,7 @@ def test_an_interrupted_sweep_is_read_as_far_as_it_is(tmp_path: Path, after: int
     assert (table.height, table.columns[:5]) == (after, ["cc", "run", "seed", "status", "directory"])
     # the statement is of a cell that has no run yet: neither true nor false
     assert summary["statements"][0]["held"] is (True if made[1] else None)
+    assert [len(sample.get("bulk.goodput", ())) for sample in gather(sweep, summary["cells"]).samples] == made
     # reading it leaves nothing there that could be taken for the end
     assert not sweep.has_summary
     assert conduct(sweep, cells, FakeExecutor(2, by_seed))["status"] == "passed"

@@ -95,6 +95,7 @@ def command(
     # a cluster that cannot be used leaves no directory behind
     with closing(_start_executor(cells, places, address)) as executor:
         sweep, is_new = conduct.find_or_create(parent, cells, kernels, inputs, anew)
+        invoker.give_at_exit(sweep.path)
         if not as_json:
             click.echo(f"{'sweep' if is_new else 'going on with'}: {sweep.path}", err=True)
         with sweep.held():
@@ -102,7 +103,6 @@ def command(
             work = conduct.Conduct(sweep, cells, keep, retries, allow_exec)  # type: ignore[arg-type]
             with SweepBar() as bar:
                 summary = work.run(executor, bar.show, bar.say)
-    invoker.give(sweep.path)
     if junit or tap:
         from mprun.report.verdict import checks_of_sweep
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from mprun.compile.network import Interface, Network, Node, Path
-from mprun.errors import SpecError
 from mprun.plan import Command, Process, Ready, sysctl
 from mprun.spec.address import InterfaceAddress, family_of
 from mprun.spec.path import are_side_by_side, take_in_order, usable_paths
@@ -76,18 +75,16 @@ def mptcp_commands(network: Network, experiment: ExperimentSpec, node: Node) -> 
         return
     flows = _flows_of(experiment, node.name)
     subflows, accepted = settings.subflows, settings.add_addr_accepted
+    # a passive host, and one whose client is limited, has no use for more than there can be; others are refused
+    # (`spec.agreement`)
     if subflows is None:
-        subflows = max(_most_subflows(network, experiment, flow) for flow in flows) - 1
+        needed = max(_most_subflows(network, experiment, flow) for flow in flows) - 1
+        subflows = min(needed, MAX_ADDITIONAL_SUBFLOWS)
     if accepted is None and settings.path_manager == "default":
         accepted = 0
     elif accepted is None:
-        accepted = max(len({path.destination_address for path in _paths_of(network, flow)}) for flow in flows) - 1
-    for name, value in (("subflows", subflows), ("add_addr_accepted", accepted)):
-        if value > MAX_ADDITIONAL_SUBFLOWS:
-            raise SpecError(
-                f"hosts.{node.name}.mptcp.limits.{name}: {value} is more than the kernel's "
-                f"{MAX_ADDITIONAL_SUBFLOWS}: use fewer paths, or set the limit to {MAX_ADDITIONAL_SUBFLOWS} or less"
-            )
+        announced = max(len({path.destination_address for path in _paths_of(network, flow)}) for flow in flows) - 1
+        accepted = min(announced, MAX_ADDITIONAL_SUBFLOWS)
     yield Command(
         node.name,
         ("ip", "mptcp", "limits", "set", "subflows", str(subflows), "add_addr_accepted", str(accepted)),

@@ -308,6 +308,13 @@ def check_mptcp(
                     f" '{host}' fewer links, or 'path_manager: default' with the endpoints that it needs"
                 )
                 notes.fault(("hosts", host, "mptcp", "path_manager"), message)
+            chosen = {endpoint.link for endpoint in settings_of.endpoints}
+            written = sum(
+                len(families_of(topology.addressing_of(link))) for link in topology.links if link.name in chosen
+            )
+            if written > MAX_ENDPOINTS:
+                message = f"come to {written} addresses, and Linux holds {MAX_ENDPOINTS}: take some out"
+                notes.fault(("hosts", host, "mptcp", "endpoints"), message)
         for host in (flow.source, flow.destination):
             settings = dict(experiment.hosts[host].sysctl) if host in experiment.hosts else {}
             if settings.get("net.mptcp.enabled") == "0":

@@ -211,9 +211,9 @@ elif [ -n "$missing" ]; then
 		echo "setup: installing $missing"
 		# shellcheck disable=SC2086  # a list of words
 		install_packages $missing || {
-			{ grep '^E: ' "$log" || tail -n 15 "$log"; } | tail -n 15 >&2
+			{ grep '^E: ' "$log" || tail -n 15 "$log"; } | awk 'NR <= 5; END { if (NR > 5) print "... and " NR - 5 " more" }' >&2
 			fail "apt-get could not install what is missing, for the reason above" \
-				"check the network, the disk and /etc/apt/sources.list* (on Ubuntu with universe); then again, or see what it says: sudo apt-get install $missing"
+				"check the network, the disk and /etc/apt/sources.list* (on Ubuntu with universe), then run it again"
 		}
 	fi
 	for source in $(missing_packages | grep '^source:'); do

@@ -3,16 +3,23 @@
 
 from __future__ import annotations
 
+import fcntl
 import fnmatch
 import json
+import os
+import pwd
 import re
+import shutil
+import signal
 import subprocess
+import time
+from pathlib import Path
 
 import pytest
 
 from tests.pages import PAGES, ROOT
 
-SCRIPTS = ("setup.sh", "provision.sh", ".ci/run", ".ci/fresh")
+SCRIPTS = ("setup.sh", "as_owner.sh", "provision.sh", ".ci/run", ".ci/fresh")
 # Runs a Vagrantfile without Vagrant: what is set, and what is called with which words, as [name, words ...].
 READ_VAGRANTFILE = """
 require 'json'
@@ -107,6 +114,81 @@ def test_provision_is_a_cover_of_setup() -> None:
     assert 'make -C "$tree" setup' in script
     assert "./setup.sh --no-kernel" in script
     assert re.search(r"^setup:\n\t@\./setup\.sh$", _read("Makefile"), re.MULTILINE)
+
+
+def _copy_scripts(folder: Path) -> Path:
+    """As much of a checkout as the set-up reads before it installs anything."""
+    folder.mkdir()
+    for name in ("setup.sh", "as_owner.sh", "packages.txt", "packages-dev.txt"):
+        shutil.copy(ROOT / name, folder)
+    return folder
+
+
+def test_setup_refuses_where_nothing_could_work(tmp_path: Path) -> None:
+    folder = _copy_scripts(tmp_path / "a:b")
+    done = subprocess.run([folder / "setup.sh"], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 1
+    assert re.fullmatch(r"setup: .*/a:b has a colon in it.*\n  → .*\n", done.stderr)
+    done = subprocess.run([folder / "setup.sh", "--nosuch"], capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stderr.splitlines()[0]) == (1, "setup: no option --nosuch")
+
+
+def test_one_setup_at_a_time(tmp_path: Path) -> None:
+    """Stand-ins for the programs that it asks; the first tells that it has come so far, and goes no further."""
+    folder = _copy_scripts(tmp_path / "checkout")
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name, text in {"dpkg-query": f"touch {tmp_path}/asked; sleep 60", "apt-get": "exit 1"}.items():
+        (programs / name).write_text(f"#!/bin/sh\n{text}\n")
+        (programs / name).chmod(0o755)
+    with (folder / "packages.txt").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        process = subprocess.Popen(
+            [folder / "setup.sh"],
+            env={"PATH": f"{programs}:/usr/bin:/bin"},
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "setup: waiting for another setup of this checkout\n"
+            assert not (tmp_path / "asked").exists()
+            lock.close()
+            deadline_s = time.monotonic() + 20
+            while not (tmp_path / "asked").exists():
+                assert time.monotonic() < deadline_s
+                time.sleep(0.02)
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+
+
+def test_what_is_for_another_python_is_kept_from_ours(tmp_path: Path) -> None:
+    folder = _copy_scripts(tmp_path / "check out")
+    done = subprocess.run(
+        [folder / "as_owner.sh", "sh", "-c", 'echo "$1 ${PYTHONPATH-none} ${PYTHONHOME-none} $KEPT"', "sh", "a  b"],
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": "/x", "PYTHONHOME": "/x", "KEPT": "kept"},
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert done.stdout == "a  b none none kept\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_under_sudo_a_checkout_is_worked_in_by_its_owner(tmp_path: Path) -> None:
+    folder = _copy_scripts(tmp_path / "checkout")
+    entry = pwd.getpwnam("nobody")
+    env = {"PATH": "/usr/bin:/bin", "SUDO_UID": str(entry.pw_uid), "SUDO_GID": str(entry.pw_gid), "SUDO_USER": "nobody"}
+    argv = [str(folder / "as_owner.sh"), "sh", "-c", "id -u; echo $HOME"]
+    theirs = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=30)
+    assert theirs.stdout.splitlines()[0] == "0", "the checkout is root's"
+    os.chown(folder / "as_owner.sh", entry.pw_uid, entry.pw_gid)
+    for path in (folder, *list(tmp_path.parents)[:2], tmp_path):
+        path.chmod(0o755)
+    ours = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=30)
+    assert ours.stdout.splitlines() == [str(entry.pw_uid), entry.pw_dir], ours.stderr
 
 
 def test_every_option_of_setup_that_is_used_is_one() -> None:

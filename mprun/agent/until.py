@@ -52,7 +52,6 @@ def run(wanted: str, argv: list[str]) -> int:
     assert process.stdout is not None
     assert process.stderr is not None
     watches = {process.stdout.fileno(): Watch(wanted.encode(), 1), process.stderr.fileno(): Watch(wanted.encode(), 2)}
-    is_there = False
     deadline: float | None = None
     with DefaultSelector() as selector:
         for descriptor in watches:
@@ -63,14 +62,14 @@ def run(wanted: str, argv: list[str]) -> int:
                 data = os.read(key.fd, BLOCK)
                 if not data:
                     selector.unregister(key.fd)
-                elif watches[key.fd].take(data) and not is_there:
-                    is_there, deadline = True, time.monotonic() + STOP_TIMEOUT_S
+                elif watches[key.fd].take(data) and deadline is None:
+                    deadline = time.monotonic() + STOP_TIMEOUT_S
                     # with what it has started: all of this group, which is ours too
                     signal.signal(signal.SIGTERM, signal.SIG_IGN)
                     os.killpg(0, signal.SIGTERM)
-    if is_there:
+    if deadline is not None:
         try:
-            process.wait(STOP_TIMEOUT_S)
+            process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
             process.kill()
         return 0

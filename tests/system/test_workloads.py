@@ -567,6 +567,12 @@ traffic:
     to: server
     command: [sh, -c, "printf rea >&2; sleep 0.2; printf dy >&2; sleep 100"]
     until: ready
+  - name: stubborn
+    tool: exec
+    from: client
+    to: server
+    command: [sh, -c, "trap '' TERM; echo ready; sleep 1; sleep 100"]
+    until: ready
   - {name: never, tool: exec, from: client, to: server, command: [echo, rea dy], until: ready}
   - {name: absent, tool: exec, from: client, to: server, command: [no-such-program], until: ready}
 """)
@@ -574,6 +580,8 @@ traffic:
     # simulated time passes while they sleep, and hardly while they compute: starting Python and the shell is some ms
     assert result.metric("ticks.time") == pytest.approx(0.4, abs=0.02)
     assert result.metric("pieces.time") == pytest.approx(0.2, abs=0.02)
+    # what does not heed TERM is killed 5 s later
+    assert result.metric("stubborn.time") == pytest.approx(5, abs=0.02)
     assert (result.run / "logs" / "ticks.out").read_text() == "".join(f"tick {n}\n" for n in range(1, 6))
     assert (result.run / "logs" / "pieces.err").read_text() == "ready"
     assert (result.run / "logs" / "never.out").read_text() == "rea dy\n"

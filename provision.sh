@@ -21,12 +21,7 @@ if [ $# = 2 ]; then
 	tree=$2
 fi
 
-# Architectures other than x86-64 have no experiment kernel: the real engine is all that runs there.
-if [ "$(uname -m)" = x86_64 ]; then
-	make -C "$tree" setup
-else
-	(cd "$tree" && ./setup.sh --no-kernel)
-fi
+make -C "$tree" setup
 
 # mprun on the path of every shell, and its completion in bash
 $as_root ln -sf "$tree/.venv/bin/mprun" /usr/local/bin/mprun

@@ -28,6 +28,7 @@ NOT_RUN = {
     "mprun kernel build --source ~/linux --name mine": "builds a kernel: minutes",
     "mprun kernel build --source ~/src/linux --name mine": "builds a kernel: minutes",
     "mprun kernel build --source": "builds a kernel: minutes",
+    "mprun kernel rm mine": "the kernel is the reader's own; test_store removes some",
     "mprun kernel test": "ten minutes; test_selftests runs parts",
     "mprun kernel test --kernel mine --only simult_flows,mptcp_join/fastclose": "the kernel is the reader's own",
     "mprun kernel test --scheduler roundrobin --json": "ten minutes; test_selftests runs parts",

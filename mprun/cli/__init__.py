@@ -41,7 +41,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "verify": ("verify", "Run again and prove that the result is identical, byte by byte."),
     "show": ("show", "Show a run or a sweep: what went on, metrics, expectations."),
     "compare": ("compare", "Compare two runs or sweeps: inputs, metrics, expectations."),
-    "runs": ("runs", "List, open, repeat and remove runs."),
+    "runs": ("runs", "List, show, open, repeat and remove runs."),
     "packets": ("packets", "Read a run's captures: packets, connections, subflows."),
     "report": ("report", "Write a page of a run or a sweep, with its figures."),
     "bundle": ("bundle", "Write one archive of a run or a sweep, for others."),

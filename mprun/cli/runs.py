@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun runs list|open|rerun|rm`."""
+"""`mprun runs list|show|open|rerun|rm`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mprun import invoker
-from mprun.cli import options
+from mprun.cli import options, show
 from mprun.cli.completion import complete_runs
 
 if TYPE_CHECKING:
@@ -23,10 +23,14 @@ if TYPE_CHECKING:
 
 @click.group("runs", context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
-    """List, open, repeat and remove runs.
+    """List, show, open, repeat and remove runs.
 
     A run is named by its directory, its name, the beginning of its name, its digest, or `latest`.
     """
+
+
+# what `mprun show` is, where one looks for it who has just listed them
+command.add_command(show.command)
 
 
 @command.command("list")

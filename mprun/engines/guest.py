@@ -169,13 +169,28 @@ def _needed_below_homes() -> list[Path]:
     return [prefix] if any(prefix.is_relative_to(home) for home in _homes()) else []
 
 
+def lacking_memory(memory_mib: int) -> str | None:
+    """What to say of a kernel that ended where the file that is its memory cannot grow; None if it can."""
+    folder = _memory_directory()
+    free_mib = _free_bytes(folder) >> 20
+    if free_mib >= memory_mib:
+        return None
+    return (
+        f"its memory is a file in {folder}, of {memory_mib} MiB at most, and {free_mib} MiB are free there: make room"
+    )
+
+
+def _free_bytes(folder: str) -> int:
+    room = os.statvfs(folder)
+    return room.f_bavail * room.f_frsize
+
+
 def _memory_directory() -> str:
     """Where the kernel's memory file goes: a place that allows it to be mapped executable."""
     shared = "/dev/shm"
-    if os.access(shared, os.W_OK) and not os.statvfs(shared).f_flag & os.ST_NOEXEC:
-        free = os.statvfs(shared)
-        if free.f_bavail * free.f_frsize > MEMORY_MIB << 20:
-            return shared
+    is_usable = os.access(shared, os.W_OK) and not os.statvfs(shared).f_flag & os.ST_NOEXEC
+    if is_usable and _free_bytes(shared) > MEMORY_MIB << 20:
+        return shared
     return tempfile.gettempdir()
 
 
@@ -193,17 +208,19 @@ def _own_cpu() -> Iterator[int]:
     """
     cpus = sorted(os.sched_getaffinity(0))
     folder = cache("cpus")
-    invoker.make_folder(folder)
-    for cpu in [*cpus[1:], cpus[0]]:
-        with (folder / str(cpu)).open("w") as lock:
-            invoker.give(folder / str(cpu))
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                continue
-            yield cpu
-            return
-    yield cpus[os.getpid() % len(cpus)]
+    with contextlib.ExitStack() as locks:
+        taken = cpus[os.getpid() % len(cpus)]
+        # a cache that cannot be written to has kernels all the same
+        with contextlib.suppress(OSError):
+            invoker.make_folder(folder)
+            for cpu in [*cpus[1:], cpus[0]]:
+                lock = locks.enter_context((folder / str(cpu)).open("w"))
+                invoker.give(folder / str(cpu))
+                with contextlib.suppress(BlockingIOError):
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    taken = cpu
+                    break
+        yield taken
 
 
 def _before_exec(cpu: int) -> None:

@@ -26,7 +26,7 @@ from mprun.engines.engine import (
     find_program,
     watch,
 )
-from mprun.engines.guest import MEMORY_MIB, Guest, booted
+from mprun.engines.guest import MEMORY_MIB, Guest, booted, lacking_memory
 from mprun.errors import HostError, RunError
 from mprun.kernel.store import Kernel, find_kernel
 from mprun.plan import Plan
@@ -58,7 +58,9 @@ def run_plan(
         # what the agent said last tells more than that the kernel powered down after it
         agent = run.path / "logs" / "agent.log"
         told = agent if agent.exists() and agent.read_text(errors="replace").strip() else console
-        raise RunError(f"the experiment kernel ended before the run did (see {told}):\n{_tail(told)}")
+        cause = lacking_memory(guest.memory_mib)
+        ended = f"the experiment kernel ended before the run did (see {told})"
+        raise RunError(f"{ended}{f'; {cause}' if cause else ''}:\n{_tail(told)}")
 
 
 def _guest(plan: Plan, run: RunDirectory, kernel: Kernel, shell: Shell | None, real_time: bool) -> Guest:

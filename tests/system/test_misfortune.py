@@ -194,6 +194,24 @@ def test_a_kernel_that_was_damaged(files: Path, mprun: Callable[..., Result]) ->
 
 
 @needs_root
+def test_a_cache_that_cannot_be_written_to(files: Path, mprun: Callable[..., Result]) -> None:
+    shell = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"'
+    prefix = ["unshare", "--mount", "sh", "-c", shell, str(find_kernel().directory.parents[1])]
+    assert mprun("-t", "topo", "-x", "xp", "--engine", "virtual", prefix=prefix).status == 0
+
+
+@needs_root
+def test_no_room_for_the_kernels_memory(files: Path, mprun: Callable[..., Result]) -> None:
+    (files / "small").mkdir()
+    shell = 'mount -t tmpfs -o size=30m none small && mount -t tmpfs -o size=1m none /dev/shm && exec "$@"'
+    prefix = ["unshare", "--mount", "sh", "-c", shell, "sh"]
+    env = environment(TMPDIR=str(files / "small"))
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", prefix=prefix, env=env)
+    assert result.status == 1
+    assert f"its memory is a file in {files}/small, of 10" in result.err
+
+
+@needs_root
 def test_a_user_without_a_home(tmp_path: Path, mprun: Callable[..., Result]) -> None:
     """A number that is in no list of users, as in containers."""
     nameless = [

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import io
 import os
 import signal
 import sys
@@ -169,6 +170,10 @@ def main() -> None:
         stream or open(descriptor, mode, closefd=False)  # noqa: SIM115
         for descriptor, (stream, mode) in enumerate(((sys.stdin, "r"), (sys.stdout, "w"), (sys.stderr, "w")))
     )
+    for stream in (sys.stdout, sys.stderr):
+        # a terminal of another character set, as that of LANG=de_DE, has no tick
+        if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8":
+            stream.reconfigure(errors="replace")
     came: list[int] = []
 
     def interrupt(number: int, _frame: FrameType | None) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from mprun.agent.sysctl import ALLOWED_CONGESTION, CHOICES, CONGESTION, read
 from mprun.engines.capability import has_congestion_control
-from tests.system.conftest import Result, environment
+from tests.system.conftest import Result, call, environment
 
 TOPOLOGY = "version: 1\nnodes: {a: {kind: host}, b: {kind: host}}\nlinks: [{name: cable, between: [a, b], rtt: RTT}]\n"
 EXPERIMENT = """\
@@ -232,6 +232,14 @@ def test_a_kernel_that_was_named_is_booted_or_refused(mprun: Callable[..., Resul
     assert refused.status == 3
     assert refused.err.startswith("no experiment kernel 'nosuch' is built for this user (built: ")
     assert not (files / "runs").exists()
+
+
+def test_a_terminal_without_our_ticks(tmp_path: Path) -> None:
+    """As LANG=de_DE has it, which is ISO 8859-1."""
+    result = call("doctor", cwd=tmp_path, env=environment(PYTHONIOENCODING="latin-1"))
+    assert result.status in (0, 3)
+    assert result.out.startswith("? Mininet")
+    assert "Traceback" not in result.err
 
 
 def test_kernel_source_that_is_none(mprun: Callable[..., Result], tmp_path: Path) -> None:

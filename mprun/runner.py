@@ -203,9 +203,12 @@ def run_plan(
 ) -> dict[str, Any]:
     """Run a plan into a directory that exists; the summary, also written there."""
     run.write_text("plan.json", plan.to_text())
-    run.write("environment.json", _environment(place, shell, facts))
+    environment = _environment(place, shell, facts)
+    run.write("environment.json", environment)
     _carry_out(plan, run, place, progress, shell)
     agent = run.read("agent.json")
+    if "sysctls" in agent:
+        run.write("environment.json", environment | {"sysctls": agent["sysctls"]})
     if shell == "only":
         if agent["error"]:
             raise RunError(agent["error"])

@@ -278,6 +278,7 @@ class Builder:
             raise BuildError(f"{place.name}: sysctl -w {name}={value}: {why}") from error
         if got.split() != value.split():
             raise BuildError(f"{place.name}: sysctl {name} was set to '{value}' and reads '{got.strip()}'")
+        self.readback.setdefault("sysctl", {}).setdefault(place.name, {})[name] = " ".join(got.split())
 
     def _allow_congestion_controls(self, place: _Place) -> None:
         """Let all namespaces have what the kernel has, where that is ours to say: in the virtual engine."""

@@ -18,6 +18,24 @@ CHOICES = {
 }
 
 
+# What of a kernel's settings decides how its transports behave where a run sets nothing: folders below net, and how
+# names in them begin.
+TRANSPORTS = (("core", ""), ("ipv4", "tcp_"), ("ipv4", "udp_"), ("mptcp", ""), ("sctp", ""))
+
+
+def read_transports() -> dict[str, str]:
+    """The settings of TRANSPORTS that this namespace has and lets us read."""
+    found = {}
+    for folder, start in TRANSPORTS:
+        with contextlib.suppress(OSError):
+            for file in sorted(os.listdir(f"/proc/sys/net/{folder}")):
+                name = f"net.{folder}.{file}"
+                if file.startswith(start):
+                    with contextlib.suppress(OSError):
+                        found[name] = " ".join(read(name).split())
+    return found
+
+
 def congestion_controls(traffic: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Those that flows of a plan over TCP and MPTCP ask for by themselves, by flow; QUIC brings its own."""
     flows = (flow for flow in traffic if flow["protocol"] in ("tcp", "mptcp"))

@@ -4,6 +4,7 @@ which has the netem that this host may lack."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -48,6 +49,12 @@ def test_rates_on_the_hosts_kernel(mprun: Callable[..., Result]) -> None:
     for link in ("path0", "path1"):
         assert last["client", link]["tx_packets"] - last["router", link]["rx_packets"] == drops[link]
     assert sum(drops.values()) > 0
+    # what this machine's kernel brings, which a reader elsewhere has not, and what the run set itself
+    found = json.loads((result.run / "environment.json").read_text())["sysctls"]
+    assert found["net.ipv4.tcp_rmem"] == " ".join(Path("/proc/sys/net/ipv4/tcp_rmem").read_text().split())
+    assert {"net.core.rmem_max", "net.mptcp.scheduler"} <= found.keys()
+    readback = json.loads((result.run / "agent.json").read_text())["readback"]
+    assert readback["sysctl"]["router"]["net.ipv4.ip_forward"] == "1"
 
 
 @pytest.mark.usefixtures("files")

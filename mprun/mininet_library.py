@@ -18,9 +18,11 @@ DISTRIBUTION_FOLDER = "/usr/lib/python3/dist-packages"
 
 def find() -> ModuleSpec | None:
     """Where Mininet is, without importing anything; None if it is not installed."""
-    if find_spec("mininet") is None:
+    found = find_spec("mininet")
+    if found is None:
         sys.path.append(DISTRIBUTION_FOLDER)
-    return find_spec("mininet")
+        found = find_spec("mininet")
+    return found
 
 
 def make_importable() -> None:

@@ -124,8 +124,7 @@ def load(path: Path | str, parent: Path | str = "runs") -> Run | Sweep:
         return _run(found)
     sweep = read_sweep(found)
     if sweep.summary["status"] == INCOMPLETE:
-        texts = (f"{found.path} is incomplete: {tell_progress(sweep.summary)}", found.tell_how_to_go_on())
-        warnings.warn("; ".join(filter(None, texts)), stacklevel=2)
+        warnings.warn(found.tell_incomplete(found.path, tell_progress(sweep.summary)), stacklevel=2)
     return sweep
 
 

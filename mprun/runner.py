@@ -251,10 +251,10 @@ def _measure(
 
 
 def _carry_out(plan: Plan, run: RunDirectory, place: Place, progress: Progress, shell: Shell | None = None) -> None:
-    # The tables of the run want it afterwards, and until then another CPU has nothing to do.
-    threading.Thread(target=import_module, args=("polars",), daemon=True).start()
     if place.engine == virtual.NAME:
         assert place.kernel is not None
+        # The tables of the run want it afterwards, and in simulated time nobody minds what another CPU does until then.
+        threading.Thread(target=import_module, args=("polars",), daemon=True).start()
         virtual.run_plan(plan, run, place.kernel, progress, shell)
     else:
         real.run_plan(plan, run, progress, shell)

@@ -138,9 +138,7 @@ class Associations:
     ) -> Told:
         """What a packet is to its association: as `trace.ADDED` has it."""
         addresses = (source, source_port, destination, destination_port)
-        # the only chunk whose packet bears no tag
-        opening = (initiate_tag,) if not tag else ()
-        association, way, path = self._way(addresses, at_ns, tag, opening)
+        association, way, path = self._way(addresses, at_ns, tag, initiate_tag)
         connection, subflow = association.connection, way.subflow
         if tag:
             self._tags.setdefault((tag, source_port, destination_port), (association, way.index))
@@ -184,28 +182,28 @@ class Associations:
         return connection.number, subflow.number, WAYS[way.index], None, begin, counted, whole, acked, repeat
 
     def _way(
-        self, addresses: Addresses, at_ns: int, tag: int, opening: tuple[int | None, ...]
+        self, addresses: Addresses, at_ns: int, tag: int, initiate_tag: int | None
     ) -> tuple[Association, Way, int]:
-        """Where a packet goes, and on which path of the association's. opening: the tag that its INIT asks for, None if
+        """Where a packet goes, and on which path of the association's. initiate_tag: what an INIT asks for, None if
         that is not in the capture."""
+        # the only chunk whose packet bears no tag
+        is_opening = not tag
         known = self._ways.get(addresses)
-        if known is not None and (not opening or opening[0] in (None, known[0].initiate_tag)):
+        if known is not None and (not is_opening or initiate_tag in (None, known[0].initiate_tag)):
             return known
         source, source_port, destination, destination_port = addresses
-        association, index, kind = None, 0, "under way"
-        if not opening and (tag, source_port, destination_port) in self._tags:
-            association, index = self._tags[tag, source_port, destination_port]
-            kind = "additional"
-        elif opening and (opening[0], destination_port, source_port) in self._tags:
-            # sent again to another address
-            association, index = self._tags[opening[0] or 0, destination_port, source_port]
-            index, kind = 1 - index, "additional"
-        elif opening:
-            kind = "initial"
-        if association is None:
+        if is_opening:
+            # one that is sent again to another address: packets with its tag go the other way
+            owner = self._tags.get((initiate_tag or 0, destination_port, source_port))
+        else:
+            owner = self._tags.get((tag, source_port, destination_port))
+        if owner is not None:
+            association, index, kind = owner[0], 1 - owner[1] if is_opening else owner[1], "additional"
+        else:
             connection = self._found.open(addresses, at_ns, "sctp")
             both = (Chunks(connection.streams[0]), Chunks(connection.streams[1]))
-            association = Association(connection, opening[0] if opening else None, both)
+            association = Association(connection, initiate_tag if is_opening else None, both)
+            index, kind = 0, "initial" if is_opening else "under way"
         turned = (destination, destination_port, source, source_port)
         path = len(association.connection.subflows)
         ways = self._found.join(association.connection, turned if index else addresses, kind, at_ns).ways

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from mprun.lab.run import Done, LabRun
     from mprun.spec.evaluation import Comparison
 
-# Longer lines of prose are hard to read.
 _MARKS = {"held": ("✓", "green"), "failed": ("✗", "red"), "open": ("?", "yellow")}
 _STATES = {"ran": ("✓", "green"), "broken": ("✗", "red"), "impossible": ("-", "yellow")}
 

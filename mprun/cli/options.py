@@ -234,5 +234,4 @@ def tell_incomplete(sweep: SweepDirectory) -> None:
 
     missing = find_missing(sweep.record, sweep.runs())
     if missing is not None:
-        texts = (f"{sweep.name} is incomplete: {missing}", sweep.tell_how_to_go_on())
-        click.echo(f"warning: {'; '.join(filter(None, texts))}", err=True)
+        click.echo(f"warning: {sweep.tell_incomplete(sweep.name, missing)}", err=True)

@@ -372,8 +372,6 @@ def _build_into(target: Path, source: Path, digest: str, jobs: int, progress: Pr
         }
         _write_facts(made, facts)
         made.chmod(0o755)
-        # of one that somebody has emptied in part
-        shutil.rmtree(target, ignore_errors=True)
         made.rename(target)
 
 

@@ -138,6 +138,10 @@ class SweepDirectory:
             return False
         return False
 
+    def tell_incomplete(self, called: object, progress: str) -> str:
+        """That it has not all its runs, and how to go on. called: by what name."""
+        return "; ".join(filter(None, (f"{called} is incomplete: {progress}", self.tell_how_to_go_on())))
+
     def tell_how_to_go_on(self) -> str:
         """Of one that is incomplete: that it is running, or the command; empty where neither is known."""
         if self.is_held:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-# User-Mode Linux counts time in steps of 256 ns: four of them.
-SIMULATED_SLACK_NS = 1_024
+# A bucket of exactly one frame makes the experiment kernel's tbf send bit by bit (kernel/src/mprun_line.c).
+SIMULATED_SLACK_NS = 0
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Capabilities:
     mptcp_library: libmptcpwrap of the package mptcpize.
     bulk_library: wakes bulk receivers every 8 kB instead of at every packet; None: not here.
     is_simulated: whether time is simulated there, so that waiting is free and computing takes no time.
-    timer_slack_ns: how late a wake-up may come; a shaper's burst must make up for it.
+    timer_slack_ns: how late a wake-up may come; a shaper's burst must make up for it. 0: frames are sent bit by bit.
     kernel_wide: values of the sysctls that hold for the whole kernel; None: it is ours to set them.
     """
 

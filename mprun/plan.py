@@ -25,6 +25,8 @@ from mprun.errors import MprunError
 ROOT = ""
 
 FORMAT = 5
+# CPU time that a program may use while simulated time stands still, unless its entry says otherwise.
+COMPUTE_S = 10
 # Of a file that a process needs, a person is shown so many.
 MOST_LINES = 40
 
@@ -86,6 +88,7 @@ class Process:
     stop_signal: what ends a daemon (signal(7) number).
     files: written before it starts. keeps: files of the run directory that it leaves; their folders are made.
     most_log_bytes: how much of what it prints is kept, of standard output and error each; None: all of it.
+    compute_s: how much CPU time it may use while simulated time stands still.
     needs: what the kernel must have for it beside TCP and UDP: `sctp`.
     """
 
@@ -107,6 +110,7 @@ class Process:
     keeps: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     most_log_bytes: int | None = None
+    compute_s: int = COMPUTE_S
 
 
 @dataclass(frozen=True)

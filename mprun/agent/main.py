@@ -106,6 +106,8 @@ class Run:
         ended |= {"flows": process.plan["flows"], "started_ns": process.started_ns, "ended_ns": self.machine.now_ns()}
         if cut := process.cut():
             ended["cut"] = cut
+        if process.why:
+            ended["why"] = process.why
         self.result["processes"][process.name] = ended
 
     def never_started(self, planned: dict[str, Any], why: str) -> None:

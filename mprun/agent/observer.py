@@ -9,6 +9,7 @@ counts; so sockets are sampled too, the last time just before a flow is due to e
 
 from __future__ import annotations
 
+import errno
 import socket
 import struct
 import time
@@ -60,8 +61,17 @@ class Observer:
         self._record_waiting(record.EVENTS, self._mptcp)
 
     def read_closed(self) -> None:
-        """Record the sockets that have closed; to be done often, since there is room for some hundreds or thousands."""
-        self._record_waiting(record.CLOSED, self._closed)
+        """Record the sockets that have closed; to be done often, since there is room for some hundreds or thousands.
+
+        That more closed at once is recorded too: a program that connects in a loop closes thousands in an instant.
+        """
+        while True:
+            try:
+                return self._record_waiting(record.CLOSED, self._closed)
+            except OSError as error:
+                if error.errno != errno.ENOBUFS:
+                    raise
+                self._recorder.write(record.LOST, self._source, time.monotonic_ns(), [])
 
     def _record_waiting(self, kind: int, link: Netlink) -> None:
         if datagrams := event.waiting(link):
@@ -89,8 +99,10 @@ class Observer:
 
 
 def _enlarge(link: Netlink) -> None:
-    """Room for many messages; in a user namespace no more than the host lets anybody have. Where that
-    is not enough, reading fails with ENOBUFS and so does the run."""
+    """Make room for many messages; in a user namespace no more than the host lets anybody have.
+
+    Where that is not enough, reading fails with ENOBUFS. For events of MPTCP the run then fails, too.
+    """
     try:
         link.socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 22)
     except PermissionError:

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from subprocess import DEVNULL, Popen
 from typing import Any
 
+from mprun.agent import computing
 from mprun.agent.namespace import inside
 from mprun.agent.network import NamespaceNode
 
@@ -78,6 +79,7 @@ class RunningProcess:
             raise ProcessError(f"{self.name}: port {plan['ready']['value']} of {plan['node']} is taken already")
         with ExitStack() as opened:
             out, err = (self._open(path, opened) for path in (self.output_path, self.log_path))
+            computing.allow(plan["compute_s"])
             try:
                 with inside(node.namespace, node.home):
                     self._process = Popen(
@@ -198,8 +200,15 @@ class RunningProcess:
                 time.sleep(READY_POLL_S)
         self.status = self._process.wait()
 
+    @property
+    def why(self) -> str | None:
+        """The reason for its end, where its status alone does not give one."""
+        return computing.explain(self.status, self.plan["compute_s"])
+
     def tail(self, lines: int = 5) -> str:
-        """The end of what it said, ready to be appended to a message."""
+        """The reason for its end or else the last lines of its output, ready to be appended to a message."""
+        if self.why:
+            return f": {self.why}"
         text = ""
         for path in (self.log_path, *([] if self.plan["output"] else [self.output_path])):
             with open(path, "rb") as log:

@@ -17,7 +17,8 @@ from typing import Any
 
 NAME = "record.gz"
 # What an entry is. A source says who the entries of its number are of: {"host": name}, {"node", "indices"} ...
-SOURCE, SOCKETS, CLOSED, EVENTS, INTERFACES, QUEUES, CPU, PROGRESS = range(8)
+# LOST: the kernel had more sockets that closed to tell of than there was room for.
+SOURCE, SOCKETS, CLOSED, EVENTS, INTERFACES, QUEUES, CPU, PROGRESS, LOST = range(9)
 
 _HEADER = struct.Struct("=BxHIq")
 _GZIP = 16 + zlib.MAX_WBITS

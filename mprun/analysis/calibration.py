@@ -77,7 +77,9 @@ def _rows(train: Train, found: Mapping[str, Any], link: Link, way: Direction, is
         yield row(train.kind, "", 0, None, 0, 0, f"{found['unseen']} frames came too fast to be counted")
         return
     if train.kind == "delay":
-        yield from _delay_rows(found, way, is_simulated, row)
+        # links of simulated time send bit by bit; in real time a frame that finds the link idle passes at once
+        sending_ns = train.frame_bytes * 8e9 / way.rate_bit_per_s if is_simulated and way.rate_bit_per_s else 0.0
+        yield from _delay_rows(found, way, sending_ns, is_simulated, row)
     elif train.kind == "loss":
         assert way.loss is not None
         n = found["sent"]
@@ -121,7 +123,10 @@ def _queue_row(train: Train, found: Mapping[str, Any], way: Direction, is_simula
     return cast(Row, row("queue", "packets", asked, nearest, asked - 1, asked + 1))
 
 
-def _delay_rows(found: Mapping[str, Any], way: Direction, is_simulated: bool, row: Any) -> Iterator[Row]:
+def _delay_rows(
+    found: Mapping[str, Any], way: Direction, sending_ns: float, is_simulated: bool, row: Any
+) -> Iterator[Row]:
+    """The delay of the link alone: what was measured less the time that a frame takes to be sent."""
     asked_ns = float(way.delay_ns)
     slack_ns = SIMULATED_DELAY_NS if is_simulated else max(REAL_DELAY_NS, REAL_DELAY_SHARE * asked_ns)
     if found["delay_ns"] is None:
@@ -129,7 +134,7 @@ def _delay_rows(found: Mapping[str, Any], way: Direction, is_simulated: bool, ro
         return
     # fewer than half of the frames do not wait, or their median would be that of those that do not
     if way.jitter is None and (way.reorder is None or way.reorder.probability < MOST_REORDERED):
-        got_ns = found["delay_ns"]["median"]
+        got_ns = found["delay_ns"]["median"] - sending_ns
         yield row("delay", "s", asked_ns / 1e9, got_ns / 1e9, (asked_ns - slack_ns) / 1e9, (asked_ns + slack_ns) / 1e9)
         return
     if way.jitter is None or way.reorder is not None:
@@ -140,7 +145,7 @@ def _delay_rows(found: Mapping[str, Any], way: Direction, is_simulated: bool, ro
     deviation_ns = way.jitter.amount_ns * scale
     # the mean of so many delays lies within four of its standard errors
     error_ns = slack_ns + 4 * deviation_ns / math.sqrt(found["received"] / inflation(way.jitter.correlation))
-    got_ns = found["delay_ns"]["mean"]
+    got_ns = found["delay_ns"]["mean"] - sending_ns
     yield row("delay", "s", asked_ns / 1e9, got_ns / 1e9, (asked_ns - error_ns) / 1e9, (asked_ns + error_ns) / 1e9)
     asked = way.jitter.amount_ns / 1e9
     got = found["delay_ns"]["deviation"] / scale / 1e9

@@ -23,7 +23,7 @@ from mprun.agent.message import (
     find_attribute,
     split_messages,
 )
-from mprun.agent.record import CPU, EVENTS, INTERFACES, PROGRESS, QUEUES, SOURCE, read_entries
+from mprun.agent.record import CPU, EVENTS, INTERFACES, LOST, PROGRESS, QUEUES, SOURCE, read_entries
 from mprun.analysis.counter import Counters
 from mprun.analysis.handover import Progress
 from mprun.analysis.processor import Processors
@@ -75,11 +75,12 @@ class Host:
     """What is known of a host's connections.
 
     events: of its path manager (`mprun.agent.event`), with `at_ns` from time zero. sockets: by their addresses the
-    last state of each that was seen.
+    last state of each that was seen. has_lost_sockets: more closed at once than the kernel could tell of.
     """
 
     events: list[dict[str, Any]] = field(default_factory=list)
     sockets: dict[Tuple4, SocketState] = field(default_factory=dict)
+    has_lost_sockets: bool = False
 
 
 class SocketState(NamedTuple):
@@ -147,6 +148,9 @@ def _read_host(kind: int, content: bytes, at_ns: int, host: str, found: Observat
     """Take in what was recorded of a host's connections."""
     if kind == EVENTS:
         found.hosts[host].events += [{"at_ns": at_ns, **event} for event in read_events(content)]
+        return
+    if kind == LOST:
+        found.hosts[host].has_lost_sockets = True
         return
     last = found.hosts[host].sockets
     for state in _sockets(content, at_ns, host):

@@ -195,6 +195,11 @@ def measure(
     _read_logs(agent, found)
     found.warnings += doubt_host(agent.get("host"))
     found.warnings += tell_untaken(intent, observation)
+    found.warnings += [
+        f"{name}: more sockets closed at once than the kernel could tell of: the counts of some are missing"
+        for name, host in observation.hosts.items()
+        if host.has_lost_sockets
+    ]
     found.warnings += find_complaints(logs("console", "log"))
     _read_ways(intent, found)
     interference = Interference(agent.get("filtered", {}))

@@ -128,8 +128,8 @@ def _qdiscs(
 ) -> Iterator[list[str]]:
     """delay and loss, below them the rate, below that the queue; a stage without effect is left out.
 
-    Words of tc-qdisc(8) from `dev` on. The burst is one frame, more would let packets past the queue, and
-    what passes while a timer is late: without that the time it is late by is lost to every packet.
+    Words of tc-qdisc(8) from `dev` on. The burst is one frame, since more would let packets past the queue. In real
+    time it also holds the bytes of the time that a timer is late by, which would be lost to every packet otherwise.
     """
     parent = ["root"]
     wander_ns = find_wander(direction, frame_bytes) if is_varied else 0

@@ -26,6 +26,7 @@ from typing import Any, Literal
 
 import mprun
 from mprun import mininet_library
+from mprun.engines.computing import Computing
 from mprun.errors import HostError, Interrupted, RunError
 from mprun.plan import Plan
 from mprun.programs import PROGRAMS, store
@@ -42,8 +43,10 @@ ENVIRONMENT = {
     "TERM": "dumb",
     "TZ": "UTC",
 }
-# Real time without any sign of progress after which a run counts as hung.
+# Real time without a sign of progress after which a run counts as hung; programs that compute have own limits.
 HANG_S = 300.0
+# Real time without a sign of progress after which programs are looked at, and how often.
+STILL_S, LOOK_S = 1.0, 0.25
 # How often the progress of a run is looked at: a small network is built in 20 ms. What a report takes at most.
 POLL_S = 0.005
 REPORT_BYTES = 1 << 16
@@ -159,11 +162,17 @@ def find_built(plan: Plan) -> dict[str, Path]:
     return found
 
 
-def watch(process: subprocess.Popen[bytes], run: RunDirectory, progress: Progress, interactive: bool) -> None:
+def watch(
+    process: subprocess.Popen[bytes],
+    run: RunDirectory,
+    progress: Progress,
+    interactive: bool,
+    computing: Computing | None = None,
+) -> None:
     """Show progress until the process has ended; while a person has the terminal, only wait.
 
-    Raises Interrupted on Ctrl-C, after the run had its chance to stop in order; RunError if nothing
-    happens for HANG_S.
+    computing: the programs of an experiment kernel in simulated time, which are looked at while nothing happens.
+    Raises Interrupted on Ctrl-C, after the run had its chance to stop in order; RunError if nothing happens for HANG_S.
     """
     started = time.monotonic()
     phases: list[dict[str, object]] = []
@@ -172,7 +181,7 @@ def watch(process: subprocess.Popen[bytes], run: RunDirectory, progress: Progres
             with _terminal_lent():
                 process.wait()
         else:
-            _follow(process, run, progress, started, phases)
+            _follow(process, run, progress, started, phases, computing)
     except KeyboardInterrupt:
         _stop_in_order(process, run)
         raise Interrupted(f"interrupted; what was gathered so far is in {run.path}") from None
@@ -190,21 +199,28 @@ def _follow(
     progress: Progress,
     started: float,
     phases: list[dict[str, object]],
+    computing: Computing | None,
 ) -> None:
     shown = b""
-    moved = started
+    moved = looked = started
     with _pidfd(process.pid) as ended, _Report(run.path / ".progress") as report:
         while not ended.wait(POLL_S):
             text = report.read()
             if text != shown:
                 shown, moved = text, time.monotonic()
+                looked = moved + STILL_S
+                if computing:
+                    computing.reset()
                 _note(phases, _state(text), round(moved - started, 3))
                 _show(text, progress)
-            elif time.monotonic() - moved > HANG_S:
-                raise RunError(
-                    f"nothing happened for {HANG_S:g} s of real time (last sign: {_last_sign(shown)}); in simulated "
-                    "time a program that spins without any system call stops the clock"
-                )
+                continue
+            now = time.monotonic()
+            if computing and now - looked >= LOOK_S:
+                looked = now
+                if computing.look():
+                    moved = now
+            if now - moved > HANG_S:
+                raise RunError(f"nothing happened for {HANG_S:g} s of real time (last sign: {_last_sign(shown)})")
 
 
 def _note(phases: list[dict[str, object]], state: dict[str, Any], wall_s: float) -> None:

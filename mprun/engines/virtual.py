@@ -14,6 +14,7 @@ import os
 import py_compile
 from pathlib import Path
 
+from mprun.engines.computing import Computing
 from mprun.engines.engine import (
     INSIDE,
     Library,
@@ -53,7 +54,7 @@ def run_plan(
     console = run.path / "logs" / "console.log"
     guest = _guest(plan, run, kernel, shell, real_time)
     with console.open("wb") as output, booted(kernel, guest, None if shell else output) as process:
-        watch(process, run, progress, interactive=bool(shell))
+        watch(process, run, progress, bool(shell), None if real_time else Computing(process.pid))
     if not (run.path / "agent.json").exists():
         # what the agent said last tells more than that the kernel powered down after it
         agent = run.path / "logs" / "agent.log"

@@ -67,6 +67,12 @@ HOOKS = (
     ),
     Hook(
         "arch/um/kernel/time.c",
+        "static unsigned long long time_travel_time;\n",
+        "unsigned long long time_travel_time; /* mprun */\n",
+        "to read the time without moving it",
+    ),
+    Hook(
+        "arch/um/kernel/time.c",
         "#include <linux/time-internal.h>\n",
         "#include <linux/time-internal.h>\n#include <linux/mprun.h> /* mprun */\n",
         "declaration of the above",
@@ -74,8 +80,90 @@ HOOKS = (
     Hook(
         "arch/um/kernel/skas/syscall.c",
         "\t\tPT_REGS_SET_SYSCALL_RETURN(regs, ret);\n",
-        "\t\tPT_REGS_SET_SYSCALL_RETURN(regs, ret);\n\t\tmprun_after_syscall(syscall, ret); /* mprun */\n",
+        "\t\tPT_REGS_SET_SYSCALL_RETURN(regs, ret);\n"
+        "\t\tmprun_after_syscall(syscall, UPT_SYSCALL_ARG1(r), UPT_SYSCALL_ARG2(r)); /* mprun */\n",
         "time moves for a program that polls",
+    ),
+    Hook(
+        "arch/um/kernel/skas/syscall.c",
+        "\tsyscall = UPT_SYSCALL_NR(r);\n",
+        "\tsyscall = UPT_SYSCALL_NR(r);\n\tmprun_before_syscall(); /* mprun */\n",
+        "what happens between two calls is none of the task's doing",
+    ),
+    Hook(
+        "include/linux/sched.h",
+        "\t/* Context switch counts: */\n\tunsigned long\t\t\tnvcsw;\n",
+        "\tstruct mprun_task\t\tmprun; /* mprun */\n\t/* Context switch counts: */\n\tunsigned long\t\t\tnvcsw;\n",
+        "what a task asked the kernel since it last slept",
+    ),
+    Hook(
+        "include/linux/sched.h",
+        "#include <uapi/linux/sched.h>\n",
+        "#include <uapi/linux/sched.h>\n#include <linux/mprun.h> /* mprun */\n",
+        "declaration of the above",
+    ),
+    Hook(
+        "arch/um/kernel/skas/uaccess.c",
+        "\treturn strnlen(dst, count);\n",
+        "\tn = strnlen(dst, count);\n\tmprun_named(dst, n); /* mprun */\n\treturn n;\n",
+        "another name is another question",
+    ),
+    Hook(
+        "kernel/sched/core.c",
+        "\tWRITE_ONCE(p->__state, TASK_RUNNING);\n\ttrace_sched_wakeup(p);\n",
+        "\tWRITE_ONCE(p->__state, TASK_RUNNING);\n\tmprun_moved(); /* mprun */\n\ttrace_sched_wakeup(p);\n",
+        "to wake somebody is an effect",
+    ),
+    Hook(
+        "kernel/sched/features.h",
+        "SCHED_FEAT(DELAY_DEQUEUE, true)\n",
+        "SCHED_FEAT(DELAY_DEQUEUE, false) /* mprun */\n",
+        "a task that sleeps does not count as one that can run",
+    ),
+    Hook(
+        "include/linux/fsnotify.h",
+        "\tfsnotify_file(file, FS_ACCESS);\n",
+        "\tmprun_passed(file); /* mprun */\n\tfsnotify_file(file, FS_ACCESS);\n",
+        "to pass bytes on is an effect",
+    ),
+    Hook(
+        "include/linux/fsnotify.h",
+        "\tfsnotify_file(file, FS_MODIFY);\n",
+        "\tmprun_passed(file); /* mprun */\n\tfsnotify_file(file, FS_MODIFY);\n",
+        "the same",
+    ),
+    Hook(
+        "net/socket.c",
+        "\tBUG_ON(ret == -EIOCBQUEUED);\n",
+        "\tBUG_ON(ret == -EIOCBQUEUED);\n\tif (ret > 0) /* mprun */\n\t\tmprun_moved();\n",
+        "the same",
+    ),
+    Hook(
+        "net/socket.c",
+        "\tif (trace_sock_recv_length_enabled())\n",
+        "\tif (ret > 0 && !(flags & MSG_PEEK)) /* mprun */\n"
+        "\t\tmprun_moved();\n"
+        "\tif (trace_sock_recv_length_enabled())\n",
+        "the same",
+    ),
+    Hook(
+        "arch/um/os-Linux/skas/process.c",
+        "\t\t\tcase SIGALRM:\n\t\t\t\tbreak;\n",
+        "\t\t\tcase SIGALRM:\n\t\t\t\tbreak;\n"
+        "\t\t\tcase SIGXCPU: /* mprun */\n\t\t\t\tmprun_computed();\n\t\t\t\tbreak;\n",
+        "a program that computes without end is ended",
+    ),
+    Hook(
+        "arch/um/os-Linux/skas/process.c",
+        "#define STUB_SIG_MASK ((1 << SIGALRM) | (1 << SIGWINCH))\n",
+        "#define STUB_SIG_MASK ((1 << SIGALRM) | (1 << SIGWINCH) | (1 << SIGXCPU)) /* mprun */\n",
+        "the same, while it is in the kernel's hands",
+    ),
+    Hook(
+        "arch/um/os-Linux/skas/process.c",
+        "#include <skas.h>\n",
+        "#include <skas.h>\nvoid mprun_computed(void); /* mprun */\n",
+        "declaration of the above",
     ),
     Hook(
         "arch/um/kernel/skas/syscall.c",
@@ -86,6 +174,8 @@ HOOKS = (
     Hook(
         "net/sched/sch_tbf.c",
         "\tq->tokens = q->buffer;\n\tq->ptokens = q->mtu;\n\n\tmemcpy(&q->rate",
+        "\tmprun_line_change(&q->line, q->rate.rate_bytes_ps, rate.rate_bytes_ps); /* mprun */\n"
+        "\tq->is_line = mprun_is_line(sch, max_size, peak.rate_bytes_ps);\n"
         "\tif (!q->rate.rate_bytes_ps) { /* mprun: a change gives no burst away */\n"
         "\t\tq->tokens = q->buffer;\n"
         "\t\tq->ptokens = q->mtu;\n"
@@ -105,6 +195,35 @@ HOOKS = (
         "\t\t__netif_schedule(qdisc_root(sch));\n"
         "\t}\n",
         "a change of a rate takes effect at once",
+    ),
+    Hook(
+        "net/sched/sch_tbf.c",
+        "\tstruct qdisc_watchdog watchdog;\t/* Watchdog timer */\n};\n",
+        "\tstruct qdisc_watchdog watchdog;\t/* Watchdog timer */\n"
+        "\tstruct mprun_line line; /* mprun */\n"
+        "\tbool is_line;\n"
+        "};\n",
+        "links send bit by bit",
+    ),
+    Hook(
+        "net/sched/sch_tbf.c",
+        "\tskb = q->qdisc->ops->peek(q->qdisc);\n\n\tif (skb) {\n",
+        "\tif (q->is_line || q->line.frame) /* mprun */\n"
+        "\t\treturn mprun_line_dequeue(&q->line, sch, q->qdisc, &q->rate, &q->watchdog);\n"
+        "\tskb = q->qdisc->ops->peek(q->qdisc);\n\n\tif (skb) {\n",
+        "the same",
+    ),
+    Hook(
+        "net/sched/sch_tbf.c",
+        "\tqdisc_reset(q->qdisc);\n",
+        "\tqdisc_reset(q->qdisc);\n\tmprun_line_reset(&q->line); /* mprun */\n",
+        "the same",
+    ),
+    Hook(
+        "net/sched/sch_tbf.c",
+        "#include <net/netlink.h>\n",
+        "#include <net/netlink.h>\n#include <linux/mprun.h> /* mprun */\n",
+        "declaration of the above",
     ),
     Hook(
         "net/sched/sch_tbf.c",
@@ -141,8 +260,8 @@ HOOKS = (
     Hook(
         "net/sched/Makefile",
         "obj-y\t:= sch_generic.o sch_mq.o\n",
-        "obj-y\t:= sch_generic.o sch_mq.o\nobj-y += mprun_jitter.o # mprun\n",
-        "build our file",
+        "obj-y\t:= sch_generic.o sch_mq.o\nobj-y += mprun_jitter.o mprun_line.o # mprun\n",
+        "build our files",
     ),
     Hook(
         "include/net/mptcp.h",
@@ -288,6 +407,7 @@ PLACES = {
     "mprun_random.c": "arch/um/kernel/mprun_random.c",
     "mprun_time.c": "arch/um/kernel/mprun_time.c",
     "mprun_jitter.c": "net/sched/mprun_jitter.c",
+    "mprun_line.c": "net/sched/mprun_line.c",
     **{f"mptcp/{name}": f"net/mptcp/{name}" for name in MPTCP_FILES},
 }
 

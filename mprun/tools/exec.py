@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from mprun.capabilities import Capabilities
-from mprun.plan import Process, Ready
+from mprun.plan import COMPUTE_S, Process, Ready
 from mprun.spec.fault import Path
 from mprun.spec.flow import PositiveTime, ServedEntry
 from mprun.spec.metric import OF_CONNECTIONS, Metric
@@ -33,6 +33,7 @@ METRICS = {
 }
 
 DEFAULT_TIMEOUT_NS = 60_000_000_000
+SECOND_NS = 1_000_000_000
 # Of what a program prints: one that never stops fills no disk.
 MOST_LOG_BYTES = 16 << 20
 KEY_LOG = "keys.log"
@@ -70,10 +71,19 @@ class Entry(ServedEntry):
     timeout: PositiveTime | None = Field(
         DEFAULT_TIMEOUT_NS, description="How long it may last; then it is ended, and the run has failed. Default: 60s."
     )
+    compute_ns: PositiveTime | None = Field(
+        None,
+        alias="compute",
+        description="How much CPU time its programs may use while simulated time stands still, in whole seconds. "
+        "Beyond it they count as spinning and are ended. Without effect in the real engine. Default: 10s.",
+        examples=["120s"],
+    )
 
     @model_validator(mode="after")
     def _agree(self) -> Entry:
         faults: dict[Path, str] = {}
+        if self.compute_ns is not None and self.compute_ns % SECOND_NS:
+            faults[("compute",)] = "is no number of whole seconds: write one, as in '120s'"
         for name, words in (("command", self.command), ("server", self.server or ())):
             for n, word in enumerate(words):
                 if "\0" in word or (n == 0 and not word):
@@ -108,6 +118,7 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     # what TLS libraries write session secrets to, for Wireshark
     environment = {**told, "SSLKEYLOGFILE": f"{known['files']}/{KEY_LOG}", **mptcp_environment(flow, capabilities)}
     keeps = (kept(flow, KEY_LOG),)
+    compute_ns: Any = flow.options.get("compute_ns", COMPUTE_S * SECOND_NS)
     client = Process(
         name=flow.name,
         node=flow.source,
@@ -117,6 +128,7 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
         is_endless=flow.duration_ns is not None,
         keeps=keeps,
         most_log_bytes=MOST_LOG_BYTES,
+        compute_s=compute_ns // SECOND_NS,
     )
     if "server" not in flow.options:
         return Work(clients=(client,))
@@ -135,6 +147,7 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
         ready=ready,
         keeps=keeps,
         most_log_bytes=MOST_LOG_BYTES,
+        compute_s=compute_ns // SECOND_NS,
     )
     return Work(clients=(client,), servers=(server,))
 

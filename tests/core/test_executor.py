@@ -30,6 +30,7 @@ class RecordingProcess:
         self.name: str = planned["name"]
         self.status: int | None = None
         self.timed_out = False
+        self.why: str | None = None
         self.started_ns = machine.clock_ns
         self.pid = 1
         self._machine = machine

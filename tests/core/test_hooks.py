@@ -22,7 +22,7 @@ def tree(tmp_path: Path) -> Path:
     for folder in COLD:
         (tmp_path / folder).mkdir(parents=True, exist_ok=True)
         (tmp_path / folder / "Makefile").write_text("obj-y += it.o\n")
-    (tmp_path / "include" / "linux").mkdir(parents=True)
+    (tmp_path / "include" / "linux").mkdir(parents=True, exist_ok=True)
     return tmp_path
 
 

@@ -16,6 +16,8 @@ static u64 key[4];
 
 u8 *mprun_random_key(void)
 {
+	/* to draw a number changes the next one: a program that makes many keys is not one that waits */
+	mprun_moved();
 	return seeded ? (u8 *)key : NULL;
 }
 

@@ -122,8 +122,9 @@ def build(flow: Flow, ends: Endpoints, capabilities: Capabilities, secure: bool)
     wanted = _in_turn(flow)
     is_ipv6 = ":" in ends.destination_address
     host = f"[{ends.destination_address}]" if is_ipv6 else ends.destination_address
-    # every address of the family: a join to another one is refused where nobody listens
-    listen = f"{'[::]' if is_ipv6 else '0.0.0.0'}:{ends.port}"
+    # every address: a join to another one is refused where nobody listens, and a connection of IPv6 has joins of both
+    # families, which nginx takes on one socket only where it is asked to
+    listen = f"[::]:{ends.port} ipv6only=off" if is_ipv6 else f"0.0.0.0:{ends.port}"
     base = f"{'https' if secure else 'http'}://{host}:{ends.port}"
     server = Process(
         name=f"{flow.name}.server",

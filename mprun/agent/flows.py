@@ -12,13 +12,14 @@ from: {"arrivals": "poisson", "uniform" or "constant", "interval_ns": mean, "dur
 one of "size_bytes": n, "range_bytes": [least, most], "distribution": [[bytes, share of flows up to that size], ...]}.
 Drawn numbers follow from the environment's MPRUN_SEED and the name, and moments from the key.
 
-Each carries its number and its size (64 bits, little endian; of a size below 16 bytes as much as fits) and zeros up to
-its size, or that of the request. Over TCP the last byte closes its direction; over MPTCP the receiver, which knows the
-size, closes first, since Linux opens no subflow of a connection whose opener has closed its direction. The sender
-prints a line for each when it is over: name, number, size, bytes received, start, end of the handshake, end (ns of
-CLOCK_MONOTONIC), what tcp_info counted (segments sent again, those among them that were duplicates, time-outs, and how
-many of the latter came before the connection did), local port. One that fails has no end. The receiver writes down
-number, bytes, the moment of the last byte and its own three counts when it is told to end (TERM).
+Each flow begins with its number (56 bits, little endian) and its size: 8 bits if the size is below 16 bytes, else these
+are 0 and 64 bits follow. Zeros fill it up to its size, or to that of the request. Over either transport, the end that
+receives the announced size closes first. So no FIN of the sender is counted as a loss of the flow, and MPTCP has time
+for subflows: Linux opens none for a connection whose opener has closed its direction. The sender prints a line for each
+flow when it is over: name, number, size, bytes received, start, end of the handshake, end (ns of CLOCK_MONOTONIC), what
+tcp_info counted (segments sent again, those among them that were duplicates, time-outs, and how many of the latter came
+before the connection did), local port. One that fails has no end. The receiver writes down number, bytes, the moment of
+the last byte and its own three counts when it is told to end (TERM).
 Needs nothing but Python's library: it is no part of mprun's package where it runs.
 """
 
@@ -44,6 +45,8 @@ from typing import Any
 IPPROTO_MPTCP = 262
 PR_SET_TIMERSLACK = 29
 HEAD = struct.Struct("<QQ")
+# The number's bits in the head. A size below that of the head stands above them.
+NUMBER_BITS = 56
 RECORD = struct.Struct("<QQQIII")
 BLOCK = bytes(64 * 1024)
 BACKLOG = 4096
@@ -70,6 +73,8 @@ def open_socket(flow: dict[str, Any]) -> socket.socket:
     protocol = IPPROTO_MPTCP if flow["protocol"] == "mptcp" else socket.IPPROTO_TCP
     made = socket.socket(family, socket.SOCK_STREAM, protocol)
     made.setblocking(False)
+    # a last packet that is not full does not wait for an answer to the one before (tcp(7))
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if flow["congestion"]:
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, flow["congestion"].encode())
     return made
@@ -80,10 +85,18 @@ def listen_at(flow: dict[str, Any]) -> tuple[str, int]:
     return "::" if ":" in flow["address"] else "", flow["port"]
 
 
-def ends_with_last_byte(flow: dict[str, Any], size: int) -> bool:
-    """Whether who sends `size` bytes closes with them. Who asks waits for its answer, so that the other end sees that
-    too, and one of MPTCP for the receiver, so that there is time for subflows."""
-    return flow["request_bytes"] is None and (flow["protocol"] != "mptcp" or size < HEAD.size)
+def announce(number: int, size: int) -> bytes:
+    """The first bytes of a flow, or of the request for it: as many of them as the flow has say its size."""
+    return HEAD.pack(number | (size << NUMBER_BITS if size < HEAD.size else 0), size)
+
+
+def read_announced(head: bytes) -> tuple[int, int] | None:
+    """Return the number and the size that the first bytes of a flow announce; None if too few have come."""
+    first = int.from_bytes(head[:8], "little")
+    number, small = first & ((1 << NUMBER_BITS) - 1), first >> NUMBER_BITS
+    if len(head) >= 8 and small:
+        return number, small
+    return (number, HEAD.unpack(head)[1]) if len(head) == HEAD.size else None
 
 
 def place_of(flow: dict[str, Any]) -> str:
@@ -153,25 +166,22 @@ class Incoming:
 
 
 class Outgoing:
-    """Bytes that a socket is to send: a head and zeros. is_last: nothing follows, so that the direction is closed."""
+    """Bytes that a socket is to send: a head and zeros."""
 
-    def __init__(self, head: bytes, size: int, is_last: bool) -> None:
+    def __init__(self, head: bytes, size: int) -> None:
         self._head = head[:size]
         self._left = size
-        self._is_last = is_last
 
     def send(self, connection: socket.socket) -> bool:
-        """Send what can be sent; whether all is."""
+        """Send what can be sent. Return True when all is sent."""
         while self._left:
             try:
-                # the head in one packet with what follows: Nagle's algorithm holds that back behind a small one
+                # the head in one packet with what follows
                 sent = connection.send((self._head + BLOCK)[: self._left] if self._head else BLOCK[: self._left])
             except BlockingIOError:
                 return False
             self._head = self._head[sent:]
             self._left -= sent
-        if self._is_last:
-            connection.shutdown(socket.SHUT_WR)
         return True
 
 
@@ -182,8 +192,7 @@ class Sending:
         self.socket = open_socket(flow)
         self._flow, self._number, self._size = flow, number, size
         asked = flow["request_bytes"]
-        is_last = ends_with_last_byte(flow, size)
-        self._out = Outgoing(HEAD.pack(number, size), size if asked is None else asked, is_last)
+        self._out = Outgoing(announce(number, size), size if asked is None else asked)
         self._answer = None if asked is None else Incoming(self.socket, size)
         self._received = 0
         self._connected_ns = 0
@@ -210,15 +219,17 @@ class Sending:
         return self._out.send(self.socket)
 
     def receive(self) -> bool:
-        """Take what is there; whether the receiver has closed, so that all has arrived. Raises OSError."""
+        """Take what has come. Return True when the flow is over: who asks has the whole answer, or the other end has
+        closed. Raises OSError where the connection fails."""
         try:
             data = self.socket.recv(len(BLOCK))
         except BlockingIOError:
             return False
         self._received += len(data)
-        if self._answer is not None:
-            self._answer.expect(self._received)
-        return not data
+        if self._answer is None or not data:
+            return not data
+        self._answer.expect(self._received)
+        return self._received == self._size
 
     def say(self, end_ns: int) -> None:
         """A line; end_ns 0: it failed."""
@@ -319,7 +330,7 @@ class Receiving:
         self._end_ns = 0
 
     def go_on(self, selector: selectors.BaseSelector) -> bool:
-        """Read what is there, answer what is asked; whether all is over, after which it is in the records."""
+        """Read what has come, answer what is asked. Return True when the flow is over and in the records."""
         try:
             if self._out is None and not self._read(selector):
                 return False
@@ -328,37 +339,35 @@ class Receiving:
         except ConnectionError:
             # what came is written down: it is not all
             self._end_ns = time.monotonic_ns()
-        number = int.from_bytes(self._head[:8], "little")
+        number, _ = read_announced(self._head) or (0, 0)
         self._records.append((number, self._bytes, self._end_ns, *count(self.socket)))
         return True
 
     def _read(self, selector: selectors.BaseSelector) -> bool:
-        """Whether there is no more to read."""
+        """Return True when all that was announced is read, or nothing more can come."""
         try:
             data = self.socket.recv(len(BLOCK))
         except BlockingIOError:
             return False
+        self._head = (self._head + data)[: HEAD.size]
+        self._bytes += len(data)
+        announced = read_announced(self._head)
         if data:
-            self._head = (self._head + data)[: HEAD.size]
-            self._bytes += len(data)
-            if len(self._head) < HEAD.size:
-                if self._bytes != self._request_bytes:
-                    return False
-            else:
-                size = HEAD.unpack(self._head)[1]
-                wanted = self._request_bytes or size
-                self._in = self._in or Incoming(self.socket, wanted)
-                self._in.expect(self._bytes)
-                if self._bytes != wanted or ends_with_last_byte(self._flow, size):
-                    return False
+            wanted = self._request_bytes or (announced[1] if announced else None)
+            if wanted is None:
+                return False
+            self._in = self._in or Incoming(self.socket, wanted)
+            self._in.expect(self._bytes)
+            if self._bytes != wanted:
+                return False
         self._end_ns = time.monotonic_ns()
-        if self._bytes == self._request_bytes:
-            self._out = Outgoing(b"", HEAD.unpack(self._head)[1], is_last=True)
+        if announced and self._bytes == self._request_bytes:
+            self._out = Outgoing(b"", announced[1])
             selector.modify(self.socket, selectors.EVENT_WRITE, self)
         return True
 
     def _answer(self, selector: selectors.BaseSelector) -> bool:
-        """Whether the answer is sent, and its reader has closed."""
+        """Return True when the answer is sent and its reader has closed."""
         assert self._out is not None
         if selector.get_key(self.socket).events == selectors.EVENT_WRITE:
             if self._out.send(self.socket):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`flows`: short flows that begin whatever becomes of those before (open loop), each one's completion time and losses.
 
-Each is a connection of its own. It is complete when its receiver has read the last byte; both ends read one clock.
+Each is a connection of its own. It is complete when its receiver has read the last byte of the announced size, over
+either transport. Both ends read one clock.
 When flows begin, and how large they are, is drawn inside the run, from its seed and the name of the flow; or
 it is a file's. Of a group that aggregates (partition-aggregate), flows are the parts of queries. Sender and receiver
 are `mprun.agent.flows`; each is one process on a host for all flows of a group.

@@ -93,6 +93,20 @@ def test_dual_stack_has_a_subflow_for_each_pair_of_addresses(mprun: Callable[...
     assert min(shares) > 0.02
 
 
+@pytest.mark.parametrize("tool", ["http", "https"])
+def test_a_web_server_takes_joins_of_both_families(mprun: Callable[..., Result], tmp_path: Path, tool: str) -> None:
+    (tmp_path / "topo.yaml").write_text(f"version: 1\ntopology: multi-path\naddressing: both\n{PATHS % ('', '')}")
+    flow = f"{{name: web, tool: {tool}, from: client, to: server, protocol: mptcp, sizes: [5mb]}}"
+    hosts = EXPERIMENT[: EXPERIMENT.index("traffic:")]
+    (tmp_path / "xp.yaml").write_text(f"{hosts}traffic: [{flow}]\n")
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
+    assert result.status == 0, result.out + result.err
+    assert result.metric("web.subflows") == 4
+    shares = [result.metric(f"web.share.path{n}-{family}") for n in (0, 1) for family in ("ipv4", "ipv6")]
+    assert sum(shares) == pytest.approx(1)
+    assert min(shares) > 0.02
+
+
 def test_a_socket_of_ipv4_has_subflows_of_ipv4(mprun: Callable[..., Result], tmp_path: Path) -> None:
     result = run(mprun, tmp_path, "both", ("", ""), ", family: ipv4")
     assert result.metric("bulk.subflows") == 2

@@ -339,6 +339,76 @@ def test_short_flows_take_one_and_a_half_round_trips(
     assert result.metric("file.missed") == pytest.approx(2 / 3)
 
 
+# What the rate stage of an idle link lets pass at once, bytes: its bucket holds one full frame. Write 0 where each frame
+# takes its length over the rate.
+BUCKET_BYTES = 1514
+# Ethernet 14, IP 20, TCP 20, and of a SYN MSS 4, SACK permitted 2, timestamps 10, window scale 3, no operation 1.
+SYN_BYTES = 74
+# TCP has room for 40 bytes of options (RFC 9293 3.1), and timestamps with their padding take 12 of it.
+FURTHER_OPTIONS = 28
+
+
+def burst_s(rate: float, frame_bytes: int) -> float:
+    """How long frames that come together keep an idle link busy."""
+    return max(0, frame_bytes - BUCKET_BYTES) * 8 / rate
+
+
+def closed_form_s(rate: float, rtt_s: float, size: int, options: int = 0) -> float:
+    """The time from the opening of a connection until its receiver has `size` bytes, which fit into the first window of
+    ten packets (RFC 6928). The handshake takes a round trip. Its last acknowledgement and the data leave together.
+    options: bytes of each packet beyond TCP's timestamps."""
+    packets = -(-size // (MSS - options))
+    assert packets <= 10
+    frames = HEADERS + options + size + packets * (HEADERS + options)
+    return 1.5 * rtt_s + 2 * burst_s(rate, SYN_BYTES) + burst_s(rate, frames)
+
+
+def one_path(rate: str, rtt: str) -> str:
+    return f"version: 1\ntopology: multi-path\npaths: [{{rate: {rate}, rtt: {rtt}, queue: 100packets}}]\n"
+
+
+@pytest.mark.parametrize(
+    ("rate", "rtt", "size"), [("3mbit", "200ms", 14_480), ("5mbit", "60ms", 14_000), ("5mbit", "60ms", 8)]
+)
+def test_a_flow_is_complete_with_its_last_byte(run: Callable[..., Result], rate: str, rtt: str, size: int) -> None:
+    """The window of ten packets is full then, or not: a FIN of the sender's would wait for it."""
+    ends = f"tool: flows, from: client, to: server, arrivals: constant, interval: 2s, duration: 3s, size: {size}bytes"
+    flows = f"""\
+  - {{name: sent, {ends}}}
+  - {{name: asked, {ends}, request: 100bytes, start: 10s}}
+  - {{name: multi, {ends}, protocol: mptcp, start: 20s}}
+"""
+    flows = flows if size < 14_480 else flows[: flows.index("  - {name: multi")]
+    result = succeed(run(flows, one_path(rate, rtt)))
+    bit_per_s, rtt_s = float(rate[:-4]) * 1e6, float(rtt[:-2]) / 1e3
+    expected = closed_form_s(bit_per_s, rtt_s, size)
+    assert result.metric("sent.completion.max") == pytest.approx(expected, abs=CLOCK_S)
+    # each way begins with an acknowledgement, of the handshake and of the request
+    data = burst_s(bit_per_s, HEADERS + size + -(-size // MSS) * HEADERS)
+    asked = 2 * rtt_s + 2 * burst_s(bit_per_s, SYN_BYTES) + burst_s(bit_per_s, 100 + 2 * HEADERS) + data
+    assert result.metric("asked.completion.max") == pytest.approx(asked, abs=CLOCK_S)
+    if size < 14_480:
+        # one rule for both transports, and MPTCP has options of its own in each packet
+        most = closed_form_s(bit_per_s, rtt_s, size, FURTHER_OPTIONS)
+        assert expected - CLOCK_S <= result.metric("multi.completion.max") <= most + CLOCK_S
+
+
+def test_a_lost_end_of_a_connection_is_no_loss_of_its_flow(
+    run: Callable[..., Result], rows: Callable[[Result, str], list[dict[str, Any]]], tmp_path: Path
+) -> None:
+    """The last byte is read 336 ms after the beginning. All that is sent from then on for half a second is lost: it
+    is a FIN, whichever end closes first."""
+    (tmp_path / "begins.csv").write_text("at,size\n1s,14480bytes\n")
+    losses = "events:\n" + "".join(
+        f"  - {{at: {at}ms, link: path0, set: {{loss: {loss}}}}}\n" for at, loss in ((1_340, "100%"), (1_840, "0%"))
+    )
+    flow = "{tool: flows, from: client, to: server, schedule: begins.csv}"
+    result = succeed(run(f"  - {flow}\n", one_path("3mbit", "200ms") + losses))
+    (row,) = rows(result, "flows")
+    assert int(row["completion_ns"]) / 1e9 == pytest.approx(closed_form_s(3e6, 0.2, 14_480), abs=CLOCK_S)
+    assert (row["class"], row["retransmits"], row["timeouts"]) == ("full_window", "0", "0")
+
+
 def test_what_is_drawn_follows_from_the_seed(mprun: Callable[..., Result], tmp_path: Path) -> None:
     flow = "{tool: flows, from: client, to: server, interval: 20ms, duration: 10s"
     (tmp_path / "topo.yaml").write_text(ONE_PATH)

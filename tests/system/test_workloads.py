@@ -339,8 +339,8 @@ def test_short_flows_take_one_and_a_half_round_trips(
     assert result.metric("file.missed") == pytest.approx(2 / 3)
 
 
-# What the rate stage of an idle link lets pass at once, bytes: its bucket holds one full frame. Write 0 where each frame
-# takes its length over the rate.
+# What the rate stage of an idle link lets pass at once, bytes: its bucket holds one full frame. Write 0 where each
+# frame takes its length over the rate.
 BUCKET_BYTES = 1514
 # Ethernet 14, IP 20, TCP 20, and of a SYN MSS 4, SACK permitted 2, timestamps 10, window scale 3, no operation 1.
 SYN_BYTES = 74

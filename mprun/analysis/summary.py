@@ -42,7 +42,7 @@ from mprun.spec.metric import OF_CONNECTIONS, OF_FLOWS, OF_PATHS, OF_TOTAL, SYMB
 from mprun.spec.span import find_spans, meet
 from mprun.spec.spec import After, Expectation, Flow
 from mprun.text import make_printable
-from mprun.tools import ping, tcpdump
+from mprun.tools import probe, tcpdump
 from mprun.tools.tool import PathUse, Result, Table, summarize_delays, tool_of
 
 if TYPE_CHECKING:
@@ -284,7 +284,7 @@ def say_row(row: Mapping[str, Any]) -> str:
 def _read_probes(agent: Mapping[str, Any], logs: Logs, found: _Findings) -> None:
     for name, ended in agent["processes"].items():
         if ended["role"] == "probe":
-            values = ping.read(logs(name, "out")).values
+            values = probe.read_statistics(logs(name, "out"))
             if "rtt" in values:
                 found.add(f"{name.removeprefix('probe.')}.rtt", values["rtt"], "time")
 

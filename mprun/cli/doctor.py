@@ -61,13 +61,18 @@ def _all_checks() -> Iterator[Check]:
     from mprun.engines.engine import find_library, find_program, unshare_command
     from mprun.errors import HostError
     from mprun.kernel import store
-    from mprun.tools import https, iperf3, ping, tcpdump
+    from mprun.tools import https, iperf3, probe, tcpdump
 
     try:
         yield Check("Mininet", "both", True, str(find_library().mininet))
     except HostError:
         yield Check("Mininet", "both", False, "not installed", "apt-get install mininet")
-    for tool, program in {"tc": capability.BASIC["tc"], **iperf3.PROGRAMS, **ping.PROGRAMS, **tcpdump.PROGRAMS}.items():
+    for tool, program in {
+        "tc": capability.BASIC["tc"],
+        **iperf3.PROGRAMS,
+        **probe.PROGRAMS,
+        **tcpdump.PROGRAMS,
+    }.items():
         yield _program(tool, program, "both")
     for tool, program in https.PROGRAMS.items():
         yield _program(tool, program, "http, https")

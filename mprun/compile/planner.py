@@ -24,11 +24,11 @@ from mprun.plan import ROOT, Command, Node, Plan, Process, sysctl, to_plain
 from mprun.spec.path import usable_paths
 from mprun.spec.span import find_spans
 from mprun.spec.spec import Capture, Flow, HostSpec, LinkChange, Middlebox, Series, Spec
-from mprun.tools import ping, tcpdump
+from mprun.tools import tcpdump
+from mprun.tools.probe import probe
 from mprun.tools.tool import Endpoints, Work, tool_of
 
 FIRST_PORT = 5201
-PROBE_INTERVAL_NS = 200_000_000
 # Of a flow, in the intent only where a file gives it: digests of others do not know of it.
 UNASKED = ("after", "timeout_ns", "port", "congestion", "background", "group", "repetition")
 # The series of how far receivers have the data of MPTCP connections, sampled while a path does not work.
@@ -231,12 +231,8 @@ def _probes(spec: Spec, network: Network) -> Iterator[Process]:
         if is_closed(network, spec.topology.middleboxes, path):
             continue
         ends = _endpoints([path])
-        yield Process(
-            name=f"probe.{path.name}",
-            node=path.source.node,
-            argv=ping.argv(ends, spec.experiment.probe_pings, PROBE_INTERVAL_NS),
-            role="probe",
-        )
+        place = (path.source.node, ends.source_address, ends.destination_address)
+        yield probe(f"probe.{path.name}", *place, spec.experiment.probe_pings)
 
 
 def probed_paths(network: Network) -> tuple[Path, ...]:

@@ -18,7 +18,7 @@ from mprun.engines.engine import ENVIRONMENT, find_program, unshare_command
 from mprun.errors import HostError
 from mprun.plan import Plan
 from mprun.spec.spec import Spec
-from mprun.tools import ping, tcpdump
+from mprun.tools import probe, tcpdump
 from mprun.tools.tool import Program, tool_of
 
 _WRAPPERS = "/usr/lib/*/mptcpize/libmptcpwrap.so.0"
@@ -49,7 +49,7 @@ def programs_needed(spec: Spec) -> dict[str, Program]:
     if controllers or any(box.proxy for box in spec.topology.middleboxes.values()):
         needed["python3"] = Program("python3")
     if spec.experiment.probe_pings and spec.experiment.traffic:
-        needed |= ping.PROGRAMS
+        needed |= probe.PROGRAMS
     return needed
 
 

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ping`: round-trip times, as a flow and as the idle probe of each path, see ping(8) of iputils."""
+"""`ping`: round-trip times at moments counted from the first request.
+
+The program is `mprun.agent.echo`, with the output of ping(8). The idle probes of paths are iputils' own ping: `probe`.
+"""
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
@@ -17,9 +20,10 @@ from mprun.spec.metric import Metric
 from mprun.spec.model import refuse
 from mprun.spec.spec import Flow
 from mprun.spec.units import NS_PER_MS, SIZE, TIME
-from mprun.tools.tool import Endpoints, Outputs, Program, Result, Table, Work
+from mprun.tools.probe import read_statistics
+from mprun.tools.tool import AGENT, PYTHON, Endpoints, Outputs, Program, Result, Table, Work
 
-PROGRAMS = {"ping": Program("iputils-ping", "-V")}
+PROGRAMS = {"python3": Program("python3")}
 PORTS = 0
 METRICS = {
     "rtt": Metric("time", "mean round-trip time"),
@@ -29,24 +33,21 @@ METRICS = {
     "loss": Metric("ratio", "share of requests without an answer"),
 }
 
-GRACE_NS = 10_000_000_000
+PROGRAM = f"{AGENT}/echo.py"
+# Beyond its last interval a ping gets this long to start, and to wait 10 s for an answer.
+GRACE_NS = 20_000_000_000
 DEFAULT_COUNT = 5
 DEFAULT_INTERVAL_NS = 200_000_000
 DEFAULT_SIZE_BYTES = 56
 MOST_BYTES = 65_507
-# of the numbers that packets have
-HALF = 1 << 15
 
-_SUMMARY = re.compile(r"(\d+) packets transmitted, (\d+) received")
-_TIMES = re.compile(r"rtt min/avg/max/mdev = ([\d.]+)/([\d.]+)/([\d.]+)/([\d.]+) ms")
-_MOMENT = re.compile(r"^\[(\d+)\.(\d{6})\] .* ttl=\d+ time=", re.MULTILINE)
-_REPLY = re.compile(r"icmp_seq=(\d+) ttl=\d+ time=([\d.]+) ms")
+_REPLY = re.compile(r"^\[(\d+)\] .*: icmp_seq=(\d+) ttl=\d+ time=([\d.]+) ms", re.MULTILINE)
 
 
 def _parse_interval(value: object) -> int:
     interval_ns = TIME.parse(value)
-    if interval_ns == 0 or interval_ns % NS_PER_MS:
-        raise ValueError(f"ping waits whole milliseconds, not {TIME.render(interval_ns)}: write '200ms'")
+    if interval_ns < NS_PER_MS:
+        raise ValueError(f"{TIME.render(interval_ns)} is below 1ms, and a ping is a probe, not a load: write '200ms'")
     return interval_ns
 
 
@@ -90,75 +91,35 @@ class Entry(FlowEntry):
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     """One ping, which the kernel answers; without a count it takes as many as fit in its duration."""
-    interval_ns = _number(flow.options.get("interval_ns"), DEFAULT_INTERVAL_NS)
-    count = _number(flow.options.get("count"), 0)
-    if not count:
-        count = DEFAULT_COUNT if flow.duration_ns is None else max(1, flow.duration_ns // interval_ns)
+    options: Mapping[str, Any] = flow.options
+    interval_ns = options["interval_ns"]
+    count = options.get("count") or max(1, (flow.duration_ns or 0) // interval_ns)
+    place = (ends.source_address, ends.destination_address)
+    facts = (f"count={count}", f"interval_ns={interval_ns}", f"size={options['size_bytes']}")
     client = Process(
         name=flow.name,
         node=flow.source,
-        argv=argv(ends, count, interval_ns, _number(flow.options.get("size_bytes"), DEFAULT_SIZE_BYTES), ("-D",)),
+        argv=(*PYTHON, PROGRAM, *place, *facts),
         role="flow",
         timeout_ns=count * interval_ns + GRACE_NS,
     )
     return Work(clients=(client,))
 
 
-def argv(
-    ends: Endpoints,
-    count: int,
-    interval_ns: int,
-    size_bytes: int = DEFAULT_SIZE_BYTES,
-    options: tuple[str, ...] = (),
-) -> tuple[str, ...]:
-    """The command; -I makes the source address, and so the path, ours to choose, and -D has the time of each reply."""
-    words = f"ping -n -c {count} -i {interval_ns / 1e9:g} -s {size_bytes}"
-    return (*words.split(), *options, "-I", ends.source_address, ends.destination_address)
-
-
 def parse(flow: Flow, outputs: Outputs) -> Result:
-    """What `read` has, and of each reply when its request was sent: late where round trips take longer than the
-    interval, and as exact as ping prints round trips (a microsecond below 1 ms, a millisecond from 100 ms on). In
-    logs without times, of older runs, when it was due.
-    """
+    """Return the statistics, and of each answer its number, the moment of its request and its round-trip time. The
+    answers of a ping that was ended early count too."""
     log = outputs.log(flow.name)
-    result = read(log)
-    span = outputs.span(flow.name)
-    if "pings" not in result.tables or span is None:
-        return result
-    table = result.tables["pings"]
-    began_ns, interval_ns = span[0] - outputs.zero_ns, _number(flow.options.get("interval_ns"), DEFAULT_INTERVAL_NS)
-    starts = [began_ns + (sequence - 1) * interval_ns for sequence in table["sequence"]]
-    if moments := _MOMENT.findall(log):
-        replied = [int(seconds) * 1_000_000_000 + int(us) * 1000 for seconds, us in moments]
-        sent = [at_ns - round(ms * NS_PER_MS) for at_ns, ms in zip(replied, table["rtt_ms"], strict=True)]
-        # of the clock only differences: the first was sent when it was due
-        starts = [starts[0] + at_ns - sent[0] for at_ns in sent]
-    return replace(result, tables={"pings": {"sequence": table["sequence"], "start_ns": starts, **table}})
-
-
-def read(output: str) -> Result:
-    """rtt: the mean; loss: the share of requests without an answer. Replies are numbered from 1 on, beyond the 16 bits
-    that a packet has for it."""
-    summary = _SUMMARY.search(output)
-    if not summary:
-        return Result(error="no summary: " + (output.strip()[-200:] or "it printed nothing"))
-    sent, received = int(summary[1]), int(summary[2])
-    if not received:
-        return Result({"loss": 1.0}, error=f"no answer to any of its {sent} requests")
-    values = {"loss": (sent - received) / sent}
-    times = _TIMES.search(output)
-    if times:
-        names = ("rtt.min", "rtt", "rtt.max", "rtt.mdev")
-        values |= {name: float(text) / 1e3 for name, text in zip(names, times.groups(), strict=True)}
-    sequences: list[int] = []
-    replies = _REPLY.findall(output)
-    for said, _ in replies:
-        near = sequences[-1] if sequences else 0
-        sequences.append(near + (int(said) - near + HALF) % (2 * HALF) - HALF)
-    table: Table = {"sequence": sequences, "rtt_ms": [float(ms) for _, ms in replies]}
-    return Result(values, tables={"pings": table})
-
-
-def _number(value: object, default: int) -> int:
-    return value if isinstance(value, int) else default
+    replies = _REPLY.findall(log)
+    table: Table = {
+        "sequence": [int(number) for _, number, _ in replies],
+        "start_ns": [int(sent_ns) - outputs.zero_ns for sent_ns, _, _ in replies],
+        "rtt_ms": [float(ms) for _, _, ms in replies],
+    }
+    values = read_statistics(log)
+    tables = {"pings": table} if replies else {}
+    said = outputs.log(flow.name, "err").strip().splitlines()
+    why = f": {said[-1]}" if said else ""
+    if "loss" not in values:
+        return Result(error=f"no statistics{why or ': ' + (log.strip()[-200:] or 'it printed nothing')}", tables=tables)
+    return Result(values, error=None if "rtt" in values else f"no answer to any of its requests{why}", tables=tables)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import errno
-import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -12,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from mprun.agent.echo import sum_up
 from mprun.agent.flows import Sending
 from mprun.capabilities import Capabilities
 from mprun.errors import HostError
 from mprun.spec.spec import Flow
-from mprun.tools import flows, http, iperf3, ping, reqres, tcpdump, udp, web
+from mprun.tools import flows, http, iperf3, ping, probe, reqres, tcpdump, udp, web
 from mprun.tools.tool import Endpoints, summarize_delays
 
 OUTPUTS = Path(__file__).parents[1] / "outputs"
@@ -107,50 +107,60 @@ def test_only_the_receiver_is_woken_less_often() -> None:
     assert iperf3.work(reverse, ENDS, capabilities).clients[0].env == {"LD_PRELOAD": "/lib/bulk.so"}
 
 
-def test_ping_report() -> None:
-    values = ping.read(output("ping-20221126.txt")).values
-    assert values["rtt"] == 0.04
-    assert values["loss"] == 0.0
+def test_probe_statistics() -> None:
+    values = probe.read_statistics(output("ping-20221126.txt"))
+    assert (values["rtt"], values["loss"]) == (0.04, 0.0)
+    assert probe.read_statistics(output("ping-20221126.txt")[:150]) == {}
 
 
-def test_pings_have_their_times() -> None:
-    said = output("ping-20221126.txt").replace("icmp_seq=2", "icmp_seq=5")
-    left = Left({"bulk": said}, zero_ns=10**9, began_ns=3 * 10**9)
-    table = ping.parse(flow("ping", interval_ns=100_000_000), left).tables["pings"]
-    assert table["sequence"] == [1, 5, 3]
-    assert table["start_ns"] == [2_000_000_000, 2_400_000_000, 2_200_000_000]
+def asked_ping() -> Flow:
+    return flow("ping", interval_ns=100_000_000, size_bytes=56)
 
 
-def test_pings_that_were_late_have_their_times() -> None:
-    lines = iter(("[1700000003.040000] 64", "[1700000003.150000] 64", "[1700000003.261000] 64"))
-    said = re.sub(r"^64", lambda _: next(lines), output("ping-20221126.txt"), flags=re.MULTILINE)
-    left = Left({"bulk": said}, zero_ns=10**9, began_ns=3 * 10**9)
-    table = ping.parse(flow("ping", interval_ns=100_000_000), left).tables["pings"]
-    assert table["start_ns"] == [2_000_000_000, 2_110_000_000, 2_221_000_000]
+def test_ping_has_its_answers() -> None:
+    """The second request is without an answer, and those to the third and fourth came twice."""
+    result = ping.parse(asked_ping(), Left({"bulk": output("mprun-echo-0.1.0.txt")}, zero_ns=4 * 10**9))
+    assert result.error is None
+    table = result.tables["pings"]
+    assert table["sequence"] == [1, 3, 3, 4, 4]
+    assert table["rtt_ms"] == [40.001] * 5
+    assert table["start_ns"] == [163_840, 200_164_096, 200_164_096, 300_164_096, 300_164_096]
+    assert result.values["rtt"] == pytest.approx(0.040001)
+    assert result.values["loss"] == 0.25
+    assert result.values.keys() <= ping.METRICS.keys()
 
 
-def test_more_pings_than_their_numbers() -> None:
-    said = output("ping-20221126.txt")
-    line = "64 bytes from 10.1.0.1: icmp_seq={} ttl=63 time=40.0 ms\n"
-    replies = "".join(line.format(n % 65_536) for n in range(1, 70_001))
-    (sequence, _) = ping.read(replies + said[said.index("---") :]).tables["pings"].values()
-    assert sequence == list(range(1, 70_001))
+def test_ping_that_was_killed_keeps_its_answers() -> None:
+    said = output("mprun-echo-0.1.0.txt")
+    result = ping.parse(asked_ping(), Left({"bulk": said[: said.index("---")]}))
+    assert result.error is not None
+    assert result.tables["pings"]["sequence"] == [1, 3, 3, 4, 4]
 
 
-def test_ping_without_answers() -> None:
-    result = ping.read("3 packets transmitted, 0 received, 100% packet loss, time 400ms\n")
-    assert result.values == {"loss": 1.0}
-    assert result.error == "no answer to any of its 3 requests"
-
-
-def test_ping_truncated() -> None:
-    assert ping.read(output("ping-20221126.txt")[:150]).error is not None
+@pytest.mark.parametrize(
+    ("said", "errors", "error"),
+    [
+        ("3 packets transmitted, 0 received, 100% packet loss, time 400ms\n", "", "no answer to any of its requests"),
+        ("3 packets transmitted, 0 received\n", "icmp_seq=3: no\n", "no answer to any of its requests: icmp_seq=3: no"),
+        ("", "10.0.0.1: Operation not permitted\n", "no statistics: 10.0.0.1: Operation not permitted"),
+        ("", "", "no statistics: it printed nothing"),
+    ],
+)
+def test_ping_failures(said: str, errors: str, error: str) -> None:
+    result = ping.parse(asked_ping(), Left({"bulk": said, "bulk.err": errors}))
+    assert result.error == error
+    assert result.values == ({"loss": 1.0} if said else {})
 
 
 def test_ping_without_count_fills_its_duration() -> None:
-    asked = flow("ping", duration_ns=2 * 10**9, interval_ns=500_000_000)
-    argv = ping.work(asked, ENDS, Capabilities()).clients[0].argv
-    assert argv[argv.index("-c") + 1] == "4"
+    asked = flow("ping", duration_ns=2 * 10**9, interval_ns=500_000_000, size_bytes=56)
+    assert "count=4" in ping.work(asked, ENDS, Capabilities()).clients[0].argv
+
+
+@pytest.mark.parametrize(("message", "checksum"), [(bytes.fromhex("0001f203f4f5f6f7"), 0x220D), (b"\x01", 0xFEFF)])
+def test_internet_checksum(message: bytes, checksum: int) -> None:
+    """The first is the example of RFC 1071 3; an odd byte is padded with zeros."""
+    assert sum_up(message) == checksum
 
 
 def test_tcpdump_tells_its_drops() -> None:

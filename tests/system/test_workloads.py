@@ -313,6 +313,50 @@ def test_duplicates_and_reordering_are_counted(run: Callable[..., Result]) -> No
     assert 0.5 <= result.metric("udp.reordered") <= 1
 
 
+# ping
+
+
+@pytest.mark.parametrize(("interval_ms", "count"), [(20, 3_000), (7, 200), (1, 100)])
+def test_a_ping_has_every_interval_as_asked(
+    run: Callable[..., Result], rows: Callable[[Result, str], list[dict[str, Any]]], interval_ms: int, count: int
+) -> None:
+    """Several requests are under way at a time, of a round trip of 40 ms."""
+    result = succeed(run(f"  - {{tool: ping, from: client, to: server, interval: {interval_ms}ms, count: {count}}}\n"))
+    starts = [int(row["start_ns"]) for row in rows(result, "pings")]
+    due = [starts[0] + n * interval_ms * 1_000_000 for n in range(count)]
+    assert starts == pytest.approx(due, abs=CLOCK_S * 1e9)
+    assert result.metric("ping.loss") == 0
+    for which in ("min", "max"):
+        assert result.metric(f"ping.rtt.{which}") == pytest.approx(RTT_S, abs=CLOCK_S)
+
+
+def test_a_ping_that_is_ended_keeps_its_metrics(run: Callable[..., Result]) -> None:
+    """3.5 s hold the requests of 0, 1, 2 and 3 s."""
+    result = run("  - {tool: ping, from: client, to: server, interval: 1s, count: 10, timeout: 3500ms}\n")
+    assert result.status == 1
+    assert result.summary["errors"] == ["ping: did not end in time and was stopped"]
+    assert result.metric("ping.rtt") == pytest.approx(RTT_S, abs=CLOCK_S)
+    assert result.metric("ping.loss") == 0
+    assert len(result.rows("pings")) == 4
+
+
+@pytest.mark.parametrize("family", ["ipv4", "ipv6"])
+def test_pings_are_lost_and_doubled(run: Callable[..., Result], family: str) -> None:
+    """The eleven requests of 2 to 3 s are lost. Answers to those from 4 s on come twice."""
+    events = "".join(
+        f"  - {{at: {at}ms, link: path0, set: {{{what}}}}}\n"
+        for at, what in ((1_950, "loss: 100%"), (3_050, "loss: 0%"), (3_950, "duplicate: {reverse: 100%}"))
+    )
+    topology = f"{ONE_PATH}addressing: {family}\nevents:\n{events}"
+    flow = "{tool: ping, from: client, to: server, interval: 100ms, duration: 5s, size: 1000bytes}"
+    result = succeed(run(f"  - {flow}\n", topology))
+    assert result.metric("ping.loss") == pytest.approx(11 / 50)
+    numbers = [row["sequence"] for row in result.rows("pings")]
+    doubled = [number for number in numbers if numbers.count(number) == 2]
+    assert sorted(set(numbers)) == [*range(1, 21), *range(32, 51)]
+    assert sorted(set(doubled)) == [*range(41, 51)]
+
+
 # flows
 
 
@@ -711,6 +755,7 @@ def test_requests_and_files_in_real_time(run: Callable[..., Result]) -> None:
   - {name: msg, tool: reqres, from: client, to: server, requests: 20, request: 100kb, response: 1kb}
   - {name: web, tool: http, from: client, to: server, sizes: [1mb], requests: 3, start: {after: msg}}
   - {name: tls, tool: https, from: client, to: server, protocol: mptcp, sizes: [1mb], start: {after: web}}
+  - {name: ping, tool: ping, from: client, to: server, interval: 2ms, duration: 1s, start: {after: tls}}
 """
     result = succeed(run(flows, RATES_ONLY, engine="real"))
     assert result.metric("msg.requests") == 20
@@ -718,3 +763,8 @@ def test_requests_and_files_in_real_time(run: Callable[..., Result]) -> None:
     assert result.metric("msg.delay.min") >= 102_400 * 8 / 20e6 - 0.002
     assert 10e6 <= result.metric("web.goodput") <= 20e6
     assert result.metric("tls.bytes") == 1 << 20
+    pings = result.rows("pings")
+    assert [row["sequence"] for row in pings] == list(range(1, 501))
+    # a request that is late makes none after it late: on a busy machine too, half of them are within an interval
+    late_ns = sorted(row["start_ns"] - pings[0]["start_ns"] - n * 2_000_000 for n, row in enumerate(pings))
+    assert late_ns[len(late_ns) // 2] < 2_000_000

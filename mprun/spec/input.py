@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 
 from mprun.spec import agreement
-from mprun.spec.datagram import fill_lengths
+from mprun.spec.datagram import check_lengths, fill_lengths
 from mprun.spec.document import Document
 from mprun.spec.event import check_times
 from mprun.spec.expression import parse
@@ -269,6 +269,7 @@ def _read_action(
         agreement.check_captures(network.spec, action, document)
         agreement.check_tools(named, action, notes)
         agreement.check_rates(network.spec, named, action, notes)
+        check_lengths(network.spec, named, action, notes)
         if not document.faults:
             action = fill_lengths(network.spec, replace(action, traffic=expand(action.traffic)))
     return action

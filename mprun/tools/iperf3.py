@@ -117,8 +117,8 @@ class Entry(ServedEntry):
     length_bytes: Block | None = Field(
         None,
         alias="length",
-        description="Bytes of payload in a UDP packet or an SCTP message, default: what fits into 1500 bytes; of TCP "
-        "in a write: 128kb.",
+        description="Bytes of payload in a UDP packet, default: what fits the smallest MTU along the path; in an SCTP "
+        "message, default: 1452bytes; of TCP in a write, default: 128kb.",
     )
     window_bytes: Size | None = Field(
         None, alias="window", description="Socket buffers of both ends, instead of those that the kernel tunes."

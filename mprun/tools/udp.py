@@ -71,7 +71,7 @@ class Entry(ServedEntry):
     rate_bit_per_s: FlowRate = Field(alias="rate", description="Bits of payload per second.", examples=["1mbit"])
     duration: PositiveTime = Field(description="How long it sends.", examples=["10s"])
     length_bytes: Annotated[int, PlainValidator(_parse_length), WithJsonSchema(SIZE_SCHEMA)] | None = Field(
-        None, alias="length", description="Bytes of payload in a packet. Default: what fits into 1500 bytes."
+        None, alias="length", description="Bytes of payload in a packet. Default: what fits the path's MTU."
     )
 
     @model_validator(mode="after")

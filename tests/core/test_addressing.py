@@ -164,6 +164,86 @@ def test_udp_fills_a_packet_of_its_family(family: str, length: int, tmp_path: Pa
     assert given.experiment.traffic[0].options["length_bytes"] == 100
 
 
+@pytest.mark.parametrize(("family", "headers"), [("ipv4", 28), ("ipv6", 48)])
+@pytest.mark.parametrize("tool", ["iperf3", "udp"])
+def test_udp_fills_a_packet_of_the_smallest_mtu_of_its_path(
+    family: str, headers: int, tool: str, tmp_path: Path
+) -> None:
+    """IPv4 has a header of 20 bytes (RFC 791), IPv6 one of 40 (RFC 8200), and UDP one of 8 (RFC 768)."""
+    keys = f"topology: multi-path\naddressing: {family}\npaths: [{{mtu: 1400}}, {{mtu: 9000}}]\n"
+    flow = f"{{tool: {tool}, from: client, to: server, protocol: udp, rate: 1mbit, duration: 1s}}"
+    for access, least in ((9000, 1400), (1300, 1300)):
+        spec = read(tmp_path, f"{keys}server_paths: [{{mtu: {access}}}]\n", flow)
+        assert spec.experiment.traffic[0].options["length_bytes"] == least - headers
+    wide = f"topology: multi-path\naddressing: {family}\npaths: [{{mtu: 9000}}]\nserver_paths: [{{mtu: 9000}}]\n"
+    assert read(tmp_path, wide, flow).experiment.traffic[0].options["length_bytes"] == 9000 - headers
+
+
+GRAPH = """nodes:
+  client: {{kind: host}}
+  server: {{kind: host}}
+  idle: {{kind: host}}
+  near: {{kind: router}}
+  left: {{kind: {middle}}}
+  right: {{kind: {middle}}}
+  far: {{kind: router}}
+links:
+  - {{between: [client, near]}}
+  - {{between: [near, left], mtu: {mtus[0]}}}
+  - {{between: [left, far], mtu: {mtus[1]}}}
+  - {{between: [near, right], mtu: {mtus[2]}}}
+  - {{between: [right, far], mtu: {mtus[3]}}}
+  - {{between: [far, server]}}
+  - {{between: [idle, near], mtu: 600}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("middle", "mtus", "least"),
+    [
+        ("router", (1500, 1400, 1500, 1500), 1400),
+        ("router", (1500, 1500, 1300, 1400), 1300),
+        ("switch", (1500, 1400, 1500, 1350), 1350),
+        ("router", (9000, 9000, 9000, 9000), 1500),
+    ],
+)
+def test_smallest_mtu_of_all_ways(middle: str, mtus: tuple[int, int, int, int], least: int, tmp_path: Path) -> None:
+    """Of two ways as short as each other either may be taken, and a host that is on neither does not count."""
+    flow = "{tool: udp, from: client, to: server, rate: 1mbit, duration: 1s}"
+    spec = read(tmp_path, GRAPH.format(middle=middle, mtus=mtus), flow)
+    assert spec.experiment.traffic[0].options["length_bytes"] == least - 28
+
+
+def test_a_detour_does_not_narrow_a_path(tmp_path: Path) -> None:
+    graph = GRAPH.format(middle="router", mtus=(1500, 1500, 1500, 1500)) + "  - {between: [left, right], mtu: 700}\n"
+    flow = "{tool: udp, from: client, to: server, rate: 1mbit, duration: 1s}"
+    assert read(tmp_path, graph, flow).experiment.traffic[0].options["length_bytes"] == 1472
+
+
+@pytest.mark.parametrize(
+    ("flow", "most", "key"),
+    [
+        ("tool: iperf3, protocol: udp, rate: 1mbit, duration: 1s, length: 1253bytes", 1252, "length"),
+        ("tool: iperf3, protocol: udp, rate: 1mbit, duration: 1s, length: 1252bytes", 1252, None),
+        ("tool: udp, rate: 1mbit, duration: 1s, length: 2000bytes", 1252, "length"),
+        ("tool: netperfmeter, protocol: udp, rate: 1mbit, duration: 1s", 1252, "message"),
+        ("tool: iperf3, duration: 1s, length: 128kb", 1252, None),
+    ],
+)
+def test_a_udp_packet_that_is_sent_in_fragments_is_warned_of(
+    flow: str, most: int, key: str | None, tmp_path: Path
+) -> None:
+    (tmp_path / "topo.yaml").write_text("version: 1\ntopology: multi-path\npaths: [{mtu: 1280}]\n")
+    (tmp_path / "xp.yaml").write_text(f"version: 1\ntraffic: [{{from: client, to: server, {flow}}}]\n")
+    warnings = load(tmp_path / "topo.yaml", tmp_path / "xp.yaml").warnings
+    if key is None:
+        assert warnings == ()
+    else:
+        (warning,) = warnings
+        assert f"traffic[0].{key}: is " in warning
+        assert warning.endswith(f"carries {most} in one packet: each is sent in fragments, write '{most}bytes' or less")
+
+
 def test_links_side_by_side_are_so_in_one_family(tmp_path: Path) -> None:
     """Two links of IPv4 without a router, one of IPv6: only in IPv4 would full mesh cross over."""
     (tmp_path / "topo.yaml").write_text(

@@ -264,6 +264,18 @@ def test_udp_loses_what_the_link_does_not_carry(run: Callable[..., Result]) -> N
     assert result.metric("bulk.loss") == pytest.approx(1 - UDP_CEILING / 120e6, abs=0.02)
 
 
+@pytest.mark.parametrize("mtu", [1280, 4000])
+def test_udp_fills_the_mtu_of_its_path(run: Callable[..., Result], mtu: int) -> None:
+    """A frame has 14 bytes of Ethernet, 20 of IP and 8 of UDP beside the payload. Two fragments for each packet would
+    halve goodput."""
+    topology = ONE_PATH.replace("queue: 400packets", f"queue: 400packets, mtu: {mtu}")
+    if mtu > 1500:
+        topology += f"server_paths: [{{mtu: {mtu}}}]\n"
+    flow = f"{{name: bulk, {ENDS}, protocol: udp, rate: 120mbit, duration: 3s, omit: {{start: 1s}}}}"
+    result = succeed(run(f"  - {flow}\n", topology))
+    assert result.metric("bulk.goodput") == pytest.approx(RATE * (mtu - 28) / (mtu + 14), rel=0.005)
+
+
 # udp
 
 

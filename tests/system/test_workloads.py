@@ -34,11 +34,13 @@ paths:
 
 
 def wire_s(payload: int, headers: int = HEADERS, mss: int = MSS) -> float:
-    """How long after its first packet the last one of a burst passes a link: the link's bucket holds one full
-    frame, so that one passes at once."""
-    packets = -(-payload // mss)
-    frames = payload + packets * headers
-    return max(0.0, (frames - 1514) * 8 / RATE) if packets > 1 else 0.0
+    """The time that a link takes to send the packets of a burst, bit by bit."""
+    return sent_s(RATE, payload + -(-payload // mss) * headers)
+
+
+def sent_s(rate: float, frame_bytes: int) -> float:
+    """The time that a link takes to send so many bytes."""
+    return frame_bytes * 8 / rate
 
 
 @pytest.fixture
@@ -285,9 +287,9 @@ def test_packets_take_the_delay_of_their_path(
     result = succeed(
         run("  - {tool: udp, from: client, to: server, rate: 8mbit, duration: 500ms, length: 1000bytes, start: 2s}\n")
     )
-    # one packet each millisecond: the link's bucket is full again, and every packet passes it at once
+    # one packet each millisecond finds the link idle, which takes 42 bytes of headers too
     for which in ("min", "mean", "max"):
-        assert result.metric(f"udp.delay.{which}") == pytest.approx(RTT_S / 2, abs=CLOCK_S)
+        assert result.metric(f"udp.delay.{which}") == pytest.approx(RTT_S / 2 + sent_s(RATE, 1042), abs=CLOCK_S)
     assert result.metric("udp.packets") == 500
     assert [result.metric(f"udp.{which}") for which in ("loss", "reordered", "duplicates")] == [0, 0, 0]
     assert result.metric("udp.goodput") == pytest.approx(8e6)
@@ -327,6 +329,9 @@ def test_duplicates_and_reordering_are_counted(run: Callable[..., Result]) -> No
 
 # ping
 
+# Request and answer have 56 bytes of data, 8 of ICMP, 20 of IP and 14 of Ethernet.
+PING_S = RTT_S + 2 * sent_s(RATE, 98)
+
 
 @pytest.mark.parametrize(("interval_ms", "count"), [(20, 3_000), (7, 200), (1, 100)])
 def test_a_ping_has_every_interval_as_asked(
@@ -339,7 +344,7 @@ def test_a_ping_has_every_interval_as_asked(
     assert starts == pytest.approx(due, abs=CLOCK_S * 1e9)
     assert result.metric("ping.loss") == 0
     for which in ("min", "max"):
-        assert result.metric(f"ping.rtt.{which}") == pytest.approx(RTT_S, abs=CLOCK_S)
+        assert result.metric(f"ping.rtt.{which}") == pytest.approx(PING_S, abs=CLOCK_S)
 
 
 def test_a_ping_that_is_ended_keeps_its_metrics(run: Callable[..., Result]) -> None:
@@ -347,7 +352,7 @@ def test_a_ping_that_is_ended_keeps_its_metrics(run: Callable[..., Result]) -> N
     result = run("  - {tool: ping, from: client, to: server, interval: 1s, count: 10, timeout: 3500ms}\n")
     assert result.status == 1
     assert result.summary["errors"] == ["ping: did not end in time and was stopped"]
-    assert result.metric("ping.rtt") == pytest.approx(RTT_S, abs=CLOCK_S)
+    assert result.metric("ping.rtt") == pytest.approx(PING_S, abs=CLOCK_S)
     assert result.metric("ping.loss") == 0
     assert len(result.rows("pings")) == 4
 
@@ -383,30 +388,21 @@ def test_short_flows_take_one_and_a_half_round_trips(
   - {{name: file, {ends}, schedule: begins.csv, start: {{after: even}}, deadline: 60100us}}
 """
     result = succeed(run(flows))
-    # the handshake, and half a round trip for the data, behind the acknowledgement that ends the handshake
-    expected = 1.5 * RTT_S + wire_s(10_000) + HEADERS * 8 / RATE
+    expected = closed_form_s(RATE, RTT_S, 10_000)
     for which in ("min", "max"):
         assert result.metric(f"even.completion.{which}") == pytest.approx(expected, abs=CLOCK_S)
     assert result.metric("even.flows") == 9
     starts = [int(row["start_ns"]) / 1e9 for row in rows(result, "flows") if row["flow"] == "even"]
     assert [start - starts[0] for start in starts] == pytest.approx([n / 10 for n in range(9)], abs=CLOCK_S)
     by_size = {row["size_bytes"]: int(row["completion_ns"]) / 1e9 for row in rows(result, "flows")}
-    assert by_size["8"] == pytest.approx(1.5 * RTT_S, abs=2 * CLOCK_S)
+    assert by_size["8"] == pytest.approx(closed_form_s(RATE, RTT_S, 8), abs=2 * CLOCK_S)
     assert result.metric("file.missed") == pytest.approx(2 / 3)
 
 
-# What the rate stage of an idle link lets pass at once, bytes: its bucket holds one full frame. Write 0 where each
-# frame takes its length over the rate.
-BUCKET_BYTES = 1514
 # Ethernet 14, IP 20, TCP 20, and of a SYN MSS 4, SACK permitted 2, timestamps 10, window scale 3, no operation 1.
 SYN_BYTES = 74
 # TCP has room for 40 bytes of options (RFC 9293 3.1), and timestamps with their padding take 12 of it.
 FURTHER_OPTIONS = 28
-
-
-def burst_s(rate: float, frame_bytes: int) -> float:
-    """How long frames that come together keep an idle link busy."""
-    return max(0, frame_bytes - BUCKET_BYTES) * 8 / rate
 
 
 def closed_form_s(rate: float, rtt_s: float, size: int, options: int = 0) -> float:
@@ -416,7 +412,7 @@ def closed_form_s(rate: float, rtt_s: float, size: int, options: int = 0) -> flo
     packets = -(-size // (MSS - options))
     assert packets <= 10
     frames = HEADERS + options + size + packets * (HEADERS + options)
-    return 1.5 * rtt_s + 2 * burst_s(rate, SYN_BYTES) + burst_s(rate, frames)
+    return 1.5 * rtt_s + 2 * sent_s(rate, SYN_BYTES + options) + sent_s(rate, frames)
 
 
 def one_path(rate: str, rtt: str) -> str:
@@ -440,8 +436,8 @@ def test_a_flow_is_complete_with_its_last_byte(run: Callable[..., Result], rate:
     expected = closed_form_s(bit_per_s, rtt_s, size)
     assert result.metric("sent.completion.max") == pytest.approx(expected, abs=CLOCK_S)
     # each way begins with an acknowledgement, of the handshake and of the request
-    data = burst_s(bit_per_s, HEADERS + size + -(-size // MSS) * HEADERS)
-    asked = 2 * rtt_s + 2 * burst_s(bit_per_s, SYN_BYTES) + burst_s(bit_per_s, 100 + 2 * HEADERS) + data
+    data = sent_s(bit_per_s, HEADERS + size + -(-size // MSS) * HEADERS)
+    asked = 2 * rtt_s + 2 * sent_s(bit_per_s, SYN_BYTES) + sent_s(bit_per_s, 100 + 2 * HEADERS) + data
     assert result.metric("asked.completion.max") == pytest.approx(asked, abs=CLOCK_S)
     if size < 14_480:
         # one rule for both transports, and MPTCP has options of its own in each packet
@@ -452,11 +448,11 @@ def test_a_flow_is_complete_with_its_last_byte(run: Callable[..., Result], rate:
 def test_a_lost_end_of_a_connection_is_no_loss_of_its_flow(
     run: Callable[..., Result], rows: Callable[[Result, str], list[dict[str, Any]]], tmp_path: Path
 ) -> None:
-    """The last byte is read 336 ms after the beginning. All that is sent from then on for half a second is lost: it
+    """The last byte is read 341 ms after the beginning. All that is sent from then on for half a second is lost: it
     is a FIN, whichever end closes first."""
     (tmp_path / "begins.csv").write_text("at,size\n1s,14480bytes\n")
     losses = "events:\n" + "".join(
-        f"  - {{at: {at}ms, link: path0, set: {{loss: {loss}}}}}\n" for at, loss in ((1_340, "100%"), (1_840, "0%"))
+        f"  - {{at: {at}ms, link: path0, set: {{loss: {loss}}}}}\n" for at, loss in ((1_345, "100%"), (1_845, "0%"))
     )
     flow = "{tool: flows, from: client, to: server, schedule: begins.csv}"
     result = succeed(run(f"  - {flow}\n", one_path("3mbit", "200ms") + losses))
@@ -507,7 +503,7 @@ def test_what_a_flow_met_with_is_told(
     assert (late["timeouts"], late["handshake_losses"]) == ("1", "0")
     assert (refused["timeouts"], refused["handshake_losses"], refused["losses"]) == ("0", "1", "1")
     # a SYN is sent again after a second (RFC 6298), which the kernel's timers round up to 8 ticks of 10 ms
-    undisturbed = 1.5 * RTT_S + wire_s(10_000) + HEADERS * 8 / RATE
+    undisturbed = closed_form_s(RATE, RTT_S, 10_000)
     assert 1 + RTT_S <= int(refused["connect_ns"]) / 1e9 <= 1.09 + RTT_S
     assert int(clean["completion_ns"]) / 1e9 == pytest.approx(undisturbed, abs=CLOCK_S)
     assert result.metric("flows.class.full_window") == pytest.approx(1 / 3)
@@ -526,10 +522,13 @@ def test_a_query_ends_with_its_last_answer(
 ) -> None:
     flow = "{name: query, tool: flows, from: server, to: client1..client3, aggregate: true, request: 100bytes"
     result = succeed(run(f"  - {flow}, arrivals: constant, interval: 100ms, duration: 1s, size: 10000bytes}}\n", STAR))
-    # a handshake and a round trip of 4 ms, and three answers of seven packets over the asker's link; the first packet
-    # passes both links at once, and before the answers lie acknowledgements and after them FINs
-    answers = (3 * (10_000 + 7 * HEADERS) - 1514) * 8 / RATE
-    assert result.metric("query.completion.median") == pytest.approx(0.008 + answers, abs=9 * HEADERS * 8 / RATE)
+    # A handshake and a round trip of 4 ms each over two links. The request follows its acknowledgement, the first packet
+    # of the first answer passes its client's link alone, and three answers of seven packets share the asker's link. Between
+    # the answers lie acknowledgements, and after them FINs.
+    opening = 4 * SYN_BYTES + HEADERS + 2 * (100 + HEADERS)
+    answers = 1514 + 3 * (10_000 + 7 * HEADERS)
+    expected = 0.008 + sent_s(RATE, opening + answers)
+    assert result.metric("query.completion.median") == pytest.approx(expected, abs=9 * HEADERS * 8 / RATE)
     assert (result.metric("query.queries"), result.metric("query.flows")) == (9, 27)
     table = rows(result, "queries")
     assert [row["parts"] for row in table] == ["3"] * 9

@@ -7,9 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from mprun.analysis.statistics import jain
+from mprun.analysis.together import find_fairness, find_rate
 from mprun.spec.metric import FAIRNESS, Unit, group_metrics
-from mprun.spec.span import find_spans, meet
 from mprun.spec.spec import Flow
 from mprun.tools.tool import Result, Table, summarize_delays, tool_of
 
@@ -23,14 +22,13 @@ def measure_groups(
 
     results: by flow. measured: the metrics of flows, by their whole names.
     """
-    spans = find_spans(flows)
     members: dict[str, list[Flow]] = {}
     for flow in flows:
         if flow.group is not None:
             members.setdefault(flow.group, []).append(flow)
     for group, some in members.items():
         if all(flow.name in results for flow in some):
-            values = _over(some, measured, are_at_once=meet([spans[flow.name] for flow in some]))
+            values = _over(some, results, measured)
             tool = tool_of(some[0])
             told = [results[flow.name] for flow in some]
             pool = getattr(tool, "pool", _pool_delays)
@@ -48,8 +46,8 @@ def _pool_delays(flows: Sequence[Flow], results: Sequence[Result]) -> Result:
     return Result(delays_ns={n: [ns for r in results for ns in r.delays_ns.get(n, ())] for n in names})
 
 
-def _over(flows: Sequence[Flow], measured: Mapping[str, Mapping[str, Any]], are_at_once: bool) -> Values:
-    """Sums and leasts of what all flows have; rates only add up where all flows run at one time."""
+def _over(flows: Sequence[Flow], results: Mapping[str, Result], measured: Mapping[str, Mapping[str, Any]]) -> Values:
+    """Sums and leasts of what all flows have, and their rates together (`mprun.analysis.together`)."""
     values: Values = {}
     for name, metric in group_metrics(tool_of(flows[0]).METRICS).items():
         found = [measured[key]["value"] for flow in flows if (key := f"{flow.name}.{name}") in measured]
@@ -57,8 +55,15 @@ def _over(flows: Sequence[Flow], measured: Mapping[str, Mapping[str, Any]], are_
             continue
         if metric.over == "least":
             values[name] = min(found), metric.unit
-        elif metric.over == "sum" and (are_at_once or metric.unit != "rate"):
+        elif metric.over == "sum" and metric.unit != "rate":
             values[name] = sum(found), metric.unit
-            if name == "goodput" and any(found):
-                values["fairness"] = jain(found), FAIRNESS["fairness"].unit
+        elif metric.over == "sum":
+            portions = [results[flow.name].portions[name] for flow in flows]
+            is_alone = len(flows) == 1
+            rate = found[0] if is_alone else find_rate(portions)
+            if rate is not None:
+                values[name] = rate, metric.unit
+            fairness = find_fairness(portions) if not is_alone else 1.0 if found[0] else None
+            if name == "goodput" and fairness is not None:
+                values["fairness"] = fairness, FAIRNESS["fairness"].unit
     return values

@@ -11,6 +11,8 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from mprun.agent.event import read_events, spell_address
@@ -28,6 +30,7 @@ from mprun.analysis.counter import Counters
 from mprun.analysis.handover import Progress
 from mprun.analysis.processor import Processors
 from mprun.analysis.rows import Kind, Rows
+from mprun.tools.tool import SocketSample
 
 Tuple4 = tuple[str, int, str, int]
 
@@ -48,6 +51,9 @@ TCP_INFO = (
     ("bytes_acked", 120, "Q"),
     ("bytes_received", 128, "Q"),
     ("notsent_bytes", 144, "I"),
+    # how long ago it sent and received payload last
+    ("last_sent_ms", 44, "I"),
+    ("last_received_ms", 52, "I"),
 )
 NAMES = tuple(name for name, _, _ in TCP_INFO)
 _ACKED, _RECEIVED = NAMES.index("bytes_acked"), NAMES.index("bytes_received")
@@ -61,6 +67,7 @@ UNSET = {
 # The two ends of a socket, as columns.
 ENDS: Mapping[str, Kind] = {"local": "text", "local_port": "whole", "remote": "text", "remote_port": "whole"}
 OF_SOCKETS: Mapping[str, Kind] = {"time_ns": "whole", "host": "text", **ENDS, **dict.fromkeys(NAMES, "whole")}
+_MOVED = ("bytes_sent", "bytes_retransmitted", "bytes_received", "last_sent_ms", "last_received_ms")
 _LIMITS = [(NAMES.index(name), value) for name, value in UNSET.items()]
 AF_INET = 2
 _DIAG_BYTES = 72
@@ -114,6 +121,23 @@ class Observation:
     progress: dict[tuple[str, Tuple4], list[Progress]] = field(default_factory=dict)
     counters: Counters = field(default_factory=Counters)
     processors: Processors = field(default_factory=Processors)
+
+    def sample_sockets(self, host: str, port: int) -> Iterator[tuple[int, list[SocketSample]]]:
+        """The samples of a host's sockets with this port at either end, by their moments (`Outputs.sockets`)."""
+        import polars
+
+        mine = self.sockets.frame().filter(
+            polars.col("host") == host, (polars.col("local_port") == port) | (polars.col("remote_port") == port)
+        )
+        known = mine.select("time_ns", *_MOVED).drop_nulls().sort("time_ns", maintain_order=True)
+        for at_ns, rows in groupby(known.iter_rows(), key=itemgetter(0)):
+            yield (
+                at_ns,
+                [
+                    SocketSample(sent - again, received, at_ns - sent_ms * 1_000_000, at_ns - received_ms * 1_000_000)
+                    for _, sent, again, received, sent_ms, received_ms in rows
+                ],
+            )
 
 
 def observe(chunks: Iterable[bytes], zero_ns: int, links: Sequence[Mapping[str, Any]]) -> Observation:

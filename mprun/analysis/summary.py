@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from mprun.analysis.capacity import find_capacity
@@ -36,14 +36,13 @@ from mprun.analysis.interference import Interference, on_paths
 from mprun.analysis.observation import ENDS, Host, Observation
 from mprun.analysis.preference import carry, find_flapping, share_deviations
 from mprun.analysis.series import FlowConnections, tabulate
-from mprun.analysis.statistics import jain
+from mprun.analysis.together import find_fairness, find_rate
 from mprun.compile.failure import Failure, find_failures
 from mprun.spec.metric import OF_CONNECTIONS, OF_FLOWS, OF_PATHS, OF_TOTAL, SYMBOLS, TOTAL, Metrics, Unit
-from mprun.spec.span import find_spans, meet
 from mprun.spec.spec import After, Expectation, Flow
 from mprun.text import make_printable
 from mprun.tools import probe, tcpdump
-from mprun.tools.tool import PathUse, Result, Table, summarize_delays, tool_of
+from mprun.tools.tool import PathUse, Portion, Result, SocketSample, Table, summarize_delays, tool_of
 
 if TYPE_CHECKING:
     import polars
@@ -101,6 +100,7 @@ class _FlowOutputs:
     processes: Mapping[str, Mapping[str, Any]]
     zero_ns: int
     epoch_ns: int
+    observation: Observation
 
     def log(self, process: str, stream: str = "out") -> str:
         return self.logs(self._find(process), stream)
@@ -111,6 +111,9 @@ class _FlowOutputs:
 
     def file(self, name: str) -> bytes | None:
         return self.files(self.flow, name)
+
+    def sockets(self, host: str, port: int) -> Iterator[tuple[int, Sequence[SocketSample]]]:
+        return self.observation.sample_sockets(host, port)
 
     def _find(self, process: str) -> str:
         """The process of that name, or the one that several flows share in its place."""
@@ -169,7 +172,7 @@ def measure(
     zero_ns = agent.get("zero_ns") or 0
     for flow in intent["traffic"]:
         outputs = _FlowOutputs(
-            flow["name"], logs, files, agent["processes"], zero_ns, agent.get("boot_ns", 0) + zero_ns
+            flow["name"], logs, files, agent["processes"], zero_ns, agent.get("boot_ns", 0) + zero_ns, observation
         )
         result = _read_flow(flow, intent, agent, observation, outputs, found)
         if result is not None:
@@ -184,7 +187,7 @@ def measure(
             found.add(f"{group}.{metric}", value, unit)
         for title, table in tables.items():
             found.add_table(title, group, table)
-    _sum_up(flows, found)
+    _sum_up(flows, results, found)
     sampled = tabulate(agent, observation, found.connections)
     for one in found.connections:
         if one.flow["protocol"] == "mptcp" and "sockets" in sampled:
@@ -306,7 +309,9 @@ def _read_flow(
         return None
     asked = read_flow(flow)
     tool = tool_of(asked)
-    result = tool.parse(asked, outputs)
+    began_ns = min(ended["started_ns"] for ended in processes.values()) - outputs.zero_ns
+    ended_ns = max(ended["ended_ns"] for ended in processes.values()) - outputs.zero_ns
+    result = _with_portions(tool.parse(asked, outputs), tool.METRICS, began_ns, ended_ns)
     culprit = explain_refusal(on_paths(flow, agent))
     because = f"; {culprit}" if culprit else ""
     statuses = [ended["status"] for ended in processes.values() if ended["status"]]
@@ -341,8 +346,6 @@ def _read_flow(
         return result
     ports = result.data_ports or ports_towards(observed, result.server_ports)
     connections = find_connections(observed, peer, ports, flow["paths"])
-    began_ns = min(ended["started_ns"] for ended in processes.values()) - outputs.zero_ns
-    ended_ns = max(ended["ended_ns"] for ended in processes.values()) - outputs.zero_ns
     found.connections.append(FlowConnections(flow, connections, began_ns, ended_ns))
     if result.server_ports and connections:
         lost = sum(subflow.client.resent for connection in connections for subflow in connection.subflows)
@@ -360,6 +363,17 @@ def _read_flow(
     return result
 
 
+def _with_portions(result: Result, metrics: Metrics, began_ns: int, ended_ns: int) -> Result:
+    """With a portion for each rate of which the tool does not say when its payload came: constant over the flow."""
+    length_ns = ended_ns - began_ns
+    assumed = {
+        name: (Portion(began_ns, ended_ns, value * length_ns / 8e9),)
+        for name, value in result.values.items()
+        if metrics[name].unit == "rate" and metrics[name].over == "sum" and name not in result.portions
+    }
+    return replace(result, portions={**assumed, **result.portions})
+
+
 def read_flow(flow: Mapping[str, Any]) -> Flow:
     """A flow of the intent as the value that it was, with the port that its server was given."""
     known = {field.name: flow[field.name] for field in fields(Flow) if field.name in flow}
@@ -367,15 +381,14 @@ def read_flow(flow: Mapping[str, Any]) -> Flow:
     return Flow(**{**known, "after": After(**flow["after"]) if flow.get("after") else None})
 
 
-def _sum_up(flows: Sequence[Flow], found: _Findings) -> None:
-    """Sum and fairness over the flows that are not in the background, where there are several and all at one time."""
-    spans = find_spans(flows)
+def _sum_up(flows: Sequence[Flow], results: Mapping[str, Result], found: _Findings) -> None:
+    """Goodput and fairness of the flows that are not in the background, where two of them ran at one time."""
     names = [flow.name for flow in flows if not flow.background and f"{flow.name}.goodput" in found.metrics]
-    if len(names) > 1 and meet([spans[name] for name in names]):
-        goodputs = [found.metrics[f"{name}.goodput"]["value"] for name in names]
-        found.add(f"{TOTAL}.goodput", sum(goodputs), OF_TOTAL["goodput"].unit)
-        if any(goodputs):
-            found.add(f"{TOTAL}.fairness", jain(goodputs), OF_TOTAL["fairness"].unit)
+    portions = [results[name].portions["goodput"] for name in names]
+    together = {"goodput": find_rate(portions), "fairness": find_fairness(portions)}
+    for metric, value in together.items():
+        if value is not None:
+            found.add(f"{TOTAL}.{metric}", value, OF_TOTAL[metric].unit)
 
 
 def _measure_cpu(agent: Mapping[str, Any], programs: polars.DataFrame, found: _Findings) -> None:

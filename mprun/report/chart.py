@@ -49,6 +49,8 @@ DASHES: Sequence[Any] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
 MARKERS = ("o", "s", "^", "D")
 # Numbered at the top; more than this are ticks without numbers.
 MOST_NUMBERS = 12
+# What stays free at the right end of an axis of time.
+TIME_MARGIN = 0.01
 # A logarithmic axis whose ends are not this far apart has ticks at 1, 2 and 5.
 MOST_SHORT = 500
 # So many points are drawn large.
@@ -131,7 +133,8 @@ class _Painting:
         self._chart = chart
         self._layout = layout
         self._colours: tuple[Any, str] | None = None
-        self._x = _scale(chart.x, (x for panel in chart.panels for series in panel.series for x in series.x))
+        along = [x for panel in chart.panels for series in panel.series for x in series.along(chart.form)]
+        self._x = _scale(chart.x, along if chart.until is None else [*along, chart.until])
         self._y = _scale(chart.y, _extent(chart.panels))
         rows = math.ceil(len(chart.panels) / layout.across)
         across = min(len(chart.panels), layout.across)
@@ -310,12 +313,12 @@ class _Painting:
         if chart.x.scale == "log" and not chart.x.categories:
             axes.set_xscale("log")
             every = (each for panel in chart.panels for each in panel.series)
-            _spell_powers(axes.xaxis, (x for each in every for x in (each.y if chart.form == "cdf" else each.x)))
+            _spell_powers(axes.xaxis, (x for each in every for x in each.along(chart.form)))
         elif not chart.x.categories and chart.form != "cdf":
-            axes.margins(x=0.01 if chart.x == TIME else 0.04)
+            axes.margins(x=TIME_MARGIN if chart.x == TIME else 0.04)
             axes.xaxis.set_major_locator(MaxNLocator(7 if len(chart.panels) == 1 else 4, steps=[1, 2, 2.5, 5, 10]))
             if chart.x == TIME:
-                axes.set_xlim(left=0)
+                axes.set_xlim(0, None if chart.until is None else self._x([chart.until * (1 + TIME_MARGIN)])[0])
         if chart.form == "cdf":
             axes.set_ylim(0, self._y([1.02])[0])
             if chart.x.scale != "log":

@@ -67,6 +67,10 @@ class Evidence:
         named = rows.with_columns(pl.col("flow").replace(self.groups)) if self.groups else rows
         yield from named.group_by("flow", maintain_order=True)
 
+    def has(self, table: str, column: str) -> bool:
+        frame = self.tables.get(table)
+        return frame is not None and column in frame.collect_schema()
+
     def read(self, table: str, *columns: str, flow: str | None = None) -> pl.DataFrame | None:
         """Some columns of a table, of one flow or group or of all; None where the run has no such rows."""
         frame = self.tables.get(table)
@@ -88,15 +92,14 @@ def over_time(
     series: Sequence[Series],
     form: Form,
 ) -> Chart | None:
-    """None where there is nothing to show. form: of lines, steps, stacks and points."""
+    """None where there is nothing to show. form: of lines, steps, stacks and points. The marks are all those
+    of the run; `draw_run` takes out those behind the end of its figures."""
     if not series:
         return None
     if any(len(each.x) > MOST_POINTS for each in series):
         what = "a mean" if form == "stack" else "the lowest and the highest"
         caption += f" Of many samples each part of the figure shows {what}; all are in the CSV file."
-    end = max(max(each.x) for each in series)
-    marks = tuple(mark for mark in evidence.marks if 0 < mark.at < end)
-    return Chart(name, title, caption, form, TIME, Axis(label, unit), (Panel("", tuple(series)),), marks)
+    return Chart(name, title, caption, form, TIME, Axis(label, unit), (Panel("", tuple(series)),), evidence.marks)
 
 
 def say_dropped(shown: Sequence[Series], series: Sequence[Series]) -> str:

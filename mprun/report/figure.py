@@ -67,6 +67,10 @@ class Series:
     dash: int = 0
     samples: Sequence[Sequence[float]] = ()
 
+    def along(self, form: Form) -> Sequence[float]:
+        """The values that the x axis shows: a distribution has there what other forms have on the y axis."""
+        return self.y if form == "cdf" else self.x
+
 
 @dataclass(frozen=True)
 class Panel:
@@ -86,7 +90,8 @@ class Mark:
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure. name: of its files. value: what the colours of a heat map mean."""
+    """A figure. name: of its files. value: what the colours of a heat map mean. until: where an axis of time ends, so
+    that all figures of a run have the same; None: with the last value."""
 
     name: str
     title: str
@@ -97,6 +102,14 @@ class Chart:
     panels: tuple[Panel, ...]
     marks: tuple[Mark, ...] = ()
     value: Axis | None = None
+    until: float | None = None
+
+    @property
+    def end(self) -> float:
+        """Where the x axis ends, or the last value along it."""
+        if self.until is not None:
+            return self.until
+        return max((x for panel in self.panels for series in panel.series for x in series.x), default=0.0)
 
 
 def to_csv(chart: Chart) -> str:
@@ -117,6 +130,10 @@ def _rows(chart: Chart) -> Iterator[list[object]]:
     for panel in chart.panels:
         head = [panel.title] if has_panels else []
         for series in panel.series:
+            if chart.form == "cdf":
+                for most, share in zip(*cumulate(series.y), strict=True):
+                    yield [*head, series.label, _number(most), _number(share)]
+                continue
             for n, x in enumerate(series.x):
                 position = chart.x.categories[int(x)] if chart.x.categories else _number(x)
                 if chart.form == "box":

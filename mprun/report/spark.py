@@ -27,7 +27,7 @@ def to_text(chart: Chart, width: int) -> Iterator[str]:
     every = [y for panel in chart.panels for series in panel.series for y in series.y if not math.isnan(y)]
     most = max(every, default=0.0)
     is_line = chart.form != "cdf" and not chart.x.categories
-    yield f"{chart.title}, 0 to {_say(_end(chart), chart.x)}" if is_line else chart.title
+    yield f"{chart.title}, 0 to {_say(chart.end, chart.x)}" if is_line else chart.title
     for panel in chart.panels:
         if panel.title:
             yield f"  {panel.title}"
@@ -38,7 +38,7 @@ def to_text(chart: Chart, width: int) -> Iterator[str]:
             elif not is_line:
                 yield from _bars(series, chart, most, room)
             else:
-                line = spark(_spread(series, _end(chart), room, chart.form != "points"), most)
+                line = spark(_spread(series, chart.end, room, chart.form != "points"), most)
                 known = [y for y in series.y if not math.isnan(y)]
                 low, high = min(known, default=0.0), max(known, default=0.0)
                 yield f"  {series.label:{longest}}  {line}  {_say(low, chart.y)} to {_say(high, chart.y)}"
@@ -60,10 +60,6 @@ def bar(value: float, most: float, room: int) -> str:
     """As long as its share of the most, in eighths of a letter."""
     eighths = round(value / most * room * 8) if most > 0 and not math.isnan(value) else 0
     return BAR * (eighths // 8) + PARTS[eighths % 8].strip()
-
-
-def _end(chart: Chart) -> float:
-    return max((x for panel in chart.panels for series in panel.series for x in series.x), default=0.0)
 
 
 def _spread(series: Series, end: float, room: int, is_joined: bool) -> list[float]:

@@ -15,7 +15,7 @@ from typing import Any
 import polars as pl
 
 from mprun.report.evidence import MOST_LINES, NS, Evidence, over_time, say_dropped
-from mprun.report.figure import Axis, Chart, Form, Panel, Series
+from mprun.report.figure import TIME, Axis, Chart, Form, Panel, Series
 from mprun.report.palette import FLOW_TONES
 from mprun.report.playback import draw_buffer, draw_quality
 from mprun.report.sequence import draw_sequence
@@ -43,8 +43,20 @@ class Source:
 
 
 def draw_run(evidence: Evidence, plots: Sequence[Plot]) -> Iterator[Chart]:
-    """The figures that were asked for, or sensible ones. What was asked for and has no data is left to `lacking`."""
-    for plot in plots or _usual(evidence):
+    """The figures that were asked for, or sensible ones; those over time all until the last moment of any. What was
+    asked for and has no data is left to `lacking`."""
+    charts = list(_draw(evidence, plots or list(_usual(evidence))))
+    until = max((chart.end for chart in charts if chart.x == TIME), default=0.0)
+    for chart in charts:
+        if chart.x == TIME:
+            marks = tuple(mark for mark in chart.marks if 0 < mark.at < until)
+            yield replace(chart, marks=marks, until=until)
+        else:
+            yield chart
+
+
+def _draw(evidence: Evidence, plots: Sequence[Plot]) -> Iterator[Chart]:
+    for plot in plots:
         if plot.series is None:
             continue
         source = SOURCES[plot.series]
@@ -84,12 +96,17 @@ def _titled(chart: Chart, plot: Plot) -> Chart:
 
 def _draw_goodput(evidence: Evidence, flow: str | None, form: Form) -> Chart | None:
     """Of all flows at once: what their receivers got, as the tools told it."""
-    rows = evidence.read("goodput", "flow", "direction", "start_s", "end_s", "goodput_bit_per_s", flow=flow)
+    # of tools whose flows may have several
+    stream = ["stream"] if evidence.has("goodput", "stream") else []
+    columns = ("flow", "direction", *stream, "start_s", "end_s", "goodput_bit_per_s")
+    rows = evidence.read("goodput", *columns, flow=flow)
     if rows is None:
         return None
     series = []
-    for (name, direction), part in rows.group_by("flow", "direction", maintain_order=True):
+    for (name, direction, *number), part in rows.group_by("flow", "direction", *stream, maintain_order=True):
         label = str(name) if direction in (None, "forth") else f"{name}, {direction}"
+        if number and rows.filter(flow=name)["stream"].n_unique() > 1:
+            label += f", stream {number[0]}"
         values = part["goodput_bit_per_s"].to_list()
         moments = [*part["start_s"].to_list(), part["end_s"][-1]]
         back = direction not in (None, "forth")
@@ -253,10 +270,13 @@ def _draw_delay(evidence: Evidence, flow: str | None, form: Form) -> Chart | Non
         if rows is None:
             continue
         nouns.append(noun)
-        for (name,), part in evidence.by_group(rows.drop_nulls(what)):
+        # curl does not say when each of several requests at a time began
+        known = rows.drop_nulls(what if form == "cdf" else [what, when])
+        for (name,), part in evidence.by_group(known):
             values = [value * factor for value in part[what]]
+            moments = [] if form == "cdf" else [moment / NS for moment in part[when]]
             if values:
-                series.append(Series(str(name), evidence.tones[str(name)], [m / NS for m in part[when]], values))
+                series.append(Series(str(name), evidence.tones[str(name)], moments, values))
     return _distribution(evidence, ("delay", "Delay", _join(nouns), "delay"), flow, series, form)
 
 

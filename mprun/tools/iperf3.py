@@ -9,7 +9,7 @@ does it for them.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -27,7 +27,7 @@ from mprun.spec.model import refuse
 from mprun.spec.spec import Flow, Protocol
 from mprun.spec.units import NS_PER_S, SIZE, TIME
 from mprun.tools.account import tell_iperf3
-from mprun.tools.tool import Endpoints, Outputs, Program, Result, Table, Work, mptcp_environment
+from mprun.tools.tool import Endpoints, Outputs, Portion, Program, Result, Table, Work, mptcp_environment
 
 PROGRAMS = {"iperf3": Program("iperf3", "--version")}
 PORTS = 1
@@ -55,6 +55,8 @@ SCTP_MESSAGE_BYTES = 1_452
 BURST_PACKETS = 4
 # The receiver's clock starts half a round trip late; a last interval shorter than this is the end's.
 MINIMUM_INTERVAL_S = 0.1
+# What its server sends on the control connection until the test is over: a byte for each state.
+STATES_BYTES = 4
 # Of a bidirectional test, what the server sent, in an interval of the report.
 BACK = "sum_bidir_reverse"
 # What fits into an IP packet, and iperf3's MAX_BLOCKSIZE.
@@ -258,12 +260,23 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     if "error" in report:
         return Result(error=str(report["error"]))
     try:
-        ways = list(_ways(report))
+        ways = list(_ways(flow, report, outputs))
         values = {f"{name}{way.suffix}": value for way in ways for name, value in _values(flow, report, way).items()}
+        portions = {
+            f"goodput{way.suffix}": [_portion(i, way.begin_ns) for i in _steady(flow, way.intervals)]
+            for way in ways
+            if way.begin_ns is not None
+        }
         is_tcp = report["start"]["test_start"]["protocol"] == "TCP"
         ports = tuple(int(c["local_port"]) for c in report["start"]["connected"]) if is_tcp else ()
+        span = outputs.span(flow.name)
+        started_ns = span[0] - outputs.zero_ns if span else 0
         return Result(
-            values, ports, tables={"goodput": _goodput_table(ways)}, accounts=_accounts(flow, outputs, report)
+            values,
+            ports,
+            tables={"goodput": _goodput_table(ways, started_ns)},
+            accounts=_accounts(flow, outputs, report),
+            portions=portions,
         )
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as fault:
         return Result(error=f"its report is not as expected: {type(fault).__name__} {fault}")
@@ -281,23 +294,55 @@ def _accounts(flow: Flow, outputs: Outputs, report: Mapping[str, Any]) -> dict[s
 @dataclass(frozen=True)
 class _Way:
     """One direction of a test. suffix: of its metrics, and of the names in the report's end; intervals: what its
-    receiver counted."""
+    receiver counted; begin_ns: time zero of these, from that of the run; None: not known."""
 
     name: str
     suffix: str
     key: str
     intervals: Sequence[Mapping[str, Any]]
+    begin_ns: int | None
 
 
-def _ways(report: Mapping[str, Any]) -> Iterator[_Way]:
+def _ways(flow: Flow, report: Mapping[str, Any], outputs: Outputs) -> Iterator[_Way]:
     """The directions that data took: from the source, to it, or both, the first of which has the plain metrics."""
     server = report["server_output_json"]["intervals"]
+    port = report["start"]["connecting_to"]["port"]
+    at_server, at_client = _find_begins(flow, port, outputs)
     if report["start"]["test_start"]["reverse"]:
-        yield _Way("back", "", "", [i["sum"] for i in report["intervals"]])
+        yield _Way("back", "", "", [i["sum"] for i in report["intervals"]], at_client)
         return
-    yield _Way("forth", "", "", [i["sum"] for i in server])
+    yield _Way("forth", "", "", [i["sum"] for i in server], at_server)
     if any(BACK in i for i in report["intervals"]):
-        yield _Way("back", ".back", "_bidir_reverse", [i[BACK] for i in report["intervals"]])
+        yield _Way("back", ".back", "_bidir_reverse", [i[BACK] for i in report["intervals"]], at_client)
+
+
+def _find_begins(flow: Flow, port: int, outputs: Outputs) -> tuple[int | None, int | None]:
+    """When the clock of the test began at the server and at the client, ns from time zero; None: no sample tells.
+
+    iperf3 itself reports whole seconds of the clock of the day only. But its server sends four bytes on the control
+    connection: PARAM_EXCHANGE, CREATE_STREAMS and, when its clock begins, TEST_START and TEST_RUNNING. The client's
+    clock begins when these arrive. The server sends no more on that connection until the test is over.
+    """
+    sent = (((s.sent_bytes, s.sent_ns) for s in some) for _, some in outputs.sockets(flow.destination, port))
+    received = (((s.received_bytes, s.received_ns) for s in some) for _, some in outputs.sockets(flow.source, port))
+    return _find_last_state(sent), _find_last_state(received)
+
+
+def _find_last_state(samples: Iterable[Iterable[tuple[int, int]]]) -> int | None:
+    """The moment when the last of the four bytes passed. samples: at each moment of each socket its bytes, and when the
+    last of these passed."""
+    for sockets in samples:
+        # a connection for data has passed nothing in this direction, or much more; over MPTCP each byte may have taken
+        # another subflow
+        states = [(size_bytes, at_ns) for size_bytes, at_ns in sockets if 0 < size_bytes <= STATES_BYTES]
+        if sum(size_bytes for size_bytes, _ in states) == STATES_BYTES:
+            return max(at_ns for _, at_ns in states)
+    return None
+
+
+def _portion(interval: Mapping[str, Any], begin_ns: int) -> Portion:
+    started_ns, ended_ns = (begin_ns + round(interval[end] * 1e9) for end in ("start", "end"))
+    return Portion(started_ns, ended_ns, interval["bytes"])
 
 
 def _values(flow: Flow, report: Mapping[str, Any], way: _Way) -> dict[str, float]:
@@ -327,12 +372,17 @@ def _steady(flow: Flow, intervals: Sequence[Mapping[str, Any]]) -> list[Mapping[
     ]
 
 
-def _goodput_table(ways: Sequence[_Way]) -> Table:
-    """A row for each interval of each direction; times from the start of the test at its receiver."""
-    rows = [(way.name, i) for way in ways for i in way.intervals]
+def _goodput_table(ways: Sequence[_Way], started_ns: int) -> Table:
+    """A row for each interval of each direction; times from time zero. started_ns: when the client's program was
+    started, in place of a beginning that is not known."""
+    rows = [
+        (way.name, (started_ns if way.begin_ns is None else way.begin_ns) / 1e9, i)
+        for way in ways
+        for i in way.intervals
+    ]
     return {
-        "direction": [name for name, _ in rows],
-        "start_s": [float(i["start"]) for _, i in rows],
-        "end_s": [float(i["end"]) for _, i in rows],
-        "goodput_bit_per_s": [float(i["bits_per_second"]) for _, i in rows],
+        "direction": [name for name, _, _ in rows],
+        "start_s": [round(begin_s + i["start"], 9) for _, begin_s, i in rows],
+        "end_s": [round(begin_s + i["end"], 9) for _, begin_s, i in rows],
+        "goodput_bit_per_s": [float(i["bits_per_second"]) for _, _, i in rows],
     }

@@ -13,6 +13,7 @@ import bz2
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
@@ -25,7 +26,18 @@ from mprun.spec.metric import OF_CONNECTIONS, OF_HANDOVER, Metric
 from mprun.spec.model import refuse
 from mprun.spec.spec import Flow
 from mprun.spec.units import NS_PER_S, SIZE, TIME
-from mprun.tools.tool import Endpoints, Movement, Outputs, Program, Result, Table, Work, kept, mptcp_environment
+from mprun.tools.tool import (
+    Endpoints,
+    Movement,
+    Outputs,
+    Portion,
+    Program,
+    Result,
+    Table,
+    Work,
+    kept,
+    mptcp_environment,
+)
 
 PROGRAMS = {"netperfmeter": Program("netperfmeter")}
 PORTS = 3
@@ -57,9 +69,9 @@ SCALARS, VECTORS, CONFIGURATION = "flow.sca", "flow.vec.bz2", "flow.config"
 
 _SCALAR = re.compile(r'^scalar "netPerfMeter\.(?:active|passive)\.([^"]+)"\s+"([^"]+)"\s+(\S+)$', re.MULTILINE)
 _REMOTE = re.compile(r"Remote Address +=.*:(\d+)$", re.MULTILINE)
-_INTERVAL = re.compile(r'^\d+ \d+ ([\d.]+) ([\d.]+)\t(\d+) ".*" [\d.]+\t"Received" \d+ \d+ \d+\t(\d+) ', re.MULTILINE)
+_INTERVAL = re.compile(r'^\d+ (\d+) [\d.]+ ([\d.]+)\t(\d+) ".*" [\d.]+\t"Received" (\d+) \d+ \d+\t(\d+) ', re.MULTILINE)
 _ARRIVAL = re.compile(r"^\d+ (\d+) [\d.]+ \d+\t\d+ \d+ \d+\t\d+ \d+ \d+\t([\d.-]+) ", re.MULTILINE)
-_MESSAGE = re.compile(r"^\d+ \d+ ([\d.]+) (\d+)\t\d+ \d+ \d+\t(\d+) \d+ \d+\t([\d.-]+) [\d.-]+ ([\d.]+)$", re.MULTILINE)
+_MESSAGE = re.compile(r"^\d+ (\d+) [\d.]+ (\d+)\t\d+ \d+ \d+\t(\d+) \d+ \d+\t([\d.-]+) [\d.-]+ ([\d.]+)$", re.MULTILINE)
 
 
 def _parse_message(value: object) -> int:
@@ -218,6 +230,7 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
         server_ports=ports,
         warnings=tuple(_doubt(flow, sent)),
         movement=_find_movement(flow, outputs, sides[0], is_whole) if flow.protocol == "sctp" else None,
+        portions={"goodput": _find_portions(flow, outputs, sides[0], receiver)} if length_us else {},
     )
 
 
@@ -253,12 +266,16 @@ def _data_ports(flow: Flow, outputs: Outputs) -> tuple[int, ...]:
 def _read_tables(flow: Flow, outputs: Outputs, side: str) -> dict[str, Table]:
     """goodput: a row for each second and stream; messages: one for each message, if the flow asks for it."""
     intervals = _INTERVAL.findall(_read_vector(outputs, VECTORS.replace(".", f"-{side}.", 1)))
-    rows = [(float(end), float(length), int(stream), int(bytes_)) for end, length, stream, bytes_ in intervals]
+    rows = [
+        (_from_zero_s(outputs, end_us), float(length), int(stream), int(bytes_))
+        for end_us, length, stream, _, bytes_ in intervals
+    ]
     rows = [row for row in rows if row[1] > 0]
     tables: dict[str, Table] = {
         "goodput": {
+            "direction": ["back" if flow.options.get("reverse") else "forth"] * len(rows),
             "stream": [stream for _, _, stream, _ in rows],
-            "start_s": [round(end - length, 6) for end, length, _, _ in rows],
+            "start_s": [round(end - length, 9) for end, length, _, _ in rows],
             "end_s": [end for end, _, _, _ in rows],
             "goodput_bit_per_s": [bytes_ * 8 / length for _, length, _, bytes_ in rows],
         }
@@ -268,9 +285,36 @@ def _read_tables(flow: Flow, outputs: Outputs, side: str) -> dict[str, Table]:
     return tables
 
 
+def _from_zero_s(outputs: Outputs, at_us: str) -> float:
+    """Seconds from time zero of a moment of the day's clock in microseconds, as netperfmeter writes it."""
+    return (int(at_us) * 1_000 - outputs.epoch_ns) / 1e9
+
+
+def _find_portions(
+    flow: Flow, outputs: Outputs, side: str, receiver: Mapping[str, Mapping[str, float]]
+) -> list[Portion]:
+    """The payload of each stream between two lines of the vector; the first begins with the first message of all, and
+    the last ends with the last. receiver: the scalars of this side."""
+    intervals = _INTERVAL.findall(_read_vector(outputs, VECTORS.replace(".", f"-{side}.", 1)))
+    portions = []
+    for stream in range(int(str(flow.options.get("parallel", 1)))):
+        scalars = receiver.get(f"flow[{stream}]", {})
+        if not scalars.get("Received Packets"):
+            continue
+        first_us, last_us = (int(scalars[f"{which} Reception"]) for which in ("First", "Last"))
+        known = [(int(at_us), int(size)) for at_us, _, number, size, _ in intervals if int(number) == stream]
+        cuts = [(min(max(at_us, first_us), last_us), size) for at_us, size in known]
+        cuts = [(first_us, 0), *cuts, (last_us, int(scalars["Received Bytes"]))]
+        portions += [
+            Portion(begin_us * 1_000 - outputs.epoch_ns, end_us * 1_000 - outputs.epoch_ns, after - before)
+            for (begin_us, before), (end_us, after) in pairwise(cuts)
+        ]
+    return portions
+
+
 def _read_messages(flow: Flow, outputs: Outputs, side: str) -> Table:
-    """Times from the stream's first message; the delay is from a message's sending to its arrival. netperfmeter
-    leaves out what arrives before both sides have begun to measure."""
+    """Times from time zero; the delay is from a message's sending to its arrival. netperfmeter leaves out what arrives
+    before both sides have begun to measure."""
     table: dict[str, list[float]] = {
         "stream": [],
         "time_s": [],
@@ -281,8 +325,8 @@ def _read_messages(flow: Flow, outputs: Outputs, side: str) -> Table:
     }
     for stream in range(int(str(flow.options.get("parallel", 1)))):
         text = _read_vector(outputs, VECTORS.replace(".", f"-{side}-{stream:08d}-0000.", 1))
-        for time_s, sequence, bytes_, delay_ms, jitter_ms in _MESSAGE.findall(text):
-            row = (stream, float(time_s), int(sequence), int(bytes_), float(delay_ms), float(jitter_ms))
+        for at_us, sequence, bytes_, delay_ms, jitter_ms in _MESSAGE.findall(text):
+            row = (stream, _from_zero_s(outputs, at_us), int(sequence), int(bytes_), float(delay_ms), float(jitter_ms))
             for column, value in zip(table.values(), row, strict=True):
                 column.append(value)
     return table

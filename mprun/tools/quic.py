@@ -33,6 +33,7 @@ from mprun.tools.tool import (
     Movement,
     Outputs,
     PathUse,
+    Portion,
     Program,
     Result,
     Table,
@@ -270,8 +271,11 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     tables["paths"] = _paths_table(end["paths"])
     values["paths"] = sum(path["validated"] for path in end["paths"])
     elapsed_ns = end["end_ns"] - end["first_request_ns"]
+    portions: dict[str, list[Portion]] = {}
     if end["requests"] == flow.options["requests"] and elapsed_ns > 0:
         values |= {"bytes": end["bytes"], "completion": end["end_ns"] / 1e9, "goodput": end["bytes"] * 8e9 / elapsed_ns}
+        whole = Portion(end["first_request_ns"] + offset_ns, end["end_ns"] + offset_ns, end["bytes"])
+        portions = {"goodput": [whole]}
     is_connected = "connected" in by_kind
     is_forward = _sums(end["paths"], "sent_stream_bytes") > _sums(end["paths"], "received_stream_bytes")
     senders = _senders(end if is_forward else _closed(outputs.log(f"{flow.name}.server")), is_forward)
@@ -283,6 +287,7 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
         paths=tuple(_use(flow, end, path, validated, senders) for path in end["paths"] if is_connected),
         movement=_movement(end, by_kind.get("standstill", []), offset_ns),
         accounts={flow.name: tell_requests(tables["requests"])},
+        portions=portions,
     )
 
 

@@ -24,7 +24,7 @@ from mprun.spec.model import refuse
 from mprun.spec.path import NamedPath
 from mprun.spec.spec import Flow
 from mprun.spec.units import NS_PER_MS, SIZE, TIME
-from mprun.tools.tool import BUILT, Endpoints, Movement, Outputs, PathUse, Program, Result, Table, Work
+from mprun.tools.tool import BUILT, Endpoints, Movement, Outputs, PathUse, Portion, Program, Result, Table, Work
 
 PROGRAMS = {"cmtsctp": Program("", "--version", "mprun tools install cmtsctp")}
 PORTS = 1
@@ -226,13 +226,21 @@ def _read(
             "retransmits": sender["retransmits"],
             "timeouts": sender["timeouts"],
         },
-        tables={"goodput": _goodput_table(receiver["intervals"]), "sctp_paths": _path_table(sender["intervals"])},
+        tables={
+            "goodput": _goodput_table(receiver["intervals"], up_ns, is_reverse),
+            "sctp_paths": _path_table(sender["intervals"], sender["up_ns"] - outputs.zero_ns),
+        },
         paths=tuple(_use(flow, path, is_reverse, sender["up_ns"], began_ns) for path in paths),
         movement=Movement(
             up_ns,
             up_ns + round(receiver["seconds"] * 1e9),
             [(since - outputs.zero_ns, until - outputs.zero_ns) for since, until in receiver["standstills_ns"]],
         ),
+        portions={
+            "goodput": [
+                Portion(up_ns + round(i["start"] * 1e9), up_ns + round(i["end"] * 1e9), i["bytes"]) for i in counted
+            ]
+        },
     )
 
 
@@ -264,20 +272,22 @@ def _steady(flow: Flow, intervals: Sequence[Mapping[str, Any]]) -> Iterator[Mapp
             yield interval
 
 
-def _goodput_table(intervals: Sequence[Mapping[str, Any]]) -> Table:
-    """A row for each interval of the receiver; times from when its association came up."""
+def _goodput_table(intervals: Sequence[Mapping[str, Any]], up_ns: int, is_reverse: bool) -> Table:
+    """A row for each interval of the receiver. up_ns: when its association came up, from time zero."""
     return {
-        "start_s": [float(i["start"]) for i in intervals],
-        "end_s": [float(i["end"]) for i in intervals],
+        "direction": ["back" if is_reverse else "forth"] * len(intervals),
+        "start_s": [round(up_ns / 1e9 + i["start"], 9) for i in intervals],
+        "end_s": [round(up_ns / 1e9 + i["end"], 9) for i in intervals],
         "goodput_bit_per_s": [float(i["bits_per_second"]) for i in intervals],
     }
 
 
-def _path_table(intervals: Sequence[Mapping[str, Any]]) -> Table:
-    """A row for each path at the end of each interval, as its sender has it; sent_bytes: so far."""
+def _path_table(intervals: Sequence[Mapping[str, Any]], up_ns: int) -> Table:
+    """A row for each path at the end of each interval, as its sender has it; sent_bytes: so far. up_ns: when the
+    sender's association came up, from time zero."""
     rows = [(interval["end"], path) for interval in intervals for path in interval["paths"]]
     return {
-        "time_s": [float(end) for end, _ in rows],
+        "time_s": [round(up_ns / 1e9 + end, 9) for end, _ in rows],
         "local": [path["local"] for _, path in rows],
         "remote": [path["remote"] for _, path in rows],
         "state": [path.get("state") for _, path in rows],

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from mprun.capabilities import Capabilities
 from mprun.errors import HostError
@@ -93,6 +93,19 @@ class Work:
     preparations: tuple[Process, ...] = ()
 
 
+class SocketSample(NamedTuple):
+    """A TCP socket at one moment of the run.
+
+    sent_bytes, received_bytes: payload so far, each byte once. sent_ns, received_ns: the moments of the last payload
+    that it sent and received, ns from time zero, as exact as the kernel's ticks (10 ms in the virtual engine).
+    """
+
+    sent_bytes: int
+    received_bytes: int
+    sent_ns: int
+    received_ns: int
+
+
 class Outputs(Protocol):
     """What the processes of one flow left. zero_ns: time zero on the clock that they read (CLOCK_MONOTONIC).
     epoch_ns: the same on the clock of the day, for those that read that one (CLOCK_REALTIME)."""
@@ -111,6 +124,10 @@ class Outputs(Protocol):
 
     def file(self, name: str) -> bytes | None:
         """A file that a process of the flow left as one of its `keeps`, by its last name; None if there is none."""
+
+    def sockets(self, host: str, port: int) -> Iterator[tuple[int, Sequence[SocketSample]]]:
+        """The host's TCP sockets with this port at either end: each moment of sampling, ns from time zero, and the
+        samples of that moment."""
 
 
 # Columns of equal length by their names, which end in their unit; None: no value.
@@ -155,6 +172,15 @@ class Movement:
 
 
 @dataclass(frozen=True)
+class Portion:
+    """Payload that a receiver's program got between two moments, ns from time zero."""
+
+    begin_ns: int
+    end_ns: int
+    size_bytes: float
+
+
+@dataclass(frozen=True)
 class Result:
     """What the outputs of a flow say.
 
@@ -165,7 +191,9 @@ class Result:
     then looked up; or, of a tool that does not tell them, server_ports: those at the other end. paths: of a flow
     that knows by itself what each path carried. movement: of one that knows by itself when its data moved.
     error: why there is no result, or not all of it, in the tool's words. accounts: what a process of the flow saw
-    as text for people, by the name of the process.
+    as text for people, by the name of the process. portions: the payload that a metric of rate counts, by the metric's
+    name; the metrics of several flows together are made of them. A rate without portions counts as constant from the
+    start of the flow's programs to their end.
     """
 
     values: Mapping[str, float] = field(default_factory=dict)
@@ -178,6 +206,7 @@ class Result:
     server_ports: tuple[int, ...] = ()
     delays_ns: Mapping[str, Sequence[int]] = field(default_factory=dict)
     accounts: Mapping[str, str] = field(default_factory=dict)
+    portions: Mapping[str, Sequence[Portion]] = field(default_factory=dict)
 
 
 class Tool(Protocol):

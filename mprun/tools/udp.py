@@ -26,6 +26,7 @@ from mprun.tools.tool import (
     PYTHON,
     Endpoints,
     Outputs,
+    Portion,
     Program,
     Result,
     Table,
@@ -91,7 +92,7 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     """The receiver, which listens until the end of the run, and the sender."""
     options: Mapping[str, Any] = flow.options
     assert flow.duration_ns is not None
-    interval_ns = options["length_bytes"] * 8 * 10**9 // options["rate_bit_per_s"]
+    interval_ns = _interval_ns(options)
     packets = max(1, flow.duration_ns // interval_ns)
     place = (ends.destination_address, str(ends.port))
     file = kept(flow, RECEIVED)
@@ -139,7 +140,26 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
         "sent_ns": [sent_ns - outputs.zero_ns for _, sent_ns, _ in arrived],
         "delay_ns": [received_ns - sent_ns for _, sent_ns, received_ns in arrived],
     }
-    return Result(values, tables={"datagrams": table} if arrived else {}, delays_ns={"delay": list(first.values())})
+    return Result(
+        values,
+        tables={"datagrams": table} if arrived else {},
+        delays_ns={"delay": list(first.values())},
+        portions={"goodput": [_whole(flow, arrived, len(first) * length_bytes, outputs.zero_ns)]} if arrived else {},
+    )
+
+
+def _whole(flow: Flow, arrived: Sequence[tuple[int, int, int]], size_bytes: int, zero_ns: int) -> Portion:
+    """All payload, from the flow's start to its end, or to the last arrival: queues may hold packets for longer."""
+    interval_ns = _interval_ns(flow.options)
+    # a packet is late if the sender had to wait for a CPU, never early
+    began_ns = min(sent_ns - number * interval_ns for number, sent_ns, _ in arrived) - zero_ns
+    ended_ns = max(received_ns for _, _, received_ns in arrived) - zero_ns
+    return Portion(began_ns, max(ended_ns, began_ns + (flow.duration_ns or 0)), size_bytes)
+
+
+def _interval_ns(options: Mapping[str, Any]) -> int:
+    """From one packet to the next."""
+    return int(options["length_bytes"] * 8 * 10**9 // options["rate_bit_per_s"])
 
 
 def count_reordered(numbers: Sequence[int]) -> int:

@@ -24,6 +24,7 @@ from mprun.tools.certificate import DETERMINISTIC, authority_of, certificate_of,
 from mprun.tools.tool import (
     Endpoints,
     Outputs,
+    Portion,
     Program,
     Result,
     Table,
@@ -200,15 +201,18 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     }
     span = outputs.span(flow.name)
     took_ns = sum(delays_ns) if flow.options["concurrency"] == 1 else span[1] - span[0] if span else 0
+    start_ns = _start_ns(flow, outputs)
+    portions = {}
     if took_ns:
         values["goodput"] = size_bytes * 8e9 / took_ns
+        portions["goodput"] = [Portion(start_ns, start_ns + took_ns, size_bytes)]
     ports = tuple(dict.fromkeys(int(row["local_port"]) for row in rows if row["local_port"] != "0"))
     asked = flow.options["requests"]
     said = outputs.log(flow.name, "err").strip()[-200:] or "it said nothing"
     error = None if len(whole) == asked else f"{len(whole)} of {asked} requests were answered: {said}"
     tables = {"requests": table} if rows else {}
     accounts = {flow.name: tell_requests(table)}
-    return Result(values, ports, error, tables, delays_ns={"delay": delays_ns}, accounts=accounts)
+    return Result(values, ports, error, tables, delays_ns={"delay": delays_ns}, accounts=accounts, portions=portions)
 
 
 def _start_ns(flow: Flow, outputs: Outputs) -> int:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -20,7 +21,7 @@ from mprun.programs import PROGRAMS, store
 from mprun.spec import load
 from mprun.spec.spec import Flow
 from mprun.tools import quic
-from mprun.tools.tool import Endpoints, Outputs
+from mprun.tools.tool import Endpoints, Outputs, SocketSample
 
 OUTPUTS = Path(__file__).parents[1] / "outputs"
 LAB = Path(__file__).parents[2] / "labs" / "06_multipath_quic"
@@ -50,6 +51,9 @@ class Left(Outputs):
 
     def file(self, name: str) -> bytes | None:
         return None
+
+    def sockets(self, host: str, port: int) -> Iterator[tuple[int, Sequence[SocketSample]]]:
+        return iter(())
 
 
 def output(name: str) -> str:

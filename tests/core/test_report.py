@@ -17,7 +17,7 @@ import pytest
 from mprun.report import figure, palette
 from mprun.report.chart import COLUMN, WIDE, paint
 from mprun.report.evidence import Association, Evidence
-from mprun.report.figure import Axis, Chart, Form, Mark, Panel, Series, to_csv
+from mprun.report.figure import TIME, Axis, Chart, Form, Mark, Panel, Series, to_csv
 from mprun.report.gallery import Gallery
 from mprun.report.page import Page, Picture, Verdict, render
 from mprun.report.reading import format_mean, format_value
@@ -297,6 +297,66 @@ def test_goodputs_that_are_not_drawn_are_told_of() -> None:
     (chart,) = draw_run(shown, [Plot(series="goodput")])
     assert len(chart.panels[0].series) == 12
     assert chart.caption.endswith("The first 12 of 15.")
+
+
+def test_the_distribution_of_a_figure_is_that_of_its_csv() -> None:
+    requests = pl.LazyFrame({"flow": ["bulk"] * 2, "start_ns": [10**9, 2 * 10**9], "delay_ns": [5_000_000, 3_000_000]})
+    (chart,) = draw_run(evidence(requests=requests), [Plot(series="delay")])
+    assert to_csv(chart).split() == ["series,delay_s,share", "bulk,0.003,0.5", "bulk,0.005,1"]
+
+
+def test_requests_whose_beginning_is_not_known_have_a_distribution_only() -> None:
+    columns = {"flow": ["bulk"] * 2, "start_ns": [None, None], "delay_ns": [5_000_000, 3_000_000]}
+    requests = pl.LazyFrame(columns, schema_overrides={"start_ns": pl.Int64})
+    assert [chart.name for chart in draw_run(evidence(requests=requests), [Plot(series="delay")])] == ["delay"]
+    assert list(draw_run(evidence(requests=requests), [Plot(series="delay", form="points")])) == []
+
+
+def test_goodputs_of_streams_are_lines_of_their_own() -> None:
+    """Of two flows, one with a single stream, as SCTP alone has no streams at all."""
+    table = {
+        "flow": ["bulk", "bulk", "web"],
+        "direction": ["forth", "forth", "back"],
+        "stream": [0, 1, 0],
+        "start_s": [0.0, 0.0, 1.0],
+        "end_s": [1.0, 1.0, 2.0],
+        "goodput_bit_per_s": [1e6, 2e6, 3e6],
+    }
+    shown = Evidence({"goodput": pl.LazyFrame(table)}, ["bulk", "web"], {})
+    (chart,) = draw_run(shown, [Plot(series="goodput")])
+    assert [series.label for series in chart.panels[0].series] == ["bulk, stream 0", "bulk, stream 1", "web, back"]
+    del table["stream"]
+    shown = Evidence({"goodput": pl.LazyFrame(table)}, ["bulk", "web"], {})
+    (chart,) = draw_run(shown, [Plot(series="goodput")])
+    assert [series.label for series in chart.panels[0].series] == ["bulk", "web, back"]
+
+
+def test_all_figures_over_time_have_one_range() -> None:
+    """A flow that starts late is drawn late. A change after the last value of one figure is marked in it too."""
+    goodput = pl.LazyFrame(
+        {"flow": ["bulk"], "direction": ["forth"], "start_s": [3.0], "end_s": [4.0], "goodput_bit_per_s": [8e6]}
+    )
+    pings = pl.LazyFrame({"flow": ["web"], "start_ns": [9 * 10**9], "rtt_ms": [40.0]})
+    marks = (Mark(5.0, "path0 down"), Mark(9.5, "path0 up"))
+    shown = Evidence({"goodput": goodput, "pings": pings}, ["bulk", "web"], {}, marks=marks)
+    plots = [Plot(series="goodput"), Plot(series="delay", form="points"), Plot(series="delay")]
+    charts = list(draw_run(shown, plots))
+    assert [chart.until for chart in charts] == [9.0, 9.0, None]
+    assert [[mark.at for mark in chart.marks] for chart in charts] == [[5.0], [5.0], []]
+    assert list(charts[0].panels[0].series[0].x) == [3.0, 4.0]
+    (title, line) = to_text(charts[0], 100)
+    assert title == "Goodput, 0 to 9.000 s"
+    # 3 to 4 of 9 s in 60 letters
+    assert (len(line[8:68]) - len(line[8:68].lstrip()), len(line[8:68].rstrip())) == (20, 27)
+
+
+def test_an_axis_of_time_ends_where_its_report_does() -> None:
+    """Its tick labels are the only numbers up to 40; the values end at 1 s."""
+    chart = replace(CHARTS["points"], x=TIME, until=40.0)
+    svg = paint(chart, WIDE, ("svg",))["svg"].decode()
+    assert ">40</text>" in svg
+    assert ">time (s)</text>" in svg
+    assert ">40</text>" not in paint(replace(chart, until=None), WIDE, ("svg",))["svg"].decode()
 
 
 def test_pings_are_drawn_when_they_were_sent() -> None:

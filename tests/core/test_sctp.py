@@ -19,6 +19,7 @@ from mprun.programs.recipe import CRecipe
 from mprun.spec import load
 from mprun.spec.spec import Flow, Protocol
 from mprun.tools import netperfmeter, sctp
+from mprun.tools.tool import Portion
 from tests.core.test_tools import Left, output
 
 SECOND_NS = 10**9
@@ -53,8 +54,21 @@ def test_sctp_report() -> None:
     # whole messages, of which the library itself counts as many for both paths together
     assert [(use.resent, use.resent_bytes) for use in result.paths] == [(1, 1444), (25, 25 * 1444)]
     assert len(result.tables["goodput"]["end_s"]) == 4
-    assert result.tables["sctp_paths"]["time_s"] == [0.5, 0.5, 1.0, 1.0, 1.5, 1.5, 2.0, 2.0]
     assert {metric.split(".")[0] for metric in result.values} <= sctp.METRICS.keys()
+
+
+def test_sctp_times_count_from_time_zero() -> None:
+    """The association was up 60 ms after time zero at its receiver, and 20 ms later at its sender."""
+    result = sctp.parse(flow("sctp", "sctp", cmt="on"), at_4_s(left()))
+    rows = result.tables["goodput"]
+    assert rows["start_s"] == pytest.approx([0.06, 0.56, 1.06, 1.56], abs=1e-3)
+    assert rows["end_s"] == pytest.approx([0.56, 1.06, 1.56, 2.06], abs=1e-3)
+    assert rows["direction"] == ["forth"] * 4
+    later = [0.58, 0.58, 1.08, 1.08, 1.58, 1.58, 2.08, 2.08]
+    assert result.tables["sctp_paths"]["time_s"] == pytest.approx(later, abs=1e-3)
+    portions = result.portions["goodput"]
+    assert [one.begin_ns / 1e9 for one in portions] == pytest.approx(rows["start_s"])
+    assert sum(one.size_bytes for one in portions) == result.values["bytes"]
 
 
 def test_what_is_omitted_does_not_count() -> None:
@@ -138,7 +152,25 @@ def test_netperfmeter_files() -> None:
         for rate, start, end in zip(rows["goodput_bit_per_s"], rows["start_s"], rows["end_s"], strict=True)
     )
     assert 0 < carried / 8 <= 58 * 1452
+    assert rows["direction"] == ["forth"] * len(rows["stream"])
     assert result.values.keys() <= netperfmeter.METRICS.keys()
+
+
+def test_netperfmeters_times_count_from_time_zero() -> None:
+    """By the clock of the day: its vectors begin at 10.7515 s, and messages arrived from 10.600004 s to 12.608043 s."""
+    asked = flow("netperfmeter", "udp", parallel=2, messages=True, rate_bit_per_s=200_000, message_bytes=1452)
+    files = netperfmeter_files()
+    result = netperfmeter.parse(asked, Left(files=files, epoch_ns=1_700_000_010 * SECOND_NS))
+    rows = result.tables["goodput"]
+    assert rows["end_s"][:2] == pytest.approx([1.751506] * 2)
+    assert rows["start_s"][:2] == pytest.approx([0.751501] * 2)
+    assert result.tables["messages"]["time_s"][0] == pytest.approx(0.777772)
+    portions = result.portions["goodput"]
+    assert min(one.begin_ns for one in portions) == 600_004_000
+    assert max(one.end_ns for one in portions) == 2_608_043_000
+    assert sum(one.size_bytes for one in portions) == result.values["bytes"]
+    # the first line of a stream is there at 0.751501 s: 4356 of its bytes came until then
+    assert portions[0] == Portion(600_004_000, 751_501_000, 4356)
 
 
 def test_netperfmeters_messages_tell_when_data_stood_still() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import errno
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from mprun.capabilities import Capabilities
 from mprun.errors import HostError
 from mprun.spec.spec import Flow
 from mprun.tools import flows, http, iperf3, ping, probe, reqres, tcpdump, udp, web
-from mprun.tools.tool import Endpoints, summarize_delays
+from mprun.tools.tool import Endpoints, Portion, SocketSample, summarize_delays
 
 OUTPUTS = Path(__file__).parents[1] / "outputs"
 ENDS = Endpoints("10.0.0.1", "10.1.0.1", (5201,), (("10.0.0.1", "10.1.0.1"),))
@@ -32,6 +32,7 @@ class Left:
     zero_ns: int = 0
     epoch_ns: int = 0
     began_ns: int | None = None
+    samples: Mapping[str, Sequence[tuple[int, Sequence[SocketSample]]]] = field(default_factory=dict)
 
     def log(self, process: str, stream: str = "out") -> str:
         return self.logs.get(process if stream == "out" else f"{process}.{stream}", "")
@@ -41,6 +42,9 @@ class Left:
 
     def file(self, name: str) -> bytes | None:
         return self.files.get(name)
+
+    def sockets(self, host: str, port: int) -> Iterator[tuple[int, Sequence[SocketSample]]]:
+        yield from self.samples.get(host, ())
 
 
 def output(name: str) -> str:
@@ -225,6 +229,7 @@ def test_web_tells_each_request() -> None:
     assert table["start_ns"] == [0, 80_080_000, 120_180_000]
     assert table["size_bytes"] == [1000, 3000, 1000]
     assert table["delay_ns"] == [80_080_000, 40_100_000, 79_820_000]
+    assert result.portions == {"goodput": [Portion(0, 200_000_000, 5000)]}
     assert result.values.keys() <= web.METRICS.keys()
 
 
@@ -242,7 +247,7 @@ def test_udp_counts_what_arrives() -> None:
     """Packets 0 to 5: 3 is lost, 1 comes late and twice, 5 twice in a row (RFC 4737, section 3.3)."""
     arrived = [(0, 100, 200), (2, 120, 220), (1, 110, 230), (4, 140, 240), (1, 110, 250), (5, 150, 260), (5, 150, 261)]
     content = b"".join(struct.pack("<QQQ", *one) for one in arrived)
-    asked = flow("udp", duration_ns=1000, length_bytes=100)
+    asked = flow("udp", duration_ns=1000, length_bytes=100, rate_bit_per_s=80 * 10**9)
     result = udp.parse(asked, Left({"bulk": "6\n"}, {"packets": content}, zero_ns=50))
     assert result.error is None
     assert result.values["loss"] == pytest.approx(1 / 6)
@@ -251,6 +256,11 @@ def test_udp_counts_what_arrives() -> None:
     assert max(result.delays_ns["delay"]) == 120
     assert result.values["goodput"] == pytest.approx(5 * 100 * 8 / 1e-6)
     assert result.tables["datagrams"]["sent_ns"][:3] == [50, 70, 60]
+    # 100 bytes at 80 Gbit/s are one packet in 10 ns: the sixth at 150 and the first at 100, where time zero is 50
+    assert result.portions["goodput"] == [Portion(50, 1050, 500)]
+    # a duration that is over before the last packet arrives does not end the flow
+    brief = udp.parse(replace(asked, duration_ns=60), Left({"bulk": "6\n"}, {"packets": content}, zero_ns=50))
+    assert brief.portions["goodput"] == [Portion(50, 211, 500)]
     assert udp.parse(asked, Left({"bulk": "6\n"})).error == "the receiver's record is missing or not whole"
     assert udp.parse(asked, Left({"bulk": "6\n"}, {"packets": content[:-1]})).error is not None
 
@@ -271,6 +281,48 @@ def test_iperf3_both_ways() -> None:
     assert result.values["goodput.back"] == pytest.approx(10e6, rel=0.06)
     assert result.tables["goodput"]["direction"] == ["forth"] * 2 + ["back"] * 2
     assert len(result.data_ports) == 2
+
+
+def samples(at_ms: int, *sockets: tuple[int, int, int, int]) -> tuple[int, list[SocketSample]]:
+    """A moment; of each socket its bytes sent and received, and the moments, ms, of the last of each."""
+    moments = ((sent, got, sent_ms * 10**6, got_ms * 10**6) for sent, got, sent_ms, got_ms in sockets)
+    return at_ms * 10**6, [SocketSample(*one) for one in moments]
+
+
+def test_iperf3_begins_when_its_server_says_so() -> None:
+    """The server has sent four states at 180 ms, the client has them at 200 ms. Each end counts from there."""
+    asked = flow("iperf3", duration_ns=2 * 10**9, bidirectional=True)
+    # each end sends data on one connection; at first the server has not sent all states, and after the test it sends
+    # its results
+    server = [
+        samples(100, (2, 186, 90, 95), (0, 37, 90, 95)),
+        samples(500, (4, 186, 180, 100), (0, 300_037, 170, 499), (300_000, 37, 499, 170)),
+        samples(2500, (3503, 464, 2420, 2460), (0, 2_000_037, 170, 2300)),
+    ]
+    client = [samples(500, (187, 4, 80, 200), (300_037, 0, 499, 160), (37, 300_000, 160, 499))]
+    left = Left({"bulk": output("iperf3-3.12-bidir.json")}, began_ns=0, samples={"server": server, "client": client})
+    result = iperf3.parse(asked, left)
+    starts = result.tables["goodput"]["start_s"]
+    assert starts == pytest.approx([0.18, 1.18, 0.2, 1.2], abs=1e-3)
+    assert [result.portions[name][0].begin_ns for name in ("goodput", "goodput.back")] == [180_000_000, 200_000_000]
+    counted = result.portions["goodput"]
+    length_s = (counted[-1].end_ns - counted[0].begin_ns) / 1e9
+    assert sum(one.size_bytes for one in counted) * 8 / length_s == pytest.approx(result.values["goodput"], rel=1e-4)
+
+
+def test_iperf3_begins_over_several_subflows() -> None:
+    """Over MPTCP the states may take different subflows; a subflow that has joined and sent nothing has an age too."""
+    server = [samples(500, (3, 186, 180, 100), (1, 0, 190, 150), (0, 0, 400, 400), (0, 99_999, 170, 499))]
+    left = Left({"bulk": output("iperf3-3.12-mptcp.json")}, began_ns=0, samples={"server": server})
+    assert iperf3.parse(flow("iperf3", "mptcp"), left).portions["goodput"][0].begin_ns == 190_000_000
+
+
+def test_iperf3_whose_beginning_no_sample_tells() -> None:
+    """Then its rows count from the start of its program, and mprun takes its rate as constant while the program ran."""
+    left = Left({"bulk": output("iperf3-3.12-mptcp.json")}, zero_ns=10**9, began_ns=4 * 10**9)
+    result = iperf3.parse(flow("iperf3", "mptcp"), left)
+    assert result.tables["goodput"]["start_s"][0] == 3
+    assert result.portions == {}
 
 
 RECORD = struct.Struct("<QQQIII")

@@ -29,8 +29,9 @@ class Metric:
     """What is measured, and the kind of its unit.
 
     protocols: of flows of these only; none: of all. by_path: there is one for each path, whose name follows.
-    over: how a group's follows from those of its flows: their sum, their least, that of the delays of all, or as
-    the tool's `pool` says; None: a group has none.
+    over: how a group's follows from those of its flows: their sum (of rates: the payload of all over the time in
+    which at least one ran), their least, that of the delays of all, or as the tool's `pool` says; None: a group has
+    none.
     """
 
     unit: Unit
@@ -86,11 +87,17 @@ OF_CONNECTIONS: Metrics = {
     **{name: replace(metric, protocols=("mptcp",)) for name, metric in {**OF_HANDOVER, **OF_PATHS}.items()},
 }
 # Of groups whose flows have a goodput each.
-FAIRNESS: Metrics = {"fairness": Metric("ratio", "Jain's index of the goodputs of its flows: 1 where all are equal")}
-# Of all flows together that are not in the background, where several have a goodput.
+FAIRNESS: Metrics = {
+    "fairness": Metric("ratio", "Jain's index of what its flows get while they run at one time: 1 where all are equal")
+}
+# Of all flows together that are not in the background and have a goodput, where two of them run at one time.
 OF_TOTAL: Metrics = {
-    "goodput": Metric("rate", "sum over the flows that are not in the background and run at one time"),
-    "fairness": Metric("ratio", "Jain's index of the goodputs of these flows: 1 where all are equal"),
+    "goodput": Metric(
+        "rate", "payload of all flows that are not in the background, over the time in which at least one of them ran"
+    ),
+    "fairness": Metric(
+        "ratio", "Jain's index of what these flows get while they run at one time: 1 where all are equal"
+    ),
 }
 TOTAL = "total"
 

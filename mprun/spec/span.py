@@ -44,15 +44,6 @@ def find_spans(flows: Iterable[Flow]) -> dict[str, Span]:
     return spans
 
 
-def meet(spans: Sequence[Span]) -> bool:
-    """Whether there is a moment at which all are under way, as far as can be told; no end counts as a late one."""
-    starts = [span.start_ns for span in spans]
-    ends = [span.end_ns for span in spans if span.end_ns is not None]
-    if any(start is None for start in starts):
-        return False
-    return not ends or max(start or 0 for start in starts) < min(ends)
-
-
 def _span(flow: Flow, awaited: Sequence[Span]) -> Span:
     """awaited: the spans of the flows whose first start or last end it waits for."""
     base: int | None = 0

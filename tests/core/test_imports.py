@@ -50,7 +50,6 @@ MAY_IMPORT = {
         "spec.metric",
         # conditions are spelled as files spell values
         "spec.scalar",
-        "spec.span",
         "text",
     },
     "report": {"errors", "text", "rundir", "spec", "tools", "analysis", "sweep.directory", "sweep.summary", "version"},

@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
@@ -263,18 +264,14 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
         ways = list(_ways(flow, report, outputs))
         values = {f"{name}{way.suffix}": value for way in ways for name, value in _values(flow, report, way).items()}
         portions = {
-            f"goodput{way.suffix}": [_portion(i, way.begin_ns) for i in _steady(flow, way.intervals)]
-            for way in ways
-            if way.begin_ns is not None
+            f"goodput{way.suffix}": [_portion(i, way.begin_ns) for i in _steady(flow, way.intervals)] for way in ways
         }
         is_tcp = report["start"]["test_start"]["protocol"] == "TCP"
         ports = tuple(int(c["local_port"]) for c in report["start"]["connected"]) if is_tcp else ()
-        span = outputs.span(flow.name)
-        started_ns = span[0] - outputs.zero_ns if span else 0
         return Result(
             values,
             ports,
-            tables={"goodput": _goodput_table(ways, started_ns)},
+            tables={"goodput": _goodput_table(ways)},
             accounts=_accounts(flow, outputs, report),
             portions=portions,
         )
@@ -291,52 +288,68 @@ def _accounts(flow: Flow, outputs: Outputs, report: Mapping[str, Any]) -> dict[s
     return {name: tell_iperf3(one, f"logs/{name}.out", is_mptcp) for name, one in reports.items()}
 
 
+# At each moment of sampling of each socket its bytes in one direction, and when the last of these passed.
+_Moments = Iterable[Iterable[tuple[int, int]]]
+
+
 @dataclass(frozen=True)
 class _Way:
     """One direction of a test. suffix: of its metrics, and of the names in the report's end; intervals: what its
-    receiver counted; begin_ns: time zero of these, from that of the run; None: not known."""
+    receiver counted; begin_ns: time zero of these, from that of the run."""
 
     name: str
     suffix: str
     key: str
     intervals: Sequence[Mapping[str, Any]]
-    begin_ns: int | None
+    begin_ns: int
 
 
 def _ways(flow: Flow, report: Mapping[str, Any], outputs: Outputs) -> Iterator[_Way]:
     """The directions that data took: from the source, to it, or both, the first of which has the plain metrics."""
-    server = report["server_output_json"]["intervals"]
     port = report["start"]["connecting_to"]["port"]
-    at_server, at_client = _find_begins(flow, port, outputs)
+    sent = (((s.sent_bytes, s.sent_ns) for s in some) for _, some in outputs.sockets(flow.destination, port))
+    received = (((s.received_bytes, s.received_ns) for s in some) for _, some in outputs.sockets(flow.source, port))
+    span = outputs.span(flow.name)
+    ended_ns = span[1] - outputs.zero_ns if span else None
+
+    def way(name: str, suffix: str, key: str, intervals: Sequence[Mapping[str, Any]], moments: _Moments) -> _Way:
+        return _Way(name, suffix, key, intervals, _find_begin(moments, intervals, ended_ns))
+
     if report["start"]["test_start"]["reverse"]:
-        yield _Way("back", "", "", [i["sum"] for i in report["intervals"]], at_client)
+        yield way("back", "", "", [i["sum"] for i in report["intervals"]], received)
         return
-    yield _Way("forth", "", "", [i["sum"] for i in server], at_server)
+    yield way("forth", "", "", [i["sum"] for i in report["server_output_json"]["intervals"]], sent)
     if any(BACK in i for i in report["intervals"]):
-        yield _Way("back", ".back", "_bidir_reverse", [i[BACK] for i in report["intervals"]], at_client)
+        yield way("back", ".back", "_bidir_reverse", [i[BACK] for i in report["intervals"]], received)
 
 
-def _find_begins(flow: Flow, port: int, outputs: Outputs) -> tuple[int | None, int | None]:
-    """When the clock of the test began at the server and at the client, ns from time zero; None: no sample tells.
+def _find_begin(moments: _Moments, intervals: Sequence[Mapping[str, Any]], ended_ns: int | None) -> int:
+    """When the clock of the test began at an end, ns from time zero.
 
     iperf3 itself reports whole seconds of the clock of the day only. But its server sends four bytes on the control
     connection: PARAM_EXCHANGE, CREATE_STREAMS and, when its clock begins, TEST_START and TEST_RUNNING. The client's
     clock begins when these arrive. The server sends no more on that connection until the test is over.
+
+    moments: of these bytes at this end. ended_ns: when the client's program ended. The clock began early enough for all
+    intervals to be over by then. That is all that is known where no sample was taken in the test, and it is the better
+    bound where a byte was lost and sent again later.
     """
-    sent = (((s.sent_bytes, s.sent_ns) for s in some) for _, some in outputs.sockets(flow.destination, port))
-    received = (((s.received_bytes, s.received_ns) for s in some) for _, some in outputs.sockets(flow.source, port))
-    return _find_last_state(sent), _find_last_state(received)
+    lasted_ns = round(max((interval["end"] for interval in intervals), default=0) * 1e9)
+    known_ns = [ended_ns - lasted_ns] if ended_ns is not None else []
+    found_ns = _find_last_state(moments)
+    return min([*known_ns, *([] if found_ns is None else [found_ns])], default=0)
 
 
-def _find_last_state(samples: Iterable[Iterable[tuple[int, int]]]) -> int | None:
-    """The moment when the last of the four bytes passed. samples: at each moment of each socket its bytes, and when the
-    last of these passed."""
-    for sockets in samples:
-        # a connection for data has passed nothing in this direction, or much more; over MPTCP each byte may have taken
-        # another subflow
-        states = [(size_bytes, at_ns) for size_bytes, at_ns in sockets if 0 < size_bytes <= STATES_BYTES]
-        if sum(size_bytes for size_bytes, _ in states) == STATES_BYTES:
-            return max(at_ns for _, at_ns in states)
+def _find_last_state(moments: _Moments) -> int | None:
+    """The first moment by which four bytes had passed."""
+    for sockets in moments:
+        # a connection for data has passed nothing in this direction, or much more
+        states = sorted((at_ns, size_bytes) for size_bytes, at_ns in sockets if 0 < size_bytes <= STATES_BYTES)
+        # over MPTCP each byte may have taken another subflow, and copies of it may have followed on further ones
+        passed = accumulate(size_bytes for _, size_bytes in states)
+        found = [at_ns for (at_ns, _), size_bytes in zip(states, passed, strict=True) if size_bytes >= STATES_BYTES]
+        if found:
+            return found[0]
     return None
 
 
@@ -372,17 +385,12 @@ def _steady(flow: Flow, intervals: Sequence[Mapping[str, Any]]) -> list[Mapping[
     ]
 
 
-def _goodput_table(ways: Sequence[_Way], started_ns: int) -> Table:
-    """A row for each interval of each direction; times from time zero. started_ns: when the client's program was
-    started, in place of a beginning that is not known."""
-    rows = [
-        (way.name, (started_ns if way.begin_ns is None else way.begin_ns) / 1e9, i)
-        for way in ways
-        for i in way.intervals
-    ]
+def _goodput_table(ways: Sequence[_Way]) -> Table:
+    """A row for each interval of each direction; times from time zero."""
+    rows = [(way, i) for way in ways for i in way.intervals]
     return {
-        "direction": [name for name, _, _ in rows],
-        "start_s": [round(begin_s + i["start"], 9) for _, begin_s, i in rows],
-        "end_s": [round(begin_s + i["end"], 9) for _, begin_s, i in rows],
-        "goodput_bit_per_s": [float(i["bits_per_second"]) for _, _, i in rows],
+        "direction": [way.name for way, _ in rows],
+        "start_s": [round(way.begin_ns / 1e9 + i["start"], 9) for way, i in rows],
+        "end_s": [round(way.begin_ns / 1e9 + i["end"], 9) for way, i in rows],
+        "goodput_bit_per_s": [float(i["bits_per_second"]) for _, i in rows],
     }

@@ -32,13 +32,18 @@ class Left:
     zero_ns: int = 0
     epoch_ns: int = 0
     began_ns: int | None = None
+    ended_ns: int | None = None
     samples: Mapping[str, Sequence[tuple[int, Sequence[SocketSample]]]] = field(default_factory=dict)
 
     def log(self, process: str, stream: str = "out") -> str:
         return self.logs.get(process if stream == "out" else f"{process}.{stream}", "")
 
     def span(self, process: str) -> tuple[int, int] | None:
-        return None if self.began_ns is None else (self.began_ns, self.began_ns)
+        return (
+            None
+            if self.began_ns is None
+            else (self.began_ns, self.began_ns if self.ended_ns is None else self.ended_ns)
+        )
 
     def file(self, name: str) -> bytes | None:
         return self.files.get(name)
@@ -300,7 +305,9 @@ def test_iperf3_begins_when_its_server_says_so() -> None:
         samples(2500, (3503, 464, 2420, 2460), (0, 2_000_037, 170, 2300)),
     ]
     client = [samples(500, (187, 4, 80, 200), (300_037, 0, 499, 160), (37, 300_000, 160, 499))]
-    left = Left({"bulk": output("iperf3-3.12-bidir.json")}, began_ns=0, samples={"server": server, "client": client})
+    ended_ns = 2_480_000_000
+    seen = {"server": server, "client": client}
+    left = Left({"bulk": output("iperf3-3.12-bidir.json")}, began_ns=0, ended_ns=ended_ns, samples=seen)
     result = iperf3.parse(asked, left)
     starts = result.tables["goodput"]["start_s"]
     assert starts == pytest.approx([0.18, 1.18, 0.2, 1.2], abs=1e-3)
@@ -310,19 +317,30 @@ def test_iperf3_begins_when_its_server_says_so() -> None:
     assert sum(one.size_bytes for one in counted) * 8 / length_s == pytest.approx(result.values["goodput"], rel=1e-4)
 
 
-def test_iperf3_begins_over_several_subflows() -> None:
-    """Over MPTCP the states may take different subflows; a subflow that has joined and sent nothing has an age too."""
-    server = [samples(500, (3, 186, 180, 100), (1, 0, 190, 150), (0, 0, 400, 400), (0, 99_999, 170, 499))]
-    left = Left({"bulk": output("iperf3-3.12-mptcp.json")}, began_ns=0, samples={"server": server})
+@pytest.mark.parametrize(
+    "sockets",
+    [
+        # the last of the four took another subflow; one that has joined and sent nothing has a moment too
+        [(3, 186, 180, 100), (1, 0, 190, 150), (0, 0, 400, 400), (0, 99_999, 170, 499)],
+        # MPTCP has sent a copy of two of them on further subflows
+        [(4, 186, 190, 100), (1, 0, 270, 150), (1, 0, 250, 150), (0, 99_999, 170, 499)],
+    ],
+)
+def test_iperf3_begins_over_several_subflows(sockets: list[tuple[int, int, int, int]]) -> None:
+    seen = {"server": [samples(500, *sockets)]}
+    left = Left({"bulk": output("iperf3-3.12-mptcp.json")}, began_ns=0, ended_ns=11 * 10**9, samples=seen)
     assert iperf3.parse(flow("iperf3", "mptcp"), left).portions["goodput"][0].begin_ns == 190_000_000
 
 
-def test_iperf3_whose_beginning_no_sample_tells() -> None:
-    """Then its rows count from the start of its program, and mprun takes its rate as constant while the program ran."""
-    left = Left({"bulk": output("iperf3-3.12-mptcp.json")}, zero_ns=10**9, began_ns=4 * 10**9)
+@pytest.mark.parametrize("sent_ms", [None, 800])
+def test_iperf3_begins_early_enough_to_end_with_its_program(sent_ms: int | None) -> None:
+    """No sample was taken in the test, or the last state was lost and sent again, here half a second later."""
+    seen = {"server": [samples(1000, (4, 186, sent_ms, 100))]} if sent_ms else {}
+    report = {"bulk": output("iperf3-3.12-mptcp.json")}
+    left = Left(report, zero_ns=10**9, began_ns=10**9, ended_ns=11_300_000_000, samples=seen)
     result = iperf3.parse(flow("iperf3", "mptcp"), left)
-    assert result.tables["goodput"]["start_s"][0] == 3
-    assert result.portions == {}
+    assert result.tables["goodput"]["end_s"][-1] == pytest.approx(10.3)
+    assert 0.2 < result.tables["goodput"]["start_s"][0] < 0.3
 
 
 RECORD = struct.Struct("<QQQIII")

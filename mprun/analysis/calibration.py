@@ -27,7 +27,8 @@ MOST_REORDERED = 0.4
 CORRELATION = 0.09
 SIMULATED_DELAY_NS = 10_000
 REAL_DELAY_NS, REAL_DELAY_SHARE = 100_000, 0.01
-# Standard deviations of a jitter of 1: those of netem's tables as tc(8) brings them, pareto's cut at 4.
+# Standard deviation of a jitter whose amount is 1. netem draws a uniform one from -1 to 1. The others are the tables
+# that iproute2 ships (normal.dist ... in 1/8192), pareto's cut at 4. A test computes them again.
 DEVIATIONS = {"uniform": 1 / math.sqrt(3), "normal": 1.0, "pareto": 0.8197, "paretonormal": 0.8339}
 
 
@@ -35,7 +36,8 @@ DEVIATIONS = {"uniform": 1 / math.sqrt(3), "normal": 1.0, "pareto": 0.8197, "par
 class Row:
     """One quantity of one direction: base units (bit/s, s, share, packets); bounds are inclusive.
 
-    got None: nothing was measured, and `note` says why; held None: nor could it be told.
+    got None: nothing was measured, and `note` says why; held None: nor could it be told. basis: how `asked` follows
+    from the file, where it is not the file's own value.
     """
 
     link: str
@@ -48,6 +50,7 @@ class Row:
     maximum: float
     held: bool | None
     note: str = ""
+    basis: str = ""
 
 
 def judge(
@@ -147,9 +150,10 @@ def _delay_rows(
     error_ns = slack_ns + 4 * deviation_ns / math.sqrt(found["received"] / inflation(way.jitter.correlation))
     got_ns = found["delay_ns"]["mean"] - sending_ns
     yield row("delay", "s", asked_ns / 1e9, got_ns / 1e9, (asked_ns - error_ns) / 1e9, (asked_ns + error_ns) / 1e9)
-    asked = way.jitter.amount_ns / 1e9
-    got = found["delay_ns"]["deviation"] / scale / 1e9
-    yield row("jitter", "s", asked, got, asked * (1 - JITTER_TOLERANCE), asked * (1 + JITTER_TOLERANCE))
+    asked, got = deviation_ns / 1e9, found["delay_ns"]["deviation"] / 1e9
+    bounds = asked * (1 - JITTER_TOLERANCE), asked * (1 + JITTER_TOLERANCE)
+    basis = f"standard deviation of {way.jitter.distribution}, amount {way.jitter.amount_ns / 1e6:g} ms"
+    yield replace(row("jitter", "s", asked, got, *bounds), basis=basis)
     if way.jitter.correlation:
         asked, got = way.jitter.correlation, found["delay_ns"]["correlation"]
         yield row("jitter correlation", "share", asked, got, asked - CORRELATION, asked + CORRELATION)

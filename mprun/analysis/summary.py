@@ -277,7 +277,8 @@ def _read_logs(agent: Mapping[str, Any], found: _Findings) -> None:
 def say_row(row: Mapping[str, Any]) -> str:
     """`rate: asked 20 Mbit/s, got 19.1 (19.8 to 20.2 would do)`."""
     factor, unit = _SPOKEN.get(row["unit"], (1, row["unit"]))
-    asked = f"{row['quantity']}: asked {row['asked'] * factor:.6g} {unit}"
+    basis = f" ({row['basis']})" if row["basis"] else ""
+    asked = f"{row['quantity']}{basis}: asked {row['asked'] * factor:.6g} {unit}"
     if row["got"] is None:
         return f"{asked}, {row['note']}"
     got, least, most = (f"{row[key] * factor:.6g}" for key in ("got", "minimum", "maximum"))

@@ -70,7 +70,7 @@ def show_calibration(rows: Sequence[Mapping[str, Any]]) -> None:
         mark, colour = {True: ("✓", "green"), False: ("✗", "red"), None: ("?", "yellow")}[row["held"]]
         line = f"  {row['link']:{width}}  {row['direction']:8} {row['quantity']:8} {asked:>15} {got:>15}"
         line += f" {_deviation(row):>12} {click.style(mark, fg=colour)}"
-        click.echo(line + (f"  {row['note']}" if row["note"] else ""))
+        click.echo("  ".join([line, *(text for text in (row["basis"], row["note"]) if text)]))
     wrong, unknown = (sum(row["held"] is held for row in rows) for held in (False, None))
     if wrong:
         click.echo(click.style(f"{wrong} of {len(rows)} are not as asked", fg="red"))

@@ -3,13 +3,18 @@
 
 from __future__ import annotations
 
+import json
+import math
+import re
+import statistics
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mprun.analysis.calibration import binomial_interval, judge, to_json
+from mprun.analysis.calibration import DEVIATIONS, binomial_interval, judge, to_json
+from mprun.analysis.summary import say_row
 from mprun.capabilities import REFERENCE, Capabilities
 from mprun.compile import allocate
 from mprun.compile.calibration import compile_calibration
@@ -17,8 +22,20 @@ from mprun.compile.network import Network
 from mprun.compile.wire import correlate
 from mprun.plan import Plan, Train
 from mprun.spec import load
+from mprun.spec.impairment import JITTER_SCHEMA
 from mprun.spec.spec import Chance, FourState, GilbertElliott
 
+ROOT = Path(__file__).parents[2]
+# Where iproute2 keeps the tables of netem's distributions, by distribution and version.
+TABLES = (
+    "/usr/lib/tc",
+    "/usr/share/tc",
+    "/usr/lib/x86_64-linux-gnu/tc",
+    "/usr/lib/aarch64-linux-gnu/tc",
+    "/usr/lib64/tc",
+)
+# netem divides the values of a table by this (NETEM_DIST_SCALE).
+TABLE_SCALE = 8192
 REAL = Capabilities(is_simulated=False, timer_slack_ns=250_000)
 
 
@@ -163,3 +180,49 @@ def test_long_run_loss_of_the_models() -> None:
     assert GilbertElliott(0.01, 0.1, 0.5, 0.1).mean == pytest.approx(0.01 / 0.11 * 0.5 + 0.1 / 0.11 * 0.1)
     assert FourState(0.01, 0.99, 0.0, 1.0, 0.0).mean == pytest.approx(0.01)
     assert FourState(0.0, 1.0, 0.0, 1.0, 0.1).mean == pytest.approx(0.1 / 1.1)
+
+
+def read_table(distribution: str) -> list[float]:
+    """The values of a table of iproute2, for an amount of 1."""
+    found = [path for folder in TABLES if (path := Path(folder, f"{distribution}.dist")).exists()]
+    assert found, f"iproute2's {distribution}.dist is in none of {', '.join(TABLES)}"
+    lines = found[0].read_text().splitlines()
+    return [int(word) / TABLE_SCALE for line in lines if not line.startswith("#") for word in line.split()]
+
+
+@pytest.mark.parametrize("distribution", ["normal", "pareto", "paretonormal"])
+def test_deviations_and_docs_are_those_of_the_tables(distribution: str) -> None:
+    """The page and the schema have three digits; the page's range is the table's, to the digits that it gives."""
+    table = read_table(distribution)
+    deviation = statistics.pstdev(table)
+    assert DEVIATIONS[distribution] == pytest.approx(deviation, abs=1e-4)
+    row = next(
+        line for line in (ROOT / "docs/links.md").read_text().splitlines() if line.startswith(f"| `{distribution}`")
+    )
+    assert f"{deviation:.3f} of the amount" in row
+    below, above = (
+        float(number) for number in re.findall(r"up to ([\d.]+) amounts below.* and ([\d.]+) above", row)[0]
+    )
+    assert below == pytest.approx(-min(table), abs=0.05)
+    assert above == pytest.approx(max(table), abs=0.05)
+    offset = re.findall(r"([\d.]+) amounts below `delay` \|$", row)
+    assert -statistics.fmean(table) == pytest.approx(float(offset[0]) if offset else 0.0, abs=0.005)
+    if distribution != "normal":
+        assert f"{deviation:.3f}" in json.dumps(JITTER_SCHEMA)
+
+
+@pytest.mark.parametrize(("distribution", "share"), [("uniform", 1 / math.sqrt(3)), ("pareto", 0.8197)])
+def test_jitter_is_told_as_a_standard_deviation(tmp_path: Path, distribution: str, share: float) -> None:
+    """Asked and got are standard deviations both: 3 ms of jitter are 1.732 ms if uniform, and 2.459 ms of pareto."""
+    link = f"delay: 20ms, jitter: {{amount: 3ms, distribution: {distribution}}}"
+    network, plan = calibration_of(tmp_path, link)
+    train = next(train for train in plan.trains if train.kind == "delay")
+    deviation = 1.02 * share * 3e6
+    found = {"median": 20e6, "mean": 20e6, "deviation": deviation, "correlation": 0.0}
+    rows = judge(network, [train], [arrivals(train, delay_ns=found)], True)
+    (row,) = (row for row in rows if row.quantity == "jitter")
+    assert row.asked == pytest.approx(share * 3e-3)
+    assert row.got == pytest.approx(deviation / 1e9)
+    assert row.held
+    assert row.basis == f"standard deviation of {distribution}, amount 3 ms"
+    assert say_row(asdict(row)).startswith(f"jitter (standard deviation of {distribution}, amount 3 ms): asked ")

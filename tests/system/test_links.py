@@ -117,7 +117,10 @@ def test_a_link_that_is_not_as_asked_fails_its_run(mprun: Callable[..., Result],
     result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
     assert result.status == 1
     assert result.summary["status"] == "failed"
-    said = r"calibration of l forward: jitter: asked 5 ms, got 4\.\d+ \(4\.5 to 5\.5 would do\)"
+    said = (
+        r"calibration of l forward: jitter \(standard deviation of normal, amount 5 ms\): asked 5 ms, "
+        r"got 4\.\d+ \(4\.5 to 5\.5 would do\)"
+    )
     assert any(re.fullmatch(said, failure) for failure in result.summary["failures"])
 
 

@@ -15,13 +15,13 @@ unanswered, and nothing says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from mprun.compile.network import Interface, Network, Node, Path
 from mprun.plan import Command, Process, Ready, sysctl
 from mprun.spec.address import InterfaceAddress, family_of
-from mprun.spec.path import are_side_by_side, take_in_order, usable_paths
-from mprun.spec.spec import FAMILIES, MAX_ADDITIONAL_SUBFLOWS, ExperimentSpec, Flow, HostSpec, Mptcp
+from mprun.spec.path import are_side_by_side, count_subflows, pairs_of, usable_paths
+from mprun.spec.spec import FAMILIES, MAX_ADDITIONAL_SUBFLOWS, ExperimentSpec, Flow, HostSpec
 from mprun.tools.tool import LIBRARY
 
 PATH_MANAGER = "mprun.agent.path_manager"
@@ -34,33 +34,13 @@ def is_used(experiment: ExperimentSpec, node: str) -> bool:
 
 def subflows_wanted(network: Network, experiment: ExperimentSpec, flow: Flow) -> int:
     """Subflows that an MPTCP flow's connection has once the path managers of its hosts are done."""
-    settings = [experiment.hosts.get(name, HostSpec()).mptcp for name in (flow.source, flow.destination)]
-    paths = _paths_of(network, flow)
-    if settings[0].path_manager == "default":
-        # from each to the address that the connection was opened to; to announced ones as well if their limit allows
-        opening = {one.link for one in settings[0].endpoints if not {"subflow", "fullmesh"}.isdisjoint(one.flags)}
-        near = [path for path in paths if path.destination_address == paths[0].destination_address]
-        pairs: Sequence[Path] = [path for path in near if path is paths[0] or path.source.link in opening]
-    else:
-        pairs = _pairs(settings[0], paths)
-    if settings[1].path_manager == "default":
-        # nothing is announced: only the address that the connection was opened to is known
-        pairs = tuple(path for path in pairs if path.destination_address == pairs[0].destination_address)
-    wanted = len(pairs) * settings[0].subflows_per_pair
-    asked = settings[0].subflows
-    return wanted if asked is None else min(wanted, 1 + asked)
+    client, server = (experiment.hosts.get(name, HostSpec()).mptcp for name in (flow.source, flow.destination))
+    return count_subflows(client, server, _paths_of(network, flow), _joined)
 
 
 def _joined(path: Path) -> tuple[str, str]:
-    """The interfaces that a path joins, by their addresses."""
-    return path.source.mac, path.destination.mac
-
-
-def _pairs(settings: Mptcp, paths: Sequence[Path]) -> Sequence[Path]:
-    """The paths whose pairs of addresses a client has subflows between, that of the first subflow first."""
-    if settings.path_manager == "in-order":
-        return take_in_order(paths, _joined)
-    return paths[:1] if settings.path_manager == "ndiffports" else paths
+    """The links at either end of a path."""
+    return path.source.link, path.destination.link
 
 
 def mptcp_commands(network: Network, experiment: ExperimentSpec, node: Node) -> Iterator[Command]:
@@ -109,7 +89,7 @@ def _most_subflows(network: Network, experiment: ExperimentSpec, flow: Flow) -> 
     paths = _paths_of(network, flow)
     if not settings.is_in_user_space:
         return len(paths)
-    wanted = len(_pairs(settings, paths)) * settings.subflows_per_pair
+    wanted = len(pairs_of(settings, paths, _joined)) * settings.subflows_per_pair
     return min(wanted, 1 + MAX_ADDITIONAL_SUBFLOWS)
 
 
@@ -124,7 +104,7 @@ def path_managers(network: Network, experiment: ExperimentSpec) -> Iterator[Proc
         argv = ["python3", "-m", PATH_MANAGER, str(mptcp.subflows_per_pair), str(limit)]
         numbers = {address.ip: number for number, (_, address) in enumerate(_ends(network.nodes[name]), start=1)}
         for flow in opened:
-            for path in _pairs(mptcp, _paths_of(network, flow)):
+            for path in pairs_of(mptcp, _paths_of(network, flow), _joined):
                 pair = f"{path.source_address},{path.destination_address},{numbers[path.source_address]}"
                 pair += ",backup" if path.backup else ""
                 if pair not in argv:

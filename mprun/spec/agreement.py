@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from mprun.spec import metric, units
 from mprun.spec.address import families_of
 from mprun.spec.document import Document, Notes
 from mprun.spec.fault import Path, list_names, name_nearest
 from mprun.spec.pairing import RANGE, find_hosts, is_pattern
-from mprun.spec.path import NamedPath, Pair, are_side_by_side, find_areas, take_in_order, usable_paths
+from mprun.spec.path import NamedPath, Pair, are_side_by_side, count_subflows, find_areas, pairs_of, usable_paths
 from mprun.spec.repetition import names_of
 from mprun.spec.spec import (
     FAMILIES,
@@ -279,11 +280,7 @@ def check_mptcp(
             continue
         mptcp = experiment.hosts.get(flow.source, HostSpec()).mptcp
         paths = usable_paths(flow, named[flow.source, flow.destination])
-        pairs = len(paths)
-        if mptcp.path_manager == "ndiffports":
-            pairs = 1
-        elif mptcp.path_manager == "in-order":
-            pairs = len(take_in_order(paths, _joined))
+        pairs = len(pairs_of(mptcp, paths, _joined))
         wanted = pairs * mptcp.subflows_per_pair
         if mptcp.path_manager != "default" and mptcp.subflows is None and wanted > 1 + MAX_ADDITIONAL_SUBFLOWS:
             most = MAX_ADDITIONAL_SUBFLOWS
@@ -320,6 +317,49 @@ def check_mptcp(
             if settings.get("net.mptcp.enabled") == "0":
                 message = f"is mptcp, but host '{host}' has the sysctl net.mptcp.enabled=0: take one of the two out"
                 notes.fault(("traffic", n, "protocol"), message)
+
+
+def check_path_managers(
+    values: Mapping[str, object],
+    named: Mapping[Pair, Sequence[NamedPath]],
+    experiment: ExperimentSpec,
+    notes: Notes,
+) -> None:
+    """Warnings of MPTCP flows that leave paths unused since no path manager is written for their hosts.
+
+    values: the experiment as it was written. A host whose path manager or endpoints are written has what was asked.
+    """
+    written = values.get("hosts")
+    chosen = {
+        host
+        for host, entry in (written.items() if isinstance(written, dict) else ())
+        if isinstance(entry, dict)
+        and isinstance(mptcp := entry.get("mptcp"), dict)
+        and not mptcp.keys().isdisjoint(("path_manager", "endpoints"))
+    }
+    told: set[str] = set()
+    for n, flow in enumerate(experiment.traffic):
+        paths = usable_paths(flow, named[flow.source, flow.destination])
+        if flow.protocol != "mptcp" or not paths or (flow.group or flow.name) in told:
+            continue
+        ends = (flow.source, flow.destination)
+        has = [experiment.hosts.get(host, HostSpec()).mptcp for host in ends]
+        mesh = [
+            one if host in chosen else replace(one, path_manager="fullmesh")
+            for host, one in zip(ends, has, strict=True)
+        ]
+        got, possible = (count_subflows(client, server, paths, _joined) for client, server in (has, mesh))
+        if got >= possible:
+            continue
+        told.add(flow.group or flow.name)
+        unsaid = [host for host in ends if host not in chosen]
+        names = " and ".join(f"'{host}'" for host in unsaid)
+        lines = " and ".join(f"'{host}: {{mptcp: {{path_manager: fullmesh}}}}'" for host in unsaid)
+        message = (
+            f"gets {got} of {possible} possible subflows: no path manager is written for {names}, and Linux opens "
+            f"and announces none by itself; write {lines} under 'hosts', or 'path_manager: default' if you want that"
+        )
+        notes.warn(("traffic", n, "protocol"), message)
 
 
 def _addresses(topology: TopologySpec, host: str, family: Family) -> int:

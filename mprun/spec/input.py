@@ -265,6 +265,7 @@ def _read_action(
         named = name_paths(network.spec, [(flow.source, flow.destination) for flow in action.traffic])
         agreement.check_metrics(named, action, notes)
         agreement.check_mptcp(network.spec, named, action, notes)
+        agreement.check_path_managers(values, named, action, notes)
         agreement.check_endpoints(network.spec, action, notes)
         agreement.check_captures(network.spec, action, document)
         agreement.check_tools(named, action, notes)

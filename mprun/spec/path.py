@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from mprun.spec.address import families_of
-from mprun.spec.spec import FAMILIES, Family, Flow, LinkSpec, TopologySpec
+from mprun.spec.spec import FAMILIES, Family, Flow, LinkSpec, Mptcp, TopologySpec
 
 Pair = tuple[str, str]
 # (host, name of its link): an interface, as no link joins a host to itself.
@@ -89,6 +89,41 @@ def are_side_by_side(
     """Whether there are several paths of a family, none of which shares an end with another. ends: both of a path."""
     alike = [ends(path) for path in paths if path.family == family]
     return len(alike) > 1 and all(len(set(side)) == len(alike) for side in zip(*alike, strict=True))
+
+
+def pairs_of(client: Mptcp, paths: Sequence[AnyPath], ends: Callable[[AnyPath], tuple[str, str]]) -> Sequence[AnyPath]:
+    """The paths whose pairs of addresses a client's path manager has subflows between, that of the first subflow first.
+
+    ends: the links at both ends of a path.
+    """
+    if client.path_manager == "in-order":
+        return take_in_order(paths, ends)
+    return paths[:1] if client.path_manager == "ndiffports" else paths
+
+
+def count_subflows(
+    client: Mptcp, server: Mptcp, paths: Sequence[AnyPath], ends: Callable[[AnyPath], tuple[str, str]]
+) -> int:
+    """How many subflows a connection over these paths has once the path managers of both hosts are done.
+
+    ends: the links at both ends of a path.
+    """
+
+    def arrives(path: AnyPath) -> tuple[str, Family]:
+        return ends(path)[1], path.family
+
+    if client.path_manager == "default":
+        # from each to the address that the connection was opened to; to announced ones as well if their limit allows
+        opening = {one.link for one in client.endpoints if not {"subflow", "fullmesh"}.isdisjoint(one.flags)}
+        near = [path for path in paths if arrives(path) == arrives(paths[0])]
+        pairs: Sequence[AnyPath] = [path for path in near if path is paths[0] or ends(path)[0] in opening]
+    else:
+        pairs = pairs_of(client, paths, ends)
+    if server.path_manager == "default":
+        # nothing is announced: only the address that the connection was opened to is known
+        pairs = [path for path in pairs if arrives(path) == arrives(pairs[0])]
+    wanted = len(pairs) * client.subflows_per_pair
+    return wanted if client.subflows is None else min(wanted, 1 + client.subflows)
 
 
 def find_areas(topology: TopologySpec, family: Family) -> dict[End, Hashable]:

@@ -49,6 +49,8 @@ def _check(path: Path) -> None:
         return
     for cell in load_cells(path.parent / ("star" if "client*" in text else "topo"), path):
         compile_plan(cell.spec, allocate(cell.spec))
+        # a reader copies it, and should not get one subflow of two
+        assert not [warning for warning in cell.warnings if "no path manager" in warning]
 
 
 def _commands(page: Path) -> Iterator[str]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -37,6 +38,8 @@ traffic:
 probe: {pings: 0}
 """
 FULLMESH = "mptcp: {path_manager: fullmesh}"
+# The keys of the experiment that say what hosts have.
+HOSTS = ("hosts", "client", "server")
 
 
 @pytest.mark.parametrize(
@@ -78,6 +81,25 @@ def test_cause_is_named(
     assert result.summary["failures"] == ([] if failure is None else [failure])
     assert result.summary["status"] == ("passed" if failure is None else "failed")
     assert result.status == (0 if failure is None else 1)
+
+
+def test_paths_left_unused_for_want_of_a_path_manager_are_told_of(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    """A first file of one's own: the warning's lines, copied into it, give both subflows and no warning."""
+    plain = "".join(line for line in EXPERIMENT.splitlines(True) if line.split(":")[0].strip() not in HOSTS)
+    (tmp_path / "topo.yaml").write_text(TOPOLOGY.replace("LOSS", "0%"))
+    (tmp_path / "xp.yaml").write_text(plain)
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
+    assert (result.status, result.metric("bulk.subflows")) == (0, 1)
+    [warning] = result.summary["warnings"]
+    lines = re.findall(r"'(\w+: \{mptcp: \{path_manager: fullmesh\}\})'", warning)
+    assert len(lines) == 2
+    strict = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--strict")
+    assert strict.status == 2
+    assert all(line in strict.err for line in lines)
+    (tmp_path / "xp.yaml").write_text(plain + "hosts:\n" + "".join(f"  {line}\n" for line in lines))
+    whole = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--strict", "--json")
+    assert (whole.status, whole.metric("bulk.subflows")) == (0, 2)
+    assert whole.summary["warnings"] == []
 
 
 def test_a_server_that_listens_on_one_of_its_addresses(mprun: Callable[..., Result], tmp_path: Path) -> None:

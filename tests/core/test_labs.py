@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from mprun.cli.graph import command as graph
 from mprun.lab.grade import grade
 from mprun.lab.shelf import copy_lab
+from mprun.spec import load_cells
 from mprun.spec.lab import read_lab
 from tests.labs import FOLDERS
 
@@ -79,6 +80,22 @@ def test_the_page_asks_what_the_lab_asks(folder: Path) -> None:
     assert asked == [
         f"{' '.join(one.ask.split())} *{' '.join(one.hint.split())}*" for one in read_lab(folder).questions
     ]
+
+
+@pytest.mark.parametrize(
+    ("topology", "sweep", "first_ns"),
+    [("topo_unlike", "delays_published", 5_000_000), ("topo_paths", "rates_published", 20_000_000)],
+)
+def test_published_sweeps_are_those_of_the_study(topology: str, sweep: str, first_ns: int) -> None:
+    """60 s each. Figure 12 keeps the first path at 10 ms there and back; a path of topology A is two links of 10 ms."""
+    folder = next(folder for folder in FOLDERS if folder.name == "10_openflow_topologies")
+    cell = load_cells(folder / topology, folder / sweep, {"rate": "20mbit"})[0].spec
+    assert [flow.duration_ns for flow in cell.experiment.traffic] == [60_000_000_000]
+    links = cell.topology.links
+    client = [link for link in links if "client" in link.ends]
+    onward = {end for end in client[0].ends if end != "client"}
+    first = [client[0], *(link for link in links if onward & set(link.ends) and "server" in link.ends)]
+    assert sum(link.forward.delay_ns for link in first) == first_ns
 
 
 def test_a_copy_has_both_names_of_a_folder_and_no_link_of_a_run(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ LONG = "iperf_scenario_long"
 RUN = re.compile(r"mprun (-t \S+ -x \S+)")
 FILTER = re.compile(r"`((?:ip|sctp|tcp)(?:\.| &&)[^`]*)`")
 # Two seconds more of twenty hosts would be needed.
-NOT_MATCHED = {"tcp.analysis.retransmission"}
+NOT_MATCHED = {"tcp.analysis.retransmission", "tcp.analysis.out_of_order"}
 
 
 def script_of(folder: Path) -> str:

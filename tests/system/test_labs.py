@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.system.conftest import ROOT, Result
+from tests.system.conftest import LAB, ROOT, Result
 
 PATH_MANAGER = ROOT / "labs" / "03_path_manager"
 
@@ -52,6 +53,31 @@ def joins(capture: Path) -> int:
     connections = tshark(capture, "tcp.flags.syn == 1 && tcp.flags.ack == 0 && tcp.options.mptcp.subtype == 0")
     # iperf3's control connection is one too and has as many
     return len(answered) // len(connections)
+
+
+@pytest.mark.parametrize(("experiment", "data_bytes"), [("xp_tcp", 1448), ("xp_mptcp", 1424)])
+def test_headers_of_a_full_packet_are_those_of_the_answers(
+    mprun: Callable[..., Result], experiment: str, data_bytes: int
+) -> None:
+    """What most of the client's packets with data are made of, in a capture of all interfaces."""
+    result = mprun("-t", LAB / "topo", "-x", LAB / experiment, "--engine", "virtual", "--json")
+    assert result.status == 0, result.out + result.err
+    argv = ["tshark", "-r", str(result.run / "pcap" / "client.pcap"), "-c", "2000", "-T", "fields"]
+    argv += ["-Y", "sll.pkttype == 4 && tcp.len > 0", "-e", "frame.len", "-e", "ip.hdr_len", "-e", "tcp.hdr_len"]
+    lines = subprocess.run([*argv, "-e", "tcp.len"], check=True, capture_output=True, text=True).stdout.splitlines()
+    ((full, _),) = Counter(lines).most_common(1)
+    whole, ip, tcp, data = map(int, full.split())
+    assert data == data_bytes
+    # what stands before the IP header: that of Linux in the capture, Ethernet's 14 bytes on the wire
+    cooked = whole - ip - tcp - data
+    assert (whole, cooked, ip, whole - cooked + 14) == (1520, 20, 20, 1514)
+    answers = " ".join((LAB / "ANSWERS.md").read_text().split())
+    if experiment == "xp_tcp":
+        headers = f"{cooked} of Linux's cooked header, {ip} of IP, {tcp} of TCP (with time stamps)"
+        said = f"has {whole} bytes: {headers} and {data}"
+    else:
+        said = f"{tcp} bytes of TCP header and {data} of data in a frame of 1514"
+    assert said in answers
 
 
 def test_uncoupled_subflows_share_each_bottleneck(mprun: Callable[..., Result]) -> None:

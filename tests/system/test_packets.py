@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -195,6 +196,49 @@ def test_wireshark_with_our_profile_sees_the_same(failing: tuple[Result, dict[st
     assert len(conditions) > 30
     # one that Wireshark does not understand is an error
     count(" || ".join(f"({condition})" for condition in conditions))
+
+
+LOSSY = """\
+version: 1
+topology: multi-path
+paths:
+  - {rate: 20mbit, delay: 20ms, queue: 40packets, loss: 2%}
+  - {rate: 10mbit, delay: 30ms, queue: 40packets, loss: 2%}
+"""
+
+
+@pytest.mark.parametrize("protocol", ["tcp", "mptcp"])
+def test_the_filter_of_the_page_finds_all_that_a_sender_sent_again(protocol: str, tmp_path: Path) -> None:
+    """As many packets of each socket as the kernel counts segments (tcpi_total_retrans), since offloads are off."""
+    (tmp_path / "topo.yaml").write_text(LOSSY)
+    (tmp_path / "xp.yaml").write_text(
+        EXPERIMENT.replace("protocol: mptcp", f"protocol: {protocol}").replace("AMOUNT", "duration: 10s")
+    )
+    run = call("-t", "topo", "-x", "xp", "--engine", "virtual", "--json", "-o", tmp_path, cwd=tmp_path)
+    assert run.status == 0, run.out + run.err
+    line = next(one for one in (ROOT / "docs" / "captures.md").read_text().splitlines() if "sent again, in its" in one)
+    (shown,) = re.findall("`(.*?)`", line.split(" | ")[-1].replace("\\|", "|"))
+    ends = ["local", "local_port", "remote", "remote_port"]
+    sockets = polars.read_parquet(run.run / "tables" / "sockets.parquet").sort("time_ns")
+    for host in ("client", "server"):
+        last = sockets.filter(host=host).group_by(ends).last()
+        counted = {row[:4]: row[4] for row in last.select(*ends, "retransmits_packets").rows() if row[4]}
+        found = Counter(sent_again(run.run / "pcap" / f"{host}.pcap", shown))
+        assert found == counted
+        if host == "client":
+            # some of each kind, or the filter's parts are not tried
+            assert len(found) >= (2 if protocol == "mptcp" else 1)
+            partly = sent_again(run.run / "pcap" / "client.pcap", "sll.pkttype == 4 && tcp.analysis.retransmission")
+            assert 0 < len(partly) < found.total()
+
+
+def sent_again(capture: Path, condition: str) -> list[tuple[str, int, str, int]]:
+    """Addresses and ports of each packet for which a display filter holds."""
+    argv = ["tshark", "-n", "-r", str(capture), "-Y", condition, "-T", "fields"]
+    for field in ("ip.src", "tcp.srcport", "ip.dst", "tcp.dstport"):
+        argv += ["-e", field]
+    lines = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
+    return [(a, int(p), b, int(q)) for a, p, b, q in map(str.split, lines)]
 
 
 def test_the_longest_gap_is_the_hand_over(failing: tuple[Result, dict[str, Any]]) -> None:

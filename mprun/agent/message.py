@@ -10,7 +10,7 @@ NLMSG_ERROR, NLMSG_DONE = 2, 3
 # Requests of sock_diag(7), and what answers bear: the older one is of all families at once, the other one of one
 # (linux/inet_diag.h, linux/sock_diag.h).
 TCPDIAG_GETSOCK, SOCK_DIAG_BY_FAMILY = 18, 20
-INET_DIAG_INFO = 2
+INET_DIAG_INFO, INET_DIAG_SKMEMINFO = 2, 7
 HEADER = struct.Struct("=IHHII")
 _ATTRIBUTE = struct.Struct("=HH")
 # By length modulo 4.

@@ -15,7 +15,7 @@ import struct
 import time
 
 from mprun.agent import event, record
-from mprun.agent.message import INET_DIAG_INFO, SOCK_DIAG_BY_FAMILY, TCPDIAG_GETSOCK, attribute
+from mprun.agent.message import INET_DIAG_INFO, INET_DIAG_SKMEMINFO, SOCK_DIAG_BY_FAMILY, TCPDIAG_GETSOCK, attribute
 from mprun.agent.record import Recorder
 from mprun.agent.rtnetlink import Netlink, NetlinkError
 
@@ -29,9 +29,10 @@ SO_RCVBUFFORCE = 33
 # struct inet_diag_req
 _REQUEST = struct.pack("=BBBB48xII", socket.AF_UNSPEC, 0, 0, 1 << (INET_DIAG_INFO - 1), SPEAKING, 0)
 INET_DIAG_REQ_PROTOCOL = 3
+_OF_MPTCP = 1 << (INET_DIAG_INFO - 1) | 1 << (INET_DIAG_SKMEMINFO - 1)
 # struct inet_diag_req_v2 of each family, whose number for the protocol has no room for MPTCP's: an attribute has it.
 _MPTCP = [
-    struct.pack("=BBBxI48x", family, socket.IPPROTO_TCP, 1 << (INET_DIAG_INFO - 1), SPEAKING)
+    struct.pack("=BBBxI48x", family, socket.IPPROTO_TCP, _OF_MPTCP, SPEAKING)
     + attribute(INET_DIAG_REQ_PROTOCOL, struct.pack("=I", 262))
     for family in (socket.AF_INET, socket.AF_INET6)
 ]
@@ -46,6 +47,7 @@ class Observer:
         self._closed = Netlink(NETLINK_SOCK_DIAG, TCP_DESTROY_GROUPS)
         self._diag = Netlink(NETLINK_SOCK_DIAG)
         self._tells_progress = True
+        self._has_mptcp = False
         self._mptcp = Netlink(event.NETLINK_GENERIC)
         event.subscribe(self._mptcp)
         for link in (self._closed, self._mptcp):
@@ -58,7 +60,7 @@ class Observer:
 
     def read_events(self) -> None:
         """Record the MPTCP events that are waiting."""
-        self._record_waiting(record.EVENTS, self._mptcp)
+        self._has_mptcp |= self._record_waiting(record.EVENTS, self._mptcp)
 
     def read_closed(self) -> None:
         """Record the sockets that have closed; to be done often, since there is room for some hundreds or thousands.
@@ -73,15 +75,24 @@ class Observer:
                     raise
                 self._recorder.write(record.LOST, self._source, time.monotonic_ns(), [])
 
-    def _record_waiting(self, kind: int, link: Netlink) -> None:
-        if datagrams := event.waiting(link):
+    def _record_waiting(self, kind: int, link: Netlink) -> bool:
+        """Record what is waiting; whether anything was."""
+        datagrams = event.waiting(link)
+        if datagrams:
             self._recorder.write(kind, self._source, time.monotonic_ns(), datagrams)
+        return bool(datagrams)
 
     def sample(self, at_ns: int) -> None:
-        """Record the state of every TCP socket."""
+        """Record the state of every TCP socket, and of every MPTCP connection where there has been one."""
         self._recorder.write(record.SOCKETS, self._source, at_ns, self._diag.dump_raw(TCPDIAG_GETSOCK, _REQUEST))
+        if self._has_mptcp:
+            self._sample_connections(record.CONNECTIONS, at_ns)
 
     def sample_progress(self, at_ns: int) -> None:
+        """Record how far the data of every MPTCP connection is."""
+        self._sample_connections(record.PROGRESS, at_ns)
+
+    def _sample_connections(self, kind: int, at_ns: int) -> None:
         """Record the state of every MPTCP connection; nothing on a kernel that does not tell it."""
         if not self._tells_progress:
             return
@@ -90,7 +101,7 @@ class Observer:
         except NetlinkError:
             self._tells_progress = False
             return
-        self._recorder.write(record.PROGRESS, self._source, at_ns, answers)
+        self._recorder.write(kind, self._source, at_ns, answers)
 
     def close(self) -> None:
         self._closed.close()

@@ -18,7 +18,7 @@ from typing import Any
 NAME = "record.gz"
 # What an entry is. A source says who the entries of its number are of: {"host": name}, {"node", "indices"} ...
 # LOST: the kernel had more sockets that closed to tell of than there was room for.
-SOURCE, SOCKETS, CLOSED, EVENTS, INTERFACES, QUEUES, CPU, PROGRESS, LOST = range(9)
+SOURCE, SOCKETS, CLOSED, EVENTS, INTERFACES, QUEUES, CPU, PROGRESS, LOST, CONNECTIONS = range(10)
 
 _HEADER = struct.Struct("=BxHIq")
 _GZIP = 16 + zlib.MAX_WBITS

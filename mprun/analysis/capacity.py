@@ -10,10 +10,14 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Capacity:
-    """Rates on the wire, bit/s: of all paths together, a bottleneck that several share counted once; of the best."""
+    """Rates on the wire, bit/s: of all paths together, a bottleneck that several share counted once; of the best.
+
+    best_paths: the names of the paths that have the best rate.
+    """
 
     total: float
     best: float
+    best_paths: tuple[str, ...]
 
 
 def find_capacity(intent: Mapping[str, Any], flow: Mapping[str, Any], is_forward: bool) -> Capacity | None:
@@ -24,6 +28,7 @@ def find_capacity(intent: Mapping[str, Any], flow: Mapping[str, Any], is_forward
     links = {link["name"]: link for link in intent["links"]}
     changing = {change["link"] for change in intent["changes"] if "link" in change}
     slowest: dict[tuple[str, str], float] = {}
+    of_path: dict[str, float] = {}
     for path in flow["paths"]:
         rates = []
         node = flow["source"]
@@ -41,5 +46,8 @@ def find_capacity(intent: Mapping[str, Any], flow: Mapping[str, Any], is_forward
         if not rates:
             return None
         rate, bottleneck = min(rates)
-        slowest[bottleneck] = rate
-    return Capacity(sum(slowest.values()), max(slowest.values())) if slowest else None
+        slowest[bottleneck] = of_path[path["name"]] = rate
+    if not slowest:
+        return None
+    best = max(slowest.values())
+    return Capacity(sum(slowest.values()), best, tuple(name for name, rate in of_path.items() if rate == best))

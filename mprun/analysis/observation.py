@@ -19,15 +19,17 @@ from mprun.agent.event import read_events, spell_address
 from mprun.agent.message import (
     HEADER,
     INET_DIAG_INFO,
+    INET_DIAG_SKMEMINFO,
     SOCK_DIAG_BY_FAMILY,
     TCPDIAG_GETSOCK,
     attributes,
     find_attribute,
     split_messages,
 )
-from mprun.agent.record import CPU, EVENTS, INTERFACES, LOST, PROGRESS, QUEUES, SOURCE, read_entries
+from mprun.agent.record import CONNECTIONS, CPU, EVENTS, INTERFACES, LOST, PROGRESS, QUEUES, SOURCE, read_entries
 from mprun.analysis.counter import Counters
 from mprun.analysis.handover import Progress
+from mprun.analysis.limitation import ConnectionState
 from mprun.analysis.processor import Processors
 from mprun.analysis.rows import Kind, Rows
 from mprun.tools.tool import SocketSample
@@ -54,6 +56,11 @@ TCP_INFO = (
     # how long ago it sent and received payload last
     ("last_sent_ms", 44, "I"),
     ("last_received_ms", 52, "I"),
+    ("snd_wnd_bytes", 228, "I"),
+    ("last_ack_recv_ms", 56, "I"),
+    ("busy_us", 168, "Q"),
+    ("rwnd_limited_us", 176, "Q"),
+    ("sndbuf_limited_us", 184, "Q"),
 )
 NAMES = tuple(name for name, _, _ in TCP_INFO)
 _ACKED, _RECEIVED = NAMES.index("bytes_acked"), NAMES.index("bytes_received")
@@ -74,6 +81,10 @@ _DIAG_BYTES = 72
 _ENDS_BYTES = 40
 # Of struct mptcp_info: mptcpi_write_seq, mptcpi_snd_una, mptcpi_rcv_nxt.
 _WRITE_SEQ, _SEQUENCES = 16, struct.Struct("=QQQ")
+# And mptcpi_bytes_sent (each byte once), mptcpi_bytes_acked, which Linux has from 6.5 on.
+_SENT, _COUNTS = 56, struct.Struct("=Q8xQ")
+# Of struct sock's memory SK_MEMINFO_SNDBUF and SK_MEMINFO_WMEM_QUEUED (linux/sock_diag.h).
+_SNDBUF, _MEMORY = 12, struct.Struct("=I4xI")
 _PORTS = struct.Struct("!HH")
 
 
@@ -113,12 +124,13 @@ class Observation:
     """What the record says.
 
     sockets: each state that was sampled, and the last of those that closed. progress: by host and addresses of an MPTCP
-    connection how far its data was.
+    connection how far its data was; states: what it had sent and held, by the same.
     """
 
     hosts: dict[str, Host] = field(default_factory=dict)
     sockets: Rows = field(default_factory=lambda: Rows(OF_SOCKETS))
     progress: dict[tuple[str, Tuple4], list[Progress]] = field(default_factory=dict)
+    states: dict[tuple[str, Tuple4], list[ConnectionState]] = field(default_factory=dict)
     counters: Counters = field(default_factory=Counters)
     processors: Processors = field(default_factory=Processors)
 
@@ -163,6 +175,9 @@ def observe(chunks: Iterable[bytes], zero_ns: int, links: Sequence[Mapping[str, 
         elif kind == PROGRESS:
             for addresses, state in _read_progress(content, at_ns):
                 found.progress.setdefault((sources[number]["host"], addresses), []).append(state)
+        elif kind == CONNECTIONS:
+            for addresses, held in _read_states(content, at_ns):
+                found.states.setdefault((sources[number]["host"], addresses), []).append(held)
         else:
             _read_host(kind, content, at_ns, sources[number]["host"], found)
     return found
@@ -184,15 +199,34 @@ def _read_host(kind: int, content: bytes, at_ns: int, host: str, found: Observat
             found.sockets.add((at_ns, host, *state.addresses, *state.values))
 
 
-def _read_progress(datagrams: bytes, at_ns: int) -> Iterator[tuple[Tuple4, Progress]]:
-    """Addresses of each MPTCP connection, and how far its data is (struct mptcp_info)."""
+def _read_connections(datagrams: bytes) -> Iterator[tuple[Tuple4, Mapping[int, bytes], bytes]]:
+    """Addresses, attributes and struct mptcp_info of each MPTCP connection."""
     for kind, _, body in split_messages(datagrams):
         if kind != SOCK_DIAG_BY_FAMILY:
             continue
-        info = attributes(body[_DIAG_BYTES:]).get(INET_DIAG_INFO)
-        if info is not None and len(info) >= _WRITE_SEQ + _SEQUENCES.size:
-            written, acknowledged, expected = _SEQUENCES.unpack_from(info, _WRITE_SEQ)
-            yield _read_ends(body[:_ENDS_BYTES]), Progress(at_ns, expected, written != acknowledged)
+        found = attributes(body[_DIAG_BYTES:])
+        info = found.get(INET_DIAG_INFO, b"")
+        if len(info) >= _WRITE_SEQ + _SEQUENCES.size:
+            yield _read_ends(body[:_ENDS_BYTES]), found, info
+
+
+def _read_progress(datagrams: bytes, at_ns: int) -> Iterator[tuple[Tuple4, Progress]]:
+    """Addresses of each MPTCP connection, and how far its data is."""
+    for addresses, _, info in _read_connections(datagrams):
+        written, acknowledged, expected = _SEQUENCES.unpack_from(info, _WRITE_SEQ)
+        yield addresses, Progress(at_ns, expected, written != acknowledged)
+
+
+def _read_states(datagrams: bytes, at_ns: int) -> Iterator[tuple[Tuple4, ConnectionState]]:
+    """Addresses of each MPTCP connection, and what it has sent and holds; nothing of a kernel that does not say."""
+    for addresses, found, info in _read_connections(datagrams):
+        memory = found.get(INET_DIAG_SKMEMINFO, b"")
+        if len(info) >= _SENT + _COUNTS.size and len(memory) >= _SNDBUF + _MEMORY.size:
+            written, acknowledged, _ = _SEQUENCES.unpack_from(info, _WRITE_SEQ)
+            sent, received = _COUNTS.unpack_from(info, _SENT)
+            room, held = _MEMORY.unpack_from(memory, _SNDBUF)
+            flying = sent - received
+            yield addresses, ConnectionState(at_ns, room, held, flying, max(0, written - acknowledged - flying))
 
 
 def _sockets(datagrams: bytes, at_ns: int, host: str) -> Iterator[SocketState]:

@@ -33,7 +33,8 @@ from mprun.analysis.diagnosis import (
 from mprun.analysis.group import measure_groups
 from mprun.analysis.handover import Handover, find_handover, find_handover_of
 from mprun.analysis.interference import Interference, on_paths
-from mprun.analysis.observation import ENDS, Host, Observation
+from mprun.analysis.limitation import GOOD, Limits, Sample, SubflowState, explain_rate
+from mprun.analysis.observation import ENDS, Host, Observation, Tuple4
 from mprun.analysis.preference import carry, find_flapping, share_deviations
 from mprun.analysis.series import FlowConnections, tabulate
 from mprun.analysis.together import find_fairness, find_rate
@@ -69,6 +70,7 @@ class _Findings:
     failures: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     tables: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
     connections: list[FlowConnections] = field(default_factory=list)
@@ -192,6 +194,7 @@ def measure(
     for one in found.connections:
         if one.flow["protocol"] == "mptcp" and "sockets" in sampled:
             _measure_preference(one, sampled["sockets"], found)
+            _explain_efficiency(one, sampled["sockets"], observation, intent, agent, found)
     if "cpu" in sampled:
         _measure_cpu(agent, sampled["cpu"], found)
     captures = _read_captures(intent, agent, logs, captured or {}, found)
@@ -230,6 +233,7 @@ def measure(
         "warnings": found.warnings,
         **({"groups": groups} if groups else {}),
         **({"captures": captures} if captures else {}),
+        **({"notes": found.notes} if found.notes else {}),
         **({"middleboxes": told} if (told := list(interference.tell())) else {}),
     }
     return Measured(make_printable(summary), {**found.tables, **sampled}, found.accounts)
@@ -409,12 +413,8 @@ def _measure_cpu(agent: Mapping[str, Any], programs: polars.DataFrame, found: _F
 def _measure_preference(one: FlowConnections, sockets: polars.DataFrame, found: _Findings) -> None:
     """flapping, share.stdev: of the flow's time, without what it omits."""
     flow = one.flow
-    omit = flow["options"].get("omit", {"start_ns": 0, "end_ns": 0})
-    began_ns, ended_ns = one.began_ns + omit["start_ns"], one.ended_ns - omit["end_ns"]
-    if flow["duration_ns"] is not None:
-        ended_ns = min(ended_ns, one.began_ns + flow["duration_ns"] - omit["end_ns"])
-    subflows = [subflow for connection in one.connections for subflow in connection.subflows]
-    is_forward = goes_forward(subflows)
+    began_ns, ended_ns = _find_span(one)
+    is_forward = _is_forward(one)
     mine = sockets.filter(flow=flow["name"], host=flow["source"]).sort("time_ns", maintain_order=True)
     columns = ("time_ns", "connection", "path", *ENDS, "bytes_acked" if is_forward else "bytes_received")
     samples = ((row[0], (row[1], row[2], row[3:-1]), row[-1]) for row in mine.select(columns).iter_rows())
@@ -424,6 +424,81 @@ def _measure_preference(one: FlowConnections, sockets: polars.DataFrame, found: 
         found.add(f"{flow['name']}.flapping", flapping, OF_CONNECTIONS["flapping"].unit)
     for path, deviation in share_deviations(carried, [path["name"] for path in flow["paths"]]).items():
         found.add(f"{flow['name']}.share.stdev.{path}", deviation, OF_CONNECTIONS["share.stdev"].unit)
+
+
+def _find_span(one: FlowConnections) -> tuple[int, int]:
+    """When the part of a flow that counts began and ended, from time zero: without what the flow omits."""
+    omit = one.flow["options"].get("omit", {"start_ns": 0, "end_ns": 0})
+    began_ns, ended_ns = one.began_ns + omit["start_ns"], one.ended_ns - omit["end_ns"]
+    if one.flow["duration_ns"] is not None:
+        ended_ns = min(ended_ns, one.began_ns + one.flow["duration_ns"] - omit["end_ns"])
+    return began_ns, ended_ns
+
+
+def _is_forward(one: FlowConnections) -> bool:
+    """Whether the flow's client sent more than its server did."""
+    return goes_forward(subflow for connection in one.connections for subflow in connection.subflows)
+
+
+def _explain_efficiency(
+    one: FlowConnections,
+    sockets: polars.DataFrame,
+    observation: Observation,
+    intent: Mapping[str, Any],
+    agent: Mapping[str, Any],
+    found: _Findings,
+) -> None:
+    """Why a flow of MPTCP got less than its best path would give: a warning if a cause was found, else a note."""
+    flow = one.flow
+    efficiency = found.metrics.get(f"{flow['name']}.efficiency.best")
+    capacity = find_capacity(intent, flow, _is_forward(one))
+    if efficiency is None or efficiency["value"] >= GOOD or capacity is None:
+        return
+    sender, receiver = (flow["source"], flow["destination"])[:: 1 if _is_forward(one) else -1]
+    counters = agent.get("counters", {})
+    limits = Limits(
+        sender,
+        receiver,
+        _mptcp_of(sender, intent).get("scheduler", MAINLINE_SCHEDULER),
+        sum(counters.get(host, {}).get("TcpExtTCPMemoryPressures", 0) for host in (sender, receiver)),
+    )
+    text, is_known = explain_rate(
+        efficiency["value"], list(_find_samples(one, sockets, observation)), capacity.best_paths, limits
+    )
+    told = f"{flow['name']}: {efficiency['value']:.1%} of its best path's rate".replace("%", " %")
+    if is_known:
+        found.warnings.append(f"{told}: {text}")
+    elif flow.get("group") is None:
+        # nobody reads those of hundreds
+        found.notes.append(f"{told}: {text}")
+
+
+def _find_samples(one: FlowConnections, sockets: polars.DataFrame, observation: Observation) -> Iterator[Sample]:
+    """Each moment of the sending ends of a flow's connections at which a connection and its subflows were sampled."""
+    flow, is_forward = one.flow, _is_forward(one)
+    sender = flow["source" if is_forward else "destination"]
+    began_ns, ended_ns = _find_span(one)
+    of_subflow = ("snd_cwnd_packets", "unacked_packets", "notsent_bytes", "snd_wnd_bytes", "last_ack_recv_ms")
+    mine = sockets.filter(flow=flow["name"], host=sender).sort("time_ns", maintain_order=True)
+    moments: dict[tuple[int, int], list[SubflowState]] = {}
+    for number, time_ns, path, *values in mine.select("connection", "time_ns", "path", *of_subflow).iter_rows():
+        # older kernels do not tell all of it
+        if None not in values:
+            moments.setdefault((number, time_ns), []).append(SubflowState(path, *values))
+    for number, connection in enumerate(one.connections):
+        for held in observation.states.get((sender, _addresses_at(connection, flow, is_forward)), ()):
+            subflows = moments.get((number, held.at_ns))
+            if subflows and began_ns <= held.at_ns < ended_ns:
+                yield Sample(held, subflows)
+
+
+def _addresses_at(connection: Connection, flow: Mapping[str, Any], is_client: bool) -> Tuple4:
+    """By which addresses an end of a flow knows one of its connections; a server beyond a NAT sees another client."""
+    local, local_port, remote, remote_port = connection.subflows[0].addresses
+    if is_client:
+        return local, local_port, remote, remote_port
+    seen = {path["source"]: path.get("source_seen", path["source"]) for path in flow["paths"]}
+    return remote, remote_port, seen.get(local, local), local_port
 
 
 def _count_subflows(
@@ -542,13 +617,11 @@ def _measure_handover(
 ) -> None:
     """The hand-overs of all connections of an MPTCP flow after all failures of its paths."""
     failures = find_failures(flow, intent["changes"])
-    seen = {path["source"]: path.get("source_seen", path["source"]) for path in flow["paths"]}
     handovers: list[tuple[Failure, Handover]] = []
     for connection in connections:
-        local, local_port, remote, remote_port = connection.subflows[0].addresses
-        at_client = observation.progress.get((flow["source"], (local, local_port, remote, remote_port)), [])
-        at_server = observation.progress.get(
-            (flow["destination"], (remote, remote_port, seen.get(local, local), local_port)), []
+        at_client, at_server = (
+            observation.progress.get((flow[end], _addresses_at(connection, flow, end == "source")), [])
+            for end in ("source", "destination")
         )
         for failure in failures:
             handover = find_handover(at_client, at_server, failure.begin_ns, failure.watched_until_ns)

@@ -42,7 +42,7 @@ def show_summary(summary: Mapping[str, Any], run: RunDirectory) -> None:
     for kind, colour in (("errors", "red"), ("failures", "red"), ("warnings", "yellow")):
         for text in summary.get(kind, ()):
             click.echo(f"  {click.style(kind[:-1], fg=colour)}: {text}")
-    for text in summary.get("middleboxes", ()):
+    for text in (*summary.get("notes", ()), *summary.get("middleboxes", ())):
         click.echo(f"  {text}")
     word, colour = MARKS[summary["status"]]
     click.echo(f"{click.style(word, fg=colour, bold=True)}  {run.path}")

@@ -157,6 +157,8 @@ def _problems(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for kind, word in (("errors", "error"), ("failures", "failed"), ("warnings", "warning")):
         for text in summary[kind]:
             yield word, text
+    for text in summary.get("notes", ()):
+        yield "note", text
     for text in summary.get("middleboxes", ()):
         yield "middlebox", text
 

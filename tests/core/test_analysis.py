@@ -398,10 +398,12 @@ def flow_over(*paths: list[str]) -> dict[str, Any]:
 
 def test_what_paths_can_carry() -> None:
     intent = {"links": LINKS, "changes": []}
-    assert find_capacity(intent, flow_over(["a", "c"], ["b", "c"]), is_forward=True) == Capacity(50, 30)
-    assert find_capacity(intent, flow_over(["a", "c"], ["b", "c"]), is_forward=False) == Capacity(5, 3)
+    assert find_capacity(intent, flow_over(["a", "c"], ["b", "c"]), is_forward=True) == Capacity(50, 30, ("path1",))
+    assert find_capacity(intent, flow_over(["a", "c"], ["b", "c"]), is_forward=False) == Capacity(5, 3, ("path1",))
     # two paths through one bottleneck have it once
-    assert find_capacity(intent, flow_over(["a", "c"], ["a", "c"]), is_forward=True) == Capacity(20, 20)
+    assert find_capacity(intent, flow_over(["a", "c"], ["a", "c"]), is_forward=True) == Capacity(
+        20, 20, ("path0", "path1")
+    )
     assert find_capacity(intent, flow_over(["c"]), is_forward=True) is None
     assert find_capacity({**intent, "changes": [{"link": "a"}]}, flow_over(["a", "c"]), is_forward=True) is None
 

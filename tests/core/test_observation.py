@@ -15,6 +15,7 @@ from mprun.agent import record
 from mprun.agent.message import HEADER, attribute
 from mprun.agent.record import Recorder, read_entries
 from mprun.analysis.connection import Connection, SendingEnd, Subflow
+from mprun.analysis.limitation import ConnectionState
 from mprun.analysis.observation import NAMES, TCP_INFO, Observation, observe
 from mprun.analysis.series import FlowConnections, tabulate
 
@@ -175,3 +176,19 @@ def test_beyond_a_nat_a_socket_is_known_by_its_other_address(tmp_path: Path) -> 
 
 def test_a_table_without_rows_is_left_out() -> None:
     assert tabulate({}, Observation(), []) == {}
+
+
+def test_what_an_mptcp_connection_holds(tmp_path: Path) -> None:
+    """write_seq, snd_una and rcv_nxt, then what was sent and acknowledged; SNDBUF and WMEM_QUEUED of its memory."""
+    info = bytearray(96)
+    struct.pack_into("=QQQ", info, 16, 1_000_900, 1_000_100, 7)
+    struct.pack_into("=QQQ", info, 56, 700, 0, 100)
+    memory = struct.pack("=9I", 1, 2, 3, 5000, 4, 900, 5, 6, 7)
+    packed = [socket.inet_aton(end).ljust(16, b"\0") for end in (ENDS[0], ENDS[2])]
+    body = struct.pack("=BBBB", socket.AF_INET, 1, 0, 0) + struct.pack("!HH", ENDS[1], ENDS[3])
+    body += b"".join(packed) + bytes(32)
+    told = message(20, body + attribute(7, memory) + attribute(2, bytes(info)))
+    older = message(20, body + attribute(7, memory) + attribute(2, bytes(info[:40])))
+    data = written(tmp_path, *((record.CONNECTIONS, 0, ZERO_NS + n, one) for n, one in enumerate((told, older))))
+    # 800 bytes are written and not acknowledged, 600 of them sent; the older kernel says nothing of that
+    assert observe([data], ZERO_NS, []).states == {("client", ENDS): [ConnectionState(0, 5000, 900, 600, 200)]}

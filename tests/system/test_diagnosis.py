@@ -345,6 +345,52 @@ def test_application_without_mptcp(tmp_path: Path, end: str, cause: str) -> None
     assert summary["status"] == "failed"
 
 
+UNLIKE = """\
+version: 1
+topology: multi-path
+paths:
+  - {rate: 60mbit, rtt: 1ms}
+  - {rate: 6mbit, rtt: 300ms}
+"""
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "least", "cause"),
+    [
+        # each subflow's buffer begins at the middle value of tcp_wmem
+        ("default", 16_384, "its send buffer: "),
+        ("default", 67_108_864, None),
+        # a share of 1/2 + 5 % of what the slow path carries: 6 / 0.45 = 13.3 Mbit/s
+        ("balanced", 67_108_864, "scheduler balanced: "),
+    ],
+)
+def test_what_holds_a_connection_over_unlike_paths_back_is_told(
+    mprun: Callable[..., Result], tmp_path: Path, scheduler: str, least: int, cause: str | None
+) -> None:
+    """With enough of what is blamed the best path is used, and nothing is said."""
+    (tmp_path / "topo.yaml").write_text(UNLIKE)
+    sysctl = f"sysctl: {{net.ipv4.tcp_wmem: 4096 {least} 67108864, net.ipv4.tcp_rmem: 4096 131072 67108864}}"
+    client = f"mptcp: {{path_manager: fullmesh, scheduler: {scheduler}}}, {sysctl}"
+    text = EXPERIMENT.replace("CLIENT", client).replace("SERVER", f"{FULLMESH}, {sysctl}")
+    (tmp_path / "xp.yaml").write_text(text.replace("duration: 2s", "duration: 20s"))
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
+    told = [text for text in result.summary["warnings"] if "of its best path's rate" in text]
+    assert (result.metric("bulk.efficiency.best") < 0.9) == (cause is not None)
+    assert len(told) == (cause is not None)
+    assert not told or f"best path's rate: {cause}in " in told[0]
+
+
+def test_a_program_that_wants_little_is_no_warning(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "topo.yaml").write_text(TOPOLOGY.replace("LOSS", "0%"))
+    text = EXPERIMENT.replace("CLIENT", FULLMESH).replace("SERVER", FULLMESH)
+    (tmp_path / "xp.yaml").write_text(text.replace("duration: 2s", "duration: 6s, rate: 5mbit"))
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json", "--strict")
+    assert result.status == 0
+    assert result.summary["warnings"] == []
+    [note] = result.summary["notes"]
+    assert "of its best path's rate: its program had nothing to send in " in note
+
+
 def test_a_receive_window_too_small_for_the_queues_is_told_of(mprun: Callable[..., Result]) -> None:
     """16 MB of buffer are a window of 8 MB; six paths of 49 Mbit/s and 285 ms with full queues ask for 10.5 MB."""
     lab = ROOT / "labs" / "10_openflow_topologies"

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What held an MPTCP connection below the rate of its best path: a buffer, a window, the scheduler, its program. Pure.
+
+A sample is one moment of the sending end: what the connection holds and has under way (struct mptcp_info, and the
+memory of its socket), and how full the window of each subflow is (struct tcp_info). While the best path's congestion
+window is full, the path gets what it can take. While the window has room, something else holds the data back, and the
+sample tells what. In such a time all of the path's rate may be missing, and no more. A cause is therefore named only if
+the share of samples that show it is at least half of the missing share.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+# From here on a connection used its best path as one of TCP would.
+GOOD = 0.9
+# Fewer samples tell nothing.
+LEAST_SAMPLES = 5
+# Of the missing share a cause must account for so much.
+LEAST_PART = 0.5
+# A full packet, which a window must still take; less than that waits in a subflow for the rest of its packet.
+PACKET_BYTES = 1500
+
+Cause = Literal["program", "congestion", "buffer", "window", "scheduler", "unknown"]
+CAUSES: tuple[Cause, ...] = ("buffer", "window", "scheduler")
+
+
+@dataclass(frozen=True)
+class ConnectionState:
+    """What the sending end of a connection held at a moment from time zero.
+
+    buffer_bytes: the send buffer. held_bytes: its memory in use. flying_bytes: given to subflows and not acknowledged
+    by DATA_ACK. unsent_bytes: written by the program, and given to no subflow.
+    """
+
+    at_ns: int
+    buffer_bytes: int
+    held_bytes: int
+    flying_bytes: int
+    unsent_bytes: int
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the program has to wait (sk_stream_is_writeable() of include/net/sock.h)."""
+        return self.buffer_bytes - self.held_bytes < self.held_bytes / 2
+
+
+@dataclass(frozen=True)
+class SubflowState:
+    """How the sending end of a subflow was at the same moment.
+
+    window_packets: the congestion window; flying_packets: of it in use. unsent_bytes: waits in this subflow.
+    peer_window_bytes: as its peer announced last, which was acknowledged_ms before. All subflows share one window, so
+    that the newest announcement holds.
+    """
+
+    path: str | None
+    window_packets: int
+    flying_packets: int
+    unsent_bytes: int
+    peer_window_bytes: int
+    acknowledged_ms: int
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no packet waits for the congestion window."""
+        return self.unsent_bytes < PACKET_BYTES
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a quarter of its congestion window is empty, and no packet waits to fill it."""
+        return self.is_idle and self.flying_packets <= 0.75 * self.window_packets
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A connection and its subflows at one moment."""
+
+    connection: ConnectionState
+    subflows: Sequence[SubflowState]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a flow's ends were given, for the sentence: its sender, its receiver, the sender's scheduler; how often TCP
+    came under memory pressure at either."""
+
+    sender: str
+    receiver: str
+    scheduler: str
+    pressures: int
+
+
+def find_cause(sample: Sample, best: Collection[str]) -> Cause | None:
+    """What a moment shows; None where no subflow is on a best path yet. best: the paths with the highest rate."""
+    state = sample.connection
+    mine = [one for one in sample.subflows if one.path in best]
+    if not mine:
+        return None
+    newest_ms = min(one.acknowledged_ms for one in sample.subflows)
+    windows = [one.peer_window_bytes for one in sample.subflows if one.acknowledged_ms == newest_ms]
+    # all that these subflows were given is under way, so that the window alone decides on more
+    if state.unsent_bytes and all(one.is_idle for one in mine) and state.flying_bytes + PACKET_BYTES > max(windows):
+        return "window"
+    if not any(one.has_room for one in mine):
+        return "congestion"
+    if not state.unsent_bytes:
+        return "buffer" if state.flying_bytes and state.is_full else "program"
+    # of windows announced at one time the connection's may be the smallest
+    return "scheduler" if state.flying_bytes + PACKET_BYTES <= min(windows) else "unknown"
+
+
+def explain_rate(efficiency: float, samples: Sequence[Sample], best: Sequence[str], limits: Limits) -> tuple[str, bool]:
+    """Why a connection got so little, as a sentence, and whether one of the four causes was found.
+
+    The causes are a send buffer, the receive window, memory and the scheduler. efficiency: the connection's rate
+    against that of the best path. best: the paths with the highest rate.
+    """
+    found = [(find_cause(sample, best), sample.connection) for sample in samples]
+    known = [(cause, state) for cause, state in found if cause is not None]
+    counts = Counter(cause for cause, _ in known)
+    paths = " and ".join(best)
+    if limits.pressures:
+        return (
+            f"memory: TCP came under memory pressure {limits.pressures} times (TCPMemoryPressures), which makes "
+            "buffers and windows small. Remedy: raise net.ipv4.tcp_mem, or give smaller buffers"
+        ), True
+    if len(known) < LEAST_SAMPLES:
+        few = f"{len(known)} samples of its sockets are too few"
+        return f"no cause found: {few}; write 'sample: {{sockets: 10ms}}', or let it last longer", False
+    total = len(known)
+    cause = max(CAUSES, key=lambda name: counts[name])
+    least = LEAST_PART * (1 - efficiency) * total
+    if counts[cause] < least:
+        return _explain_nothing(counts, total, least, paths), False
+    states = [state for one, state in known if one == cause]
+
+    def mean(name: str) -> str:
+        size_kb = sum(getattr(state, name) for state in states) / len(states) / 1e3
+        return f"{size_kb / 1e3:.1f} MB" if size_kb >= 1e3 else f"{size_kb:.0f} kB"
+
+    seen = f"in {counts[cause]} of {total} samples"
+    room = f"{seen} {paths} had room in its congestion window"
+    if cause == "buffer":
+        return (
+            f"its send buffer: {room}, all data written had been sent, and {limits.sender}'s buffer was full "
+            f"({mean('held_bytes')} held, of {mean('buffer_bytes')}). Remedy: raise net.ipv4.tcp_wmem of "
+            f"{limits.sender}, its middle value too (docs/mptcp.md, send buffer)"
+        ), True
+    if cause == "window":
+        return (
+            f"its receive window: {seen} {mean('unsent_bytes')} waited, and {mean('flying_bytes')} under way filled "
+            f"the window. Remedy: raise net.ipv4.tcp_rmem of {limits.receiver} (docs/mptcp.md, receive window)"
+        ), True
+    return (
+        f"scheduler {limits.scheduler}: {room}, {mean('unsent_bytes')} waited, and neither a buffer nor the receive "
+        "window was full"
+    ), True
+
+
+def _explain_nothing(counts: Counter[Cause], total: int, least: float, paths: str) -> str:
+    """What the samples show where none of the four causes was found."""
+    if counts["program"] >= least:
+        return f"its program had nothing to send in {counts['program']} of {total} samples"
+    return (
+        f"no cause found among send buffer, receive window, memory and scheduler: the congestion window on {paths} was "
+        f"full in {counts['congestion']} of {total} samples"
+    )

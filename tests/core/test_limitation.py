@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What held an MPTCP connection back, from samples that are made by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from mprun.analysis.limitation import Cause, ConnectionState, Limits, Sample, SubflowState, explain_rate, find_cause
+
+BEST = ("fast",)
+LIMITS = Limits("client", "server", "default", 0)
+
+
+def subflow(path: str = "fast", flying: int = 0, unsent: int = 0, window: int = 3_000_000, ms: int = 0) -> SubflowState:
+    """One with a congestion window of 20 packets."""
+    return SubflowState(path, 20, flying, unsent, window, ms)
+
+
+def sample(held: int, flying: int, unsent: int, *subflows: SubflowState) -> Sample:
+    """A connection with a buffer of 900 kB."""
+    return Sample(ConnectionState(0, 900_000, held, flying, unsent), subflows or (subflow(),))
+
+
+FULL = sample(800_000, 800_000, 0)
+BUSY = sample(800_000, 400_000, 400_000, subflow(flying=20, unsent=50_000))
+IDLE = sample(0, 0, 0)
+BEYOND = sample(800_000, 299_000, 400_000, subflow(window=300_000))
+LEFT = sample(800_000, 100_000, 400_000)
+
+
+@pytest.mark.parametrize(
+    ("given", "cause"),
+    [
+        pytest.param(FULL, "buffer", id="all-sent-and-full"),
+        # a program is woken once a third of the buffer is free: of 900 kB at 600 kB held
+        pytest.param(sample(601_000, 601_000, 0), "buffer", id="not-writable-yet"),
+        pytest.param(sample(599_000, 599_000, 0), "program", id="writable"),
+        pytest.param(IDLE, "program", id="nothing-to-send"),
+        pytest.param(BUSY, "congestion", id="window-full"),
+        pytest.param(sample(800_000, 800_000, 0, subflow(flying=16)), "congestion", id="less-than-a-quarter-empty"),
+        pytest.param(sample(800_000, 800_000, 0, subflow(flying=15)), "buffer", id="a-quarter-empty"),
+        # the rest of a packet waits for more, not for the window
+        pytest.param(sample(800_000, 800_000, 0, subflow(unsent=1_400)), "buffer", id="a-packet-begun"),
+        pytest.param(BEYOND, "window", id="peer-window-full"),
+        pytest.param(sample(800_000, 298_000, 400_000, subflow(window=300_000)), "scheduler", id="a-packet-fits"),
+        pytest.param(LEFT, "scheduler", id="nothing-full"),
+        # both subflows have one window, and the one that heard of it last knows it
+        pytest.param(
+            sample(800_000, 299_000, 400_000, subflow(window=300_000), subflow("slow", window=900_000, ms=300)),
+            "window",
+            id="newest-window-counts",
+        ),
+        pytest.param(
+            sample(800_000, 299_000, 400_000, subflow(window=300_000), subflow("slow", window=900_000)),
+            "unknown",
+            id="two-windows-at-once",
+        ),
+        pytest.param(sample(800_000, 800_000, 0, subflow("slow")), None, id="best-path-not-joined"),
+    ],
+)
+def test_what_a_moment_shows(given: Sample, cause: Cause | None) -> None:
+    assert find_cause(given, BEST) == cause
+
+
+def test_a_cause_accounts_for_half_of_what_is_missing() -> None:
+    """Of 80 % that are missing 40 % of 20 samples are 8."""
+    told, is_known = explain_rate(0.2, [FULL] * 8 + [BUSY] * 12, BEST, LIMITS)
+    assert is_known
+    assert told.startswith(
+        "its send buffer: in 8 of 20 samples fast had room in its congestion window, all data written had been sent, "
+        "and client's buffer was full (800 kB held, of 900 kB)"
+    )
+    told, is_known = explain_rate(0.2, [FULL] * 7 + [BUSY] * 13, BEST, LIMITS)
+    assert not is_known
+    assert told.endswith("the congestion window on fast was full in 13 of 20 samples")
+    assert told.startswith("no cause found among send buffer, receive window, memory and scheduler")
+
+
+def test_every_cause_is_named_with_its_figures() -> None:
+    window, _ = explain_rate(0.5, [BEYOND] * 10, BEST, LIMITS)
+    assert "its receive window: in 10 of 10 samples 400 kB waited, and 299 kB under way filled the window" in window
+    assert "tcp_rmem of server" in window
+    left, _ = explain_rate(0.5, [LEFT] * 10, BEST, LIMITS)
+    assert left.startswith("scheduler default: in 10 of 10 samples fast had room")
+    pressed, is_known = explain_rate(0.5, [LEFT] * 10, BEST, Limits("client", "server", "default", 3))
+    assert is_known
+    assert pressed.startswith("memory: TCP came under memory pressure 3 times (TCPMemoryPressures)")
+
+
+def test_what_is_no_cause_of_the_network_is_a_note() -> None:
+    assert explain_rate(0.1, [IDLE] * 10, BEST, LIMITS) == (
+        "its program had nothing to send in 10 of 10 samples",
+        False,
+    )
+    few, is_known = explain_rate(0.1, [FULL] * 4, BEST, LIMITS)
+    assert not is_known
+    assert few.startswith("no cause found: 4 samples of its sockets are too few")

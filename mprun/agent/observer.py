@@ -69,7 +69,8 @@ class Observer:
         """
         while True:
             try:
-                return self._record_waiting(record.CLOSED, self._closed)
+                self._record_waiting(record.CLOSED, self._closed)
+                return
             except OSError as error:
                 if error.errno != errno.ENOBUFS:
                     raise

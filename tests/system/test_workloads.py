@@ -522,9 +522,9 @@ def test_a_query_ends_with_its_last_answer(
 ) -> None:
     flow = "{name: query, tool: flows, from: server, to: client1..client3, aggregate: true, request: 100bytes"
     result = succeed(run(f"  - {flow}, arrivals: constant, interval: 100ms, duration: 1s, size: 10000bytes}}\n", STAR))
-    # A handshake and a round trip of 4 ms each over two links. The request follows its acknowledgement, the first packet
-    # of the first answer passes its client's link alone, and three answers of seven packets share the asker's link. Between
-    # the answers lie acknowledgements, and after them FINs.
+    # A handshake and a round trip of 4 ms each over two links. The request follows its acknowledgement, the first
+    # packet of the first answer passes its client's link alone, and three answers of seven packets share the asker's
+    # link. Between the answers lie acknowledgements, and after them FINs.
     opening = 4 * SYN_BYTES + HEADERS + 2 * (100 + HEADERS)
     answers = 1514 + 3 * (10_000 + 7 * HEADERS)
     expected = 0.008 + sent_s(RATE, opening + answers)

@@ -18,6 +18,8 @@ from mprun.cli import options
 @options.parameters
 @options.seed
 @options.legacy_queue
+@options.allow_python
+@options.allow_outside
 @options.engine
 @options.kernel
 @click.option("--json", "as_json", is_flag=True, help="Print the table as JSON, in base units.")
@@ -26,6 +28,8 @@ def command(
     params: tuple[str, ...],
     seed: int | None,
     legacy_queue: bool,
+    allow_exec: bool,
+    allow_outside: bool,
     engine: str,
     kernel: str,
     as_json: bool,
@@ -39,8 +43,11 @@ def command(
     from mprun.cli.progress import Bar
     from mprun.compile import allocate
     from mprun.spec import load
+    from mprun.spec.permission import Permissions
 
-    loaded = load(topology, None, options.parse_parameters(params), seed, legacy_queue=legacy_queue)
+    allowed = Permissions(allow_exec, allow_outside)
+    given = options.parse_parameters(params)
+    loaded = load(topology, None, given, seed, legacy_queue=legacy_queue, allowed=allowed)
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)
     place = runner.choose_place(engine, kernel)  # type: ignore[arg-type]

@@ -6,12 +6,16 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 import mprun
 from mprun.cli import options
 from mprun.cli.completion import complete_files
+
+if TYPE_CHECKING:
+    from mprun.spec.permission import Permissions
 
 STANDARD_OUTPUT = Path("-")
 
@@ -30,16 +34,28 @@ STANDARD_OUTPUT = Path("-")
 @click.option("--force", is_flag=True, help="Overwrite files that are there.")
 @options.strict
 @options.legacy_queue
+@options.allow_python
+@options.allow_outside
 def command(
-    topology: str, experiments: tuple[str, ...], folder: Path, force: bool, strict: bool, legacy_queue: bool
+    topology: str,
+    experiments: tuple[str, ...],
+    folder: Path,
+    force: bool,
+    strict: bool,
+    legacy_queue: bool,
+    allow_exec: bool,
+    allow_outside: bool,
 ) -> None:
     """Write a TOPOLOGY and EXPERIMENTs of the older key:value format as YAML files that mean the same.
 
     A file that is YAML already is held against the others and left alone.
     """
     from mprun.errors import SpecError
+    from mprun.spec.permission import Permissions
 
-    texts = _convert(topology, experiments, strict, legacy_queue, Path() if folder == STANDARD_OUTPUT else folder)
+    target = Path() if folder == STANDARD_OUTPUT else folder
+    allowed = Permissions(allow_exec, allow_outside)
+    texts = _convert(topology, experiments, strict, legacy_queue, allowed, target)
     if folder == STANDARD_OUTPUT:
         click.echo("---\n".join(texts.values()), nl=False)
         return
@@ -54,7 +70,12 @@ def command(
 
 
 def _convert(
-    topology: str, experiments: tuple[str, ...], strict: bool, legacy_queue: bool, folder: Path
+    topology: str,
+    experiments: tuple[str, ...],
+    strict: bool,
+    legacy_queue: bool,
+    allowed: Permissions,
+    folder: Path,
 ) -> Mapping[str, str]:
     """The YAML text of each file that is of the older format, once all of them are known to be sound."""
     from mprun.errors import SpecError
@@ -66,7 +87,7 @@ def _convert(
 
     warnings: dict[str, None] = {}
     for experiment in experiments or (None,):
-        loaded = load(topology, experiment, strict=strict, legacy_queue=legacy_queue)
+        loaded = load(topology, experiment, strict=strict, legacy_queue=legacy_queue, allowed=allowed)
         warnings |= dict.fromkeys(loaded.warnings)
     for warning in warnings:
         click.echo(f"warning: {warning}", err=True)

@@ -28,6 +28,8 @@ SUFFIXES = {".svg": "svg", ".png": "png", ".mmd": "mermaid", ".mermaid": "mermai
     help="Experiment: as -t. Its flows are listed below the picture.",
 )
 @options.parameters
+@options.allow_python
+@options.allow_outside
 @click.option(
     "--format",
     "language",
@@ -40,6 +42,8 @@ def command(
     topology: str,
     experiment: str | None,
     params: tuple[str, ...],
+    allow_exec: bool,
+    allow_outside: bool,
     language: str | None,
     output: str | None,
     addresses: bool,
@@ -52,9 +56,11 @@ def command(
     from mprun.compile import allocate, resolve
     from mprun.report.drawing import draw
     from mprun.spec import load
+    from mprun.spec.permission import Permissions
 
     language = language or _language_of(output)
-    loaded = load(topology, experiment, options.parse_parameters(params))
+    allowed = Permissions(allow_exec, allow_outside)
+    loaded = load(topology, experiment, options.parse_parameters(params), allowed=allowed)
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)
     spec = resolve(loaded.spec, allocate(loaded.spec))

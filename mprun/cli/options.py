@@ -128,7 +128,20 @@ def allow_exec(command: Command) -> Command:
     return click.option(
         "--allow-exec",
         is_flag=True,
-        help="Run the commands that a file brings (tool: exec); else they are shown.",
+        help="Run the commands that a file brings (tool: exec), and a topology that is a Python program.",
+    )(command)
+
+
+def allow_python(command: Command) -> Command:
+    """The same option for a command that builds a topology and runs no experiment."""
+    return click.option("--allow-exec", is_flag=True, help="Run a topology that is a Python program.")(command)
+
+
+def allow_outside(command: Command) -> Command:
+    return click.option(
+        "--allow-outside",
+        is_flag=True,
+        help="Allow files to name others (include, extends, schedule, trace, size.file) outside their own folder.",
     )(command)
 
 

@@ -23,6 +23,8 @@ from mprun.plan import Plan
 @options.seed
 @options.strict
 @options.legacy_queue
+@options.allow_python
+@options.allow_outside
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
 @click.option("--diff", nargs=2, metavar="A B", help="Compare two plans: run directories or plan.json files.")
 def command(
@@ -32,6 +34,8 @@ def command(
     seed: int | None,
     strict: bool,
     legacy_queue: bool,
+    allow_exec: bool,
+    allow_outside: bool,
     as_json: bool,
     diff: tuple[str, str] | None,
 ) -> None:
@@ -49,8 +53,10 @@ def command(
         raise click.UsageError("give -t and -x, or --diff A B")
     from mprun.compile import allocate, compile_plan
     from mprun.spec import load
+    from mprun.spec.permission import Permissions
 
-    loaded = load(topology, experiment, options.parse_parameters(params), seed, strict, legacy_queue)
+    allowed = Permissions(allow_exec, allow_outside)
+    loaded = load(topology, experiment, options.parse_parameters(params), seed, strict, legacy_queue, allowed)
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)
     plan = compile_plan(loaded.spec, allocate(loaded.spec))

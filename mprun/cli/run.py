@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 @options.kernel
 @options.parent
 @options.allow_exec
+@options.allow_outside
 @click.option("--shell", type=click.Choice(["before", "after"]), help="Stop there at Mininet's prompt.")
 @options.verdicts
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, with the directory of the run.")
@@ -42,6 +43,7 @@ def command(
     kernel: str,
     parent: Path,
     allow_exec: bool,
+    allow_outside: bool,
     shell: str | None,
     junit: Path | None,
     tap: Path | None,
@@ -52,8 +54,10 @@ def command(
     from mprun.cli.progress import Bar
     from mprun.cli.show_run import show_summary
     from mprun.spec import load
+    from mprun.spec.permission import Permissions
 
-    loaded = load(topology, experiment, options.parse_parameters(params), seed, strict, legacy_queue)
+    allowed = Permissions(allow_exec, allow_outside)
+    loaded = load(topology, experiment, options.parse_parameters(params), seed, strict, legacy_queue, allowed)
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)
     chosen = {"engine": engine, "kernel": kernel} | dict(loaded.values)

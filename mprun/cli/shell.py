@@ -22,19 +22,31 @@ from mprun.scratch import scratch
 @options.topology
 @options.parameters
 @options.legacy_queue
+@options.allow_python
+@options.allow_outside
 @options.engine
 @options.kernel
-def command(topology: str, params: tuple[str, ...], legacy_queue: bool, engine: str, kernel: str) -> None:
+def command(
+    topology: str,
+    params: tuple[str, ...],
+    legacy_queue: bool,
+    allow_exec: bool,
+    allow_outside: bool,
+    engine: str,
+    kernel: str,
+) -> None:
     """Build the network and offer Mininet's prompt on it, in real time.
 
     `client ping server`, `client ip route`, `nodes`, `links`, `dump`, `exit`. Nothing is left behind.
     """
     from mprun import runner
     from mprun.spec import load
+    from mprun.spec.permission import Permissions
 
     if not sys.stdin.isatty():
         sys.exit(_from_pipe([sys.executable, "-P", "-m", "mprun", *sys.argv[1:]]))
-    loaded = load(topology, None, options.parse_parameters(params), legacy_queue=legacy_queue)
+    allowed = Permissions(allow_exec, allow_outside)
+    loaded = load(topology, None, options.parse_parameters(params), legacy_queue=legacy_queue, allowed=allowed)
     place = runner.choose_place(engine, kernel)  # type: ignore[arg-type]
     click.echo(f"engine: {place.engine} ({place.reason}), in real time", err=True)
     with scratch("mprun-shell-") as folder, _nothing_kept():

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 @options.kernel
 @options.parent
 @options.allow_exec
+@options.allow_outside
 @click.option("--dry-run", is_flag=True, help="List the cells and say how long they may take.")
 @click.option("--cluster", "address", metavar="ADDRESS", help="Run on the workers of this Dask scheduler.")
 @click.option("-j", "--jobs", type=click.IntRange(1, 1024), help="Runs at one time. Default: one a CPU.")
@@ -60,6 +61,7 @@ def command(
     kernel: str,
     parent: Path,
     allow_exec: bool,
+    allow_outside: bool,
     dry_run: bool,
     address: str | None,
     jobs: int | None,
@@ -78,15 +80,17 @@ def command(
     from mprun import runner
     from mprun.cli.sweep_progress import SweepBar
     from mprun.spec import load_cells
+    from mprun.spec.permission import Permissions
     from mprun.sweep import conduct, study
 
-    loaded = load_cells(topology, experiment, options.parse_parameters(params), seed, strict, legacy_queue)
+    allowed = Permissions(allow_exec, allow_outside)
+    given = options.parse_parameters(params)
+    loaded = load_cells(topology, experiment, given, seed, strict, legacy_queue, allowed)
     for warning in dict.fromkeys(warning for one in loaded for warning in one.warnings):
         click.echo(f"warning: {warning}", err=True)
     for one in loaded:
         runner.refuse_commands(one.spec, allow_exec)
-    given = study.make_cells(loaded, engine, kernel)
-    cells, kernels = conduct.place_cells(given)
+    cells, kernels = conduct.place_cells(study.make_cells(loaded, engine, kernel))
     places = conduct.places_for({cell.engine for cell in cells}, jobs, len(os.sched_getaffinity(0)))
     if dry_run:
         _show_cells(cells, places, parent, None if anew else conduct.find_unfinished(parent, cells, kernels))

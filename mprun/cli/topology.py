@@ -38,8 +38,10 @@ def list_(as_json: bool) -> None:
 @command.command()
 @options.topology
 @options.parameters
+@options.allow_python
+@options.allow_outside
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write into FILE, a new one.")
-def expand(topology: str, params: tuple[str, ...], output: Path | None) -> None:
+def expand(topology: str, params: tuple[str, ...], allow_exec: bool, allow_outside: bool, output: Path | None) -> None:
     """Write a topology out as nodes and links, ready to be changed by hand.
 
     It builds the same network. What is derived later, as addresses that no generator sets and queues
@@ -48,11 +50,12 @@ def expand(topology: str, params: tuple[str, ...], output: Path | None) -> None:
     from yaml.nodes import MappingNode
 
     from mprun.spec import load_topology
+    from mprun.spec.permission import Permissions
     from mprun.spec.reader import parse
     from mprun.spec.rendering import render
     from mprun.spec.writer import write_topology
 
-    spec = load_topology(topology, options.parse_parameters(params))
+    spec = load_topology(topology, options.parse_parameters(params), Permissions(allow_exec, allow_outside))
     root = parse(write_topology(spec, ""), spec.name)
     assert isinstance(root, MappingNode)
     text = render(root, {}, f"# {spec.name}, expanded by mprun.")

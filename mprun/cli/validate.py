@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 @options.parameters
 @options.strict
 @options.legacy_queue
+@options.allow_python
+@options.allow_outside
 @click.option("--json", "as_json", is_flag=True, help="Print the faults as JSON on standard output.")
 def command(
     topology: str,
@@ -29,15 +31,19 @@ def command(
     params: tuple[str, ...],
     strict: bool,
     legacy_queue: bool,
+    allow_exec: bool,
+    allow_outside: bool,
     as_json: bool,
 ) -> None:
     """Check a topology and an experiment, in every cell of its matrix, and say all that is wrong with them."""
     from mprun.spec import load_cells
     from mprun.spec.fault import InputError
+    from mprun.spec.permission import Permissions
 
     try:
         given = options.parse_parameters(params)
-        cells = load_cells(topology, experiment, given, strict=strict, legacy_queue=legacy_queue)
+        allowed = Permissions(allow_exec, allow_outside)
+        cells = load_cells(topology, experiment, given, None, strict, legacy_queue, allowed)
     except InputError as error:
         if as_json:
             _print_json(error.found)

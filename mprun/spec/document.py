@@ -12,7 +12,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode
 
 from mprun.spec.fault import Fault, InputError, Path
 from mprun.spec.parameter import NAME, Parameters, TemplateFault
-from mprun.spec.reader import MOST_LEVELS, MOST_NODES, Tree, read_text
+from mprun.spec.reader import MOST_LEVELS, MOST_NODES, Tree, is_outside, read_text, tell_outside
 from mprun.spec.scalar import PLAIN, REFUSED, TEXT_TAGS, Scalar, read_scalar
 
 PRIVATE = "x-"
@@ -44,6 +44,7 @@ class Document:
         self.faults = list(tree.faults)
         self.warnings = list(tree.warnings)
         self.is_older = bool(tree.older_keys)
+        self._allowed = tree.allowed
         self._root = tree.root
         self._older_keys = tree.older_keys
         self._indices: dict[int, dict[str, tuple[Node, Node]]] = {}
@@ -135,6 +136,9 @@ class Document:
         """Name and text of a file that the value at `path` names, relative to the file that it stands in;
         None after recording why it cannot be read."""
         beside = str(PurePath(self.place(path)[0]).parent / name)
+        if not self._allowed.outside and is_outside(FilePath(beside), self.name):
+            self.fault(path, f"'{name}' {tell_outside(self.name)}")
+            return None
         try:
             text = read_text(FilePath(beside))
         except InputError as error:

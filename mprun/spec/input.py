@@ -20,6 +20,7 @@ from mprun.spec.field import DEFAULT_SEED, SEED
 from mprun.spec.matrix import LinkValues, Matrix, Values, check_place, read_matrix
 from mprun.spec.parameter import Parameters
 from mprun.spec.path import name_paths
+from mprun.spec.permission import NONE, Permissions
 from mprun.spec.plot import check_axes
 from mprun.spec.reader import Tree, read
 from mprun.spec.repetition import expand
@@ -54,17 +55,19 @@ def load(
     seed: int | None = None,
     strict: bool = False,
     legacy_queue: bool = False,
+    allowed: Permissions = NONE,
 ) -> Loaded:
     """Read and check a topology and an experiment; without one, nothing happens on the topology.
 
     parameters: values that replace those of the files, as written on the command line;
     seed: replaces that of the experiment; strict: warnings are faults;
-    legacy_queue: queues of a topology of the older format are as large as the older tool made them.
+    legacy_queue: queues of a topology of the older format are as large as the older tool made them;
+    allowed: what only the command line may allow the files.
     Raises InputError (a SpecError) with every fault of both files, in the order of files and lines; so it does for
     a matrix whose axes are not all among the parameters: that is several runs.
     """
     with pause_collection():
-        files = _read_files(topology, experiment, parameters, seed, strict, legacy_queue)
+        files = _read_files(topology, experiment, parameters, seed, strict, legacy_queue, allowed)
         cells = files.cells()
         opened = [name for name in files.matrix.names if name not in parameters]
         if files.matrix.find_open(parameters) or len(cells) > 1:
@@ -87,13 +90,14 @@ def load_cells(
     seed: int | None = None,
     strict: bool = False,
     legacy_queue: bool = False,
+    allowed: Permissions = NONE,
 ) -> tuple[Loaded, ...]:
     """As `load`, each cell of the experiment's matrix; the one run that it is without a matrix.
 
     parameters also fix axes. Raises InputError with every fault of the first cell that has any.
     """
     with pause_collection():
-        files = _read_files(topology, experiment, parameters, seed, strict, legacy_queue)
+        files = _read_files(topology, experiment, parameters, seed, strict, legacy_queue, allowed)
         first, *others = files.cells()
         loaded = _load(files, first)
         # of all cells alike, and known before any other is looked at
@@ -131,12 +135,13 @@ def _read_files(
     seed: int | None,
     strict: bool,
     legacy_queue: bool,
+    allowed: Permissions,
 ) -> _Files:
     """Raises InputError for faults of the matrix."""
-    trees = [read(topology, "topology", legacy_queue)]
+    trees = [read(topology, "topology", legacy_queue, allowed)]
     if experiment is None:
         return _Files(tuple(trees), Matrix(), parameters, seed, strict, legacy_queue)
-    trees.append(read(experiment, "experiment"))
+    trees.append(read(experiment, "experiment", allowed=allowed))
     documents = [Document(tree) for tree in trees]
     names = [name for document in documents for name in document.parameters()]
     matrix = read_matrix(documents[1].part("matrix"), names, documents[1])
@@ -209,9 +214,11 @@ def _load(files: _Files, values: Values) -> Loaded:
     return Loaded(Spec(network.spec, action), tuple(map(str, warnings)), tuple(dict.fromkeys(sources)), values, reseed)
 
 
-def load_topology(topology: Path | str, parameters: Mapping[str, str] = {}) -> TopologySpec:
+def load_topology(
+    topology: Path | str, parameters: Mapping[str, str] = {}, allowed: Permissions = NONE
+) -> TopologySpec:
     """Read and check a topology alone. Raises InputError (a SpecError)."""
-    return load(topology, None, parameters).spec.topology
+    return load(topology, None, parameters, allowed=allowed).spec.topology
 
 
 def _gather(documents: list[Document], overrides: Mapping[str, str]) -> Parameters:

@@ -25,7 +25,7 @@ from mprun.spec.input import Loaded, load
 from mprun.spec.metric import Metric, Metrics, Unit
 from mprun.spec.model import FileModel, check
 from mprun.spec.parameter import Parameters
-from mprun.spec.reader import read
+from mprun.spec.reader import SUFFIXES, is_outside, read
 from mprun.spec.scalar import spell_scalar
 from mprun.spec.traffic import owned_metrics
 
@@ -152,6 +152,7 @@ def read_lab(folder: Path) -> Lab:
     file = None if values is None else check(LabFile, values, document)
     lab = None if file is None else _lab(folder, file)
     if lab is not None:
+        _check_places(lab, document)
         _check_names(lab, document)
     if document.faults or lab is None:
         raise InputError(document.faults)
@@ -174,6 +175,15 @@ def _step(folder: Path, entry: StepEntry) -> Step:
     parameters = {name: spell_scalar(value) for name, value in entry.params.items()}
     name = entry.name or Path(entry.experiment).stem
     return Step(name, folder / entry.topology, folder / entry.experiment, parameters, entry.profile)
+
+
+def _check_places(lab: Lab, document: Document) -> None:
+    """Refuse files of steps outside the folder: a lab may come from a stranger."""
+    lab_file = str(lab.folder / FILE)
+    for n, step in enumerate(lab.steps):
+        for key, file in (("topology", step.topology), ("experiment", step.experiment)):
+            if any(is_outside(file.with_name(f"{file.name}{suffix}"), lab_file) for suffix in ("", *SUFFIXES)):
+                document.fault(("steps", n, key), "lies outside the folder of the lab: copy the file there")
 
 
 def _check_names(lab: Lab, document: Document) -> None:

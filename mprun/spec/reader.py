@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import re
-import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,9 +18,11 @@ from yaml._yaml import CParser
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from yaml.reader import ReaderError
 
+from mprun.folder import UnsafeError, open_regular
 from mprun.spec.fault import Fault, InputError
 from mprun.spec.fault import Path as FaultPath
 from mprun.spec.legacy.entry import Role, is_older
+from mprun.spec.permission import NONE, Permissions
 from mprun.spec.scalar import PLAIN, QUOTED
 
 SUFFIXES = (".yaml", ".yml")
@@ -40,6 +41,7 @@ class Tree:
     """The joined tree of a file and all that it builds on; root None where part of that is missing.
 
     older_keys: the key on each line of the files of the older format.
+    allowed: what the command line allows these files.
     """
 
     name: str
@@ -47,26 +49,27 @@ class Tree:
     files: tuple[str, ...]
     faults: tuple[Fault, ...]
     warnings: tuple[Fault, ...] = ()
+    allowed: Permissions = NONE
     older_keys: Mapping[tuple[str, int], str] = field(default_factory=dict)
 
 
-def read(given: Path | str, role: Role, legacy_queue: bool = False) -> Tree:
+def read(given: Path | str, role: Role, legacy_queue: bool = False, allowed: Permissions = NONE) -> Tree:
     """Read a file that the user named and all that it builds on.
 
-    For a topology the user may name a Python file, which is run. A file never may.
     legacy_queue: queues of an older topology are as large as the older tool made them.
+    allowed: whether a topology may be a Python file, and whether files may name others outside their folder.
     """
-    reading = _Reading(given if role == "topology" else None, role, legacy_queue)
     name = str(given)
+    reading = _Reading(name, role, legacy_queue, allowed)
     root = None
     try:
-        name = find(given)
+        name = reading.name = find(given)
         joined = reading.read(Path(name), ())
         root = joined if reading.is_whole else None
     except InputError as error:
         reading.faults += error.found
     files = tuple(reading.files) or (name,)
-    return Tree(name, root, files, tuple(reading.faults), tuple(reading.warnings), reading.older_keys)
+    return Tree(name, root, files, tuple(reading.faults), tuple(reading.warnings), allowed, reading.older_keys)
 
 
 def find(given: Path | str) -> str:
@@ -94,10 +97,11 @@ def _find(given: Path | str) -> str:
 class _Reading:
     """The files of one tree: which were read, and what each became."""
 
-    def __init__(self, program: Path | str | None, role: Role, legacy_queue: bool) -> None:
-        self._program = None if program is None else str(program)
+    def __init__(self, name: str, role: Role, legacy_queue: bool, allowed: Permissions) -> None:
+        self.name = name
         self._role: Role = role
         self._legacy_queue = legacy_queue
+        self._allowed = allowed
         self.faults: list[Fault] = []
         self.warnings: list[Fault] = []
         self.older_keys: dict[tuple[str, int], str] = {}
@@ -119,8 +123,10 @@ class _Reading:
             return self._done[actual]
         if len(self.files) >= MOST_FILES:
             raise _refusal(str(path), f"is one file too many: {MOST_FILES} is the most that may be joined")
+        if outer and not self._allowed.outside and is_outside(path, self.name):
+            raise _refusal(str(path), tell_outside(self.name))
         self.files.append(str(path))
-        text = self._converted(path) if path.suffix == ".py" and path.is_file() else _text(path)
+        text = self._converted(path, bool(outer)) if path.suffix == ".py" and path.is_file() else _text(path)
         root = self._imported(text, str(path)) if is_older(text) else parse(text, str(path))
         if not isinstance(root, MappingNode):
             line = root.start_mark.line + 1
@@ -139,13 +145,16 @@ class _Reading:
         self._done[actual] = result
         return result
 
-    def _converted(self, path: Path) -> str:
-        """A Mininet Topo class as the text of a topology file, if it is what the user named for one: a
-        file of a stranger must not run another. Raises InputError."""
+    def _converted(self, path: Path, is_named_by_file: bool) -> str:
+        """The text of a topology file for a Mininet Topo class, if the user named its file for a topology and allowed
+        to run it. Raises InputError."""
         from mprun.spec.mininet_topo import TopoError, convert
 
-        if str(path) != self._program:
+        if is_named_by_file or self._role != "topology":
             raise _refusal(str(path), "is a Python program: only -t may name one, as it is run")
+        if not self._allowed.python:
+            message = "is a Python program, which runs on this machine with all your rights: read it, add --allow-exec"
+            raise _refusal(str(path), message)
         try:
             return convert(path)
         except TopoError as error:
@@ -216,14 +225,14 @@ def _text(path: Path) -> str:
 def read_text(path: Path) -> str:
     """The text of a file, at most MOST_BYTES of it. Raises InputError."""
     try:
-        kind = path.stat().st_mode
-        if stat.S_ISDIR(kind):
-            raise _refusal(str(path), "is a directory: name a file")
-        # A pipe might never end, and what a run keeps of its inputs is read once more.
-        if not stat.S_ISREG(kind):
-            raise _refusal(str(path), "is no regular file: write what it gives to one, and name that")
-        with path.open("rb") as file:
+        with open_regular(path, path, follow=True) as file:
             data = file.read(MOST_BYTES + 1)
+    except UnsafeError:
+        # a pipe might never end, and what a run keeps of its inputs is read once more
+        is_folder = path.is_dir()
+        message = "is a directory: name a file"
+        message = message if is_folder else "is no regular file: write what it gives to one, and name that"
+        raise _refusal(str(path), message) from None
     except (OSError, ValueError) as error:
         raise _unreadable(str(path), error) from None
     if len(data) > MOST_BYTES:
@@ -237,6 +246,22 @@ def read_text(path: Path) -> str:
     if "\0" in text:
         raise _refusal(str(path), "is not text: name a text file", text.count("\n", 0, text.index("\0")) + 1)
     return text
+
+
+def is_outside(path: Path, given: str) -> bool:
+    """Tell whether a file that another names is not below the folder of the file that the user gave.
+
+    Links that lead out of the folder count. Whether there is such a file is not told.
+    """
+    try:
+        return not path.resolve().is_relative_to(Path(given).parent.resolve())
+    except (OSError, RuntimeError, ValueError):
+        return True
+
+
+def tell_outside(given: str) -> str:
+    """Return what is wrong with a file that is, and what would do."""
+    return f"lies outside the folder of {given}: copy it there, or add --allow-outside"
 
 
 def _refuse_no_format(text: str, name: str) -> None:

@@ -13,6 +13,7 @@ from mprun.agent.main import Run, perform
 from mprun.agent.process import ProcessError
 from mprun.compile import allocate, compile_plan
 from mprun.spec import load
+from mprun.spec.permission import Permissions
 
 LAB = Path(__file__).parents[2] / "labs" / "01_multipath"
 SECOND_NS = 10**9
@@ -296,7 +297,7 @@ def test_changes_happen_at_their_moments(tmp_path: Path) -> None:
         "version: 1\nextends: " + str(LAB / "topo.yaml") + "\nevents:\n"
         "  - {at: 3s, link: path0, set: {loss: 1%}}\n  - {at: 9900ms, link: path0, state: down}\n"
     )
-    spec = load(tmp_path / "topo", LAB / "xp_mptcp").spec
+    spec = load(tmp_path / "topo", LAB / "xp_mptcp", allowed=Permissions(outside=True)).spec
     plan = json.loads(json.dumps(compile_plan(spec, allocate(spec)).to_json()))
     machine = RecordingMachine()
     assert perform(Run(str(tmp_path), plan, machine, is_simulated=True), None) == 0  # type: ignore[arg-type]
@@ -309,7 +310,7 @@ def test_a_change_that_fails_ends_the_run(tmp_path: Path) -> None:
     (tmp_path / "topo.yaml").write_text(
         "version: 1\nextends: " + str(LAB / "topo.yaml") + "\nevents: [{at: 3s, link: path0, set: {loss: 1%}}]\n"
     )
-    spec = load(tmp_path / "topo", LAB / "xp_mptcp").spec
+    spec = load(tmp_path / "topo", LAB / "xp_mptcp", allowed=Permissions(outside=True)).spec
     plan = json.loads(json.dumps(compile_plan(spec, allocate(spec)).to_json()))
     machine = RecordingMachine(fail_at=15)
     assert perform(Run(str(tmp_path), plan, machine, is_simulated=True), None) == 1  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ import pytest
 
 from mprun.errors import SpecError
 from mprun.spec import load_topology
+from mprun.spec.permission import Permissions
 from mprun.spec.spec import Chance, Direction, Queue
 
 HEAD = "from mininet.topo import Topo\nfrom mininet.node import Node\nclass LinuxRouter(Node):\n    pass\n"
@@ -32,7 +33,7 @@ def topology(folder: Path, text: str) -> Path:
 
 
 def test_nodes_and_links(tmp_path: Path) -> None:
-    spec = load_topology(topology(tmp_path, HEAD + BODY))
+    spec = load_topology(topology(tmp_path, HEAD + BODY), allowed=Permissions(python=True))
     assert spec.nodes == {"h1": "host", "h2": "host", "r1": "router"}
     first, second = spec.links
     assert first.forward == Direction(1_500_000, 5_000_000, loss=Chance(0.005), queue=Queue(50, "packets"))
@@ -44,7 +45,10 @@ def test_nodes_and_links(tmp_path: Path) -> None:
 
 def test_dictionary_of_custom_topologies_chooses(tmp_path: Path) -> None:
     other = "class Other(Mine):\n    pass\n"
-    spec = load_topology(topology(tmp_path, HEAD + BODY + other + "topos = {'a': Other, 'mprun': Mine}\n"))
+    spec = load_topology(
+        topology(tmp_path, HEAD + BODY + other + "topos = {'a': Other, 'mprun': Mine}\n"),
+        allowed=Permissions(python=True),
+    )
     assert spec.description == "Mininet topology Mine"
 
 
@@ -61,7 +65,7 @@ def test_dictionary_of_custom_topologies_chooses(tmp_path: Path) -> None:
 )
 def test_refusals(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(SpecError) as caught:
-        load_topology(topology(tmp_path, text))
+        load_topology(topology(tmp_path, text), allowed=Permissions(python=True))
     assert message in str(caught.value)
 
 

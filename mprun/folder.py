@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files below a folder that a stranger may have made: the one way in which mprun opens them.
+
+A name is walked from the folder's descriptor, component by component, without following symbolic links (openat(2),
+O_NOFOLLOW). So nothing outside the folder is ever read or written. Only regular files are opened; new ones get a random
+name first and take their own name when they are complete.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fnmatch
+import json
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO
+
+from mprun.errors import MprunError
+
+# A value costs up to 72 bytes in memory and is copied once: 5 million values take less than 1 GB.
+MOST_JSON_VALUES = 5_000_000
+MOST_JSON_BYTES = 128 << 20
+MOST_TEXT_BYTES = 64 << 20
+# f_type in statfs(2) of file systems whose regular files are the kernel's own: reading one may wait, or act.
+_OF_THE_KERNEL = {
+    0x9FA0: "proc",
+    0x62656572: "sysfs",
+    0x64626720: "debugfs",
+    0x74726163: "tracefs",
+    0x27E0EB: "cgroup",
+    0x63677270: "cgroup",
+    0x73636673: "securityfs",
+    0x6165676C: "pstore",
+    0xCAFE4A11: "bpf",
+}
+
+
+class UnsafeError(MprunError):
+    """A name leads out of its folder, or to something other than a regular file or folder."""
+
+
+class Folder:
+    """A folder, and the files below it. Names are relative to it, with `/` between components.
+
+    path: where it is, for messages. root: the folder whose descriptor a walk begins at; what is between root and path
+    is walked like a name.
+    """
+
+    def __init__(self, path: Path, root: Path | None = None) -> None:
+        self.path = path
+        self.root = root or path
+
+    def below(self, name: str) -> Folder:
+        """A folder inside this one. Raises UnsafeError if the name leads out of it."""
+        return Folder(self.path.joinpath(*self._parts(name)), self.root)
+
+    def open(self, name: str) -> BinaryIO:
+        """Open a regular file for reading. Raises FileNotFoundError or UnsafeError."""
+        with self._parent(name) as (folder, last):
+            return open_regular(last, self.path / name, folder)
+
+    def read_bytes(self, name: str, most: int = MOST_TEXT_BYTES) -> bytes:
+        """Return a file's content. Raises FileNotFoundError, or UnsafeError if it has more than `most` bytes."""
+        with self.open(name) as file:
+            data = file.read(most + 1)
+        if len(data) > most:
+            raise UnsafeError(f"{self.path / name}: has more than {most >> 20} MB, the most that is read")
+        return data
+
+    def read_text(self, name: str) -> str:
+        """Return a file's text. Bytes that are not UTF-8 become U+FFFD."""
+        return self.read_bytes(name).decode(errors="replace").replace("\r\n", "\n")
+
+    def read_json(self, name: str) -> Any:
+        """Return the value in a JSON file. Raises FileNotFoundError, UnsafeError, or ValueError."""
+        return parse_json(self.read_bytes(name, MOST_JSON_BYTES))
+
+    def has(self, name: str) -> bool:
+        """Tell whether there is a regular file of this name, reached without links."""
+        found = self._stat(name)
+        return found is not None and stat.S_ISREG(found.st_mode)
+
+    def has_folder(self, name: str) -> bool:
+        """Tell whether there is a folder of this name, reached without links."""
+        found = self._stat(name)
+        return found is not None and stat.S_ISDIR(found.st_mode)
+
+    def stat(self, name: str) -> os.stat_result:
+        """Return the status of a file or folder. Raises FileNotFoundError if there is none reached without links."""
+        found = self._stat(name)
+        if found is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.path / name))
+        return found
+
+    def size(self, name: str) -> int:
+        """Return a file's size in bytes."""
+        return self.stat(name).st_size
+
+    def find(self, pattern: str) -> list[str]:
+        """Return the names of regular files that fit a pattern, in order. `*` stands for part of one component, `**`
+        for any number of folders."""
+        return sorted(self._find((), list(PurePosixPath(pattern).parts)), key=lambda name: name.split("/"))
+
+    def find_folders(self, pattern: str) -> list[str]:
+        """Return the names of folders that fit a pattern, in order."""
+        parts = list(PurePosixPath(pattern).parts)
+        return sorted(self._find((), parts, folders=True), key=lambda name: name.split("/"))
+
+    @contextlib.contextmanager
+    def whole(self, name: str) -> Iterator[BinaryIO]:
+        """Give a new file to write, which takes this name at the end if nothing went wrong.
+
+        What had the name before is replaced; a link is replaced and not followed. Raises UnsafeError if a folder has
+        the name.
+        """
+        with self._parent(name) as (folder, last):
+            partial = f".{os.urandom(8).hex()}.partial"
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            try:
+                with os.fdopen(os.open(partial, flags, 0o666, dir_fd=folder), "wb") as file:
+                    yield file
+                os.replace(partial, last, src_dir_fd=folder, dst_dir_fd=folder)
+            except IsADirectoryError:
+                raise UnsafeError(f"{self.path / name}: is a folder: remove it") from None
+            finally:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(partial, dir_fd=folder)
+
+    def write_bytes(self, name: str, content: bytes) -> None:
+        """Write a file, completely or not at all."""
+        with self.whole(name) as file:
+            file.write(content)
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write a text file, completely or not at all."""
+        self.write_bytes(name, text.encode())
+
+    def write_json(self, name: str, value: object) -> None:
+        """Write a JSON file, completely or not at all."""
+        self.write_text(name, json.dumps(value, indent=1, sort_keys=True) + "\n")
+
+    def create(self, name: str) -> BinaryIO:
+        """Open a new file for writing. Raises FileExistsError if anything has the name, a link included."""
+        with self._parent(name) as (folder, last):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            return os.fdopen(os.open(last, flags, 0o666, dir_fd=folder), "wb")
+
+    def make(self, name: str) -> Folder:
+        """Make a folder, and those above it that are missing; return it. Raises UnsafeError if a link or a file has
+        the name of one."""
+        parts = self._parts(name)
+        for n in range(1, len(parts) + 1):
+            with self._walk(parts[: n - 1]) as folder, contextlib.suppress(FileExistsError):
+                os.mkdir(parts[n - 1], dir_fd=folder)
+        with self._walk(parts):
+            return self.below(name)
+
+    def remove(self, name: str) -> None:
+        """Remove a file or a link, if there is one."""
+        with contextlib.suppress(FileNotFoundError, UnsafeError), self._parent(name) as (folder, last):
+            os.unlink(last, dir_fd=folder)
+
+    def remove_tree(self, name: str) -> None:
+        """Remove a folder with everything in it, or a link or a file, if there is one."""
+        with contextlib.suppress(FileNotFoundError), self._parent(name) as (folder, last):
+            if stat.S_ISDIR(os.stat(last, dir_fd=folder, follow_symlinks=False).st_mode):
+                shutil.rmtree(last, dir_fd=folder)
+            else:
+                os.unlink(last, dir_fd=folder)
+
+    def move(self, name: str, target: str) -> None:
+        """Rename a file or folder below this folder."""
+        with self._parent(name) as (source, old), self._parent(target) as (folder, new):
+            os.rename(old, new, src_dir_fd=source, dst_dir_fd=folder)
+
+    @contextlib.contextmanager
+    def locked(self, name: str, operation: int) -> Iterator[None]:
+        """Hold flock(2) on a file, made if it is missing. Raises BlockingIOError where another process holds it."""
+        import fcntl
+
+        with self._parent(name) as (folder, last):
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            try:
+                handle = os.open(last, flags, 0o666, dir_fd=folder)
+            except OSError as error:
+                raise _explain(error, self.path / name) from None
+        try:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                raise _refuse(self.path / name)
+            fcntl.flock(handle, operation)
+            yield
+        finally:
+            os.close(handle)
+
+    def _parts(self, name: str) -> tuple[str, ...]:
+        parts = tuple(part for part in name.split("/") if part not in ("", "."))
+        if name.startswith("/") or ".." in parts or "\0" in name:
+            raise UnsafeError(f"{self.path}: the name {name!r} leads out of this folder")
+        return parts
+
+    @contextlib.contextmanager
+    def _walk(self, parts: tuple[str, ...]) -> Iterator[int]:
+        """Give the descriptor of a folder."""
+        handle = os.open(self.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        place = self.root
+        try:
+            for part in (*self.path.relative_to(self.root).parts, *parts):
+                place = place / part
+                try:
+                    inner = os.open(part, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=handle)
+                except OSError as error:
+                    raise _explain(error, place, handle, part) from None
+                os.close(handle)
+                handle = inner
+            yield handle
+        finally:
+            os.close(handle)
+
+    @contextlib.contextmanager
+    def _parent(self, name: str) -> Iterator[tuple[int, str]]:
+        """Give the descriptor of the folder that holds a file, and the file's name in it."""
+        parts = self._parts(name)
+        if not parts:
+            raise UnsafeError(f"{self.path}: {name!r} names no file")
+        with self._walk(parts[:-1]) as folder:
+            yield folder, parts[-1]
+
+    def _stat(self, name: str) -> os.stat_result | None:
+        try:
+            with self._parent(name) as (folder, last):
+                return os.stat(last, dir_fd=folder, follow_symlinks=False)
+        except (FileNotFoundError, UnsafeError):
+            return None
+
+    def _find(self, begin: tuple[str, ...], parts: list[str], folders: bool = False) -> Iterator[str]:
+        if not parts:
+            return
+        try:
+            with self._walk(begin) as folder:
+                # a descriptor of O_PATH cannot be listed
+                readable = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+                try:
+                    with os.scandir(readable) as entries:
+                        found = [
+                            (one.name, one.is_dir(follow_symlinks=False), one.is_file(follow_symlinks=False))
+                            for one in entries
+                        ]
+                finally:
+                    os.close(readable)
+        except (FileNotFoundError, UnsafeError):
+            return
+        first, *rest = parts
+        if first == "**":
+            yield from self._find(begin, rest, folders)
+        for name, is_folder, is_file in found:
+            if first == "**":
+                if is_folder:
+                    yield from self._find((*begin, name), parts, folders)
+            elif fnmatch.fnmatchcase(name, first):
+                if not rest and (is_folder if folders else is_file):
+                    yield "/".join((*begin, name))
+                elif rest and is_folder:
+                    yield from self._find((*begin, name), rest, folders)
+
+
+def open_regular(path: Path | str, shown: Path | str, folder: int | None = None, follow: bool = False) -> BinaryIO:
+    """Open a regular file for reading; never wait for one, and never open anything else.
+
+    shown: its name in messages. folder: the descriptor that a relative path begins at. follow: a symbolic link may
+    stand for it. Raises FileNotFoundError, other OSErrors, or UnsafeError.
+    """
+    try:
+        # before it is opened: opening a device or a FIFO may have an effect
+        mode = os.stat(path, dir_fd=folder, follow_symlinks=follow).st_mode
+        if not stat.S_ISREG(mode):
+            raise _refuse(shown, mode)
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+        handle = os.open(path, flags, dir_fd=folder)
+    except OSError as error:
+        raise _explain(error, shown, folder) from None
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise _refuse(shown)
+        if kind := _file_system_of_the_kernel(handle):
+            raise UnsafeError(f"{shown}: is a file of the kernel ({kind}), not a regular one")
+        return os.fdopen(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def parse_json(data: bytes) -> Any:
+    """Return the value of a JSON text. Raises ValueError, also for one of too many values or levels."""
+    # each value but one is behind a comma or an opening bracket; those inside of texts count too
+    if sum(data.count(sign) for sign in (b",", b"[", b"{")) >= MOST_JSON_VALUES:
+        raise ValueError(f"has more than {MOST_JSON_VALUES} values")
+    try:
+        return json.loads(data)
+    except RecursionError:
+        raise ValueError("is nested too deep") from None
+
+
+def _file_system_of_the_kernel(handle: int) -> str | None:
+    """Return the name of the file system that an open file is on, if its files are the kernel's."""
+    # st_blocks of a file that the kernel makes up is 0, and most files of such a kind have no size; others need no look
+    status = os.fstat(handle)
+    if status.st_blocks:
+        return None
+    import ctypes
+
+    answer = (ctypes.c_long * 64)()
+    if ctypes.CDLL(None).fstatfs(handle, answer):
+        return None
+    return _OF_THE_KERNEL.get(answer[0] & 0xFFFFFFFF)
+
+
+def _refuse(shown: Path | str, mode: int = 0) -> UnsafeError:
+    what = {
+        stat.S_IFLNK: "is a symbolic link",
+        stat.S_IFDIR: "is a folder",
+        stat.S_IFIFO: "is a pipe",
+        stat.S_IFSOCK: "is a socket",
+    }.get(stat.S_IFMT(mode), "is a device" if mode else "is no longer what it was")
+    return UnsafeError(f"{shown}: {what}, not a regular file: remove it")
+
+
+def _explain(error: OSError, shown: Path | str, folder: int | None = None, name: str | None = None) -> Exception:
+    """Turn what the kernel says of a link, or of a file where a folder should be, into words."""
+    if name is not None and error.errno in (errno.ENOTDIR, errno.ELOOP):
+        with contextlib.suppress(OSError):
+            if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+                return UnsafeError(f"{shown}: is a symbolic link, not a folder: remove it")
+        return UnsafeError(f"{shown}: is not a folder: remove it")
+    if error.errno == errno.ELOOP:
+        return UnsafeError(f"{shown}: is a symbolic link, not a regular file: remove it")
+    return type(error)(error.errno, error.strerror, str(shown))

@@ -38,6 +38,9 @@ _OF_THE_KERNEL = {
     0xCAFE4A11: "bpf",
 }
 
+# tmpfs, ramfs
+_IN_MEMORY = (0x01021994, 0x858458F6)
+
 
 class UnsafeError(MprunError):
     """A name leads out of its folder, or to something other than a regular file or folder."""
@@ -304,18 +307,33 @@ def parse_json(data: bytes) -> Any:
         raise ValueError("is nested too deep") from None
 
 
+def free_bytes(path: Path) -> int:
+    """Return the room for new files in a folder: of one in memory, at most half of the memory that is available."""
+    free = shutil.disk_usage(path).free
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        kind = _file_system(handle)
+    finally:
+        os.close(handle)
+    if kind in _IN_MEMORY:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                free = min(free, int(line.split()[1]) * 1024 // 2)
+    return free
+
+
 def _file_system_of_the_kernel(handle: int) -> str | None:
     """Return the name of the file system that an open file is on, if its files are the kernel's."""
-    # st_blocks of a file that the kernel makes up is 0, and most files of such a kind have no size; others need no look
-    status = os.fstat(handle)
-    if status.st_blocks:
-        return None
+    # a file that the kernel makes up has no blocks; others need no look
+    return None if os.fstat(handle).st_blocks else _OF_THE_KERNEL.get(_file_system(handle))
+
+
+def _file_system(handle: int) -> int:
+    """Return the kind of the file system of an open file: f_type in statfs(2), 0 if it is not known."""
     import ctypes
 
     answer = (ctypes.c_long * 64)()
-    if ctypes.CDLL(None).fstatfs(handle, answer):
-        return None
-    return _OF_THE_KERNEL.get(answer[0] & 0xFFFFFFFF)
+    return 0 if ctypes.CDLL(None).fstatfs(handle, answer) else answer[0] & 0xFFFFFFFF
 
 
 def _refuse(shown: Path | str, mode: int = 0) -> UnsafeError:

@@ -24,6 +24,12 @@ _HEADER = struct.Struct("=BxHIq")
 _GZIP = 16 + zlib.MAX_WBITS
 # So much is kept before it is written: a call of the system is dear, and a run that is killed loses it.
 _CHUNK_BYTES = 1 << 16
+# Of a record that is read: a dump of 10,000 sockets has 4 MB. Samples of an idle network, all alike but for their
+# moments, are packed to a hundredth.
+_MOST_ENTRY_BYTES = 64 << 20
+_MOST_RATIO = 300
+_ALWAYS_BYTES = 256 << 20
+_PIECE_BYTES = 1 << 20
 
 
 class Recorder:
@@ -65,18 +71,40 @@ class Recorder:
 def read_entries(chunks: Iterable[bytes]) -> Iterator[tuple[int, int, int, bytes]]:
     """(what, number of its source, moment in ns, what came) of each entry that is whole.
 
-    chunks: the file, piece by piece; that of a run that was killed may end anywhere.
+    chunks: the file, piece by piece; that of a run that was killed may end anywhere. Raises ValueError for a file that
+    is no record, or that expands without reason.
     """
-    unpacker = zlib.decompressobj(_GZIP)
     rest = b""
-    for chunk in chunks:
-        data = rest + unpacker.decompress(chunk)
+    for data in _unpack(chunks):
+        data = rest + data
         at = 0
         while at + _HEADER.size <= len(data):
             kind, source, length, at_ns = _HEADER.unpack_from(data, at)
             end = at + _HEADER.size + length
+            if length > _MOST_ENTRY_BYTES:
+                raise ValueError(f"an entry of {length} bytes")
             if end > len(data):
                 break
             yield kind, source, at_ns, data[at + _HEADER.size : end]
             at = end
         rest = data[at:]
+
+
+def _unpack(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """What is in a stream of gzip, in pieces of bounded size. Raises ValueError."""
+    unpacker = zlib.decompressobj(_GZIP)
+    packed = unpacked = 0
+    for chunk in chunks:
+        packed += len(chunk)
+        is_full = False
+        while chunk or is_full:
+            try:
+                data = unpacker.decompress(chunk, _PIECE_BYTES)
+            except zlib.error as error:
+                raise ValueError(str(error)) from None
+            unpacked += len(data)
+            if unpacked > max(_ALWAYS_BYTES, _MOST_RATIO * packed):
+                raise ValueError(f"more than {_MOST_RATIO} times its size")
+            yield data
+            # more may wait in the unpacker itself where the piece is full
+            chunk, is_full = unpacker.unconsumed_tail, len(data) == _PIECE_BYTES

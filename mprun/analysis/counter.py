@@ -72,6 +72,8 @@ class Counters:
         at, end = 0, len(datagrams) - _STATS_MESSAGE.size
         while at <= end:
             length, kind, index = _STATS_MESSAGE.unpack_from(datagrams, at)
+            if length < _STATS_BYTES:
+                break
             names = self._names.get((source, index)) if kind == RTM_NEWSTATS else None
             if names is not None:
                 place, _ = find_attribute(datagrams, at + _STATS_BYTES, at + length, IFLA_STATS_LINK_64)
@@ -89,6 +91,8 @@ class Counters:
         at, end = 0, len(datagrams) - _QDISC_MESSAGE.size
         while at <= end:
             length, kind, index, handle = _QDISC_MESSAGE.unpack_from(datagrams, at)
+            if length < _QDISC_BYTES:
+                break
             if kind == RTM_NEWQDISC and handle in (LOSS_STAGE, RATE_STAGE) and (source, index) in self._names:
                 place, _ = find_attribute(datagrams, at + _QDISC_BYTES, at + length, TCA_STATS)
                 stages.setdefault(self._names[source, index], {})[handle] = _STATS.unpack_from(datagrams, place)

@@ -234,6 +234,8 @@ def _sockets(datagrams: bytes, at_ns: int, host: str) -> Iterator[SocketState]:
     at = 0
     while at + HEADER.size + _DIAG_BYTES <= len(datagrams):
         length, kind, *_ = HEADER.unpack_from(datagrams, at)
+        if length < HEADER.size:
+            break
         body, end = at + HEADER.size, at + length
         at += (length + 3) & ~3
         if kind not in (TCPDIAG_GETSOCK, SOCK_DIAG_BY_FAMILY):

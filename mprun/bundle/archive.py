@@ -14,14 +14,26 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from mprun.errors import SpecError
+from mprun.folder import free_bytes, open_regular
 
 SUFFIX = ".mprun.zip"
 # Zip's first day: a member's time is no content.
 _DAY = (1980, 1, 1, 0, 0, 0)
 MOST_MEMBERS = 200_000
 MOST_BYTES = 8 << 30
-# What deflate can reach is 1032.
+MB = 1 << 20
+# Bytes of a member by its suffix, and of an input, which the reader of inputs bounds too.
+MOST_OF_KIND = {".json": 64 * MB, ".jsonl": 256 * MB, ".parquet": 1024 * MB, ".csv": 256 * MB, ".pcap": 4096 * MB}
+MOST_OF_INPUT = 4 * MB
+MOST_OF_OTHERS = 64 * MB
+# Deflate can reach 1032. Captures of empty payload come near it; tables are packed already, and text has 5 to 30.
 MOST_RATIO = 1000
+MOST_RATIO_OF_TEXT = 200
+MOST_RATIO_OF_ALL = 100
+# Members of fewer bytes have any ratio, and so have captures in the sum.
+SMALL = 16 * MB
+# Room that is left for the run that follows.
+SPARE_BYTES = 64 * MB
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 MOST_LETTERS = 400
 _BLOCK = 1 << 20
@@ -47,9 +59,9 @@ def write_archive(target: Path, files: Mapping[str, Path | bytes]) -> None:
 def unpack(source: Path, folder: Path) -> None:
     """All members into an empty folder. Raises SpecError that says which member is refused, and why."""
     try:
-        with zipfile.ZipFile(source) as archive:
+        with open_regular(source, source, follow=True) as file, zipfile.ZipFile(file) as archive:
             members = archive.infolist()
-            _check(source, members)
+            _check(source, members, free_bytes(folder))
             for member in members:
                 if not member.is_dir():
                     _write(archive, member, folder / member.filename)
@@ -59,11 +71,15 @@ def unpack(source: Path, folder: Path) -> None:
         raise SpecError(f"{source}: {error.strerror or error}") from None
 
 
-def _check(source: Path, members: list[zipfile.ZipInfo]) -> None:
+def _check(source: Path, members: list[zipfile.ZipInfo], free: int) -> None:
     if len(members) > MOST_MEMBERS:
         raise SpecError(f"{source}: {len(members)} members, and {MOST_MEMBERS} are the most that are unpacked")
-    if sum(member.file_size for member in members) > MOST_BYTES:
+    total = sum(member.file_size for member in members)
+    if total > MOST_BYTES:
         raise SpecError(f"{source}: it would unpack to more than {MOST_BYTES >> 30} GB")
+    if total + SPARE_BYTES > free:
+        need, room = (total + SPARE_BYTES) // MB, free // MB
+        raise SpecError(f"{source}: unpacking needs {need} MB, and {room} MB are free: set TMPDIR to a larger folder")
     seen = set()
     for member in members:
         reason = _find_fault(member)
@@ -73,6 +89,10 @@ def _check(source: Path, members: list[zipfile.ZipInfo]) -> None:
         seen.add(member.filename.casefold())
         if reason:
             raise SpecError(f"{source}: member {member.filename!r} {reason}: nothing was unpacked")
+    packed = [member for member in members if not member.filename.endswith(".pcap")]
+    sizes = sum(member.file_size for member in packed)
+    if sizes > SMALL and sizes > MOST_RATIO_OF_ALL * sum(member.compress_size for member in packed):
+        raise SpecError(f"{source}: it is packed beyond reason: nothing was unpacked")
 
 
 def _find_fault(member: zipfile.ZipInfo) -> str | None:
@@ -89,7 +109,11 @@ def _find_fault(member: zipfile.ZipInfo) -> str | None:
         return "is encrypted"
     if member.compress_type not in _METHODS:
         return "is packed in another way than by deflate"
-    if member.file_size > _BLOCK and member.file_size > MOST_RATIO * max(member.compress_size, 1):
+    most = MOST_OF_INPUT if "inputs" in path.parts else MOST_OF_KIND.get(path.suffix, MOST_OF_OTHERS)
+    if member.file_size > most:
+        return f"has more than {most // MB} MB"
+    ratio = MOST_RATIO if path.suffix == ".pcap" else MOST_RATIO_OF_TEXT
+    if member.file_size > SMALL and member.file_size > ratio * max(member.compress_size, 1):
         return "is packed beyond reason"
     return None
 

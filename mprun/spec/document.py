@@ -11,7 +11,7 @@ from typing import Protocol, cast
 from yaml.nodes import MappingNode, Node, ScalarNode
 
 from mprun.spec.fault import Fault, InputError, Path
-from mprun.spec.parameter import NAME, Parameters, TemplateFault
+from mprun.spec.parameter import NAME, Parameters
 from mprun.spec.reader import MOST_LEVELS, MOST_NODES, Tree, is_outside, read_text, tell_outside
 from mprun.spec.scalar import PLAIN, REFUSED, TEXT_TAGS, Scalar, read_scalar
 
@@ -198,6 +198,8 @@ class Document:
             self.fault(path, f"tag '{tag}' is not read here: write the value alone")
             return FAULTY
         if parameters is not None and "{{" in text:
+            from mprun.spec.template import TemplateFault
+
             try:
                 return parameters.render(text)
             except TemplateFault as error:

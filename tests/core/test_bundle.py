@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mprun.bundle.archive import unpack, write_archive
+from mprun.bundle.archive import _check, unpack, write_archive
 from mprun.bundle.crate import Description, describe
 from mprun.bundle.licence import find_licence
 from mprun.bundle.reproduce import _record as reproduced_record
@@ -88,6 +88,43 @@ def test_a_bomb_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="packed beyond reason"):
         unpack(tmp_path / "bundle", tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bundle"]
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "reason"),
+    [
+        ("artifacts.json", 65 << 20, r"'artifacts\.json' has more than 64 MB"),
+        ("inputs/topo.yaml", 5 << 20, r"'inputs/topo\.yaml' has more than 4 MB"),
+        ("runs/cc=reno/1/inputs/xp.yaml", 5 << 20, "has more than 4 MB"),
+        ("figures/goodput.svg", 65 << 20, "has more than 64 MB"),
+        ("plan.json", 40 << 20, "'plan.json' is packed beyond reason"),
+    ],
+)
+def test_each_kind_of_member_has_a_bound(name: str, size: int, reason: str, tmp_path: Path) -> None:
+    """A list of zeros, of which 412 kB unpacked to 1.5 GB and took 40 s to be read."""
+    with zipfile.ZipFile(tmp_path / "bundle", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(name, b"[" + b"0," * (size // 2) + b"0]")
+    with pytest.raises(SpecError, match=reason):
+        unpack(tmp_path / "bundle", tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bundle"]
+
+
+def test_many_members_that_expand_a_little_too_much_are_refused(tmp_path: Path) -> None:
+    """Each of them is below the size from which its own ratio counts."""
+    with zipfile.ZipFile(tmp_path / "bundle", "w", zipfile.ZIP_DEFLATED) as archive:
+        for n in range(4):
+            archive.writestr(f"figures/{n}.svg", bytes(8 << 20))
+    with pytest.raises(SpecError, match="it is packed beyond reason: nothing was unpacked"):
+        unpack(tmp_path / "bundle", tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bundle"]
+
+
+def test_room_is_asked_for_before_anything_is_unpacked(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "bundle", "w") as archive:
+        archive.writestr("plan.json", bytes(1 << 20))
+        _check(tmp_path / "bundle", archive.infolist(), 65 << 20)
+        with pytest.raises(SpecError, match=r"unpacking needs 65 MB, and 64 MB are free: set TMPDIR to a larger fold"):
+            _check(tmp_path / "bundle", archive.infolist(), (65 << 20) - 1)
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])

@@ -74,7 +74,19 @@ MAY_IMPORT = {
     "dissection": {"errors", "analysis", "rundir", "tools"},
     "runner": VALUES
     | {"spec", "tools", "analysis", "compile", "engines", "kernel", "rundir", "scratch", "capture", "version"},
-    "bundle": {"errors", "spec", "analysis", "plan", "engines", "kernel", "rundir", "runner", "sweep", "version"},
+    "bundle": {
+        "errors",
+        "folder",
+        "spec",
+        "analysis",
+        "plan",
+        "engines",
+        "kernel",
+        "rundir",
+        "runner",
+        "sweep",
+        "version",
+    },
     "results": {"errors", "analysis.cells", "rundir", "sweep", "report"},
 }
 CORE = ("spec", "topologies", "tools", "compile", "analysis", "plan.py", "plugin.py", "text.py", "capabilities.py")

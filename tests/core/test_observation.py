@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -192,3 +193,40 @@ def test_what_an_mptcp_connection_holds(tmp_path: Path) -> None:
     data = written(tmp_path, *((record.CONNECTIONS, 0, ZERO_NS + n, one) for n, one in enumerate((told, older))))
     # 800 bytes are written and not acknowledged, 600 of them sent; the older kernel says nothing of that
     assert observe([data], ZERO_NS, []).states == {("client", ENDS): [ConnectionState(0, 5000, 900, 600, 200)]}
+
+
+def test_an_entry_that_expands_without_reason_is_refused() -> None:
+    """1.4 MB became 3 GB: one entry that says how large it is."""
+    head = struct.pack("=BxHIq", record.SOCKETS, 0, 1_500_000_000, 0)
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    packed = packer.compress(head) + b"".join(packer.compress(bytes(1 << 20)) for _ in range(1000)) + packer.flush()
+    with pytest.raises(ValueError, match="an entry of 1500000000 bytes"):
+        list(read_entries([packed]))
+
+
+def test_a_record_that_expands_without_reason_is_refused() -> None:
+    """A small entry again and again, packed to a thousandth."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    entry = struct.pack("=BxHIq", record.PROGRESS, 0, 1 << 16, 0) + bytes(1 << 16)
+    packed = b"".join(packer.compress(entry * 16) for _ in range(300)) + packer.flush()
+    entries = read_entries([packed])
+    with pytest.raises(ValueError, match="more than 300 times its size"):
+        sum(len(content) for _, _, _, content in entries)
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 7, 100])
+def test_a_record_is_read_in_any_pieces(tmp_path: Path, pieces: int) -> None:
+    content = [bytes([n]) * (n << 14) for n in range(200)]
+    data = written(tmp_path, *((record.SOCKETS, 0, n, one) for n, one in enumerate(content)))
+    size = -(-len(data) // pieces)
+    found = read_entries(data[at : at + size] for at in range(0, len(data), size))
+    assert [one for kind, _, _, one in found if kind == record.SOCKETS] == content
+
+
+@pytest.mark.parametrize("kind", [record.SOCKETS, record.INTERFACES, record.QUEUES, record.PROGRESS, record.EVENTS])
+@pytest.mark.parametrize("length", [0, 1, 15])
+def test_messages_shorter_than_their_header_end_the_reading(tmp_path: Path, kind: int, length: int) -> None:
+    """Before, a length of 0 was read without end."""
+    message = struct.pack("=IHHII", length, 20, 0, 0, 0) + bytes(100)
+    data = written(tmp_path, (kind, 0, 0, message), sources=({"host": "client"},))
+    observe([data], 0, [])

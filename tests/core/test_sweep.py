@@ -120,6 +120,24 @@ def test_ranges(tmp_path: Path, written: str, values: list[str]) -> None:
     assert values_of(make_cells(tmp_path, f"matrix: {{path0.rate: {written}}}\n"), "path0.rate") == values
 
 
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        (
+            ", ".join(f"path{n}.rate: {{from: 1kbit, to: 1000kbit, step: 1kbit}}" for n in range(3)),
+            "matrix: comes to 1000000000 cells, and 10000 are the most",
+        ),
+        (", ".join(f"path{n}.rate: [1kbit]" for n in range(101)), "matrix: has 101 entries, and 100 are the most"),
+        ("cc: [a, b], exclude: [" + "{cc: a}, " * 101 + "]", "exclude: has 101 entries, and 100 are the most"),
+        ("zip: [{" + ", ".join(f"path{n}.rate: [1kbit]" for n in range(101)) + "}]", "has 101 entries"),
+    ],
+)
+def test_cells_are_counted_before_they_are_made(tmp_path: Path, matrix: str, message: str) -> None:
+    """A billion took more than a minute, and memory without end."""
+    with pytest.raises(SpecError, match=message):
+        make_cells(tmp_path, f"matrix: {{{matrix}}}\n")
+
+
 def test_seeds_are_the_cells_own(tmp_path: Path) -> None:
     """One more cell, or the axes in another order, changes the seed of none."""
     repeat = "repeat: {runs: 2, seed: 5}\n"

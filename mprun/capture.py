@@ -7,8 +7,6 @@ The one place that opens capture files for that; how their bytes change is `mpru
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from mprun.analysis.pcapng import HEADER_BYTES, RECORD_BYTES, Conversion, Interface
@@ -44,27 +42,23 @@ def _finish(
     agent: Mapping[str, Any],
     seen: Mapping[str, Any],
 ) -> Captured:
-    target = run.path / "pcap" / f"{wanted.name}.pcap"
-    parts = _parts(target, wanted)
+    target = f"pcap/{wanted.name}.pcap"
+    parts = _parts(run, target, wanted)
     conversion = Conversion(_comment(wanted, plan, agent), _interfaces(wanted, network, seen["interfaces"]))
-    partial = target.with_name(f".{target.name}.partial")
     problem = ""
     try:
-        with partial.open("wb") as file:
+        with run.folder.whole(target) as file:
             for number, part in enumerate(parts):
-                with part.open("rb") as source:
+                with run.open(part) as source:
                     if number == 0:
                         file.write(conversion.begin(source.read(HEADER_BYTES)))
                         source.seek(0)
                     for blocks in conversion.convert(_chunks(source)):
                         file.write(blocks)
-        partial.replace(target)
         for part in parts:
             if part != target:
-                part.unlink()
+                run.folder.remove(part)
     except (OSError, MprunError) as error:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
         problem = f"stays as tcpdump wrote it: {error}"
     zero_ns = agent.get("zero_ns") or 0
     boot_ns = agent.get("boot_ns")
@@ -77,15 +71,16 @@ def _finish(
     )
 
 
-def _parts(target: Path, wanted: Capture) -> list[Path]:
+def _parts(run: RunDirectory, target: str, wanted: Capture) -> list[str]:
     """The files that tcpdump wrote, oldest packets first: of a ring it begins anew where it began."""
-    ring = [path for path in target.parent.glob(f"{tcpdump.ring(wanted.name)}*") if path.stat().st_size > HEADER_BYTES]
-    return sorted(ring, key=_first_record) or [target]
+    found = run.folder.find(f"pcap/{tcpdump.ring(wanted.name)}*")
+    ring = [name for name in found if run.folder.size(name) > HEADER_BYTES]
+    return sorted(ring, key=lambda name: _first_record(run, name)) or [target]
 
 
-def _first_record(path: Path) -> tuple[int, int]:
+def _first_record(run: RunDirectory, name: str) -> tuple[int, int]:
     """Seconds and nanoseconds of a file's first packet."""
-    with path.open("rb") as file:
+    with run.open(name) as file:
         file.seek(HEADER_BYTES)
         record = file.read(RECORD_BYTES)
     return int.from_bytes(record[0:4], "little"), int.from_bytes(record[4:8], "little")

@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mprun.analysis.packet import Place, packet_schema, read_packets, shape_packets
@@ -69,7 +68,7 @@ def dissect(run: RunDirectory, progress: Progress) -> Dissection:
 
 
 def _read_all(
-    run: RunDirectory, captures: Mapping[str, Path], program: str, progress: Progress, found: Dissection
+    run: RunDirectory, captures: Mapping[str, str], program: str, progress: Progress, found: Dissection
 ) -> Iterator[polars.DataFrame]:
     intent = run.read("plan.json")["intent"]
     agent = run.read("agent.json")
@@ -78,20 +77,20 @@ def _read_all(
         found.warnings.append("the run did not come to time zero: times are those of the captures' clock")
     else:
         zero_epoch_ns = agent["boot_ns"] + agent["zero_ns"]
-    total = sum(path.stat().st_size for path in captures.values())
+    total = sum(run.folder.size(file) for file in captures.values())
     wanted = {_name_of(capture): capture for capture in intent["captures"]}
     done = 0
     for name, path in captures.items():
         capture = wanted.get(name, {})
         trace = Trace(_paths(intent), forwards=_forwards(intent, capture))
         number = 1
-        for text, read in _portions(path, [program, *tshark.argv(intent["traffic"])[1:]], name, found):
+        for text, read in _portions(run, path, [program, *tshark.argv(intent["traffic"])[1:]], name, found):
             table = trace.follow(read_packets(text, _place(intent), zero_epoch_ns))
             yield shape_packets(table, name, number)
             number += len(table)
             found.packets += len(table)
             progress(f"reading {name}", (done + read) / total, f"{found.packets} packets")
-        done += path.stat().st_size
+        done += run.folder.size(path)
         found.connections += [{"capture": name, **row} for row in trace.tell_connections()]
         found.subflows += [{"capture": name, **row} for row in trace.tell_subflows()]
         if trace.cut_packets:
@@ -106,13 +105,15 @@ def _read_all(
             )
 
 
-def _portions(path: Path, argv: list[str], name: str, found: Dissection) -> Iterator[tuple[bytes, int]]:
+def _portions(
+    run: RunDirectory, path: str, argv: list[str], name: str, found: Dissection
+) -> Iterator[tuple[bytes, int]]:
     """tshark's lines of a capture in order, and how many bytes of the capture they are up to."""
     portions = Portions(PORTION_PACKETS)
     workers = len(os.sched_getaffinity(0))
     waiting: deque[tuple[Future[tuple[bytes, str]], int]] = deque()
     read = 0
-    with ThreadPoolExecutor(workers) as pool, path.open("rb") as file:
+    with ThreadPoolExecutor(workers) as pool, run.open(path) as file:
         try:
             for portion in portions.split(iter(lambda: file.read(CHUNK_BYTES), b"")):
                 read += len(portion)

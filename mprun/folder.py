@@ -16,6 +16,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator
+from io import BufferedReader
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
@@ -61,7 +62,7 @@ class Folder:
         """A folder inside this one. Raises UnsafeError if the name leads out of it."""
         return Folder(self.path.joinpath(*self._parts(name)), self.root)
 
-    def open(self, name: str) -> BinaryIO:
+    def open(self, name: str) -> BufferedReader:
         """Open a regular file for reading. Raises FileNotFoundError or UnsafeError."""
         with self._parent(name) as (folder, last):
             return open_regular(last, self.path / name, folder)
@@ -74,9 +75,9 @@ class Folder:
             raise UnsafeError(f"{self.path / name}: has more than {most >> 20} MB, the most that is read")
         return data
 
-    def read_text(self, name: str) -> str:
+    def read_text(self, name: str, most: int = MOST_TEXT_BYTES) -> str:
         """Return a file's text. Bytes that are not UTF-8 become U+FFFD."""
-        return self.read_bytes(name).decode(errors="replace").replace("\r\n", "\n")
+        return self.read_bytes(name, most).decode(errors="replace").replace("\r\n", "\n")
 
     def read_json(self, name: str) -> Any:
         """Return the value in a JSON file. Raises FileNotFoundError, UnsafeError, or ValueError."""
@@ -152,6 +153,18 @@ class Folder:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             return os.fdopen(os.open(last, flags, 0o666, dir_fd=folder), "wb")
 
+    def create_private(self, name: str, content: bytes) -> None:
+        """Write a new file that only its owner may read. Raises FileExistsError if anything has the name."""
+        with self._parent(name) as (folder, last):
+            partial = f".{os.urandom(8).hex()}.partial"
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            try:
+                with os.fdopen(os.open(partial, flags, 0o600, dir_fd=folder), "wb") as file:
+                    file.write(content)
+                os.link(partial, last, src_dir_fd=folder, dst_dir_fd=folder)
+            finally:
+                os.unlink(partial, dir_fd=folder)
+
     def make(self, name: str) -> Folder:
         """Make a folder, and those above it that are missing; return it. Raises UnsafeError if a link or a file has
         the name of one."""
@@ -171,7 +184,8 @@ class Folder:
         """Remove a folder with everything in it, or a link or a file, if there is one."""
         with contextlib.suppress(FileNotFoundError), self._parent(name) as (folder, last):
             if stat.S_ISDIR(os.stat(last, dir_fd=folder, follow_symlinks=False).st_mode):
-                shutil.rmtree(last, dir_fd=folder)
+                # what cannot be removed shows when its name is wanted
+                shutil.rmtree(last, ignore_errors=True, dir_fd=folder)
             else:
                 os.unlink(last, dir_fd=folder)
 
@@ -181,12 +195,15 @@ class Folder:
             os.rename(old, new, src_dir_fd=source, dst_dir_fd=folder)
 
     @contextlib.contextmanager
-    def locked(self, name: str, operation: int) -> Iterator[None]:
-        """Hold flock(2) on a file, made if it is missing. Raises BlockingIOError where another process holds it."""
+    def locked(self, name: str, operation: int, create: bool = True) -> Iterator[None]:
+        """Hold flock(2) on a file. Raises BlockingIOError where another process holds it.
+
+        create: make the file if it is missing; else raise FileNotFoundError.
+        """
         import fcntl
 
         with self._parent(name) as (folder, last):
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | (os.O_CREAT if create else 0)
             try:
                 handle = os.open(last, flags, 0o666, dir_fd=folder)
             except OSError as error:
@@ -270,7 +287,9 @@ class Folder:
                     yield from self._find((*begin, name), rest, folders)
 
 
-def open_regular(path: Path | str, shown: Path | str, folder: int | None = None, follow: bool = False) -> BinaryIO:
+def open_regular(
+    path: Path | str, shown: Path | str, folder: int | None = None, follow: bool = False
+) -> BufferedReader:
     """Open a regular file for reading; never wait for one, and never open anything else.
 
     shown: its name in messages. folder: the descriptor that a relative path begins at. follow: a symbolic link may

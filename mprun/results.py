@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ import polars
 
 from mprun.analysis.cells import INCOMPLETE
 from mprun.errors import SpecError
+from mprun.folder import Folder
 from mprun.rundir import RunDirectory
 from mprun.sweep.directory import SweepDirectory, find_either
 from mprun.sweep.summary import read_summary, read_table, tell_progress
@@ -40,6 +41,7 @@ class Run:
 
     path: Path
     summary: Mapping[str, Any]
+    place: Folder | None = field(default=None, repr=False, compare=False)
 
     @property
     def metrics(self) -> polars.DataFrame:
@@ -49,13 +51,13 @@ class Run:
     @property
     def tables(self) -> dict[str, polars.LazyFrame]:
         """Every table of the run by its name, not yet read."""
-        return dict(RunDirectory(self.path).tables())
+        return dict(RunDirectory(self.place or self.path).tables())
 
     def figures(self) -> list[Figure]:
         """Those of its report, but for the network: what `plots` chose, else all that there is data for."""
         from mprun.report.report import charts_of
 
-        return [_paint(chart) for chart in charts_of(RunDirectory(self.path))]
+        return [_paint(chart) for chart in charts_of(RunDirectory(self.place or self.path))]
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class Sweep:
     def runs(self) -> Iterator[Run]:
         """In the order of `cells`."""
         for name in self.cells["directory"]:
-            yield _run(RunDirectory(self.path / name))
+            yield _run(RunDirectory(Folder(self.path).below(str(name))))
 
     def table(self, name: str) -> polars.LazyFrame:
         """One table of all runs, with the columns of `cells` up to `status` before it."""
@@ -138,7 +140,7 @@ def _paint(chart: Chart) -> Figure:
 
 
 def _run(run: RunDirectory) -> Run:
-    return Run(run.path, run.read("summary.json"))
+    return Run(run.path, run.read("summary.json"), run.folder)
 
 
 def read_sweep(sweep: SweepDirectory) -> Sweep:

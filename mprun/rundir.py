@@ -20,19 +20,19 @@ runs/<time>-<topology>-<experiment>-<digest8>/
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import json
 import os
 import re
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mprun import invoker
 from mprun.errors import HostError, MprunError, SpecError
+from mprun.folder import Folder, parse_json
 from mprun.text import make_printable
 
 if TYPE_CHECKING:
@@ -42,16 +42,19 @@ LATEST = "latest"
 RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT = "resolved-topology.yaml", "resolved-experiment.yaml"
 FIGURES = "figures"
 INCOMPLETE = "incomplete"
+MOST_STEPS_BYTES = 256 << 20
+MOST_OUTPUT_BYTES = 512 << 20
 # Tables that are made from the captures on demand: of what a repetition must reproduce these are no part.
 FROM_CAPTURES = ("packets", "connections", "subflows")
 _NAME = re.compile(r"^(\d{8}-\d{6})-(.*)-([0-9a-f]{8})(\.\d+)?$")
 
 
 class RunDirectory:
-    """One run's directory."""
+    """One run's directory. Its files are opened by `folder` only: a stranger may have made them, or the guest."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, place: Path | Folder) -> None:
+        self.folder = place if isinstance(place, Folder) else Folder(place)
+        self.path = self.folder.path
 
     @classmethod
     def create(cls, parent: Path, title: str, digest: str) -> RunDirectory:
@@ -84,10 +87,11 @@ class RunDirectory:
     @classmethod
     def lay_out(cls, path: Path) -> RunDirectory:
         """One in a directory that exists and is empty."""
+        run = cls(path)
         for name in ("inputs", "logs", "pcap"):
-            (path / name).mkdir()
-        (path / INCOMPLETE).touch()
-        return cls(path)
+            run.folder.make(name)
+        run.folder.write_bytes(INCOMPLETE, b"")
+        return run
 
     @property
     def name(self) -> str:
@@ -115,58 +119,60 @@ class RunDirectory:
 
     @property
     def is_complete(self) -> bool:
-        return not (self.path / INCOMPLETE).exists()
+        return not self.folder.has(INCOMPLETE)
 
     def mark_complete(self) -> None:
-        (self.path / INCOMPLETE).unlink(missing_ok=True)
+        self.folder.remove(INCOMPLETE)
 
     def keep_inputs(self, files: Mapping[str, str]) -> None:
         for name, text in files.items():
-            (self.path / "inputs" / name).write_text(text, encoding="utf-8")
+            self.folder.write_text(f"inputs/{name}", text)
+
+    def has(self, name: str) -> bool:
+        """Whether there is a file of this name."""
+        return self.folder.has(name)
 
     def write(self, name: str, value: object) -> None:
         """Write a JSON file of the layout, whole or not at all."""
-        write_json(self.path / name, value)
+        self.folder.write_json(name, value)
 
     def write_text(self, name: str, text: str) -> None:
         """The same of a text that is made already."""
-        with whole(self.path / name) as partial:
-            partial.write_text(text)
+        self.folder.write_text(name, text)
 
     def read(self, name: str) -> Any:
         """A JSON file of the layout, its text printable. Raises MprunError where it is missing or not whole."""
-        try:
-            return make_printable(json.loads((self.path / name).read_text()))
-        except FileNotFoundError:
-            raise MprunError(f"{self.path}: no {name}: the run did not come so far") from None
-        except ValueError as error:
-            raise MprunError(f"{self.path / name}: not whole: {error}") from error
+        return read_json(self.folder, name, "run")
 
     def record(self) -> Iterator[bytes]:
         """What the kernel said during the run, piece by piece; nothing if the run did not come so far."""
         try:
-            with (self.path / "record.gz").open("rb") as file:
+            with self.folder.open("record.gz") as file:
                 yield from iter(functools.partial(file.read, 1 << 20), b"")
         except FileNotFoundError:
             return
 
     def steps(self) -> list[dict[str, Any]]:
-        """What was done and when, in the order in which it was."""
-        return [json.loads(line) for line in (self.path / "steps.jsonl").read_text().splitlines()]
+        """What was done and when, in the order in which it was. Raises MprunError."""
+        try:
+            lines = self.folder.read_bytes("steps.jsonl", MOST_STEPS_BYTES).splitlines()
+            return [make_printable(parse_json(line)) for line in lines]
+        except FileNotFoundError:
+            raise MprunError(f"{self.path}: no steps.jsonl: the run did not come so far") from None
+        except ValueError as error:
+            raise damaged(self.path / "steps.jsonl", str(error)) from None
 
     def log(self, process: str, stream: str = "out") -> str:
         """What a process printed; empty if it never started."""
         try:
-            return (self.path / "logs" / f"{process}.{stream}").read_text(errors="replace")
+            return self.folder.read_text(f"logs/{process}.{stream}", MOST_OUTPUT_BYTES)
         except FileNotFoundError:
             return ""
 
     def flow_file(self, flow: str, name: str) -> bytes | None:
         """A file that a flow left; None if it did not."""
-        try:
-            return (self.path / "files" / flow / name).read_bytes()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
+        file = f"files/{flow}/{name}"
+        return self.folder.read_bytes(file, MOST_OUTPUT_BYTES) if self.folder.has(file) else None
 
     def write_tables(self, tables: Mapping[str, Mapping[str, list[Any]] | polars.DataFrame]) -> None:
         """Each as `tables/<name>.parquet`, whole or not at all. Columns as those of `make_frame`."""
@@ -174,16 +180,16 @@ class RunDirectory:
             return
         import polars
 
-        (self.path / "tables").mkdir(exist_ok=True)
+        self.folder.make("tables")
         for name, table in tables.items():
             frame = table if isinstance(table, polars.DataFrame) else make_frame(table)
-            with whole(self.path / "tables" / f"{name}.parquet") as partial:
-                frame.write_parquet(partial)
+            with self.folder.whole(f"tables/{name}.parquet") as file:
+                frame.write_parquet(file)
 
     def write_accounts(self, accounts: Mapping[str, str]) -> None:
         """What processes saw, as text for people, by their names."""
         for name, text in accounts.items():
-            (self.path / "logs" / f"{name}.log").write_text(text, encoding="utf-8")
+            self.folder.write_text(f"logs/{name}.log", text)
 
     def link_into(self, folder: Path, links: Mapping[str, str]) -> tuple[list[str], list[str]]:
         """Let names in a folder stand for files of this run: (the names that do, why others do not).
@@ -193,71 +199,89 @@ class RunDirectory:
         """
         made, refused = [], []
         for name, pattern in links.items():
-            found = sorted(path for path in self.path.glob(pattern) if path.is_file())
+            found = self.folder.find(pattern)
             if not found:
                 refused.append(f"link {name}: this run has no {pattern}")
             elif (folder / name).exists() and not (folder / name).is_symlink():
                 refused.append(f"link {name}: a file of this name is there, and stays")
             else:
                 target = found[0] if len(found) == 1 else self._join(name, found)
-                point(folder / name, os.path.relpath(target, folder))
+                point(folder / name, os.path.relpath(self.path / target, folder))
                 made.append(name)
         return made, refused
 
-    def _join(self, name: str, files: Sequence[Path]) -> Path:
-        joined = self.path / "links" / name
-        joined.parent.mkdir(exist_ok=True)
-        joined.write_bytes(b"".join(path.read_bytes() for path in files))
-        return joined
+    def _join(self, name: str, files: Sequence[str]) -> str:
+        self.folder.make("links")
+        with self.folder.whole(f"links/{name}") as joined:
+            for one in files:
+                with self.folder.open(one) as part:
+                    shutil.copyfileobj(part, joined)
+        return f"links/{name}"
 
     def write_report(self, page: str, figures: Mapping[str, bytes]) -> Path:
         """The page, and figures by their file names in place of earlier ones. The path of the page."""
-        return write_page(self.path, page, figures)
+        return write_page(self.folder, page, figures)
 
     @property
     def resolved_inputs(self) -> tuple[Path, Path]:
-        """The topology and the experiment as they were understood."""
-        return self.path / "inputs" / RESOLVED_TOPOLOGY, self.path / "inputs" / RESOLVED_EXPERIMENT
+        """The topology and the experiment as they were understood. Raises UnsafeError where either is no regular
+        file of this run; the reader of inputs follows links."""
+        names = (f"inputs/{RESOLVED_TOPOLOGY}", f"inputs/{RESOLVED_EXPERIMENT}")
+        for name in names:
+            try:
+                self.folder.open(name).close()
+            except FileNotFoundError:
+                raise MprunError(f"{self.path}: no {name}: the run did not come so far") from None
+        return self.path / names[0], self.path / names[1]
+
+    @property
+    def has_resolved_inputs(self) -> bool:
+        return all(self.folder.has(f"inputs/{name}") for name in (RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT))
 
     def inputs(self) -> dict[str, str]:
         """The files under `inputs`, by name."""
-        return read_texts(self.path / "inputs")
+        return read_texts(self.folder, "inputs")
 
     def write_frames(self, name: str, schema: Mapping[str, Any], frames: Iterable[polars.DataFrame]) -> None:
         """One table from frames that come one after the other, of which few are in memory at a time; whole or not
         at all."""
         from polars.io.plugins import register_io_source
 
-        (self.path / "tables").mkdir(exist_ok=True)
+        self.folder.make("tables")
 
         def source(*_: object) -> Iterator[polars.DataFrame]:
             yield from frames
 
-        with whole(self.path / "tables" / f"{name}.parquet") as partial:
-            register_io_source(source, schema=dict(schema)).sink_parquet(partial)
+        with self.folder.whole(f"tables/{name}.parquet") as file:
+            register_io_source(source, schema=dict(schema)).sink_parquet(file)
 
-    def captures(self) -> dict[str, Path]:
-        """The files of its captures by name."""
-        return {path.stem: path for path in sorted(self.path.glob("pcap/*.pcap"))}
+    def captures(self) -> dict[str, str]:
+        """The files of its captures, relative to the run, by name."""
+        return {_stem(name): name for name in self.folder.find("pcap/*.pcap")}
+
+    def open(self, name: str) -> BufferedReader:
+        """One of its files, for reading."""
+        return self.folder.open(name)
 
     def tables(self) -> Iterator[tuple[str, polars.LazyFrame]]:
         """Every table with its name, not yet read. Raises MprunError for one that is damaged."""
-        paths = sorted(self.path.glob("tables/*.parquet"))
-        if paths:
+        names = self.folder.find("tables/*.parquet")
+        if names:
             import polars
-        for path in paths:
-            table = polars.scan_parquet(path)
+        for name in names:
             try:
+                with self.folder.open(name) as file:
+                    table = polars.scan_parquet(file)
                 table.collect_schema()
-            except polars.exceptions.PolarsError as error:
-                mend = f"remove {path.parent}: `mprun show` makes what it held again"
-                raise MprunError(f"{path}: not whole: {error}; {mend}") from error
-            yield path.stem, table
+            except (polars.exceptions.PolarsError, OSError) as error:
+                mend = f"remove {self.path / 'tables'}: `mprun show` makes what it held again"
+                raise damaged(self.path / name, str(error), mend) from None
+            yield _stem(name), table
 
     @property
     def has_tables(self) -> bool:
         """Whether it has any but those of its captures."""
-        return any(path.stem not in FROM_CAPTURES for path in self.path.glob("tables/*.parquet"))
+        return any(_stem(name) not in FROM_CAPTURES for name in self.folder.find("tables/*.parquet"))
 
     def addresses(self) -> Iterator[tuple[str, str]]:
         """(address, node) of every interface."""
@@ -269,22 +293,21 @@ class RunDirectory:
 
     def drop_captures(self) -> None:
         """Without its captures a run takes little room; they come again by running it again."""
-        shutil.rmtree(self.path / "pcap", ignore_errors=True)
+        self.folder.remove_tree("pcap")
 
-    def artifacts(self) -> Iterator[tuple[str, Path]]:
-        """The files that a repetition must reproduce byte for byte, by name."""
+    def artifacts(self) -> Iterator[str]:
+        """The names of the files that a repetition must reproduce byte for byte."""
         files = ("logs/*.out", "files/*/*", "tables/*.parquet")
         for pattern in ("pcap/*.pcap", "summary.json", "calibration.json", "steps.jsonl", *files):
-            for path in sorted(self.path.glob(pattern)):
-                if path.suffix == ".parquet" and path.stem in FROM_CAPTURES:
-                    continue
-                yield str(path.relative_to(self.path)), path
+            for name in self.folder.find(pattern):
+                if not (name.endswith(".parquet") and _stem(name) in FROM_CAPTURES):
+                    yield name
 
 
 def find(parent: Path, name: str) -> RunDirectory:
     """A run by path, by name, by the beginning of its name or digest, or `latest`."""
     for candidate in (Path(name), parent / name):
-        if (candidate / "plan.json").is_file():
+        if _is_run(candidate):
             return RunDirectory(candidate.resolve())
     matches = [run for run in list_runs(parent) if run.name.startswith(name) or _digest_of(run.name) == name]
     if len(matches) == 1:
@@ -294,21 +317,47 @@ def find(parent: Path, name: str) -> RunDirectory:
     raise SpecError(f"no run '{name}' here or in {parent}; `mprun runs list` shows what there is")
 
 
-def write_page(folder: Path, page: str, figures: Mapping[str, bytes]) -> Path:
+def _is_run(path: Path) -> bool:
+    try:
+        return Folder(path).has("plan.json")
+    except (OSError, ValueError):
+        return False
+
+
+def _stem(name: str) -> str:
+    return name.rpartition("/")[2].rpartition(".")[0]
+
+
+def damaged(
+    path: Path, reason: str, mend: str = "run it again, or take the directory from where it came"
+) -> MprunError:
+    """The error of a file that cannot be read."""
+    return MprunError(f"{path}: damaged: {reason.splitlines()[0] if reason else 'not whole'}: {mend}")
+
+
+def read_json(folder: Folder, name: str, kind: str) -> Any:
+    """A JSON file of a run or a sweep, its text printable. Raises MprunError where it is missing or damaged."""
+    try:
+        return make_printable(folder.read_json(name))
+    except (FileNotFoundError, NotADirectoryError):
+        raise MprunError(f"{folder.path}: no {name}: the {kind} did not come so far") from None
+    except ValueError as error:
+        raise damaged(folder.path / name, str(error)) from None
+
+
+def write_page(folder: Folder, page: str, figures: Mapping[str, bytes]) -> Path:
     """`report.html` in a folder, and figures by their file names below it in place of earlier ones."""
-    shutil.rmtree(folder / FIGURES, ignore_errors=True)
-    (folder / FIGURES).mkdir()
+    folder.remove_tree(FIGURES)
+    folder.make(FIGURES)
     for name, content in figures.items():
-        (folder / FIGURES / name).write_bytes(content)
-    target = folder / "report.html"
-    target.write_text(page, encoding="utf-8")
-    return target
+        folder.write_bytes(f"{FIGURES}/{name}", content)
+    folder.write_text("report.html", page)
+    return folder.path / "report.html"
 
 
-def read_texts(folder: Path) -> dict[str, str]:
-    """The files in a folder, by name."""
-    paths = sorted(folder.iterdir())
-    return {path.name: path.read_text(encoding="utf-8", errors="replace") for path in paths if path.is_file()}
+def read_texts(folder: Folder, name: str) -> dict[str, str]:
+    """The files in a folder of a folder, by name."""
+    return {one.partition("/")[2]: folder.read_text(one) for one in folder.find(f"{name}/*")}
 
 
 def list_runs(parent: Path) -> list[RunDirectory]:
@@ -336,21 +385,10 @@ def _of_one_type(values: list[Any]) -> list[Any]:
     return values
 
 
-@contextlib.contextmanager
-def whole(target: Path) -> Iterator[Path]:
-    """A file to write in place of `target`, which it becomes at the end if nothing went wrong."""
-    partial = target.with_name(f".{target.name}.partial")
-    try:
-        yield partial
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
 def age(path: Path) -> tuple[str, int, str]:
     """What sorts runs, oldest first: the second in its name, then when its plan was written."""
     try:
-        planned_ns = (path / "plan.json").stat().st_mtime_ns
+        planned_ns = Folder(path).stat("plan.json").st_mtime_ns
     except OSError:
         planned_ns = 0
     return path.name.split("-", 2)[0] + path.name.split("-", 2)[1], planned_ns, path.name
@@ -377,14 +415,11 @@ def _point_latest(parent: Path, name: str) -> None:
     point(parent / LATEST, name)
 
 
-def write_json(target: Path, value: object) -> None:
-    """Whole or not at all."""
-    with whole(target) as partial:
-        partial.write_text(json.dumps(value, indent=1, sort_keys=True) + "\n")
-
-
 def point(link: Path, target: str) -> None:
     """Change a link in one step: a reader always finds something."""
-    temporary = link.with_name(f".{link.name}-{os.getpid()}")
+    temporary = link.with_name(f".{link.name}-{os.urandom(8).hex()}")
     temporary.symlink_to(target)
-    temporary.replace(link)
+    try:
+        temporary.replace(link)
+    finally:
+        temporary.unlink(missing_ok=True)

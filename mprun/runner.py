@@ -34,12 +34,14 @@ from mprun.plan import Plan
 from mprun.rundir import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
 from mprun.scratch import scratch
 from mprun.spec import load
+from mprun.spec.reader import read_text
 from mprun.spec.spec import Expectation, Spec
 from mprun.spec.writer import write_experiment, write_topology
 from mprun.tools.tool import tool_of
 from mprun.version import code_digest
 
 CALIBRATION = "calibration.json"
+BLOCK_BYTES = 1 << 20
 
 Compiler = Callable[[Spec, Network, Capabilities], Plan]
 EngineName = Literal["auto", "virtual", "real"]
@@ -119,7 +121,7 @@ def read_inputs(paths: Sequence[Path]) -> dict[str, str]:
     files: dict[str, str] = {}
     for number, path in enumerate(paths):
         taken = path.name in (*files, RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT)
-        files[f"{number}-{path.name}" if taken else path.name] = path.read_text(encoding="utf-8")
+        files[f"{number}-{path.name}" if taken else path.name] = read_text(path)
     return files
 
 
@@ -213,7 +215,7 @@ def run_plan(
         if agent["error"]:
             raise RunError(agent["error"])
         return {"status": "passed", "metrics": {}, "expectations": []}
-    calibration = run.read(CALIBRATION) if (run.path / CALIBRATION).exists() else None
+    calibration = run.read(CALIBRATION) if run.has(CALIBRATION) else None
     captured = finish_captures(run, plan, network, agent)
     told = (expectations, place.engine, facts["warnings"], calibration)
     measured = _measure(run, plan.intent, agent, *told, captured)
@@ -227,7 +229,7 @@ def run_plan(
 def restore_tables(run: RunDirectory) -> None:
     """Make the tables of a run again from what the agent, the kernel and the programs left; none if it did not come so
     far."""
-    if (run.path / "agent.json").exists():
+    if run.has("agent.json"):
         _measure(run, run.read("plan.json")["intent"], run.read("agent.json"), (), "", ())
 
 
@@ -275,22 +277,34 @@ def repeat(
     if plan.digest != original.read("plan.json")["digest"]:
         raise RunError(f"{original.name}: this version of mprun makes another plan of its inputs; run them anew")
     run = RunDirectory.create(parent, original.title, plan.digest)
-    run.keep_inputs({path.name: path.read_text(encoding="utf-8") for path in (original.path / "inputs").iterdir()})
+    run.keep_inputs(original.inputs())
     facts = {"warnings": original.read("environment.json")["warnings"], "versions": dict(capabilities.versions)}
     return run, _run_calibrated(spec, network, plan, run, place, facts, progress)
 
 
 def first_difference(one: RunDirectory, other: RunDirectory) -> str | None:
     """The first artifact and byte in which two runs differ; None if they are identical."""
-    ours, theirs = dict(one.artifacts()), dict(other.artifacts())
-    for name in sorted(ours.keys() | theirs.keys()):
+    ours, theirs = set(one.artifacts()), set(other.artifacts())
+    for name in sorted(ours | theirs):
         if name not in theirs or name not in ours:
             return f"{name} is only in {one.path if name in ours else other.path}"
-        a, b = ours[name].read_bytes(), theirs[name].read_bytes()
-        if a != b:
-            at = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-            return f"{name} differs from byte {at} on (sizes {len(a)} and {len(b)})"
+        at = _first_differing_byte(one, other, name)
+        if at is not None:
+            sizes = f"{one.folder.size(name)} and {other.folder.size(name)}"
+            return f"{name} differs from byte {at} on (sizes {sizes})"
     return None
+
+
+def _first_differing_byte(one: RunDirectory, other: RunDirectory, name: str) -> int | None:
+    at = 0
+    with one.open(name) as ours, other.open(name) as theirs:
+        while True:
+            a, b = ours.read(BLOCK_BYTES), theirs.read(BLOCK_BYTES)
+            if a != b:
+                return at + next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+            if not a:
+                return None
+            at += len(a)
 
 
 def _environment(place: Place, shell: Shell | None, facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import stat
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
 from mprun.errors import SpecError
-from mprun.folder import free_bytes, open_regular
+from mprun.folder import Folder, free_bytes, open_regular
 
 SUFFIX = ".mprun.zip"
 # Zip's first day: a member's time is no content.
@@ -39,21 +40,25 @@ MOST_LETTERS = 400
 _BLOCK = 1 << 20
 
 
-def write_archive(target: Path, files: Mapping[str, Path | bytes]) -> None:
-    """Members by their names, from files or as they are; whole or not at all."""
-    partial = target.with_name(f".{target.name}.partial")
-    try:
-        with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name in sorted(files):
-                content = files[name]
-                member = zipfile.ZipInfo(name, _DAY)
-                member.compress_type = zipfile.ZIP_DEFLATED
-                member.external_attr = (stat.S_IFREG | 0o644) << 16
-                data = content if isinstance(content, bytes) else content.read_bytes()
-                archive.writestr(member, data)
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)
+# A member as it is, or the way to open its file.
+Content = bytes | Callable[[], BinaryIO]
+
+
+def write_archive(target: Path, files: Mapping[str, Content]) -> None:
+    """Members by their names; whole or not at all."""
+    with (
+        Folder(target.parent).whole(target.name) as partial,
+        zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive,
+    ):
+        for name in sorted(files):
+            content = files[name]
+            member = zipfile.ZipInfo(name, _DAY)
+            member.compress_type = zipfile.ZIP_DEFLATED
+            member.external_attr = (stat.S_IFREG | 0o644) << 16
+            if not isinstance(content, bytes):
+                with content() as file:
+                    content = file.read()
+            archive.writestr(member, content)
 
 
 def unpack(source: Path, folder: Path) -> None:
@@ -64,7 +69,7 @@ def unpack(source: Path, folder: Path) -> None:
             _check(source, members, free_bytes(folder))
             for member in members:
                 if not member.is_dir():
-                    _write(archive, member, folder / member.filename)
+                    _write(archive, member, Folder(folder))
     except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, EOFError, zlib.error) as error:
         raise SpecError(f"{source}: no archive that can be read: {error}") from None
     except OSError as error:
@@ -118,11 +123,13 @@ def _find_fault(member: zipfile.ZipInfo) -> str | None:
     return None
 
 
-def _write(archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path) -> None:
+def _write(archive: zipfile.ZipFile, member: zipfile.ZipInfo, folder: Folder) -> None:
     """No more than the archive says it holds: its word is what was checked."""
-    target.parent.mkdir(parents=True, exist_ok=True)
+    name = member.filename
+    if "/" in name:
+        folder.make(name.rpartition("/")[0])
     left = member.file_size
-    with archive.open(member) as packed, target.open("xb") as file:
+    with archive.open(member) as packed, folder.create(name) as file:
         while block := packed.read(min(_BLOCK, left + 1)):
             left -= len(block)
             if left < 0:

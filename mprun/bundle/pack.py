@@ -6,16 +6,19 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from mprun.analysis.cells import INCOMPLETE
-from mprun.bundle.archive import SUFFIX, write_archive
+from mprun.bundle.archive import SUFFIX, Content, write_archive
 from mprun.bundle.crate import METADATA, Description, describe
 from mprun.errors import MprunError
+from mprun.folder import Folder
 from mprun.kernel.store import describe_recipe
 from mprun.rundir import FROM_CAPTURES, RunDirectory
 from mprun.spec import load
@@ -44,12 +47,12 @@ def pack(source: RunDirectory | SweepDirectory, target: Path | None, licence: st
     licence: a URL under which others may use it, or empty. Raises MprunError where the run did not come so far.
     """
     runs = dict(_runs(source))
-    files: dict[str, Path | bytes] = {}
+    files: dict[str, Content] = {}
     note = ""
     if isinstance(source, SweepDirectory):
         if not runs:
             raise MprunError(f"{source.path}: none of its runs has ended: there is nothing to bundle")
-        files |= _files(source.path, _OF_SWEEP)
+        files |= _files(source.folder, _OF_SWEEP)
         summary = read_summary(source)
         if not source.has_summary:
             files |= {"summary.json": _to_json(summary), "tables/cells.parquet": _to_parquet(read_table(source))}
@@ -58,20 +61,21 @@ def pack(source: RunDirectory | SweepDirectory, target: Path | None, licence: st
     for place, run in runs.items():
         patterns = (*(_OF_RUN if place == ALONE else _OF_MANY), *(("pcap/*.pcap",) if with_pcaps else ()))
         prefix = "" if place == ALONE else f"{place}/"
-        found = _files(run.path, patterns)
+        found = _files(run.folder, patterns)
         if not with_pcaps:
             # as large as the captures that they are made from
-            found = {name: path for name, path in found.items() if path.stem not in FROM_CAPTURES}
-        files |= {f"{prefix}{name}": path for name, path in found.items()}
-    artifacts = {place: {name: digest_of(path) for name, path in run.artifacts()} for place, run in runs.items()}
+            left_out = {f"tables/{name}.parquet" for name in FROM_CAPTURES}
+            found = {name: content for name, content in found.items() if name not in left_out}
+        files |= {f"{prefix}{name}": content for name, content in found.items()}
+    artifacts = {place: {name: digest_of(run, name) for name in run.artifacts()} for place, run in runs.items()}
     kind = "sweep" if isinstance(source, SweepDirectory) else "run"
     name = source.name if isinstance(source, SweepDirectory) else source.long_name
     files[ARTIFACTS] = _to_json({"kind": kind, "name": name, "runs": artifacts})
-    environments = [run.read("environment.json") for run in runs.values() if (run.path / "environment.json").exists()]
+    environments = [run.read("environment.json") for run in runs.values() if run.has("environment.json")]
     for environment in environments:
         files |= describe_recipe(environment["kernel"].get("digest", ""))
     about = _about(name, note, runs, environments, licence)
-    sizes = {name: len(one) if isinstance(one, bytes) else one.stat().st_size for name, one in files.items()}
+    sizes = {name: len(one) if isinstance(one, bytes) else _size(one) for name, one in files.items()}
     files[METADATA] = _to_json(describe(about, sizes))
     path = target or Path(f"{name}{SUFFIX}")
     write_archive(path, files)
@@ -86,9 +90,13 @@ def _runs(source: RunDirectory | SweepDirectory) -> Iterator[tuple[str, RunDirec
         yield str(kept.run.path.relative_to(source.path)), kept.run
 
 
-def _files(folder: Path, patterns: tuple[str, ...]) -> dict[str, Path]:
-    found = (path for pattern in patterns for path in sorted(folder.glob(pattern)))
-    return {str(path.relative_to(folder)): path for path in found if path.is_file() and not path.is_symlink()}
+def _files(folder: Folder, patterns: tuple[str, ...]) -> dict[str, Content]:
+    return {name: partial(folder.open, name) for pattern in patterns for name in folder.find(pattern)}
+
+
+def _size(content: Callable[[], BinaryIO]) -> int:
+    with content() as file:
+        return os.fstat(file.fileno()).st_size
 
 
 def _about(
@@ -100,7 +108,7 @@ def _about(
 ) -> Description:
     texts: list[str] = []
     for run in list(runs.values())[:1]:
-        if run.resolved_inputs[0].exists():
+        if run.has_resolved_inputs:
             spec = load(*run.resolved_inputs).spec
             texts = [text for text in (spec.experiment.description, spec.topology.description) if text]
     stamp = _STAMP.match(name)
@@ -122,9 +130,10 @@ def _about(
     )
 
 
-def digest_of(path: Path) -> str:
+def digest_of(run: RunDirectory, name: str) -> str:
     """SHA-256 of an artifact, as a bundle names it."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    with run.open(name) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _to_parquet(table: polars.DataFrame) -> bytes:

@@ -2,13 +2,14 @@
 """Run again what an archive holds, and say what came of it.
 
 Nothing of it is obeyed but its resolved inputs, which are read and compiled as any file of a user is: stored plans
-are lists of commands, and strangers may have written them.
+are lists of commands, and strangers may have written them. Nothing of it is believed either: each artifact must have
+the digest that the list of artifacts gives it, and each digest must be that of the repetition. What neither proves is
+listed.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,9 +26,10 @@ from mprun.bundle.pack import ALONE, ARTIFACTS, digest_of
 from mprun.engines import virtual
 from mprun.engines.engine import Progress
 from mprun.errors import SpecError
+from mprun.folder import Folder, UnsafeError
 from mprun.kernel.store import list_kernels
 from mprun.plan import canonical_json
-from mprun.rundir import RunDirectory
+from mprun.rundir import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
 from mprun.runner import EngineName, Place
 from mprun.spec import load
 from mprun.spec.experiment import RUNS
@@ -40,16 +42,22 @@ from mprun.sweep.sides import sides_of
 from mprun.sweep.study import name_folder
 from mprun.sweep.summary import find_missing, write_summary
 from mprun.sweep.worker import Job, settle
+from mprun.text import make_printable, plain
 from mprun.version import code_of
 
 Verdict = Literal["identical", "within", "different"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=,%-]{0,200}")
+_PLACE = re.compile(rf"runs/{_NAME.pattern}/[1-9][0-9]{{0,8}}")
 _FORMS: Mapping[str, Mapping[str, type]] = {
     "environment.json": {"engine": str, "kernel": dict, "versions": dict, "warnings": list, "python": str},
     "plan.json": {"digest": str},
     "summary.json": {"status": str, "metrics": dict, "expectations": list, "seed": int},
 }
+
+
+# Files beside the artifacts that a repetition on a machine alike makes again.
+_SAME = ("plan.json", "environment.json")
 
 
 @dataclass(frozen=True)
@@ -59,7 +67,7 @@ class Outcome:
 
     identical, runs: how many runs are identical, of how many. differences: of artifacts, the first of each run.
     facts: what is known to differ in kernel and tools. compared: metrics that differ, where that can be told.
-    failures: why runs could not be repeated.
+    failures: why runs could not be repeated. unproven: members of the bundle that the repetition says nothing of.
     """
 
     verdict: Verdict
@@ -70,6 +78,7 @@ class Outcome:
     facts: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
     compared: Sequence[Compared] = ()
     failures: Sequence[str] = ()
+    unproven: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -84,19 +93,23 @@ class Bundle:
 
 def open_bundle(archive: Path, scratch: Path) -> Bundle:
     """Unpack an archive below a folder. Raises SpecError for what is none, or is not to be trusted."""
-    folder = scratch / "unpacked"
-    folder.mkdir()
-    unpack(archive, folder)
+    room = Folder(scratch)
+    folder = room.make("unpacked")
+    unpack(archive, folder.path)
     try:
-        told = json.loads((folder / ARTIFACTS).read_text(encoding="utf-8"))
+        told = make_printable(folder.read_json(ARTIFACTS))
         kind, name, runs = told["kind"], str(told["name"]), told["runs"]
         artifacts = {str(place): {str(k): str(v) for k, v in one.items()} for place, one in runs.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, UnsafeError, ValueError, KeyError, TypeError, AttributeError):
         raise SpecError(f"{archive}: no bundle of mprun: it has no {ARTIFACTS} that can be read") from None
     if not _NAME.fullmatch(name) or kind not in ("run", "sweep"):
         raise SpecError(f"{archive}: its name is no name of a run: {name[:60]!r}")
-    path = folder.rename(scratch / name)
+    room.move("unpacked", name)
+    path = scratch / name
+    _prove_members(archive, RunDirectory(path), artifacts)
     if kind == "run":
+        if artifacts.keys() != {ALONE}:
+            raise SpecError(f"{archive}: {ARTIFACTS} is not that of one run")
         _check_run(archive, RunDirectory(path))
         return Bundle(RunDirectory(path), artifacts)
     sweep = SweepDirectory(path)
@@ -104,6 +117,10 @@ def open_bundle(archive: Path, scratch: Path) -> Bundle:
     runs = [kept.run for kept in sweep.runs()]
     if not runs:
         raise SpecError(f"{archive}: it holds no run")
+    places = {run.path.relative_to(path).as_posix() for run in runs}
+    if places != artifacts.keys():
+        odd = min(places ^ artifacts.keys())
+        raise SpecError(f"{archive}: {ARTIFACTS} does not name the runs that are there: {plain(odd)[:80]!r}")
     for run in runs:
         _check_form(archive, run, "summary.json")
     # one that ended with an error may have nothing else
@@ -115,11 +132,27 @@ def open_bundle(archive: Path, scratch: Path) -> Bundle:
     return Bundle(sweep, artifacts, find_missing(sweep.record, sweep.runs()))
 
 
+def _prove_members(archive: Path, whole: RunDirectory, artifacts: Mapping[str, Mapping[str, str]]) -> None:
+    """Hold each member that is an artifact against its digest. Raises SpecError for one that has another, or none."""
+    for place, digests in artifacts.items():
+        if place != ALONE and not _PLACE.fullmatch(place):
+            raise SpecError(f"{archive}: {ARTIFACTS} names no run: {plain(place)[:80]!r}")
+        run = whole if place == ALONE else RunDirectory(whole.folder.below(place))
+        for name in run.artifacts():
+            if name not in digests:
+                raise SpecError(f"{archive}: {ARTIFACTS} does not name {place}/{name}: the bundle was changed")
+        for name, digest in digests.items():
+            if run.has(name) and digest_of(run, name) != digest:
+                raise SpecError(
+                    f"{archive}: {place}/{plain(name)} is not what {ARTIFACTS} says: the bundle was changed or damaged"
+                )
+
+
 def _check_run(archive: Path, run: RunDirectory) -> None:
     """What is read of it is there and of its form; what it says is not believed."""
-    for path in run.resolved_inputs:
-        if not path.is_file():
-            raise SpecError(f"{archive}: a run has no {path.parent.name}/{path.name}")
+    for name in (RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT):
+        if not run.has(f"inputs/{name}"):
+            raise SpecError(f"{archive}: a run has no inputs/{name}")
     for file in _FORMS:
         _check_form(archive, run, file)
 
@@ -204,11 +237,12 @@ def reproduce(
     again, _ = runner.repeat(original, parent, place, progress, allow_exec)
     difference = _first_difference(bundle.artifacts.get(ALONE, {}), again)
     facts = _differing(before, again.read("environment.json"))
+    unproven = _find_unproven(original.folder, bundle.artifacts, {ALONE: again})
     if difference is None:
-        return Outcome("identical", again.path, 1, 1, facts=facts)
+        return Outcome("identical", again.path, 1, 1, facts=facts, unproven=unproven)
     sides = sides_of(parent, str(original.path), str(again.path), None)
     compared = [one for one in compare(*sides.cells) if one.verdict != "same"]
-    return Outcome("different", again.path, 0, 1, [difference], facts, compared)
+    return Outcome("different", again.path, 0, 1, [difference], facts, compared, unproven=unproven)
 
 
 def _reproduce_sweep(
@@ -227,6 +261,7 @@ def _reproduce_sweep(
     failures: list[str] = []
     differences: dict[str, str] = {}
     facts: dict[str, tuple[Any, Any]] = {}
+    made: dict[str, RunDirectory] = {}
     waiting, done = list(tasks), 0
     running: dict[str, Job] = {}
 
@@ -253,15 +288,17 @@ def _reproduce_sweep(
             if outcome.status == "error":
                 failures.append(f"{name}: {outcome.error}")
                 continue
+            made[f"runs/{name}"] = run
             difference = _first_difference(bundle.artifacts.get(f"runs/{name}", {}), run)
             if difference is not None:
                 differences[name] = difference
             facts |= _differing(tasks[name].environment, run.read("environment.json"))
     write_summary(again)
+    unproven = _find_unproven(original.folder, bundle.artifacts, made)
     same = len(tasks) - len(differences) - len(failures)
     told = [f"{name}: {text}" for name, text in sorted(differences.items())]
     if same == len(tasks):
-        return Outcome("identical", again.path, same, len(tasks), facts=facts)
+        return Outcome("identical", again.path, same, len(tasks), facts=facts, unproven=unproven)
     sides = sides_of(parent, str(original.path), str(again.path), None)
     count = sum(1 for _ in compare(*sides.cells))
     # of so many intervals at 95 % some would leave out zero by chance: together they are to hold with 95 %
@@ -270,7 +307,7 @@ def _reproduce_sweep(
     is_clear = worse or failures or any(one.verdict != "unclear" for one in compared)
     verdict: Verdict = "different" if is_clear else "within"
     shown = [one for one in compared if one.verdict != "unclear"]
-    return Outcome(verdict, again.path, same, len(tasks), told, facts, shown, failures)
+    return Outcome(verdict, again.path, same, len(tasks), told, facts, shown, failures, unproven)
 
 
 @dataclass(frozen=True)
@@ -327,13 +364,32 @@ def _first_difference(artifacts: Mapping[str, str], again: RunDirectory) -> str 
     """The first artifact that is not what it was; None if all are. artifacts: digests by name."""
     if not artifacts:
         return "the bundle has no digests of it"
-    made = dict(again.artifacts())
+    made = set(again.artifacts())
     for name, digest in sorted(artifacts.items()):
         if name not in made:
             return f"{name} is not there"
-        if digest_of(made[name]) != digest:
+        if digest_of(again, name) != digest:
             return f"{name} differs"
+    for name in sorted(made - artifacts.keys()):
+        return f"{name} is not among the bundle's artifacts"
     return None
+
+
+def _find_unproven(
+    bundle: Folder, artifacts: Mapping[str, Mapping[str, str]], made: Mapping[str, RunDirectory]
+) -> tuple[str, ...]:
+    """Members that are neither artifacts of a run that was repeated nor equal to the file of its repetition."""
+    proven = {ARTIFACTS}
+    for place, run in made.items():
+        prefix = "" if place == ALONE else f"{place}/"
+        # the run follows from its resolved inputs
+        resolved = (f"inputs/{name}" for name in (RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT))
+        proven |= {f"{prefix}{name}" for name in (*artifacts.get(place, {}), *resolved)}
+        for name in (one for pattern in _SAME for one in run.folder.find(pattern)):
+            member = f"{prefix}{name}"
+            if bundle.has(member) and bundle.read_bytes(member) == run.folder.read_bytes(name):
+                proven.add(member)
+    return tuple(name for name in bundle.find("**/*") if name not in proven)
 
 
 def _differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

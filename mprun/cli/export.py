@@ -12,6 +12,7 @@ import click
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
 from mprun.errors import MprunError
+from mprun.folder import Folder
 
 if TYPE_CHECKING:
     from polars import LazyFrame
@@ -39,19 +40,27 @@ def command(name: str, parent: Path, as_csv: bool, folder: Path | None) -> None:
     from mprun.sweep.directory import find_either
 
     found = find_either(parent, name)
-    target = folder or found.path / "tables"
+    target = None
     written = []
     for title, table in _tables_of_run(found) if isinstance(found, RunDirectory) else _tables_of_sweep(found):
-        target.mkdir(parents=True, exist_ok=True)
-        path = target / f"{title}.csv"
-        table.sink_csv(path, line_terminator="\r\n")
-        written.append(path)
+        target = target or _make(folder, found)
+        with target.whole(f"{title}.csv") as file:
+            table.sink_csv(file, line_terminator="\r\n")
+        written.append(target.path / f"{title}.csv")
     if not written:
-        is_whole = (found.path / "summary.json").exists()
+        is_whole = found.has("summary.json")
         why = "none of its flows has any" if is_whole else "the run did not come so far"
         raise MprunError(f"{found.path}: no tables: {why}")
     for path in written:
         click.echo(path)
+
+
+def _make(folder: Path | None, found: RunDirectory | SweepDirectory) -> Folder:
+    """The folder for the files: one of the user's, or `tables` in what was found."""
+    if folder is None:
+        return found.folder.make("tables")
+    folder.mkdir(parents=True, exist_ok=True)
+    return Folder(folder)
 
 
 def _tables_of_run(run: RunDirectory) -> Iterator[tuple[str, LazyFrame]]:

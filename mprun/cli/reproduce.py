@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,6 +87,7 @@ def _to_json(outcome: Outcome) -> dict[str, Any]:
         "facts": {name: list(pair) for name, pair in outcome.facts.items()},
         "metrics": [one.to_json() for one in outcome.compared],
         "failures": list(outcome.failures),
+        "unproven": list(outcome.unproven),
     }
 
 
@@ -101,6 +103,8 @@ def _show(outcome: Outcome) -> None:
     hidden = max(0, len(outcome.differences) - MOST_SHOWN) + max(0, len(outcome.compared) - MOST_SHOWN)
     if hidden:
         click.echo(f"  and {hidden} more: --json has all")
+    if outcome.unproven:
+        click.echo(f"  the repetition says nothing of {_list_members(outcome.unproven)} in the bundle")
     word, colour = _WORDS[outcome.verdict]
     many = outcome.runs > 1
     how = {
@@ -112,6 +116,13 @@ def _show(outcome: Outcome) -> None:
         else "not as then",
     }[outcome.verdict]
     click.echo(f"{click.style(word, fg=colour, bold=True)}  {how}  {outcome.path}")
+
+
+def _list_members(names: Sequence[str]) -> str:
+    """The files, and folders with the number of their files."""
+    counts = Counter(name.partition("/")[0] for name in names)
+    folders = {name.partition("/")[0] for name in names if "/" in name}
+    return ", ".join(plain(f"{one}/ ({count} files)" if one in folders else one) for one, count in counts.items())
 
 
 def _say(one: Compared) -> str:

@@ -60,7 +60,7 @@ def _state(source: RunDirectory | SweepDirectory) -> tuple[str, str]:
     """Status and engine, as far as its summary tells them."""
     from mprun.errors import MprunError
 
-    if not (source.path / "summary.json").exists():
+    if not source.has("summary.json"):
         return "incomplete", ""
     try:
         summary = source.read("summary.json")
@@ -85,10 +85,10 @@ def open_(name: str, parent: Path, profile: bool) -> None:
         raise HostError(
             f"Wireshark is not installed: apt-get install wireshark; the captures are in {run.path / 'pcap'}"
         )
+    run.write_text("logs/hosts", "".join(f"{address} {node}\n" for address, node in run.addresses()))
     names = run.path / "logs" / "hosts"
-    names.write_text("".join(f"{address} {node}\n" for address, node in run.addresses()))
     chosen = [*(["-C", _install_profile()] if profile else []), *decoding(run.read("plan.json")["intent"]["traffic"])]
-    for capture in run.captures().values():
+    for capture in (run.path / name for name in run.captures().values()):
         subprocess.Popen([program, *chosen, "-H", str(names), "-N", "n", str(capture)], start_new_session=True)
 
 

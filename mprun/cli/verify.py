@@ -44,7 +44,7 @@ def command(name: str, kernel: str, parent: Path, allow_exec: bool, as_json: boo
     with scratch("mprun-verify-") as folder, Bar() as bar:
         again, _ = runner.repeat(original, folder, place, bar.show, allow_exec)
         difference = runner.first_difference(original, again)
-    count = sum(1 for _ in original.artifacts())
+    count = len(list(original.artifacts()))
     if as_json:
         click.echo(json.dumps({"run": original.name, "identical": difference is None, "difference": difference}))
     elif difference is None:

@@ -22,12 +22,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 import mprun
 from mprun import mininet_library
 from mprun.engines.computing import Computing
 from mprun.errors import HostError, Interrupted, RunError
+from mprun.folder import Folder, UnsafeError
 from mprun.plan import Plan
 from mprun.programs import PROGRAMS, store
 from mprun.rundir import RunDirectory
@@ -190,7 +191,7 @@ def watch(
         phases.append({"wall_s": round(time.monotonic() - started, 3), "text": "ended"})
         run.write("wall.json", phases)
         for name in (".progress", ".stop"):
-            (run.path / name).unlink(missing_ok=True)
+            run.folder.remove(name)
 
 
 def _follow(
@@ -203,7 +204,7 @@ def _follow(
 ) -> None:
     shown = b""
     moved = looked = started
-    with _pidfd(process.pid) as ended, _Report(run.path / ".progress") as report:
+    with _pidfd(process.pid) as ended, _Report(run.folder) as report:
         while not ended.wait(POLL_S):
             text = report.read()
             if text != shown:
@@ -247,7 +248,9 @@ def _terminal_lent() -> Iterator[None]:
 
 def _stop_in_order(process: subprocess.Popen[bytes], run: RunDirectory) -> None:
     """Ask the agent to end; a second Ctrl-C or STOP_S ends it at once."""
-    (run.path / ".stop").touch()
+    # a guest may have put something in its place
+    with suppress(FileExistsError):
+        run.folder.create(".stop").close()
     with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
         process.wait(STOP_S)
 
@@ -271,27 +274,28 @@ class _pidfd:
 
 
 class _Report:
-    """What the agent reports, in a file that it writes over; looked at often, so it is opened once."""
+    """What the agent reports, in a file that it writes over; looked at often, so it is opened once. The guest may put
+    something else in its place: then there is no report."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._descriptor: int | None = None
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._file: BinaryIO | None = None
 
     def read(self) -> bytes:
         """The report as it stands; empty before there is one."""
-        if self._descriptor is None:
+        if self._file is None:
             try:
-                self._descriptor = os.open(self._path, os.O_RDONLY)
-            except FileNotFoundError:
+                self._file = self._folder.open(".progress")
+            except (FileNotFoundError, UnsafeError):
                 return b""
-        return os.pread(self._descriptor, REPORT_BYTES, 0)
+        return os.pread(self._file.fileno(), REPORT_BYTES, 0)
 
     def __enter__(self) -> _Report:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._descriptor is not None:
-            os.close(self._descriptor)
+        if self._file is not None:
+            self._file.close()
 
 
 def _state(text: bytes) -> dict[str, Any]:

@@ -60,7 +60,6 @@ def run_plan(plan: Plan, run: RunDirectory, progress: Progress, shell: Shell | N
             for inside, outside in find_built(plan).items()
         ),
     ]
-    log = run.path / "logs" / "agent.log"
     script = ["set -e", "base=$(mktemp -d)", "mount -n -t tmpfs -o mode=755 run $base"]
     for outside, inside, writable in places:
         script += [f"mkdir -p $base/mprun/{inside}", f"mount -n --bind {shlex.quote(outside)} $base/mprun/{inside}"]
@@ -70,7 +69,7 @@ def run_plan(plan: Plan, run: RunDirectory, progress: Progress, shell: Shell | N
     argv = unshare_command(["--net", "--mount", "--pid", "--fork", "--kill-child=SIGKILL", "--mount-proc"])
     process = None
     try:
-        with log.open("wb") as output, uninterrupted():
+        with run.folder.create("logs/agent.log") as output, uninterrupted():
             process = subprocess.Popen(
                 [*argv, "sh", "-c", "\n".join(script)],
                 stdin=None if shell else subprocess.DEVNULL,
@@ -84,8 +83,8 @@ def run_plan(plan: Plan, run: RunDirectory, progress: Progress, shell: Shell | N
     finally:
         if process is not None:
             end(process)
-    if not (run.path / "agent.json").exists():
-        raise RunError(f"the agent ended before the run did:\n{log.read_text(errors='replace').strip()[-2000:]}")
+    if not run.has("agent.json"):
+        raise RunError(f"the agent ended before the run did:\n{run.log('agent', 'log').strip()[-2000:]}")
 
 
 def missing(plan: Plan) -> str | None:

@@ -51,17 +51,15 @@ def run_plan(
     while a person types. Raises HostError, RunError (the kernel died or hung) or Interrupted.
     """
     real_time = real_time or shell is not None
-    console = run.path / "logs" / "console.log"
     guest = _guest(plan, run, kernel, shell, real_time)
-    with console.open("wb") as output, booted(kernel, guest, None if shell else output) as process:
+    with run.folder.create("logs/console.log") as output, booted(kernel, guest, None if shell else output) as process:
         watch(process, run, progress, bool(shell), None if real_time else Computing(process.pid))
-    if not (run.path / "agent.json").exists():
+    if not run.has("agent.json"):
         # what the agent said last tells more than that the kernel powered down after it
-        agent = run.path / "logs" / "agent.log"
-        told = agent if agent.exists() and agent.read_text(errors="replace").strip() else console
+        told = "agent" if run.log("agent", "log").strip() else "console"
         cause = lacking_memory(guest.memory_mib)
-        ended = f"the experiment kernel ended before the run did (see {told})"
-        raise RunError(f"{ended}{f'; {cause}' if cause else ''}:\n{_tail(told)}")
+        ended = f"the experiment kernel ended before the run did (see {run.path}/logs/{told}.log)"
+        raise RunError(f"{ended}{f'; {cause}' if cause else ''}:\n{_tail(run.log(told, 'log'))}")
 
 
 def _guest(plan: Plan, run: RunDirectory, kernel: Kernel, shell: Shell | None, real_time: bool) -> Guest:
@@ -97,9 +95,8 @@ def _compile_agent(library: Library) -> None:
                 py_compile.compile(str(path), cfile=str(compiled), quiet=1)
 
 
-def _tail(path: Path, lines: int = 10) -> str:
-    text = path.read_text(errors="replace").strip()
-    return "\n".join(text.splitlines()[-lines:]) or "(it said nothing)"
+def _tail(text: str, lines: int = 10) -> str:
+    return "\n".join(text.strip().splitlines()[-lines:]) or "(it said nothing)"
 
 
 def missing(kernel_name: str) -> str | None:

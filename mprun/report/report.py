@@ -18,7 +18,7 @@ from mprun.report.page import Grid, Page, Row, Tile, Verdict, render
 from mprun.report.reading import format_bound, format_value, order_metrics
 from mprun.report.timeline import draw_run, lacking
 from mprun.report.value import say_change
-from mprun.rundir import RunDirectory
+from mprun.rundir import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
 from mprun.spec import load
 from mprun.spec.metric import Metrics, find_metric, metrics_of
 from mprun.spec.spec import LinkChange, Spec, TopologySpec
@@ -256,7 +256,7 @@ def _short(version: str) -> str:
 
 
 def _commands(run: RunDirectory) -> Sequence[tuple[str, str]]:
-    topology, experiment = (path.relative_to(run.path) for path in run.resolved_inputs)
+    topology, experiment = (f"inputs/{name}" for name in (RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT))
     return [
         ("To prove that it repeats, byte by byte:", f"mprun verify {run.name}"),
         ("To run it again, from its directory:", f"mprun -t {topology} -x {experiment}"),

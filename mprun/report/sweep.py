@@ -99,7 +99,7 @@ def _describe(sweep: SweepDirectory, gallery: Gallery) -> tuple[str, list[str]]:
     """What the files say of themselves, and what is to be said of the network, which is drawn as the first cell has
     it."""
     first = next(iter(sweep.runs()), None)
-    if first is None or not first.run.resolved_inputs[0].exists():
+    if first is None or not first.run.has_resolved_inputs:
         return "", ["The network is not drawn: no run has kept its inputs."]
     spec = load(*first.run.resolved_inputs).spec
     notes = list(draw_topology(spec, gallery, "The links and what was asked of each in the first cell."))

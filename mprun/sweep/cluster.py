@@ -17,11 +17,15 @@ from typing import Any
 from mprun.engines.capability import version_of
 from mprun.engines.engine import find_program
 from mprun.errors import HostError, MprunError, RunError
+from mprun.folder import Folder, UnsafeError
 from mprun.kernel.store import find_kernel
 from mprun.scratch import scratch
 from mprun.sweep.worker import Job, Outcome, perform
 from mprun.tools.tool import Program
 from mprun.version import code_digest
+
+# Of a file that a worker sends back: a capture.
+MOST_FILE_BYTES = 4 << 30
 
 # How long a scheduler and the answers of its workers are waited for.
 ANSWER_S = 30
@@ -79,8 +83,8 @@ def perform_remotely(job: Job, needs: Needs, wanted: Mapping[str, str]) -> tuple
         directory = folder / "run"
         directory.mkdir()
         outcome = perform(replace(job, directory=directory))
-        files = [path for path in directory.rglob("*") if path.is_file()]
-        return outcome, {str(path.relative_to(directory)): path.read_bytes() for path in files}
+        run = Folder(directory)
+        return outcome, {name: run.read_bytes(name, MOST_FILE_BYTES) for name in run.find("**/*")}
 
 
 class ClusterExecutor:
@@ -166,11 +170,13 @@ class ClusterExecutor:
             # whatever Dask tells of workers that died too often
             return Outcome("error", f"{type(error).__name__}: {error}", 0.0, 0.0)
         for name, content in files.items():
-            path = job.directory / name
-            if not path.resolve().is_relative_to(job.directory.resolve()):
-                return Outcome("error", f"a worker sent a file that lies outside of the run: {name}", 0.0, 0.0)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
+            run = Folder(job.directory)
+            try:
+                if "/" in name:
+                    run.make(name.rpartition("/")[0])
+                run.write_bytes(name, content)
+            except UnsafeError as error:
+                return Outcome("error", f"a worker sent a file that lies outside of the run: {error}", 0.0, 0.0)
         found: Outcome = outcome
         return found
 

@@ -40,6 +40,9 @@ class State:
     left_s: float | None
 
 
+# Runs of somebody else that a warning names.
+MOST_NAMED = 5
+
 Tell = Callable[[State], None]
 Say = Callable[[str], None]
 
@@ -118,6 +121,12 @@ def places_for(engines: Collection[str], jobs: int | None, cpus: int) -> int:
     return 1
 
 
+def tell_strange(names: Sequence[str]) -> str:
+    """Return the warning that runs which count were made by somebody else."""
+    few = f"{', '.join(names[:MOST_NAMED])}{f' and {len(names) - MOST_NAMED} more' if len(names) > MOST_NAMED else ''}"
+    return f"warning: {len(names)} of them were not made by your mprun, and count: {few}; --new starts without them"
+
+
 class Conduct:
     """A sweep under way. keep: which captures stay; retries: how often a run that ended with an error is tried
     again."""
@@ -156,6 +165,8 @@ class Conduct:
             self._take_in()
             if any(standing.ended for standing in self._standings.values()):
                 say(f"there are {self._tell_progress()}")
+                if strange := self._sweep.strange():
+                    say(tell_strange(strange))
             for name, outcome in run_all(executor, self._begin, lambda: tell(self._state(executor.places))):
                 self._end(name, outcome, say)
         except KeyboardInterrupt:
@@ -237,8 +248,7 @@ class Conduct:
 
     def _note_session(self, places: int, wall_s: float) -> None:
         """Real time, which never repeats, stands apart from all that does."""
-        path = self._sweep.path / "wall.json"
-        before = self._sweep.read("wall.json") if path.exists() else []
+        before = self._sweep.read("wall.json") if self._sweep.has("wall.json") else []
         entry = {
             "runs": len(self._walls_s),
             "places": places,

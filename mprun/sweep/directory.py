@@ -5,6 +5,7 @@ runs/<time>-<topology>-<experiment>-<digest8>-sweep/
     sweep.json            what was asked: cells, repetitions, places
     inputs/               the files as they were
     runs/<cell>/<number>/ a run directory each (see `mprun.rundir`); what is there is whole
+    runs/<cell>/<number>/.made  a mark by which its user's mprun knows it as its own
     partial/              runs under way; what is left of them after a kill is removed by whoever goes on
     tables/cells.parquet  a row for each run: its values, seed, status and metrics
     summary.json          statistics of each cell, expectations, verdict; until the end of the sweep there is none, and
@@ -18,7 +19,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import re
 import shlex
@@ -32,9 +32,10 @@ from typing import TYPE_CHECKING, Any
 
 from mprun import invoker, rundir
 from mprun.errors import MprunError, RunError, SpecError
-from mprun.rundir import RunDirectory, make_frame, point, read_texts, whole, write_json, write_page
+from mprun.folder import Folder, UnsafeError
+from mprun.rundir import RunDirectory, damaged, make_frame, point, read_json, read_texts, write_page
 from mprun.spec.scalar import spell_values
-from mprun.text import make_printable
+from mprun.sweep import signature
 
 if TYPE_CHECKING:
     import polars
@@ -43,6 +44,8 @@ FORMAT = 1
 LATEST = "latest-sweep"
 # A directory that is being made takes its name within this time, unless who made it was killed.
 STALE_S = 3600
+# The folder of a repetition.
+NUMBER = re.compile("[1-9][0-9]{0,8}")
 _NAME = re.compile(r"^\d{8}-\d{6}-(.*)-([0-9a-f]{8})(\.\d+)?-sweep$")
 
 
@@ -57,9 +60,10 @@ class Kept:
 
 
 class SweepDirectory:
-    """One sweep's directory."""
+    """One sweep's directory. Its files, and those of its runs, are opened by `folder` only."""
 
     def __init__(self, path: Path) -> None:
+        self.folder = Folder(path)
         self.path = path
 
     @classmethod
@@ -71,11 +75,12 @@ class SweepDirectory:
                 shutil.rmtree(stale, ignore_errors=True)
         made = Path(tempfile.mkdtemp(prefix=".sweep-", dir=parent))
         made.chmod(0o777 & ~_umask())
-        (made / "inputs").mkdir()
+        folder = Folder(made)
+        folder.make("inputs")
         for name, text in inputs.items():
-            (made / "inputs" / name).write_text(text, encoding="utf-8")
-        (made / "runs").mkdir()
-        write_json(made / "sweep.json", {"format": FORMAT, "title": title, **record})
+            folder.write_text(f"inputs/{name}", text)
+        folder.make("runs")
+        folder.write_json("sweep.json", {"format": FORMAT, "title": title, **record})
         stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{title}-{record['digest'][:8]}"
         number = 0
         while True:
@@ -105,12 +110,16 @@ class SweepDirectory:
     @property
     def has_summary(self) -> bool:
         """Whether it has come to an end, and nobody goes on with it."""
-        return (self.path / "summary.json").is_file()
+        return self.folder.has("summary.json")
 
     def forget(self) -> None:
         """Remove summary, table and report, which are of what was there when they were made."""
         for name in ("summary.json", "tables/cells.parquet", "report.html"):
-            (self.path / name).unlink(missing_ok=True)
+            self.folder.remove(name)
+
+    def has(self, name: str) -> bool:
+        """Whether there is a file of this name."""
+        return self.folder.has(name)
 
     def note_command(self, words: Sequence[str]) -> None:
         """How mprun was called, which is how whoever wants to goes on with it."""
@@ -130,13 +139,12 @@ class SweepDirectory:
     def is_held(self) -> bool:
         """Whether a process works on it now."""
         try:
-            with (self.path / ".lock").open() as lock:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            with self.folder.locked(".lock", fcntl.LOCK_SH | fcntl.LOCK_NB, create=False):
+                return False
         except BlockingIOError:
             return True
-        except OSError:
+        except (OSError, UnsafeError):
             return False
-        return False
 
     def tell_incomplete(self, called: object, progress: str) -> str:
         """That it has not all its runs, and how to go on. called: by what name."""
@@ -150,72 +158,74 @@ class SweepDirectory:
 
     def read(self, name: str) -> Any:
         """A JSON file of the layout, its text printable. Raises MprunError where it is missing or not whole."""
-        try:
-            return make_printable(json.loads((self.path / name).read_text()))
-        except FileNotFoundError:
-            raise MprunError(f"{self.path}: no {name}: the sweep did not come so far") from None
-        except ValueError as error:
-            raise MprunError(f"{self.path / name}: not whole: {error}") from error
+        return read_json(self.folder, name, "sweep")
 
     def write(self, name: str, value: object) -> None:
         """Write a JSON file of the layout, whole or not at all."""
-        write_json(self.path / name, value)
+        self.folder.write_json(name, value)
 
     def inputs(self) -> dict[str, str]:
         """The files as they were, by name."""
-        return read_texts(self.path / "inputs")
+        return read_texts(self.folder, "inputs")
 
     def write_report(self, page: str, figures: Mapping[str, bytes]) -> Path:
         """As `RunDirectory.write_report`."""
-        return write_page(self.path, page, figures)
+        return write_page(self.folder, page, figures)
 
     def table(self) -> polars.DataFrame:
         """`tables/cells.parquet`. Raises MprunError."""
         import polars
 
-        path = self.path / "tables" / "cells.parquet"
-        if not path.exists():
-            raise MprunError(f"{self.path}: no tables/cells.parquet: the sweep did not come so far")
-        return polars.read_parquet(path)
+        try:
+            with self.folder.open("tables/cells.parquet") as file:
+                return polars.read_parquet(file)
+        except FileNotFoundError:
+            raise MprunError(f"{self.path}: no tables/cells.parquet: the sweep did not come so far") from None
+        except (polars.exceptions.PolarsError, OSError) as error:
+            raise damaged(self.path / "tables" / "cells.parquet", str(error)) from None
 
     def write_table(self, columns: Mapping[str, list[Any]]) -> None:
         """`tables/cells.parquet`, whole or not at all: columns of equal length, None where there is no value."""
-        (self.path / "tables").mkdir(exist_ok=True)
-        with whole(self.path / "tables" / "cells.parquet") as partial:
-            make_frame(columns).write_parquet(partial)
+        self.folder.make("tables")
+        with self.folder.whole("tables/cells.parquet") as file:
+            make_frame(columns).write_parquet(file)
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
         """While this process works on it. Raises RunError if another does."""
-        with (self.path / ".lock").open("w") as lock:
+        with contextlib.ExitStack() as holding:
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                holding.enter_context(self.folder.locked(".lock", fcntl.LOCK_EX | fcntl.LOCK_NB))
             except BlockingIOError:
                 raise RunError(f"{self.path}: another mprun is running this sweep") from None
             yield
 
     def tidy(self) -> None:
         """Remove what runs that were killed have left."""
-        shutil.rmtree(self.path / "partial", ignore_errors=True)
+        self.folder.remove_tree("partial")
 
     def begin(self, name: str) -> Path:
-        """An empty directory for a run that is under way."""
-        (self.path / "partial").mkdir(exist_ok=True)
-        made = Path(tempfile.mkdtemp(prefix=name.replace("/", "."), dir=self.path / "partial"))
-        made.chmod(0o777 & ~_umask())
-        return made
+        """An empty directory for a run that is under way. Raises UnsafeError where a link would lead elsewhere."""
+        made = f"partial/{name.replace('/', '.')}-{os.urandom(8).hex()}"
+        return self.folder.make(made).path
 
     def finish(self, partial: Path, name: str) -> RunDirectory:
         """A run that ended takes its place, in one step."""
-        target = self.path / "runs" / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(target, ignore_errors=True)
-        partial.rename(target)
-        return RunDirectory(target)
+        target = f"runs/{name}"
+        self.folder.make(target.rpartition("/")[0])
+        self.folder.remove_tree(target)
+        self.folder.move(str(partial.relative_to(self.path)), target)
+        signature.sign(self.folder.below(target))
+        return RunDirectory(self.folder.below(target))
+
+    def strange(self) -> list[str]:
+        """Names of runs that have ended and that this user's mprun did not make, as far as is known."""
+        ended = (f"{kept.run.path.relative_to(self.path / 'runs')}" for kept in self.runs())
+        return [name for name in ended if not signature.is_ours(self.folder.below(f"runs/{name}"))]
 
     def drop(self, name: str) -> None:
         """Remove a run, as it will be made again."""
-        shutil.rmtree(self.path / "runs" / name, ignore_errors=True)
+        self.folder.remove_tree(f"runs/{name}")
 
     def count(self) -> int:
         """Its runs that need not be made again."""
@@ -224,10 +234,9 @@ class SweepDirectory:
     def runs(self) -> Iterator[Kept]:
         """The runs that have ended, by cell and number; one whose summary is not whole has not."""
         for n, cell in enumerate(self.record["cells"]):
-            folder = self.path / "runs" / cell["folder"]
-            numbers = sorted(int(path.name) for path in folder.glob("*") if path.name.isdigit())
-            for number in numbers:
-                run = RunDirectory(folder / str(number))
+            folder = self.folder.below(f"runs/{cell['folder']}")
+            for number in sorted(int(name) for name in folder.find_folders("*") if NUMBER.fullmatch(name)):
+                run = RunDirectory(folder.below(str(number)))
                 with contextlib.suppress(MprunError):
                     yield Kept(n, number, run, run.read("summary.json"))
 
@@ -254,14 +263,17 @@ def find_either(parent: Path, name: str) -> RunDirectory | SweepDirectory:
 
 
 def is_sweep(path: Path) -> bool:
-    return (path / "sweep.json").is_file()
+    try:
+        return Folder(path).has("sweep.json")
+    except (OSError, ValueError):
+        return False
 
 
 def list_sweeps(parent: Path) -> list[SweepDirectory]:
     """The sweeps under `parent`, oldest first."""
     if not parent.is_dir():
         return []
-    paths = [path for path in parent.iterdir() if _NAME.match(path.name) and is_sweep(path)]
+    paths = [path for path in parent.iterdir() if _NAME.match(path.name) and not path.is_symlink() and is_sweep(path)]
     return [SweepDirectory(path) for path in sorted(paths)]
 
 
@@ -299,7 +311,7 @@ def title_of(run: RunDirectory) -> str:
     """What a run is called: its own title, or of one of a sweep that of the sweep, its cell and its number."""
     path = run.path.resolve()
     sweep = SweepDirectory(path.parents[min(2, len(path.parents) - 1)])
-    if not (sweep.path / "sweep.json").exists():
+    if not sweep.has("sweep.json"):
         return run.title
     record = sweep.record
     cells = [spell_values(cell["values"]) for cell in record["cells"] if cell["folder"] == path.parent.name]

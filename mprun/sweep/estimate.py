@@ -49,10 +49,10 @@ def _known_s(title: str, parent: Path) -> Iterator[float]:
         # what cannot be read tells nothing
         with contextlib.suppress(MprunError):
             if sweep.record["title"] == title:
-                runs += [RunDirectory(path) for path in sweep.path.glob("runs/*/*")]
-    ended = [run for run in runs if run.is_complete and (run.path / "wall.json").exists()]
+                runs += [RunDirectory(sweep.folder.below(name)) for name in sweep.folder.find_folders("runs/*/*")]
+    ended = [run for run in runs if run.is_complete and run.has("wall.json")]
     # by time, as by name they would be those of the last value of an axis
-    ended.sort(key=lambda run: (run.path / "wall.json").stat().st_mtime_ns)
+    ended.sort(key=lambda run: run.folder.stat("wall.json").st_mtime_ns)
     for run in ended[-MOST_LOOKED_AT:]:
         with contextlib.suppress(MprunError):
             if run.read("environment.json")["engine"] != real.NAME:

@@ -75,8 +75,8 @@ def _programs(environment: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _resolved(run: RunDirectory) -> dict[str, str]:
-    paths = sorted((run.path / "inputs").glob("resolved-*"))
-    return {path.name.removeprefix("resolved-"): path.read_text() for path in paths}
+    texts = run.inputs().items()
+    return {name.removeprefix("resolved-"): text for name, text in texts if name.startswith("resolved-")}
 
 
 def _of_sweeps(one: SweepDirectory, other: SweepDirectory) -> Sides:
@@ -88,7 +88,7 @@ def _of_sweeps(one: SweepDirectory, other: SweepDirectory) -> Sides:
         for sweep, kept in zip((one, other), made, strict=True)
     )
     facts = differing_values(*told)
-    texts = [{path.name: path.read_text() for path in (s.path / "inputs").iterdir()} for s in (one, other)]
+    texts = [sweep.inputs() for sweep in (one, other)]
     alone = [(values, int(which)) for values, which in unmatched(first, second)]
     names, lines = (str(one.path), str(other.path)), differing_lines(*texts)
     statements = (_statements(one, made[0]), _statements(other, made[1]))
@@ -117,7 +117,7 @@ def _programs_of_all(sweep: SweepDirectory) -> dict[str, str]:
     told: dict[str, dict[str, None]] = {}
     for kept in sweep.runs():
         # one that ended with an error may have no environment
-        if (kept.run.path / "environment.json").exists():
+        if kept.run.has("environment.json"):
             for name, version in _programs(kept.run.read("environment.json")).items():
                 told.setdefault(name, {})[version] = None
     return {name: ", ".join(versions) for name, versions in told.items()}

@@ -64,11 +64,11 @@ def perform(job: Job) -> Outcome:
     except Exception as error:
         traceback.print_exc()
         summary = _no_summary(job, f"mprun failed: {error or type(error).__name__}")
-    if not (run.path / "summary.json").exists():
+    if not run.has("summary.json"):
         run.write("summary.json", summary)
     if job.keep == "none" or (job.keep == "failed" and summary["status"] == "passed"):
         run.drop_captures()
-    simulation_s = run.read("wall.json")[-1]["wall_s"] if (run.path / "wall.json").exists() else 0.0
+    simulation_s = run.read("wall.json")[-1]["wall_s"] if run.has("wall.json") else 0.0
     return Outcome(summary["status"], "; ".join(summary["errors"]), time.monotonic() - started, simulation_s)
 
 
@@ -98,7 +98,7 @@ def _no_summary(job: Job, error: str) -> dict[str, Any]:
 def settle(job: Job, outcome: Outcome) -> dict[str, Any]:
     """The summary of a job that has ended; where its worker died before it wrote one, it is written now."""
     run = RunDirectory(job.directory)
-    if not (job.directory / "summary.json").exists():
+    if not run.has("summary.json"):
         run.write("summary.json", _no_summary(job, outcome.error))
     return dict(run.read("summary.json"))
 

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import stat
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,8 @@ from mprun.bundle.licence import find_licence
 from mprun.bundle.reproduce import _record as reproduced_record
 from mprun.bundle.reproduce import _Task as Task
 from mprun.bundle.reproduce import choose_engine, open_bundle
-from mprun.errors import SpecError
+from mprun.errors import MprunError, SpecError
+from mprun.folder import Folder
 from mprun.kernel.store import Kernel
 from mprun.runner import Place
 from mprun.spec import load_cells
@@ -32,7 +35,7 @@ LAB = Path(__file__).parents[2] / "labs" / "01_multipath"
 def test_equal_contents_are_equal_bytes(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("x")
     for name in ("a", "b"):
-        write_archive(tmp_path / name, {"inputs/x": tmp_path / "x", "a.json": b"{}"})
+        write_archive(tmp_path / name, {"inputs/x": partial(Folder(tmp_path).open, "x"), "a.json": b"{}"})
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     (tmp_path / "out").mkdir()
     unpack(tmp_path / "a", tmp_path / "out")
@@ -170,6 +173,16 @@ def _run(**changes: object) -> dict[str, bytes]:
     return {name: json.dumps(value).encode() for name, value in files.items() if value is not None}
 
 
+def _sealed(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """With the digests of all artifacts among the files."""
+    told = json.loads(files["artifacts.json"])
+    for name, content in files.items():
+        match = re.fullmatch(r"(?:(runs/[^/]+/[0-9]+)/)?(summary\.json|steps\.jsonl|tables/.*|pcap/.*)", name)
+        if match and (match[1] or told["kind"] == "run"):
+            told["runs"].setdefault(match[1] or ".", {})[match[2]] = hashlib.sha256(content).hexdigest()
+    return {**files, "artifacts.json": json.dumps(told).encode()}
+
+
 REPEAT = {"seed": 1, "least": 2, "most": 2, "vary": [], "until": None}
 
 
@@ -191,12 +204,26 @@ def _sweep(
     ("files", "reason"),
     [
         (_run(**{"artifacts.json": None}), "it has no artifacts.json"),
+        (_run(), r"artifacts\.json does not name \./summary\.json: the bundle was changed"),
+        ({**_sealed(_run()), "summary.json": b"{}"}, r"\./summary\.json is not what artifacts\.json says"),
+        ({**_sealed(_run()), "steps.jsonl": b""}, r"artifacts\.json does not name \./steps\.jsonl"),
+        ({**_sealed({**_run(), "steps.jsonl": b""}), "steps.jsonl": b"{}"}, r"\./steps\.jsonl is not what"),
+        ({**_sealed(_run()), "tables/requests.parquet": b"x"}, r"does not name \./tables/requests\.parquet"),
+        ({**_sealed(_run()), "pcap/client.pcap": b"x"}, r"does not name \./pcap/client\.pcap"),
+        (_run(**{"artifacts.json": {"kind": "run", "name": "r", "runs": {"../x": {}}}}), "names no run"),
+        (_run(**{"artifacts.json": {"kind": "run", "name": "r", "runs": {}}}), "is not that of one run"),
+        ({**_run(), "artifacts.json": b"[" * 200_000}, "it has no artifacts.json that can be read"),
+        ({**_sealed(_run()), "plan.json": b"[" * 200_000}, r"plan\.json: damaged: is nested too deep"),
+        ({**{n: c for n, c in _sealed(_run()).items() if n != "plan.json"}, "plan.json/x": b""}, "is a folder"),
         (_run(**{"artifacts.json": {"kind": "run", "name": "../evil", "runs": {}}}), "its name is no name"),
         (_run(**{"artifacts.json": {"kind": "run", "name": "..", "runs": {}}}), "its name is no name"),
         (_run(**{"artifacts.json": [1]}), "it has no artifacts.json"),
-        (_run(**{"environment.json": {"engine": 1}}), "environment.json of a run is not of its form"),
-        (_run(**{"environment.json": {**ENVIRONMENT, "warnings": [{}]}}), "environment.json of a run has warnings"),
-        (_run(**{"inputs/resolved-topology.yaml": None}), "a run has no inputs/resolved-topology.yaml"),
+        (_sealed(_run(**{"environment.json": {"engine": 1}})), "environment.json of a run is not of its form"),
+        (
+            _sealed(_run(**{"environment.json": {**ENVIRONMENT, "warnings": [{}]}})),
+            "environment.json of a run has warnings",
+        ),
+        (_sealed(_run(**{"inputs/resolved-topology.yaml": None})), "a run has no inputs/resolved-topology.yaml"),
         (_sweep("../../evil"), "is not named after its values"),
         (_sweep("cc=reno", title="../evil"), "its title is no title"),
         (_sweep("cc=reno", digest="../../.."), "its sweep.json is not that of a sweep"),
@@ -210,14 +237,14 @@ def _sweep(
 def test_bundles_that_are_not_to_be_trusted(files: dict[str, bytes], reason: str, tmp_path: Path) -> None:
     write_archive(tmp_path / "bundle", files)
     (tmp_path / "scratch").mkdir()
-    with pytest.raises(SpecError, match=reason):
+    with pytest.raises(MprunError, match=reason):
         open_bundle(tmp_path / "bundle", tmp_path / "scratch")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bundle", "scratch"]
 
 
 def test_what_strangers_wrote_is_obeyed_by_no_terminal(tmp_path: Path) -> None:
     told = {"status": "passed", "metrics": {}, "expectations": [], "seed": 1, "warnings": ["\x1b[2Jgood\nnews"]}
-    write_archive(tmp_path / "bundle", _run(**{"summary.json": told}))
+    write_archive(tmp_path / "bundle", _sealed(_run(**{"summary.json": told})))
     bundle = open_bundle(tmp_path / "bundle", tmp_path)
     assert bundle.source.read("summary.json")["warnings"] == ["\ufffd[2Jgood\nnews"]
 
@@ -229,13 +256,13 @@ def test_a_run_in_error_keeps_no_other_from_being_repeated(tmp_path: Path) -> No
     """Of one whose worker was killed there is a summary, and nothing else."""
     runs = {f"runs/cc=reno/1/{name}": content for name, content in _run().items()}
     files = {**_sweep("cc=reno"), **runs, "runs/cc=reno/2/summary.json": json.dumps(ERROR).encode()}
-    write_archive(tmp_path / "bundle", files)
+    write_archive(tmp_path / "bundle", _sealed(files))
     bundle = open_bundle(tmp_path / "bundle", tmp_path)
     assert isinstance(bundle.source, SweepDirectory)
     assert [kept.number for kept in bundle.source.runs()] == [1, 2]
 
     alone = {**_sweep("cc=reno"), "runs/cc=reno/1/summary.json": json.dumps(ERROR).encode()}
-    write_archive(tmp_path / "alone", alone)
+    write_archive(tmp_path / "alone", _sealed(alone))
     (tmp_path / "scratch").mkdir()
     with pytest.raises(SpecError, match="all its runs ended with an error"):
         open_bundle(tmp_path / "alone", tmp_path / "scratch")
@@ -263,7 +290,7 @@ def test_no_bundle_decides_that_it_runs_on_this_machines_kernel(tmp_path: Path) 
     environment = {"engine": "real", "kernel": {}, "versions": {}, "warnings": [], "python": "3"}
     for name, files in {"virtual": _run(), "real": _run(**{"environment.json": environment})}.items():
         (tmp_path / name).mkdir()
-        write_archive(tmp_path / f"{name}.zip", files)
+        write_archive(tmp_path / f"{name}.zip", _sealed(files))
     virtual = open_bundle(tmp_path / "virtual.zip", tmp_path / "virtual")
     assert choose_engine(virtual, None) == ("virtual", "as it ran then")
     real = open_bundle(tmp_path / "real.zip", tmp_path / "real")
@@ -273,7 +300,7 @@ def test_no_bundle_decides_that_it_runs_on_this_machines_kernel(tmp_path: Path) 
 
 
 def test_a_bundle_is_opened(tmp_path: Path) -> None:
-    write_archive(tmp_path / "bundle", _run())
+    write_archive(tmp_path / "bundle", _sealed(_run()))
     bundle = open_bundle(tmp_path / "bundle", tmp_path)
     assert bundle.source.name == "20260101-000000-topo-xp-0a1b2c3d"
 

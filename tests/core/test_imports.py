@@ -34,7 +34,19 @@ MAY_IMPORT = {
     "kernel": {"errors", "cache", "scratch"},
     "programs": {"errors", "cache", "scratch"},
     "engines": VALUES
-    | {"agent", "cache", "invoker", "mininet_library", "rundir", "scratch", "kernel", "programs", "tools", "compile"},
+    | {
+        "agent",
+        "cache",
+        "folder",
+        "invoker",
+        "mininet_library",
+        "rundir",
+        "scratch",
+        "kernel",
+        "programs",
+        "tools",
+        "compile",
+    },
     "selftests": {"errors", "cache", "scratch", "engines", "kernel"},
     "analysis": VALUES
     | {
@@ -57,6 +69,8 @@ MAY_IMPORT = {
     "lab": VALUES | {"spec", "analysis", "compile", "engines", "rundir", "runner", "shipped", "sweep"},
     "sweep": VALUES
     | {
+        "cache",
+        "folder",
         "text",
         "spec",
         "analysis",
@@ -77,6 +91,7 @@ MAY_IMPORT = {
     "bundle": {
         "errors",
         "folder",
+        "text",
         "spec",
         "analysis",
         "plan",
@@ -87,7 +102,7 @@ MAY_IMPORT = {
         "sweep",
         "version",
     },
-    "results": {"errors", "analysis.cells", "rundir", "sweep", "report"},
+    "results": {"errors", "folder", "analysis.cells", "rundir", "sweep", "report"},
 }
 CORE = ("spec", "topologies", "tools", "compile", "analysis", "plan.py", "plugin.py", "text.py", "capabilities.py")
 MACHINE = {"os", "subprocess", "socket", "time", "random", "mininet", "matplotlib"}

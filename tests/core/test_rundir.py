@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import polars
 import pytest
@@ -35,8 +35,8 @@ def test_a_table_that_cannot_be_written_leaves_the_one_before(tmp_path: Path, mo
     run = RunDirectory(tmp_path)
     run.write_tables({"a": {"x": [1, 2]}})
 
-    def fail(_: polars.DataFrame, file: Path) -> None:
-        file.write_bytes(b"half")
+    def fail(_: polars.DataFrame, file: BinaryIO) -> None:
+        file.write(b"half")
         raise OSError("disk full")
 
     monkeypatch.setattr(polars.DataFrame, "write_parquet", fail)

@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-from mprun.bundle.archive import write_archive
+from mprun.bundle.archive import Content, write_archive
 from tests.system.conftest import LAB, SHORT, Result
 
 ONE_SECOND = SHORT.replace("duration: 3s", "duration: 1s")
@@ -18,7 +18,7 @@ ONE_SECOND = SHORT.replace("duration: 3s", "duration: 1s")
 def changed(source: Path, target: Path, **members: Callable[[bytes], bytes]) -> None:
     """The same archive with some members as functions make them."""
     with zipfile.ZipFile(source) as archive:
-        files: dict[str, Path | bytes] = {name: archive.read(name) for name in archive.namelist()}
+        files: dict[str, Content] = {name: archive.read(name) for name in archive.namelist()}
     for name, change in members.items():
         content = files[name]
         assert isinstance(content, bytes)

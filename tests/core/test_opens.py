@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that a stranger may have made are opened by mprun.folder, and nowhere else.
+
+Each module that opens files in another way is listed, with the reason why none of these can be a stranger's.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "mprun"
+
+# Calls by which files are opened, made, removed or renamed, and paths that are read.
+NAMES = {"open"}
+METHODS = {
+    *("open", "read_text", "read_bytes", "write_text", "write_bytes", "touch", "symlink_to", "hardlink_to"),
+    *("unlink", "mkdir", "rmdir", "makedirs", "rmtree", "copytree", "copyfile", "rglob", "glob"),
+    *("iterdir", "scandir", "listdir", "mkdtemp", "mkstemp", "NamedTemporaryFile", "TemporaryDirectory"),
+    *("scan_parquet", "read_parquet", "read_csv", "scan_csv", "memory_map", "mmap"),
+}
+# A Folder or a directory of a run, and an open file, by what they are called. A Path of one of these names is a
+# folder, which has no text.
+FOLDERS = {"folder", "_folder", "run", "sweep", "one", "other", "self", "_found", "bundle"}
+TEXTS = {"open", "read_text", "read_bytes", "write_text", "write_bytes"}
+FILES_OPENED = {"file", "BytesIO"}
+
+
+def is_harmless(call: ast.Call, method: str) -> bool:
+    """Whether a call is of mprun.folder, or of a file that it has opened."""
+    assert isinstance(call.func, ast.Attribute)
+    receiver = ast.unparse(call.func.value).rpartition(".")[2]
+    if method in TEXTS:
+        return receiver in FOLDERS
+    if method.endswith("_parquet") or method.endswith("_csv"):
+        return bool(call.args) and ast.unparse(call.args[0]).rpartition(".")[2].partition("(")[0] in FILES_OPENED
+    return False
+
+
+# The part, or the file, and what it opens.
+OPENED_ELSEWHERE = {
+    "folder.py": "the one module",
+    "agent": "inside the engine: what its guest may see",
+    "kernel": "the user's cache",
+    "programs": "the user's cache",
+    "selftests": "the user's cache, and the folder for the output",
+    "cache.py": "the user's cache",
+    "scratch.py": "a folder that it makes itself",
+    "invoker.py": "folders on the command line",
+    "version.py": "mprun's own code",
+    "shipped.py": "what comes with mprun",
+    "engines/guest.py": "a folder that it makes itself, and /proc",
+    "engines/capability.py": "/proc and /sys",
+    "engines/virtual.py": "mprun's own code",
+    "spec/reader.py": "the folder that a user named, to list what is in it",
+    "lab/shelf.py": "a lab's folder for a copy, links as they are",
+    "lab/grade.py": "lists folders of runs",
+    "sweep/directory.py": "the user's folder for results; a new folder in it",
+    "rundir.py": "the user's folder for results; a new folder in it",
+    "sweep/cluster.py": "a folder that it makes itself",
+    "sweep/signature.py": "the user's cache",
+    "cli": "files that the command line names",
+    "results.py": "the text of a figure, as CSV",
+    "bundle/archive.py": "members of an archive that mprun.folder has opened",
+}
+# In these parts nothing but the calls that are named here.
+ONLY = {
+    "rundir.py": {
+        "path.mkdir",
+        "parent.iterdir",
+        "shutil.rmtree",
+        "temporary.symlink_to",
+        "temporary.unlink",
+        "link.unlink",
+    },
+    "sweep/directory.py": {"parent.glob", "shutil.rmtree", "tempfile.mkdtemp", "parent.iterdir", "link.unlink"},
+    "sweep/cluster.py": {"directory.mkdir"},
+    "bundle/archive.py": {"archive.open"},
+    "results.py": {"polars.read_csv"},
+    "spec/reader.py": {"Path(given).iterdir"},
+    "lab/grade.py": {"folder.glob"},
+    "engines/virtual.py": {"folder.glob"},
+}
+
+
+def opens(path: Path) -> list[str]:
+    """Calls in a module that may open a file, as they are written, with their lines."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.Call):
+            continue
+        text = ast.unparse(node.func)
+        method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        if text in NAMES or (method in METHODS and not is_harmless(node, method)):
+            found.append(f"{text}:{node.lineno}")
+    return found
+
+
+FILES = sorted(path for path in PACKAGE.rglob("*.py") if "__pycache__" not in path.parts)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_files_are_opened_by_one_module(path: Path) -> None:
+    name = path.relative_to(PACKAGE).as_posix()
+    found = opens(path)
+    if name in ONLY:
+        assert [one for one in found if one.rpartition(":")[0] not in ONLY[name]] == []
+    elif name not in OPENED_ELSEWHERE and name.split("/")[0] not in OPENED_ELSEWHERE:
+        assert found == []
+
+
+def test_every_exception_is_needed() -> None:
+    for name in OPENED_ELSEWHERE:
+        part = PACKAGE / name
+        files = [part] if part.is_file() else [file for file in FILES if part in file.parents]
+        assert any(opens(file) for file in files), f"{name} opens nothing: take it off the list"
+
+
+def test_commands_open_no_file_of_a_run() -> None:
+    """What the command line names is opened as it is; what is in a run or a sweep is not."""
+    for path in (file for file in FILES if file.parent.name == "cli"):
+        for call in opens(path):
+            assert not any(word in call for word in ("run.path", "found.path", "sweep.path", "source.path")), call

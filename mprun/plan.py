@@ -175,7 +175,7 @@ class Plan:
     @property
     def digest(self) -> str:
         """SHA-256 of the intent, hexadecimal; equal on every machine."""
-        return hashlib.sha256(canonical_json(self.intent).encode()).hexdigest()
+        return digest_of_intent(self.intent)
 
     def to_json(self) -> dict[str, Any]:
         """The plan as JSON values, as the agent and `plan.json` have it."""
@@ -253,6 +253,11 @@ def _spell(value: Any, indent: str) -> str:
 
 
 _encode = json.JSONEncoder(sort_keys=True).encode
+
+
+def digest_of_intent(intent: Mapping[str, Any]) -> str:
+    """SHA-256 of what a plan means."""
+    return hashlib.sha256(canonical_json(intent).encode()).hexdigest()
 
 
 def canonical_json(value: object) -> str:

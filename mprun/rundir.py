@@ -20,11 +20,13 @@ runs/<time>-<topology>-<experiment>-<digest8>/
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
 import shutil
 import time
+import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BufferedReader
 from pathlib import Path
@@ -33,7 +35,9 @@ from typing import TYPE_CHECKING, Any
 from mprun import invoker
 from mprun.errors import HostError, MprunError, SpecError
 from mprun.folder import Folder, parse_json
-from mprun.text import make_printable
+from mprun.form import OF_RUN, STEP, Form, anything, find_fault
+from mprun.plan import digest_of_intent
+from mprun.text import UNPRINTABLE, make_printable, plain, printable
 
 if TYPE_CHECKING:
     import polars
@@ -142,7 +146,10 @@ class RunDirectory:
 
     def read(self, name: str) -> Any:
         """A JSON file of the layout, its text printable. Raises MprunError where it is missing or not whole."""
-        return read_json(self.folder, name, "run")
+        value = read_json(self.folder, name, "run", OF_RUN.get(name, anything))
+        if name == "plan.json" and digest_of_intent(value["intent"]) != value["digest"]:
+            raise damaged(self.path / name, "its digest is not that of its intent")
+        return value
 
     def record(self) -> Iterator[bytes]:
         """What the kernel said during the run, piece by piece; nothing if the run did not come so far."""
@@ -156,11 +163,14 @@ class RunDirectory:
         """What was done and when, in the order in which it was. Raises MprunError."""
         try:
             lines = self.folder.read_bytes("steps.jsonl", MOST_STEPS_BYTES).splitlines()
-            return [make_printable(parse_json(line)) for line in lines]
+            steps = [make_printable(parse_json(line)) for line in lines]
         except FileNotFoundError:
             raise MprunError(f"{self.path}: no steps.jsonl: the run did not come so far") from None
         except ValueError as error:
             raise damaged(self.path / "steps.jsonl", str(error)) from None
+        if fault := find_fault(steps, [STEP]):
+            raise damaged(self.path / "steps.jsonl", tell_form(fault))
+        return steps
 
     def log(self, process: str, stream: str = "out") -> str:
         """What a process printed; empty if it never started."""
@@ -257,7 +267,7 @@ class RunDirectory:
 
     def captures(self) -> dict[str, str]:
         """The files of its captures, relative to the run, by name."""
-        return {_stem(name): name for name in self.folder.find("pcap/*.pcap")}
+        return {_stem(name): name for name in self.folder.find("pcap/*.pcap") if name.isprintable()}
 
     def open(self, name: str) -> BufferedReader:
         """One of its files, for reading."""
@@ -265,18 +275,17 @@ class RunDirectory:
 
     def tables(self) -> Iterator[tuple[str, polars.LazyFrame]]:
         """Every table with its name, not yet read. Raises MprunError for one that is damaged."""
-        names = self.folder.find("tables/*.parquet")
+        names = [name for name in self.folder.find("tables/*.parquet") if name.isprintable()]
         if names:
             import polars
         for name in names:
             try:
                 with self.folder.open(name) as file:
                     table = polars.scan_parquet(file)
-                table.collect_schema()
+                yield _stem(name), clean_table(table)
             except (polars.exceptions.PolarsError, OSError) as error:
                 mend = f"remove {self.path / 'tables'}: `mprun show` makes what it held again"
                 raise damaged(self.path / name, str(error), mend) from None
-            yield _stem(name), table
 
     @property
     def has_tables(self) -> bool:
@@ -335,14 +344,46 @@ def damaged(
     return MprunError(f"{path}: damaged: {reason.splitlines()[0] if reason else 'not whole'}: {mend}")
 
 
-def read_json(folder: Folder, name: str, kind: str) -> Any:
-    """A JSON file of a run or a sweep, its text printable. Raises MprunError where it is missing or damaged."""
+def tell_form(fault: str) -> str:
+    """Return what is wrong with a file, by the place that `find_fault` gives."""
+    return f"{plain(fault)[:200]} is not of its form"
+
+
+def read_json(folder: Folder, name: str, kind: str, form: Form) -> Any:
+    """A JSON file of a run or a sweep that has its form, its text printable. Raises MprunError where it is missing or
+    damaged."""
     try:
-        return make_printable(folder.read_json(name))
+        value = make_printable(folder.read_json(name))
     except (FileNotFoundError, NotADirectoryError):
         raise MprunError(f"{folder.path}: no {name}: the {kind} did not come so far") from None
     except ValueError as error:
         raise damaged(folder.path / name, str(error)) from None
+    if fault := find_fault(value, form):
+        raise damaged(folder.path / name, tell_form(fault))
+    return value
+
+
+@contextlib.contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Turn what a reader meets in files that no form covers (tables, the record, logs) into an error of the directory.
+
+    It names the line of mprun that met it: where the directory is sound, that is where the fault is.
+    """
+    try:
+        yield
+    except (MprunError, OSError, KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:
+        # a panic of polars is no Exception
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        frames = traceback.extract_tb(error.__traceback__)
+        ours = [frame for frame in frames if f"{os.sep}mprun{os.sep}" in frame.filename] or list(frames)
+        at = f"{Path(ours[-1].filename).name}:{ours[-1].lineno}"
+        said = plain(f"{type(error).__name__}: {error}")[:200]
+        raise MprunError(
+            f"{path}: cannot be read: {said} ({at}): it is damaged, or another version of mprun made it"
+        ) from error
 
 
 def write_page(folder: Folder, page: str, figures: Mapping[str, bytes]) -> Path:
@@ -357,7 +398,16 @@ def write_page(folder: Folder, page: str, figures: Mapping[str, bytes]) -> Path:
 
 def read_texts(folder: Folder, name: str) -> dict[str, str]:
     """The files in a folder of a folder, by name."""
-    return {one.partition("/")[2]: folder.read_text(one) for one in folder.find(f"{name}/*")}
+    names = [one for one in folder.find(f"{name}/*") if one.isprintable()]
+    return {one.partition("/")[2]: printable(folder.read_text(one)) for one in names}
+
+
+def clean_table(table: polars.LazyFrame) -> polars.LazyFrame:
+    """A table whose texts no terminal obeys. Raises PolarsError for one that cannot be read."""
+    import polars
+
+    texts = [name for name, kind in table.collect_schema().items() if kind == polars.String]
+    return table.with_columns(polars.col(texts).str.replace_all(UNPRINTABLE, "\ufffd")) if texts else table
 
 
 def list_runs(parent: Path) -> list[RunDirectory]:

@@ -6,6 +6,9 @@ from __future__ import annotations
 
 from typing import Any
 
+# What `printable` replaces, as a regular expression of tables: control characters and those that turn text around.
+UNPRINTABLE = r"[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Zl}\p{Zp}--[\n\t]]"
+
 
 def printable(text: str) -> str:
     """With U+FFFD in place of what a terminal would not print, or would obey."""

@@ -39,13 +39,14 @@ def command(name: str, parent: Path, target: Path | None, licence: str | None, w
     from mprun.cli.progress import Bar
     from mprun.report.report import make_report
     from mprun.report.sweep import make_sweep_report
+    from mprun.rundir import readable
     from mprun.sweep.directory import SweepDirectory, find_either
 
     url = "" if licence is None else find_licence(licence)
     found = find_either(parent, name)
     if isinstance(found, SweepDirectory):
         options.tell_incomplete(found)
-    with Bar() as bar:
+    with readable(found.path), Bar() as bar:
         report = (
             make_sweep_report(found, bar.show) if isinstance(found, SweepDirectory) else make_report(found, bar.show)
         )

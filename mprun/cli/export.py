@@ -36,17 +36,18 @@ def command(name: str, parent: Path, as_csv: bool, folder: Path | None) -> None:
 
     Those of a sweep are `cells`, a row for each of its runs, and `statistics`, a row for each cell and metric.
     """
-    from mprun.rundir import RunDirectory
+    from mprun.rundir import RunDirectory, readable
     from mprun.sweep.directory import find_either
 
     found = find_either(parent, name)
     target = None
     written = []
-    for title, table in _tables_of_run(found) if isinstance(found, RunDirectory) else _tables_of_sweep(found):
-        target = target or _make(folder, found)
-        with target.whole(f"{title}.csv") as file:
-            table.sink_csv(file, line_terminator="\r\n")
-        written.append(target.path / f"{title}.csv")
+    with readable(found.path):
+        for title, table in _tables_of_run(found) if isinstance(found, RunDirectory) else _tables_of_sweep(found):
+            target = target or _make(folder, found)
+            with target.whole(f"{title}.csv") as file:
+                table.sink_csv(file, line_terminator="\r\n")
+            written.append(target.path / f"{title}.csv")
     if not written:
         is_whole = found.has("summary.json")
         why = "none of its flows has any" if is_whole else "the run did not come so far"

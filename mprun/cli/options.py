@@ -232,9 +232,11 @@ def restore_tables(run: RunDirectory) -> None:
     """Make the tables of a run again where they are gone."""
     if not run.has_tables:
         from mprun import runner
+        from mprun.rundir import readable
 
         try:
-            runner.restore_tables(run)
+            with readable(run.path):
+                runner.restore_tables(run)
         except OSError as error:
             click.echo(f"its tables are gone, and cannot be made again there: {error}", err=True)
         else:

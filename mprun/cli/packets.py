@@ -35,7 +35,7 @@ def command(name: str, parent: Path, as_json: bool) -> None:
     from mprun.dissection import dissect
 
     run = rundir.find(parent, name)
-    with Bar() as bar:
+    with rundir.readable(run.path), Bar() as bar:
         found = dissect(run, bar.show)
     invoker.give(run.path)
     if as_json:

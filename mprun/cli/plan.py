@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
@@ -81,12 +80,11 @@ def _show_difference(first: str, second: str) -> None:
 
 def _read_plan(name: str) -> Plan:
     from mprun import rundir
-    from mprun.errors import SpecError
+    from mprun.folder import Folder
+    from mprun.form import PLAN
 
     path = Path(name)
-    if path.is_file():
-        try:
-            return Plan.from_json(json.loads(path.read_text()))
-        except (ValueError, KeyError, TypeError) as error:
-            raise SpecError(f"{name}: not a plan: {error}") from error
-    return Plan.from_json(rundir.find(options.DEFAULT_PARENT, name).read("plan.json"))
+    with rundir.readable(path):
+        if path.is_file():
+            return Plan.from_json(rundir.read_json(Folder(path.parent), path.name, "run", PLAN))
+        return Plan.from_json(rundir.find(options.DEFAULT_PARENT, name).read("plan.json"))

@@ -27,7 +27,7 @@ def command(name: str, parent: Path, is_shown: bool, confidence: float | None) -
     from mprun.cli.progress import Bar
     from mprun.report.report import make_report
     from mprun.report.sweep import make_sweep_report
-    from mprun.rundir import RunDirectory
+    from mprun.rundir import RunDirectory, readable
     from mprun.sweep.directory import SweepDirectory, find_either
 
     found = find_either(parent, name)
@@ -36,7 +36,7 @@ def command(name: str, parent: Path, is_shown: bool, confidence: float | None) -
         options.restore_tables(found)
     else:
         options.tell_incomplete(found)
-    with Bar() as bar:
+    with readable(found.path), Bar() as bar:
         if isinstance(found, SweepDirectory):
             path = make_sweep_report(found, bar.show, confidence or CONFIDENCE)
         else:

@@ -13,7 +13,7 @@ import click
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
 from mprun.report.reading import order_metrics
-from mprun.rundir import RunDirectory
+from mprun.rundir import RunDirectory, readable
 
 if TYPE_CHECKING:
     from mprun.sweep.directory import SweepDirectory
@@ -26,9 +26,16 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def command(name: str, parent: Path, confidence: float | None, as_json: bool) -> None:
     """Show the summary of a run or a sweep: of a run also what went on over its time, of a sweep its cells."""
-    from mprun.sweep.directory import SweepDirectory, find_either
+    from mprun.sweep.directory import find_either
 
     found = find_either(parent, name)
+    with readable(found.path):
+        _show(found, confidence, as_json)
+
+
+def _show(found: RunDirectory | SweepDirectory, confidence: float | None, as_json: bool) -> None:
+    from mprun.sweep.directory import SweepDirectory
+
     if isinstance(found, RunDirectory):
         options.refuse_confidence(confidence)
     summary = _read_sweep(found) if isinstance(found, SweepDirectory) else found.read("summary.json")

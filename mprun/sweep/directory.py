@@ -33,7 +33,8 @@ from typing import TYPE_CHECKING, Any
 from mprun import invoker, rundir
 from mprun.errors import MprunError, RunError, SpecError
 from mprun.folder import Folder, UnsafeError
-from mprun.rundir import RunDirectory, damaged, make_frame, point, read_json, read_texts, write_page
+from mprun.form import OF_SWEEP, anything
+from mprun.rundir import RunDirectory, clean_table, damaged, make_frame, point, read_json, read_texts, write_page
 from mprun.spec.scalar import spell_values
 from mprun.sweep import signature
 
@@ -158,7 +159,7 @@ class SweepDirectory:
 
     def read(self, name: str) -> Any:
         """A JSON file of the layout, its text printable. Raises MprunError where it is missing or not whole."""
-        return read_json(self.folder, name, "sweep")
+        return read_json(self.folder, name, "sweep", OF_SWEEP.get(name, anything))
 
     def write(self, name: str, value: object) -> None:
         """Write a JSON file of the layout, whole or not at all."""
@@ -178,7 +179,7 @@ class SweepDirectory:
 
         try:
             with self.folder.open("tables/cells.parquet") as file:
-                return polars.read_parquet(file)
+                return clean_table(polars.read_parquet(file).lazy()).collect()
         except FileNotFoundError:
             raise MprunError(f"{self.path}: no tables/cells.parquet: the sweep did not come so far") from None
         except (polars.exceptions.PolarsError, OSError) as error:

@@ -28,6 +28,7 @@ from mprun.spec import load_cells
 from mprun.sweep.conduct import find_or_create
 from mprun.sweep.directory import SweepDirectory
 from mprun.sweep.study import make_cells, name_folder
+from tests.hostile import RUN
 
 LAB = Path(__file__).parents[2] / "labs" / "01_multipath"
 
@@ -159,13 +160,15 @@ def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
 ENVIRONMENT = {"engine": "virtual", "kernel": {"version": "6"}, "versions": {}, "warnings": [], "python": "3"}
 
 
+SUMMARY = json.loads((RUN / "summary.json").read_text())
+
+
 def _run(**changes: object) -> dict[str, bytes]:
-    summary = {"status": "passed", "metrics": {}, "expectations": [], "seed": 1}
     files: dict[str, object] = {
         "artifacts.json": {"kind": "run", "name": "20260101-000000-topo-xp-0a1b2c3d", "runs": {".": {}}},
         "environment.json": ENVIRONMENT,
-        "plan.json": {"digest": "00"},
-        "summary.json": summary,
+        "plan.json": json.loads((RUN / "plan.json").read_text()),
+        "summary.json": SUMMARY,
         "inputs/resolved-topology.yaml": {},
         "inputs/resolved-experiment.yaml": {},
         **changes,
@@ -218,19 +221,22 @@ def _sweep(
         (_run(**{"artifacts.json": {"kind": "run", "name": "../evil", "runs": {}}}), "its name is no name"),
         (_run(**{"artifacts.json": {"kind": "run", "name": "..", "runs": {}}}), "its name is no name"),
         (_run(**{"artifacts.json": [1]}), "it has no artifacts.json"),
-        (_sealed(_run(**{"environment.json": {"engine": 1}})), "environment.json of a run is not of its form"),
+        (
+            _sealed(_run(**{"environment.json": {"engine": 1}})),
+            r"environment\.json: damaged: \.engine is not of its form",
+        ),
         (
             _sealed(_run(**{"environment.json": {**ENVIRONMENT, "warnings": [{}]}})),
-            "environment.json of a run has warnings",
+            r"damaged: \.warnings\[0\] is not of its form",
         ),
         (_sealed(_run(**{"inputs/resolved-topology.yaml": None})), "a run has no inputs/resolved-topology.yaml"),
         (_sweep("../../evil"), "is not named after its values"),
         (_sweep("cc=reno", title="../evil"), "its title is no title"),
         (_sweep("cc=reno", digest="../../.."), "its sweep.json is not that of a sweep"),
-        (_sweep(name_folder((("cc", ["reno"]),)), value=["reno"]), "its sweep.json is not that of a sweep"),  # type: ignore[arg-type]
+        (_sweep(name_folder((("cc", ["reno"]),)), value=["reno"]), r"sweep\.json: damaged: \.cells\[0\]\.values"),  # type: ignore[arg-type]
         (_sweep("cc=reno", most=10**12), "its sweep.json is not that of a sweep"),
-        (_sweep("cc=reno", vary=[[]]), "its sweep.json is not that of a sweep"),
-        (_sweep("cc=reno", until={"metric": "x", "confidence": "95%", "within": 0.1}), "its sweep.json is not that"),
+        (_sweep("cc=reno", vary=[[]]), r"repeat\.vary\[0\] is not of its form"),
+        (_sweep("cc=reno", until={"metric": "x", "confidence": "95%", "within": 0.1}), r"repeat\.until is not of its"),
         (_sweep("cc=reno"), "it holds no run"),
     ],
 )
@@ -243,13 +249,13 @@ def test_bundles_that_are_not_to_be_trusted(files: dict[str, bytes], reason: str
 
 
 def test_what_strangers_wrote_is_obeyed_by_no_terminal(tmp_path: Path) -> None:
-    told = {"status": "passed", "metrics": {}, "expectations": [], "seed": 1, "warnings": ["\x1b[2Jgood\nnews"]}
+    told = {**SUMMARY, "warnings": ["\x1b[2Jgood\nnews"]}
     write_archive(tmp_path / "bundle", _sealed(_run(**{"summary.json": told})))
     bundle = open_bundle(tmp_path / "bundle", tmp_path)
     assert bundle.source.read("summary.json")["warnings"] == ["\ufffd[2Jgood\nnews"]
 
 
-ERROR = {"status": "error", "metrics": {}, "expectations": [], "seed": 2}
+ERROR = {**SUMMARY, "status": "error"}
 
 
 def test_a_run_in_error_keeps_no_other_from_being_repeated(tmp_path: Path) -> None:
@@ -287,7 +293,7 @@ def test_no_sweep_goes_on_with_a_reproduced_one(tmp_path: Path) -> None:
 
 
 def test_no_bundle_decides_that_it_runs_on_this_machines_kernel(tmp_path: Path) -> None:
-    environment = {"engine": "real", "kernel": {}, "versions": {}, "warnings": [], "python": "3"}
+    environment = {"engine": "real", "kernel": {"version": "6"}, "versions": {}, "warnings": [], "python": "3"}
     for name, files in {"virtual": _run(), "real": _run(**{"environment.json": environment})}.items():
         (tmp_path / name).mkdir()
         write_archive(tmp_path / f"{name}.zip", _sealed(files))

@@ -15,6 +15,7 @@ VALUES = {"errors", "plan", "capabilities", "spec.spec"}
 MAY_IMPORT = {
     "errors": set(),
     "folder": {"errors"},
+    "form": set(),
     "capabilities": set(),
     "plan": {"errors"},
     "plugin": set(),
@@ -25,7 +26,7 @@ MAY_IMPORT = {
     "compile": VALUES | {"tools", "spec.path", "spec.span", "spec.ofctl", "spec.address"},
     "mininet_library": set(),
     "agent": {"mininet_library"},
-    "rundir": {"errors", "folder", "invoker", "text"},
+    "rundir": {"errors", "folder", "form", "invoker", "plan", "text"},
     "invoker": set(),
     "cache": {"errors", "invoker"},
     "scratch": set(),
@@ -71,6 +72,7 @@ MAY_IMPORT = {
     | {
         "cache",
         "folder",
+        "form",
         "text",
         "spec",
         "analysis",

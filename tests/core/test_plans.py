@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from mprun.compile import allocate, compile_plan, resolve
+from mprun.form import PLAN, find_fault
 from mprun.plan import Plan, canonical_json, render
 from mprun.spec import load
 from mprun.spec.lab import Step
@@ -44,6 +45,12 @@ def test_plan_survives_json(case: Path) -> None:
     assert again.digest == plan.digest
 
 
+@pytest.mark.parametrize("case", CASES, ids=lambda path: path.name)
+def test_plan_has_its_form(case: Path) -> None:
+    """A run directory with a plan of another form would be called damaged."""
+    assert find_fault(json.loads(plan_of(case).to_text()), PLAN) is None
+
+
 @pytest.mark.parametrize("hash_seed", ["0", "4242"])
 def test_plan_does_not_depend_on_hash_seed(hash_seed: str) -> None:
     folder = CASES[-1]
@@ -57,7 +64,9 @@ def test_plan_does_not_depend_on_hash_seed(hash_seed: str) -> None:
 @pytest.mark.parametrize("step", PAIRS)
 def test_every_lab_compiles(step: Step) -> None:
     spec = step.load().spec
-    assert compile_plan(spec, allocate(spec)).flows
+    plan = compile_plan(spec, allocate(spec))
+    assert plan.flows
+    assert find_fault(json.loads(plan.to_text()), PLAN) is None
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda path: path.name)

@@ -46,19 +46,28 @@ def test_a_table_that_cannot_be_written_leaves_the_one_before(tmp_path: Path, mo
     assert polars.read_parquet(tmp_path / "tables" / "a.parquet")["x"].to_list() == [1, 2]
 
 
+def summary_text(status: str, complete: bool) -> str:
+    """A summary that has the form of a run's, and of a sweep's."""
+    lists: dict[str, list[str]] = {
+        name: [] for name in ("expectations", "errors", "failures", "warnings", "cells", "statements")
+    }
+    runs = {"passed": 1, "failed": 0, "error": 0}
+    return json.dumps({"status": status, "complete": complete, "seed": 1, "metrics": {}, "runs": runs, **lists})
+
+
 @pytest.mark.parametrize(
     ("summary", "status"),
     [
         (None, "incomplete"),
-        ('{"status": "passed", "complete": true, "engine": "virtual"}', "passed"),
-        ('{"status": "error", "complete": false}', "incomplete"),
+        (summary_text("passed", True), "passed"),
+        (summary_text("error", False), "incomplete"),
         ('{"status": "pas', "damaged"),
         ('{"complete": true}', "damaged"),
         ("[]", "damaged"),
     ],
 )
 def test_a_damaged_run_keeps_no_other_from_being_listed(tmp_path: Path, summary: str | None, status: str) -> None:
-    for n, text in enumerate(('{"status": "failed", "complete": true}', summary)):
+    for n, text in enumerate((summary_text("failed", True), summary)):
         for name in (f"20260101-00000{n}-a-b-0123456{n}", f"20260101-00000{n}-a-b-0123456{n}-sweep"):
             (tmp_path / name).mkdir()
             (tmp_path / name / "sweep.json").write_text("{}")

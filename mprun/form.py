@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The forms of the JSON files in runs and sweeps: what every reader of one may rely on.
+
+A file is held against its form once, when it is read. It may be damaged, or a stranger's. A form says what is needed; a
+file may hold more. No module is imported for it: each command that reads a run would wait.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+# A type, a test of a value, forms of which one fits (a tuple), a list of a form, or keys with their forms; a key that
+# ends in `?` may be missing.
+Form = Any
+
+
+@dataclass(frozen=True)
+class Map:
+    """A mapping with any names, each with this form."""
+
+    form: Form
+
+
+def number(value: object) -> bool:
+    """A finite number that a calculation may take further."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return abs(value) < 1e300 and math.isfinite(value)
+
+
+def whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63
+
+
+def one_of(*words: str) -> Callable[[object], bool]:
+    return lambda value: value in words
+
+
+def anything(_: object) -> bool:
+    return True
+
+
+def find_fault(value: Any, form: Form, place: str = "") -> str | None:
+    """Return where a value does not have a form; None if it has."""
+    match form:
+        case type():
+            return None if isinstance(value, form) and not (form is int and isinstance(value, bool)) else place or "."
+        case tuple():
+            return None if any(find_fault(value, one, place) is None for one in form) else place or "."
+        case [one]:
+            if not isinstance(value, list):
+                return place or "."
+            return _first(find_fault(item, one, f"{place}[{n}]") for n, item in enumerate(value))
+        case dict():
+            if not isinstance(value, dict):
+                return place or "."
+            for key, one in form.items():
+                name = key.removesuffix("?")
+                if name not in value:
+                    if key == name:
+                        return f"{place}.{name}"
+                elif fault := find_fault(value[name], one, f"{place}.{name}"):
+                    return fault
+            return None
+        case Map(form=one):
+            if not isinstance(value, dict):
+                return place or "."
+            return _first(find_fault(item, one, f"{place}.{key}") for key, item in value.items())
+        case None:
+            return None if value is None else place or "."
+    return None if form(value) else place or "."
+
+
+def _first(faults: Iterable[str | None]) -> str | None:
+    return next(filter(None, faults), None)
+
+
+_TEXTS = [str]
+_AMOUNT = (number, None)
+_WHOLE = (whole, None)
+_STATUS = one_of("passed", "failed", "error")
+METRIC = {"value": number, "unit": one_of("bit/s", "s", "share", "byte", "1")}
+_EXPECTATION = {
+    **{"metric": str, "value": _AMOUNT, "held": bool},
+    **{"minimum?": _AMOUNT, "maximum?": _AMOUNT, "equals?": _AMOUNT},
+}
+SUMMARY = {
+    **{"status": _STATUS, "metrics": Map(METRIC), "expectations": [_EXPECTATION], "seed": whole},
+    **{"errors": _TEXTS, "failures": _TEXTS, "warnings": _TEXTS, "middleboxes?": _TEXTS, "groups?": Map(_TEXTS)},
+    **{"complete?": bool, "engine?": str, "captures?": Map({"node": str})},
+}
+_KERNEL = {"version": str, "digest?": str, "name?": str}
+ENVIRONMENT = {
+    **{"engine": str, "kernel": _KERNEL, "versions": Map(str), "warnings": _TEXTS, "python": str},
+    **{"real_time?": bool, "engine_reason?": str, "mprun?": (str, {"version": str})},
+}
+_COMMAND = {"node": str, "argv": _TEXTS}
+_PROCESS = {
+    **{"name": str, "node": str, "argv": _TEXTS, "role": str, "flows": _TEXTS, "keeps": _TEXTS, "needs": _TEXTS},
+    **{"at_ns": _WHOLE, "lasts_ns": _WHOLE, "timeout_ns": _WHOLE, "most_log_bytes": _WHOLE, "stop_signal": whole},
+    **{"env": Map(str), "output": (str, None), "is_endless": bool, "after": (None, [str])},
+    "ready": (None, {"kind": str, "value": (str, whole, None)}),
+    "files": [{"path": str, "text": str, "size_bytes": _WHOLE}],
+}
+_END = {"node": str, "name": str, "link": str, "mac": str, "address": (str, None), "ipv6?": (str, None)}
+_DIRECTION = {"rate_bit_per_s": _WHOLE, "delay_ns": whole, "loss": (dict, None), "queue": (dict, None)}
+_PATH = {"name": str, "source": str, "destination": str, "links": _TEXTS, "rtt_ns": _WHOLE}
+INTENT = {
+    "nodes": [{"name": str, "kind": str, "interfaces": [_END]}],
+    "links": [{"name": str, "ends": [_END], "wire": _WHOLE, "forward": _DIRECTION, "reverse": _DIRECTION}],
+    "traffic": [
+        {
+            **{"name": str, "tool": str, "source": str, "destination": str, "protocol": str, "options": dict},
+            **{"start_ns": whole, "duration_ns": _WHOLE, "endpoints": {"port?": _WHOLE}, "paths": [_PATH]},
+        }
+    ],
+    "captures": [{"host": str, "link?": (str, None), "snaplen": whole, "filter": str}],
+    "changes": [{"at_ns": whole}],
+    "hosts": Map({"mptcp?": dict}),
+    "seed": whole,
+}
+PLAN = {
+    **{"digest": str, "intent": INTENT, "seed": whole, "end_ns": _WHOLE, "samples": Map(whole)},
+    **{"build": [_COMMAND], "switching": [_COMMAND], "nodes": [{"name": str, "kind": str, "inside": (str, None)}]},
+    **{name: [_PROCESS] for name in ("daemons", "probes", "flows", "preparations", "switch_programs")},
+    **{"changes": [{"at_ns": whole, "name": str, "commands": [_COMMAND], "values": dict}], "trains": [dict]},
+    "watches": [[whole]],
+}
+AGENT = {
+    **{"error": (str, None), "complete": bool, "zero_ns?": _WHOLE, "boot_ns?": _WHOLE},
+    "processes": Map(
+        {
+            **{"status": _WHOLE, "timed_out": bool, "role": str, "flows": _TEXTS},
+            **{"started_ns": _WHOLE, "ended_ns": _WHOLE},
+        }
+    ),
+    "captures?": Map({"ready_ns": _WHOLE, "interfaces": Map(whole)}),
+    **{"counters?": Map(Map(whole)), "filtered?": Map(anything), "readback?": dict, "sysctls?": dict},
+}
+WALL = [{"wall_s": number}]
+_REPEAT = {
+    **{"seed": whole, "least": whole, "most": whole, "vary": _TEXTS},
+    "until": (None, {"metric": str, "confidence": number, "within": number}),
+}
+_VALUE = (str, bool, number, None)
+_CELL = {"values": Map(_VALUE), "folder": str, "engine": str, "kernel": str, "repeat": _REPEAT}
+SWEEP = {
+    **{"format": whole, "title": str, "digest": str, "cells": [_CELL], "across": _TEXTS},
+    **{"axes?": _TEXTS, "kernels": Map(_KERNEL), "plots?": [dict]},
+}
+_COUNTS = {"passed": whole, "failed": whole, "error": whole}
+_STATISTIC = {
+    "unit": METRIC["unit"], "count": whole, "mean": _AMOUNT, "median": _AMOUNT,
+}  # fmt: skip
+SWEEP_SUMMARY = {
+    **{"status": one_of("passed", "failed", "error", "incomplete"), "complete": bool, "runs": _COUNTS},
+    "cells": [
+        {
+            **{"values": Map(_VALUE), "runs": _COUNTS, "needed": whole, "metrics": Map(_STATISTIC)},
+            "told": {"errors?": dict, "failures?": dict, "warnings": anything},
+        }
+    ],
+    "statements": [{"holds": str, "held": (bool, None)}],
+    "warnings": _TEXTS,
+}
+STEP = {
+    **{"step": str, "actual_ns?": _WHOLE, "name?": (str, None)},
+    "values?": (None, Map(anything), {"forward": Map(anything), "reverse": Map(anything)}),
+}
+
+OF_RUN: Mapping[str, Form] = {
+    **{"summary.json": SUMMARY, "environment.json": ENVIRONMENT, "plan.json": PLAN, "agent.json": AGENT},
+    "wall.json": WALL,
+}
+OF_SWEEP: Mapping[str, Form] = {"sweep.json": SWEEP, "summary.json": SWEEP_SUMMARY}

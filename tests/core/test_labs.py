@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from mprun.lab.grade import grade
 from mprun.lab.shelf import copy_lab
 from mprun.spec import load_cells
 from mprun.spec.lab import read_lab
+from tests.hostile import RUN
 from tests.labs import FOLDERS
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -39,9 +41,10 @@ def test_the_newest_run_counts_wherever_it_lies(tmp_path: Path) -> None:
     for name in ("runs/20260102-000000-topo-xp-0a1b2c3d", "attempt/runs/20260101-000000-topo-xp-0a1b2c3d"):
         run = tmp_path / name
         run.mkdir(parents=True)
-        (run / "plan.json").write_text('{"digest": "0a1b2c3d"}')
-        (run / "summary.json").write_text('{"metrics": {}}')
-    found = grade(lab, "quick", {step.name: "0a1b2c3d"}, tmp_path).runs[step.name]
+        (run / "plan.json").write_text((RUN / "plan.json").read_text())
+        (run / "summary.json").write_text((RUN / "summary.json").read_text())
+    digest = json.loads((RUN / "plan.json").read_text())["digest"]
+    found = grade(lab, "quick", {step.name: digest}, tmp_path).runs[step.name]
     assert found.path == tmp_path / "runs" / "20260102-000000-topo-xp-0a1b2c3d"
 
 

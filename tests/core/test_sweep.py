@@ -219,7 +219,7 @@ def by_seed(job: Job) -> float:
     return 1e6 + job.spec.experiment.seed % 1000
 
 
-KERNELS = {"default": {"digest": "d"}}
+KERNELS = {"default": {"version": "6.12", "digest": "d"}}
 
 
 def sweep_of(folder: Path, cells: tuple[Cell, ...], anew: bool = False) -> SweepDirectory:
@@ -237,6 +237,7 @@ TWO_BY_THREE = "matrix: {cc: [cubic, reno]}\nrepeat: {runs: 3}\n"
 ECHO = """\
 import pickle, sys
 from mprun.sweep.worker import Outcome
+from tests.hostile import RUN
 while True:
     try:
         pickle.load(sys.stdin.buffer)
@@ -393,7 +394,7 @@ def test_other_files_are_another_sweep(tmp_path: Path) -> None:
     cells = make_cells(tmp_path, TWO_BY_THREE)
     first = sweep_of(tmp_path, cells)
     assert sweep_of(tmp_path, make_cells(tmp_path, TWO_BY_THREE + "description: other\n")).path != first.path
-    kernels = {"default": {"digest": "of another build"}}
+    kernels = {"default": {"version": "6.12", "digest": "of another build"}}
     assert find_or_create(tmp_path / "runs", cells, kernels, {}, False)[0].path != first.path
 
 
@@ -414,7 +415,7 @@ def test_the_estimate_goes_by_the_newest_runs(tmp_path: Path) -> None:
         is_old = n < 60
         run = sweep.path / "runs" / ("cc=reno" if is_old else "cc=cubic") / str(n)
         run.mkdir(parents=True)
-        (run / "environment.json").write_text('{"engine": "virtual"}')
+        (run / "environment.json").write_text((RUN / "environment.json").read_text())
         (run / "wall.json").write_text(json.dumps([{"wall_s": 1.0 if is_old else 3.0}]))
         os.utime(run / "wall.json", (n, n))
     # one that was cut off tells nothing

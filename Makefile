@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commands of a newcomer (lab, test) and of a developer (lint, bench).
 
-.PHONY: help setup dev quic lab test selftests lint bench fidelity fairness soak docs fresh golden clean
+.PHONY: help setup dev quic lab test selftests lint bench fidelity fairness soak fuzz docs fresh golden clean
 
 # that of another Python than .venv's
 unexport PYTHONHOME
@@ -18,6 +18,7 @@ help:
 	@echo "make fidelity  links asked against got: docs/fidelity.md"
 	@echo "make fairness  coupled congestion control against TCP (writes docs/fairness.md); half an hour"
 	@echo "make soak    6 h of simulated time with each scheduler and congestion control (writes docs/soak.md); half an hour"
+	@echo "make fuzz SECONDS=600  mutated input files and damaged run directories: no traceback, nothing over 5 s or 1 GB"
 	@echo "make docs    the documentation as a site: build/site/index.html"
 	@echo "make fresh   set up from nothing in a tree of packages (SUITE=bookworm), run the first lab; needs root, ten minutes"
 	@echo "make golden  rewrite the golden files of the tests, the schemas and the generated pages of the docs"
@@ -67,6 +68,11 @@ fairness: setup
 
 fidelity: setup
 	@.venv/bin/python benchmarks/fidelity.py
+
+SECONDS ?= 600
+
+fuzz: dev
+	@.venv/bin/python benchmarks/fuzz.py $(SECONDS)
 
 docs:
 	@./setup.sh --dev --no-kernel

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import io
 import json
+import random
 import shutil
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -94,3 +96,48 @@ def files_of(folder: Path) -> Iterator[Path]:
     for path in folder.rglob("*"):
         if path.is_file() and not path.is_symlink():
             yield path
+
+
+def damage(run: Path, draw: random.Random) -> str:
+    """Change one file of a run: bytes, its length, or what it is; tell what was done."""
+    name = draw.choice(sorted(str(path.relative_to(run)) for path in files_of(run)))
+    path = run / name
+    data = bytearray(path.read_bytes())
+    how = draw.choice(("bytes", "bytes", "value", "value", "truncate", "empty", "remove", "folder", "twice"))
+    if how == "remove":
+        path.unlink()
+    elif how == "folder":
+        path.unlink()
+        path.mkdir()
+    elif how == "value" and path.suffix == ".json":
+        path.write_text(json.dumps(_damage_value(json.loads(data), draw)))
+    elif how == "truncate":
+        path.write_bytes(data[: draw.randrange(len(data) + 1)])
+    elif how == "twice":
+        path.write_bytes(data * 2)
+    elif how == "empty" or not data:
+        path.write_bytes(b"")
+    else:
+        for _ in range(draw.choice((1, 4, 30))):
+            data[draw.randrange(len(data))] = draw.choice((0, 0xFF, draw.randrange(256), ord(draw.choice('0{}[],":-'))))
+        path.write_bytes(data)
+    return f"{name}: {how}"
+
+
+ODD: tuple[Any, ...] = (
+    *(None, True, 0, -1, 1e308, 10**30, "", "x", [], {}, [[]], {"a": 1}, [None], "\x1b[2J"),
+    *("../../x", "NaN", float("nan"), "a" * 5000, -0.5),
+)
+
+
+def _damage_value(value: Any, draw: random.Random) -> Any:
+    """The same value with an odd one somewhere in it, or with a key less."""
+    if isinstance(value, dict) and value and draw.random() < 0.9:
+        key = draw.choice(sorted(value))
+        if draw.random() < 0.1:
+            return {name: one for name, one in value.items() if name != key}
+        return {**value, key: _damage_value(value[key], draw)}
+    if isinstance(value, list) and value and draw.random() < 0.9:
+        n = draw.randrange(len(value))
+        return [*value[:n], _damage_value(value[n], draw), *value[n + 1 :]]
+    return draw.choice(ODD)

@@ -52,6 +52,7 @@ OPENED_ELSEWHERE = {
     "version.py": "mprun's own code",
     "shipped.py": "what comes with mprun",
     "engines/guest.py": "a folder that it makes itself, and /proc",
+    "engines/computing.py": "/proc",
     "engines/capability.py": "/proc and /sys",
     "engines/virtual.py": "mprun's own code",
     "spec/reader.py": "the folder that a user named, to list what is in it",

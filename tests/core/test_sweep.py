@@ -27,6 +27,7 @@ from mprun.sweep.local import LocalExecutor
 from mprun.sweep.study import Cell
 from mprun.sweep.summary import read_summary, read_table, tell_progress
 from mprun.sweep.worker import Job, Outcome, settle
+from tests.hostile import RUN
 
 TOPOLOGY = """\
 version: 1
@@ -237,7 +238,6 @@ TWO_BY_THREE = "matrix: {cc: [cubic, reno]}\nrepeat: {runs: 3}\n"
 ECHO = """\
 import pickle, sys
 from mprun.sweep.worker import Outcome
-from tests.hostile import RUN
 while True:
     try:
         pickle.load(sys.stdin.buffer)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import zipfile
@@ -58,21 +59,29 @@ def test_a_run_from_its_bundle(mprun: Callable[..., Result], tmp_path: Path) -> 
         value["metrics"]["bulk.goodput"]["value"] *= 2
         return json.dumps(value).encode()
 
-    def forget(artifacts: bytes) -> bytes:
+    def seal(artifacts: bytes) -> bytes:
+        with zipfile.ZipFile(tmp_path / "run.zip") as archive:
+            forged = slower(archive.read("summary.json"))
         value = json.loads(artifacts)
-        value["runs"]["."]["summary.json"] = "0" * 64
+        value["runs"]["."]["summary.json"] = hashlib.sha256(forged).hexdigest()
         return json.dumps(value).encode()
 
     def recode(environment: bytes) -> bytes:
         return environment.replace(b'"mprun": "', b'"mprun": "other-')
 
-    changes = {"summary.json": slower, "artifacts.json": forget, "environment.json": recode}
+    changes = {"summary.json": slower, "artifacts.json": seal, "environment.json": recode}
     changed(tmp_path / "run.zip", tmp_path / "other.zip", **changes)
     other = mprun("reproduce", "other.zip", "-o", "again")
     assert other.status == 1
     assert "summary.json differs" in other.out
     assert "bulk.goodput" in other.out
     assert "mprun: other-" in other.out
+    # without its digest a forged summary is refused before anything runs
+    changed(tmp_path / "run.zip", tmp_path / "forged.zip", **{"summary.json": slower})
+    forged = mprun("reproduce", "forged.zip", "-o", "again")
+    assert forged.status == 2
+    assert "summary.json is not what artifacts.json says" in forged.err
+    assert {"report.html", "ro-crate-metadata.json", "inputs/xp.yaml"} <= set(told["unproven"])
 
 
 def test_a_stored_plan_is_not_obeyed(mprun: Callable[..., Result], tmp_path: Path) -> None:
@@ -80,7 +89,9 @@ def test_a_stored_plan_is_not_obeyed(mprun: Callable[..., Result], tmp_path: Pat
     assert mprun("-t", LAB / "topo", "-x", "xp").status == 0
     assert mprun("bundle", "--to", "run.zip").status == 0
     changed(
-        tmp_path / "run.zip", tmp_path / "evil.zip", **{"plan.json": lambda text: text.replace(b"iperf3", b"reboot")}
+        tmp_path / "run.zip",
+        tmp_path / "evil.zip",
+        **{"plan.json": lambda text: text.replace(b'"argv": ["iperf3"', b'"argv": ["reboot"')},
     )
     # the digest is that of the inputs, so that a plan of another text changes nothing
     assert mprun("reproduce", "evil.zip", "-o", "again").status == 0

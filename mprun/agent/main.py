@@ -62,6 +62,7 @@ class Run:
         self.preparations: list[Running] = []
         self.probes: list[Running] = []
         self.flows: list[Running] = []
+        self.captures_are_read = False
         self.counters_before: dict[str, dict[str, int]] = {}
         self.result: dict[str, Any] = {"error": None, "complete": False, "processes": {}, "captures": {}}
         self._steps: IO[str] = open(f"{directory}/steps.jsonl", "w", buffering=1)  # noqa: SIM115  until the end
@@ -176,6 +177,7 @@ def carry_out(run: Run, shell: str | None) -> None:
     settle(run)
     if shell == "after":
         interact(run)
+        run.captures_are_read = False
 
 
 def check_congestion_controls(run: Run) -> None:
@@ -357,9 +359,26 @@ def go_through_timeline(run: Run, zero_ns: int) -> None:
         run.result["host"] = host.sum_up()
 
 
+def live_captures(run: Run) -> list[Running]:
+    """The captures that still run."""
+    return [process for process in run.daemons if process.plan["role"] == "capture" and not process.poll()]
+
+
+def call_in_captures(run: Run) -> int | None:
+    """Tell the captures that the traffic is over; return the moment when they have read all of it, None without any.
+
+    Each prints how many packets passed until now.
+    """
+    captures = live_captures(run)
+    for process in captures:
+        process.notify(signal.SIGUSR1)
+    run.captures_are_read = True
+    return run.machine.now_ns() + CAPTURE_NS if captures else None
+
+
 def spare_disk(run: Run) -> None:
     """End the captures while there is still room for all else."""
-    captures = [process for process in run.daemons if process.plan["role"] == "capture" and not process.poll()]
+    captures = live_captures(run)
     if captures and run.machine.free_bytes() < RESERVE_BYTES:
         for process in captures:
             process.stop()
@@ -376,11 +395,7 @@ def sample_totals(run: Run) -> None:
 
 def settle(run: Run) -> None:
     """Let queues drain and sockets close, then take in what the kernel said of them."""
-    captures = [process for process in run.daemons if process.plan["role"] == "capture" and not process.poll()]
-    for process in captures:
-        # it prints how many packets passed until now, all of which it is then given time to read
-        os.kill(process.pid, signal.SIGUSR1)
-    run.machine.sleep_until(run.machine.now_ns() + (CAPTURE_NS if captures else SETTLE_NS))
+    run.machine.sleep_until(call_in_captures(run) or run.machine.now_ns() + SETTLE_NS)
     if run.is_simulated:
         run.result["slab_kb"]["after"] = slab_kb()
     counters = {}
@@ -403,11 +418,17 @@ def interact(run: Run) -> None:
 
 def tidy_up(run: Run) -> None:
     """Stop everything in the reverse of the order in which it was started. One that cannot be stopped,
-    or written down, keeps none of the others from it."""
+    or written down, keeps none of the others from it.
+
+    A run that ends early gives its captures the time that a whole run gives them: they keep what they had seen.
+    """
+    read_ns = None if run.captures_are_read else call_in_captures(run)
     for process in [*reversed(run.flows), *reversed(run.probes), *reversed(run.preparations)]:
         if not process.poll():
             _try(run, process.stop)
             _try(run, partial(run.end_of, process))
+    if read_ns is not None:
+        run.machine.sleep_until(read_ns)
     for process in reversed(run.daemons):
         early = process.poll()
         _try(run, process.stop)

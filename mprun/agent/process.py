@@ -183,6 +183,10 @@ class RunningProcess:
                             return True
         return False
 
+    def notify(self, number: int) -> None:
+        """Send it a signal that it does not end on."""
+        os.kill(self.pid, number)
+
     def tell_to_end(self) -> None:
         """As its plan says, which makes its end the one that it should have."""
         if not self.poll():

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,10 @@ class RecordingProcess:
             self.status = -15
             self._machine.alive.remove(self.name)
             self._machine.stopped.append(self.name)
+            self._machine.stopped_ns[self.name] = self._machine.clock_ns
+
+    def notify(self, number: int) -> None:
+        self._machine.notified.append((self.name, number, self._machine.clock_ns))
 
     def tail(self, lines: int = 5) -> str:
         return ""
@@ -69,6 +74,8 @@ class RecordingMachine:
         self.steps: list[str] = []
         self.alive: list[str] = []
         self.stopped: list[str] = []
+        self.stopped_ns: dict[str, int] = {}
+        self.notified: list[tuple[str, int, int]] = []
         self.sampled: dict[str, list[int]] = {}
         self.is_recording = True
         self.attended: dict[int, RecordingProcess] = {}
@@ -185,6 +192,28 @@ def test_order_of_a_run(tmp_path: Path) -> None:
         *("observe client", "counters client", "observe server", "counters server"),
         *("start sampling", "start bulk", "counters client", "counters server", "filtered packets"),
     ]
+
+
+def assert_captures_were_read(machine: RecordingMachine) -> None:
+    """Each is told once that the traffic is over, and stopped when two ticks of a second's timer have passed."""
+    captures = {name for name in machine.stopped if name.startswith("capture.")}
+    assert sorted(name for name, number, _ in machine.notified if number == signal.SIGUSR1) == sorted(captures)
+    assert all(machine.stopped_ns[name] >= moment_ns + 2 * SECOND_NS for name, _, moment_ns in machine.notified)
+
+
+def test_a_whole_run_lets_its_captures_read_all(tmp_path: Path) -> None:
+    machine = RecordingMachine()
+    run_on(machine, tmp_path)
+    assert len(machine.notified) == 2
+    assert_captures_were_read(machine)
+
+
+@pytest.mark.parametrize("step", range(2, 18))
+def test_a_run_that_fails_lets_its_captures_read_all(tmp_path: Path, step: int) -> None:
+    machine = RecordingMachine(fail_at=step)
+    run_on(machine, tmp_path)
+    assert machine.notified
+    assert_captures_were_read(machine)
 
 
 def test_a_run_that_succeeds_stops_its_daemons_in_reverse(tmp_path: Path) -> None:

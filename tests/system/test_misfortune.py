@@ -16,6 +16,7 @@ import pytest
 
 from mprun.engines.engine import uninterrupted
 from mprun.kernel.store import find_kernel
+from mprun.tools import tcpdump
 from tests.system.conftest import COMMAND, LAB, RATES_ONLY, Result, call, environment, interrupt_when, leftovers
 
 ENGINES = ("virtual", "real")
@@ -62,6 +63,10 @@ def test_interrupted_run_is_kept_and_marked(files: Path, engine: str) -> None:
     assert (run / "incomplete").exists()
     assert "stopped by the user" in (run / "agent.json").read_text()
     assert (run / "pcap" / "client.pcap").stat().st_size > 24
+    said = (run / "logs" / "capture.client.err").read_text()
+    assert (tcpdump.passed(said) or 0) > 0
+    # all that had passed when the user stopped it
+    assert tcpdump.lost(said) == 0
 
 
 @pytest.mark.usefixtures("leaves_nothing")

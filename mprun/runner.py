@@ -84,7 +84,7 @@ def make_plan(
     """Compile for a place. Raises SpecError or HostError before anything exists on disk."""
     capabilities = find_capabilities(spec, virtual=place.engine == virtual.NAME)
     plan = compiler(spec, network, capabilities)
-    if place.engine == real.NAME and (reason := real.missing(plan)):
+    if capabilities.schedulers is not None and (reason := real.missing(plan, capabilities.schedulers)):
         raise HostError(reason)
     return plan, capabilities
 

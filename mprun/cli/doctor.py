@@ -97,6 +97,28 @@ def _all_checks() -> Iterator[Check]:
     yield Check("dot", "drawing", bool(painter), painter or "not installed", "apt-get install graphviz")
     features = {**capability.kernel_features(), "openvswitch": capability.kernel_switches()}
     yield from _real_checks(features, unshare_command([]) == ["unshare", "--"])
+    if features["mptcp"]:
+        yield from _mptcp_checks(features["namespaces"])
+    if find_program("tcpdump"):
+        buffers = capability.can_buffer_captures()
+        says = "64 kB" if buffers else "4 kB; this machine's AppArmor profile of tcpdump allows no more"
+        yield Check("capture buffer", "fast captures in the real engine", buffers, says)
+
+
+def _mptcp_checks(has_namespaces: bool) -> Iterator[Check]:
+    """MPTCP in this kernel: what it can do, and where a run that asks for more is refused."""
+    from mprun.engines import mptcp
+
+    serves = "MPTCP in the real engine"
+    yield Check("mptcp: version", serves, True, "1 (RFC 8684)")
+    yield Check("mptcp: path managers", serves, True, ", ".join(mptcp.find_path_managers()))
+    if not has_namespaces:
+        return
+    choice = mptcp.find_schedulers()
+    yield Check("mptcp: schedulers", serves, not choice.takes_any_name, mptcp.describe_schedulers(choice))
+    limits = mptcp.find_limits()
+    says = "unknown" if limits is None else f"{limits[0]} additional subflows, {limits[1]} accepted addresses"
+    yield Check("mptcp: limits", serves, limits is not None, says, "" if limits else "apt-get install iproute2")
 
 
 def _built_tools() -> Iterator[Check]:

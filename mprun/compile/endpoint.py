@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mprun.capabilities import DEFAULT_SCHEDULER, Capabilities
 from mprun.compile.network import Interface, Network, Node, Path
 from mprun.plan import Command, Process, Ready, sysctl
 from mprun.spec.address import InterfaceAddress, family_of
@@ -43,13 +44,20 @@ def _joined(path: Path) -> tuple[str, str]:
     return path.source.link, path.destination.link
 
 
-def mptcp_commands(network: Network, experiment: ExperimentSpec, node: Node) -> Iterator[Command]:
-    """Scheduler, limits and endpoints of a host that an MPTCP flow uses; nothing for others."""
+def mptcp_commands(
+    network: Network, experiment: ExperimentSpec, node: Node, capabilities: Capabilities
+) -> Iterator[Command]:
+    """Scheduler, limits and endpoints of a host that an MPTCP flow uses; nothing for others.
+
+    A kernel without a choice of schedulers is asked for one only where the experiment wants another than the default.
+    """
     if node.kind != "host" or not is_used(experiment, node.name):
         return
     settings = experiment.hosts.get(node.name, HostSpec()).mptcp
     yield sysctl(node.name, "net.mptcp.enabled", "1")
-    yield sysctl(node.name, "net.mptcp.scheduler", settings.scheduler)
+    has_choice = capabilities.schedulers is None or capabilities.schedulers.has_sysctl
+    if has_choice or settings.scheduler != DEFAULT_SCHEDULER:
+        yield sysctl(node.name, "net.mptcp.scheduler", settings.scheduler)
     if settings.is_in_user_space:
         yield sysctl(node.name, "net.mptcp.pm_type", "1")
         return

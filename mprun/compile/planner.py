@@ -65,7 +65,7 @@ def compile_plan(spec: Spec, network: Network, capabilities: Capabilities = REFE
         seed=spec.experiment.seed,
         nodes=tuple(_nodes(network)),
         build=tuple(_build(spec, network, capabilities)),
-        daemons=(*_daemons(spec, network, works), *path_managers(network, spec.experiment)),
+        daemons=(*_daemons(spec, network, capabilities, works), *path_managers(network, spec.experiment)),
         probes=tuple(_probes(spec, network)),
         flows=tuple(client for work in works for client in work.clients),
         changes=tuple(plan_changes(spec, network, capabilities)),
@@ -109,7 +109,7 @@ def _build(spec: Spec, network: Network, capabilities: Capabilities) -> Iterator
         yield from hashing_commands(node, spec.experiment.seed)
         if node.name not in network.switches:
             yield from address_commands(node)
-        yield from mptcp_commands(network, spec.experiment, node)
+        yield from mptcp_commands(network, spec.experiment, node, capabilities)
         if node.name in spec.topology.middleboxes:
             yield from middlebox_commands(node, spec.topology.middleboxes[node.name])
         if node.name in spec.experiment.hosts:
@@ -213,12 +213,12 @@ def _work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     )
 
 
-def _daemons(spec: Spec, network: Network, works: Sequence[Work]) -> Iterator[Process]:
+def _daemons(spec: Spec, network: Network, capabilities: Capabilities, works: Sequence[Work]) -> Iterator[Process]:
     """Captures first, so that they see everything."""
     for wanted in spec.experiment.captures:
         interfaces = network.nodes[wanted.node].interfaces
         on_link = next((one.name for one in interfaces if one.link == wanted.link), None)
-        yield tcpdump.capture(wanted, on_link or tcpdump.ANY)
+        yield tcpdump.capture(wanted, capabilities, on_link or tcpdump.ANY)
     yield from relays(spec.topology.middleboxes)
     for work in works:
         yield from work.servers

@@ -12,8 +12,9 @@ from functools import cache
 from pathlib import Path
 
 from mprun.agent import event, rtnetlink, sysctl
-from mprun.capabilities import SIMULATED_SLACK_NS, Capabilities
+from mprun.capabilities import SIMULATED_SLACK_NS, Capabilities, SchedulerChoice
 from mprun.compile.planner import KERNEL_WIDE
+from mprun.engines import mptcp
 from mprun.engines.engine import ENVIRONMENT, find_program, unshare_command
 from mprun.errors import HostError
 from mprun.plan import Plan
@@ -74,6 +75,8 @@ def find_capabilities(spec: Spec, virtual: bool) -> Capabilities:
         kernel_wide=None if virtual else _kernel_wide_values(),
         is_simulated=virtual,
         timer_slack_ns=SIMULATED_SLACK_NS if virtual else REAL_TIME_SLACK_NS,
+        schedulers=None if virtual else mptcp.find_schedulers(mptcp.schedulers_asked(spec)),
+        buffers_captures=virtual or "tcpdump" not in needed or can_buffer_captures(),
         versions=versions,
     )
 
@@ -91,6 +94,14 @@ def version_of(name: str, program: Program) -> str:
     done = subprocess.run(argv, capture_output=True, text=True, env=ENVIRONMENT)
     lines = (done.stdout or done.stderr).strip().splitlines()
     return lines[0] if lines else "unknown"
+
+
+@cache
+def can_buffer_captures() -> bool:
+    """Try whether stdbuf can give this machine's tcpdump a larger buffer."""
+    argv = [*tcpdump.ENLARGED, find_program("tcpdump") or "tcpdump", "--version"]
+    done = subprocess.run(argv, capture_output=True, text=True, env=ENVIRONMENT)
+    return done.returncode == 0 and tcpdump.REFUSED_BUFFER not in done.stderr
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -164,14 +175,20 @@ def has_congestion_control(name: str) -> bool:
     return True
 
 
-def missing_sysctls(plan: Plan) -> list[str]:
-    """What a plan would set that this kernel does not have, or not with that value; flows' congestion controls too."""
-    lacking = []
+def missing_sysctls(plan: Plan, schedulers: SchedulerChoice) -> list[str]:
+    """What a plan would set that this kernel does not have, or not with that value; flows' congestion controls too.
+
+    schedulers: the MPTCP schedulers of this kernel.
+    """
+    lacking: list[str] = []
     settings = [command.argv[2] for command in plan.build if command.argv[0] == "sysctl"]
     asked = sysctl.congestion_controls(plan.intent["traffic"])
     settings += [f"{sysctl.CONGESTION}={name}" for name in asked.values()]
     for setting in dict.fromkeys(settings):
         name, value = setting.split("=", 1)
+        if name == mptcp.SCHEDULER and Path(sysctl.path_of("net.mptcp.enabled")).exists():
+            lacking += filter(None, [mptcp.lacking_scheduler(value, schedulers)])
+            continue
         has = sysctl.choices_of(name)
         if not Path(sysctl.path_of(name)).exists():
             lacking.append(f"sysctl {name}")

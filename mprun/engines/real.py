@@ -13,6 +13,7 @@ import shlex
 import subprocess
 
 from mprun.agent import sysctl
+from mprun.capabilities import SchedulerChoice
 from mprun.engines.capability import (
     TRIALS,
     forbidden_congestion_control,
@@ -87,8 +88,8 @@ def run_plan(plan: Plan, run: RunDirectory, progress: Progress, shell: Shell | N
         raise RunError(f"the agent ended before the run did:\n{run.log('agent', 'log').strip()[-2000:]}")
 
 
-def missing(plan: Plan) -> str | None:
-    """What this host lacks for a plan, with the way out; None if nothing."""
+def missing(plan: Plan, schedulers: SchedulerChoice) -> str | None:
+    """What this host lacks for a plan, with the way out; None if nothing. schedulers: MPTCP's on this host."""
     tried = subprocess.run([*unshare_command(["--net"]), "true"], capture_output=True, text=True)
     if tried.returncode:
         return f"no namespaces for this user ({tried.stderr.strip()}): run as root, or with --engine virtual"
@@ -112,7 +113,7 @@ def missing(plan: Plan) -> str | None:
             f"this kernel ({os.uname().release}) has no SCTP, which {needy} needs; load sctp, write 'tool: sctp', "
             "which has it in user space, or run with --engine virtual"
         )
-    if unknown := missing_sysctls(plan):
+    if unknown := missing_sysctls(plan, schedulers):
         return f"this kernel ({os.uname().release}) has no {'; no '.join(unknown)}; run with --engine virtual"
     if forbidden := forbidden_congestion_control(plan):
         name, allowed = forbidden

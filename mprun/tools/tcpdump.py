@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from mprun.capabilities import Capabilities
 from mprun.plan import Process, Ready
 from mprun.spec.spec import Capture
 from mprun.tools.tool import Program
@@ -23,8 +24,10 @@ PREFIX = "capture."
 # In how many files at most the last packets are kept, and what tcpdump counts their sizes in.
 RING_FILES = 10
 MILLION = 1_000_000
-# What tcpdump writes at once: by itself 4 kB, and each time is a system call.
-BUFFER = "64K"
+# tcpdump writes 4 kB at once by itself, and each write is a system call. stdbuf changes standard output only.
+ENLARGED = ("stdbuf", "-o64K")
+# What the dynamic linker prints where a security module refuses stdbuf's library to the program.
+REFUSED_BUFFER = "cannot be preloaded"
 
 _CAPTURED = re.compile(r"(\d+) packets? captured")
 _RECEIVED = re.compile(r"(\d+) packets? received by filter")
@@ -32,7 +35,7 @@ _DROPPED = re.compile(r"(\d+) packets? dropped by kernel")
 SIGINT = 2
 
 
-def capture(wanted: Capture, interface: str = ANY) -> Process:
+def capture(wanted: Capture, capabilities: Capabilities, interface: str = ANY) -> Process:
     """`-Z root`: inside the engine root is the invoking user, and there is nobody to become. Standard
     output, because tcpdump would give a file of its own to root.
 
@@ -40,10 +43,10 @@ def capture(wanted: Capture, interface: str = ANY) -> Process:
     then counts on, and says in the end how many packets passed. Of what the file may come to it gets three
     quarters, since pcapng needs up to a third more for a short packet than pcap.
     """
-    argv = ["stdbuf", f"-o{BUFFER}", "tcpdump", "-i", interface, "-n", "-Z", "root", "--time-stamp-precision=nano"]
+    argv = ["tcpdump", "-i", interface, "-n", "-Z", "root", "--time-stamp-precision=nano"]
     most_bytes = None if wanted.size_bytes is None else wanted.size_bytes * 3 // 4
     if most_bytes is None or wanted.keep == "first":
-        argv += ["-w", "-"]
+        argv = [*(ENLARGED if capabilities.buffers_captures else ()), *argv, "-w", "-"]
     else:
         millions = max(1, most_bytes // MILLION // RING_FILES)
         files = most_bytes // MILLION // millions
@@ -66,8 +69,11 @@ def capture(wanted: Capture, interface: str = ANY) -> Process:
 
 
 def ring(name: str) -> str:
-    """How the names of a ring's files begin; tcpdump adds their numbers."""
-    return f"{name}.ring"
+    """Return how the names of a ring's files begin; tcpdump adds their numbers.
+
+    The profile of tcpdump that AppArmor enforces on Debian and Ubuntu allows `*.pcap[0-9]*` and no other numbered file.
+    """
+    return f"{name}.ring.pcap"
 
 
 def read_wanted(value: Mapping[str, Any]) -> Capture:

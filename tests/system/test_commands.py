@@ -217,6 +217,11 @@ def test_doctor_and_kernel_tell_of_this_machine(mprun: Callable[..., Result]) ->
     checks = {check["name"]: check for check in json.loads(mprun("doctor", "--json").out)}
     assert checks["experiment kernel"]["ok"]
     assert all(check["mend"] for check in checks.values() if check["name"] in ("tc", "iperf3", "mptcpize"))
+    mptcp = {name: check["says"] for name, check in checks.items() if name.startswith("mptcp: ")}
+    if checks["kernel: mptcp"]["ok"]:
+        assert mptcp["mptcp: schedulers"].split(",")[0].split(";")[0] == "default"
+        assert mptcp["mptcp: path managers"].startswith("kernel")
+        assert mptcp["mptcp: limits"] == "8 additional subflows, 8 accepted addresses"
     info = json.loads(mprun("kernel", "info", "--json").out)
     assert {"path", "version", "digest", "options"} <= info.keys()
     assert info["name"] in mprun("kernel", "list").out

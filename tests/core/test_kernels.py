@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans for the kernels that people have: what each kernel lacks is left out of the plan, or refused by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mprun.capabilities import Capabilities, SchedulerChoice
+from mprun.compile import allocate, compile_plan
+from mprun.engines.capability import missing_sysctls
+from mprun.engines.mptcp import (
+    NO_SCHEDULER,
+    describe_schedulers,
+    judge_schedulers,
+    lacking_scheduler,
+    parse_limits,
+    schedulers_asked,
+)
+from mprun.plan import Plan
+from mprun.spec import load
+from mprun.spec.spec import Capture, Spec
+from mprun.tools import tcpdump
+
+LAB = Path(__file__).parents[2] / "labs" / "01_multipath"
+EXPERIMENT = """\
+version: 1
+hosts: {client: {mptcp: {scheduler: SCHEDULER}}}
+traffic: [{tool: iperf3, from: client, to: server, protocol: mptcp, duration: 1s}]
+"""
+# The kernels of Debian 12 (6.1), of Ubuntu 24.04 as it was released (6.8), and of Debian 13 (6.12).
+LINUX_6_1 = SchedulerChoice(has_sysctl=False)
+LINUX_6_8 = SchedulerChoice(takes_any_name=True)
+LINUX_6_12 = SchedulerChoice(("default",))
+KERNELS = [LINUX_6_1, LINUX_6_8, LINUX_6_12]
+
+
+def asking_for(scheduler: str, folder: Path) -> Spec:
+    (folder / "xp.yaml").write_text(EXPERIMENT.replace("SCHEDULER", scheduler))
+    return load(LAB / "topo", folder / "xp").spec
+
+
+def plan_for(spec: Spec, schedulers: SchedulerChoice | None) -> Plan:
+    return compile_plan(spec, allocate(spec), Capabilities(schedulers=schedulers))
+
+
+def schedulers_set(plan: Plan) -> list[str]:
+    return [command.argv[2] for command in plan.build if "net.mptcp.scheduler" in command.argv[-1]]
+
+
+def test_the_default_scheduler_is_not_set_where_there_is_no_choice(tmp_path: Path) -> None:
+    spec = asking_for("default", tmp_path)
+    assert schedulers_set(plan_for(spec, LINUX_6_1)) == []
+    for choice in (LINUX_6_8, LINUX_6_12, None):
+        assert schedulers_set(plan_for(spec, choice)) == ["net.mptcp.scheduler=default"] * 2
+
+
+def test_kernels_do_not_change_the_digest(tmp_path: Path) -> None:
+    spec = asking_for("default", tmp_path)
+    assert len({plan_for(spec, choice).digest for choice in (None, *KERNELS)}) == 1
+
+
+@pytest.mark.parametrize("choice", KERNELS)
+def test_no_kernel_lacks_the_default_scheduler(tmp_path: Path, choice: SchedulerChoice) -> None:
+    lacking = missing_sysctls(plan_for(asking_for("default", tmp_path), choice), choice)
+    assert [one for one in lacking if "scheduler" in one] == []
+
+
+@pytest.mark.parametrize("choice", KERNELS)
+def test_another_scheduler_is_asked_for_and_refused(tmp_path: Path, choice: SchedulerChoice) -> None:
+    plan = plan_for(asking_for("roundrobin", tmp_path), choice)
+    assert "net.mptcp.scheduler=roundrobin" in schedulers_set(plan)
+    assert any("scheduler 'roundrobin' (it has: default" in one for one in missing_sysctls(plan, choice))
+
+
+def test_what_a_kernel_lacks_is_named() -> None:
+    assert lacking_scheduler("default", LINUX_6_12) is None
+    assert lacking_scheduler("blest", SchedulerChoice(("default", "blest"))) is None
+    assert lacking_scheduler("blest", LINUX_6_12) == "scheduler 'blest' (it has: default)"
+    early = "scheduler 'blest' (it has: default; net.mptcp.scheduler came with Linux 6.6)"
+    assert lacking_scheduler("blest", LINUX_6_1) == early
+    careless = "scheduler 'blest' (it has: default; it accepts any name, and runs the default scheduler in its place)"
+    assert lacking_scheduler("blest", LINUX_6_8) == careless
+    # only a sysctl that the user writes asks for it there
+    assert lacking_scheduler("default", LINUX_6_1) == "sysctl net.mptcp.scheduler, which came with Linux 6.6"
+
+
+def test_a_kernel_that_accepts_any_name_is_found_out() -> None:
+    """A kernel that lists its schedulers is believed. Any other is asked for a name that no scheduler has."""
+    tried: list[str] = []
+
+    def taking(*known: str) -> SchedulerChoice:
+        def takes(name: str) -> bool:
+            tried.append(name)
+            return not known or name in known
+
+        return judge_schedulers(True, None, takes, ["default", "blest", "nosuch"])
+
+    assert taking() == LINUX_6_8
+    assert tried == [NO_SCHEDULER]
+    assert taking("default", "blest") == SchedulerChoice(("default", "blest"))
+    assert judge_schedulers(True, ["default", "bpf_red"], pytest.fail, ["x"]).names == ("default", "bpf_red")
+    assert judge_schedulers(False, None, pytest.fail, ["x"]) == LINUX_6_1
+
+
+def test_schedulers_that_an_experiment_asks_for(tmp_path: Path) -> None:
+    text = EXPERIMENT.replace("{mptcp: {scheduler: SCHEDULER}}", "{sysctl: {net.mptcp.scheduler: blest}}, server: {}")
+    (tmp_path / "xp.yaml").write_text(text)
+    assert schedulers_asked(load(LAB / "topo", tmp_path / "xp").spec) == {"blest", "default"}
+
+
+def test_descriptions_differ() -> None:
+    assert describe_schedulers(LINUX_6_12) == "default"
+    assert describe_schedulers(LINUX_6_1) == "default, no choice (it came with Linux 6.6)"
+    assert describe_schedulers(LINUX_6_8) == "default; any other name is accepted and ignored"
+
+
+def test_limits_of_the_kernel() -> None:
+    assert parse_limits("add_addr_accepted 7 subflows 8 \n") == (8, 7)
+    assert parse_limits('Object "mptcp" is unknown, try "ip help".\n') is None
+
+
+def test_a_ring_has_names_that_the_profile_of_tcpdump_allows() -> None:
+    """AppArmor's profile in Debian and Ubuntu: `/**.[pP][cC][aA][pP][0-9]* rw`; tcpdump adds numbers to its name."""
+    argv = tcpdump.capture(Capture("client", size_bytes=3_000_000, keep="last"), Capabilities()).argv
+    assert argv[argv.index("-w") + 1].endswith(".pcap")
+    # stdbuf changes standard output, and a ring is none
+    assert "stdbuf" not in argv
+
+
+@pytest.mark.parametrize("keep", ["first", None])
+def test_stdbuf_is_used_only_where_its_library_can_be_loaded(keep: str | None) -> None:
+    wanted = Capture("client") if keep is None else Capture("client", size_bytes=3_000_000, keep="first")
+    enlarged = tcpdump.capture(wanted, Capabilities()).argv
+    at = enlarged.index("stdbuf")
+    assert enlarged[at : at + 3] == ("stdbuf", "-o64K", "tcpdump")
+    plain = tcpdump.capture(wanted, Capabilities(buffers_captures=False)).argv
+    assert plain == (*enlarged[:at], *enlarged[at + 2 :])

@@ -10,6 +10,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
+# How many of the latest timers are written down.
+WORST = 20
+
 
 class HostWatch:
     """Counts from when it is made until `sum_up`."""
@@ -36,6 +39,7 @@ class HostWatch:
             "timers": len(late),
             "late_median_ns": late[len(late) // 2] if late else 0,
             "late_most_ns": late[-1] if late else 0,
+            "late_worst_ns": late[: -WORST - 1 : -1],
         }
 
 

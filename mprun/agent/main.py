@@ -20,12 +20,15 @@ from typing import IO, Any
 
 from mprun.agent import memory, namespace, sysctl
 from mprun.agent.build import BuildError
+from mprun.agent.host import HostWatch
 from mprun.agent.machine import SECOND_NS, Machine, Running
 from mprun.agent.openvswitch import EARLIEST_NS
 from mprun.agent.process import NoProcess, ProcessError
 from mprun.agent.schedule import Sampling, Schedule
 
 TICK_NS = SECOND_NS // 2
+# How often timers are looked at while idle paths are measured.
+IDLE_TICK_NS = SECOND_NS // 50
 # The series of every run that are sampled at time zero and at the end, whatever else is asked for.
 TOTALS = ("interfaces", "ports", "queues")
 # iputils' ping takes a monotonic clock in its first second for unset and then ignores its interval.
@@ -260,19 +263,26 @@ def measure_idle_paths(run: Run) -> None:
     run.report("measuring idle paths")
     for planned in run.plan["probes"]:
         run.start(planned, run.probes)
+    watch = None if run.is_simulated else run.machine.watch_host()
     for probe in run.probes:
-        wait_for(run, probe)
+        wait_for(run, probe, watch)
         run.end_of(probe)
         if probe.status:
             raise ProcessError(f"{probe.name}: no answer over this path before any traffic{probe.tail()}")
+    if watch is not None:
+        run.result["host_idle"] = watch.sum_up()
 
 
-def wait_for(run: Run, process: Running) -> None:
-    """Until it has ended, or its time-out has ended it."""
+def wait_for(run: Run, process: Running, watch: HostWatch | None = None) -> None:
+    """Until it has ended, or its time-out has ended it. watch: told meanwhile how late timers come."""
     deadline = process.started_ns + process.plan["timeout_ns"]
     descriptor = run.machine.attend(process)
-    while not process.poll() and run.machine.now_ns() < deadline:
-        run.machine.pause(deadline)
+    tick_ns = run.machine.now_ns() + IDLE_TICK_NS
+    while not process.poll() and (now := run.machine.now_ns()) < deadline:
+        if watch is not None and now >= tick_ns:
+            watch.note_late(now - tick_ns)
+            tick_ns = now + IDLE_TICK_NS
+        run.machine.pause(deadline if watch is None else min(deadline, tick_ns))
     run.machine.leave(descriptor)
     end_if_late(process, run.machine.now_ns())
 

@@ -33,6 +33,7 @@ from mprun.analysis.diagnosis import (
 from mprun.analysis.group import measure_groups
 from mprun.analysis.handover import Handover, find_handover, find_handover_of
 from mprun.analysis.interference import Interference, on_paths
+from mprun.analysis.lateness import Allowance, find_allowances
 from mprun.analysis.limitation import GOOD, Limits, Sample, SubflowState, explain_rate
 from mprun.analysis.observation import ENDS, Host, Observation, Tuple4
 from mprun.analysis.preference import carry, find_flapping, share_deviations
@@ -217,7 +218,8 @@ def measure(
             found.failures.append(f"calibration of {row['link']} {row['direction']}: {say_row(row)}")
         elif row["held"] is None or row["note"]:
             found.warnings.append(f"calibration of {row['link']} {row['direction']}, {row['quantity']}: {row['note']}")
-    verdicts = [_judge(expectation, found.metrics) for expectation in expectations]
+    allowances = find_allowances(intent, agent)
+    verdicts = [_judge(expectation, found, allowances) for expectation in expectations]
     _explain_expected(verdicts, intent, found)
     held = all(verdict["held"] for verdict in verdicts)
     status = "error" if found.errors else "passed" if held and not found.failures else "failed"
@@ -766,14 +768,18 @@ def _read_ways(intent: Mapping[str, Any], found: _Findings) -> None:
             )
 
 
-def _judge(expectation: Expectation, metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    value = metrics.get(expectation.metric, {}).get("value")
+def _judge(expectation: Expectation, found: _Findings, allowances: Mapping[str, Allowance]) -> dict[str, Any]:
+    """Hold an expectation against what was measured; a warning tells where late timers decided."""
+    value = found.metrics.get(expectation.metric, {}).get("value")
     held = value is not None
     if value is not None:
         if expectation.minimum is not None:
             held &= value >= expectation.minimum
-        if expectation.maximum is not None:
-            held &= value <= expectation.maximum
+        if expectation.maximum is not None and value > expectation.maximum:
+            allowance = allowances.get(expectation.metric)
+            held &= allowance is not None and value <= expectation.maximum + allowance.most_s
+            if held and allowance is not None:
+                found.warnings.append(allowance.explain(expectation.metric, value, expectation.maximum))
         if expectation.equals is not None:
             held &= value == expectation.equals
     return {**asdict(expectation), "value": value, "held": held}

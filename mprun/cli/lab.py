@@ -100,6 +100,7 @@ def start(name: str, directory: Path) -> None:
 @click.argument("names", metavar="LAB...", nargs=-1, shell_complete=complete_labs)
 @click.option("--all", "all_", is_flag=True, help="All labs.")
 @_profile
+@options.parameters
 @options.seed
 @options.engine
 @options.kernel
@@ -110,6 +111,7 @@ def run(
     names: tuple[str, ...],
     all_: bool,
     profile: str,
+    params: tuple[str, ...],
     seed: int | None,
     engine: str,
     kernel: str,
@@ -126,7 +128,8 @@ def run(
 
     if bool(names) == all_:
         raise click.UsageError("name the labs to run, or write --all")
-    labs = [open_lab(name) for name in (map(str, find_labs().values()) if all_ else names)]
+    given = options.parse_parameters(params)
+    labs = [open_lab(name, given) for name in (map(str, find_labs().values()) if all_ else names)]
     place = runner.choose_place(engine, kernel)  # type: ignore[arg-type]
     if not as_json:
         click.echo(f"engine: {place.engine} ({place.reason})", err=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 from mprun.errors import SpecError
@@ -18,15 +19,18 @@ SCHEMA_FOLDER = ".schemas"
 _SCHEMA_LINE = re.compile(r"\$schema=(?:\.\./)+schemas/")
 
 
-def open_lab(name: str) -> Lab:
-    """A lab by its number or name, `04` or `04_backup`, or by a folder that holds one. Raises SpecError."""
+def open_lab(name: str, parameters: Mapping[str, str] = {}) -> Lab:
+    """A lab by its number or name, `04` or `04_backup`, or by a folder that holds one. Raises SpecError.
+
+    parameters: as `read_lab` has them.
+    """
     if (Path(name) / FILE).is_file():
-        return read_lab(Path(name))
+        return read_lab(Path(name), parameters)
     labs = find_labs()
     number = name.split("_")[0].zfill(2)
     if number not in labs:
         raise SpecError(f"no lab '{name}'; labs: {', '.join(path.name for path in labs.values())}")
-    return read_lab(labs[number])
+    return read_lab(labs[number], parameters)
 
 
 def copy_lab(lab: Lab, target: Path) -> None:

@@ -226,7 +226,7 @@ def _gather(documents: list[Document], overrides: Mapping[str, str]) -> Paramete
     values: dict[str, Scalar] = {}
     for document in documents:
         for name, value in document.parameters().items():
-            if name in values:
+            if name in values and values[name] != value:
                 message = f"parameter '{name}' is in {documents[0].name} too, and this one holds: keep one of the two"
                 document.warn(("params", name), message)
             values[name] = value

@@ -8,7 +8,7 @@ the steps will measure, for which it reads their files. Nothing is run here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -19,14 +19,14 @@ from mprun.spec.claim import Claim, column_unit, split_table
 from mprun.spec.document import Document
 from mprun.spec.evaluation import check as check_units
 from mprun.spec.expression import Expression, ExpressionError, Reference, UnknownName, parse
-from mprun.spec.fault import InputError, name_nearest
+from mprun.spec.fault import Fault, InputError, name_nearest
 from mprun.spec.field import Name, Version
 from mprun.spec.input import Loaded, load
 from mprun.spec.metric import Metric, Metrics, Unit
 from mprun.spec.model import FileModel, check
 from mprun.spec.parameter import Parameters
 from mprun.spec.reader import SUFFIXES, is_outside, read
-from mprun.spec.scalar import spell_scalar
+from mprun.spec.scalar import read_scalar, spell_scalar
 from mprun.spec.traffic import owned_metrics
 
 Profile = Literal["quick", "published"]
@@ -118,7 +118,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Lab:
-    """A lab in its folder."""
+    """A lab in its folder. defaults: its parameters; the files of its steps have the same."""
 
     folder: Path
     title: str
@@ -127,6 +127,7 @@ class Lab:
     show: tuple[str, ...]
     claims: tuple[Claim, ...]
     questions: tuple[Question, ...]
+    defaults: Mapping[str, str]
 
     @property
     def name(self) -> str:
@@ -145,12 +146,20 @@ class Lab:
         return tuple(claim for claim in self.claims if names.issuperset(claim.steps))
 
 
-def read_lab(folder: Path) -> Lab:
-    """The lab in a folder. Raises InputError with every fault of its file."""
+def read_lab(folder: Path, parameters: Mapping[str, str] = {}) -> Lab:
+    """The lab in a folder. Raises InputError with every fault of its file.
+
+    parameters: values that replace those of the lab, as -p sets them, in claims and in all steps.
+    """
     document = Document(read(folder / FILE, "experiment"))
-    values = document.plain(Parameters({}))
+    own = document.parameters()
+    for name in sorted(parameters.keys() - own.keys()):
+        message = f"no parameter '{name}' in {folder.name}{name_nearest(name, own, 'parameters')}"
+        document.faults.append(Fault(f"-p {name}", None, (), message))
+    values = document.plain(Parameters({**own, **{name: read_scalar(text) for name, text in parameters.items()}}))
     file = None if values is None else check(LabFile, values, document)
-    lab = None if file is None else _lab(folder, file)
+    defaults = {name: spell_scalar(value) for name, value in own.items()}
+    lab = None if file is None else _lab(folder, file, defaults, parameters)
     if lab is not None:
         _check_places(lab, document)
         _check_names(lab, document)
@@ -159,20 +168,21 @@ def read_lab(folder: Path) -> Lab:
     return lab
 
 
-def _lab(folder: Path, file: LabFile) -> Lab:
+def _lab(folder: Path, file: LabFile, defaults: Mapping[str, str], given: Mapping[str, str]) -> Lab:
     return Lab(
         folder,
         file.title,
         file.aim.strip(),
-        tuple(_step(folder, entry) for entry in file.steps),
+        tuple(_step(folder, entry, given) for entry in file.steps),
         tuple(file.show),
         tuple(Claim(entry.says, entry.holds, entry.why.strip(), entry.tolerance.strip()) for entry in file.claims),
         tuple(Question(entry.ask.strip(), entry.hint.strip()) for entry in file.questions),
+        defaults,
     )
 
 
-def _step(folder: Path, entry: StepEntry) -> Step:
-    parameters = {name: spell_scalar(value) for name, value in entry.params.items()}
+def _step(folder: Path, entry: StepEntry, given: Mapping[str, str]) -> Step:
+    parameters = {**given, **{name: spell_scalar(value) for name, value in entry.params.items()}}
     name = entry.name or Path(entry.experiment).stem
     return Step(name, folder / entry.topology, folder / entry.experiment, parameters, entry.profile)
 
@@ -215,6 +225,10 @@ def check_claims(lab: Lab) -> None:
             check_units(claim.holds, lambda reference: _unit_of(reference, loaded))
         except ExpressionError as error:
             document.fault(("claims", n, "holds"), str(error))
+    for n, step in enumerate(lab.steps):
+        explicit = replace(step, parameters={**lab.defaults, **step.parameters})
+        if explicit.load().spec != loaded[step.name].spec:
+            document.fault(("steps", n), "has another default for a parameter of the lab: give both the same")
     measured = [_owned(one) for one in loaded.values()]
     for n, name in enumerate(lab.show):
         if not any(_find_metric(name, owned) for owned in measured):

@@ -125,6 +125,10 @@ def topology_schema() -> Schema:
 def lab_schema() -> Schema:
     """The schema of the file of a lab."""
     root, definitions = _generate(LabFile)
+    root["properties"]["params"] = {
+        **_FILE_KEYS["params"],
+        "description": "Parameters of all steps: {{ name }} in a claim stands for one; -p name=value replaces it.",
+    }
     return _document("mprun lab", root, definitions)
 
 

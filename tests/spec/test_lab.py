@@ -103,3 +103,42 @@ def test_profiles_and_commands(tmp_path: Path) -> None:
     assert lab.claims_of("quick") == ()
     assert lab.claims_of("published") == lab.claims
     assert lab.steps[1].command(tmp_path) == "mprun -t topo -x xp_mptcp -p cc=reno -p on=true -p n=2"
+
+
+SCALED = """\
+params: {rate: 20mbit}
+steps: [{topology: topo, experiment: xp_tcp}]
+claims: [{says: a, holds: "xp_tcp.bulk.goodput >= {{ rate | times(0.9) }}", why: b}]
+"""
+
+
+def scaled(folder: Path, default: str) -> Path:
+    """A lab with a parameter, for which its steps' files have this default."""
+    write(folder, HEAD + SCALED)
+    for name in ("topo.yaml", "xp_tcp.yaml"):
+        text = (folder / name).read_text()
+        assert text.count("params: {rate: 20mbit}") == 1
+        (folder / name).write_text(text.replace("params: {rate: 20mbit}", f"params: {{rate: {default}}}"))
+    return folder
+
+
+def test_a_parameter_of_the_lab_reaches_claims_and_steps(tmp_path: Path) -> None:
+    folder = scaled(tmp_path, "20mbit")
+    for given, bound, rate in (({}, "18mbit", 20_000_000), ({"rate": "5mbit"}, "4.5mbit", 5_000_000)):
+        lab = read_lab(folder, given)
+        assert lab.claims[0].holds.text == f"xp_tcp.bulk.goodput >= {bound}"
+        shaped = [link for link in lab.steps[0].load().spec.topology.links if link.name.startswith("path")]
+        assert [link.forward.rate_bit_per_s for link in shaped] == [rate, rate]
+    assert read_lab(folder).steps[0].command(folder) == "mprun -t topo -x xp_tcp"
+    assert read_lab(folder, {"rate": "5mbit"}).steps[0].command(folder).endswith(" -p rate=5mbit")
+    check_claims(read_lab(folder))
+
+
+def test_parameters_that_a_lab_does_not_have_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"-p rote: no parameter 'rote' in .*: did you mean 'rate'\?"):
+        read_lab(scaled(tmp_path, "20mbit"), {"rote": "5mbit"})
+
+
+def test_a_lab_and_its_steps_agree_on_defaults(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="has another default for a parameter of the lab"):
+        check_claims(read_lab(scaled(tmp_path, "10mbit")))

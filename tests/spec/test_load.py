@@ -14,8 +14,10 @@ import pytest
 from mprun.errors import SpecError
 from mprun.spec import Loaded, load, load_topology
 from mprun.spec.lab import Step
+from mprun.spec.parameter import Parameters
 from mprun.spec.scalar import Scalar, read_scalar
 from mprun.spec.spec import Capture, Chance, Direction, Expectation, Flow, LinkSpec, Mptcp, Queue
+from mprun.spec.template import TemplateFault, multiply
 from mprun.topologies import GENERATORS
 from tests.labs import PAIRS
 
@@ -463,3 +465,18 @@ except Exception as e: print(e)
     }
     assert len(outputs) == 1
     assert "xp.yaml:4" in outputs.pop()
+
+
+def test_a_quantity_times_a_number_keeps_its_unit() -> None:
+    """Exactly: 20 times 0.9565 is 19.13, and not what a float makes of it."""
+    for quantity, factor, product in (
+        ("20mbit", 1.8, "36mbit"),
+        ("20mbit", 0.9565, "19.13mbit"),
+        ("1ms", 100, "100ms"),
+    ):
+        assert Parameters({"it": quantity}).render(f"{{{{ it | times({factor}) }}}}") == product
+    for wrong in ("fast", "-3mbit", "{{"):
+        with pytest.raises(TemplateFault, match="write a quantity and a number"):
+            multiply(wrong, 2)
+    with pytest.raises(TemplateFault, match="write a quantity and a number"):
+        multiply("20mbit", "2")

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Late timers in real time, and the round trips that they explain. Pure.
+
+A path's delay stages hold a packet until a timer comes. On a slow or loaded machine timers come late, and an idle round
+trip is longer by that. The agent measures how late its own timers are while it measures the idle paths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+NS_PER_S = 1_000_000_000
+# The metric that `spec.metric.OF_PATH` names.
+ROUND_TRIP = "rtt"
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """By how much late timers may lengthen the mean of idle round trips.
+
+    timers: those that one round trip waits for, one after the other. round_trips: how many were measured.
+    late_ns: how late the agent's timers came at worst, the latest first.
+    """
+
+    timers: int
+    round_trips: int
+    late_ns: tuple[int, ...]
+
+    @property
+    def most_s(self) -> float:
+        """The mean if the worst timers that were seen had all been those of the round trips.
+
+        No other timer was later than the last of the worst.
+        """
+        waited = self.timers * self.round_trips
+        worst = self.late_ns[:waited]
+        rest = (waited - len(worst)) * worst[-1]
+        return (sum(worst) + rest) / self.round_trips / NS_PER_S
+
+    def explain(self, metric: str, value_s: float, maximum_s: float) -> str:
+        """Say why a value above its bound holds."""
+        return (
+            f"{metric} is {value_s * 1e3:.3f} ms, above {maximum_s * 1e3:g} ms: each of its packets waits for "
+            f"{self.timers} timers, and this machine's came late by up to {self.late_ns[0] / 1e6:.1f} ms, "
+            f"which explains {self.most_s * 1e3:.1f} ms"
+        )
+
+
+def find_allowances(intent: Mapping[str, Any], agent: Mapping[str, Any]) -> Mapping[str, Allowance]:
+    """The allowance of each path's round trip, by the metric's name. It is empty in simulated time, where no timer is
+    late."""
+    idle = agent.get("host_idle")
+    if not idle or not idle["late_worst_ns"]:
+        return {}
+    links = {link["name"]: link for link in intent["links"]}
+    paths = {path["name"]: path for flow in intent["traffic"] for path in flow["paths"]}
+    late_ns = tuple(idle["late_worst_ns"])
+    found = {}
+    for name, path in paths.items():
+        ways = [links[link][way] for link in path["links"] for way in ("forward", "reverse")]
+        timers = sum(bool(way["delay_ns"]) for way in ways)
+        if timers:
+            found[f"{name}.{ROUND_TRIP}"] = Allowance(timers, intent["probe_pings"], late_ns)
+    return found

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Late timers in real time: how much longer an idle round trip may be than asked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mprun.analysis.lateness import find_allowances
+from mprun.analysis.observation import Observation
+from mprun.analysis.summary import measure
+from mprun.compile import allocate, compile_plan
+from mprun.spec import load
+from mprun.spec.spec import Expectation
+
+LAB = Path(__file__).parents[2] / "labs" / "01_multipath"
+PING = """\
+PING 10.1.0.1 (10.1.0.1) 56(84) bytes of data.
+64 bytes from 10.1.0.1: icmp_seq=1 ttl=63 time=TIME ms
+
+--- 10.1.0.1 ping statistics ---
+1 packets transmitted, 1 received, 0% packet loss, time 0ms
+rtt min/avg/max/mdev = TIME/TIME/TIME/0.000 ms
+"""
+IDLE = {"late_worst_ns": [9_000_000, 3_000_000, 3_000_000]}
+
+
+@pytest.fixture(scope="module")
+def intent() -> dict[str, Any]:
+    spec = load(LAB / "topo", LAB / "xp_mptcp").spec
+    found: dict[str, Any] = json.loads(json.dumps(compile_plan(spec, allocate(spec)).intent))
+    return found
+
+
+def judge(intent: dict[str, Any], time_ms: str, idle: dict[str, Any] | None) -> dict[str, Any]:
+    """The summary of a run of which only the pings of path0 are known; 39.9 ms to 40.1 ms are expected."""
+    probe = {"role": "probe", "status": 0, "timed_out": False, "flows": [], "started_ns": 0, "ended_ns": 1}
+    agent: dict[str, Any] = {"error": None, "complete": True, "processes": {"probe.path0": probe}, "captures": {}}
+    agent |= {"host_idle": idle} if idle else {}
+    expected = [Expectation("path0.rtt", 0.0399, 0.0401, None)]
+    said = PING.replace("TIME", time_ms)
+    return measure({**intent, "captures": []}, agent, Observation(), lambda *_: said, expected, "real").summary
+
+
+def test_a_round_trip_waits_for_the_delay_stages_of_both_directions(intent: dict[str, Any]) -> None:
+    """path0 delays both ways; the link behind the router delays nothing.
+
+    Five round trips wait for ten timers: one is 9 ms late, and none of the other nine more than 3 ms.
+    """
+    allowance = find_allowances(intent, {"host_idle": IDLE})["path0.rtt"]
+    assert (allowance.timers, allowance.round_trips) == (2, 5)
+    assert allowance.most_s == pytest.approx((0.009 + 9 * 0.003) / 5)
+
+
+@pytest.mark.parametrize("agent", [{}, {"host_idle": None}, {"host_idle": {"late_worst_ns": []}}])
+def test_without_a_measurement_nothing_is_allowed(intent: dict[str, Any], agent: dict[str, Any]) -> None:
+    """In simulated time nothing measures timers, as none is late."""
+    assert find_allowances(intent, agent) == {}
+
+
+# 40.1 ms and 36 ms / 5: 47.3 ms
+@pytest.mark.parametrize(
+    ("time_ms", "idle", "holds", "warns"),
+    [
+        ("40.000", IDLE, True, False),
+        ("47.200", IDLE, True, True),
+        ("47.400", IDLE, False, False),
+        ("47.200", None, False, False),
+        # a round trip that is too short is explained by no timer
+        ("39.800", IDLE, False, False),
+    ],
+)
+def test_a_bound_holds_as_far_as_timers_were_late(
+    intent: dict[str, Any], time_ms: str, idle: dict[str, Any] | None, holds: bool, warns: bool
+) -> None:
+    summary = judge(intent, time_ms, idle)
+    assert [verdict["held"] for verdict in summary["expectations"]] == [holds]
+    told = [text for text in summary["warnings"] if text.startswith("path0.rtt is")]
+    assert bool(told) == warns
+    if warns:
+        late = "each of its packets waits for 2 timers, and this machine's came late by up to 9.0 ms"
+        assert told == [f"path0.rtt is 47.200 ms, above 40.1 ms: {late}, which explains 7.2 ms"]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commands of a newcomer (lab, test) and of a developer (lint, bench).
 
-.PHONY: help setup dev quic lab test selftests lint bench fidelity fairness soak fuzz docs fresh golden clean
+.PHONY: help setup dev quic lab test selftests lint bench fidelity fairness soak fuzz docs fresh vm golden clean
 
 # that of another Python than .venv's
 unexport PYTHONHOME
@@ -21,6 +21,7 @@ help:
 	@echo "make fuzz SECONDS=600  mutated input files and damaged run directories: no traceback, nothing over 5 s or 1 GB"
 	@echo "make docs    the documentation as a site: build/site/index.html"
 	@echo "make fresh   set up from nothing in a tree of packages (SUITE=bookworm), run the first lab; needs root, ten minutes"
+	@echo "make vm      the real engine on distributions' kernels (KERNEL=\"6.1 6.12 6.8\", SHORT=1) in QEMU; needs root"
 	@echo "make golden  rewrite the golden files of the tests, the schemas and the generated pages of the docs"
 
 setup:
@@ -82,6 +83,13 @@ SUITE ?= bookworm
 
 fresh:
 	@.ci/fresh $(SUITE)
+
+KERNEL ?= 6.12
+SHORT ?=
+
+vm:
+	@./setup.sh --dev --no-kernel
+	@.venv/bin/python -m tests.vm $(if $(SHORT),--short) $(KERNEL)
 
 golden: dev
 	.venv/bin/python -m pytest -q --update-golden tests/core tests/spec

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run the real engine's tests on distributions' own kernels: `python -m tests.vm [--short] [--also WORDS] KERNEL...`"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from mprun.scratch import scratch
+from tests.vm import image, kernel, machine, store, table
+from tests.vm.payload import Order, make_payload
+from tests.vm.release import RELEASES, Release
+
+# The tests that run in every machine, and those of the suite that need no experiment kernel.
+GUEST = "tests/vm/guest.py"
+SUITE = (
+    "tests/system/test_captures.py::test_rings_and_sizes_in_the_real_engine",
+    "tests/system/test_commands.py::test_a_congestion_control_that_no_namespace_may_have_is_refused_with_the_way_out",
+    "tests/system/test_commands.py::test_what_only_the_experiment_kernel_has_is_refused_by_name",
+    "tests/system/test_links.py::test_first_packet_passes_a_long_line_of_wires[real]",
+    "tests/system/test_measurements.py::test_cpu_time_in_real_time",
+    "tests/system/test_middleboxes.py::test_on_the_hosts_kernel",
+    "tests/system/test_misfortune.py::test_interrupted_run_is_kept_and_marked[real]",
+    "tests/system/test_misfortune.py::test_nothing_is_left_when_mprun_is_killed[real]",
+    "tests/system/test_misfortune.py::test_missing_tool_is_named_before_anything_exists[real]",
+    "tests/system/test_misfortune.py::test_server_that_exits_at_once[real]",
+    "tests/system/test_misfortune.py::test_full_disk[real]",
+    "tests/system/test_real_time.py::test_a_run_stops_at_the_prompt[real-before]",
+    "tests/system/test_sctp.py::test_a_kernel_without_sctp_says_so",
+    "tests/system/test_shell.py::test_prompt_on_the_network[real]",
+    "tests/system/test_workloads.py::test_requests_and_files_in_real_time",
+)
+# Of the short form: lab 01, what ends a run, captures, and what an ordinary user needs.
+SHORT = "lab or ends_a_run or captures_under or doctor or refused"
+SHORT_USER = "jitter_and_loss"
+PROGRAMS = ("qemu-system-x86_64", "mmdebstrap", "mke2fs", "depmod", "zstd", "busybox")
+PACKAGES = "qemu-system-x86 mmdebstrap e2fsprogs kmod zstd busybox-static"
+# The longest that a machine may take, s.
+TIMEOUT_S = 3600.0
+
+
+def orders(is_short: bool, words: Sequence[str]) -> list[Order]:
+    """The calls of pytest in a machine. words: of a call of one's own in place of all others."""
+    if words:
+        return [Order("asked", "root", tuple(words))]
+    if is_short:
+        return [Order("root", "root", (GUEST, "-k", SHORT)), Order("user", "user", (GUEST, "-k", SHORT_USER))]
+    return [Order("root", "root", (GUEST,)), Order("user", "user", (GUEST,)), Order("suite", "root", SUITE)]
+
+
+def run_release(release: Release, wanted: Sequence[Order], output: Path) -> dict[str, list[table.Result]]:
+    """Run a machine with a release's kernel; return the results of each order. Logs go to `output`."""
+
+    def say(text: str) -> None:
+        print(f"vm {release.name}: {text}", flush=True)
+
+    began = time.monotonic()
+    kept = kernel.read_kernel(
+        store.keep(f"kernel-{release.name}-{release.digest()}", lambda folder: kernel.unpack(release, folder), say)
+    )
+    root = store.keep(image.name_of(release.system), lambda folder: image.make_image(release.system, folder), say)
+    with scratch("mprun-vm-") as folder:
+        payload = make_payload(kept, wanted, folder)
+        with_kvm = machine.has_kvm(kept)
+        say(f"booting {release.title}, {kept.release}, {'KVM' if with_kvm else 'TCG'}")
+        left = machine.run(kept, root / "root.img", payload, folder, TIMEOUT_S, with_kvm, say)
+        place = output / release.name
+        shutil.rmtree(place, ignore_errors=True)
+        if left is not None:
+            shutil.copytree(left, place)
+        else:
+            place.mkdir(parents=True)
+        shutil.copy(folder / "console", place)
+    say(f"{time.monotonic() - began:.0f} s in all; logs are in {place}")
+    found = {}
+    for order in wanted:
+        reports = list(place.rglob(f"{order.name}.xml"))
+        results = table.read_results(reports[0]) if reports else []
+        found[f"{release.name} {order.name}"] = results or [
+            table.Result("all", "failed", 0, "the machine left no report")
+        ]
+    return found
+
+
+def main() -> int:
+    """0 if no test failed, 1 if one did, 3 if this machine cannot run any."""
+    parser = argparse.ArgumentParser(prog="make vm", description=__doc__)
+    parser.add_argument("kernels", nargs="*", metavar="KERNEL", help=f"One of {', '.join(RELEASES)}.")
+    parser.add_argument(
+        "--short", action="store_true", help="Run the short form: under 8 minutes with the caches made."
+    )
+    parser.add_argument("--also", metavar="WORDS", default="", help="Give pytest these words instead of all tests.")
+    parser.add_argument("--output", type=Path, default=Path("build/vm"), help="The folder of the logs.")
+    given = parser.parse_args()
+    names = given.kernels or ["6.12"]
+    if unknown := [name for name in names if name not in RELEASES]:
+        parser.error(f"no kernel '{unknown[0]}': write one of {', '.join(RELEASES)}")
+    if missing := [
+        program for program in PROGRAMS if shutil.which(program, path=f"{os.defpath}:/sbin:/usr/sbin") is None
+    ]:
+        print(f"make vm needs {', '.join(missing)}: apt-get install {PACKAGES}", file=sys.stderr)
+        return 3
+    if os.geteuid() != 0:
+        # to make the image of a system; its cache is the invoker's
+        os.execvp("sudo", ["sudo", sys.executable, "-m", "tests.vm", *sys.argv[1:]])
+    wanted = orders(given.short, given.also.split())
+    columns: dict[str, list[table.Result]] = {}
+    for name in names:
+        columns |= run_release(RELEASES[name], wanted, given.output)
+    print(table.draw(columns))
+    return int(any(result.verdict == "failed" for results in columns.values() for result in results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run a machine: QEMU with the host's KVM where it works, with its own translator (TCG) where not.
+
+The images are only read: what the machine writes goes when it ends. The machine has no network. Its results are a tar
+archive on its third disk.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from mprun.engines.engine import die_with_parent, end
+from tests.vm.kernel import Kernel
+
+# How long a machine that only panics may take under KVM, s: it takes one or two.
+TRIAL_S = 15.0
+MEMORY_MB = 3072
+PROCESSORS = 2
+RESULTS_MB = 256
+POLL_S = 0.2
+# QEMU 7.2's translator lost a compare-and-exchange of 16 bytes once: Linux 6.12 faulted in __kmalloc_noprof.
+TCG_ONLY = "clearcpuid=cx16"
+
+
+def has_kvm(kernel: Kernel) -> bool:
+    """Try whether KVM works here: a kernel without any disk panics, and QEMU ends.
+
+    A virtual machine that has a /dev/kvm of its own may be unable to run anything with it.
+    """
+    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        return False
+    argv = ["qemu-system-x86_64", "-accel", "kvm", "-cpu", "max", "-m", "512M", "-nodefaults", "-display", "none"]
+    argv += ["-no-reboot", "-kernel", str(kernel.image), "-append", "quiet panic=-1"]
+    try:
+        done = subprocess.run(argv, capture_output=True, stdin=subprocess.DEVNULL, timeout=TRIAL_S)
+    except subprocess.TimeoutExpired:
+        return False
+    return done.returncode == 0
+
+
+def qemu_command(kernel: Kernel, root: Path, payload: Path, folder: Path, with_kvm: bool) -> list[str]:
+    """The command line of a machine; it writes its console and its results into `folder`."""
+    options = ["root=/dev/vda", "console=ttyS0", "quiet", "panic=-1", "apparmor=1", "security=apparmor"]
+    options += [] if with_kvm else ["mitigations=off", TCG_ONLY]
+    disk = "if=virtio,format=raw,file="
+    return [
+        "qemu-system-x86_64",
+        *(["-accel", "kvm"] if with_kvm else ["-accel", "tcg,thread=multi"]),
+        *("-cpu", "max", "-smp", str(PROCESSORS), "-m", f"{MEMORY_MB}M"),
+        *("-nodefaults", "-display", "none", "-no-reboot", "-nic", "none"),
+        *("-serial", f"file:{folder}/console"),
+        *("-kernel", str(kernel.image), "-initrd", str(kernel.initrd), "-append", " ".join(options)),
+        *("-drive", f"{disk}{root},snapshot=on"),
+        *("-drive", f"{disk}{payload},snapshot=on"),
+        *("-drive", f"{disk}{folder}/results"),
+    ]
+
+
+def run(
+    kernel: Kernel,
+    root: Path,
+    payload: Path,
+    folder: Path,
+    timeout_s: float,
+    with_kvm: bool,
+    say: Callable[[str], None],
+) -> Path | None:
+    """Run a machine until it powers off; return the folder of its results, None if it left none.
+
+    say: told of each line that the machine reports. A machine that takes longer than `timeout_s` is ended.
+    """
+    with (folder / "results").open("wb") as file:
+        file.truncate(RESULTS_MB << 20)
+    (folder / "console").touch()
+    process = subprocess.Popen(
+        qemu_command(kernel, root, payload, folder, with_kvm),
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "TMPDIR": str(folder)},
+        preexec_fn=die_with_parent,
+    )
+    deadline = time.monotonic() + timeout_s
+    try:
+        with (folder / "console").open(errors="replace") as console:
+            rest = ""
+            while process.poll() is None and time.monotonic() < deadline:
+                *lines, rest = (rest + console.read()).split("\n")
+                _report(lines, say)
+                time.sleep(POLL_S)
+            _report((rest + console.read()).split("\n"), say)
+        if process.poll() is None:
+            say(f"the machine is ended: it is not done after {timeout_s:.0f} s")
+    finally:
+        end(process)
+    (folder / "left").mkdir()
+    taken = subprocess.run(["tar", "-xf", folder / "results", "-C", folder / "left"], stderr=subprocess.DEVNULL)
+    return None if taken.returncode or not any((folder / "left").iterdir()) else folder / "left"
+
+
+def _report(lines: list[str], say: Callable[[str], None]) -> None:
+    for line in lines:
+        if line.startswith("vm: "):
+            say(line.removeprefix("vm: ").strip())

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernels that people have: which release of which distribution brings each, and in which packages."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+DEBIAN = "http://deb.debian.org/debian"
+DEBIAN_SECURITY = "http://deb.debian.org/debian-security"
+DEBIAN_KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
+UBUNTU = "http://archive.ubuntu.com/ubuntu"
+UBUNTU_KEYS = "/usr/share/keyrings/ubuntu-archive-keyring.gpg"
+# What the machine needs beside the packages that running experiments needs.
+SYSTEM = ("apparmor", "kmod", "procps", "python3", "util-linux")
+
+
+@dataclass(frozen=True)
+class Archive:
+    """Where apt finds the packages of a suite.
+
+    places: (address, suite there), the suite itself first. keys: the archive's keyring on this machine.
+    """
+
+    places: tuple[tuple[str, str], ...]
+    components: str
+    keys: str
+
+    @property
+    def suite(self) -> str:
+        return self.places[0][1]
+
+    @property
+    def lines(self) -> list[str]:
+        """The archive in the words of sources.list(5)."""
+        return [f"deb [signed-by={self.keys}] {address} {suite} {self.components}" for address, suite in self.places]
+
+
+@dataclass(frozen=True)
+class Release:
+    """A kernel with the user space of its distribution.
+
+    packages: patterns of the packages that hold the kernel; the newest version is taken of each.
+    """
+
+    name: str
+    title: str
+    kernel: Archive
+    packages: tuple[str, ...]
+    system: Archive
+
+    def digest(self) -> str:
+        """What the kernel's part of the cache is called."""
+        return digest_of({"kernel": asdict(self.kernel), "packages": self.packages})
+
+
+def _debian(suite: str) -> Archive:
+    return Archive(((DEBIAN, suite), (DEBIAN_SECURITY, f"{suite}-security")), "main", DEBIAN_KEYS)
+
+
+def _cloud(version: str) -> tuple[str, ...]:
+    """The kernel for virtual machines of one version of Linux; it lacks only drivers that the ordinary one has."""
+    return (rf"linux-image-{re.escape(version)}[\d.+a-z-]*-cloud-amd64",)
+
+
+_NOBLE = Archive(((UBUNTU, "noble"), (UBUNTU, "noble-updates")), "main universe", UBUNTU_KEYS)
+RELEASES = {
+    release.name: release
+    for release in (
+        Release("6.1", "Debian 12", _debian("bookworm"), _cloud("6.1."), _debian("bookworm")),
+        Release("6.12", "Debian 13", _debian("trixie"), _cloud("6.12."), _debian("trixie")),
+        Release("6.12-deb12", "Debian 12, newer kernel", _debian("bookworm"), _cloud("6.12."), _debian("bookworm")),
+        Release(
+            "6.8",
+            "Ubuntu 24.04",
+            _NOBLE,
+            (r"linux-image-[\d.-]+-generic", r"linux-modules-[\d.-]+-generic", r"linux-modules-extra-[\d.-]+-generic"),
+            _NOBLE,
+        ),
+    )
+}
+
+
+def packages_to_run(text: str) -> tuple[str, ...]:
+    """The packages that running experiments needs, of `packages.txt`."""
+    part = re.search(r"^# to run experiments\n(.+?)\n\n", text, re.MULTILINE | re.DOTALL)
+    assert part is not None, "packages.txt has no part 'to run experiments'"
+    return tuple(sorted({*part[1].split("\n"), *SYSTEM} - {"python3-venv"}))
+
+
+def digest_of(value: object) -> str:
+    """A short digest of a value that JSON can spell."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was built once, below the cache, under the digest of what it was made from."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from mprun import cache
+from mprun.scratch import scratch
+
+
+def keep(name: str, make: Callable[[Path], None], say: Callable[[str], None]) -> Path:
+    """The folder of this name in the cache; if it does not exist, `make` fills it.
+
+    A folder that was not finished is not kept.
+    """
+    base = cache.cache("vm")
+    with cache.locked(base, lambda: say("waiting for another `make vm`")):
+        if (base / name).exists():
+            return base / name
+        say(f"making {name}")
+        began = time.monotonic()
+        with scratch("building-", base) as folder:
+            (folder / "made").mkdir(mode=0o755)
+            make(folder / "made")
+            os.rename(folder / "made", base / name)
+        say(f"made {name} in {time.monotonic() - began:.0f} s")
+    return base / name

@@ -80,9 +80,14 @@ docs:
 	@.venv/bin/sphinx-build -q -W -b html -c docs . build/site && echo "wrote build/site/index.html"
 
 SUITE ?= bookworm
+# the suite's own kernel, as `make vm` calls it
+kernel_of_bookworm = 6.1
+kernel_of_trixie = 6.12
+kernel_of_noble = 6.8
 
 fresh:
 	@.ci/fresh $(SUITE)
+	@$(if $(kernel_of_$(SUITE)),$(MAKE) --no-print-directory vm SHORT=1 KERNEL=$(kernel_of_$(SUITE)))
 
 KERNEL ?= 6.12
 SHORT ?=

@@ -19,7 +19,7 @@ import pytest
 
 from mprun.engines import capability, mptcp
 from mprun.tools import tcpdump
-from tests.system.conftest import LAB, Result, call, interrupt_when, leaves_nothing, mprun, turn
+from tests.system.conftest import Result, call, interrupt_when, leaves_nothing, mprun, turn
 
 __all__ = ["leaves_nothing", "mprun", "turn"]
 pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("leaves_nothing")]
@@ -98,8 +98,6 @@ def test_mptcp_over_delay_jitter_and_loss(mprun: Callable[..., Result], tmp_path
     assert sum(shares) == pytest.approx(1)
     # loss is random: in 5 s a path carries some 2000 packets and loses 2
     assert min(shares) > 0.25
-    lost = sum(row["dropped"] for row in result.rows("queues"))
-    assert lost >= 0
 
 
 def test_another_scheduler_is_refused_by_name(mprun: Callable[..., Result], tmp_path: Path) -> None:
@@ -196,11 +194,12 @@ def test_what_ends_a_run_leaves_nothing_and_keeps_packets(tmp_path: Path, number
 
 
 @needs_netem
-@pytest.mark.parametrize("lab", ["01"])
-def test_labs(tmp_path: Path, lab: str) -> None:
-    done = call("lab", "run", lab, "--engine", "real", "--json", "-o", tmp_path / "runs", cwd=tmp_path)
+def test_the_first_lab_at_a_rate_that_a_slow_machine_carries(tmp_path: Path) -> None:
+    """All its claims decide: TCP's rate, the ratio to MPTCP's, subflows and shares."""
+    rate = ("-p", "rate=5mbit")
+    done = call("lab", "run", "01", *rate, "--engine", "real", "--json", "-o", tmp_path / "runs", cwd=tmp_path)
     claims = [claim for one in json.loads(done.out) for claim in one["claims"]]
-    said = "\n".join(f"{claim['verdict']}: {claim['says']}" for claim in claims)
-    print(said)
-    assert done.status == 0, said + done.err
-    assert LAB.exists()
+    print("\n".join(f"{claim['verdict']}: {claim['says']} {claim['comparisons']}" for claim in claims))
+    assert {claim["verdict"] for claim in claims} == {"held"}
+    assert len(claims) == 5
+    assert done.status == 0, done.out + done.err

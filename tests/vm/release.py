@@ -78,7 +78,7 @@ RELEASES = {
             "6.8",
             "Ubuntu 24.04",
             _NOBLE,
-            (r"linux-image-[\d.-]+-generic", r"linux-modules-[\d.-]+-generic", r"linux-modules-extra-[\d.-]+-generic"),
+            tuple(rf"linux-{part}-6\.8\.0-\d+-generic" for part in ("image", "modules", "modules-extra")),
             _NOBLE,
         ),
     )

@@ -18,6 +18,8 @@ def keep(name: str, make: Callable[[Path], None], say: Callable[[str], None]) ->
     A folder that was not finished is not kept.
     """
     base = cache.cache("vm")
+    if (base / name).exists():
+        return base / name
     with cache.locked(base, lambda: say("waiting for another `make vm`")):
         if (base / name).exists():
             return base / name

@@ -22,8 +22,8 @@ MEMORY_MB = 3072
 RESULTS_MB = 256
 POLL_S = 0.2
 KVM = ("-accel", "kvm", "-cpu", "max", "-smp", "2")
-# The machine's clock advances by 2 ns with each instruction, and jumps where the machine only waits. So a slow or busy host
-# does not change what the machine sees. QEMU 7.2 lost a compare-and-exchange of 16 bytes once: Linux 6.12 faulted.
+# The machine's clock advances by 2 ns with each instruction, and jumps where the machine only waits. So a slow or busy
+# host does not change what the machine sees. QEMU 7.2 lost a compare-and-exchange of 16 bytes once: Linux 6.12 faulted.
 TCG = (
     *("-accel", "tcg,thread=single", "-icount", "shift=1,sleep=off", "-rtc", "clock=vm"),
     *("-cpu", "max,-cx16,-rdrand,-rdseed", "-smp", "1"),

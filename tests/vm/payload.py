@@ -61,7 +61,17 @@ def _describe(source: Path) -> None:
 def _spell(order: Order) -> str:
     """An order as lines of a shell."""
     place = "/results" if order.user == "root" else "/results/user"
-    argv = ["python3", "-u", "-m", "pytest", "-v", "-p", "no:cacheprovider", f"--junitxml={place}/{order.name}.xml"]
+    argv = [
+        "python3",
+        "-u",
+        "-m",
+        "pytest",
+        "-v",
+        "-rP",
+        "-p",
+        "no:cacheprovider",
+        f"--junitxml={place}/{order.name}.xml",
+    ]
     words = [*argv, f"--basetemp=/tmp/{order.name}", *order.words]
     become = ["setpriv", "--reuid=1000", "--regid=1000", "--clear-groups", "env", "HOME=/home/user", "USER=user"]
     line = shlex.join([*(become if order.user != "root" else []), *words])

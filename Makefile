@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commands of a newcomer (lab, test) and of a developer (lint, bench).
 
-.PHONY: help setup dev quic lab test selftests lint bench fidelity fairness soak fuzz docs fresh vm golden clean
+.PHONY: help setup dev quic lab test selftests lint bench fidelity physics fairness soak fuzz docs fresh vm golden clean
 
 # that of another Python than .venv's
 unexport PYTHONHOME
@@ -16,6 +16,7 @@ help:
 	@echo "make lint    ruff and mypy"
 	@echo "make bench   measure speed (start, network, traffic, hops, command line) and fidelity; half an hour"
 	@echo "make fidelity  links asked against got: docs/fidelity.md"
+	@echo "make physics  drawn networks against closed forms: docs/physics.md; SEED=n draws others; ten minutes"
 	@echo "make fairness  coupled congestion control against TCP (writes docs/fairness.md); half an hour"
 	@echo "make soak    6 h of simulated time with each scheduler and congestion control (writes docs/soak.md); half an hour"
 	@echo "make fuzz SECONDS=600  mutated input files and damaged run directories: no traceback, nothing over 5 s or 1 GB"
@@ -58,6 +59,7 @@ bench: setup
 	@.venv/bin/python benchmarks/packets.py
 	@.venv/bin/python benchmarks/short_flows.py
 	@.venv/bin/python benchmarks/fidelity.py
+	@.venv/bin/python -m benchmarks.physics
 	@.venv/bin/python benchmarks/sweep.py
 	@.venv/bin/python benchmarks/sweep.py kill
 
@@ -74,6 +76,11 @@ SECONDS ?= 600
 
 fuzz: dev
 	@.venv/bin/python benchmarks/fuzz.py $(SECONDS)
+
+SEED ?= 1
+
+physics: setup
+	@.venv/bin/python -m benchmarks.physics --seed $(SEED)
 
 docs:
 	@./setup.sh --dev --no-kernel

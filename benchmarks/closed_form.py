@@ -1,0 +1,348 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Closed forms of what a network of exact links carries, from arithmetic and the protocols' own documents alone.
+
+They are the other side of `benchmarks/physics.py`. Therefore this module imports nothing but Python's library: a
+mistake that mprun and a bound taken from mprun would share could not be seen.
+
+The model of a link direction: a frame waits for the propagation delay, and then for the rate. The rate sends bit by
+bit: a frame takes its length divided by the rate, whether the link was idle or not, and leaves with its last bit
+(store and forward). The queue holds its limit and, beside that, the frame that is being sent.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+# Ethernet II without preamble and checksum, as captures and tc count a frame.
+ETHERNET_BYTES = 14
+# RFC 791 and RFC 8200, without options and extension headers.
+IP_BYTES = {"ipv4": 20, "ipv6": 40}
+# RFC 768; RFC 9293; RFC 792 and RFC 4443 (echo).
+UDP_BYTES, TCP_BYTES, ECHO_BYTES = 8, 20, 8
+# RFC 7323: ten bytes and two of padding in every segment.
+TIMESTAMPS_BYTES = 12
+# Maximum segment size 4, SACK permitted 2, timestamps 10, padding 1, window scale 3 (RFC 9293, 2018, 7323).
+SYN_OPTIONS_BYTES = 20
+# RFC 8684 3.3: kind, length, subtype and flags 4, Data ACK 4, data sequence number 8, subflow sequence number 4,
+# data-level length 2, padded from 22 to 24. Linux sends a Data ACK of 4 bytes until its peer has sent data itself,
+# since then it has seen no sequence number of 8 bytes to answer.
+DSS_BYTES = 24
+# RFC 6928, and Linux's TCP_INIT_CWND.
+INITIAL_WINDOW = 10
+# The field of a SYN has 16 bits and is not scaled (RFC 7323 2.2).
+FIRST_WINDOW_BYTES = 65535
+
+
+# -- frames --------------------------------------------------------------------------------------------------------
+
+
+def echo_frame_bytes(family: str, payload_bytes: int = 56) -> int:
+    """The frame of a ping; 56 bytes are ping(8)'s default."""
+    return ETHERNET_BYTES + IP_BYTES[family] + ECHO_BYTES + payload_bytes
+
+
+def udp_frame_bytes(family: str, payload_bytes: int) -> int:
+    return ETHERNET_BYTES + IP_BYTES[family] + UDP_BYTES + payload_bytes
+
+
+def udp_payload_bytes(family: str, mtu_bytes: int) -> int:
+    """The payload of a full packet."""
+    return mtu_bytes - IP_BYTES[family] - UDP_BYTES
+
+
+def tcp_frame_bytes(family: str, payload_bytes: int, option_bytes: int = TIMESTAMPS_BYTES) -> int:
+    return ETHERNET_BYTES + IP_BYTES[family] + TCP_BYTES + option_bytes + payload_bytes
+
+
+def tcp_payload_bytes(family: str, mtu_bytes: int, is_multipath: bool = False) -> int:
+    """The payload of a full segment with timestamps, and over MPTCP with the mapping and Data ACK of DSS."""
+    options = TIMESTAMPS_BYTES + (DSS_BYTES if is_multipath else 0)
+    return mtu_bytes - IP_BYTES[family] - TCP_BYTES - options
+
+
+def goodput_bit_per_s(rate_bit_per_s: float, payload_bytes: int, mtu_bytes: int) -> float:
+    """The payload that a busy link carries in full frames."""
+    return rate_bit_per_s * payload_bytes / (mtu_bytes + ETHERNET_BYTES)
+
+
+# -- ways through the network --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Hop:
+    """One direction of a link."""
+
+    rate_bit_per_s: float
+    delay_s: float
+
+    def serialise_s(self, frame_bytes: int) -> float:
+        return frame_bytes * 8 / self.rate_bit_per_s
+
+
+Way = Sequence[Hop]
+
+
+def one_way_s(way: Way, frame_bytes: int) -> float:
+    """A single frame over idle links: propagation and serialisation on each."""
+    return sum(hop.delay_s + hop.serialise_s(frame_bytes) for hop in way)
+
+
+def round_trip_s(forward: Way, reverse: Way, frame_bytes: int, back_bytes: int | None = None) -> float:
+    """There and back over idle links; the frame back is as long as the one there, or `back_bytes` long."""
+    return one_way_s(forward, frame_bytes) + one_way_s(reverse, back_bytes or frame_bytes)
+
+
+def bottleneck_bit_per_s(way: Way) -> float:
+    return min(hop.rate_bit_per_s for hop in way)
+
+
+def product_packets(forward: Way, reverse: Way, frame_bytes: int) -> float:
+    """The bandwidth-delay product in frames: the bottleneck's rate times the propagation there and back."""
+    delay_s = sum(hop.delay_s for hop in (*forward, *reverse))
+    return bottleneck_bit_per_s(forward) * delay_s / 8 / frame_bytes
+
+
+# -- a queue that is offered more than its rate ----------------------------------------------------------------------
+
+
+def fill_s(queue_packets: int, frame_s: float, overload: float) -> float:
+    """The time in which a queue fills, if frames arrive `overload` times as fast as they leave."""
+    return (queue_packets + 1) * frame_s / (overload - 1)
+
+
+def full_queue_arrivals(packets: int, queue_packets: int, overload: float) -> float:
+    """How many of `packets` arrive: while they are sent one in `overload` leaves, then what the queue holds."""
+    return min(packets, packets / overload + queue_packets + 1)
+
+
+def full_queue_mean_wait_s(queue_packets: int, frame_s: float, overload: float) -> float:
+    """The mean time from a frame's arrival at a full queue to its last bit, for the frames of the load itself.
+
+    A frame is accepted only once a place is free, so it is the last of `queue_packets` that wait, behind the rest
+    of the frame in service. Frames arrive every frame_s / overload, so that the first arrival after a departure
+    comes between 0 and that time after it, evenly spread if `overload` is irrational: frame_s / (2 overload) later in
+    the mean. The wait is then what is left of the frame in service, queue_packets - 1 others, and the frame's own.
+    """
+    return (queue_packets + 1) * frame_s - frame_s / (2 * overload)
+
+
+def full_queue_probe_wait_s(queue_packets: int, frame_s: float, overload: float, probe_s: float) -> float:
+    """The same for a rare probe among them, whose own time on the link is `probe_s`.
+
+    A probe is accepted from a departure to the next arrival. That time u is even from 0 to frame_s / overload, and
+    a probe falls into an interval as often as this is long, at an even place: E(u^2) / (2 E(u)), which is
+    frame_s / (3 overload) after the departure. Then it waits for the rest of the frame in service and the
+    queue_packets - 1 before it.
+    """
+    return queue_packets * frame_s - frame_s / (3 * overload) + probe_s
+
+
+# -- jitter ----------------------------------------------------------------------------------------------------------
+
+# iproute2's tables of distributions hold values times 8192 in 16 bits, so nothing lies above 32767 / 8192 (tc-netem).
+TABLE_LIMIT = 32767 / 8192
+
+
+@dataclass(frozen=True)
+class Moments:
+    """The mean, standard deviation and kurtosis of a distribution, for a jitter of 1."""
+
+    mean: float
+    stdev: float
+    kurtosis: float
+
+
+def moments(quantile_values: Sequence[float]) -> Moments:
+    count = len(quantile_values)
+    mean = sum(quantile_values) / count
+    second, fourth = (sum((value - mean) ** power for value in quantile_values) / count for power in (2, 4))
+    return Moments(mean, math.sqrt(second), fourth / second**2)
+
+
+QUANTILES = 1 << 16
+
+
+def _normal_quantile(share: float) -> float:
+    """The inverse of the normal distribution function, by bisection of erfc."""
+    low, high = -10.0, 10.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if math.erfc(-middle / math.sqrt(2)) / 2 < share else (low, middle)
+    return (low + high) / 2
+
+
+def _pareto_quantile(share: float) -> float:
+    """Pareto with exponent 3, whose mean is 1.5; shifted to a mean of 0, and times 4/3 (iproute2's netem/pareto.c)."""
+    return ((1 - share) ** (-1 / 3) - 1.5) * 4 / 3
+
+
+def _limited(value: float) -> float:
+    return max(-TABLE_LIMIT, min(TABLE_LIMIT, value))
+
+
+@cache
+def jitter_moments(distribution: str) -> Moments:
+    """The moments of netem's distributions, from their definitions and the limit of their tables.
+
+    uniform: even from -1 to 1. normal: standard normal. pareto: see above. paretonormal: a quarter of the normal
+    and three of the Pareto quantile of one share (iproute2's netem/paretonormal.c).
+    """
+    shares = [(number + 0.5) / QUANTILES for number in range(QUANTILES)]
+    if distribution == "uniform":
+        return Moments(0.0, 1 / math.sqrt(3), 9 / 5)
+    if distribution == "normal":
+        return moments([_limited(_normal_quantile(share)) for share in shares])
+    if distribution == "pareto":
+        return moments([_limited(_pareto_quantile(share)) for share in shares])
+    return moments(
+        [_limited(_normal_quantile(share)) / 4 + 3 * _limited(_pareto_quantile(share)) / 4 for share in shares]
+    )
+
+
+def stdev_error(count: int, kurtosis: float) -> float:
+    """The relative standard error of the standard deviation of `count` independent values."""
+    return math.sqrt((kurtosis - 1) / (4 * count))
+
+
+def needed_values(kurtosis: float, within: float, sigmas: float) -> int:
+    """The least count for which `sigmas` standard errors are `within` of the standard deviation."""
+    return math.ceil((kurtosis - 1) / 4 * (sigmas / within) ** 2)
+
+
+# -- loss ------------------------------------------------------------------------------------------------------------
+
+
+def binomial_interval(count: int, probability: float, outside: float) -> tuple[int, int]:
+    """The least and the most losses of `count`: outside of them lie at most `outside` of the outcomes, half a side."""
+    logarithms = [
+        math.lgamma(count + 1)
+        - math.lgamma(number + 1)
+        - math.lgamma(count - number + 1)
+        + number * math.log(probability)
+        + (count - number) * math.log1p(-probability)
+        for number in range(count + 1)
+    ]
+    return _least(logarithms, outside / 2), count - _least(logarithms[::-1], outside / 2)
+
+
+def _least(logarithms: Sequence[float], tail: float) -> int:
+    total = 0.0
+    for number, logarithm in enumerate(logarithms):
+        total += math.exp(logarithm)
+        if total > tail:
+            return number
+    return len(logarithms)
+
+
+@dataclass(frozen=True)
+class GilbertElliott:
+    """Two states: from good to bad with probability p, back with r; all is lost in the bad one, nothing else."""
+
+    p: float
+    r: float
+
+    @property
+    def loss(self) -> float:
+        return self.p / (self.p + self.r)
+
+    def interval(self, count: int, sigmas: float) -> tuple[float, float]:
+        """Losses of `count` frames: the mean, and `sigmas` standard deviations to either side.
+
+        The state keeps 1 - p - r of itself from one frame to the next, so the variance is that of independent
+        losses times (2 - p - r) / (p + r).
+        """
+        mean = count * self.loss
+        deviation = math.sqrt(mean * (1 - self.loss) * (2 - self.p - self.r) / (self.p + self.r))
+        return mean - sigmas * deviation, mean + sigmas * deviation
+
+
+# -- slow start ------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Stage:
+    """One direction of a link while frames pass it in order."""
+
+    hop: Hop
+    free_s: float = 0.0
+    starts_s: list[float] = field(default_factory=list)
+    most_waiting: int = 0
+
+    def leave_s(self, arrival_s: float, frame_bytes: int) -> float:
+        ready_s = arrival_s + self.hop.delay_s
+        start_s = max(ready_s, self.free_s)
+        self.starts_s.append(start_s)
+        # those whose sending has not begun when this one comes, and this one
+        waiting = len(self.starts_s) - bisect_right(self.starts_s, ready_s)
+        self.most_waiting = max(self.most_waiting, waiting)
+        self.free_s = start_s + self.hop.serialise_s(frame_bytes)
+        return self.free_s
+
+
+def _pass(stages: Sequence[_Stage], moment_s: float, frame_bytes: int) -> float:
+    for stage in stages:
+        moment_s = stage.leave_s(moment_s, frame_bytes)
+    return moment_s
+
+
+@dataclass(frozen=True)
+class SlowStart:
+    """A transfer that slow start alone governs: when its last byte arrived, counted from the connection's opening,
+    and how many frames waited at most, on each hop."""
+
+    completion_s: float
+    waiting: tuple[int, ...]
+
+
+def slow_start(forward: Way, reverse: Way, family: str, mtu_bytes: int, size_bytes: int) -> SlowStart:
+    """Follow each segment of a transfer of `size_bytes` that loses nothing.
+
+    SYN, SYN ACK and ACK come first. Of the congestion window, 10 segments at first, each acknowledged segment frees two
+    places: its own, and the one by which the window grows (RFC 5681; RFC 3465 with no limit, as in Linux). Until the
+    first acknowledgement the receive window is that of the SYN ACK, then it is ample. Each segment is acknowledged at
+    once: Linux delays no acknowledgement while its receive window grows (tcp_grow_window()), which large buffers
+    make sure of.
+    """
+    segment_bytes = tcp_payload_bytes(family, mtu_bytes)
+    sizes = [segment_bytes] * (size_bytes // segment_bytes)
+    if size_bytes % segment_bytes:
+        sizes.append(size_bytes % segment_bytes)
+    there, back = [_Stage(hop) for hop in forward], [_Stage(hop) for hop in reverse]
+    syn_bytes = tcp_frame_bytes(family, 0, SYN_OPTIONS_BYTES)
+    pure_bytes = tcp_frame_bytes(family, 0)
+    opened_s = _pass(back, _pass(there, 0.0, syn_bytes), syn_bytes)
+    _pass(there, opened_s, pure_bytes)
+    first_flight = min(INITIAL_WINDOW, FIRST_WINDOW_BYTES // segment_bytes)
+    acknowledged_s: list[float] = []
+    last_s = opened_s
+    for number, size in enumerate(sizes):
+        # segment n, from 0, leaves when INITIAL_WINDOW + 2 a > n, where a segments are acknowledged
+        needed = max(0, math.ceil((number + 1 - INITIAL_WINDOW) / 2), int(number >= first_flight))
+        allowed_s = acknowledged_s[needed - 1] if needed else opened_s
+        last_s = _pass(there, allowed_s, tcp_frame_bytes(family, size))
+        acknowledged_s.append(_pass(back, last_s, pure_bytes))
+    return SlowStart(last_s, tuple(stage.most_waiting for stage in there))
+
+
+def comes_before_probe(forward: Way, reverse: Way, family: str, mtu_bytes: int) -> bool:
+    """Whether acknowledgements come before Linux probes for a lost tail, although nothing was lost.
+
+    The probe is due two round trips after the last segment, as the handshake measured them, and the handshake's
+    frames are short: a full frame must not take longer than one such round trip.
+    """
+    syn_bytes = tcp_frame_bytes(family, 0, SYN_OPTIONS_BYTES)
+    handshake_s = round_trip_s(forward, reverse, syn_bytes)
+    full_s = round_trip_s(forward, reverse, mtu_bytes + ETHERNET_BYTES, tcp_frame_bytes(family, 0))
+    return full_s < 2 * handshake_s
+
+
+# -- shares ----------------------------------------------------------------------------------------------------------
+
+
+def jain(values: Sequence[float]) -> float:
+    """Jain's index of fairness: (sum of x)^2 / (n sum of x^2)."""
+    return sum(values) ** 2 / (len(values) * sum(value**2 for value in values))

@@ -1,0 +1,546 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A seeded generator of configurations for `benchmarks/physics.py`: networks and what runs on them.
+
+Each kind of cell draws its rates and round-trip times from equal strata of the whole range (Latin hypercube), and its
+families, sizes of packets, queues and numbers of links from lists that hold each in turn. The only rules beside that
+are those of the closed forms: a transfer long enough to be steady, a queue that holds what slow start sends, and a
+number of packets that keeps the whole under ten minutes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any
+
+from benchmarks import closed_form as form
+from benchmarks.closed_form import Hop
+
+LEAST_RATE_MBIT, DECADES = 0.1, 4
+MOST_RTT_S = 0.7
+# One draw in so many of the lowest stratum of a round trip has none at all.
+MTUS = (1280, 1500, 1500, 4000, 9000)
+FAMILIES = ("ipv4", "ipv6")
+LEAST_QUEUE, MOST_QUEUE = 25, 3000
+# Packets of bulk transfers in one cell; a packet costs up to 0.1 ms of CPU time with its captures.
+MOST_PACKETS = 100_000
+# Irrational, so that arrivals and departures of a full queue meet at every phase (the golden ratio).
+OVERLOAD = (1 + math.sqrt(5)) / 2
+# Standard errors in which chance may differ: 4 are left by one value in 16,000.
+SIGMAS = 4.0
+WITHIN = 0.02
+# More than 1 / WITHIN: see `_steady_seconds`.
+STEADY_TRIPS = 60
+# Each seed has so many cells of each kind, 40 in all.
+COUNTS = {
+    "delay": 5,
+    "overload": 7,
+    "jitter": 5,
+    "loss": 4,
+    "slow start": 7,
+    "bulk": 5,
+    "multipath": 4,
+    "fairness": 3,
+}
+LARGE_BUFFERS = {
+    "net.ipv4.tcp_rmem": "4096 268435456 268435456",
+    "net.ipv4.tcp_wmem": "4096 33554432 268435456",
+}
+# Buffers that Linux tunes, up to more than any cell needs: over MPTCP a large first send buffer would be filled before
+# the second subflow has joined, all for the first.
+TUNED_BUFFERS = {
+    "net.ipv4.tcp_rmem": "4096 131072 67108864",
+    "net.ipv4.tcp_wmem": "4096 16384 67108864",
+}
+
+
+@dataclass(frozen=True)
+class Direction:
+    """One direction of a link; `loss` is a share or a Gilbert-Elliott pair, `jitter` a distribution and an amount."""
+
+    kbit: int
+    delay_us: int
+    queue_packets: int
+    loss: float | form.GilbertElliott | None = None
+    jitter: tuple[str, int] | None = None
+
+    @property
+    def hop(self) -> Hop:
+        return Hop(self.kbit * 1e3, self.delay_us / 1e6)
+
+
+@dataclass(frozen=True)
+class Link:
+    name: str
+    forward: Direction
+    reverse: Direction
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One cell. `links` are in series between client and server, or side by side if the cell is `multipath`."""
+
+    number: int
+    kind: str
+    family: str
+    mtu: int
+    links: tuple[Link, ...]
+    traffic: tuple[dict[str, Any], ...] = ()
+    buffers: dict[str, str] = field(default_factory=dict)
+    # what the closed forms need beside the network, by name
+    facts: dict[str, Any] = field(default_factory=dict)
+    discipline: str = "fifo"
+    flows: int = 1
+    schedules: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def forward(self) -> tuple[Hop, ...]:
+        return tuple(link.forward.hop for link in self.links)
+
+    @property
+    def reverse(self) -> tuple[Hop, ...]:
+        return tuple(link.reverse.hop for link in reversed(self.links))
+
+    @property
+    def is_multipath(self) -> bool:
+        return self.kind == "multipath"
+
+    @property
+    def frame_bytes(self) -> int:
+        return self.mtu + form.ETHERNET_BYTES
+
+    @property
+    def bottleneck(self) -> Link:
+        return min(self.links, key=lambda link: link.forward.kbit)
+
+    @property
+    def frame_s(self) -> float:
+        """The time of a full frame on the forward bottleneck."""
+        return self.bottleneck.forward.hop.serialise_s(self.frame_bytes)
+
+    @property
+    def rtt_s(self) -> float:
+        """The propagation there and back, over all links in series."""
+        return sum(hop.delay_s for hop in (*self.forward, *self.reverse))
+
+
+def draw(seed: int) -> list[Configuration]:
+    """The 40 cells of a seed."""
+    generator = Random(f"physics {seed}")
+    total = sum(COUNTS.values())
+    families, mtus = (_dealt(values, total, generator) for values in (FAMILIES, MTUS))
+    cells: list[Configuration] = []
+    for kind, count in COUNTS.items():
+        rates, trips = _strata(count, generator), _strata(count, generator)
+        for place in range(count):
+            number = len(cells)
+            start = _Start(number, kind, place, families[number], mtus[number], rates[place], trips[place])
+            cells.append(KINDS[kind](start, generator))
+    return cells
+
+
+@dataclass(frozen=True)
+class _Start:
+    """What a kind begins with; `rate` and `trip` are in [0, 1), each from a stratum of its own."""
+
+    number: int
+    kind: str
+    place: int
+    family: str
+    mtu: int
+    rate: float
+    trip: float
+
+    @property
+    def kbit(self) -> int:
+        return round(LEAST_RATE_MBIT * 1000 * 10 ** (DECADES * self.rate))
+
+    def rtt_s(self, most_s: float = MOST_RTT_S) -> float:
+        """Up to `most_s`, none in the lowest fifth of the first stratum of five, more often small than large."""
+        most_s = min(most_s, MOST_RTT_S)
+        return 0.0 if self.trip < 0.04 else most_s * self.trip**2.5
+
+
+def _dealt(values: tuple[Any, ...], count: int, generator: Random) -> list[Any]:
+    """Each value as often as the others, in a drawn order."""
+    dealt = [values[number % len(values)] for number in range(count)]
+    generator.shuffle(dealt)
+    return dealt
+
+
+def _strata(count: int, generator: Random) -> list[float]:
+    found = [(number + generator.random()) / count for number in range(count)]
+    generator.shuffle(found)
+    return found
+
+
+def _queue(kbit: int, rtt_s: float, frame_bytes: int, times: float) -> int:
+    """`times` the bandwidth-delay product, in frames, within the limits."""
+    product = kbit * 1e3 * rtt_s / 8 / frame_bytes
+    return max(LEAST_QUEUE, min(MOST_QUEUE, math.ceil(product * times)))
+
+
+def _split(rtt_s: float, generator: Random) -> tuple[int, int]:
+    """The delays of the two directions in us; in half of all cells as unlike as 1 to 4."""
+    share = generator.choice((0.5, generator.uniform(0.2, 0.8)))
+    forward_us = round(rtt_s * 1e6 * share)
+    return forward_us, round(rtt_s * 1e6) - forward_us
+
+
+def _link(name: str, start: _Start, kbit: int, rtt_s: float, times: float, generator: Random) -> Link:
+    """A link whose reverse rate is as fast in half of all cells, and down to a fifth or up to five times in others."""
+    back_kbit = generator.choice((kbit, round(kbit * 5 ** generator.uniform(-1, 1))))
+    back_kbit = max(100, min(1_000_000, back_kbit))
+    there_us, back_us = _split(rtt_s, generator)
+    queue = _queue(kbit, rtt_s, start.mtu + form.ETHERNET_BYTES, times)
+    return Link(name, Direction(kbit, there_us, queue), Direction(back_kbit, back_us, queue))
+
+
+def _series(start: _Start, rtt_s: float, times: float, generator: Random) -> tuple[Link, ...]:
+    """One link, or two of which the second is at least twice as fast in both directions, if the range allows it."""
+    first = _link("first", start, start.kbit, rtt_s, times, generator)
+    if generator.random() < 0.5 or start.kbit > 200_000:
+        return (first,)
+    share = generator.uniform(0.1, 0.5)
+    kbits = (first.forward.kbit, first.reverse.kbit)
+    factor = generator.uniform(2, 5)
+    pair = [
+        (replace(one, delay_us=round(one.delay_us * (1 - share))), round(one.delay_us * share), round(kbit * factor))
+        for one, kbit in zip((first.forward, first.reverse), kbits, strict=True)
+    ]
+    (there, there_us, there_kbit), (back, back_us, back_kbit) = pair
+    second = Link(
+        "second",
+        replace(there, kbit=there_kbit, delay_us=there_us),
+        replace(back, kbit=back_kbit, delay_us=back_us),
+    )
+    return (Link("first", there, back), second)
+
+
+def _base(start: _Start, links: tuple[Link, ...]) -> Configuration:
+    return Configuration(start.number, start.kind, start.family, start.mtu, links)
+
+
+def _us(seconds: float) -> str:
+    return f"{math.ceil(seconds * 1e6)}us"
+
+
+def _after(name: str, seconds: float) -> dict[str, str]:
+    return {"after": name, "offset": _us(seconds)}
+
+
+def _ping(name: str, size: int, cell: Configuration, **more: Any) -> dict[str, Any]:
+    """Pings that find the links idle."""
+    frame = form.echo_frame_bytes(cell.family, size)
+    apart_s = form.round_trip_s(cell.forward, cell.reverse, frame) + 0.2
+    values = {"name": name, "tool": "ping", "from": "client", "to": "server", "count": 5, "size": f"{size}bytes"}
+    return {**values, "interval": f"{math.ceil(apart_s * 1e3)}ms", **more}
+
+
+def _udp(name: str, payload: int, apart_s: float, packets: int, **more: Any) -> dict[str, Any]:
+    """`packets` of mprun's own numbered packets, about `apart_s` apart: their rate is a whole number of bits."""
+    rate = math.floor(payload * 8 / apart_s)
+    duration_s = (packets + 0.5) * payload * 8 / rate
+    values = {"name": name, "tool": "udp", "from": "client", "to": "server", "length": f"{payload}bytes"}
+    return {**values, "rate": f"{rate}bit", "duration": _us(duration_s), **more}
+
+
+def _idle_s(cell: Configuration) -> float:
+    """Longer than a full frame needs there and back."""
+    return form.round_trip_s(cell.forward, cell.reverse, cell.frame_bytes) + 0.1
+
+
+# -- kinds -----------------------------------------------------------------------------------------------------------
+
+
+def draw_delay(start: _Start, generator: Random) -> Configuration:
+    """Single frames and pings of several lengths over idle links."""
+    cell = _base(start, _series(start, start.rtt_s(), 1, generator))
+    echo = start.mtu - form.IP_BYTES[start.family] - form.ECHO_BYTES
+    length = generator.randint(100, form.udp_payload_bytes(start.family, start.mtu))
+    apart_s = _idle_s(cell)
+    traffic = (
+        _ping("idle", 56, cell),
+        _ping("long", generator.randint(500, echo), cell, start=_after("idle", 1)),
+        _udp("there", length, apart_s, 20, start=_after("long", 1)),
+        {**_udp("back", length, apart_s, 20, start=_after("there", 1)), "from": "server", "to": "client"},
+    )
+    return replace(cell, traffic=traffic, facts={"length": length})
+
+
+def draw_overload(start: _Start, generator: Random) -> Configuration:
+    """UDP faster than the bottleneck: its share, the delay behind a full queue, and pings among it."""
+    # a full queue of jumbo frames at the lowest rates takes a quarter of a minute, longer than ping(8) waits
+    slow = start.kbit < 400
+    start = replace(start, mtu=min(start.mtu, 1500) if slow else start.mtu)
+    times = generator.choice((0.0, 0.5, 1.0, 3.0))
+    cell = _base(start, _series(start, start.rtt_s(), times, generator))
+    queue = cell.bottleneck.forward.queue_packets
+    payload = form.udp_payload_bytes(start.family, start.mtu)
+    fill_s = form.fill_s(queue, cell.frame_s, OVERLOAD)
+    # 2000 frames of the load alone, then 3000 with thirty pings among them, at whole milliseconds; at the lowest rates
+    # fewer, so that each takes five minutes at most
+    alone_s = min(2000 * cell.frame_s, 300.0)
+    probed_s = max(0.06, min(3000 * cell.frame_s, 300.0))
+    apart_s = cell.frame_s / OVERLOAD
+    packets = math.ceil((fill_s + alone_s + probed_s) / apart_s)
+    load = _udp("load", payload, apart_s, packets, start=_after("idle", 1))
+    drained_s = (queue + 2) * cell.frame_s + _idle_s(cell)
+    interval_ms = max(1, math.ceil(probed_s / 30 * 1e3))
+    probe = {
+        **_ping("probe", 56, cell),
+        "start": {"after": "load", "of": "start", "offset": _us(fill_s + alone_s)},
+        "interval": f"{interval_ms}ms",
+        "count": max(5, math.floor(probed_s * 1e3 / interval_ms) - 3),
+    }
+    offered = generator.uniform(1.1, 1.5)
+    seconds = _udp_seconds(cell.frame_s, fill_s)
+    share = {
+        "name": "share",
+        "tool": "iperf3",
+        "from": "client",
+        "to": "server",
+        "protocol": "udp",
+        "length": f"{payload}bytes",
+        "rate": f"{round(start.kbit * 1e3 * offered)}bit",
+        "duration": f"{seconds[0] + seconds[1]}s",
+        "omit": {"start": f"{seconds[0]}s"},
+        "start": _after("load", drained_s),
+    }
+    facts = {"fill_s": fill_s, "alone_s": alone_s, "packets": packets, "apart_s": apart_s, "payload": payload}
+    return replace(cell, traffic=(_ping("idle", 56, cell), load, probe, share), facts=facts)
+
+
+def _udp_seconds(frame_s: float, fill_s: float) -> tuple[int, int]:
+    """Whole seconds to leave out, and to count: 200 packets at least, so that one more or less is half a percent."""
+    omitted = math.ceil(2 * frame_s + min(fill_s, 2.0)) + 1 if frame_s > 1e-4 else 1
+    return omitted, max(1, math.ceil(200 * frame_s))
+
+
+def draw_jitter(start: _Start, generator: Random) -> Configuration:
+    """The delay of small packets at a twentieth of the rate.
+
+    Where the jitter is short against the time between packets, none meets another. Where it is long, a packet waits for
+    another after its delay for T / 40 in the mean, which adds T^2 / 60 to a variance of many T^2.
+    """
+    distribution = ("uniform", "normal", "pareto", "paretonormal")[start.place % 4]
+    rtt_s = max(start.rtt_s(), 0.002)
+    there_us, back_us = _split(rtt_s, generator)
+    # no more than what keeps every delay above zero: tables end at 4 times the amount
+    amount_us = max(10, round(there_us * generator.uniform(0.05, 0.24)))
+    kbit = max(start.kbit, 1000)
+    queue = _queue(kbit, rtt_s, start.mtu + form.ETHERNET_BYTES, 1)
+    link = Link(
+        "first",
+        Direction(kbit, there_us, queue, jitter=(distribution, amount_us)),
+        Direction(kbit, back_us, queue),
+    )
+    cell = _base(start, (link,))
+    payload = 100
+    frame_s = link.forward.hop.serialise_s(form.udp_frame_bytes(start.family, payload))
+    packets = form.needed_values(form.jitter_moments(distribution).kurtosis, WITHIN, SIGMAS)
+    apart_s = 20 * frame_s
+    traffic = (_udp("varied", payload, apart_s, packets),)
+    return replace(cell, traffic=traffic, facts={"length": payload, "packets": packets})
+
+
+def draw_loss(start: _Start, generator: Random) -> Configuration:
+    """Packets at a tenth of the rate, each direction with a loss of its own."""
+    cell = _base(start, (_link("first", start, start.kbit, start.rtt_s(), 1, generator),))
+    (link,) = cell.links
+    shares = [10 ** generator.uniform(-3, -1) for _ in range(2)]
+    if start.place % 2:
+        p = generator.uniform(0.002, 0.02)
+        there: float | form.GilbertElliott = form.GilbertElliott(round(p, 5), round(generator.uniform(0.1, 0.5), 5))
+    else:
+        there = round(shares[0], 5)
+    back = round(shares[1], 5)
+    link = replace(link, forward=replace(link.forward, loss=there), reverse=replace(link.reverse, loss=back))
+    payload, packets = 200, 20_000
+    slowest = min(link.forward.kbit, link.reverse.kbit) * 1e3
+    apart_s = 10 * form.udp_frame_bytes(start.family, payload) * 8 / slowest
+    traffic = (
+        _udp("there", payload, apart_s, packets),
+        {**_udp("back", payload, apart_s, packets), "from": "server", "to": "client"},
+    )
+    return replace(cell, links=(link,), traffic=traffic, facts={"packets": packets})
+
+
+def draw_slow_start(start: _Start, generator: Random) -> Configuration:
+    """Two transfers that end before anything is lost: within the first window, and of many round trips."""
+    cell = _base(start, _series(start, start.rtt_s(), 4, generator))
+    if not form.comes_before_probe(cell.forward, cell.reverse, start.family, start.mtu):
+        # a longer round trip, or the handshake's short frames would promise one that a full frame cannot keep
+        first = cell.links[0]
+        extra_us = math.ceil(cell.frame_s * 1.2e6)
+        first = replace(first, reverse=replace(first.reverse, delay_us=first.reverse.delay_us + extra_us))
+        cell = replace(cell, links=(first, *cell.links[1:]))
+    segment = form.tcp_payload_bytes(start.family, start.mtu)
+    most = round(10 ** generator.uniform(1.5, 3.5))
+    found = [round(segment * generator.uniform(0.7, 10)), _largest(cell, most * segment)]
+    schedules = {f"{name}.csv": f"at,size\n0s,{size}bytes\n" for name, size in zip(("few", "many"), found, strict=True)}
+    base = {"tool": "flows", "from": "client", "to": "server", "congestion": "reno"}
+    traffic = (
+        _ping("idle", 56, cell),
+        {"name": "few", **base, "schedule": "few.csv", "start": _after("idle", 1)},
+        {"name": "many", **base, "schedule": "many.csv", "start": _after("few", 5)},
+    )
+    return replace(
+        cell, traffic=traffic, buffers=LARGE_BUFFERS, facts={"few": found[0], "many": found[1]}, schedules=schedules
+    )
+
+
+def _largest(cell: Configuration, size: int) -> int:
+    """The size, or what of it the queues hold."""
+    limits = [link.forward.queue_packets for link in cell.links]
+
+    def fits(candidate: int) -> bool:
+        found = form.slow_start(cell.forward, cell.reverse, cell.family, cell.mtu, candidate)
+        # two places are left, since frames that come and go at one moment may do so in either order
+        return all(waiting <= limit - 2 for waiting, limit in zip(found.waiting, limits, strict=True))
+
+    if fits(size):
+        return size
+    low, high = 1, size
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def _filled_s(product: float, rtt_s: float) -> float:
+    """By when cubic has filled a path of `product` packets, though slow start ended early.
+
+    Slow start doubles each round trip; HyStart may end it from 16 packets on. What is left cubic covers in
+    (packets / 0.4)^(1/3) seconds (RFC 9438 4.2, C = 0.4), or Reno in a packet each round trip, whichever is sooner.
+    """
+    doubling_s = rtt_s * math.log2(product / form.INITIAL_WINDOW + 2)
+    return doubling_s + min((product / 0.4) ** (1 / 3), product * rtt_s) + 2 * rtt_s
+
+
+def _steady_seconds(product: float, rtt_s: float, frame_s: float) -> tuple[int, int]:
+    """Whole seconds to leave out, and to count: 500 packets, and sixty round trips, as `rtt_s` of the filled queue.
+
+    A program that reads in order waits for a lost segment for a round trip, and then has a round trip's data at once:
+    where the count begins or ends in between, it is wrong by up to that much.
+    """
+    return math.ceil(_filled_s(product, rtt_s)) + 1, max(2, math.ceil(max(500 * frame_s, STEADY_TRIPS * rtt_s)))
+
+
+def _fitting_rtt_s(start: _Start, frame_s: float, times: float, most_packets: float) -> float:
+    """The most round trip for which a steady transfer has at most so many packets."""
+
+    def packets(rtt_s: float) -> float:
+        product = rtt_s / frame_s
+        loaded_s = rtt_s + max(LEAST_QUEUE, times * product) * frame_s
+        return sum(_steady_seconds(product * (1 + times), loaded_s, frame_s)) / frame_s
+
+    low, high = 0.0, MOST_RTT_S
+    for _ in range(30):
+        middle = (low + high) / 2
+        low, high = (middle, high) if packets(middle) <= most_packets else (low, middle)
+    return low
+
+
+def draw_bulk(start: _Start, generator: Random) -> Configuration:
+    """A cubic transfer that keeps its link busy: the queue holds 0.5 to 3 products, and what cubic leaves of the
+    window after a loss, 0.7 of it, is then more than the product (0.7 * 1.5 = 1.05)."""
+    frame_s = (start.mtu + form.ETHERNET_BYTES) * 8 / (start.kbit * 1e3)
+    times = generator.uniform(0.5, 3)
+    rtt_s = start.rtt_s(_fitting_rtt_s(start, frame_s, times, MOST_PACKETS))
+    cell = _base(start, _series(start, rtt_s, times, generator))
+    queue = cell.bottleneck.forward.queue_packets
+    product = cell.rtt_s / cell.frame_s
+    loaded_s = cell.rtt_s + queue * cell.frame_s
+    seconds = _steady_seconds(product + queue, loaded_s, cell.frame_s)
+    bulk = _bulk("bulk", seconds, loaded_s, start=_after("idle", 1))
+    traffic = (_ping("idle", 56, cell), bulk, _quiet("bulk", loaded_s))
+    return replace(cell, traffic=traffic, buffers=TUNED_BUFFERS)
+
+
+def _bulk(name: str, seconds: tuple[int, int], loaded_s: float, **more: Any) -> dict[str, Any]:
+    """A transfer; its end, on a control connection through the same queue, may take many round trips."""
+    omitted, counted = seconds
+    return {
+        "name": name,
+        "tool": "iperf3",
+        "from": "client",
+        "to": "server",
+        "duration": f"{omitted + counted}s",
+        "omit": {"start": f"{omitted}s"},
+        "timeout": f"{omitted + counted + 60 + math.ceil(60 * loaded_s)}s",
+        **more,
+    }
+
+
+def _quiet(after: str, loaded_s: float) -> dict[str, Any]:
+    """A last ping, long after the transfers: what they left in queues and delays has arrived by then."""
+    values = {"name": "quiet", "tool": "ping", "from": "client", "to": "server", "count": 2}
+    return {**values, "start": _after(after, 60 + 20 * loaded_s)}
+
+
+def draw_multipath(start: _Start, generator: Random) -> Configuration:
+    """MPTCP over two paths whose round trips, queues filled, are at most as unlike as 1 to 2.
+
+    Linux' send buffer of a connection holds about two windows of each subflow. What waits for the slower path, all
+    rates times the longest round trip, fits into it up to that ratio.
+    """
+    most = MOST_PACKETS / 2
+    frame_s = (start.mtu + form.ETHERNET_BYTES) * 8 / (start.kbit * 1e3)
+    times = generator.uniform(0.7, 1.5)
+    rtt_s = start.rtt_s(_fitting_rtt_s(start, frame_s, times, most))
+    first = _link("path0", start, start.kbit, rtt_s, times, generator)
+    other_kbit = max(100, min(1_000_000, round(start.kbit * 2 ** generator.uniform(-1.5, 0))))
+    loaded_s = rtt_s + first.forward.queue_packets * frame_s
+    other_frame_s = frame_s * start.kbit / other_kbit
+    other_rtt_s = rtt_s * generator.uniform(0.7, 1.4)
+    second = _link("path1", start, other_kbit, other_rtt_s, times, generator)
+    # a queue as long in time as that of the first
+    queue = max(LEAST_QUEUE, math.ceil((loaded_s - other_rtt_s) / other_frame_s))
+    second = replace(second, forward=replace(second.forward, queue_packets=queue))
+    cell = _base(start, (first, second))
+    product = (loaded_s + other_frame_s * queue) / frame_s
+    seconds = _steady_seconds(product, loaded_s, frame_s)
+    bulk = _bulk("bulk", seconds, loaded_s, protocol="mptcp")
+    return replace(cell, traffic=(bulk, _quiet("bulk", loaded_s)), buffers=TUNED_BUFFERS)
+
+
+def draw_fairness(start: _Start, generator: Random) -> Configuration:
+    """Two to six equal flows over one link: fq_codel serves them in turn, or a queue that holds all that their equal
+    windows allow shares its rate as the windows are."""
+    frame_s = (start.mtu + form.ETHERNET_BYTES) * 8 / (start.kbit * 1e3)
+    flows = generator.randint(2, 6)
+    rtt_s = start.rtt_s(min(0.1, _fitting_rtt_s(start, frame_s, 1, MOST_PACKETS)))
+    link = _link("first", start, start.kbit, rtt_s, 1, generator)
+    has_windows = bool(start.place % 2)
+    # twice the product, shared; at least ten segments
+    window = max(10 * start.mtu, math.ceil(2 * rtt_s * start.kbit * 1e3 / 8 / flows), 1 << 16)
+    # Linux doubles what a program asks for (socket(7))
+    queue = max(100 * flows, math.ceil(2 * flows * window / start.mtu) if has_windows else 0)
+    link = replace(link, forward=replace(link.forward, queue_packets=queue))
+    cell = _base(start, (link,))
+    omitted, counted = _steady_seconds(rtt_s / frame_s, rtt_s, frame_s)
+    waiting_s = 2 * flows * window * 8 / (start.kbit * 1e3) if has_windows else 0.0
+    seconds = (omitted + math.ceil(2 * waiting_s), max(counted, math.ceil(300 * flows * frame_s + 3 * waiting_s)))
+    # cubic's HyStart would keep the windows of those that start last small for many seconds
+    more = {"window": f"{window}bytes", "congestion": "reno"} if has_windows else {}
+    loaded_s = rtt_s + queue * frame_s
+    transfers = [_bulk(f"flow{number}", seconds, loaded_s, **more) for number in range(flows)]
+    traffic = (*transfers, _quiet(f"flow{flows - 1}", loaded_s))
+    if has_windows:
+        return replace(cell, traffic=traffic, flows=flows)
+    return replace(cell, traffic=traffic, flows=flows, buffers=TUNED_BUFFERS, discipline="fq_codel")
+
+
+KINDS: dict[str, Callable[[_Start, Random], Configuration]] = {
+    "delay": draw_delay,
+    "overload": draw_overload,
+    "jitter": draw_jitter,
+    "loss": draw_loss,
+    "slow start": draw_slow_start,
+    "bulk": draw_bulk,
+    "multipath": draw_multipath,
+    "fairness": draw_fairness,
+}

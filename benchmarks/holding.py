@@ -1,0 +1,398 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run of `benchmarks/physics.py` left, beside what the closed forms say of its cell.
+
+Reads what every user has: the summary that `mprun --json` prints, the tables, and the captures, the latter by
+`benchmarks/segment.py`. Decides nothing about how a cell is drawn or printed.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import polars
+
+from benchmarks import closed_form as form
+from benchmarks import segment
+from benchmarks.closed_form import Way
+from benchmarks.configuration import OVERLOAD, SIGMAS, WITHIN, Configuration, Direction
+
+# A timer of the experiment kernel fires on a step of its clock of 256 ns: the delay's and the rate's of each link, and
+# those by which a program sends and sees that something has come.
+STEP_S = 256e-9
+STEPS_OF_LINK, STEPS_OF_PROGRAMS = 2, 2
+# ping(8) prints its mean to the microsecond.
+PING_S = 1e-6
+# The share of outcomes outside of a loss's interval.
+OUTSIDE = 1e-4
+# A data connection carried more than so much; iperf3's control connection carries a tenth of it.
+DATA_BYTES = 50_000
+# A program that reads blocks is woken for so much (design.md), which may be missing where a count begins and ends.
+WAKE_BYTES = 8192
+# Sockets are read a little before a flow is due to end.
+END_NS = 10_000_000
+REASONS = {
+    "sent again": "the run counts more retransmissions than drops; the extra segments took their share of the rate",
+    "small window": "the run's samples show congestion windows below rate x round trip; the link was idle meanwhile",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A figure and what a closed form allows; `unit` says how it is printed: s, bit/s, share or a count."""
+
+    quantity: str
+    unit: str
+    asked: float
+    low: float
+    high: float
+    got: float
+    reason: str = ""
+
+    @property
+    def is_held(self) -> bool:
+        return self.low <= self.got <= self.high or bool(self.reason)
+
+    @property
+    def asked_text(self) -> str:
+        return spell(self.asked, self.unit)
+
+    @property
+    def got_text(self) -> str:
+        return spell(self.got, self.unit)
+
+    @property
+    def deviation_text(self) -> str:
+        if self.unit == "1":
+            return f"{self.got - self.asked:+g}"
+        return f"{(self.got / self.asked - 1) * 100:+.3f} %" if self.asked else spell(self.got, self.unit)
+
+    @property
+    def allowed_text(self) -> str:
+        if self.low == self.high:
+            return "exact"
+        return f"{spell(self.low, self.unit)} to {spell(self.high, self.unit)}"
+
+
+def spell(value: float, unit: str) -> str:
+    """A value for people."""
+    if unit == "s":
+        return f"{value * 1e3:.4f} ms"
+    if unit == "bit/s":
+        return f"{value / 1e6:.4f} Mbit/s"
+    return f"{value * 100:.3f} %" if unit == "share" else f"{value:g}"
+
+
+def near(quantity: str, unit: str, asked: float, got: float, floor: float = 0.0) -> Row:
+    """Within 2 %, or within `floor` where that is more."""
+    room = max(abs(asked) * WITHIN, floor)
+    return Row(quantity, unit, asked, asked - room, asked + room, got)
+
+
+def exact(quantity: str, asked: float, got: float) -> Row:
+    return Row(quantity, "1", asked, asked, asked, got)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The files of one run, read when asked for."""
+
+    cell: Configuration
+    summary: dict[str, Any]
+
+    @property
+    def path(self) -> Path:
+        return Path(self.summary["directory"])
+
+    def metric(self, name: str) -> float:
+        """A metric's value; NaN, which no row holds, if the run does not have it."""
+        return float(self.summary["metrics"].get(name, {"value": math.nan})["value"])
+
+    def table(self, name: str) -> polars.DataFrame:
+        return polars.read_parquet(self.path / "tables" / f"{name}.parquet")
+
+    @cached_property
+    def client(self) -> segment.Census:
+        return segment.count(self.path / "pcap" / "client.pcap")
+
+    @cached_property
+    def server(self) -> segment.Census:
+        return segment.count(self.path / "pcap" / "server.pcap")
+
+
+def hold(cell: Configuration, summary: dict[str, Any]) -> Iterator[Row]:
+    """Every figure of a cell."""
+    evidence = Evidence(cell, summary)
+    yield from HOLDERS[cell.kind](evidence)
+    yield from hold_conservation(evidence)
+
+
+def _steps_s(ways: int, links: int) -> float:
+    return ways * (STEPS_OF_LINK * links + STEPS_OF_PROGRAMS) * STEP_S
+
+
+def hold_ping(evidence: Evidence, name: str) -> Row:
+    """Round trips over idle links."""
+    cell = evidence.cell
+    size = next(int(entry["size"].removesuffix("bytes")) for entry in cell.traffic if entry["name"] == name)
+    frame = form.echo_frame_bytes(cell.family, size)
+    asked = form.round_trip_s(cell.forward, cell.reverse, frame)
+    floor = _steps_s(2, len(cell.links)) + PING_S
+    return near(f"idle round trip, frames of {frame} bytes", "s", asked, evidence.metric(f"{name}.rtt"), floor)
+
+
+def hold_delay(evidence: Evidence) -> Iterator[Row]:
+    cell = evidence.cell
+    yield hold_ping(evidence, "idle")
+    yield hold_ping(evidence, "long")
+    frame = form.udp_frame_bytes(cell.family, cell.facts["length"])
+    ways: tuple[tuple[str, Way], ...] = (("there", cell.forward), ("back", cell.reverse))
+    for name, way in ways:
+        for value in ("min", "max"):
+            got = evidence.metric(f"{name}.delay.{value}")
+            asked = form.one_way_s(way, frame)
+            yield near(
+                f"one-way delay {name}, {value}, frames of {frame} bytes", "s", asked, got, _steps_s(1, len(cell.links))
+            )
+
+
+def hold_overload(evidence: Evidence) -> Iterator[Row]:
+    cell = evidence.cell
+    queue, frame_s, facts = cell.bottleneck.forward.queue_packets, cell.frame_s, cell.facts
+    yield hold_ping(evidence, "idle")
+    # the bottleneck's own frame time is in the wait; the idle way has it, too
+    beyond_s = form.one_way_s(cell.forward, cell.frame_bytes) - frame_s
+    load = evidence.table("datagrams").filter(polars.col("flow") == "load")
+    first_ns = load["sent_ns"].min()
+    since_s = (polars.col("sent_ns") - first_ns) / 1e9
+    steady = load.filter(since_s.is_between(facts["fill_s"], facts["fill_s"] + facts["alone_s"]))
+    asked = beyond_s + form.full_queue_mean_wait_s(queue, frame_s, OVERLOAD)
+    mean = steady["delay_ns"].mean()
+    yield near("delay behind the full queue", "s", asked, float(mean) / 1e9 if isinstance(mean, float) else math.nan)
+    most = beyond_s + (queue + 1) * frame_s
+    longest = steady["delay_ns"].max()
+    got = float(longest) / 1e9 if isinstance(longest, int) else math.nan
+    yield Row("most delay behind it", "s", most, most - frame_s, most + _steps_s(1, len(cell.links)), got)
+    probe = form.echo_frame_bytes(cell.family)
+    probe_s = cell.bottleneck.forward.hop.serialise_s(probe)
+    asked = (
+        form.round_trip_s(cell.forward, cell.reverse, probe)
+        - probe_s
+        + form.full_queue_probe_wait_s(queue, frame_s, OVERLOAD, probe_s)
+    )
+    yield near("loaded round trip", "s", asked, evidence.metric("probe.rtt"))
+    rate = cell.bottleneck.forward.kbit * 1e3
+    arrived = form.full_queue_arrivals(facts["packets"], queue, OVERLOAD)
+    duration_s = facts["packets"] * facts["apart_s"]
+    yield near("packets of the load that arrived", "1", arrived, len(load))
+    asked = arrived * facts["payload"] * 8 / duration_s
+    yield near("goodput of the load", "bit/s", asked, evidence.metric("load.goodput"))
+    asked = form.goodput_bit_per_s(rate, facts["payload"], cell.mtu)
+    yield near("UDP share", "bit/s", asked, evidence.metric("share.goodput"))
+    port = 5202
+    sent = evidence.client.datagrams.get((segment.OUTGOING, port), 0)
+    got_there = evidence.server.datagrams.get((segment.INCOMING, port), 0)
+    if sent:
+        yield near("UDP loss, by the captures", "share", 1 - got_there / sent, evidence.metric("share.loss"))
+
+
+def hold_jitter(evidence: Evidence) -> Iterator[Row]:
+    cell = evidence.cell
+    (link,) = cell.links
+    if link.forward.jitter is None:
+        raise ValueError(f"cell {cell.number} has no jitter")
+    distribution, amount_us = link.forward.jitter
+    amount_s, moments = amount_us / 1e6, form.jitter_moments(distribution)
+    floor = _steps_s(1, 1)
+    deviation = evidence.metric("varied.delay.stdev")
+    yield near(f"standard deviation, {distribution}", "s", moments.stdev * amount_s, deviation, floor)
+    frame = form.udp_frame_bytes(cell.family, cell.facts["length"])
+    asked = form.one_way_s(cell.forward, frame) + moments.mean * amount_s
+    yield near("mean delay", "s", asked, evidence.metric("varied.delay.mean"), floor)
+    yield exact("packets", cell.facts["packets"], evidence.metric("varied.packets"))
+
+
+def hold_loss(evidence: Evidence) -> Iterator[Row]:
+    cell = evidence.cell
+    (link,) = cell.links
+    for name, direction in (("there", link.forward), ("back", link.reverse)):
+        low, asked, high = _losses(direction, cell.facts["packets"])
+        count = evidence.metric(f"{name}.packets")
+        got = evidence.metric(f"{name}.loss") * count
+        yield exact(f"packets {name}", cell.facts["packets"], count)
+        yield Row(f"losses {name}", "1", asked, low, high, round(got, 6))
+
+
+def _losses(direction: Direction, count: int) -> tuple[float, float, float]:
+    """The least, the expected, the most."""
+    loss = direction.loss
+    if isinstance(loss, form.GilbertElliott):
+        low, high = loss.interval(count, SIGMAS)
+        return low, count * loss.loss, high
+    share = float(loss or 0)
+    least, most = form.binomial_interval(count, share, OUTSIDE)
+    return least, count * share, most
+
+
+def hold_slow_start(evidence: Evidence) -> Iterator[Row]:
+    cell = evidence.cell
+    yield hold_ping(evidence, "idle")
+    for place, name in enumerate(("few", "many")):
+        size = cell.facts[name]
+        asked = form.slow_start(cell.forward, cell.reverse, cell.family, cell.mtu, size).completion_s
+        floor = _steps_s(3, len(cell.links))
+        got = evidence.metric(f"{name}.completion.mean")
+        yield near(f"completion of {size} bytes", "s", asked, got, floor)
+        sent = evidence.client.towards(5201 + place, segment.OUTGOING, 0)
+        received = evidence.server.towards(5201 + place, segment.INCOMING, 0)
+        if len(sent) == len(received) == 1:
+            seen_s = (received[0].last_payload_ns - sent[0].first_ns) / 1e9
+            yield near(f"the same, from the captures of {size} bytes", "s", asked, seen_s, floor)
+        yield exact(f"bytes of {size}, by sequence numbers", sum(one.payload_bytes for one in received), size)
+        yield exact(f"bytes of {size}, by the run", size, evidence.metric(f"{name}.bytes"))
+        yield exact("sent again, by the captures", 0, sum(len(one.sent_again_ns) for one in sent))
+        yield exact("sent again, by the run", 0, evidence.metric(f"{name}.retransmits"))
+
+
+def hold_bulk(evidence: Evidence) -> Iterator[Row]:
+    cell = evidence.cell
+    yield hold_ping(evidence, "idle")
+    payload = form.tcp_payload_bytes(cell.family, cell.mtu)
+    asked = form.goodput_bit_per_s(cell.bottleneck.forward.kbit * 1e3, payload, cell.mtu)
+    yield with_reason(evidence, near("TCP goodput", "bit/s", asked, evidence.metric("bulk.goodput")))
+    yield from hold_counts(evidence, "bulk", 5201)
+
+
+def hold_multipath(evidence: Evidence) -> Iterator[Row]:
+    cell = evidence.cell
+    payload = form.tcp_payload_bytes(cell.family, cell.mtu, is_multipath=True)
+    rate = sum(link.forward.kbit for link in cell.links) * 1e3
+    asked = form.goodput_bit_per_s(rate, payload, cell.mtu)
+    yield with_reason(evidence, near("MPTCP goodput over both paths", "bit/s", asked, evidence.metric("bulk.goodput")))
+    yield exact("subflows", 2, evidence.metric("bulk.subflows"))
+    yield from hold_counts(evidence, "bulk", 5201)
+
+
+def hold_fairness(evidence: Evidence) -> Iterator[Row]:
+    cell = evidence.cell
+    goodputs = [evidence.metric(f"flow{number}.goodput") for number in range(cell.flows)]
+    fairness = evidence.metric("total.fairness")
+    yield Row(f"Jain's index of {cell.flows} flows", "share", 1, 1 - WITHIN, 1 + 1e-9, fairness)
+    index = form.jain(goodputs)
+    yield Row("the same, of their goodputs", "share", index, index - 1e-9, index + 1e-9, fairness)
+    if cell.discipline == "fifo":
+        payload = form.tcp_payload_bytes(cell.family, cell.mtu)
+        asked = form.goodput_bit_per_s(cell.bottleneck.forward.kbit * 1e3, payload, cell.mtu)
+        yield near("goodput of all", "bit/s", asked, evidence.metric("total.goodput"))
+    for number in range(cell.flows):
+        yield from hold_counts(evidence, f"flow{number}", 5201 + number)
+
+
+def hold_counts(evidence: Evidence, name: str, port: int) -> Iterator[Row]:
+    """Retransmissions of all data connections to a port, and the bytes that arrived in order."""
+    entry = next(one for one in evidence.cell.traffic if one["name"] == name)
+    omitted, total = (int(text.removesuffix("s")) for text in (entry["omit"]["start"], entry["duration"]))
+    sent = evidence.client.towards(port, segment.OUTGOING, DATA_BYTES)
+    moments = sorted(moment for stream in sent for moment in stream.sent_again_ns)
+    # the run counts until the flow is over; what is sent again until its sockets are closed may be counted or not
+    over_ns = min((stream.first_payload_ns for stream in sent), default=0) + total * 1_000_000_000 - END_NS
+    least = bisect_right(moments, over_ns)
+    got = evidence.metric(f"{name}.retransmits")
+    yield Row(f"{name}: sent again, by sequence numbers", "1", least, least, len(moments), got)
+    received = evidence.server.towards(port, segment.INCOMING, DATA_BYTES)
+    begun_ns = min((stream.first_ns for stream in received), default=0)
+    window = (begun_ns + omitted * 1_000_000_000, begun_ns + total * 1_000_000_000)
+    counted = sum(stream.payload_between(*window) for stream in received) * 8 / (total - omitted)
+    floor = 2 * WAKE_BYTES * 8 / (total - omitted)
+    yield near(f"{name}: goodput, by sequence numbers", "bit/s", counted, evidence.metric(f"{name}.goodput"), floor)
+
+
+def hold_conservation(evidence: Evidence) -> Iterator[Row]:
+    """On every link and direction: what one end sent is what the other received, and what is accounted for."""
+    ends = evidence.table("interfaces").filter(polars.col("time_ns") == polars.col("time_ns").max())
+    queues = evidence.table("queues").filter(polars.col("time_ns") == polars.col("time_ns").max())
+    nodes = {node: place for place, node in enumerate(_order(evidence.cell))}
+    unaccounted, passed = 0, 0
+    for link in sorted(set(ends["link"].drop_nulls())):
+        rows = sorted(ends.filter(polars.col("link") == link).iter_rows(named=True), key=lambda row: nodes[row["node"]])
+        for way, (sender, receiver) in (("forward", rows), ("reverse", rows[::-1])):
+            gone = queues.filter((polars.col("link") == link) & (polars.col("direction") == way))
+            counted = ("drops_packets", "lost_packets", "backlog_packets")
+            accounted = sum(int(gone[column].fill_null(0).sum()) for column in counted)
+            unaccounted += abs(sender["tx_packets"] - receiver["rx_packets"] - accounted)
+            passed += sender["tx_packets"]
+    yield exact(f"packets unaccounted for, of {passed} sent on all links", 0, unaccounted)
+    for host, census in (("client", evidence.client), ("server", evidence.server)):
+        mine = ends.filter((polars.col("node") == host) & polars.col("link").is_not_null())
+        sent, received = int(mine["tx_packets"].sum()), int(mine["rx_packets"].sum())
+        yield exact(f"packets that {host} sent, by the capture", census.frames[segment.OUTGOING], sent)
+        yield exact(f"packets that {host} received, by the capture", census.frames[segment.INCOMING], received)
+
+
+def _order(cell: Configuration) -> list[str]:
+    """Nodes from client to server: forward is towards the server."""
+    return ["client", "router", *(f"router{number}" for number in range(1, len(cell.links))), "server"]
+
+
+# -- reasons ---------------------------------------------------------------------------------------------------------
+
+
+def with_reason(evidence: Evidence, row: Row) -> Row:
+    """The row, or the row with the first reason whose predicted effect leaves less than 2 %."""
+    if row.is_held or math.isnan(row.got):
+        return row
+    for name, predict in (("sent again", predict_sent_again), ("small window", predict_small_window)):
+        predicted = predict(evidence, row.asked)
+        if abs(row.got - predicted) <= WITHIN * row.asked and abs(predicted - row.asked) > WITHIN * row.asked:
+            text = f"{name}: predicts {(predicted / row.asked - 1) * 100:+.2f} %"
+            return replace(row, reason=text)
+    return row
+
+
+def predict_sent_again(evidence: Evidence, asked: float) -> float:
+    """The goodput that segments leave which were sent again without a loss."""
+    sockets = evidence.table("sockets").filter((polars.col("host") == "client") & polars.col("flow").is_not_null())
+    last = sockets.group_by("local", "local_port").agg(polars.col("bytes_sent", "retransmits_packets").max())
+    queues = evidence.table("queues").filter(polars.col("time_ns") == polars.col("time_ns").max())
+    lost = int(queues["drops_packets"].fill_null(0).sum()) + int(queues["lost_packets"].fill_null(0).sum())
+    payload = form.tcp_payload_bytes(evidence.cell.family, evidence.cell.mtu, evidence.cell.is_multipath)
+    segments = int(last["bytes_sent"].sum()) / payload
+    return asked * (1 - max(0, int(last["retransmits_packets"].sum()) - lost) / segments)
+
+
+def predict_small_window(evidence: Evidence, asked: float) -> float:
+    """The goodput that the sampled windows allow: on each path the window in each round trip, up to the rate."""
+    cell = evidence.cell
+    sockets = evidence.table("sockets").filter((polars.col("host") == "client") & polars.col("flow").is_not_null())
+    entry = next(one for one in cell.traffic if "omit" in one)
+    omitted_ns = int(entry["omit"]["start"].removesuffix("s")) * 1_000_000_000
+    since = sockets["time_ns"].min()
+    sockets = sockets.filter(polars.col("time_ns") > (since if isinstance(since, int) else 0) + omitted_ns)
+    paths = cell.links if cell.is_multipath else (cell.bottleneck,)
+    total_rate = sum(link.forward.kbit for link in paths)
+    predicted = 0.0
+    for link in paths:
+        mine = sockets.filter(polars.col("path") == link.name) if cell.is_multipath else sockets
+        rtt_s = (link.forward.delay_us + link.reverse.delay_us) / 1e6 if cell.is_multipath else cell.rtt_s
+        product = link.forward.kbit * 1e3 * rtt_s / 8 / cell.frame_bytes
+        windows = mine["snd_cwnd_packets"].to_list()
+        share = sum(min(1.0, window / product) if product else 1.0 for window in windows) / max(1, len(windows))
+        predicted += asked * share * link.forward.kbit / total_rate
+    return predicted
+
+
+HOLDERS: dict[str, Callable[[Evidence], Iterator[Row]]] = {
+    "delay": hold_delay,
+    "overload": hold_overload,
+    "jitter": hold_jitter,
+    "loss": hold_loss,
+    "slow start": hold_slow_start,
+    "bulk": hold_bulk,
+    "multipath": hold_multipath,
+    "fairness": hold_fairness,
+}

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A count by sequence numbers of what a capture holds: a reader of pcapng, IP, UDP and TCP headers of its own.
+
+`benchmarks/physics.py` holds mprun's counts against it. Therefore nothing here is mprun's, and nothing is a dissector
+that mprun uses: forty lines of struct say what the documents say (draft-ietf-opsawg-pcapng, RFC 791, 8200, 768, 9293,
+and LINKTYPE_LINUX_SLL2).
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+INTERFACE_BLOCK, ENHANCED_BLOCK = 1, 6
+COOKED = 276
+COOKED_BYTES = 20
+OUTGOING, INCOMING = 4, 0
+IPV4, IPV6 = 0x0800, 0x86DD
+TCP, UDP = 6, 17
+FIN, SYN = 1, 2
+TIMESTAMP_RESOLUTION = 9
+_COOKED = struct.Struct(">HHIHBB")
+_PORTS = struct.Struct(">HH")
+_TCP = struct.Struct(">HHIIBB")
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """A packet as one host saw it. `direction` is OUTGOING or INCOMING; ports are 0 where there are none."""
+
+    time_ns: int
+    interface: int
+    direction: int
+    protocol: int
+    source: tuple[bytes, int]
+    destination: tuple[bytes, int]
+    sequence: int
+    flags: int
+    payload_bytes: int
+
+
+def packets(path: Path) -> Iterator[Packet]:
+    """Each IP packet of a capture of all interfaces of a host, times in ns of the capture's clock.
+
+    Raises ValueError where the file is of another kind.
+    """
+    data = path.read_bytes()
+    place = 0
+    while place < len(data):
+        kind, length = struct.unpack_from("<II", data, place)
+        if kind == INTERFACE_BLOCK:
+            _check_interface(data, place, length)
+        elif kind == ENHANCED_BLOCK:
+            interface, high, low, captured = struct.unpack_from("<IIII", data, place + 8)
+            found = _read(data, place + 28, captured, (high << 32) | low, interface)
+            if found:
+                yield found
+        place += length
+
+
+def _check_interface(data: bytes, place: int, length: int) -> None:
+    (link,) = struct.unpack_from("<H", data, place + 8)
+    if link != COOKED:
+        raise ValueError(f"link type {link} is not that of captures of all interfaces ({COOKED})")
+    option, end = place + 16, place + length - 4
+    while option < end:
+        code, size = struct.unpack_from("<HH", data, option)
+        if code == TIMESTAMP_RESOLUTION and data[option + 4] != 9:
+            raise ValueError("times are not in nanoseconds")
+        option += 4 + (size + 3) // 4 * 4
+
+
+def _read(data: bytes, place: int, captured: int, time_ns: int, interface: int) -> Packet | None:
+    ethertype, _, _, _, direction, _ = _COOKED.unpack_from(data, place)
+    ip, end = place + COOKED_BYTES, place + captured
+    if ethertype == IPV4:
+        head, protocol = (data[ip] & 15) * 4, data[ip + 9]
+        total = struct.unpack_from(">H", data, ip + 2)[0]
+        addresses = data[ip + 12 : ip + 16], data[ip + 16 : ip + 20]
+    elif ethertype == IPV6:
+        head, protocol = 40, data[ip + 6]
+        total = 40 + struct.unpack_from(">H", data, ip + 4)[0]
+        addresses = data[ip + 8 : ip + 24], data[ip + 24 : ip + 40]
+    else:
+        return None
+    ports, sequence, flags, header = (0, 0), 0, 0, 0
+    if protocol == UDP and ip + head + 8 <= end:
+        ports, header = _PORTS.unpack_from(data, ip + head), 8
+    elif protocol == TCP and ip + head + 20 <= end:
+        source, destination, sequence, _, offset, flags = _TCP.unpack_from(data, ip + head)
+        ports, header = (source, destination), (offset >> 4) * 4
+    return Packet(
+        time_ns,
+        interface,
+        direction,
+        protocol,
+        (addresses[0], ports[0]),
+        (addresses[1], ports[1]),
+        sequence,
+        flags,
+        total - head - header,
+    )
+
+
+@dataclass
+class Stream:
+    """One direction of a TCP connection, followed by sequence numbers at one end."""
+
+    first_ns: int
+    start: int
+    # when a segment passed that had been sent before
+    sent_again_ns: list[int] = field(default_factory=list)
+    # offsets from `start`, the sequence number of the SYN: the highest seen, and up to where nothing is missing
+    highest: int = 0
+    in_order: int = 0
+    first_payload_ns: int = 0
+    last_payload_ns: int = 0
+    # (moment, in_order) whenever the latter grew
+    progress: list[tuple[int, int]] = field(default_factory=list)
+    beyond: dict[int, int] = field(default_factory=dict)
+    has_fin: bool = False
+
+    def take(self, packet: Packet) -> None:
+        """Follow one more segment. SYN and FIN take a place in the sequence space, as octets do."""
+        taken = packet.payload_bytes + bool(packet.flags & SYN) + bool(packet.flags & FIN)
+        if not taken:
+            return
+        # within half the space of the highest (RFC 9293 3.4)
+        offset = self.highest + (packet.sequence - self.start - self.highest + (1 << 31)) % (1 << 32) - (1 << 31)
+        if offset < self.highest:
+            self.sent_again_ns.append(packet.time_ns)
+        self.highest = max(self.highest, offset + taken)
+        self.has_fin |= bool(packet.flags & FIN)
+        if packet.payload_bytes:
+            self.first_payload_ns = self.first_payload_ns or packet.time_ns
+        if packet.payload_bytes and offset + taken > self.in_order:
+            self.last_payload_ns = packet.time_ns
+        before = self.in_order
+        if offset <= self.in_order:
+            self.in_order = max(self.in_order, offset + taken)
+        else:
+            self.beyond[offset] = max(self.beyond.get(offset, 0), offset + taken)
+        if self.in_order > before and self.beyond:
+            self._join()
+        if self.in_order > before:
+            self.progress.append((packet.time_ns, self.in_order))
+
+    def _join(self) -> None:
+        """What came early and now continues what is in order."""
+        while self.in_order in self.beyond:
+            self.in_order = self.beyond.pop(self.in_order)
+        for offset in sorted(offset for offset in self.beyond if offset < self.in_order):
+            self.in_order = max(self.in_order, self.beyond.pop(offset))
+
+    @property
+    def payload_bytes(self) -> int:
+        """The payload up to the first octet that is missing."""
+        return max(0, self.in_order - 1 - self.has_fin)
+
+    def payload_between(self, start_ns: int, end_ns: int) -> int:
+        """By how much the payload in order grew between two moments."""
+        at_start, at_end = (
+            bisect_right(self.progress, moment_ns, key=lambda one: one[0]) for moment_ns in (start_ns, end_ns)
+        )
+        low, high = (self.progress[place - 1][1] if place else 0 for place in (at_start, at_end))
+        return high - low
+
+
+Ends = tuple[tuple[bytes, int], tuple[bytes, int]]
+
+
+@dataclass
+class Census:
+    """What a capture of one host holds: frames by direction, TCP streams by their ends, UDP packets by ports."""
+
+    frames: dict[int, int] = field(default_factory=lambda: {OUTGOING: 0, INCOMING: 0})
+    streams: dict[tuple[int, Ends], Stream] = field(default_factory=dict)
+    datagrams: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def towards(self, port: int, direction: int, least_bytes: int) -> list[Stream]:
+        """The streams to a server's port that carried so much, in the order of their handshakes."""
+        found = [
+            stream
+            for (way, (_, destination)), stream in self.streams.items()
+            if way == direction and destination[1] == port and stream.highest > least_bytes
+        ]
+        return sorted(found, key=lambda stream: stream.first_ns)
+
+
+def count(path: Path) -> Census:
+    """Read a capture once."""
+    census = Census()
+    for packet in packets(path):
+        if packet.source[0] == packet.destination[0]:
+            continue
+        census.frames[packet.direction] += 1
+        if packet.protocol == UDP:
+            key = (packet.direction, packet.destination[1])
+            census.datagrams[key] = census.datagrams.get(key, 0) + 1
+        elif packet.protocol == TCP:
+            ends = (packet.direction, (packet.source, packet.destination))
+            if packet.flags & SYN and ends not in census.streams:
+                census.streams[ends] = Stream(packet.time_ns, packet.sequence)
+            if ends in census.streams:
+                census.streams[ends].take(packet)
+    return census

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Closed forms of what a network of exact links carries, from arithmetic and the protocols' own documents alone.
+"""Closed forms of the figures of networks with exact links, from arithmetic and from the protocols' documents.
 
-They are the other side of `benchmarks/physics.py`. Therefore this module imports nothing but Python's library: a
-mistake that mprun and a bound taken from mprun would share could not be seen.
+`benchmarks/physics.py` compares runs with these forms. This module imports nothing but Python's library, because a
+form that used mprun's code would share its mistakes.
 
 The model of a link direction: a frame waits for the propagation delay, and then for the rate. The rate sends bit by
 bit: a frame takes its length divided by the rate, whether the link was idle or not, and leaves with its last bit
@@ -87,12 +87,12 @@ Way = Sequence[Hop]
 
 
 def one_way_s(way: Way, frame_bytes: int) -> float:
-    """A single frame over idle links: propagation and serialisation on each."""
+    """The time of a single frame over idle links: propagation and serialisation on each link."""
     return sum(hop.delay_s + hop.serialise_s(frame_bytes) for hop in way)
 
 
 def round_trip_s(forward: Way, reverse: Way, frame_bytes: int, back_bytes: int | None = None) -> float:
-    """There and back over idle links; the frame back is as long as the one there, or `back_bytes` long."""
+    """The idle round trip; the returning frame is as long as the first one, or `back_bytes` long."""
     return one_way_s(forward, frame_bytes) + one_way_s(reverse, back_bytes or frame_bytes)
 
 
@@ -115,7 +115,7 @@ def fill_s(queue_packets: int, frame_s: float, overload: float) -> float:
 
 
 def full_queue_arrivals(packets: int, queue_packets: int, overload: float) -> float:
-    """How many of `packets` arrive: while they are sent one in `overload` leaves, then what the queue holds."""
+    """The number of `packets` that arrive: one in `overload` while they are sent, then the contents of the queue."""
     return min(packets, packets / overload + queue_packets + 1)
 
 
@@ -131,7 +131,7 @@ def full_queue_mean_wait_s(queue_packets: int, frame_s: float, overload: float) 
 
 
 def full_queue_probe_wait_s(queue_packets: int, frame_s: float, overload: float, probe_s: float) -> float:
-    """The same for a rare probe among them, whose own time on the link is `probe_s`.
+    """The mean time of a rare probe in the full queue; the probe itself takes `probe_s` on the link.
 
     A probe is accepted from a departure to the next arrival. That time u is even from 0 to frame_s / overload, and
     a probe falls into an interval as often as this is long, at an even place: E(u^2) / (2 E(u)), which is
@@ -250,7 +250,7 @@ class GilbertElliott:
         return self.p / (self.p + self.r)
 
     def interval(self, count: int, sigmas: float) -> tuple[float, float]:
-        """Losses of `count` frames: the mean, and `sigmas` standard deviations to either side.
+        """The losses of `count` frames: the mean less and plus `sigmas` standard deviations.
 
         The state keeps 1 - p - r of itself from one frame to the next, so the variance is that of independent
         losses times (2 - p - r) / (p + r).
@@ -329,7 +329,7 @@ def slow_start(forward: Way, reverse: Way, family: str, mtu_bytes: int, size_byt
 
 
 def comes_before_probe(forward: Way, reverse: Way, family: str, mtu_bytes: int) -> bool:
-    """Whether acknowledgements come before Linux probes for a lost tail, although nothing was lost.
+    """Tell whether acknowledgements come before Linux probes for a lost tail, although nothing was lost.
 
     The probe is due two round trips after the last segment, as the handshake measured them, and the handshake's
     frames are short: a full frame must not take longer than one such round trip.

@@ -20,7 +20,6 @@ from benchmarks.closed_form import Hop
 
 LEAST_RATE_MBIT, DECADES = 0.1, 4
 MOST_RTT_S = 0.7
-# One draw in so many of the lowest stratum of a round trip has none at all.
 MTUS = (1280, 1500, 1500, 4000, 9000)
 FAMILIES = ("ipv4", "ipv6")
 LEAST_QUEUE, MOST_QUEUE = 25, 3000
@@ -143,7 +142,7 @@ def draw(seed: int) -> list[Configuration]:
 
 @dataclass(frozen=True)
 class _Start:
-    """What a kind begins with; `rate` and `trip` are in [0, 1), each from a stratum of its own."""
+    """The drawn values that each kind begins with; `rate` and `trip` are in [0, 1), each from its own stratum."""
 
     number: int
     kind: str
@@ -158,13 +157,13 @@ class _Start:
         return round(LEAST_RATE_MBIT * 1000 * 10 ** (DECADES * self.rate))
 
     def rtt_s(self, most_s: float = MOST_RTT_S) -> float:
-        """Up to `most_s`, none in the lowest fifth of the first stratum of five, more often small than large."""
+        """The round trip, up to `most_s`; short ones are more frequent, and the lowest 4 % of draws have none."""
         most_s = min(most_s, MOST_RTT_S)
         return 0.0 if self.trip < 0.04 else most_s * self.trip**2.5
 
 
 def _dealt(values: tuple[Any, ...], count: int, generator: Random) -> list[Any]:
-    """Each value as often as the others, in a drawn order."""
+    """Deal each value equally often, in a drawn order."""
     dealt = [values[number % len(values)] for number in range(count)]
     generator.shuffle(dealt)
     return dealt
@@ -248,7 +247,7 @@ def _udp(name: str, payload: int, apart_s: float, packets: int, **more: Any) -> 
 
 
 def _idle_s(cell: Configuration) -> float:
-    """Longer than a full frame needs there and back."""
+    """A time longer than the round trip of a full frame."""
     return form.round_trip_s(cell.forward, cell.reverse, cell.frame_bytes) + 0.1
 
 
@@ -314,7 +313,7 @@ def draw_overload(start: _Start, generator: Random) -> Configuration:
 
 
 def _udp_seconds(frame_s: float, fill_s: float) -> tuple[int, int]:
-    """Whole seconds to leave out, and to count: 200 packets at least, so that one more or less is half a percent."""
+    """The whole seconds to leave out and to count: at least 200 packets, so that one packet is half a percent."""
     omitted = math.ceil(2 * frame_s + min(fill_s, 2.0)) + 1 if frame_s > 1e-4 else 1
     return omitted, max(1, math.ceil(200 * frame_s))
 
@@ -393,7 +392,7 @@ def draw_slow_start(start: _Start, generator: Random) -> Configuration:
 
 
 def _largest(cell: Configuration, size: int) -> int:
-    """The size, or what of it the queues hold."""
+    """The size, or the largest smaller one whose frames the queues hold."""
     limits = [link.forward.queue_packets for link in cell.links]
 
     def fits(candidate: int) -> bool:
@@ -411,7 +410,7 @@ def _largest(cell: Configuration, size: int) -> int:
 
 
 def _filled_s(product: float, rtt_s: float) -> float:
-    """By when cubic has filled a path of `product` packets, though slow start ended early.
+    """The time in which cubic fills a path of `product` packets if slow start ends early.
 
     Slow start doubles each round trip; HyStart may end it from 16 packets on. What is left cubic covers in
     (packets / 0.4)^(1/3) seconds (RFC 9438 4.2, C = 0.4), or Reno in a packet each round trip, whichever is sooner.
@@ -421,10 +420,10 @@ def _filled_s(product: float, rtt_s: float) -> float:
 
 
 def _steady_seconds(product: float, rtt_s: float, frame_s: float) -> tuple[int, int]:
-    """Whole seconds to leave out, and to count: 500 packets, and sixty round trips, as `rtt_s` of the filled queue.
+    """The whole seconds to leave out and to count: at least 500 packets, and sixty round trips with a full queue.
 
-    A program that reads in order waits for a lost segment for a round trip, and then has a round trip's data at once:
-    where the count begins or ends in between, it is wrong by up to that much.
+    A program that reads in order waits a round trip for a lost segment. Then it gets the data of a round trip at once.
+    A count that begins or ends in between is wrong by up to that amount.
     """
     return math.ceil(_filled_s(product, rtt_s)) + 1, max(2, math.ceil(max(500 * frame_s, STEADY_TRIPS * rtt_s)))
 

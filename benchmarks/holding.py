@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run of `benchmarks/physics.py` left, beside what the closed forms say of its cell.
+"""The figures of a run of `benchmarks/physics.py` beside the closed forms of its cell.
 
-Reads what every user has: the summary that `mprun --json` prints, the tables, and the captures, the latter by
-`benchmarks/segment.py`. Decides nothing about how a cell is drawn or printed.
+This module reads the files that every user has: the summary that `mprun --json` prints, the tables and the captures.
+`benchmarks/segment.py` reads the captures. Other modules draw and print the cells.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ REASONS = {
 
 @dataclass(frozen=True)
 class Row:
-    """A figure and what a closed form allows; `unit` says how it is printed: s, bit/s, share or a count."""
+    """A figure and the bounds of its closed form; `unit` says how it is printed: s, bit/s, share or a count."""
 
     quantity: str
     unit: str
@@ -80,7 +80,7 @@ class Row:
 
 
 def spell(value: float, unit: str) -> str:
-    """A value for people."""
+    """Spell a value for people."""
     if unit == "s":
         return f"{value * 1e3:.4f} ms"
     if unit == "bit/s":
@@ -89,7 +89,7 @@ def spell(value: float, unit: str) -> str:
 
 
 def near(quantity: str, unit: str, asked: float, got: float, floor: float = 0.0) -> Row:
-    """Within 2 %, or within `floor` where that is more."""
+    """Return a row that allows 2 %, or `floor` if that is more."""
     room = max(abs(asked) * WITHIN, floor)
     return Row(quantity, unit, asked, asked - room, asked + room, got)
 
@@ -110,7 +110,7 @@ class Evidence:
         return Path(self.summary["directory"])
 
     def metric(self, name: str) -> float:
-        """A metric's value; NaN, which no row holds, if the run does not have it."""
+        """The metric's value, or NaN if the run does not have the metric; NaN is outside of all bounds."""
         return float(self.summary["metrics"].get(name, {"value": math.nan})["value"])
 
     def table(self, name: str) -> polars.DataFrame:
@@ -313,7 +313,7 @@ def hold_counts(evidence: Evidence, name: str, port: int) -> Iterator[Row]:
 
 
 def hold_conservation(evidence: Evidence) -> Iterator[Row]:
-    """On every link and direction: what one end sent is what the other received, and what is accounted for."""
+    """Compare, on every link and direction, packets sent with packets received, dropped and lost."""
     ends = evidence.table("interfaces").filter(polars.col("time_ns") == polars.col("time_ns").max())
     queues = evidence.table("queues").filter(polars.col("time_ns") == polars.col("time_ns").max())
     nodes = {node: place for place, node in enumerate(_order(evidence.cell))}
@@ -335,7 +335,7 @@ def hold_conservation(evidence: Evidence) -> Iterator[Row]:
 
 
 def _order(cell: Configuration) -> list[str]:
-    """Nodes from client to server: forward is towards the server."""
+    """The nodes from client to server, as forward is towards the server."""
     return ["client", "router", *(f"router{number}" for number in range(1, len(cell.links))), "server"]
 
 
@@ -355,7 +355,7 @@ def with_reason(evidence: Evidence, row: Row) -> Row:
 
 
 def predict_sent_again(evidence: Evidence, asked: float) -> float:
-    """The goodput that segments leave which were sent again without a loss."""
+    """The goodput beside segments that were sent again without a loss."""
     sockets = evidence.table("sockets").filter((polars.col("host") == "client") & polars.col("flow").is_not_null())
     last = sockets.group_by("local", "local_port").agg(polars.col("bytes_sent", "retransmits_packets").max())
     queues = evidence.table("queues").filter(polars.col("time_ns") == polars.col("time_ns").max())

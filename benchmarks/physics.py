@@ -43,7 +43,7 @@ MOST_REASONS = 2
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a cell."""
+    """The rows and the error of a cell that was run."""
 
     cell: Configuration
     rows: tuple[Row, ...]
@@ -81,12 +81,12 @@ def run_cell(cell: Configuration, folder: Path) -> Outcome:
 
 
 def _environment() -> dict[str, str]:
-    """The user's, and this checkout first, as the files in `benchmarks` belong to it."""
+    """The user's environment, with this checkout first in the search path."""
     return {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
 def run_all(cells: Sequence[Configuration], keep: Path | None) -> Iterator[Outcome]:
-    """One cell on each CPU at a time, in the order in which they end."""
+    """Run one cell on each CPU at a time, and yield the outcomes in the order of the cells."""
     cpus: SimpleQueue[int] = SimpleQueue()
     usable = sorted(os.sched_getaffinity(0))
     for cpu in usable:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A count by sequence numbers of what a capture holds: a reader of pcapng, IP, UDP and TCP headers of its own.
+"""Count the packets of a capture by sequence numbers, with a reader of pcapng, IP, UDP and TCP headers of its own.
 
-`benchmarks/physics.py` holds mprun's counts against it. Therefore nothing here is mprun's, and nothing is a dissector
-that mprun uses: forty lines of struct say what the documents say (draft-ietf-opsawg-pcapng, RFC 791, 8200, 768, 9293,
-and LINKTYPE_LINUX_SLL2).
+`benchmarks/physics.py` compares mprun's counts with these. This module therefore uses neither mprun nor a dissector
+that mprun uses. A few lines of struct follow the documents: draft-ietf-opsawg-pcapng, RFC 791, 8200, 768, 9293, and
+LINKTYPE_LINUX_SLL2.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class Packet:
 
 
 def packets(path: Path) -> Iterator[Packet]:
-    """Each IP packet of a capture of all interfaces of a host, times in ns of the capture's clock.
+    """Yield each IP packet of a capture of all interfaces of a host, with times in ns of the capture's clock.
 
-    Raises ValueError where the file is of another kind.
+    Raises ValueError if the file is of another kind.
     """
     data = path.read_bytes()
     place = 0
@@ -149,7 +149,7 @@ class Stream:
             self.progress.append((packet.time_ns, self.in_order))
 
     def _join(self) -> None:
-        """What came early and now continues what is in order."""
+        """Add the early segments that now continue the payload in order."""
         while self.in_order in self.beyond:
             self.in_order = self.beyond.pop(self.in_order)
         for offset in sorted(offset for offset in self.beyond if offset < self.in_order):
@@ -161,7 +161,7 @@ class Stream:
         return max(0, self.in_order - 1 - self.has_fin)
 
     def payload_between(self, start_ns: int, end_ns: int) -> int:
-        """By how much the payload in order grew between two moments."""
+        """The growth of the payload in order between two moments."""
         at_start, at_end = (
             bisect_right(self.progress, moment_ns, key=lambda one: one[0]) for moment_ns in (start_ns, end_ns)
         )

@@ -477,7 +477,7 @@ def _bulk(name: str, seconds: tuple[int, int], loaded_s: float, **more: Any) -> 
 def _quiet(after: str, loaded_s: float) -> dict[str, Any]:
     """A last ping, long after the transfers: what they left in queues and delays has arrived by then."""
     values = {"name": "quiet", "tool": "ping", "from": "client", "to": "server", "count": 2}
-    return {**values, "start": _after(after, 60 + 20 * loaded_s)}
+    return {**values, "start": _after(after, 60 + 5 * loaded_s)}
 
 
 def draw_multipath(start: _Start, generator: Random) -> Configuration:
@@ -509,11 +509,13 @@ def draw_multipath(start: _Start, generator: Random) -> Configuration:
 def draw_fairness(start: _Start, generator: Random) -> Configuration:
     """Two to six equal flows over one link: fq_codel serves them in turn, or a queue that holds all that their equal
     windows allow shares its rate as the windows are."""
+    has_windows = bool(start.place % 2)
+    # windows of 64 kB and more would wait for minutes at the lowest rates
+    start = replace(start, rate=max(start.rate, 1 / DECADES)) if has_windows else start
     frame_s = (start.mtu + form.ETHERNET_BYTES) * 8 / (start.kbit * 1e3)
     flows = generator.randint(2, 6)
     rtt_s = start.rtt_s(min(0.1, _fitting_rtt_s(start, frame_s, 1, MOST_PACKETS)))
     link = _link("first", start, start.kbit, rtt_s, 1, generator)
-    has_windows = bool(start.place % 2)
     # twice the product, shared; at least ten segments
     window = max(10 * start.mtu, math.ceil(2 * rtt_s * start.kbit * 1e3 / 8 / flows), 1 << 16)
     # Linux doubles what a program asks for (socket(7))

@@ -307,7 +307,8 @@ def hold_counts(evidence: Evidence, name: str, port: int) -> Iterator[Row]:
     received = evidence.server.towards(port, segment.INCOMING, DATA_BYTES)
     begun_ns = min((stream.first_ns for stream in received), default=0)
     window = (begun_ns + omitted * 1_000_000_000, begun_ns + total * 1_000_000_000)
-    counted = sum(stream.payload_between(*window) for stream in received) * 8 / (total - omitted)
+    orders = [segment.follow_data(received)] if evidence.cell.is_multipath else [stream.order for stream in received]
+    counted = sum(order.between(*window) for order in orders) * 8 / (total - omitted)
     floor = 2 * WAKE_BYTES * 8 / (total - omitted)
     yield near(f"{name}: goodput, by sequence numbers", "bit/s", counted, evidence.metric(f"{name}.goodput"), floor)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +21,9 @@ OUTGOING, INCOMING = 4, 0
 IPV4, IPV6 = 0x0800, 0x86DD
 TCP, UDP = 6, 17
 FIN, SYN = 1, 2
+# RFC 8684 3.3: the option's kind; of its subtype DSS the flags of a mapping, and of fields of 8 octets.
+MPTCP, DSS = 30, 2
+ACK_PRESENT, ACK_LONG, MAP_PRESENT, MAP_LONG = 1, 2, 4, 8
 TIMESTAMP_RESOLUTION = 9
 _COOKED = struct.Struct(">HHIHBB")
 _PORTS = struct.Struct(">HH")
@@ -40,6 +43,8 @@ class Packet:
     sequence: int
     flags: int
     payload_bytes: int
+    # of a DSS mapping: data sequence number and subflow sequence number
+    mapping: tuple[int, int] | None = None
 
 
 def packets(path: Path) -> Iterator[Packet]:
@@ -87,11 +92,13 @@ def _read(data: bytes, place: int, captured: int, time_ns: int, interface: int) 
     else:
         return None
     ports, sequence, flags, header = (0, 0), 0, 0, 0
+    mapping = None
     if protocol == UDP and ip + head + 8 <= end:
         ports, header = _PORTS.unpack_from(data, ip + head), 8
     elif protocol == TCP and ip + head + 20 <= end:
         source, destination, sequence, _, offset, flags = _TCP.unpack_from(data, ip + head)
         ports, header = (source, destination), (offset >> 4) * 4
+        mapping = _read_mapping(data, ip + head + 20, min(ip + head + header, end))
     return Packet(
         time_ns,
         interface,
@@ -102,7 +109,60 @@ def _read(data: bytes, place: int, captured: int, time_ns: int, interface: int) 
         sequence,
         flags,
         total - head - header,
+        mapping,
     )
+
+
+def _read_mapping(data: bytes, option: int, end: int) -> tuple[int, int] | None:
+    """The data and subflow sequence numbers of a DSS option among a segment's options."""
+    while option < end:
+        kind = data[option]
+        if kind == 0:
+            return None
+        length = 1 if kind == 1 else data[option + 1]
+        if kind == MPTCP and data[option + 2] >> 4 == DSS and data[option + 3] & MAP_PRESENT:
+            flags, field_at = data[option + 3], option + 4
+            if flags & ACK_PRESENT:
+                field_at += 8 if flags & ACK_LONG else 4
+            form = ">QI" if flags & MAP_LONG else ">II"
+            data_sequence, subflow_sequence = struct.unpack_from(form, data, field_at)
+            return data_sequence, subflow_sequence
+        option += length
+    return None
+
+
+@dataclass
+class Order:
+    """Octets that arrive in pieces: up to where none is missing, and when that grew."""
+
+    in_order: int = 0
+    beyond: dict[int, int] = field(default_factory=dict)
+    # (moment, in_order) whenever the latter grew
+    progress: list[tuple[int, int]] = field(default_factory=list)
+
+    def take(self, time_ns: int, offset: int, length: int) -> None:
+        """Add the octets from `offset` on."""
+        before = self.in_order
+        if offset <= self.in_order:
+            self.in_order = max(self.in_order, offset + length)
+        else:
+            self.beyond[offset] = max(self.beyond.get(offset, 0), offset + length)
+        if self.in_order > before:
+            self._join()
+            self.progress.append((time_ns, self.in_order))
+
+    def _join(self) -> None:
+        """Add the early pieces that now continue what is in order."""
+        while self.in_order in self.beyond:
+            self.in_order = self.beyond.pop(self.in_order)
+        for offset in sorted(offset for offset in self.beyond if offset < self.in_order):
+            self.in_order = max(self.in_order, self.beyond.pop(offset))
+
+    def between(self, start_ns: int, end_ns: int) -> int:
+        """The growth between two moments."""
+        places = [bisect_right(self.progress, moment_ns, key=lambda one: one[0]) for moment_ns in (start_ns, end_ns)]
+        low, high = (self.progress[place - 1][1] if place else 0 for place in places)
+        return high - low
 
 
 @dataclass
@@ -110,18 +170,17 @@ class Stream:
     """One direction of a TCP connection, followed by sequence numbers at one end."""
 
     first_ns: int
+    # the sequence number of the SYN, from which offsets count
     start: int
     # when a segment passed that had been sent before
     sent_again_ns: list[int] = field(default_factory=list)
-    # offsets from `start`, the sequence number of the SYN: the highest seen, and up to where nothing is missing
     highest: int = 0
-    in_order: int = 0
+    order: Order = field(default_factory=Order)
     first_payload_ns: int = 0
     last_payload_ns: int = 0
-    # (moment, in_order) whenever the latter grew
-    progress: list[tuple[int, int]] = field(default_factory=list)
-    beyond: dict[int, int] = field(default_factory=dict)
     has_fin: bool = False
+    # (moment, data sequence number, octets) of each segment that MPTCP maps
+    mapped: list[tuple[int, int, int]] = field(default_factory=list)
 
     def take(self, packet: Packet) -> None:
         """Follow one more segment. SYN and FIN take a place in the sequence space, as octets do."""
@@ -136,37 +195,26 @@ class Stream:
         self.has_fin |= bool(packet.flags & FIN)
         if packet.payload_bytes:
             self.first_payload_ns = self.first_payload_ns or packet.time_ns
-        if packet.payload_bytes and offset + taken > self.in_order:
+        if packet.payload_bytes and offset + taken > self.order.in_order:
             self.last_payload_ns = packet.time_ns
-        before = self.in_order
-        if offset <= self.in_order:
-            self.in_order = max(self.in_order, offset + taken)
-        else:
-            self.beyond[offset] = max(self.beyond.get(offset, 0), offset + taken)
-        if self.in_order > before and self.beyond:
-            self._join()
-        if self.in_order > before:
-            self.progress.append((packet.time_ns, self.in_order))
-
-    def _join(self) -> None:
-        """Add the early segments that now continue the payload in order."""
-        while self.in_order in self.beyond:
-            self.in_order = self.beyond.pop(self.in_order)
-        for offset in sorted(offset for offset in self.beyond if offset < self.in_order):
-            self.in_order = max(self.in_order, self.beyond.pop(offset))
+        self.order.take(packet.time_ns, offset, taken)
+        if packet.payload_bytes and packet.mapping:
+            data_sequence, subflow_sequence = packet.mapping
+            self.mapped.append((packet.time_ns, data_sequence + offset - subflow_sequence, packet.payload_bytes))
 
     @property
     def payload_bytes(self) -> int:
         """The payload up to the first octet that is missing."""
-        return max(0, self.in_order - 1 - self.has_fin)
+        return max(0, self.order.in_order - 1 - self.has_fin)
 
-    def payload_between(self, start_ns: int, end_ns: int) -> int:
-        """The growth of the payload in order between two moments."""
-        at_start, at_end = (
-            bisect_right(self.progress, moment_ns, key=lambda one: one[0]) for moment_ns in (start_ns, end_ns)
-        )
-        low, high = (self.progress[place - 1][1] if place else 0 for place in (at_start, at_end))
-        return high - low
+
+def follow_data(subflows: Sequence[Stream]) -> Order:
+    """The data of an MPTCP connection, from the mappings of all its subflows."""
+    pieces = sorted(piece for stream in subflows for piece in stream.mapped)
+    order = Order()
+    for time_ns, data_sequence, length in pieces:
+        order.take(time_ns, data_sequence - pieces[0][1], length)
+    return order
 
 
 Ends = tuple[tuple[bytes, int], tuple[bytes, int]]

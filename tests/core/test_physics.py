@@ -284,11 +284,17 @@ def cooked(time_ns: int, direction: int, ip: bytes) -> bytes:
     return block(6, struct.pack("<IIIII", 1, time_ns >> 32, time_ns & 0xFFFFFFFF, len(packet), 4000) + packet)
 
 
-def tcp(offset: int, payload: int, flags: int = 16) -> bytes:
+def tcp(offset: int, payload: int, flags: int = 16, port: int = 40_000, options: bytes = b"") -> bytes:
     """A segment from client to server, of which the capture has kept the headers only."""
-    head = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 40 + payload, 0, 0, 64, 6, 0, CLIENT, SERVER)
+    header = 20 + len(options)
+    head = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + header + payload, 0, 0, 64, 6, 0, CLIENT, SERVER)
     sequence = (START + offset) % (1 << 32)
-    return head + struct.pack(">HHIIBBHHH", 40_000, 5201, sequence, 0, 0x50, flags, 0, 0, 0)
+    return head + struct.pack(">HHIIBBHHH", port, 5201, sequence, 0, header << 2, flags, 0, 0, 0) + options
+
+
+def mapping(data_sequence: int, subflow_sequence: int, length: int) -> bytes:
+    """Two octets of padding, and DSS with a Data ACK of 4 octets and a mapping of 8 (RFC 8684 3.3): 2 + 22 octets."""
+    return bytes([1, 1, 30, 22, 0x20, 0x0D]) + struct.pack(">IQIH", 7, data_sequence, subflow_sequence, length)
 
 
 def capture(*packets: bytes) -> bytes:
@@ -324,8 +330,31 @@ def test_what_arrives_in_order(tmp_path: Path) -> None:
     (stream,) = census.towards(5201, segment.INCOMING, 0)
     assert census.frames == {segment.OUTGOING: 0, segment.INCOMING: 5}
     assert stream.payload_bytes == 1500
-    assert stream.payload_between(2001, 2002) == 0
-    assert stream.payload_between(2001, 2003) == 1000
+    assert stream.order.between(2001, 2002) == 0
+    assert stream.order.between(2001, 2003) == 1000
+
+
+def test_data_of_two_subflows(tmp_path: Path) -> None:
+    """One mapping of 1000 octets lies in two segments of the first subflow; 500 octets after it came on the second
+    before, so that the data grows by 500, and by 1000 with the last segment. A reinjection adds nothing."""
+    path = tmp_path / "server.pcap"
+    base = (1 << 63) + 5
+    came = [
+        (40_000, 0, 0, segment.SYN, b""),
+        (40_001, 0, 0, segment.SYN, b""),
+        (40_000, 1, 500, 16, mapping(base, 1, 1000)),
+        (40_001, 1, 500, 16, mapping(base + 1000, 1, 500)),
+        (40_000, 501, 500, 16, mapping(base, 1, 1000)),
+        (40_001, 501, 500, 16, mapping(base + 500, 501, 500)),
+    ]
+    frames = [
+        cooked(3000 + number, segment.INCOMING, tcp(offset, payload, flags, port, options))
+        for number, (port, offset, payload, flags, options) in enumerate(came)
+    ]
+    path.write_bytes(capture(*frames))
+    subflows = segment.count(path).towards(5201, segment.INCOMING, 0)
+    assert len(subflows) == 2
+    assert segment.follow_data(subflows).progress == [(3002, 500), (3004, 1500)]
 
 
 def test_other_captures_are_refused(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ OVERLOAD = (1 + math.sqrt(5)) / 2
 SIGMAS = 4.0
 WITHIN = 0.02
 # More than 1 / WITHIN: see `_steady_seconds`.
-STEADY_TRIPS = 60
+STEADY_TRIPS = 100
 # Each seed has so many cells of each kind, 40 in all.
 COUNTS = {
     "delay": 5,
@@ -420,7 +420,7 @@ def _filled_s(product: float, rtt_s: float) -> float:
 
 
 def _steady_seconds(product: float, rtt_s: float, frame_s: float) -> tuple[int, int]:
-    """The whole seconds to leave out and to count: at least 500 packets, and sixty round trips with a full queue.
+    """The whole seconds to leave out and to count: at least 500 packets, and a hundred round trips with a full queue.
 
     A program that reads in order waits a round trip for a lost segment. Then it gets the data of a round trip at once.
     A count that begins or ends in between is wrong by up to that amount.

@@ -279,20 +279,20 @@ def draw_overload(start: _Start, generator: Random) -> Configuration:
     queue = cell.bottleneck.forward.queue_packets
     payload = form.udp_payload_bytes(start.family, start.mtu)
     fill_s = form.fill_s(queue, cell.frame_s, OVERLOAD)
-    # 2000 frames of the load alone, then 3000 with thirty pings among them, at whole milliseconds; at the lowest rates
-    # fewer, so that each takes five minutes at most
-    alone_s = min(2000 * cell.frame_s, 300.0)
-    probed_s = max(0.06, min(3000 * cell.frame_s, 300.0))
+    # 3000 frames of a load alone, and as many of a second one with thirty pings among them, at whole milliseconds; at
+    # the lowest rates fewer, so that each takes five minutes at most
+    steady_s = max(0.06, min(3000 * cell.frame_s, 300.0))
     apart_s = cell.frame_s / OVERLOAD
-    packets = math.ceil((fill_s + alone_s + probed_s) / apart_s)
-    load = _udp("load", payload, apart_s, packets, start=_after("idle", 1))
+    packets = math.ceil((fill_s + steady_s) / apart_s)
     drained_s = (queue + 2) * cell.frame_s + _idle_s(cell)
-    interval_ms = max(1, math.ceil(probed_s / 30 * 1e3))
+    load = _udp("load", payload, apart_s, packets, start=_after("idle", 1))
+    again = _udp("again", payload, apart_s, packets, start=_after("load", drained_s))
+    interval_ms = max(1, math.ceil(steady_s / 30 * 1e3))
     probe = {
         **_ping("probe", 56, cell),
-        "start": {"after": "load", "of": "start", "offset": _us(fill_s + alone_s)},
+        "start": {"after": "again", "of": "start", "offset": _us(fill_s + 2 * cell.frame_s)},
         "interval": f"{interval_ms}ms",
-        "count": max(5, math.floor(probed_s * 1e3 / interval_ms) - 3),
+        "count": max(5, math.floor(steady_s * 1e3 / interval_ms) - 3),
     }
     offered = generator.uniform(1.1, 1.5)
     seconds = _udp_seconds(cell.frame_s, fill_s)
@@ -306,10 +306,10 @@ def draw_overload(start: _Start, generator: Random) -> Configuration:
         "rate": f"{round(start.kbit * 1e3 * offered)}bit",
         "duration": f"{seconds[0] + seconds[1]}s",
         "omit": {"start": f"{seconds[0]}s"},
-        "start": _after("load", drained_s),
+        "start": _after("again", drained_s),
     }
-    facts = {"fill_s": fill_s, "alone_s": alone_s, "packets": packets, "apart_s": apart_s, "payload": payload}
-    return replace(cell, traffic=(_ping("idle", 56, cell), load, probe, share), facts=facts)
+    facts = {"fill_s": fill_s, "packets": packets, "apart_s": apart_s, "payload": payload}
+    return replace(cell, traffic=(_ping("idle", 56, cell), load, again, probe, share), facts=facts)
 
 
 def _udp_seconds(frame_s: float, fill_s: float) -> tuple[int, int]:

@@ -169,8 +169,7 @@ def hold_overload(evidence: Evidence) -> Iterator[Row]:
     beyond_s = form.one_way_s(cell.forward, cell.frame_bytes) - frame_s
     load = evidence.table("datagrams").filter(polars.col("flow") == "load")
     first_ns = load["sent_ns"].min()
-    since_s = (polars.col("sent_ns") - first_ns) / 1e9
-    steady = load.filter(since_s.is_between(facts["fill_s"], facts["fill_s"] + facts["alone_s"]))
+    steady = load.filter(polars.col("sent_ns") > first_ns + facts["fill_s"] * 1e9)
     asked = beyond_s + form.full_queue_mean_wait_s(queue, frame_s, OVERLOAD)
     mean = steady["delay_ns"].mean()
     yield near("delay behind the full queue", "s", asked, float(mean) / 1e9 if isinstance(mean, float) else math.nan)
@@ -194,7 +193,8 @@ def hold_overload(evidence: Evidence) -> Iterator[Row]:
     yield near("goodput of the load", "bit/s", asked, evidence.metric("load.goodput"))
     asked = form.goodput_bit_per_s(rate, facts["payload"], cell.mtu)
     yield near("UDP share", "bit/s", asked, evidence.metric("share.goodput"))
-    port = 5202
+    # the third server of the run
+    port = 5203
     sent = evidence.client.datagrams.get((segment.OUTGOING, port), 0)
     got_there = evidence.server.datagrams.get((segment.INCOMING, port), 0)
     if sent:
@@ -299,8 +299,10 @@ def hold_counts(evidence: Evidence, name: str, port: int) -> Iterator[Row]:
     omitted, total = (int(text.removesuffix("s")) for text in (entry["omit"]["start"], entry["duration"]))
     sent = evidence.client.towards(port, segment.OUTGOING, DATA_BYTES)
     moments = sorted(moment for stream in sent for moment in stream.sent_again_ns)
-    # the run counts until the flow is over; what is sent again until its sockets are closed may be counted or not
-    over_ns = min((stream.first_payload_ns for stream in sent), default=0) + total * 1_000_000_000 - END_NS
+    # the run counts until the flow is over, from its first connection on; what is sent again until its sockets are
+    # closed may be counted or not
+    begun_ns = min((stream.first_ns for stream in evidence.client.towards(port, segment.OUTGOING, 0)), default=0)
+    over_ns = begun_ns + total * 1_000_000_000 - END_NS
     least = bisect_right(moments, over_ns)
     got = evidence.metric(f"{name}.retransmits")
     yield Row(f"{name}: sent again, by sequence numbers", "1", least, least, len(moments), got)

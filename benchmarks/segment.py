@@ -12,6 +12,7 @@ import struct
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from pathlib import Path
 
 INTERFACE_BLOCK, ENHANCED_BLOCK = 1, 6
@@ -136,27 +137,19 @@ class Order:
     """Octets that arrive in pieces: up to where none is missing, and when that grew."""
 
     in_order: int = 0
-    beyond: dict[int, int] = field(default_factory=dict)
+    # a heap of (first, end) of pieces that came early
+    beyond: list[tuple[int, int]] = field(default_factory=list)
     # (moment, in_order) whenever the latter grew
     progress: list[tuple[int, int]] = field(default_factory=list)
 
     def take(self, time_ns: int, offset: int, length: int) -> None:
-        """Add the octets from `offset` on."""
+        """Add the octets from `offset` on, and the early pieces that then continue what is in order."""
         before = self.in_order
-        if offset <= self.in_order:
-            self.in_order = max(self.in_order, offset + length)
-        else:
-            self.beyond[offset] = max(self.beyond.get(offset, 0), offset + length)
+        heappush(self.beyond, (offset, offset + length))
+        while self.beyond and self.beyond[0][0] <= self.in_order:
+            self.in_order = max(self.in_order, heappop(self.beyond)[1])
         if self.in_order > before:
-            self._join()
             self.progress.append((time_ns, self.in_order))
-
-    def _join(self) -> None:
-        """Add the early pieces that now continue what is in order."""
-        while self.in_order in self.beyond:
-            self.in_order = self.beyond.pop(self.in_order)
-        for offset in sorted(offset for offset in self.beyond if offset < self.in_order):
-            self.in_order = max(self.in_order, self.beyond.pop(offset))
 
     def between(self, start_ns: int, end_ns: int) -> int:
         """The growth between two moments."""

@@ -334,6 +334,14 @@ def test_what_arrives_in_order(tmp_path: Path) -> None:
     assert stream.order.between(2001, 2003) == 1000
 
 
+def test_pieces_that_overlap() -> None:
+    """A piece that covers two others, of which one goes on: all is in order at once, up to the third."""
+    order = segment.Order()
+    for moment, (first, last) in enumerate([(10, 20), (20, 30), (15, 20), (0, 12)]):
+        order.take(moment, first, last - first)
+    assert order.progress == [(3, 30)]
+
+
 def test_data_of_two_subflows(tmp_path: Path) -> None:
     """One mapping of 1000 octets lies in two segments of the first subflow; 500 octets after it came on the second
     before, so that the data grows by 500, and by 1000 with the last segment. A reinjection adds nothing."""

@@ -20,6 +20,7 @@ from typing import BinaryIO
 
 from mprun import invoker
 from mprun.cache import cache, find_home
+from mprun.engines import landlock, seccomp
 from mprun.engines.engine import ENVIRONMENT, PROGRAM_PATH, die_with_parent, end, interpreter, uninterrupted
 from mprun.errors import HostError
 from mprun.kernel.store import Kernel
@@ -28,8 +29,14 @@ from mprun.scratch import scratch
 # 2023-11-14 22:13:20 UTC: what the clock of every simulated run says at its boot.
 START_NS = 1_700_000_000_000_000_000
 MEMORY_MIB = 1024
+_FILTER = seccomp.program()
 # Where home directories are, and what a run has of its own (kernel/guest/init.c).
 HOMES = ("/home", "/root")
+# All that the kernel's process may open on this machine beside what it is given: programs with their data, what it
+# reads of the machine, and devices. The rest is refused on the host, whatever a program inside does (landlock.py).
+PROGRAM_FOLDERS = ("/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin", "/etc", "/opt")
+MACHINE_FILES = ("/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system/cpu")
+DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/tty")
 OWN = ("/dev", "/run", "/tmp")
 
 
@@ -60,7 +67,12 @@ def booted(kernel: Kernel, guest: Guest, console: BinaryIO | None) -> Iterator[s
     console: where the kernel's console goes; None lends it our terminal. Raises HostError for a
     path that cannot be told to the kernel.
     """
-    with scratch("mprun-run-", _plain_temporary(), _end_orphans) as folder, _own_cpu() as cpu:
+    with (
+        scratch("mprun-run-", _plain_temporary(), _end_orphans) as folder,
+        scratch("mprun-memory-", Path(_memory_directory())) as memory,
+        _own_cpu() as cpu,
+        landlock.ruleset(_rights(folder, memory, guest, kernel)) as rules,
+    ):
         _write_boot_file(folder, guest, kernel)
         process = None
         try:
@@ -71,8 +83,8 @@ def booted(kernel: Kernel, guest: Guest, console: BinaryIO | None) -> Iterator[s
                     stdout=console,
                     stderr=None if console is None else subprocess.STDOUT,
                     start_new_session=console is not None,
-                    env={"TMPDIR": _memory_directory(), "PATH": PROGRAM_PATH, "TERM": guest.environment["TERM"]},
-                    preexec_fn=lambda: _before_exec(cpu),
+                    env={"TMPDIR": str(memory), "PATH": PROGRAM_PATH, "TERM": guest.environment["TERM"]},
+                    preexec_fn=lambda: _before_exec(cpu, rules),
                 )
             yield process
         finally:
@@ -223,7 +235,21 @@ def _own_cpu() -> Iterator[int]:
         yield taken
 
 
-def _before_exec(cpu: int) -> None:
-    """In the child: stay on one CPU."""
+def _rights(folder: Path, memory: Path, guest: Guest, kernel: Kernel) -> dict[Path, int]:
+    """What the kernel's process may open on this machine: programs and their data, what the guest is given, the
+    folder of the boot, and a folder of its own for its memory."""
+    return {
+        **dict.fromkeys(map(Path, PROGRAM_FOLDERS), landlock.RUN),
+        **dict.fromkeys(map(Path, MACHINE_FILES), landlock.READ),
+        **dict.fromkeys(map(Path, DEVICES), landlock.USE_DEVICE),
+        **dict.fromkeys((kernel.directory, *map(Path.resolve, guest.shown), *_needed_below_homes()), landlock.RUN),
+        **dict.fromkeys((folder, memory, *map(Path.resolve, guest.opened)), landlock.OWN),
+    }
+
+
+def _before_exec(cpu: int, rules: int | None) -> None:
+    """In the child: stay on one CPU, and open nothing but what the rules allow."""
     os.sched_setaffinity(0, {cpu})
     die_with_parent()
+    landlock.restrict(rules)
+    seccomp.restrict(_FILTER)

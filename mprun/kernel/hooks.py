@@ -258,6 +258,50 @@ HOOKS = (
         "declaration of the above",
     ),
     Hook(
+        "fs/hostfs/hostfs_kern.c",
+        "\treturn get_tree_nodev(fc, hostfs_fill_super);\n",
+        "\treturn mprun_may_mount() ?: get_tree_nodev(fc, hostfs_fill_super); /* mprun */\n",
+        "no directory of the host is mounted by a program of a run",
+    ),
+    Hook(
+        "fs/hostfs/hostfs_kern.c",
+        "\t.get_tree\t= hostfs_fc_get_tree,\n",
+        "\t.get_tree\t= hostfs_fc_get_tree,\n\t.reconfigure\t= mprun_reconfigure, /* mprun */\n",
+        "the host's files stay read-only",
+    ),
+    Hook(
+        "fs/hostfs/hostfs_kern.c",
+        '#include "hostfs.h"\n',
+        '#include "hostfs.h"\n#include <linux/mprun.h> /* mprun */\n',
+        "declaration of the above",
+    ),
+    Hook(
+        "fs/hostfs/hostfs_kern.c",
+        "\tfd = open_file(name, r, w, append);\n",
+        "\tfd = (w ? mprun_may_change(ino->i_sb) : 0) ?: open_file(name, r, w, append); /* mprun */\n",
+        "the host's files stay read-only",
+    ),
+    *(
+        Hook(
+            "fs/hostfs/hostfs_kern.c",
+            f"{result} = {call};\n",
+            f"{result} = mprun_may_change({superblock}) ?: {call}; /* mprun */\n",
+            "the host's files stay read-only",
+        )
+        for result, superblock, call in (
+            ("fd", "dentry->d_sb", "file_create(name, mode & 0777)"),
+            ("err", "from->d_sb", "link_file(to_name, from_name)"),
+            ("err", "dentry->d_sb", "unlink_file(file)"),
+            ("err", "dentry->d_sb", "make_symlink(file, to)"),
+            ("err", "dentry->d_sb", "do_mkdir(file, mode)"),
+            ("err", "dentry->d_sb", "hostfs_do_rmdir(file)"),
+            ("err", "dentry->d_sb", "do_mknod(name, mode, MAJOR(dev), MINOR(dev))"),
+            ("err", "old_dir->i_sb", "rename_file(old_name, new_name)"),
+            ("err", "old_dir->i_sb", "rename2_file(old_name, new_name, flags)"),
+            ("err", "inode->i_sb", "set_attr(name, &attrs, fd)"),
+        )
+    ),
+    Hook(
         "net/sched/Makefile",
         "obj-y\t:= sch_generic.o sch_mq.o\n",
         "obj-y\t:= sch_generic.o sch_mq.o\nobj-y += mprun_jitter.o mprun_line.o # mprun\n",
@@ -392,7 +436,7 @@ HOOKS = (
     Hook(
         "arch/um/kernel/Makefile",
         "obj-y += load_file.o\n",
-        "obj-y += load_file.o\nobj-y += mprun_random.o mprun_time.o # mprun\n",
+        "obj-y += load_file.o\nobj-y += mprun_random.o mprun_time.o mprun_seal.o # mprun\n",
         "build our files",
     ),
 )
@@ -406,6 +450,7 @@ PLACES = {
     "mprun.h": "include/linux/mprun.h",
     "mprun_random.c": "arch/um/kernel/mprun_random.c",
     "mprun_time.c": "arch/um/kernel/mprun_time.c",
+    "mprun_seal.c": "arch/um/kernel/mprun_seal.c",
     "mprun_jitter.c": "net/sched/mprun_jitter.c",
     "mprun_line.c": "net/sched/mprun_line.c",
     **{f"mptcp/{name}": f"net/mptcp/{name}" for name in MPTCP_FILES},

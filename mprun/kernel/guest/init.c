@@ -136,6 +136,16 @@ static void obey(char *line, int *n_args, int *n_envs)
 	}
 }
 
+/* From here on the host's files stay as they are (mprun_seal.c). */
+static void seal(void)
+{
+	int fd = open("/proc/mprun_seal", O_WRONLY);
+
+	if (fd < 0 || write(fd, "1", 1) != 1)
+		fail("seal", "the host's files");
+	close(fd);
+}
+
 int main(void)
 {
 	const char *boot = getenv("MPRUN_BOOT");
@@ -161,6 +171,7 @@ int main(void)
 		if (*line)
 			obey(line, &n_args, &n_envs);
 
+	seal();
 	agent = fork();
 	if (agent == 0) {
 		setsid();

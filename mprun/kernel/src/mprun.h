@@ -4,6 +4,7 @@
  *
  * mprun_random.c  repeatable randomness from the boot argument mprun_seed= (in arch/um/kernel/)
  * mprun_time.c    simulated time: exact timers, programs that poll or compute (in arch/um/kernel/)
+ * mprun_seal.c    the host's files stay as they are (in arch/um/kernel/)
  * mprun_jitter.c  correlated delays (in net/sched/)
  * mprun_line.c    links that send bit by bit (in net/sched/)
  */
@@ -14,10 +15,12 @@
 
 struct Qdisc;
 struct file;
+struct fs_context;
 struct psched_ratecfg;
 struct qdisc_watchdog;
 struct rnd_state;
 struct sk_buff;
+struct super_block;
 
 #define MPRUN_QUESTIONS 32
 
@@ -62,6 +65,11 @@ void mprun_passed(struct file *file);
 
 /* The task has computed for another second of CPU time while simulated time stood still. */
 void mprun_computed(void);
+
+/* For hostfs: 0, or the error with which a mount, or a change below one, is refused. */
+int mprun_may_mount(void);
+int mprun_may_change(struct super_block *sb);
+int mprun_reconfigure(struct fs_context *fc);
 
 /* When a timer that is due delta ns after what the clock reads at now is to fire. */
 unsigned long long mprun_timer_moment(unsigned long long now, unsigned long delta);

@@ -88,7 +88,7 @@ static loff_t position(unsigned long fd)
 static bool was_asked(struct mprun_task *task, int nr, unsigned long first, unsigned long second)
 {
 	u64 words[] = { first, second, position(first), ((u64)nr << 32) | names };
-	u32 question = jhash2((u32 *)words, sizeof(words) / sizeof(u32), 0);
+	u32 question = jhash2((u32 *)words, sizeof(words) / (sizeof(u32)), 0);
 	int i;
 
 	for (i = 0; i < MPRUN_QUESTIONS; i++)

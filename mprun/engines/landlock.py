@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Landlock: what a process may open on this machine, set by itself before it starts a program (landlock(7)).
+
+Rights that this kernel's Landlock does not know are left out: each version of it (ABI) restricts more. Rules name
+files that exist; all that no rule names is refused, with all its descendants.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import stat
+import struct
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
+CREATE_RULESET_VERSION = 1
+RULE_PATH_BENEATH = 1
+PR_SET_NO_NEW_PRIVS = 38
+
+EXECUTE, WRITE_FILE, READ_FILE, READ_DIR, REMOVE_DIR, REMOVE_FILE = (1 << bit for bit in range(6))
+MAKE_CHAR, MAKE_DIR, MAKE_REG, MAKE_SOCK, MAKE_FIFO, MAKE_BLOCK, MAKE_SYM = (1 << bit for bit in range(6, 13))
+REFER, TRUNCATE, IOCTL_DEV = (1 << bit for bit in range(13, 16))
+# The number of file-system rights that each ABI knows; later ones know all.
+_KNOWN_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
+_ALL_RIGHTS = 16
+# TCP bind and connect, from ABI 4 on; abstract sockets and signals, from ABI 6 on: all are refused.
+_NETWORK, _SCOPES = 3, 3
+_RIGHTS_OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
+
+READ = READ_FILE | READ_DIR
+RUN = READ | EXECUTE
+USE_DEVICE = READ_FILE | WRITE_FILE | IOCTL_DEV
+OWN = (1 << _ALL_RIGHTS) - 1 & ~(EXECUTE | MAKE_CHAR | MAKE_BLOCK)
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def abi() -> int:
+    """The version of this kernel's Landlock; 0 where it has none or it is switched off."""
+    return max(0, int(_libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), CREATE_RULESET_VERSION)))
+
+
+@contextlib.contextmanager
+def ruleset(rights: Mapping[Path, int]) -> Iterator[int | None]:
+    """The descriptor of rules that allow these rights on paths and what lies below them; None without Landlock.
+
+    Paths that do not exist are left out. Raises OSError for what the kernel refuses.
+    """
+    version = abi()
+    if not version:
+        yield None
+        return
+    known = (1 << _KNOWN_RIGHTS.get(version, _ALL_RIGHTS)) - 1
+    values = [known, *([_NETWORK] if version >= 4 else []), *([_SCOPES] if version >= 6 else [])]
+    handle = _call(CREATE_RULESET, struct.pack(f"={len(values)}Q", *values), 8 * len(values), 0)
+    try:
+        for path, right in rights.items():
+            with _opened(path) as at:
+                if at is not None:
+                    is_folder = stat.S_ISDIR(os.fstat(at).st_mode)
+                    allowed = right & known & (known if is_folder else _RIGHTS_OF_FILES)
+                    _call(ADD_RULE, handle, RULE_PATH_BENEATH, struct.pack("=Qi", allowed, at), 0)
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def restrict(handle: int | None) -> None:
+    """Obey the rules from now on, with all that this process starts; nothing gains privileges any more (prctl(2))."""
+    if _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl")
+    if handle is not None:
+        _call(RESTRICT_SELF, handle, 0)
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[int | None]:
+    try:
+        at = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        yield None
+        return
+    try:
+        yield at
+    finally:
+        os.close(at)
+
+
+def _call(number: int, *arguments: int | bytes) -> int:
+    words = [one if isinstance(one, bytes) else ctypes.c_long(one) for one in arguments]
+    result = int(_libc.syscall(ctypes.c_long(number), *words))
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"landlock: {os.strerror(code)}")
+    return result

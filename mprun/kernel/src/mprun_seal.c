@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The seal on the host's files. Programs of a run are root in here, and root may mount hostfs of any
+ * directory of the host, or take read-only away from the one that it has. Once init has made the
+ * mounts of a run it writes to /proc/mprun_seal. From then on, and nothing takes it back:
+ *
+ * - hostfs is not mounted again, and no mount of it is reconfigured;
+ * - what is mounted read-only is not changed, whatever the VFS lets pass: no write, no new name, no
+ *   attribute.
+ */
+#include <linux/fs.h>
+#include <linux/fs_context.h>
+#include <linux/init.h>
+#include <linux/mprun.h>
+#include <linux/proc_fs.h>
+
+static bool is_sealed;
+
+int mprun_may_mount(void)
+{
+	return is_sealed ? -EPERM : 0;
+}
+
+int mprun_may_change(struct super_block *sb)
+{
+	return is_sealed && sb_rdonly(sb) ? -EROFS : 0;
+}
+
+int mprun_reconfigure(struct fs_context *fc)
+{
+	return mprun_may_mount();
+}
+
+static ssize_t seal(struct file *file, const char __user *text, size_t length, loff_t *at)
+{
+	is_sealed = true;
+	return length;
+}
+
+static const struct proc_ops seal_ops = {
+	.proc_write = seal,
+};
+
+static int __init make_seal(void)
+{
+	return proc_create("mprun_seal", 0200, NULL, &seal_ops) ? 0 : -ENOMEM;
+}
+fs_initcall(make_seal);

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs of a stranger's experiment, run with --allow-exec in the virtual engine, get nothing of the host's."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from mprun.engines import landlock
+from mprun.kernel.store import find_kernel
+from tests.system.conftest import Result
+
+TOPOLOGY = "version: 1\ntopology: multi-path\npaths: [{rate: 20mbit, delay: 20ms}]\n"
+# Each tries one thing as root of the guest. HOME is a folder of the host with a secret, VICTIM a file beside the kernel.
+ATTEMPTS = {
+    "mount of a folder": "mount -t hostfs none /tmp/h -o HOME && cat /tmp/h/secret",
+    "mount of all": "mount -t hostfs none /tmp/h && cat /tmp/hHOME/secret",
+    "mount of /proc": "mount -t hostfs none /tmp/h -o /proc && ls /tmp/h/1",
+    "mount by a child": "unshare --mount mount -t hostfs none /tmp/h -o HOME && cat /tmp/h/secret",
+    "remount of the root": "mount -o remount,rw / && touch /var/tmp/mprun_was_here",
+    "remount of a shown folder": "mount -o remount,rw /run/mprun/kernel && touch /run/mprun/kernel/mprun_was_here",
+    "bind and remount": "mount --bind / /tmp/h && mount -o remount,rw,bind /tmp/h && touch /tmp/h/var/tmp/mprun_was_here",
+    "path to the secret": "cat HOME/secret",
+    "mode of a shown file": "chmod 777 /run/mprun/kernel/VICTIM",
+    "time of a shown file": "touch -d 2001-01-01 /run/mprun/kernel/VICTIM",
+    "removal of a shown file": "rm -f /run/mprun/kernel/VICTIM; test ! -e /run/mprun/kernel/VICTIM",
+    "a change of a shown file": "echo changed >/run/mprun/kernel/VICTIM",
+    "a link out of the run": "ln -s HOME/secret /run/mprun/run/link && cat /run/mprun/run/link",
+    "a hard link out of the run": "ln /etc/hostname /run/mprun/run/hard",
+    "a device": "mknod /run/mprun/run/mem c 1 1 && head -c 1 /run/mprun/run/mem",
+    "a module": "modprobe dummy_of_nobody",
+    "kernel memory": "head -c 1 /dev/mem || head -c 1 /proc/kcore",
+}
+
+
+@pytest.fixture
+def secret() -> Iterator[Path]:
+    """A folder of the host that no rule names, with a file that only its owner may read."""
+    folder = Path("/var/tmp") / f"mprun-test-{os.getpid()}"
+    folder.mkdir()
+    (folder / "secret").write_text("the secret")
+    (folder / "secret").chmod(0o600)
+    yield folder
+    (folder / "secret").unlink()
+    folder.rmdir()
+
+
+@pytest.fixture
+def victim() -> Iterator[Path]:
+    """A file beside the experiment kernel, which programs of a run can read."""
+    path = find_kernel().directory / f"mprun-test-{os.getpid()}"
+    path.write_text("whole")
+    path.chmod(0o644)
+    yield path
+    path.unlink(missing_ok=True)
+
+
+def run(mprun: Callable[..., Result], folder: Path, script: str) -> Result:
+    entry = {"name": "it", "tool": "exec", "from": "client", "to": "server", "command": ["sh", "-c", script]}
+    (folder / "topo.yaml").write_text(TOPOLOGY)
+    (folder / "xp.yaml").write_text(yaml.safe_dump({"version": 1, "probe": {"pings": 0}, "traffic": [entry]}))
+    return mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--allow-exec", "--json")
+
+
+def test_no_attempt_gets_anything_of_the_host(
+    mprun: Callable[..., Result], tmp_path: Path, secret: Path, victim: Path
+) -> None:
+    lines = ["mkdir -p /tmp/h"]
+    for name, attempt in ATTEMPTS.items():
+        lines += [f"({attempt}) >/tmp/out 2>&1 && echo 'got {name}'", "umount /tmp/h 2>/dev/null"]
+    before = victim.stat()
+    script = "\n".join(lines).replace("HOME", str(secret)).replace("VICTIM", victim.name)
+    result = run(mprun, tmp_path, f"{script}\ntrue")
+    assert result.status == 0, result.err
+    assert (result.run / "logs" / "it.out").read_text() == ""
+    assert victim.read_text() == "whole"
+    after = victim.stat()
+    assert (before.st_mode, before.st_mtime_ns) == (after.st_mode, after.st_mtime_ns)
+    assert not Path("/var/tmp/mprun_was_here").exists()
+
+
+def test_one_lock_holds_without_the_other(mprun: Callable[..., Result], tmp_path: Path, secret: Path) -> None:
+    """Landlock alone keeps the guest from a folder of the host: nothing inside hides /var/tmp."""
+    if not landlock.abi():
+        pytest.skip("this machine's kernel has no Landlock")
+    result = run(mprun, tmp_path, f"cat {secret}/secret; ls {secret}; cat /etc/os-release >/dev/null && echo readable")
+    assert (result.run / "logs" / "it.out").read_text() == "readable\n"
+
+
+def in_child(program: str) -> str:
+    done = subprocess.run(["python3", "-c", program], capture_output=True, text=True, cwd=Path(__file__).parents[2])
+    return done.stdout + done.stderr
+
+
+def test_landlock_lets_through_what_its_rules_name(tmp_path: Path) -> None:
+    if not landlock.abi():
+        pytest.skip("this machine's kernel has no Landlock")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").write_text("mine")
+    (tmp_path / "other").write_text("other")
+    program = f"""
+from pathlib import Path
+from mprun.engines import landlock
+folder = Path({str(tmp_path)!r})
+with landlock.ruleset({{folder / "mine": landlock.OWN, folder / "missing": landlock.OWN}}) as rules:
+    landlock.restrict(rules)
+print((folder / "mine" / "file").read_text())
+(folder / "mine" / "new").write_text("")
+for path in ("other", "mine/../other"):
+    try:
+        print((folder / path).read_text())
+    except PermissionError:
+        print("refused")
+"""
+    assert in_child(program) == "mine\nrefused\nrefused\n"
+
+
+def test_the_filter_refuses_mounts_and_sockets_of_networks() -> None:
+    program = """
+import ctypes, os, socket
+from mprun.engines import landlock, seccomp
+landlock.restrict(None)
+seccomp.restrict(seccomp.program())
+libc = ctypes.CDLL(None, use_errno=True)
+for name, number in seccomp.REFUSED.items():
+    if libc.syscall(number, -1, 0, 0, 0, 0) != -1 or ctypes.get_errno() != 1:
+        print(name, "passes", ctypes.get_errno())
+for family in (socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK, socket.AF_PACKET):
+    try:
+        socket.socket(family, socket.SOCK_DGRAM)
+        print(family, "passes")
+    except OSError as error:
+        assert error.errno == 97, error
+socket.socket(socket.AF_UNIX).close()
+socket.socketpair()[0].close()
+print("done")
+"""
+    assert in_child(program) == "done\n"

@@ -25,7 +25,7 @@ from mprun.compile import allocate, compile_plan, resolve
 from mprun.compile.calibration import compile_calibration, silence
 from mprun.compile.network import Network
 from mprun.compile.planner import kernel_wide_warnings, sampling_warnings
-from mprun.engines import real, virtual
+from mprun.engines import landlock, real, virtual
 from mprun.engines.capability import find_capabilities
 from mprun.engines.engine import Progress, Shell
 from mprun.errors import HostError, RunError, SpecError
@@ -72,6 +72,8 @@ def choose_place(wanted: EngineName, kernel_name: str) -> Place:
             raise HostError("the experiment kernel is of another version of mprun; run `mprun kernel build`")
         else:
             why = "as asked" if wanted == "virtual" else "its kernel is built: simulated time, repeatable"
+        if not landlock.abi():
+            why += "; this machine has no Landlock, so that its programs can read files of this machine"
         return Place(virtual.NAME, why, kernel)
     if wanted == "virtual" or kernel_name != DEFAULT_NAME:
         raise HostError(reason)

@@ -57,7 +57,7 @@ def command(as_json: bool) -> None:
 
 
 def _all_checks() -> Iterator[Check]:
-    from mprun.engines import capability
+    from mprun.engines import capability, landlock
     from mprun.engines.engine import find_library, find_program, unshare_command
     from mprun.errors import HostError
     from mprun.kernel import store
@@ -87,6 +87,9 @@ def _all_checks() -> Iterator[Check]:
         yield Check("experiment kernel", "virtual", current, says, "mprun kernel build")
     except HostError:
         yield Check("experiment kernel", "virtual", False, "not built", "mprun kernel build")
+    version = landlock.abi()
+    says = f"Landlock, ABI {version}" if version else "no Landlock: programs of a run can read files of this machine"
+    yield Check("confinement", "virtual", bool(version), says, "boot a kernel from 5.13 on with lsm=...,landlock")
     source = store.default_source()
     yield Check("kernel source", "building", source.exists(), str(source), store.SOURCE_REMEDY)
     lacking = capability.missing_tools(store.BUILD_TOOLS)

@@ -177,7 +177,7 @@ def _normal_quantile(share: float) -> float:
 
 def _pareto_quantile(share: float) -> float:
     """Pareto with exponent 3, whose mean is 1.5; shifted to a mean of 0, and times 4/3 (iproute2's netem/pareto.c)."""
-    return ((1 - share) ** (-1 / 3) - 1.5) * 4 / 3
+    return (math.pow(1 - share, -1 / 3) - 1.5) * 4 / 3
 
 
 def _limited(value: float) -> float:

@@ -416,7 +416,7 @@ def _filled_s(product: float, rtt_s: float) -> float:
     (packets / 0.4)^(1/3) seconds (RFC 9438 4.2, C = 0.4), or Reno in a packet each round trip, whichever is sooner.
     """
     doubling_s = rtt_s * math.log2(product / form.INITIAL_WINDOW + 2)
-    return doubling_s + min((product / 0.4) ** (1 / 3), product * rtt_s) + 2 * rtt_s
+    return doubling_s + min(math.cbrt(product / 0.4), product * rtt_s) + 2 * rtt_s
 
 
 def _steady_seconds(product: float, rtt_s: float, frame_s: float) -> tuple[int, int]:

@@ -16,7 +16,7 @@ from mprun.kernel.store import find_kernel
 from tests.system.conftest import Result
 
 TOPOLOGY = "version: 1\ntopology: multi-path\npaths: [{rate: 20mbit, delay: 20ms}]\n"
-# Each tries one thing as root of the guest. HOME is a folder of the host with a secret, VICTIM a file beside the kernel.
+# Each tries one thing as root of the guest. HOME is a folder of the host with a secret, VICTIM a file by the kernel.
 ATTEMPTS = {
     "mount of a folder": "mount -t hostfs none /tmp/h -o HOME && cat /tmp/h/secret",
     "mount of all": "mount -t hostfs none /tmp/h && cat /tmp/hHOME/secret",
@@ -24,7 +24,7 @@ ATTEMPTS = {
     "mount by a child": "unshare --mount mount -t hostfs none /tmp/h -o HOME && cat /tmp/h/secret",
     "remount of the root": "mount -o remount,rw / && touch /var/tmp/mprun_was_here",
     "remount of a shown folder": "mount -o remount,rw /run/mprun/kernel && touch /run/mprun/kernel/mprun_was_here",
-    "bind and remount": "mount --bind / /tmp/h && mount -o remount,rw,bind /tmp/h && touch /tmp/h/var/tmp/mprun_was_here",
+    "bind and remount": "mount --bind / /tmp/h && mount -o remount,rw,bind /tmp/h && touch /tmp/h/opt/mprun_was_here",
     "path to the secret": "cat HOME/secret",
     "mode of a shown file": "chmod 777 /run/mprun/kernel/VICTIM",
     "time of a shown file": "touch -d 2001-01-01 /run/mprun/kernel/VICTIM",

@@ -26,8 +26,6 @@ profiles=$(apparmor_parser --add /etc/apparmor.d 2>/dev/null; grep -c . /sys/ker
 echo "vm: $(uname -r) is up, $(nproc) processors, ${profiles:-0} AppArmor profiles"
 cd /opt/mprun || exit
 . /media/orders.sh
-tar -C /results -cf /dev/vdc .
-sync
 echo "vm: over"
 echo 1 >/proc/sys/kernel/sysrq
 echo o >/proc/sysrq-trigger

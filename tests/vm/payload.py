@@ -17,6 +17,8 @@ from tests.vm.kernel import Kernel
 from tests.vm.release import ROOT
 
 HERE = Path(__file__).parent
+# After each order, so that a machine that is ended later leaves what it had.
+HAND_OVER = "tar -C /results -cf /dev/vdc . && sync"
 
 
 @dataclass(frozen=True)
@@ -76,4 +78,6 @@ def _spell(order: Order) -> str:
     become = ["setpriv", "--reuid=1000", "--regid=1000", "--clear-groups", "env", "HOME=/home/user", "USER=user"]
     line = shlex.join([*(become if order.user != "root" else []), *words])
     shown = "grep --line-buffered -E ' (PASSED|FAILED|ERROR|SKIPPED) '| sed -u 's/^/vm: /'"
-    return f"echo 'vm: {order.name}, as {order.user}'\n{line} 2>&1 | tee {place}/{order.name}.log | {shown}\n"
+    return (
+        f"echo 'vm: {order.name}, as {order.user}'\n{line} 2>&1 | tee {place}/{order.name}.log | {shown}\n{HAND_OVER}\n"
+    )

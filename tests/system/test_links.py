@@ -93,6 +93,44 @@ def test_every_property_is_as_asked(mprun: Callable[..., Result], tmp_path: Path
     assert {("ethernet", "loss"), ("uniform", "jitter"), ("bytes", "queue"), ("lte", "rate")} <= measured
 
 
+@pytest.mark.parametrize(
+    ("rate", "delay_ms", "length"), [(300_000, 50, 1158), (20_000_000, 20, 100), (1_000_000_000, 0, 1472)]
+)
+def test_a_frame_takes_its_length_on_an_idle_link(
+    mprun: Callable[..., Result], tmp_path: Path, rate: int, delay_ms: int, length: int
+) -> None:
+    """Ethernet has 14 bytes, IP 20 and UDP 8. A packet each second finds the link idle; timers step by 256 ns."""
+    write(
+        tmp_path,
+        f"  - {{name: l, between: [a, b], rate: {rate}bit, delay: {delay_ms}ms, queue: 20packets}}\n",
+        "",
+        "version: 1\nprobe: {pings: 0}\ntraffic: [{tool: udp, from: a, to: b, duration: 5s, "
+        f"rate: {length * 8}bit, length: {length}bytes}}]\n",
+    )
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
+    assert result.status == 0, result.err
+    expected = delay_ms / 1e3 + (length + 42) * 8 / rate
+    for which in ("min", "max"):
+        assert result.metric(f"udp.delay.{which}") == pytest.approx(expected, abs=4e-6)
+
+
+def test_a_queue_holds_what_was_asked_beside_the_frame_that_is_sent(
+    mprun: Callable[..., Result], tmp_path: Path
+) -> None:
+    """30 frames come at once, 1 is on the line, 20 wait, and the last of these leaves after 21 frames' time."""
+    write(
+        tmp_path,
+        "  - {name: l, between: [a, b], rate: 1mbit, delay: 10ms, queue: 20packets}\n",
+        "",
+        "version: 1\nprobe: {pings: 0}\ntraffic: [{tool: udp, from: a, to: b, duration: 1ms, rate: 240mbit, "
+        "length: 1000bytes}]\n",
+    )
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
+    assert result.metric("udp.packets") == 30
+    assert result.metric("udp.loss") == pytest.approx(9 / 30)
+    assert result.metric("udp.delay.max") == pytest.approx(0.01 + 21 * 1042 * 8 / 1e6, abs=0.001)
+
+
 def test_every_profile_is_measured() -> None:
     assert all(re.search(f"profile: {re.escape(name)}[,}}]", EVERYTHING) for name in PROFILES)
 

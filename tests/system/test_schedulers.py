@@ -129,7 +129,10 @@ def balanced_limit(slowest_bit_per_s: float, epsilon: float) -> float:
 
 def test_balanced_shares_and_rate(run: Callable[..., Result]) -> None:
     result = run(BULK, "balanced", rate1="5mbit")
-    assert abs(result.metric("bulk.share.path0") - 0.5) <= 0.05
+    # What the scheduler has no say in: the packets of the two round trips before the join (10 and 20, RFC 6928), and
+    # retransmissions. The rest of them is shared, so that path0 has 45 % more of those bytes than its limit of 55 %.
+    unshared = 30 * 1448 + result.metric("bulk.resent.bytes.path0")
+    assert abs(result.metric("bulk.share.path0") - 0.5) <= 0.05 + 0.45 * unshared / result.metric("bulk.bytes")
     limit = balanced_limit(5e6, 0.05)
     assert 0.96 * limit <= result.metric("bulk.goodput") <= limit
 

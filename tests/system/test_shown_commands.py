@@ -37,6 +37,7 @@ NOT_RUN = {
     "mprun tools install quic": "compiles for minutes, with packages of its own",
     "mprun reproduce FILE": "docs/bundles.md shows it with the file that it made there",
     "mprun lab run FOLDER": "test_pages runs the first lab by its number",
+    "mprun lab run 01 --engine real -p rate=5mbit": "needs a kernel with netem; make vm runs it",
     "mprun lab run 11 --profile published": "some minutes",
     "mprun lab run 12 --profile published": "hours",
     "mprun lab run 13 --profile published": "some minutes",

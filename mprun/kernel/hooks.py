@@ -115,12 +115,6 @@ HOOKS = (
         "to wake somebody is an effect",
     ),
     Hook(
-        "kernel/sched/features.h",
-        "SCHED_FEAT(DELAY_DEQUEUE, true)\n",
-        "SCHED_FEAT(DELAY_DEQUEUE, false) /* mprun */\n",
-        "a task that sleeps does not count as one that can run",
-    ),
-    Hook(
         "include/linux/fsnotify.h",
         "\tfsnotify_file(file, FS_ACCESS);\n",
         "\tmprun_passed(file); /* mprun */\n\tfsnotify_file(file, FS_ACCESS);\n",

@@ -80,8 +80,9 @@ def test_headers_of_a_full_packet_are_those_of_the_answers(
     assert said in answers
 
 
-def test_uncoupled_subflows_share_each_bottleneck(mprun: Callable[..., Result]) -> None:
-    """20 Mbit/s carry 19.1 of TCP: both paths alone, then shared by halves with a TCP connection each."""
+def test_uncoupled_subflows_give_way_to_each_connection(mprun: Callable[..., Result]) -> None:
+    """The connection has both paths alone, less with each TCP connection that comes, and more when one ends. A phase of
+    ten seconds is less than a sawtooth of Reno on the path of 80 ms: halves are claimed of the lab's long runs."""
     lab = ROOT / "labs" / "05_congestion_control"
     result = mprun("-t", lab / "topo_cong", "-x", lab / "iperf_scenario_reno_1sf", "--engine", "virtual", "--json")
     assert result.status == 0, result.out + result.err
@@ -90,7 +91,8 @@ def test_uncoupled_subflows_share_each_bottleneck(mprun: Callable[..., Result]) 
     intervals = [interval["sum"]["bytes"] * 8 for interval in report["server_output_json"]["intervals"]]
     # Reno needs some seconds to give way: the middle of each phase of ten
     phases = [sum(intervals[start + 3 : start + 9]) / 6e6 for start in range(0, 50, 10)]
-    assert phases == pytest.approx([38, 28.5, 17, 28, 38], abs=3)
+    assert phases[0] > phases[1] > phases[2] < phases[3] < phases[4]
+    assert min(phases[0], phases[4]) == pytest.approx(37.6, abs=1)
 
 
 @pytest.mark.parametrize(("control", "starves"), [("reno", True), ("olia", False)])

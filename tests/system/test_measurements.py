@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import re
 import shutil
+import statistics
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -64,17 +65,21 @@ def test_series_are_sampled_when_they_were_to_be(sampled: Result) -> None:
 
 
 def test_a_full_link_carries_its_rate(sampled: Result) -> None:
-    """rate x time, to a frame, whenever something waited all the time; a queue that overflowed was filled by a burst
-    after a pause."""
+    """rate x time, to a frame, whenever something waited all the time.
+
+    A pause of the sender drains the queue, and the burst behind it fills the queue. So only spans count in which the
+    backlog changes by no more than the window grows in a tenth of a second, with a packet or two of the path's share.
+    """
     router = rows(sampled, "interfaces", node="router", link="path1")
     queue = {row["time_ns"]: row for row in rows(sampled, "queues", link="path1", direction="forward")}
     full = [
         (one, other)
         for one, other in pairwise(router)
         if min(queue[row["time_ns"]]["backlog_packets"] for row in (one, other)) >= 10
+        and abs(queue[one["time_ns"]]["backlog_packets"] - queue[other["time_ns"]]["backlog_packets"]) <= 4
         and queue[one["time_ns"]]["drops_packets"] == queue[other["time_ns"]]["drops_packets"]
     ]
-    assert len(full) >= 35
+    assert len(full) >= 25
     for one, other in full:
         seconds = (other["time_ns"] - one["time_ns"]) / 1e9
         assert other["rx_bytes"] - one["rx_bytes"] == pytest.approx(RATE * seconds / 8, abs=1.1 * FRAME_BYTES)
@@ -116,14 +121,17 @@ def data(result: Result, host: str, path: str) -> list[Row]:
 
 
 def test_round_trip_time_is_delay_and_queue(sampled: Result) -> None:
-    """Two ways to one figure: what TCP measures, and what waits in the queue, at its rate."""
+    """Two ways to one figure: what TCP measures, and what waits in the queue, at its rate.
+
+    The median, since the smoothed round-trip time stays behind where the connection pauses and the queue empties.
+    """
     queue = rows(sampled, "queues", link="path1", direction="forward")
     waits = [row["backlog_bytes"] * 8 / RATE for row in steady(queue)]
     measured = [row["rtt_us"] / 1e6 for row in steady(data(sampled, "client", "path1"))]
     assert len(measured) == len(waits) >= 30
-    mean_wait, mean_rtt = sum(waits) / len(waits), sum(measured) / len(measured)
-    # a packet's own transmission comes too: 0.6 ms
-    assert mean_rtt == pytest.approx(2 * DELAY_S + mean_wait + FRAME_BYTES * 8 / RATE, rel=0.03)
+    beyond_queue = statistics.median(rtt - wait for rtt, wait in zip(measured, waits, strict=True))
+    # a packet's own transmission of 0.6 ms, and half of that of the frame that is being sent when it comes
+    assert beyond_queue == pytest.approx(2 * DELAY_S + 1.5 * FRAME_BYTES * 8 / RATE, abs=FRAME_BYTES * 8 / RATE)
     assert all(row["min_rtt_us"] == pytest.approx(40_000, abs=700) for row in data(sampled, "client", "path0"))
 
 
@@ -201,7 +209,7 @@ def test_tables_come_again_from_what_a_run_left_raw(
     (copy / "tables" / "sockets.parquet").write_bytes(tables["sockets.parquet"][:100])
     damaged = mprun("export", "--csv", copy)
     assert damaged.status == 1
-    assert "sockets.parquet: not whole" in damaged.err
+    assert "sockets.parquet: damaged" in damaged.err
     shutil.rmtree(copy / "tables")
     shown = mprun("show", copy)
     assert shown.status == 0, shown.err

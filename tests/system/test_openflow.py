@@ -176,12 +176,13 @@ def test_first_packet_goes_through_the_controller(run: Callable[[str, str], Resu
     first, *rest = round_trips(result, "first")
     # request and reply are asked for one after the other, there and back each
     assert first == pytest.approx(40 + 4 * 11, abs=0.5)
-    # the switch works for some microseconds
-    assert rest == pytest.approx([40, 40, 40], abs=0.01)
+    # request and answer of 98 bytes are sent at 20 Mbit/s; the switch works for some microseconds
+    sent_ms = 2 * 98 * 8 / 20e3
+    assert rest == pytest.approx([40 + sent_ms] * 3, abs=0.01)
     # forgotten meanwhile, though not where the hosts are
     first, *rest = round_trips(result, "later")
     assert first == pytest.approx(40 + 4 * 11, abs=0.5)
-    assert rest == pytest.approx([40], abs=0.01)
+    assert rest == pytest.approx([40 + sent_ms], abs=0.01)
     same = mprun("verify", result.run)
     assert same.out.startswith("identical: "), same.out
 

@@ -363,6 +363,10 @@ def read_json(folder: Folder, name: str, kind: str, form: Form) -> Any:
     return value
 
 
+# What reading damaged values ends in.
+_DAMAGE = (ArithmeticError, AttributeError, EOFError, LookupError, RuntimeError, TypeError, ValueError)
+
+
 @contextlib.contextmanager
 def readable(path: Path) -> Iterator[None]:
     """Turn what a reader meets in files that no form covers (tables, the record, logs) into an error of the directory.
@@ -371,11 +375,12 @@ def readable(path: Path) -> Iterator[None]:
     """
     try:
         yield
-    except (MprunError, OSError, KeyboardInterrupt, SystemExit, GeneratorExit):
+    except MprunError:
         raise
     except BaseException as error:
-        # a panic of polars is no Exception
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+        # of polars and zlib all, and a panic of polars is no Exception; what commands raise themselves passes
+        module = type(error).__module__.partition(".")[0]
+        if not isinstance(error, _DAMAGE) and module not in ("polars", "pyo3_runtime", "zlib", "struct"):
             raise
         frames = traceback.extract_tb(error.__traceback__)
         ours = [frame for frame in frames if f"{os.sep}mprun{os.sep}" in frame.filename] or list(frames)

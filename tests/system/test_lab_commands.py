@@ -26,7 +26,7 @@ def test_names_in_the_folder_stand_for_files_of_the_newest_run(tmp_path: Path) -
     (folder / "server.log").unlink()
     assert (folder / "iperf.log").read_text().rstrip().endswith("receiver")
     # five for each of the two paths
-    assert (folder / "ping.log").read_text().count("time=40.0 ms") == 10
+    assert (folder / "ping.log").read_text().count("time=40.1 ms") == 10
     old = os.readlink(folder / "iperf.log")
     second = call("-t", "topo", "-x", "xp_mptcp", "--engine", "virtual", cwd=folder)
     assert second.status == 0, second.err

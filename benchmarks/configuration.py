@@ -30,8 +30,9 @@ OVERLOAD = (1 + math.sqrt(5)) / 2
 # Standard errors in which chance may differ: 4 are left by one value in 16,000.
 SIGMAS = 4.0
 WITHIN = 0.02
-# More than 1 / WITHIN: see `_steady_seconds`.
-STEADY_TRIPS = 100
+# Round trips in which a transfer is counted, see `_steady_seconds`. The data of an MPTCP connection may also wait for a
+# time-out of one subflow, so the count is twice as long.
+STEADY_TRIPS, MULTIPATH_TRIPS = 100, 200
 # Each seed has so many cells of each kind, 40 in all.
 COUNTS = {
     "delay": 5,
@@ -287,7 +288,8 @@ def draw_overload(start: _Start, generator: Random) -> Configuration:
     drained_s = (queue + 2) * cell.frame_s + _idle_s(cell)
     load = _udp("load", payload, apart_s, packets, start=_after("idle", 1))
     again = _udp("again", payload, apart_s, packets, start=_after("load", drained_s))
-    interval_ms = max(1, math.ceil(steady_s / 30 * 1e3))
+    # no whole number of frame times, or all pings would meet the queue at one phase
+    interval_ms = max(1, math.ceil((steady_s / 30 + cell.frame_s / OVERLOAD) * 1e3))
     probe = {
         **_ping("probe", 56, cell),
         "start": {"after": "again", "of": "start", "offset": _us(fill_s + 2 * cell.frame_s)},
@@ -419,22 +421,22 @@ def _filled_s(product: float, rtt_s: float) -> float:
     return doubling_s + min(math.cbrt(product / 0.4), product * rtt_s) + 2 * rtt_s
 
 
-def _steady_seconds(product: float, rtt_s: float, frame_s: float) -> tuple[int, int]:
-    """The whole seconds to leave out and to count: at least 500 packets, and a hundred round trips with a full queue.
+def _steady_seconds(product: float, rtt_s: float, frame_s: float, trips: int) -> tuple[int, int]:
+    """The whole seconds to leave out and to count: at least 500 packets, and so many round trips with a full queue.
 
     A program that reads in order waits a round trip for a lost segment. Then it gets the data of a round trip at once.
     A count that begins or ends in between is wrong by up to that amount.
     """
-    return math.ceil(_filled_s(product, rtt_s)) + 1, max(2, math.ceil(max(500 * frame_s, STEADY_TRIPS * rtt_s)))
+    return math.ceil(_filled_s(product, rtt_s)) + 1, max(2, math.ceil(max(500 * frame_s, trips * rtt_s)))
 
 
-def _fitting_rtt_s(start: _Start, frame_s: float, times: float, most_packets: float) -> float:
+def _fitting_rtt_s(start: _Start, frame_s: float, times: float, most_packets: float, trips: int) -> float:
     """The most round trip for which a steady transfer has at most so many packets."""
 
     def packets(rtt_s: float) -> float:
         product = rtt_s / frame_s
         loaded_s = rtt_s + max(LEAST_QUEUE, times * product) * frame_s
-        return sum(_steady_seconds(product * (1 + times), loaded_s, frame_s)) / frame_s
+        return sum(_steady_seconds(product * (1 + times), loaded_s, frame_s, trips)) / frame_s
 
     low, high = 0.0, MOST_RTT_S
     for _ in range(30):
@@ -448,12 +450,12 @@ def draw_bulk(start: _Start, generator: Random) -> Configuration:
     window after a loss, 0.7 of it, is then more than the product (0.7 * 1.5 = 1.05)."""
     frame_s = (start.mtu + form.ETHERNET_BYTES) * 8 / (start.kbit * 1e3)
     times = generator.uniform(0.5, 3)
-    rtt_s = start.rtt_s(_fitting_rtt_s(start, frame_s, times, MOST_PACKETS))
+    rtt_s = start.rtt_s(_fitting_rtt_s(start, frame_s, times, MOST_PACKETS, STEADY_TRIPS))
     cell = _base(start, _series(start, rtt_s, times, generator))
     queue = cell.bottleneck.forward.queue_packets
     product = cell.rtt_s / cell.frame_s
     loaded_s = cell.rtt_s + queue * cell.frame_s
-    seconds = _steady_seconds(product + queue, loaded_s, cell.frame_s)
+    seconds = _steady_seconds(product + queue, loaded_s, cell.frame_s, STEADY_TRIPS)
     bulk = _bulk("bulk", seconds, loaded_s, start=_after("idle", 1))
     traffic = (_ping("idle", 56, cell), bulk, _quiet("bulk", loaded_s))
     return replace(cell, traffic=traffic, buffers=TUNED_BUFFERS)
@@ -489,7 +491,7 @@ def draw_multipath(start: _Start, generator: Random) -> Configuration:
     most = MOST_PACKETS / 2
     frame_s = (start.mtu + form.ETHERNET_BYTES) * 8 / (start.kbit * 1e3)
     times = generator.uniform(0.7, 1.5)
-    rtt_s = start.rtt_s(_fitting_rtt_s(start, frame_s, times, most))
+    rtt_s = start.rtt_s(_fitting_rtt_s(start, frame_s, times, most, MULTIPATH_TRIPS))
     first = _link("path0", start, start.kbit, rtt_s, times, generator)
     other_kbit = max(100, min(1_000_000, round(start.kbit * 2 ** generator.uniform(-1.5, 0))))
     loaded_s = rtt_s + first.forward.queue_packets * frame_s
@@ -501,7 +503,7 @@ def draw_multipath(start: _Start, generator: Random) -> Configuration:
     second = replace(second, forward=replace(second.forward, queue_packets=queue))
     cell = _base(start, (first, second))
     product = (loaded_s + other_frame_s * queue) / frame_s
-    seconds = _steady_seconds(product, loaded_s, frame_s)
+    seconds = _steady_seconds(product, loaded_s, frame_s, MULTIPATH_TRIPS)
     bulk = _bulk("bulk", seconds, loaded_s, protocol="mptcp")
     return replace(cell, traffic=(bulk, _quiet("bulk", loaded_s)), buffers=TUNED_BUFFERS)
 
@@ -514,7 +516,7 @@ def draw_fairness(start: _Start, generator: Random) -> Configuration:
     start = replace(start, rate=max(start.rate, 1 / DECADES)) if has_windows else start
     frame_s = (start.mtu + form.ETHERNET_BYTES) * 8 / (start.kbit * 1e3)
     flows = generator.randint(2, 6)
-    rtt_s = start.rtt_s(min(0.1, _fitting_rtt_s(start, frame_s, 1, MOST_PACKETS)))
+    rtt_s = start.rtt_s(min(0.1, _fitting_rtt_s(start, frame_s, 1, MOST_PACKETS, STEADY_TRIPS)))
     link = _link("first", start, start.kbit, rtt_s, 1, generator)
     # twice the product, shared; at least ten segments
     window = max(10 * start.mtu, math.ceil(2 * rtt_s * start.kbit * 1e3 / 8 / flows), 1 << 16)
@@ -522,7 +524,7 @@ def draw_fairness(start: _Start, generator: Random) -> Configuration:
     queue = max(100 * flows, math.ceil(2 * flows * window / start.mtu) if has_windows else 0)
     link = replace(link, forward=replace(link.forward, queue_packets=queue))
     cell = _base(start, (link,))
-    omitted, counted = _steady_seconds(rtt_s / frame_s, rtt_s, frame_s)
+    omitted, counted = _steady_seconds(rtt_s / frame_s, rtt_s, frame_s, STEADY_TRIPS)
     waiting_s = 2 * flows * window * 8 / (start.kbit * 1e3) if has_windows else 0.0
     seconds = (omitted + math.ceil(2 * waiting_s), max(counted, math.ceil(300 * flows * frame_s + 3 * waiting_s)))
     # cubic's HyStart would keep the windows of those that start last small for many seconds

@@ -141,6 +141,20 @@ def full_queue_probe_wait_s(queue_packets: int, frame_s: float, overload: float,
     return queue_packets * frame_s - frame_s / (3 * overload) + probe_s
 
 
+def follow_s(way: Way, frame_bytes: int, probe_bytes: int) -> float:
+    """The time that a probe waits on later links for the full frame before it; the first link is the slowest.
+
+    The probe leaves the first link its own time after that frame. On the next link the frame takes longer than that, and
+    the probe waits for the rest.
+    """
+    behind_s, waits_s = way[0].serialise_s(probe_bytes), 0.0
+    for hop in way[1:]:
+        wait_s = max(0.0, hop.serialise_s(frame_bytes) - behind_s)
+        waits_s += wait_s
+        behind_s += wait_s + hop.serialise_s(probe_bytes) - hop.serialise_s(frame_bytes)
+    return waits_s
+
+
 # -- jitter ----------------------------------------------------------------------------------------------------------
 
 # iproute2's tables of distributions hold values times 8192 in 16 bits, so nothing lies above 32767 / 8192 (tc-netem).

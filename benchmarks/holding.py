@@ -183,6 +183,7 @@ def hold_overload(evidence: Evidence) -> Iterator[Row]:
         form.round_trip_s(cell.forward, cell.reverse, probe)
         - probe_s
         + form.full_queue_probe_wait_s(queue, frame_s, OVERLOAD, probe_s)
+        + form.follow_s(cell.forward, cell.frame_bytes, probe)
     )
     yield near("loaded round trip", "s", asked, evidence.metric("probe.rtt"))
     rate = cell.bottleneck.forward.kbit * 1e3

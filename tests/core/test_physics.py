@@ -130,6 +130,17 @@ def test_full_queue_by_hand() -> None:
     assert form.full_queue_arrivals(20, 25, 2) == 20
 
 
+def test_probe_behind_a_frame() -> None:
+    """1250 and 125 bytes take 10 and 1 ms at 1 Mbit/s, 5 and 0.5 ms at 2 Mbit/s: the probe comes after 1 of the 5 ms.
+
+    On a third link as fast as the second the probe is 0.5 ms behind, so it waits for 4.5 of the 5 ms.
+    """
+    first, second = Hop(1e6, 0.01), Hop(2e6, 0.02)
+    assert form.follow_s([first], 1250, 125) == 0
+    assert form.follow_s([first, second], 1250, 125) == pytest.approx(0.004)
+    assert form.follow_s([first, second, second], 1250, 125) == pytest.approx(0.004 + 0.0045)
+
+
 def served(queue: int, overload: float, packets: int, probes_s: list[float]) -> tuple[list[float], list[float]]:
     """A drop-tail queue followed event by event, frames of 1 s: the waits of frames and of probes of no length."""
     events = sorted([(number / overload, 0) for number in range(packets)] + [(moment, 1) for moment in probes_s])

@@ -144,7 +144,7 @@ def full_queue_probe_wait_s(queue_packets: int, frame_s: float, overload: float,
 def follow_s(way: Way, frame_bytes: int, probe_bytes: int) -> float:
     """The time that a probe waits on later links for the full frame before it; the first link is the slowest.
 
-    The probe leaves the first link its own time after that frame. On the next link the frame takes longer than that, and
+    The probe leaves the first link its own time after that frame. If the frame takes longer than that on the next link,
     the probe waits for the rest.
     """
     behind_s, waits_s = way[0].serialise_s(probe_bytes), 0.0

@@ -197,7 +197,7 @@ Some kinds of cell use a part of a range:
 | idle round trip, one-way delay | propagation and frame length / rate, summed over all links and directions |
 | UDP share | rate x payload / frame length, while the sender offers more than the rate |
 | delay behind a full queue of Q frames | (Q + 1) T - T / (2 f); T is the time of a frame, f the offered load / rate |
-| round trip of a ping behind that queue | Q T - T / (3 f), its idle round trip, and what a second link has left of a full frame |
+| round trip of a ping behind it | Q T - T / (3 f), its idle round trip, and the rest of a full frame on a second link |
 | jitter | the standard deviation of netem's distribution: 0.577, 1, 0.821 and 0.835 of the amount |
 | loss | the binomial interval of 99.99 %; for bursts, four standard deviations |
 | completion in slow start | each segment followed from the handshake on (RFC 6928, RFC 5681) |

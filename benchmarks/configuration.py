@@ -503,6 +503,8 @@ def draw_multipath(start: _Start, generator: Random) -> Configuration:
     second = replace(second, forward=replace(second.forward, queue_packets=queue))
     cell = _base(start, (first, second))
     product = (loaded_s + other_frame_s * queue) / frame_s
+    # the data waits for the path with the longer round trip
+    loaded_s = max(loaded_s, other_rtt_s + queue * other_frame_s)
     seconds = _steady_seconds(product, loaded_s, frame_s, MULTIPATH_TRIPS)
     bulk = _bulk("bulk", seconds, loaded_s, protocol="mptcp")
     return replace(cell, traffic=(bulk, _quiet("bulk", loaded_s)), buffers=TUNED_BUFFERS)

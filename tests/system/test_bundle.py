@@ -151,8 +151,8 @@ def test_other_seeds_are_within_intervals_and_another_network_is_not(
     assert (told["verdict"], told["identical"], told["runs"]) == ("within", 0, 4)
     # and it says so to people, with what differs
     topologies = [name for name in names if name.endswith("resolved-topology.yaml")]
-    halve = dict.fromkeys(topologies, lambda text: text.replace(b"20mbit", b"10mbit"))
-    changed(tmp_path / "sweep.zip", tmp_path / "slow.zip", **halve)
+    slower_links = dict.fromkeys(topologies, lambda text: text.replace(b"20mbit", b"4mbit"))
+    changed(tmp_path / "sweep.zip", tmp_path / "slow.zip", **slower_links)
     slow = mprun("reproduce", "slow.zip", "-o", "again")
     assert slow.status == 1
     assert "DIFFERENT" in slow.out

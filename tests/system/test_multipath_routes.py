@@ -116,7 +116,7 @@ def test_each_subflow_has_one_way_and_keeps_it(addressing: str, mprun: Callable[
     assert len({(port in seen["a"], port in seen["c"]) for port in seen["a"] | seen["b"]}) == 4
     assert result.metric("bulk.subflows") == 8
     # more than any one link carries
-    assert result.metric("bulk.goodput") > 20e6
+    assert result.metric("bulk.goodput") > 20e6 * 1448 / 1514
 
 
 def test_another_seed_spreads_otherwise(mprun: Callable[..., Result], tmp_path: Path) -> None:

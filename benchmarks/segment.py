@@ -215,7 +215,7 @@ Ends = tuple[tuple[bytes, int], tuple[bytes, int]]
 
 @dataclass
 class Census:
-    """What a capture of one host holds: frames by direction, TCP streams by their ends, UDP packets by ports."""
+    """The content of a capture of one host: frames by direction, TCP streams by their ends, UDP packets by ports."""
 
     frames: dict[int, int] = field(default_factory=lambda: {OUTGOING: 0, INCOMING: 0})
     streams: dict[tuple[int, Ends], Stream] = field(default_factory=dict)

@@ -133,7 +133,7 @@ class RunDirectory:
             self.folder.write_text(f"inputs/{name}", text)
 
     def has(self, name: str) -> bool:
-        """Whether there is a file of this name."""
+        """Return whether a file of this name exists."""
         return self.folder.has(name)
 
     def write(self, name: str, value: object) -> None:
@@ -160,7 +160,7 @@ class RunDirectory:
             return
 
     def steps(self) -> list[dict[str, Any]]:
-        """What was done and when, in the order in which it was. Raises MprunError."""
+        """Return the steps with their times, in their order. Raises MprunError."""
         try:
             lines = self.folder.read_bytes("steps.jsonl", MOST_STEPS_BYTES).splitlines()
             steps = [make_printable(parse_json(line)) for line in lines]

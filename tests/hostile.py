@@ -37,7 +37,7 @@ VERBS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Called:
-    """How a call ended. error: of mprun's own, which a user sees as one line."""
+    """The end of a call. error: of mprun's own, which a user sees as one line."""
 
     status: int
     text: str

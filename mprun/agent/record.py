@@ -91,7 +91,7 @@ def read_entries(chunks: Iterable[bytes]) -> Iterator[tuple[int, int, int, bytes
 
 
 def _unpack(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """What is in a stream of gzip, in pieces of bounded size. Raises ValueError."""
+    """Yield the content of a stream of gzip in pieces of bounded size. Raises ValueError."""
     unpacker = zlib.decompressobj(_GZIP)
     packed = unpacked = 0
     for chunk in chunks:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What held an MPTCP connection below the rate of its best path: a buffer, a window, the scheduler, its program. Pure.
+"""Causes that hold MPTCP below the rate of its best path: a buffer, a window, the scheduler, its program. Pure.
 
 A sample is one moment of the sending end: what the connection holds and has under way (struct mptcp_info, and the
 memory of its socket), and how full the window of each subflow is (struct tcp_info). While the best path's congestion
@@ -30,7 +30,7 @@ CAUSES: tuple[Cause, ...] = ("buffer", "window", "scheduler")
 
 @dataclass(frozen=True)
 class ConnectionState:
-    """What the sending end of a connection held at a moment from time zero.
+    """The data that the sending end of a connection held at a moment from time zero.
 
     buffer_bytes: the send buffer. held_bytes: its memory in use. flying_bytes: given to subflows and not acknowledged
     by DATA_ACK. unsent_bytes: written by the program, and given to no subflow.
@@ -44,13 +44,13 @@ class ConnectionState:
 
     @property
     def is_full(self) -> bool:
-        """Whether the program has to wait (sk_stream_is_writeable() of include/net/sock.h)."""
+        """Return whether the program has to wait (sk_stream_is_writeable() of include/net/sock.h)."""
         return self.buffer_bytes - self.held_bytes < self.held_bytes / 2
 
 
 @dataclass(frozen=True)
 class SubflowState:
-    """How the sending end of a subflow was at the same moment.
+    """The state of the sending end of a subflow at the same moment.
 
     window_packets: the congestion window; flying_packets: of it in use. unsent_bytes: waits in this subflow.
     peer_window_bytes: as its peer announced last, which was acknowledged_ms before. All subflows share one window, so
@@ -66,12 +66,12 @@ class SubflowState:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no packet waits for the congestion window."""
+        """Return whether no packet waits for the congestion window."""
         return self.unsent_bytes < PACKET_BYTES
 
     @property
     def has_room(self) -> bool:
-        """Whether a quarter of its congestion window is empty, and no packet waits to fill it."""
+        """Return whether a quarter of its congestion window is empty, and no packet waits to fill it."""
         return self.is_idle and self.flying_packets <= 0.75 * self.window_packets
 
 
@@ -85,7 +85,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a flow's ends were given, for the sentence: its sender, its receiver, the sender's scheduler; how often TCP
+    """The names that the sentence needs of a flow: its sender, its receiver, the sender's scheduler; how often TCP
     came under memory pressure at either."""
 
     sender: str
@@ -95,7 +95,7 @@ class Limits:
 
 
 def find_cause(sample: Sample, best: Collection[str]) -> Cause | None:
-    """What a moment shows; None where no subflow is on a best path yet. best: the paths with the highest rate."""
+    """Return the cause that a moment shows; None where no subflow is on a best path yet. best: the fastest paths."""
     state = sample.connection
     mine = [one for one in sample.subflows if one.path in best]
     if not mine:
@@ -162,7 +162,7 @@ def explain_rate(efficiency: float, samples: Sequence[Sample], best: Sequence[st
 
 
 def _explain_nothing(counts: Counter[Cause], total: int, least: float, paths: str) -> str:
-    """What the samples show where none of the four causes was found."""
+    """Return the sentence for samples where none of the four causes was found."""
     if counts["program"] >= least:
         return f"its program had nothing to send in {counts['program']} of {total} samples"
     return (

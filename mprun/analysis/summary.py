@@ -438,7 +438,7 @@ def _find_span(one: FlowConnections) -> tuple[int, int]:
 
 
 def _is_forward(one: FlowConnections) -> bool:
-    """Whether the flow's client sent more than its server did."""
+    """Return whether the flow's client sent more than its server did."""
     return goes_forward(subflow for connection in one.connections for subflow in connection.subflows)
 
 

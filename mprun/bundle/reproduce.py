@@ -141,7 +141,7 @@ def _prove_members(archive: Path, whole: RunDirectory, artifacts: Mapping[str, M
 
 
 def _check_run(archive: Path, run: RunDirectory) -> None:
-    """What is read of it is there and of its form; what it says is not believed."""
+    """Check that the files that are read exist and have their form; their content is not believed."""
     for name in (RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT):
         if not run.has(f"inputs/{name}"):
             raise SpecError(f"{archive}: a run has no inputs/{name}")

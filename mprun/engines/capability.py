@@ -176,7 +176,7 @@ def has_congestion_control(name: str) -> bool:
 
 
 def missing_sysctls(plan: Plan, schedulers: SchedulerChoice) -> list[str]:
-    """What a plan would set that this kernel does not have, or not with that value; flows' congestion controls too.
+    """Return what a plan would set that this kernel lacks, or lacks that value of; flows' congestion controls too.
 
     schedulers: the MPTCP schedulers of this kernel.
     """

@@ -274,7 +274,7 @@ class _pidfd:
 
 
 class _Report:
-    """What the agent reports, in a file that it writes over; looked at often, so it is opened once. The guest may put
+    """The report of the agent, in a file that it writes over; looked at often, so it is opened once. The guest may put
     something else in its place: then there is no report."""
 
     def __init__(self, folder: Folder) -> None:

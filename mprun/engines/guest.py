@@ -236,7 +236,7 @@ def _own_cpu() -> Iterator[int]:
 
 
 def _rights(folder: Path, memory: Path, guest: Guest, kernel: Kernel) -> dict[Path, int]:
-    """What the kernel's process may open on this machine: programs and their data, what the guest is given, the
+    """Return what the kernel's process may open here: programs and their data, what the guest is given, the
     folder of the boot, and a folder of its own for its memory."""
     return {
         **dict.fromkeys(map(Path, PROGRAM_FOLDERS), landlock.RUN),

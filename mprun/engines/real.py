@@ -89,7 +89,7 @@ def run_plan(plan: Plan, run: RunDirectory, progress: Progress, shell: Shell | N
 
 
 def missing(plan: Plan, schedulers: SchedulerChoice) -> str | None:
-    """What this host lacks for a plan, with the way out; None if nothing. schedulers: MPTCP's on this host."""
+    """Return what this host lacks for a plan, with the way out; None if nothing. schedulers: MPTCP's on this host."""
     tried = subprocess.run([*unshare_command(["--net"]), "true"], capture_output=True, text=True)
     if tried.returncode:
         return f"no namespaces for this user ({tried.stderr.strip()}): run as root, or with --engine virtual"

@@ -106,7 +106,7 @@ class Chart:
 
     @property
     def end(self) -> float:
-        """Where the x axis ends, or the last value along it."""
+        """The end of the x axis, or the last value along it."""
         if self.until is not None:
             return self.until
         return max((x for panel in self.panels for series in panel.series for x in series.x), default=0.0)

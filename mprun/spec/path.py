@@ -104,7 +104,7 @@ def pairs_of(client: Mptcp, paths: Sequence[AnyPath], ends: Callable[[AnyPath], 
 def count_subflows(
     client: Mptcp, server: Mptcp, paths: Sequence[AnyPath], ends: Callable[[AnyPath], tuple[str, str]]
 ) -> int:
-    """How many subflows a connection over these paths has once the path managers of both hosts are done.
+    """Count the subflows that a connection over these paths has once the path managers of both hosts are done.
 
     ends: the links at both ends of a path.
     """

@@ -119,7 +119,7 @@ class SweepDirectory:
             self.folder.remove(name)
 
     def has(self, name: str) -> bool:
-        """Whether there is a file of this name."""
+        """Return whether a file of this name exists."""
         return self.folder.has(name)
 
     def note_command(self, words: Sequence[str]) -> None:

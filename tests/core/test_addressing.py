@@ -208,7 +208,7 @@ links:
     ],
 )
 def test_smallest_mtu_of_all_ways(middle: str, mtus: tuple[int, int, int, int], least: int, tmp_path: Path) -> None:
-    """Of two ways as short as each other either may be taken, and a host that is on neither does not count."""
+    """Either of two equally short ways may be taken, and a host that is on neither does not count."""
     flow = "{tool: udp, from: client, to: server, rate: 1mbit, duration: 1s}"
     spec = read(tmp_path, GRAPH.format(middle=middle, mtus=mtus), flow)
     assert spec.experiment.traffic[0].options["length_bytes"] == least - 28

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a stranger gets who hands on a run directory, a sweep, or a program that runs in the engine: nothing."""
+"""A stranger gets nothing who hands on a run directory, a sweep, or a program that runs in the engine."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What held an MPTCP connection back, from samples that are made by hand."""
+"""Causes that held an MPTCP connection back, from samples that are made by hand."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_what_a_moment_shows(given: Sample, cause: Cause | None) -> None:
 
 
 def test_a_cause_accounts_for_half_of_what_is_missing() -> None:
-    """Of 80 % that are missing 40 % of 20 samples are 8."""
+    """40 % of 20 samples are 8, which is half of the missing 80 %."""
     told, is_known = explain_rate(0.2, [FULL] * 8 + [BUSY] * 12, BEST, LIMITS)
     assert is_known
     assert told.startswith(

@@ -29,7 +29,7 @@ FILES_OPENED = {"file", "BytesIO"}
 
 
 def is_harmless(call: ast.Call, method: str) -> bool:
-    """Whether a call is of mprun.folder, or of a file that it has opened."""
+    """Return whether a call is of mprun.folder, or of a file that it has opened."""
     assert isinstance(call.func, ast.Attribute)
     receiver = ast.unparse(call.func.value).rpartition(".")[2]
     if method in TEXTS:
@@ -121,7 +121,7 @@ def test_every_exception_is_needed() -> None:
 
 
 def test_commands_open_no_file_of_a_run() -> None:
-    """What the command line names is opened as it is; what is in a run or a sweep is not."""
+    """Files that the command line names are opened as they are. Files of a run or a sweep are not."""
     for path in (file for file in FILES if file.parent.name == "cli"):
         for call in opens(path):
             assert not any(word in call for word in ("run.path", "found.path", "sweep.path", "source.path")), call

@@ -199,7 +199,7 @@ def test_mixed_jitter_lies_between() -> None:
 
 
 def test_values_needed() -> None:
-    """Of a normal: 2 / 4 (4 / 0.02)^2 = 20,000, whose standard error is 1 / 200."""
+    """A normal jitter has 2 / 4 (4 / 0.02)^2 = 20,000, whose standard error is 1 / 200."""
     assert form.needed_values(3, 0.02, 4) == 20_000
     assert form.stdev_error(20_000, 3) == pytest.approx(0.005)
 
@@ -261,7 +261,7 @@ def test_first_flight_of_large_segments() -> None:
 
 
 def test_slow_link_sets_the_pace() -> None:
-    """Where acknowledgements come in time a link never rests: 100 segments of 12.112 ms each, and the handshake."""
+    """A link never rests if acknowledgements come in time: 100 segments of 12.112 ms each, and the handshake."""
     hops = [Hop(1e6, 0.001)]
     found = form.slow_start(hops, hops, "ipv4", 1500, 144_800)
     assert found.completion_s == pytest.approx(0.003 + (2 * 74 + 66 + 100 * 1514) * 8 / 1e6)

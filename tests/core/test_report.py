@@ -313,7 +313,7 @@ def test_requests_whose_beginning_is_not_known_have_a_distribution_only() -> Non
 
 
 def test_goodputs_of_streams_are_lines_of_their_own() -> None:
-    """Of two flows, one with a single stream, as SCTP alone has no streams at all."""
+    """Two flows are drawn, one with a single stream, as SCTP alone has no streams at all."""
     table = {
         "flow": ["bulk", "bulk", "web"],
         "direction": ["forth", "forth", "back"],

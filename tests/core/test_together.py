@@ -105,7 +105,7 @@ def sample(found: Observation, course: Course, port: int, data_port: int) -> Non
 
 
 def summarize(courses: Sequence[Course], tmp_path: Path, more: str = "") -> Measured:
-    """What mprun measures of these flows."""
+    """Return the metrics of these flows."""
     (tmp_path / "topo.yaml").write_text("version: 1\ntopology: multi-path\npaths: [{rate: 30mbit, delay: 20ms}]\n")
     lines = [
         f"  - {{name: f{n}, tool: iperf3, from: client, to: server, start: {one.start_s:g}s, "

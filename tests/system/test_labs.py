@@ -59,7 +59,7 @@ def joins(capture: Path) -> int:
 def test_headers_of_a_full_packet_are_those_of_the_answers(
     mprun: Callable[..., Result], experiment: str, data_bytes: int
 ) -> None:
-    """What most of the client's packets with data are made of, in a capture of all interfaces."""
+    """Most of the client's packets with data have these lengths in a capture of all interfaces."""
     result = mprun("-t", LAB / "topo", "-x", LAB / experiment, "--engine", "virtual", "--json")
     assert result.status == 0, result.out + result.err
     argv = ["tshark", "-r", str(result.run / "pcap" / "client.pcap"), "-c", "2000", "-T", "fields"]

@@ -88,7 +88,8 @@ def test_iperf3_and_interfaces_and_captures_agree(both: tuple[Result, dict[str, 
     # server stops reading, whatever is under way
     report = json.loads((run.run / "logs" / "bulk.out").read_text())["end"]
     assert 37 + run.metric("bulk.bytes") <= received <= 37 + report["sum_sent"]["bytes"]
-    assert received - run.metric("bulk.bytes") < 0.05 * received
+    # that is no more than the send buffer holds, 4 MB at most (tcp_wmem)
+    assert received - run.metric("bulk.bytes") <= 4 << 20
     # the same bytes in the captures of both ends, and no subflow but the two
     assert data_connection(read, "router")["forward_bytes"] == received
     assert data_connection(read, "client")["forward_bytes"] >= received
@@ -207,6 +208,10 @@ paths:
 """
 
 
+# Time zero of a run in simulated time, as captures have it.
+ZERO_S = 1_700_000_004
+
+
 @pytest.mark.parametrize("protocol", ["tcp", "mptcp"])
 def test_the_filter_of_the_page_finds_all_that_a_sender_sent_again(protocol: str, tmp_path: Path) -> None:
     """As many packets of each socket as the kernel counts segments (tcpi_total_retrans), since offloads are off."""
@@ -219,7 +224,10 @@ def test_the_filter_of_the_page_finds_all_that_a_sender_sent_again(protocol: str
     line = next(one for one in (ROOT / "docs" / "captures.md").read_text().splitlines() if "sent again, in its" in one)
     (shown,) = re.findall("`(.*?)`", line.split(" | ")[-1].replace("\\|", "|"))
     ends = ["local", "local_port", "remote", "remote_port"]
+    # until the flow is told to end: a connection that is cut off then (MP_FASTCLOSE) loses its counts
     sockets = polars.read_parquet(run.run / "tables" / "sockets.parquet").sort("time_ns")
+    sockets = sockets.filter(polars.col("time_ns") < 10.001e9)
+    shown += f" && frame.time_epoch < {ZERO_S + 10}"
     for host in ("client", "server"):
         last = sockets.filter(host=host).group_by(ends).last()
         counted = {row[:4]: row[4] for row in last.select(*ends, "retransmits_packets").rows() if row[4]}

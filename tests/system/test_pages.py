@@ -80,7 +80,7 @@ def _compare(command: str, said: list[str], output: str) -> None:
 
 @cache
 def is_made_with() -> bool:
-    """Whether the pages' figures were measured with this machine's tools and kernel."""
+    """Return whether the pages' figures were measured with this machine's tools and kernel."""
     said = subprocess.run(["iperf3", "--version"], capture_output=True, text=True, check=True).stdout
     tool, kernel = MADE_WITH
     return said.startswith(f"{tool} ") and find_kernel().version == kernel

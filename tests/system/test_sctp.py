@@ -229,7 +229,8 @@ def test_netperfmeter_agrees_with_interfaces(run: Callable[..., Result], flow: s
     arrived, packets = (sum(row[what] for row in last.values()) for what in ("rx_bytes", "rx_packets"))
     # each packet has its headers, whether its payload is whole or what the program had just written
     expected = result.metric("bulk.bytes") + packets * (packet + 14 - payload)
-    assert arrived == pytest.approx(expected, rel=0.01)
+    # what is under way at the end: 40 ms of 20 Mbit/s and a queue of 80 packets on each path
+    assert expected <= arrived <= expected + len(last) * (100e3 + 80 * 1514)
     assert mbit(result) > 15
 
 

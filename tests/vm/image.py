@@ -36,7 +36,7 @@ def system_packages() -> tuple[str, ...]:
 
 
 def name_of(archive: Archive) -> str:
-    """What the image of an archive's packages is called in the cache."""
+    """The name of the image of an archive's packages in the cache."""
     made = {"archive": archive.lines, "packages": system_packages(), "python": requirements(), "format": FORMAT}
     return f"image-{archive.suite}-{digest_of(made)}"
 

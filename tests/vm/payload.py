@@ -51,7 +51,7 @@ def make_payload(kernel: Kernel, orders: Sequence[Order], folder: Path) -> Path:
 
 
 def _describe(source: Path) -> None:
-    """What Python knows of an installed package, so that the checkout is one."""
+    """Write the metadata of an installed package, so that the checkout is one."""
     settings = configparser.ConfigParser()
     settings.read(ROOT / "setup.cfg")
     name, version = (settings["metadata"][key] for key in ("name", "version"))

@@ -21,7 +21,7 @@ SYSTEM = ("apparmor", "kmod", "procps", "python3", "util-linux")
 
 @dataclass(frozen=True)
 class Archive:
-    """Where apt finds the packages of a suite.
+    """The sources from which apt gets the packages of a suite.
 
     places: (address, suite there), the suite itself first. keys: the archive's keyring on this machine.
     """
@@ -54,7 +54,7 @@ class Release:
     system: Archive
 
     def digest(self) -> str:
-        """What the kernel's part of the cache is called."""
+        """The name of the kernel's part of the cache."""
         return digest_of({"kernel": asdict(self.kernel), "packages": self.packages})
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was built once, below the cache, under the digest of what it was made from."""
+"""Things that were built once, below the cache, each under the digest of its sources."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ MARKS: Mapping[str, str] = {"passed": "✓", "failed": "✗", "skipped": "-"}
 
 @dataclass(frozen=True)
 class Result:
-    """How one test ended. why: the first line of its message, if it did not pass."""
+    """The end of one test. why: the first line of its message, if it did not pass."""
 
     name: str
     verdict: Verdict

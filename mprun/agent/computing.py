@@ -8,15 +8,15 @@ The experiment kernel counts that time against RLIMIT_RTTIME (getrlimit(2)) and 
 from __future__ import annotations
 
 import ctypes
-import os
 import signal
+
+from mprun.agent.namespace import call
 
 RLIMIT_RTTIME = 15
 UNLIMITED = (1 << 64) - 1
 # A shell reports a signal as 128 and its number.
 ENDED = (-signal.SIGXCPU, 128 + signal.SIGXCPU)
 
-_libc = ctypes.CDLL(None, use_errno=True)
 _limits = ctypes.c_uint64 * 2
 _allowed_s: list[int] = []
 
@@ -25,9 +25,7 @@ def allow(seconds: int) -> None:
     """Set the limit of programs that are started from now on, in seconds of CPU time."""
     if _allowed_s == [seconds]:
         return
-    if _libc.prlimit(0, RLIMIT_RTTIME, _limits(seconds * 1_000_000, UNLIMITED), None) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"prlimit: {os.strerror(number)}")
+    call("prlimit", 0, RLIMIT_RTTIME, _limits(seconds * 1_000_000, UNLIMITED), None)
     _allowed_s[:] = [seconds]
 
 

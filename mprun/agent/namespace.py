@@ -10,6 +10,7 @@ import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 CLONE_NEWNET = 0x40000000
 PR_SET_TIMERSLACK = 29
@@ -17,7 +18,8 @@ PR_SET_TIMERSLACK = 29
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def _call(name: str, *arguments: int) -> None:
+def call(name: str, *arguments: Any) -> None:
+    """Call a function of the C library. Raises OSError where it does not return 0."""
     if getattr(_libc, name)(*arguments) != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{name}: {os.strerror(number)}")
@@ -30,13 +32,13 @@ def open_current() -> int:
 
 def create() -> int:
     """Make a namespace, enter it, and return its descriptor; it lives while that is open."""
-    _call("unshare", CLONE_NEWNET)
+    call("unshare", CLONE_NEWNET)
     return open_current()
 
 
 def enter(fd: int) -> None:
     """Move this process into a namespace."""
-    _call("setns", fd, CLONE_NEWNET)
+    call("setns", fd, CLONE_NEWNET)
 
 
 @contextmanager
@@ -51,4 +53,4 @@ def inside(fd: int, home: int) -> Iterator[None]:
 
 def be_punctual() -> None:
     """Wake at the nanosecond asked for; the default lets timers be 50 us late (prctl(2))."""
-    _call("prctl", PR_SET_TIMERSLACK, 1, 0, 0, 0)
+    call("prctl", PR_SET_TIMERSLACK, 1, 0, 0, 0)

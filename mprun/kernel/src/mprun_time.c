@@ -16,8 +16,8 @@
  *   of the call, its first two arguments, the names it gives (of files), and the position of the
  *   file that the first argument may be. An effect is to pass bytes on (through a socket, a pipe or
  *   a device; to peek at them is none), to wake somebody and to draw a random number. An effect sets
- *   the count of looks to zero, a new question takes four from it. From 256 looks on, time passes with each further one:
- *   512 ns, doubled every 16 looks, up to 131 us.
+ *   the count of looks to zero, a new question takes four from it. From 256 looks on, time passes
+ *   with each further one: 512 ns, doubled every 16 looks, up to 131 us.
  * - From 65,536 calls of any kind on, time passes with each further one: 512 ns, doubled every
  *   4,096 calls, up to 16 us. This is for those that have effects while they wait, and for those
  *   that look in a hundred ways.

@@ -16,6 +16,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import pairwise
 
 # Ethernet II without preamble and checksum, as captures and tc count a frame.
 ETHERNET_BYTES = 14
@@ -360,3 +361,17 @@ def comes_before_probe(forward: Way, reverse: Way, family: str, mtu_bytes: int) 
 def jain(values: Sequence[float]) -> float:
     """Jain's index of fairness: (sum of x)^2 / (n sum of x^2)."""
     return sum(values) ** 2 / (len(values) * sum(value**2 for value in values))
+
+
+def shared_jain(flows: Sequence[Sequence[tuple[float, float, float]]]) -> float:
+    """Jain's index while the same flows ran, mean over the time with two flows or more. Each flow is a list of
+    (begin, end, rate) without gaps, in seconds and in any unit of rate."""
+    moments = sorted({end for flow in flows for end in (flow[0][0], flow[-1][1])})
+    weighted = shared = 0.0
+    for begin, end in pairwise(moments):
+        running = [flow for flow in flows if flow[0][0] <= begin and end <= flow[-1][1]]
+        if len(running) > 1:
+            got = [sum(max(0.0, min(end, b) - max(begin, a)) * rate for a, b, rate in flow) for flow in running]
+            weighted += (end - begin) * jain(got)
+            shared += end - begin
+    return weighted / shared

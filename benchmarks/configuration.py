@@ -157,6 +157,11 @@ class _Start:
     def kbit(self) -> int:
         return round(LEAST_RATE_MBIT * 1000 * 10 ** (DECADES * self.rate))
 
+    @property
+    def frame_s(self) -> float:
+        """The time of a full frame."""
+        return (self.mtu + form.ETHERNET_BYTES) * 8 / (self.kbit * 1e3)
+
     def rtt_s(self, most_s: float = MOST_RTT_S) -> float:
         """The round trip, up to `most_s`; short ones are more frequent, and the lowest 4 % of draws have none."""
         most_s = min(most_s, MOST_RTT_S)
@@ -371,11 +376,13 @@ def draw_loss(start: _Start, generator: Random) -> Configuration:
 
 def draw_slow_start(start: _Start, generator: Random) -> Configuration:
     """Two transfers that end before anything is lost: within the first window, and of many round trips."""
-    cell = _base(start, _series(start, start.rtt_s(), 4, generator))
+    if 1.2 * start.frame_s > MOST_RTT_S / 2:
+        start = replace(start, mtu=min(MTUS))
+    cell = _base(start, _series(start, start.rtt_s(MOST_RTT_S - 1.2 * start.frame_s), 4, generator))
     if not form.comes_before_probe(cell.forward, cell.reverse, start.family, start.mtu):
         # a longer round trip, or the handshake's short frames would promise one that a full frame cannot keep
         first = cell.links[0]
-        extra_us = math.ceil(cell.frame_s * 1.2e6)
+        extra_us = math.ceil(start.frame_s * 1.2e6)
         first = replace(first, reverse=replace(first.reverse, delay_us=first.reverse.delay_us + extra_us))
         cell = replace(cell, links=(first, *cell.links[1:]))
     segment = form.tcp_payload_bytes(start.family, start.mtu)
@@ -448,7 +455,7 @@ def _fitting_rtt_s(start: _Start, frame_s: float, times: float, most_packets: fl
 def draw_bulk(start: _Start, generator: Random) -> Configuration:
     """A cubic transfer that keeps its link busy: the queue holds 0.5 to 3 products, and what cubic leaves of the
     window after a loss, 0.7 of it, is then more than the product (0.7 * 1.5 = 1.05)."""
-    frame_s = (start.mtu + form.ETHERNET_BYTES) * 8 / (start.kbit * 1e3)
+    frame_s = start.frame_s
     times = generator.uniform(0.5, 3)
     rtt_s = start.rtt_s(_fitting_rtt_s(start, frame_s, times, MOST_PACKETS, STEADY_TRIPS))
     cell = _base(start, _series(start, rtt_s, times, generator))
@@ -489,7 +496,7 @@ def draw_multipath(start: _Start, generator: Random) -> Configuration:
     rates times the longest round trip, fits into it up to that ratio.
     """
     most = MOST_PACKETS / 2
-    frame_s = (start.mtu + form.ETHERNET_BYTES) * 8 / (start.kbit * 1e3)
+    frame_s = start.frame_s
     times = generator.uniform(0.7, 1.5)
     rtt_s = start.rtt_s(_fitting_rtt_s(start, frame_s, times, most, MULTIPATH_TRIPS))
     first = _link("path0", start, start.kbit, rtt_s, times, generator)
@@ -516,7 +523,7 @@ def draw_fairness(start: _Start, generator: Random) -> Configuration:
     has_windows = bool(start.place % 2)
     # windows of 64 kB and more would wait for minutes at the lowest rates
     start = replace(start, rate=max(start.rate, 1 / DECADES)) if has_windows else start
-    frame_s = (start.mtu + form.ETHERNET_BYTES) * 8 / (start.kbit * 1e3)
+    frame_s = start.frame_s
     flows = generator.randint(2, 6)
     rtt_s = start.rtt_s(min(0.1, _fitting_rtt_s(start, frame_s, 1, MOST_PACKETS, STEADY_TRIPS)))
     link = _link("first", start, start.kbit, rtt_s, 1, generator)

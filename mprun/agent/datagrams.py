@@ -2,7 +2,7 @@
 """Numbered UDP packets at a constant rate, and what arrives of them: sender and receiver, a program of its own.
 
     python3 datagrams.py receive ADDRESS PORT FILE
-    python3 datagrams.py send ADDRESS PORT length=BYTES interval_ns=NS packets=N
+    python3 datagrams.py send ADDRESS PORT length=BYTES rate=BITS packets=N
 
 Each packet begins with its number, from 0 on, and the moment when it is sent (ns of CLOCK_MONOTONIC), 64 bits
 each, little endian. The sender prints how many it has sent. The receiver runs until it is told to end (TERM) and
@@ -58,14 +58,16 @@ def receive(address: str, port: int, path: str) -> None:
             file.write(b"".join(RECORD.pack(*record) for record in records))
 
 
-def send(address: str, port: int, length: int, interval_ns: int, packets: int) -> None:
+def send(address: str, port: int, length: int, rate: int, packets: int) -> None:
     """Each packet at its own moment, counted from the first; one that is late does not make the next ones late."""
     sender = open_socket(address)
     sender.connect((address, port))
     rest = bytes(length - HEAD.size)
+    bits = length * 8
     start_ns = time.monotonic_ns()
     for number in range(packets):
-        left_ns = start_ns + number * interval_ns - time.monotonic_ns()
+        # rounded for each packet alone: a rounded interval would add up
+        left_ns = start_ns + number * bits * 10**9 // rate - time.monotonic_ns()
         if left_ns > 0:
             time.sleep(left_ns / 1e9)
         sender.send(HEAD.pack(number, time.monotonic_ns()) + rest)
@@ -82,7 +84,7 @@ def main(arguments: list[str]) -> None:
             receive(address, int(port), *rest)
         else:
             facts = dict(pair.split("=", 1) for pair in rest)
-            send(address, int(port), int(facts["length"]), int(facts["interval_ns"]), int(facts["packets"]))
+            send(address, int(port), int(facts["length"]), int(facts["rate"]), int(facts["packets"]))
     except OSError as error:
         sys.exit(f"{address} port {port}: {error.strerror}")
 

@@ -127,12 +127,14 @@ def _shown(place: _Place, options: dict[str, Any]) -> float | None:
 
 
 def _resolution(form: int, wanted: float, options: dict[str, Any]) -> float:
-    """Whole microseconds of tc's clock ticks, one less beside a jitter; 32-bit probabilities, drain times in
-    microseconds, bursts as the time that they take."""
+    """Whole microseconds of tc's clock ticks, one less beside a jitter; 32-bit probabilities. The kernel has a burst
+    as the ticks of 64 ns that it takes, tc prints whole microseconds of them as whole bytes, and so it prints what
+    takes a time to drain beside the burst."""
+    burst = 1.0 + float(options["rate"]) * 1.064e-6 if form in (DRAIN, BUCKET) else 0.0
     if form == DRAIN:
-        return max(2.0, wanted * 1e-3, float(options["rate"]) * 1e-6)
+        return 1.0 + burst + float(options["rate"]) * 1.064e-6
     if form == BUCKET:
-        return max(1.0 + wanted * 1e-2, float(options["rate"]) * 1e-6)
+        return burst
     return {
         RATIO: 1e-7,
         TIME: 2.1e-6,

@@ -201,6 +201,15 @@ HOOKS = (
     ),
     Hook(
         "net/sched/sch_tbf.c",
+        "\tunsigned int len = qdisc_pkt_len(skb);\n\tint ret;\n\n\tif (qdisc_pkt_len(skb) > q->max_size) {\n",
+        "\tunsigned int len = qdisc_pkt_len(skb);\n\tint ret;\n\n"
+        "\tif (q->is_line) /* mprun: netem does the same */\n"
+        "\t\tskb_orphan_partial(skb);\n"
+        "\tif (qdisc_pkt_len(skb) > q->max_size) {\n",
+        "a link lies behind its sender, whose socket does not see the link's queue",
+    ),
+    Hook(
+        "net/sched/sch_tbf.c",
         "\tskb = q->qdisc->ops->peek(q->qdisc);\n\n\tif (skb) {\n",
         "\tif (q->is_line || q->line.frame) /* mprun */\n"
         "\t\treturn mprun_line_dequeue(&q->line, sch, q->qdisc, &q->rate, &q->watchdog);\n"
@@ -216,7 +225,7 @@ HOOKS = (
     Hook(
         "net/sched/sch_tbf.c",
         "#include <net/netlink.h>\n",
-        "#include <net/netlink.h>\n#include <linux/mprun.h> /* mprun */\n",
+        "#include <net/netlink.h>\n#include <net/sock.h>\n#include <linux/mprun.h> /* mprun */\n",
         "declaration of the above",
     ),
     Hook(

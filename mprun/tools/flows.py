@@ -240,6 +240,8 @@ class Entry(ConnectionEntry):
             faults[("sizes",)] = "are not as many as 'starts': write one for each"
         if self.duration and self.interval_ns and self.duration // self.interval_ns > MOST_FLOWS:
             faults[("interval",)] = f"comes to more than {MOST_FLOWS} flows: write a longer one"
+        if self.arrivals == "constant" and self.duration and self.interval_ns and self.interval_ns >= self.duration:
+            faults[("interval",)] = "begins no flow within the duration: write a shorter one, or a longer duration"
         if self.aggregate and not self.is_several and self.group is None:
             faults[("aggregate",)] = "is of flows of several hosts: name them, as in 'to: [h1, h2]', or take it out"
         if faults:

@@ -39,7 +39,9 @@ PROGRAMS = {"python3": Program("python3")}
 PORTS = 1
 METRICS = {
     **delays("delay", "time from the sending of a packet to its reading"),
-    "goodput": Metric("rate", "payload that arrived, over the flow's duration", over="sum"),
+    "goodput": Metric(
+        "rate", "payload that arrived, over the flow's duration or the time of its arrivals, the longer", over="sum"
+    ),
     "loss": Metric("ratio", "share of the packets that did not arrive"),
     "reordered": Metric("ratio", "share of the arrived packets behind one of a higher number (RFC 4737)"),
     "duplicates": Metric("count", "packets that arrived again", over="sum"),
@@ -78,7 +80,7 @@ class Entry(ServedEntry):
     @model_validator(mode="after")
     def _agree(self) -> Entry:
         length_bytes = self.length_bytes or FULL_BYTES
-        packets = self.duration * self.rate_bit_per_s // (length_bytes * 8 * 10**9)
+        packets = _due(self.duration, self.rate_bit_per_s, length_bytes)
         if packets > MOST_PACKETS:
             message = f"comes to {packets} packets, and each is written down: write less, or longer packets"
             raise refuse({("rate",): message}, self)
@@ -92,8 +94,7 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     """The receiver, which listens until the end of the run, and the sender."""
     options: Mapping[str, Any] = flow.options
     assert flow.duration_ns is not None
-    interval_ns = _interval_ns(options)
-    packets = max(1, flow.duration_ns // interval_ns)
+    packets = max(1, _due(flow.duration_ns, options["rate_bit_per_s"], options["length_bytes"]))
     place = (ends.destination_address, str(ends.port))
     file = kept(flow, RECEIVED)
     receiver = Process(
@@ -104,7 +105,7 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
         ready=Ready("udp", str(ends.port)),
         keeps=(file,),
     )
-    facts = (f"length={options['length_bytes']}", f"interval_ns={interval_ns}", f"packets={packets}")
+    facts = (f"length={options['length_bytes']}", f"rate={options['rate_bit_per_s']}", f"packets={packets}")
     sender = Process(
         name=flow.name,
         node=flow.source,
@@ -129,7 +130,7 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     sent = int(said)
     length_bytes: Any = flow.options["length_bytes"]
     values = {
-        "goodput": len(first) * length_bytes * 8e9 / (flow.duration_ns or 1),
+        "goodput": len(first) * length_bytes * 8e9 / max(flow.duration_ns or 1, _arriving_ns(arrived)),
         "loss": 1 - len(first) / sent,
         "reordered": count_reordered([number for number, _, _ in arrived]) / max(1, len(arrived)),
         "duplicates": len(arrived) - len(first),
@@ -150,16 +151,25 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
 
 def _whole(flow: Flow, arrived: Sequence[tuple[int, int, int]], size_bytes: int, zero_ns: int) -> Portion:
     """All payload, from the flow's start to its end, or to the last arrival: queues may hold packets for longer."""
-    interval_ns = _interval_ns(flow.options)
+    options: Mapping[str, Any] = flow.options
+    bits, rate = options["length_bytes"] * 8, options["rate_bit_per_s"]
     # a packet is late if the sender had to wait for a CPU, never early
-    began_ns = min(sent_ns - number * interval_ns for number, sent_ns, _ in arrived) - zero_ns
+    began_ns = min(sent_ns - number * bits * 10**9 // rate for number, sent_ns, _ in arrived) - zero_ns
     ended_ns = max(received_ns for _, _, received_ns in arrived) - zero_ns
     return Portion(began_ns, max(ended_ns, began_ns + (flow.duration_ns or 0)), size_bytes)
 
 
-def _interval_ns(options: Mapping[str, Any]) -> int:
-    """From one packet to the next."""
-    return int(options["length_bytes"] * 8 * 10**9 // options["rate_bit_per_s"])
+def _arriving_ns(arrived: Sequence[tuple[int, int, int]]) -> float:
+    """The time in which the packets arrived, each with the time to the next: full queues go on after the flow's end."""
+    moments = [received_ns for _, _, received_ns in arrived]
+    if len(moments) < 2:
+        return 0
+    return (max(moments) - min(moments)) * len(moments) / (len(moments) - 1)
+
+
+def _due(duration_ns: int, rate_bit_per_s: int, length_bytes: int) -> int:
+    """How many packets are due within a time."""
+    return duration_ns * rate_bit_per_s // (length_bytes * 8 * 10**9)
 
 
 def count_reordered(numbers: Sequence[int]) -> int:

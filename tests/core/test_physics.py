@@ -62,7 +62,7 @@ def test_benchmark_imports_nothing_of_mprun(name: str) -> None:
 
 def test_closed_forms_import_the_library_only() -> None:
     roots = {one.split(".")[0] for one in imported(BENCHMARKS / "closed_form.py")}
-    assert roots == {"__future__", "bisect", "collections", "dataclasses", "functools", "math"}
+    assert roots == {"__future__", "bisect", "collections", "dataclasses", "functools", "itertools", "math"}
 
 
 # -- frames and delays -----------------------------------------------------------------------------------------------
@@ -277,6 +277,16 @@ def test_tail_probe() -> None:
 def test_fairness_index() -> None:
     assert form.jain([3, 3, 3]) == pytest.approx(1)
     assert form.jain([1, 0]) == pytest.approx(0.5)
+
+
+def test_jain_while_the_same_flows_ran() -> None:
+    """Alone from 0 to 1 s, equal from 1 to 3 s, one of two sends nothing from 3 to 4 s."""
+    first = [(0.0, 2.0, 5.0), (2.0, 4.0, 5.0)]
+    second = [(1.0, 3.0, 5.0), (3.0, 4.0, 0.0)]
+    got = 3 * 5, 2 * 5
+    assert form.shared_jain([first, second]) == pytest.approx(form.jain(got))
+    third = [(1.0, 3.0, 5.0)]
+    assert form.shared_jain([first, third]) == pytest.approx(1)
 
 
 # -- counts from captures --------------------------------------------------------------------------------------------

@@ -61,6 +61,13 @@ def test_a_burst_is_shown_in_whole_microseconds_of_its_rate() -> None:
     asked = "tc qdisc add dev w0b root handle 10: tbf rate 10gbit burst {} limit 20000000"
     assert differences_tc([asked.format(2794).split()], shown) == []
     assert differences_tc([asked.format(4000).split()], shown) == ["w0b tbf burst: asked 4000, reads 2500.0"]
+    # 1294 bytes at 279.797 Mbit/s take 36.998 us, shown as 36 us, which are 1259 bytes
+    options = {"rate": 34_974_625, "burst": 1259, "limit": 20_000_000}
+    shown = [{"dev": "w0b", "kind": "tbf", "handle": "10:", "root": True, "options": options}]
+    asked = "tc qdisc add dev w0b root handle 10: tbf rate 279797kbit burst {} limit 20000000"
+    assert differences_tc([asked.format(1294).split()], shown) == []
+    # a burst of two microseconds more is another one
+    assert differences_tc([asked.format(1294 + 70).split()], shown) != []
 
 
 def test_equal_endpoints_have_no_difference() -> None:

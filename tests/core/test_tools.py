@@ -266,8 +266,17 @@ def test_udp_counts_what_arrives() -> None:
     # a duration that is over before the last packet arrives does not end the flow
     brief = udp.parse(replace(asked, duration_ns=60), Left({"bulk": "6\n"}, {"packets": content}, zero_ns=50))
     assert brief.portions["goodput"] == [Portion(50, 211, 500)]
+    # seven arrivals in 61 ns
+    assert brief.values["goodput"] == pytest.approx(500 * 8e9 / (61 * 7 / 6))
     assert udp.parse(asked, Left({"bulk": "6\n"})).error == "the receiver's record is missing or not whole"
     assert udp.parse(asked, Left({"bulk": "6\n"}, {"packets": content[:-1]})).error is not None
+
+
+def test_udp_sends_as_many_packets_as_are_due() -> None:
+    """100 bytes at 13.9175 Mbit/s take 57481.59 ns: 68603.5 times in 3.943439 s. Whole nanoseconds made it one more."""
+    asked = flow("udp", duration_ns=3_943_439_000, length_bytes=100, rate_bit_per_s=13_917_500)
+    (sender,) = udp.work(asked, ENDS, Capabilities()).clients
+    assert sender.argv[-2:] == ("rate=13917500", "packets=68603")
 
 
 def test_iperf3_leaves_out_what_a_flow_omits() -> None:

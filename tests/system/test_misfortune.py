@@ -17,7 +17,17 @@ import pytest
 from mprun.engines.engine import uninterrupted
 from mprun.kernel.store import find_kernel
 from mprun.tools import tcpdump
-from tests.system.conftest import COMMAND, LAB, RATES_ONLY, Result, call, environment, interrupt_when, leftovers
+from tests.system.conftest import (
+    COMMAND,
+    LAB,
+    RATES_ONLY,
+    Result,
+    call,
+    environment,
+    interrupt_when,
+    leftovers,
+    wait_until,
+)
 
 ENGINES = ("virtual", "real")
 XP = """\
@@ -282,7 +292,8 @@ def test_leftovers_sees_what_it_should() -> None:
     """The check that the others rely on can fail."""
     marked = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", "mprun.agent.main"])
     try:
-        assert any(str(marked.pid) in line for line in leftovers())
+        # a program that has just begun has no command line for a moment
+        wait_until(lambda: any(str(marked.pid) in line for line in leftovers()), 5)
     finally:
         marked.kill()
         marked.wait()

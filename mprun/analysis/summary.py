@@ -37,6 +37,7 @@ from mprun.analysis.lateness import Allowance, find_allowances
 from mprun.analysis.limitation import GOOD, Limits, Sample, SubflowState, explain_rate
 from mprun.analysis.observation import ENDS, Host, Observation, Tuple4
 from mprun.analysis.preference import carry, find_flapping, share_deviations
+from mprun.analysis.real_link import tell_real_links
 from mprun.analysis.series import FlowConnections, tabulate
 from mprun.analysis.together import find_fairness, find_rate
 from mprun.compile.failure import Failure, find_failures
@@ -202,6 +203,7 @@ def measure(
     _read_logs(agent, found)
     found.warnings += doubt_host(agent.get("host"))
     found.warnings += tell_untaken(intent, observation)
+    found.notes += tell_real_links(intent) if engine == "real" else ()
     found.warnings += [
         f"{name}: more sockets closed at once than the kernel could tell of: the counts of some are missing"
         for name, host in observation.hosts.items()

@@ -4,8 +4,10 @@
 A wire is two veth pairs, one to each end, whose inner ports lie in the hidden namespace `_wires`.
 What enters one port is redirected to the other, and that port's root qdisc is the impairment of
 this direction: netem holds delay and loss, its child the rate, whose child the queue, so delay
-comes first and the queue holds exactly what was asked. Nothing is shaped on a sending host, where
-TCP Small Queues would make it see its own queue (tc-netem(8), LIMITATIONS). All wires share one
+comes first and the queue holds exactly what was asked. A packet keeps its place in its socket's
+account until a delay stage or, in the experiment kernel, the rate stage takes it. In real time the
+sender of a link with a rate and no delay therefore sees that link's queue (TCP Small Queues;
+tc-netem(8), LIMITATIONS). All wires share one
 namespace, because a namespace each would cost more than the wire; packets never pass from one wire
 to another.
 """

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the links of a run in real time differ from lines that send bit by bit. Pure.
+
+The virtual engine's kernel has such lines. The real engine has the host kernel's tbf, whose bucket holds one frame
+(tc-tbf(8)), and only netem's delay stage takes a packet from its socket's account (tc-netem(8), LIMITATIONS).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+
+def tell_real_links(intent: Mapping[str, Any]) -> Iterator[str]:
+    """Say which links pass a frame early, and which senders see the queue of their link."""
+    limited = [link["name"] for link in intent["links"] if any(_rates(link))]
+    if limited:
+        yield (
+            f"links {_list(limited)} let a frame pass at once where they are idle, up to a full frame's time early; "
+            "the virtual engine sends bit by bit"
+        )
+    hosts = {node["name"] for node in intent["nodes"] if node["kind"] == "host"}
+    seen = [
+        f"'{link['name']}' from {sender}"
+        for link in intent["links"]
+        for way, sender in zip(("forward", "reverse"), (end["node"] for end in link["ends"]), strict=True)
+        if sender in hosts and link[way]["rate_bit_per_s"] and not (link[way]["delay_ns"] or link[way]["jitter"])
+    ]
+    if seen:
+        yield (
+            f"links {_list(seen)} have a rate and no delay: the sender's sockets see their queue, and may hold "
+            "packets back; write a delay, or run with --engine virtual"
+        )
+
+
+def _rates(link: Mapping[str, Any]) -> Iterator[int | None]:
+    return (link[way]["rate_bit_per_s"] for way in ("forward", "reverse"))
+
+
+def _list(names: list[str]) -> str:
+    """At most four of them."""
+    shown = ", ".join(names[:4])
+    return shown if len(names) <= 4 else f"{shown} and {len(names) - 4} more"

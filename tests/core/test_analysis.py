@@ -369,7 +369,9 @@ def test_only_middleboxes_on_its_paths_are_to_blame() -> None:
     ],
 )
 def test_a_host_that_could_not_keep_up_marks_its_run(host: dict[str, Any] | None, said: list[str]) -> None:
-    summary = measure(INTENT, {**agent(), "host": host}, Observation(), lambda *_: "", [], "real").summary
+    summary = measure(
+        {**INTENT, "links": [], "nodes": []}, {**agent(), "host": host}, Observation(), lambda *_: "", [], "real"
+    ).summary
     (warning,) = [text for text in summary["warnings"] if "keep up" in text] or [""]
     assert bool(warning) == bool(said)
     assert all(text in warning for text in said)

@@ -34,11 +34,13 @@ def find_base(variable: str, name: str) -> Path:
     return home / name
 
 
-def cache(kind: str) -> Path:
+def cache(kind: str, of_root: bool = False) -> Path:
     """The folder of one kind of thing, which need not exist (XDG Base Directory Specification).
 
-    Raises HostError where the user has no home directory.
+    of_root: root's own, also under sudo. Raises HostError where the user has no home directory.
     """
+    if of_root and invoker.is_root_for_user() and not os.environ.get("XDG_CACHE_HOME"):
+        return invoker.home_of_root() / ".cache" / "mprun" / kind
     return find_base("XDG_CACHE_HOME", ".cache") / "mprun" / kind
 
 
@@ -47,10 +49,13 @@ Progress = Callable[[str, float], None]
 
 
 @contextmanager
-def locked(folder: Path, on_wait: Callable[[], None]) -> Iterator[None]:
+def locked(folder: Path, on_wait: Callable[[], None], of_root: bool = False) -> Iterator[None]:
     """Nobody else is in here for this folder, which is made; on_wait is called once if somebody is. What is made in it
-    is the invoker's."""
-    invoker.make_folder(folder)
+    is the invoker's, or with `of_root` stays root's."""
+    if of_root:
+        folder.mkdir(parents=True, exist_ok=True)
+    else:
+        invoker.make_folder(folder)
     with (folder / ".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -60,4 +65,5 @@ def locked(folder: Path, on_wait: Callable[[], None]) -> Iterator[None]:
         try:
             yield
         finally:
-            invoker.give(folder)
+            if not of_root:
+                invoker.give(folder)

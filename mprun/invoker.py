@@ -6,6 +6,7 @@ from __future__ import annotations
 import atexit
 import os
 import pwd
+import subprocess
 from pathlib import Path
 
 
@@ -17,6 +18,40 @@ def _ids() -> tuple[int, int] | None:
     return int(uid), int(gid)
 
 
+def user() -> int:
+    """Return the id of the user whom mprun works for."""
+    ids = _ids()
+    return ids[0] if ids else os.geteuid()
+
+
+def is_root_for_user() -> bool:
+    """Tell whether this is root, called by a user with sudo."""
+    return _ids() is not None
+
+
+def become() -> None:
+    """In a child: give up the rights of root that sudo gave, for good."""
+    if ids := _ids():
+        os.setgroups(_groups(*ids))
+        os.setresgid(ids[1], ids[1], ids[1])
+        os.setresuid(ids[0], ids[0], ids[0])
+
+
+def _groups(uid: int, gid: int) -> list[int]:
+    try:
+        return os.getgrouplist(pwd.getpwuid(uid).pw_name, gid)
+    except KeyError:
+        return [gid]
+
+
+def can_write(path: Path) -> bool:
+    """Tell whether the user whom mprun works for can write into a folder, under sudo without the rights of root."""
+    if not is_root_for_user():
+        return os.access(path, os.W_OK)
+    done = subprocess.run(["/usr/bin/test", "-w", path], preexec_fn=become)
+    return done.returncode == 0
+
+
 def home() -> Path:
     """The home directory."""
     if ids := _ids():
@@ -25,6 +60,11 @@ def home() -> Path:
         except KeyError:
             pass
     return Path.home()
+
+
+def home_of_root() -> Path:
+    """The home directory of root."""
+    return Path(pwd.getpwuid(0).pw_dir)
 
 
 def give(path: Path) -> None:

@@ -11,6 +11,8 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from mprun import invoker
+
 
 @contextlib.contextmanager
 def scratch(
@@ -32,6 +34,8 @@ def scratch(
             with contextlib.suppress(FileNotFoundError):
                 holding.enter_context(_held(Path(made), fcntl.LOCK_EX))
             if Path(made).exists():
+                # programs in it run without the rights of root that sudo gave
+                invoker.give(Path(made))
                 yield Path(made)
                 return
 

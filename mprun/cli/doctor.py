@@ -85,8 +85,8 @@ def _all_checks() -> Iterator[Check]:
         current = store.is_current(kernel)
         says = f"{kernel.version}, {kernel.digest[:12]}" + ("" if current else ", of another version of mprun")
         yield Check("experiment kernel", "virtual", current, says, "mprun kernel build")
-    except HostError:
-        yield Check("experiment kernel", "virtual", False, "not built", "mprun kernel build")
+    except HostError as error:
+        yield Check("experiment kernel", "virtual", False, str(error), "mprun kernel build")
     version = landlock.abi()
     says = f"Landlock, ABI {version}" if version else "no Landlock: programs of a run can read files of this machine"
     yield Check("confinement", "virtual", bool(version), says, "boot a kernel from 5.13 on with lsm=...,landlock")
@@ -125,12 +125,16 @@ def _mptcp_checks(has_namespaces: bool) -> Iterator[Check]:
 
 
 def _built_tools() -> Iterator[Check]:
+    from mprun.errors import HostError
     from mprun.programs import PROGRAMS, store
 
     for name, recipe in PROGRAMS.items():
-        found = store.find(name)
+        try:
+            found = store.find(name)
+            says = found.version if found else "not built"
+        except HostError as error:
+            found, says = None, str(error)
         lacking = None if found else store.missing(recipe)
-        says = found.version if found else "not built"
         yield Check(
             recipe.executable, f"flows of tool {name}", bool(found), says, lacking or f"mprun tools install {name}"
         )

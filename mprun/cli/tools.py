@@ -40,9 +40,19 @@ def install(name: str, jobs: int | None, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print a list of tools as JSON.")
 def list_(as_json: bool) -> None:
     """List the tools that can be built, and those that are."""
+    from mprun.errors import HostError
     from mprun.programs import PROGRAMS, store
 
-    found = {name: store.find(name) for name in PROGRAMS}
+    faults: dict[str, str] = {}
+
+    def find(name: str) -> store.Installed | None:
+        try:
+            return store.find(name)
+        except HostError as error:
+            faults[name] = str(error)
+            return None
+
+    found = {name: find(name) for name in PROGRAMS}
     if as_json:
         tools = [
             {"name": name, "description": PROGRAMS[name].description, "installed": asdict(tool) if tool else None}
@@ -51,5 +61,9 @@ def list_(as_json: bool) -> None:
         click.echo(json.dumps(tools))
         return
     for name, tool in found.items():
-        state = f"{tool.version}, {tool.digest[:12]}" if tool else f"not built: `mprun tools install {name}`"
+        state = (
+            f"{tool.version}, {tool.digest[:12]}"
+            if tool
+            else faults.get(name, f"not built: `mprun tools install {name}`")
+        )
         click.echo(f"{name:8} {PROGRAMS[name].description}\n{'':8} {state}")

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
+from mprun import invoker
 from mprun.agent import event, rtnetlink, sysctl
 from mprun.capabilities import SIMULATED_SLACK_NS, Capabilities, SchedulerChoice
 from mprun.compile.planner import KERNEL_WIDE
@@ -57,8 +58,8 @@ def programs_needed(spec: Spec) -> dict[str, Program]:
 def find_capabilities(spec: Spec, virtual: bool) -> Capabilities:
     """What this machine offers to `spec`. Raises HostError that names every missing program."""
     needed = programs_needed(spec)
-    missing = {name: program for name, program in needed.items() if not find_program(name)}
-    versions = {name: version_of(name, p) for name, p in needed.items() if p.version and name not in missing}
+    missing = {name: program for name, program in needed.items() if not find_program(name, virtual)}
+    versions = {name: version_of(name, p, virtual) for name, p in needed.items() if p.version and name not in missing}
     native = _numbers(versions.get("iperf3", "")) >= IPERF3_MPTCP
     wrapper = mptcp_library()
     if wrapper is None and not native and any(f.protocol == "mptcp" for f in spec.experiment.traffic):
@@ -88,10 +89,11 @@ def mptcp_library() -> str | None:
 
 
 @cache
-def version_of(name: str, program: Program) -> str:
-    """The first line of what a program says of its version; asked once."""
-    argv = [find_program(name) or name, program.version]
-    done = subprocess.run(argv, capture_output=True, text=True, env=ENVIRONMENT)
+def version_of(name: str, program: Program, as_user: bool = False) -> str:
+    """The first line of what a program says of its version; asked once. as_user: as in `find_program`."""
+    argv = [find_program(name, as_user) or name, program.version]
+    become = invoker.become if as_user and invoker.is_root_for_user() else None
+    done = subprocess.run(argv, capture_output=True, text=True, env=ENVIRONMENT, preexec_fn=become)
     lines = (done.stdout or done.stderr).strip().splitlines()
     return lines[0] if lines else "unknown"
 

@@ -143,20 +143,24 @@ def environment(shell: Shell | None) -> dict[str, str]:
     return {**ENVIRONMENT, "TERM": os.environ.get("TERM", "dumb")} if shell else ENVIRONMENT
 
 
-def find_program(name: str) -> str | None:
-    """Where a program is that a run will find, ours that were built among them; None if it is not installed."""
-    built = store.find_executable(name)
+def find_program(name: str, as_user: bool = False) -> str | None:
+    """Where a program is that a run will find, ours that were built among them; None if it is not installed.
+
+    as_user: it will run without the rights of root that sudo gave. Raises HostError for one of ours that was changed.
+    """
+    built = store.find_executable(name, as_user)
     return built.path if built else shutil.which(name, path=PROGRAM_PATH)
 
 
-def find_built(plan: Plan) -> dict[str, Path]:
-    """The folders of the built programs that a plan starts, by where they are found inside."""
+def find_built(plan: Plan, as_user: bool = False) -> dict[str, Path]:
+    """The folders of the built programs that a plan starts, by where they are found inside. as_user: as in
+    `find_program`."""
     words = [process.argv[0] for process in (*plan.preparations, *plan.daemons, *plan.flows)]
     found = {}
     for name in PROGRAMS:
         inside = f"{INSIDE}/tools/{name}"
         if any(word.startswith(inside + "/") for word in words):
-            installed = store.find(name)
+            installed = store.find(name, as_user)
             if installed is None:
                 raise HostError(f"this run needs the tool '{name}', and it is not built: mprun tools install {name}")
             found[inside] = installed.directory

@@ -74,6 +74,7 @@ def booted(kernel: Kernel, guest: Guest, console: BinaryIO | None) -> Iterator[s
         landlock.ruleset(_rights(folder, memory, guest, kernel)) as rules,
     ):
         _write_boot_file(folder, guest, kernel)
+        _hand_over([folder, *guest.opened])
         process = None
         try:
             with uninterrupted(), _told_of(kernel):
@@ -90,6 +91,17 @@ def booted(kernel: Kernel, guest: Guest, console: BinaryIO | None) -> Iterator[s
         finally:
             if process is not None:
                 end(process)
+
+
+def _hand_over(folders: Sequence[Path]) -> None:
+    """Under sudo the kernel runs as the user who called that, who gets the folders that it writes. Raises HostError."""
+    for folder in folders:
+        invoker.give(folder)
+        if not invoker.can_write(folder):
+            raise HostError(
+                f"{folder}: under sudo the experiment kernel runs as the user who called sudo, who cannot write there: "
+                "give another directory with -o, or run without sudo"
+            )
 
 
 @contextlib.contextmanager
@@ -248,8 +260,9 @@ def _rights(folder: Path, memory: Path, guest: Guest, kernel: Kernel) -> dict[Pa
 
 
 def _before_exec(cpu: int, rules: int | None) -> None:
-    """In the child: stay on one CPU, and open nothing but what the rules allow."""
+    """In the child: stay on one CPU, have no rights of root from sudo, open nothing but what the rules allow."""
     os.sched_setaffinity(0, {cpu})
+    invoker.become()
     die_with_parent()
     landlock.restrict(rules)
     seccomp.restrict(_FILTER)

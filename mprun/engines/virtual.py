@@ -75,7 +75,7 @@ def _guest(plan: Plan, run: RunDirectory, kernel: Kernel, shell: Shell | None, r
             kernel.directory: f"{INSIDE}/kernel",
             library.package: f"{INSIDE}/lib/mprun",
             library.mininet: f"{INSIDE}/lib/mininet",
-            **{outside: inside for inside, outside in find_built(plan).items()},
+            **{outside: inside for inside, outside in find_built(plan, as_user=True).items()},
         },
         environment=environment(shell),
         seed=plan.seed,

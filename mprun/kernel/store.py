@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TextIO
 
+from mprun import genuine, invoker
 from mprun.cache import Progress, cache, locked
 from mprun.errors import HostError, RunError, SpecError
 from mprun.kernel.hooks import COLD, COLD_LINE, HOOKS, PLACES, apply_hooks
@@ -73,10 +74,10 @@ _BUILD_BYTES = 1_000_000_000
 # Files compiled by the configuration as it is; only the progress bar needs it.
 _EXPECTED_STEPS = 1090
 FACTS = "kernel.json"
-# What is told of a kernel; the programs that it is made of, and how every program begins (elf(5)).
+# What is told of a kernel; where the digests of its files are kept, and the programs that it is made of.
 _TOLD = ("version", "digest", "source", "options", "compiler", "build_seconds")
+FILES = "files"
 PROGRAMS = ("linux", "init", "bulk.so")
-ELF = b"\x7fELF"
 
 
 @dataclass(frozen=True)
@@ -149,8 +150,8 @@ def remove(kernel: Kernel) -> None:
 
 
 def find_kernel(name: str = DEFAULT_NAME) -> Kernel:
-    """A built kernel, by name or digest. Raises HostError that says how to build it where there is none, or not all of
-    it."""
+    """A built kernel, by name or digest. Raises HostError that says how to build it where there is none, or where its
+    files are not those that were built, or could be replaced by another user."""
     link = store() / name
     what, how = "experiment kernel", "mprun kernel build"
     if name != DEFAULT_NAME:
@@ -163,6 +164,8 @@ def find_kernel(name: str = DEFAULT_NAME) -> Kernel:
         link = store() / found[0].name
     if damage := _damage(link):
         raise HostError(f"the {what} is damaged ({damage}); run `{how}`")
+    if strange := genuine.find_stranger(link, PROGRAMS, (0, invoker.user())):
+        raise HostError(f"{strange}: remove {link.resolve()} and run `{how}`")
     return _load(link)
 
 
@@ -183,22 +186,14 @@ def _kernel_digest(source_digest: str, recipe: str) -> str:
 
 
 def _damage(folder: Path, programs: Sequence[str] = PROGRAMS) -> str | None:
-    """What is wrong with the files of a kernel; None if nothing, as far as can be seen without booting it."""
+    """What is wrong with the files of a kernel; None if they are those that were built."""
     try:
         facts = json.loads((folder / FACTS).read_text())
-        if lacking := [key for key in (*_TOLD, "recipe") if key not in facts]:
+        if lacking := [key for key in (*_TOLD, "recipe", FILES) if key not in facts]:
             return f"{FACTS} has no '{lacking[0]}'"
     except (OSError, ValueError, TypeError):
         return f"{FACTS} cannot be read"
-    for name in programs:
-        try:
-            with (folder / name).open("rb") as file:
-                is_program = file.read(len(ELF)) == ELF and os.access(folder / name, os.X_OK)
-        except OSError:
-            is_program = False
-        if not is_program:
-            return f"{name} is no program"
-    return None
+    return genuine.find_change(folder.resolve(), facts[FILES], programs)
 
 
 def _load(link: Path) -> Kernel:
@@ -376,6 +371,8 @@ def _build_into(target: Path, source: Path, digest: str, jobs: int, progress: Pr
 
 
 def _write_facts(folder: Path, facts: Mapping[str, object]) -> None:
+    """Write what is told of a kernel, with the digests of its programs as they are now."""
+    facts = {**facts, FILES: genuine.digest_files(folder, PROGRAMS)}
     partial = folder / ".kernel.json.new"
     partial.write_text(json.dumps(facts, indent=1) + "\n")
     partial.replace(folder / FACTS)

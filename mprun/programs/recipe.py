@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from mprun.genuine import digest_files
+
 HERE = Path(__file__).parent
 # A change in how programs are built, rather than in what they are built from, counts this on.
-_EDITION = 1
+_EDITION = 2
 # What is said of a program, beside it.
 FACTS = "tool.json"
 
@@ -55,6 +57,7 @@ class Recipe:
             "version": version,
             "compiler": compiler,
             "build_seconds": round(build_seconds, 1),
+            "files": digest_files(made, [self.executable]),
         }
         (made / FACTS).write_text(json.dumps(facts, indent=1) + "\n")
         made.chmod(0o755)

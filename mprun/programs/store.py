@@ -2,15 +2,20 @@
 """The programs that this user has built: find them, list them, install them.
 
 One lives in `~/.cache/mprun/tools/<digest>/`, beside `tool.json`; the digest is that of its source, so what is
-built already is not built again, and what is of another version is not taken.
+built already is not built again, and what is of another version is not taken. Under sudo they are root's own, as root
+runs them in the real engine; the virtual engine has no rights of root, and takes those of the user who called sudo.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from mprun import genuine, invoker
 from mprun.cache import Progress, cache, locked
 from mprun.errors import HostError, SpecError
 from mprun.programs import PROGRAMS, cargo, gcc
@@ -33,9 +38,9 @@ class Installed:
         return Path(self.path).parent
 
 
-def store() -> Path:
-    """Where this user's programs are."""
-    return cache("tools")
+def store(as_user: bool = False) -> Path:
+    """Where the programs are. as_user: under sudo, those of the user who called it."""
+    return cache("tools", of_root=not as_user)
 
 
 def recipe_of(name: str) -> Recipe:
@@ -45,23 +50,39 @@ def recipe_of(name: str) -> Recipe:
     return PROGRAMS[name]
 
 
-def find(name: str) -> Installed | None:
-    """A program as it is built from the sources of this mprun; None if it is not."""
+def find(name: str, as_user: bool = False) -> Installed | None:
+    """A program as it is built from the sources of this mprun; None if it is not.
+
+    as_user: it will run without the rights of root that sudo gave. Raises HostError where its file is not the one that
+    was built, or could be replaced by another user.
+    """
     recipe = recipe_of(name)
-    directory = _place(recipe)
+    directory = _place(recipe, as_user)
     try:
         facts = json.loads((directory / FACTS).read_text())
+        installed = Installed(
+            name,
+            str(directory / recipe.executable),
+            *(facts["version"], recipe.digest, facts["compiler"], facts["build_seconds"]),
+        )
+        digests = facts["files"]
     except FileNotFoundError:
         return None
-    path = str(directory / recipe.executable)
-    return Installed(name, path, facts["version"], recipe.digest, facts["compiler"], facts["build_seconds"])
+    except (OSError, ValueError, TypeError, KeyError):
+        raise HostError(f"{directory / FACTS} is damaged; run `mprun tools install {name}`") from None
+    if change := genuine.find_change(directory, digests, [recipe.executable]):
+        raise HostError(f"{change}; run `mprun tools install {name}`")
+    owners = (0, invoker.user() if as_user else os.geteuid())
+    if strange := genuine.find_stranger(directory, [recipe.executable, FACTS], owners):
+        raise HostError(f"{strange}: remove {directory} and run `mprun tools install {name}`")
+    return installed
 
 
-def find_executable(executable: str) -> Installed | None:
-    """The program that has an executable of this name; None if there is none, or it is not built."""
+def find_executable(executable: str, as_user: bool = False) -> Installed | None:
+    """The program that has an executable of this name; None if there is none, or it is not built. Raises as `find`."""
     for recipe in PROGRAMS.values():
         if recipe.executable == executable:
-            return find(recipe.name)
+            return find(recipe.name, as_user)
     return None
 
 
@@ -71,10 +92,13 @@ def install(name: str, jobs: int, progress: Progress) -> tuple[Installed, bool]:
     Raises HostError for what is missing here, RunError with the end of the log if it does not build.
     """
     recipe = recipe_of(name)
-    with locked(store(), lambda: progress("waiting for another build of this user", 0)):
-        found = find(name)
-        if found is not None:
-            return found, False
+    with locked(store(), lambda: progress("waiting for another build of this user", 0), of_root=_is_of_root()):
+        with suppress(HostError):
+            found = find(name)
+            if found is not None:
+                return found, False
+        if _place(recipe).exists():
+            shutil.rmtree(_place(recipe))
         _build(recipe, jobs, progress)
     built = find(name)
     if built is None:
@@ -95,5 +119,9 @@ def _build(recipe: Recipe, jobs: int, progress: Progress) -> None:
         cargo.build(recipe, _place(recipe), store(), jobs, progress)
 
 
-def _place(recipe: Recipe) -> Path:
-    return store() / recipe.digest[:16]
+def _place(recipe: Recipe, as_user: bool = False) -> Path:
+    return store(as_user) / recipe.digest[:16]
+
+
+def _is_of_root() -> bool:
+    return invoker.is_root_for_user()

@@ -29,11 +29,12 @@ MAY_IMPORT = {
     "rundir": {"errors", "folder", "form", "invoker", "plan", "text"},
     "invoker": set(),
     "cache": {"errors", "invoker"},
-    "scratch": set(),
+    "genuine": {"cache", "errors"},
+    "scratch": {"invoker"},
     "shipped": {"errors"},
     "version": set(),
-    "kernel": {"errors", "cache", "scratch"},
-    "programs": {"errors", "cache", "scratch"},
+    "kernel": {"errors", "cache", "genuine", "invoker", "scratch"},
+    "programs": {"errors", "cache", "genuine", "invoker", "scratch"},
     "engines": VALUES
     | {
         "agent",

@@ -47,6 +47,7 @@ OPENED_ELSEWHERE = {
     "programs": "the user's cache",
     "selftests": "the user's cache, and the folder for the output",
     "cache.py": "the user's cache",
+    "genuine.py": "the user's cache, and programs in it",
     "scratch.py": "a folder that it makes itself",
     "invoker.py": "folders on the command line",
     "version.py": "mprun's own code",

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tarfile
 from pathlib import Path
@@ -30,7 +29,7 @@ def put(kernels: Path, digest: str, *names: str, recipe: str = "") -> None:
     folder = kernels / digest[:16]
     folder.mkdir(parents=True)
     for name, size in (("linux", 8_280_000), ("init", 10_000), ("bulk.so", 10_000)):
-        (folder / name).write_bytes(store.ELF.ljust(size, b"x"))
+        (folder / name).write_bytes(b"\x7fELF".ljust(size, b"x"))
         (folder / name).chmod(0o755)
     facts = {
         "digest": digest,
@@ -42,7 +41,7 @@ def put(kernels: Path, digest: str, *names: str, recipe: str = "") -> None:
         "build_seconds": 200.0,
         "guest": store.guest_digest(),
     }
-    (folder / "kernel.json").write_text(json.dumps(facts))
+    store._write_facts(folder, facts)
     for name in names:
         (kernels / name).symlink_to(folder.name)
 
@@ -66,7 +65,7 @@ def test_a_damaged_kernel_is_none(kernels: Path, tmp_path: Path, monkeypatch: py
     put(kernels, "a" * 64, "default")
     (kernels / "default" / "init").unlink()
     for name in ("default", "a" * 8):
-        with pytest.raises(HostError, match=r"is damaged \(init is no program\); run `mprun kernel build"):
+        with pytest.raises(HostError, match=r"is damaged \(.*/init is no program\); run `mprun kernel build"):
             store.find_kernel(name)
     with pytest.raises(HostError, match="no kernel source at"):
         store.build(None, "default", 1, lambda *_: None)

@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from mprun.engines.guest import Guest, booted
 from mprun.kernel.store import find_kernel
+from mprun.scratch import scratch
 from tests.system.conftest import AS_NOBODY, LAB, NOBODY, Result, call, digests_of, environment
 
 # What 20 Mbit/s on the wire carry: 1448 bytes of payload in a frame of 1514.
@@ -117,6 +119,32 @@ def test_another_seed_gives_other_bytes(mptcp: Result, mprun: Callable[..., Resu
     assert other.status == 0, other.err
     ours, theirs = digests_of(mptcp.run), digests_of(other.run)
     assert ours["client.pcap"] != theirs["client.pcap"]
+
+
+@pytest.mark.usefixtures("leaves_nothing")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give rights up")
+def test_under_sudo_the_kernel_is_the_users(mptcp: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root's rights are given up before the kernel is executed, which a user's other programs could have replaced."""
+    monkeypatch.setenv("SUDO_UID", str(NOBODY))
+    monkeypatch.setenv("SUDO_GID", str(NOBODY))
+    guest = Guest(argv=["/bin/sleep", "60"], cwd="/", is_simulated=False)
+    with (tmp_path / "console").open("wb") as console, booted(find_kernel(), guest, console) as process:
+        lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+    status = dict(line.split(":", 1) for line in lines)
+    assert status["Uid"].split() == status["Gid"].split() == [str(NOBODY)] * 4
+    assert int(status["CapEff"], 16) == int(status["CapPrm"], 16) == 0
+    with scratch("mprun-test-") as folder:
+        env = environment(SUDO_UID=str(NOBODY), SUDO_GID=str(NOBODY))
+        lab = ("-t", LAB / "topo", "-x", LAB / "xp_mptcp", "--engine", "virtual", "--json")
+        result = call(*lab, cwd=folder, env=env)
+        assert result.status == 0, result.out + result.err
+        assert digests_of(folder / result.run) == digests_of(mptcp.run)
+        assert (folder / result.run / "agent.json").stat().st_uid == NOBODY
+        (folder / "of_root").mkdir(mode=0o700)
+        (folder / "of_root" / "runs").mkdir()
+        refused = call(*lab, "-o", folder / "of_root" / "runs", cwd=folder, env=env)
+        assert refused.status == 3
+        assert "under sudo the experiment kernel runs as the user who called sudo" in refused.err
 
 
 @pytest.mark.usefixtures("leaves_nothing")

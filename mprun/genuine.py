@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that were built on this machine, and are executed only while they are what was built.
+
+The digest of each is kept when it is built. Hashing an experiment kernel takes 12 ms, so a file that was hashed is
+hashed again only once its inode, size or times have changed; the user's cache keeps these.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import pwd
+import stat
+import time
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+
+from mprun.cache import cache
+from mprun.errors import HostError
+
+# A file that changed so shortly before may change again within one step of the clock of the file system.
+SETTLED_NS = 1_000_000_000
+SEEN = "seen.json"
+
+# Device, inode, size, and times of the last changes of content and of all else.
+_State = list[int]
+
+
+def digest_files(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """Return the SHA-256 of the files that exist, by name, hexadecimal."""
+    return {name: _hash(folder / name) for name in names if (folder / name).is_file()}
+
+
+def find_change(folder: Path, digests: Mapping[str, str], names: Iterable[str]) -> str | None:
+    """Return the first of the files that is not what was built, with what is wrong with it; None if all are."""
+    for name in names:
+        path = folder / name
+        if not os.access(path, os.R_OK | os.X_OK):
+            return f"{path} is no program"
+        if _digest(path) != digests.get(name):
+            return f"{path} is not the file that was built"
+    return None
+
+
+def find_stranger(folder: Path, names: Iterable[str], owners: Collection[int]) -> str | None:
+    """Return the first file, or folder above it, that others than `owners` (user ids) could replace; None if none.
+
+    The folder of the program and the one that holds it are looked at.
+    """
+    folder = folder.resolve()
+    for path in (folder.parent, folder, *(folder / name for name in names)):
+        status = path.lstat()
+        if status.st_uid not in owners:
+            whose = " or ".join("you" if owner == os.geteuid() else _name(owner) for owner in sorted(set(owners)))
+            return f"{path} belongs to {_name(status.st_uid)}, not to {whose}"
+        if status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX:
+            return f"{path} can be written by every user"
+    return None
+
+
+def _name(user: int) -> str:
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return f"user {user}"
+
+
+def _digest(path: Path) -> str:
+    """Return the SHA-256 of a file, from what was seen of it before if it has not changed since."""
+    path = path.resolve()
+    seen = _read_seen()
+    state = _state(path)
+    if (known := seen.get(str(path))) and known[:-1] == state:
+        return str(known[-1])
+    digest = _hash(path)
+    if _state(path) == state and max(state[3:]) < time.time_ns() - SETTLED_NS:
+        kept = {name: one for name, one in seen.items() if os.path.exists(name)}
+        _write_seen({**kept, str(path): [*state, digest]})
+    return digest
+
+
+def _state(path: Path) -> _State:
+    status = path.stat()
+    return [status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _read_seen() -> dict[str, list[int | str]]:
+    """What was seen of files, by path; nothing where others than this user could have written it."""
+    with contextlib.suppress(OSError, ValueError, TypeError, HostError):
+        place = cache(SEEN, of_root=True)
+        if find_stranger(place.parent, (SEEN,), (os.geteuid(), 0)) is None:
+            found = json.loads(place.read_text())
+            return {str(path): list(one) for path, one in found.items()} if isinstance(found, dict) else {}
+    return {}
+
+
+def _write_seen(seen: Mapping[str, list[int | str]]) -> None:
+    """Keep it, whole or not at all. A cache that cannot be written to is none, and files are hashed each time."""
+    with contextlib.suppress(OSError, HostError):
+        place = cache(SEEN, of_root=True)
+        partial = place.with_name(f".{SEEN}-{os.urandom(8).hex()}")
+        try:
+            with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+                json.dump(seen, file)
+            partial.replace(place)
+        finally:
+            partial.unlink(missing_ok=True)

@@ -61,9 +61,6 @@ def list_(as_json: bool) -> None:
         click.echo(json.dumps(tools))
         return
     for name, tool in found.items():
-        state = (
-            f"{tool.version}, {tool.digest[:12]}"
-            if tool
-            else faults.get(name, f"not built: `mprun tools install {name}`")
-        )
+        absent = faults.get(name, f"not built: `mprun tools install {name}`")
+        state = f"{tool.version}, {tool.digest[:12]}" if tool else absent
         click.echo(f"{name:8} {PROGRAMS[name].description}\n{'':8} {state}")

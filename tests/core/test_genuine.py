@@ -12,7 +12,7 @@ import pytest
 
 from mprun import cache, genuine
 from mprun.errors import HostError
-from mprun.programs import store
+from mprun.programs import PROGRAMS, store
 
 # An old file, which is no longer about to change.
 OLD = Path("/usr/bin/true").resolve()
@@ -94,7 +94,7 @@ def test_a_strangers_program_is_refused(program: Path) -> None:
 
 def _put_tool(of_user: bool) -> Path:
     """As much of the tool as its store knows of."""
-    recipe = store.PROGRAMS["cmtsctp"]
+    recipe = PROGRAMS["cmtsctp"]
     made = store.store(as_user=of_user) / "made"
     made.mkdir(parents=True)
     (made / recipe.executable).write_text("#!/bin/sh\n")

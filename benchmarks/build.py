@@ -127,12 +127,18 @@ def build_ours(folder: Path, engine: str, counted: Account) -> dict[str, Spent]:
     argv = [MPRUN, "-t", "topo", "-x", "ping", "--engine", engine, "-o", str(runs)]
     marks = {"before": counted.read()}
     run = subprocess.Popen(
-        argv, cwd=folder, preexec_fn=counted.join, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        argv,
+        cwd=folder,
+        preexec_fn=counted.join,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(folder)},
     )
     while run.poll() is None:
         if "start" not in marks and next(runs.glob("*/logs/*.log"), None):
             marks["start"] = counted.read()
-        text = phase(runs)
+        text = phase(folder)
         if text == "building the network":
             marks.setdefault("build", counted.read())
         elif text and "build" in marks:
@@ -145,10 +151,10 @@ def build_ours(folder: Path, engine: str, counted: Account) -> dict[str, Spent]:
     return {name: after - before for (name, before), (_, after) in pairwise(moments)}
 
 
-def phase(runs: Path) -> str:
-    """What the agent of the one run in a folder said last."""
+def phase(temporary: Path) -> str:
+    """What the agent of the one run said last, where temporary files are in a folder."""
     try:
-        return str(json.loads(next(runs.glob("*/.progress")).read_text())["text"])
+        return str(json.loads(next(temporary.glob("mprun-channel-*/reports/progress")).read_text())["text"])
     except (OSError, ValueError, StopIteration):
         return ""
 

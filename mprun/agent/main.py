@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """One run: build, start what must listen, measure idle paths, go through the timeline, tidy up.
 
-    python -m mprun.agent.main RUN_DIRECTORY [--simulated] [--shell before|after|only]
+    python -m mprun.agent.main RUN_DIRECTORY REPORTS ORDERS [--simulated] [--shell before|after|only]
 
 reads `plan.json` there and leaves `steps.jsonl`, `agent.json`, `record.gz`, `logs/` and `pcap/`. Exit status 0
-if every step succeeded; what failed is in `agent.json`.
+if every step succeeded; what failed is in `agent.json`. REPORTS: the folder for `progress`; ORDERS: the folder in
+which a file `stop` ends the run.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ class Stopped(Exception):
 class Run:
     """The state of a run in the agent: what has been started, and where it is written down."""
 
-    def __init__(self, directory: str, plan: dict[str, Any], machine: Machine, is_simulated: bool) -> None:
+    def __init__(
+        self, directory: str, plan: dict[str, Any], machine: Machine, is_simulated: bool, reports: str, orders: str
+    ) -> None:
         self.directory = directory
         self.plan = plan
         self.machine = machine
@@ -69,7 +72,8 @@ class Run:
         self.counters_before: dict[str, dict[str, int]] = {}
         self.result: dict[str, Any] = {"error": None, "complete": False, "processes": {}, "captures": {}}
         self._steps: IO[str] = open(f"{directory}/steps.jsonl", "w", buffering=1)  # noqa: SIM115  until the end
-        self._progress = os.open(f"{directory}/.progress", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        self._progress = os.open(f"{reports}/progress", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        self._stop = f"{orders}/stop"
 
     def note(self, step: str, asked_ns: int | None = None, **facts: Any) -> None:
         """A line of steps.jsonl; times count from time zero once there is one, from boot before.
@@ -88,7 +92,7 @@ class Run:
         """Tell the terminal where the run is, and end it if the user asked for that."""
         line = json.dumps({"text": text, "done_ns": done_ns, "end_ns": end_ns or self.plan["end_ns"]})
         os.pwrite(self._progress, (line + "\n").ljust(200).encode(), 0)
-        if os.path.exists(f"{self.directory}/.stop"):
+        if os.path.exists(self._stop):
             raise Stopped
 
     def hosts_in_use(self) -> list[str]:
@@ -483,7 +487,7 @@ def perform(run: Run, shell: str | None) -> int:
 
 def main(arguments: list[str]) -> int:
     """Entry point inside an engine."""
-    directory = arguments[0]
+    directory, reports, orders = arguments[:3]
     shell = arguments[-1] if "--shell" in arguments else None
     namespace.be_punctual()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -492,7 +496,7 @@ def main(arguments: list[str]) -> int:
         plan = json.load(file)
     # programs of ours that draw numbers draw the same ones again
     os.environ["MPRUN_SEED"] = str(plan["seed"])
-    return perform(Run(directory, plan, Machine(plan, directory), is_simulated), shell)
+    return perform(Run(directory, plan, Machine(plan, directory), is_simulated, reports, orders), shell)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ from mprun.folder import Folder, UnsafeError
 from mprun.plan import Plan
 from mprun.programs import PROGRAMS, store
 from mprun.rundir import RunDirectory
+from mprun.scratch import scratch
 
 INSIDE = "/run/mprun"
 # Where programs are looked for and run from, whoever calls: an ordinary user's path lacks the sbin's.
@@ -95,13 +96,34 @@ def unshare_command(namespaces: Sequence[str]) -> list[str]:
     return ["unshare", *rootless, *namespaces, "--"]
 
 
-def agent_command(shell: Shell | None, is_simulated: bool) -> list[str]:
-    """The agent's command line inside an engine. -I -S -B: no user site, no environment, nothing written."""
+@dataclass(frozen=True)
+class Channel:
+    """Folders by which mprun and the agent talk, outside the run directory, where programs of a run cannot reach them
+    or change nothing. reports: the agent writes `progress` there; orders: the agent reads it, and `stop` ends the run.
+    """
+
+    reports: Folder
+    orders: Folder
+
+
+@contextmanager
+def channel() -> Iterator[Channel]:
+    """Both folders, for as long as a run lasts."""
+    with scratch("mprun-channel-") as path:
+        folder = Folder(path)
+        yield Channel(folder.make("reports"), folder.make("orders"))
+
+
+def agent_command(shell: Shell | None, is_simulated: bool, reports: str, orders: str) -> list[str]:
+    """The agent's command line inside an engine. -I -S -B: no user site, no environment, nothing written.
+
+    reports, orders: where the folders of the channel are inside.
+    """
     start = f"import sys; sys.path.insert(0, '{INSIDE}/lib'); import mprun.agent.main as agent; "
     start += "sys.exit(agent.main(sys.argv[1:]))"
     options = ["--simulated"] if is_simulated else []
     options += ["--shell", shell] if shell else []
-    return [str(interpreter()), "-I", "-S", "-B", "-c", start, f"{INSIDE}/run", *options]
+    return [str(interpreter()), "-I", "-S", "-B", "-c", start, f"{INSIDE}/run", reports, orders, *options]
 
 
 def die_with_parent() -> None:
@@ -172,6 +194,7 @@ def watch(
     run: RunDirectory,
     progress: Progress,
     interactive: bool,
+    talk: Channel,
     computing: Computing | None = None,
 ) -> None:
     """Show progress until the process has ended; while a person has the terminal, only wait.
@@ -186,21 +209,19 @@ def watch(
             with _terminal_lent():
                 process.wait()
         else:
-            _follow(process, run, progress, started, phases, computing)
+            _follow(process, talk.reports, progress, started, phases, computing)
     except KeyboardInterrupt:
-        _stop_in_order(process, run)
+        _stop_in_order(process, talk.orders)
         raise Interrupted(f"interrupted; what was gathered so far is in {run.path}") from None
     finally:
         end(process)
         phases.append({"wall_s": round(time.monotonic() - started, 3), "text": "ended"})
         run.write("wall.json", phases)
-        for name in (".progress", ".stop"):
-            run.folder.remove(name)
 
 
 def _follow(
     process: subprocess.Popen[bytes],
-    run: RunDirectory,
+    reports: Folder,
     progress: Progress,
     started: float,
     phases: list[dict[str, object]],
@@ -208,7 +229,7 @@ def _follow(
 ) -> None:
     shown = b""
     moved = looked = started
-    with _pidfd(process.pid) as ended, _Report(run.folder) as report:
+    with _pidfd(process.pid) as ended, _Report(reports) as report:
         while not ended.wait(POLL_S):
             text = report.read()
             if text != shown:
@@ -250,11 +271,9 @@ def _terminal_lent() -> Iterator[None]:
         signal.signal(signal.SIGINT, handler)
 
 
-def _stop_in_order(process: subprocess.Popen[bytes], run: RunDirectory) -> None:
+def _stop_in_order(process: subprocess.Popen[bytes], orders: Folder) -> None:
     """Ask the agent to end; a second Ctrl-C or STOP_S ends it at once."""
-    # a guest may have put something in its place
-    with suppress(FileExistsError):
-        run.folder.create(".stop").close()
+    orders.create("stop").close()
     with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
         process.wait(STOP_S)
 
@@ -289,7 +308,7 @@ class _Report:
         """The report as it stands; empty before there is one."""
         if self._file is None:
             try:
-                self._file = self._folder.open(".progress")
+                self._file = self._folder.open("progress")
             except (FileNotFoundError, UnsafeError):
                 return b""
         return os.pread(self._file.fileno(), REPORT_BYTES, 0)

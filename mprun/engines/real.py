@@ -25,9 +25,11 @@ from mprun.engines.capability import (
 )
 from mprun.engines.engine import (
     INSIDE,
+    Channel,
     Progress,
     Shell,
     agent_command,
+    channel,
     die_with_parent,
     end,
     environment,
@@ -42,6 +44,8 @@ from mprun.plan import Plan
 from mprun.rundir import RunDirectory
 
 NAME = "real"
+# Where the folders of the channel are inside.
+REPORTS, ORDERS = "reports", "orders"
 
 
 def run_plan(plan: Plan, run: RunDirectory, progress: Progress, shell: Shell | None = None) -> None:
@@ -49,11 +53,38 @@ def run_plan(plan: Plan, run: RunDirectory, progress: Progress, shell: Shell | N
 
     `missing` says beforehand what this host lacks for the plan. Raises RunError or Interrupted.
     """
+    argv = unshare_command(["--net", "--mount", "--ipc", "--pid", "--fork", "--kill-child=SIGKILL", "--mount-proc"])
+    process = None
+    with channel() as talk:
+        script = _script(plan, run, talk, shell)
+        try:
+            with run.folder.create("logs/agent.log") as output, uninterrupted():
+                process = subprocess.Popen(
+                    [*argv, "sh", "-c", script],
+                    stdin=None if shell else subprocess.DEVNULL,
+                    stdout=None if shell else output,
+                    stderr=None if shell else subprocess.STDOUT,
+                    start_new_session=not shell,
+                    env=environment(shell),
+                    preexec_fn=die_with_parent,
+                )
+            watch(process, run, progress, bool(shell), talk)
+        finally:
+            if process is not None:
+                end(process)
+    if not run.has("agent.json"):
+        raise RunError(f"the agent ended before the run did:\n{run.log('agent', 'log').strip()[-2000:]}")
+
+
+def _script(plan: Plan, run: RunDirectory, talk: Channel, shell: Shell | None) -> str:
+    """What makes the file tree of the run inside the namespaces, and becomes the agent."""
     library = find_library()
     # root could write what it is shown; a user's own mounts need no such care and may not be remounted
     is_root = os.geteuid() == 0
     places = [
         (str(run.path.resolve()), "run", True),
+        (str(talk.reports.path), REPORTS, True),
+        (str(talk.orders.path), ORDERS, not is_root),
         (str(library.package), "lib/mprun", not is_root),
         (str(library.mininet), "lib/mininet", not is_root),
         *(
@@ -61,31 +92,13 @@ def run_plan(plan: Plan, run: RunDirectory, progress: Progress, shell: Shell | N
             for inside, outside in find_built(plan).items()
         ),
     ]
-    script = ["set -e", "base=$(mktemp -d)", "mount -n -t tmpfs -o mode=755 run $base"]
+    lines = ["set -e", "base=$(mktemp -d)", "mount -n -t tmpfs -o mode=755 run $base"]
     for outside, inside, writable in places:
-        script += [f"mkdir -p $base/mprun/{inside}", f"mount -n --bind {shlex.quote(outside)} $base/mprun/{inside}"]
-        script += [] if writable else [f"mount -n -o remount,bind,ro $base/mprun/{inside}"]
-    script += ["mkdir -p $base/lock", "mount -n --move $base /run", "rmdir $base"]
-    script += [f"cd {INSIDE}/run", f"exec {shlex.join(agent_command(shell, is_simulated=False))}"]
-    argv = unshare_command(["--net", "--mount", "--pid", "--fork", "--kill-child=SIGKILL", "--mount-proc"])
-    process = None
-    try:
-        with run.folder.create("logs/agent.log") as output, uninterrupted():
-            process = subprocess.Popen(
-                [*argv, "sh", "-c", "\n".join(script)],
-                stdin=None if shell else subprocess.DEVNULL,
-                stdout=None if shell else output,
-                stderr=None if shell else subprocess.STDOUT,
-                start_new_session=not shell,
-                env=environment(shell),
-                preexec_fn=die_with_parent,
-            )
-        watch(process, run, progress, interactive=bool(shell))
-    finally:
-        if process is not None:
-            end(process)
-    if not run.has("agent.json"):
-        raise RunError(f"the agent ended before the run did:\n{run.log('agent', 'log').strip()[-2000:]}")
+        lines += [f"mkdir -p $base/mprun/{inside}", f"mount -n --bind {shlex.quote(outside)} $base/mprun/{inside}"]
+        lines += [] if writable else [f"mount -n -o remount,bind,ro $base/mprun/{inside}"]
+    lines += ["mkdir -p $base/lock", "mount -n --move $base /run", "rmdir $base"]
+    agent = agent_command(shell, is_simulated=False, reports=f"{INSIDE}/{REPORTS}", orders=f"{INSIDE}/{ORDERS}")
+    return "\n".join([*lines, f"cd {INSIDE}/run", f"exec {shlex.join(agent)}"])
 
 
 def missing(plan: Plan, schedulers: SchedulerChoice) -> str | None:

@@ -17,10 +17,12 @@ from pathlib import Path
 from mprun.engines.computing import Computing
 from mprun.engines.engine import (
     INSIDE,
+    Channel,
     Library,
     Progress,
     Shell,
     agent_command,
+    channel,
     environment,
     find_built,
     find_library,
@@ -34,6 +36,9 @@ from mprun.plan import Plan
 from mprun.rundir import RunDirectory
 
 NAME = "virtual"
+# Where the folders of the channel are inside. Folders that exist are mounted over: a folder more in a file system in
+# memory takes one of the kernel's random numbers, and would change what every run draws after it.
+REPORTS, ORDERS = "/sys/firmware", "/sys/fs"
 MEMORY_PER_NODE_MIB = 1
 
 
@@ -51,9 +56,10 @@ def run_plan(
     while a person types. Raises HostError, RunError (the kernel died or hung) or Interrupted.
     """
     real_time = real_time or shell is not None
-    guest = _guest(plan, run, kernel, shell, real_time)
-    with run.folder.create("logs/console.log") as output, booted(kernel, guest, None if shell else output) as process:
-        watch(process, run, progress, bool(shell), None if real_time else Computing(process.pid))
+    with channel() as talk, run.folder.create("logs/console.log") as output:
+        guest = _guest(plan, run, talk, kernel, shell, real_time)
+        with booted(kernel, guest, None if shell else output) as process:
+            watch(process, run, progress, bool(shell), talk, None if real_time else Computing(process.pid))
     if not run.has("agent.json"):
         # what the agent said last tells more than that the kernel powered down after it
         told = "agent" if run.log("agent", "log").strip() else "console"
@@ -62,16 +68,17 @@ def run_plan(
         raise RunError(f"{ended}{f'; {cause}' if cause else ''}:\n{_tail(run.log(told, 'log'))}")
 
 
-def _guest(plan: Plan, run: RunDirectory, kernel: Kernel, shell: Shell | None, real_time: bool) -> Guest:
+def _guest(plan: Plan, run: RunDirectory, talk: Channel, kernel: Kernel, shell: Shell | None, real_time: bool) -> Guest:
     """The agent, and what it finds inside."""
     library = find_library()
     _compile_agent(library)
     return Guest(
-        argv=agent_command(shell, is_simulated=not real_time),
+        argv=agent_command(shell, is_simulated=not real_time, reports=REPORTS, orders=ORDERS),
         cwd=f"{INSIDE}/run",
         log=None if shell else f"{INSIDE}/run/logs/agent.log",
-        opened={run.path: f"{INSIDE}/run"},
+        opened={run.path: f"{INSIDE}/run", talk.reports.path: REPORTS},
         shown={
+            talk.orders.path: ORDERS,
             kernel.directory: f"{INSIDE}/kernel",
             library.package: f"{INSIDE}/lib/mprun",
             library.mininet: f"{INSIDE}/lib/mininet",

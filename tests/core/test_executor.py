@@ -173,7 +173,8 @@ def run_on(
 ) -> tuple[int, dict[str, Any]]:
     spec = load(*inputs).spec
     plan = json.loads(json.dumps(compile_plan(spec, allocate(spec)).to_json()))
-    status = perform(Run(str(folder), plan, machine, is_simulated=True), None)  # type: ignore[arg-type]
+    run = Run(str(folder), plan, machine, True, reports=str(folder), orders=str(folder))  # type: ignore[arg-type]
+    status = perform(run, None)
     result: dict[str, Any] = json.loads((folder / "agent.json").read_text())
     return status, result
 
@@ -272,7 +273,7 @@ def test_series_are_sampled_at_their_intervals(tmp_path: Path) -> None:
 
 
 def test_stop_file_ends_a_run_in_order(tmp_path: Path) -> None:
-    (tmp_path / ".stop").touch()
+    (tmp_path / "stop").touch()
     machine = RecordingMachine()
     status, result = run_on(machine, tmp_path)
     assert status == 1
@@ -329,7 +330,8 @@ def test_changes_happen_at_their_moments(tmp_path: Path) -> None:
     spec = load(tmp_path / "topo", LAB / "xp_mptcp", allowed=Permissions(outside=True)).spec
     plan = json.loads(json.dumps(compile_plan(spec, allocate(spec)).to_json()))
     machine = RecordingMachine()
-    assert perform(Run(str(tmp_path), plan, machine, is_simulated=True), None) == 0  # type: ignore[arg-type]
+    run = Run(str(tmp_path), plan, machine, True, str(tmp_path), str(tmp_path))  # type: ignore[arg-type]
+    assert perform(run, None) == 0
     assert [step for step in machine.steps if step.startswith("change")] == ["change 2", "change 2"]
     lines = [json.loads(line) for line in (tmp_path / "steps.jsonl").read_text().splitlines()]
     assert [line["actual_ns"] for line in lines if line["step"] == "change"] == [3 * SECOND_NS, 99 * SECOND_NS // 10]
@@ -342,7 +344,8 @@ def test_a_change_that_fails_ends_the_run(tmp_path: Path) -> None:
     spec = load(tmp_path / "topo", LAB / "xp_mptcp", allowed=Permissions(outside=True)).spec
     plan = json.loads(json.dumps(compile_plan(spec, allocate(spec)).to_json()))
     machine = RecordingMachine(fail_at=15)
-    assert perform(Run(str(tmp_path), plan, machine, is_simulated=True), None) == 1  # type: ignore[arg-type]
+    run = Run(str(tmp_path), plan, machine, True, str(tmp_path), str(tmp_path))  # type: ignore[arg-type]
+    assert perform(run, None) == 1
     assert machine.steps[15] == "change 2"
     assert machine.released
     assert machine.alive == []

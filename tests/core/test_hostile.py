@@ -176,14 +176,14 @@ def test_no_report_is_read_from_what_a_guest_puts_in_its_place(tmp_path: Path) -
     """A pipe was waited for, by a watchdog that looked at nothing else."""
     with engine._Report(Folder(tmp_path)) as report:
         assert report.read() == b""
-        os.mkfifo(tmp_path / ".progress")
+        os.mkfifo(tmp_path / "progress")
         assert report.read() == b""
-        (tmp_path / ".progress").unlink()
+        (tmp_path / "progress").unlink()
         (tmp_path / "secret").write_text(SECRET)
-        (tmp_path / ".progress").symlink_to("secret")
+        (tmp_path / "progress").symlink_to("secret")
         assert report.read() == b""
-        (tmp_path / ".progress").unlink()
-        (tmp_path / ".progress").write_text("{}\n")
+        (tmp_path / "progress").unlink()
+        (tmp_path / "progress").write_text("{}\n")
         assert report.read() == b"{}\n"
 
 

@@ -7,13 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from mprun.engines.engine import watch
+from mprun.engines.engine import channel, watch
 from mprun.rundir import RunDirectory
 
 # Reports as the agent makes them: each over the last one, longer or shorter.
 AGENT = """
 import json, os, sys, time
-file = os.open(sys.argv[1] + "/.progress", os.O_WRONLY | os.O_CREAT)
+file = os.open(sys.argv[1] + "/progress", os.O_WRONLY | os.O_CREAT)
 for text, done_ns in (("building", 0), ("a, " * 200, 0), ("b", 1), ("b", 2)):
     line = json.dumps({"text": text, "done_ns": done_ns, "end_ns": 2}) + "\\n"
     os.pwrite(file, line.ljust(200).encode(), 0)
@@ -24,11 +24,13 @@ for text, done_ns in (("building", 0), ("a, " * 200, 0), ("b", 1), ("b", 2)):
 def test_each_phase_is_shown_and_noted_with_its_last_sign(tmp_path: Path) -> None:
     run = RunDirectory.create(tmp_path, "title", "0123456789")
     shown: list[tuple[str, float]] = []
-    process = subprocess.Popen([sys.executable, "-c", AGENT, run.path], start_new_session=True)
-    watch(process, run, lambda text, done, _note: shown.append((text, done)), interactive=False)
+    with channel() as talk:
+        process = subprocess.Popen([sys.executable, "-c", AGENT, talk.reports.path], start_new_session=True)
+        watch(process, run, lambda text, done, _note: shown.append((text, done)), interactive=False, talk=talk)
     assert shown == [("building", 0), ("a, " * 200, 0), ("b", 0.5), ("b", 1)]
     building, several, last, ended = run.read("wall.json")
     assert [phase["text"] for phase in (building, several, last, ended)] == ["building", "a, " * 200, "b", "ended"]
     assert building["wall_s"] < several["wall_s"] < last["wall_s"] < last["last_s"] < ended["wall_s"]
     assert building["wall_s"] == building["last_s"]
-    assert not (run.path / ".progress").exists()
+    assert sorted(path.name for path in run.path.iterdir()) == ["incomplete", "inputs", "logs", "pcap", "wall.json"]
+    assert not talk.reports.path.exists()

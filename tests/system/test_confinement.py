@@ -32,6 +32,8 @@ ATTEMPTS = {
     "a change of a shown file": "echo changed >/run/mprun/kernel/VICTIM",
     "a link out of the run": "ln -s HOME/secret /run/mprun/run/link && cat /run/mprun/run/link",
     "a hard link out of the run": "ln /etc/hostname /run/mprun/run/hard",
+    "an order to end the run": "touch /sys/fs/stop || rm -r /sys/fs/* || mount -o remount,rw /sys/fs",
+    "an order where it was": "touch /run/mprun/run/.stop; sleep 2; false",
     "a device": "mknod /run/mprun/run/mem c 1 1 && head -c 1 /run/mprun/run/mem",
     "a module": "modprobe dummy_of_nobody",
     "kernel memory": "head -c 1 /dev/mem || head -c 1 /proc/kcore",

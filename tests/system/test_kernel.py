@@ -16,6 +16,7 @@ import pytest
 
 from mprun.compile import allocate, compile_plan
 from mprun.engines import virtual
+from mprun.engines.engine import Progress
 from mprun.errors import RunError
 from mprun.kernel.store import find_kernel
 from mprun.plan import Plan
@@ -36,10 +37,10 @@ def plan_for(folder: Path, *argv: str, seed: int = 1) -> Plan:
     return replace(plan, flows=(replace(plan.flows[0], argv=argv, timeout_ns=3600 * SECOND_NS),))
 
 
-def run(folder: Path, plan: Plan) -> tuple[RunDirectory, dict[str, Any]]:
+def run(folder: Path, plan: Plan, progress: Progress = lambda *_: None) -> tuple[RunDirectory, dict[str, Any]]:
     directory = RunDirectory.create(folder / "runs", "test", plan.digest)
     directory.write("plan.json", plan.to_json())
-    virtual.run_plan(plan, directory, find_kernel(), lambda *_: None)
+    virtual.run_plan(plan, directory, find_kernel(), progress)
     return directory, directory.read("agent.json")
 
 
@@ -96,12 +97,10 @@ def test_a_kernel_that_dies_is_an_error_with_its_last_words(tmp_path: Path) -> N
     plan = plan_for(tmp_path, "sleep", "100000000", seed=os.getpid())
     plan = replace(plan, flows=(replace(plan.flows[0], argv=python("while True: pass")),))
 
+    is_under_way = threading.Event()
+
     def kill() -> None:
-        for _ in range(200):
-            time.sleep(0.05)
-            progress = tmp_path / "runs" / "latest" / ".progress"
-            if progress.exists() and '"it"' in progress.read_text():
-                break
+        is_under_way.wait(10)
         for folder in Path("/proc").iterdir():
             if folder.name.isdigit() and f"mprun_seed={plan.seed}".encode() in _command(folder):
                 os.kill(int(folder.name), signal.SIGKILL)
@@ -109,7 +108,7 @@ def test_a_kernel_that_dies_is_an_error_with_its_last_words(tmp_path: Path) -> N
     killer = threading.Thread(target=kill)
     killer.start()
     with pytest.raises(RunError, match="the experiment kernel ended before the run did"):
-        run(tmp_path, plan)
+        run(tmp_path, plan, lambda text, *_: is_under_way.set() if text == "it" else None)
     killer.join()
 
 

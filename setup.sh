@@ -75,7 +75,7 @@ for option in "$@"; do
 	esac
 done
 if [ "$kernel" ] && [ "$(uname -m)" != x86_64 ]; then
-	echo "setup: no experiment kernel for $(uname -m), it is for x86_64: the real engine is what runs here"
+	echo "setup: no experiment kernel for $(uname -m), it is for x86_64: what runs here is the real engine, with --engine real"
 	kernel=
 fi
 

@@ -15,6 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
+from mprun import landlock
 from mprun.analysis.calibration import judge, to_json
 from mprun.analysis.change import tabulate_changes
 from mprun.analysis.observation import observe
@@ -25,7 +26,7 @@ from mprun.compile import allocate, compile_plan, resolve
 from mprun.compile.calibration import compile_calibration, silence
 from mprun.compile.network import Network
 from mprun.compile.planner import kernel_wide_warnings, sampling_warnings
-from mprun.engines import landlock, real, virtual
+from mprun.engines import real, virtual
 from mprun.engines.capability import find_capabilities
 from mprun.engines.engine import Progress, Shell
 from mprun.errors import HostError, RunError, SpecError
@@ -33,7 +34,9 @@ from mprun.kernel.store import DEFAULT_NAME, Kernel, find_kernel, is_current
 from mprun.plan import Plan
 from mprun.rundir import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
 from mprun.scratch import scratch
+from mprun.settings import configuration_path, configured_engine
 from mprun.spec import load
+from mprun.spec.permission import NO_COMMANDS, Consent
 from mprun.spec.reader import read_text
 from mprun.spec.spec import Expectation, Spec
 from mprun.spec.writer import write_experiment, write_topology
@@ -57,27 +60,50 @@ class Place:
 
 
 def choose_place(wanted: EngineName, kernel_name: str) -> Place:
-    """The engine for a run. Raises HostError that says what is missing and what mends it."""
-    if wanted == "real":
-        return Place(real.NAME, "as asked", None)
-    reason = virtual.missing(kernel_name)
-    if reason is None:
-        kernel = find_kernel(kernel_name)
-        if kernel_name != DEFAULT_NAME:
-            why = f"kernel {kernel_name}, {kernel.version} {kernel.digest[:12]}"
-            # a developer's own may be kept on purpose, as what another one is compared with
-            if not is_current(kernel):
-                why += ", built by another version of mprun: build it again for what has changed"
-        elif not is_current(kernel):
-            raise HostError("the experiment kernel is of another version of mprun; run `mprun kernel build`")
-        else:
-            why = "as asked" if wanted == "virtual" else "its kernel is built: simulated time, repeatable"
-        if not landlock.abi():
-            why += "; this machine has no Landlock, so that its programs can read files of this machine"
-        return Place(virtual.NAME, why, kernel)
-    if wanted == "virtual" or kernel_name != DEFAULT_NAME:
+    """The engine for a run; `auto` is the user's configuration, else the virtual one, and never another because that
+    one cannot be used. Raises HostError that says what is missing and what mends it, SpecError for a faulty
+    configuration.
+    """
+    engine, why = wanted, "as asked"
+    # to name a kernel is to ask for the engine that boots it
+    if wanted == "auto":
+        configured = configured_engine() if kernel_name == DEFAULT_NAME else None
+        engine = configured or "virtual"
+        why = f"as {configuration_path()} says" if configured else "the default: simulated time, repeatable"
+    if engine == real.NAME:
+        return Place(real.NAME, why, None)
+    if (reason := virtual.lacks_kernel(kernel_name)) and wanted == "auto" and kernel_name == DEFAULT_NAME:
+        raise HostError(f"{reason}; or run on this machine's own kernel, in real time: add `--engine real`")
+    if reason := reason or virtual.missing():
         raise HostError(reason)
-    return Place(real.NAME, f"the virtual engine cannot be used: {reason}", None)
+    kernel = find_kernel(kernel_name)
+    if kernel_name != DEFAULT_NAME:
+        why = f"kernel {kernel_name}, {kernel.version} {kernel.digest[:12]}"
+        # a developer's own may be kept on purpose, as what another one is compared with
+        if not is_current(kernel):
+            why += ", built by another version of mprun: build it again for what has changed"
+    elif not is_current(kernel):
+        raise HostError("the experiment kernel is of another version of mprun; run `mprun kernel build`")
+    if note := tell_unconfined():
+        why += f"; {note}"
+    return Place(virtual.NAME, why, kernel)
+
+
+def tell_unconfined() -> str | None:
+    """Return what to say of a machine that cannot keep programs of a run from its files; None of one that can."""
+    return None if landlock.abi() else "this machine has no Landlock: programs of a run can read files of this machine"
+
+
+def refuse_real(named: str, asked: EngineName) -> None:
+    """Raise SpecError where a file names the real engine, and neither the command line nor the configuration does.
+
+    asked: what the command line says. Files are shared between strangers, and this engine runs on the user's kernel.
+    """
+    if named == real.NAME and (configured_engine() if asked == "auto" else asked) != real.NAME:
+        raise SpecError(
+            "these files ask for the real engine, which runs them on this machine's own kernel: if you want that, add "
+            "--engine real"
+        )
 
 
 def make_plan(
@@ -99,9 +125,9 @@ def run_spec(
     warnings: Sequence[str],
     progress: Progress,
     shell: Shell | None = None,
-    allow_exec: bool = False,
+    consent: Consent = NO_COMMANDS,
 ) -> tuple[RunDirectory, dict[str, Any]]:
-    """Run an experiment; its directory and its summary. allow_exec: commands of the file's own may run.
+    """Run an experiment; its directory and its summary. consent: whether commands of the file's own may run.
 
     Raises SpecError or HostError before the directory exists; RunError or Interrupted after, with what was
     gathered kept and marked incomplete.
@@ -109,7 +135,7 @@ def run_spec(
     title = title_of(spec)
     return run_into(
         lambda digest: RunDirectory.create(parent, title, digest),
-        *(spec, place, read_inputs(inputs), warnings, progress, shell, allow_exec),
+        *(spec, place, read_inputs(inputs), warnings, progress, shell, consent),
     )
 
 
@@ -135,10 +161,10 @@ def run_into(
     warnings: Sequence[str],
     progress: Progress,
     shell: Shell | None = None,
-    allow_exec: bool = False,
+    consent: Consent = NO_COMMANDS,
 ) -> tuple[RunDirectory, dict[str, Any]]:
     """As `run_spec`, into the directory that `create` makes for the digest of the intent. inputs: text by name."""
-    refuse_commands(spec, allow_exec)
+    refuse_commands(spec, consent, place.engine)
     network = allocate(spec)
     plan, capabilities = make_plan(spec, network, place)
     run = create(plan.digest)
@@ -151,16 +177,29 @@ def run_into(
     return run, _run_calibrated(spec, network, plan, run, place, facts, progress, shell)
 
 
-def refuse_commands(spec: Spec, allow_exec: bool) -> None:
-    """Raises SpecError that shows the commands of a file's own, unless they are allowed: files are shared between
-    strangers."""
+def refuse_commands(spec: Spec, consent: Consent, engine: str) -> None:
+    """Raise SpecError that shows the commands of a file's own, unless the user consents to what they can do: files are
+    shared between strangers."""
     found = [
         f"{flow.name}: {line}"
         for flow in spec.experiment.traffic
         for line in getattr(tool_of(flow), "commands", lambda _: ())(flow)
     ]
-    if found and not allow_exec:
-        raise SpecError(["this experiment runs commands of its own; if you want them, add --allow-exec", *found])
+    if found and (lacking := _lacking_consent(consent, engine)):
+        raise SpecError([f"this experiment runs commands of its own{lacking}", *found])
+
+
+def _lacking_consent(consent: Consent, engine: str) -> str | None:
+    if not consent.commands:
+        return "; if you want them, add --allow-exec"
+    if not consent.unconfined and not landlock.abi():
+        return ", and this machine has no Landlock that keeps them from your files; if you trust them, add --unconfined"
+    if engine == real.NAME and os.geteuid() == 0 and not consent.as_root:
+        return (
+            ", as root on this machine's own kernel; if you want that, add --allow-exec-as-root, else run it without "
+            "root's rights or with --engine virtual"
+        )
+    return None
 
 
 def _run_calibrated(
@@ -265,7 +304,7 @@ def _carry_out(plan: Plan, run: RunDirectory, place: Place, progress: Progress, 
 
 
 def repeat(
-    original: RunDirectory, parent: Path, place: Place, progress: Progress, allow_exec: bool = False
+    original: RunDirectory, parent: Path, place: Place, progress: Progress, consent: Consent = NO_COMMANDS
 ) -> tuple[RunDirectory, dict[str, Any]]:
     """Run again what `original` was asked for, into a new directory under `parent`.
 
@@ -273,7 +312,7 @@ def repeat(
     obeyed. Raises RunError if this mprun makes another intent of them.
     """
     spec = load(*original.resolved_inputs).spec
-    refuse_commands(spec, allow_exec)
+    refuse_commands(spec, consent, place.engine)
     network = allocate(spec)
     plan, capabilities = make_plan(spec, network, place)
     if plan.digest != original.read("plan.json")["digest"]:

@@ -36,7 +36,7 @@ _WORDS = {"string": "text", "integer": "whole number", "array": "list"}
 _DEFAULT = re.compile(r"\s*\bDefault: ((?:(?!\. ).)+)\.$")
 _TEMPLATE = {"$ref": "#/$defs/Template"}
 _OR_TEMPLATE = "|\\{\\{"
-_TITLES = {"topology": "Topology files", "experiment": "Experiment files"}
+_TITLES = {"topology": "Topology files", "experiment": "Experiment files", "config": "Your configuration"}
 
 
 def pages() -> Iterator[tuple[str, str]]:

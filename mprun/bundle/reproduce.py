@@ -33,6 +33,7 @@ from mprun.rundir import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
 from mprun.runner import EngineName, Place
 from mprun.spec import load
 from mprun.spec.experiment import RUNS
+from mprun.spec.permission import Consent
 from mprun.spec.spec import Spec
 from mprun.sweep.conduct import places_for
 from mprun.sweep.directory import Kept, SweepDirectory
@@ -186,7 +187,7 @@ def reproduce(
     parent: Path,
     engine: EngineName,
     kernel: str | None,
-    allow_exec: bool,
+    consent: Consent,
     progress: Progress,
     jobs: int | None = None,
 ) -> Outcome:
@@ -196,11 +197,11 @@ def reproduce(
     Raises SpecError or HostError where nothing can be run, RunError where the one run cannot be repeated.
     """
     if isinstance(bundle.source, SweepDirectory):
-        return _reproduce_sweep(bundle, bundle.source, parent, engine, kernel, allow_exec, progress, jobs)
+        return _reproduce_sweep(bundle, bundle.source, parent, engine, kernel, consent, progress, jobs)
     original = bundle.source
     before = original.read("environment.json")
     place = runner.choose_place(engine, kernel or _find_alike(before))
-    again, _ = runner.repeat(original, parent, place, progress, allow_exec)
+    again, _ = runner.repeat(original, parent, place, progress, consent)
     difference = _first_difference(bundle.artifacts.get(ALONE, {}), again)
     facts = _differing(before, again.read("environment.json"))
     unproven = _find_unproven(original.folder, bundle.artifacts, {ALONE: again})
@@ -217,11 +218,11 @@ def _reproduce_sweep(
     parent: Path,
     engine: EngineName,
     kernel: str | None,
-    allow_exec: bool,
+    consent: Consent,
     progress: Progress,
     jobs: int | None,
 ) -> Outcome:
-    tasks = dict(_read_tasks(original, engine, kernel, allow_exec))
+    tasks = dict(_read_tasks(original, engine, kernel, consent))
     executor = LocalExecutor(places_for({engine}, jobs, len(os.sched_getaffinity(0))))
     again = SweepDirectory.create(parent, original.record["title"], _record(original, tasks), original.inputs())
     failures: list[str] = []
@@ -237,7 +238,7 @@ def _reproduce_sweep(
         name = waiting.pop(0)
         task = tasks[name]
         told = (tuple(task.environment["warnings"]), task.place.engine, task.kernel)
-        running[name] = Job(task.spec, *told, again.begin(name), "pcaps", allow_exec)
+        running[name] = Job(task.spec, *told, again.begin(name), "pcaps", consent)
         return name, running[name]
 
     def look() -> None:
@@ -288,13 +289,13 @@ class _Task:
 
 
 def _read_tasks(
-    original: SweepDirectory, engine: EngineName, kernel: str | None, allow_exec: bool
+    original: SweepDirectory, engine: EngineName, kernel: str | None, consent: Consent
 ) -> Iterator[tuple[str, _Task]]:
     """By their places below the runs of the sweep. Raises SpecError or HostError."""
     for kept in _ended(original):
         name = str(kept.run.path.relative_to(original.path / "runs"))
         spec = load(*kept.run.resolved_inputs).spec
-        runner.refuse_commands(spec, allow_exec)
+        runner.refuse_commands(spec, consent, engine)
         environment = kept.run.read("environment.json")
         chosen = kernel or _find_alike(environment)
         yield name, _Task(kept.cell, spec, environment, runner.choose_place(engine, chosen), chosen)

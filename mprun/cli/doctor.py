@@ -57,7 +57,8 @@ def command(as_json: bool) -> None:
 
 
 def _all_checks() -> Iterator[Check]:
-    from mprun.engines import capability, landlock
+    from mprun import landlock
+    from mprun.engines import capability
     from mprun.engines.engine import find_library, find_program, unshare_command
     from mprun.errors import HostError
     from mprun.kernel import store
@@ -89,7 +90,9 @@ def _all_checks() -> Iterator[Check]:
         yield Check("experiment kernel", "virtual", False, str(error), "mprun kernel build")
     version = landlock.abi()
     says = f"Landlock, ABI {version}" if version else "no Landlock: programs of a run can read files of this machine"
-    yield Check("confinement", "virtual", bool(version), says, "boot a kernel from 5.13 on with lsm=...,landlock")
+    mend = "boot a kernel from 5.13 on with lsm=...,landlock; --allow-exec needs --unconfined until then"
+    yield Check("confinement", "virtual", bool(version), says, mend)
+    yield from _configuration()
     source = store.default_source()
     yield Check("kernel source", "building", source.exists(), str(source), store.SOURCE_REMEDY)
     lacking = capability.missing_tools(store.BUILD_TOOLS)
@@ -106,6 +109,21 @@ def _all_checks() -> Iterator[Check]:
         buffers = capability.can_buffer_captures()
         says = "64 kB" if buffers else "4 kB; this machine's AppArmor profile of tcpdump allows no more"
         yield Check("capture buffer", "fast captures in the real engine", buffers, says)
+
+
+def _configuration() -> Iterator[Check]:
+    """The user's own configuration, where there is one."""
+    from mprun import settings
+    from mprun.errors import SpecError
+
+    path = settings.configuration_path()
+    try:
+        engine = settings.configured_engine()
+    except SpecError as error:
+        yield Check("configuration", "--engine auto", False, error.faults[0], f"correct or remove {path}")
+        return
+    if engine is not None:
+        yield Check("configuration", "--engine auto", True, f"engine {engine}, as {path} says")
 
 
 def _mptcp_checks(has_namespaces: bool) -> Iterator[Check]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mprun.analysis.claim import Judgement
     from mprun.lab.run import Done, LabRun
     from mprun.spec.evaluation import Comparison
+    from mprun.spec.permission import Consent
 
 _MARKS = {"held": ("✓", "green"), "failed": ("✗", "red"), "open": ("?", "yellow")}
 _STATES = {"ran": ("✓", "green"), "broken": ("✗", "red"), "impossible": ("-", "yellow")}
@@ -105,7 +106,7 @@ def start(name: str, directory: Path) -> None:
 @options.engine
 @options.kernel
 @options.parent
-@options.allow_exec
+@options.consent
 @click.option("--json", "as_json", is_flag=True, help="Print what was seen as JSON.")
 def run(
     names: tuple[str, ...],
@@ -116,7 +117,7 @@ def run(
     engine: str,
     kernel: str,
     parent: Path,
-    allow_exec: bool,
+    consent: Consent,
     as_json: bool,
 ) -> None:
     """Run all steps of labs, and hold what they claim against what was measured."""
@@ -147,7 +148,7 @@ def run(
         def look() -> None:
             bar.show("running", len(over) / runs, f"{len(over)} of {runs} runs")
 
-        for result in run_labs(labs, profile, place, parent, report, look, allow_exec, seed):  # type: ignore[arg-type]
+        for result in run_labs(labs, profile, place, parent, report, look, consent, seed):  # type: ignore[arg-type]
             results.append(result)
             if not as_json:
                 _show_lab(result)

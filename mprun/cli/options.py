@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 from collections.abc import Callable, Iterable
@@ -80,7 +81,8 @@ def engine(command: Command) -> Command:
         type=click.Choice(["auto", "virtual", "real"]),
         default="auto",
         show_default=True,
-        help="virtual: simulated time, rootless, repeatable. real: this machine's kernel.",
+        help="virtual: simulated time, rootless, repeatable. real: this machine's kernel. auto: the one that your "
+        "configuration names, else virtual.",
     )(command)
 
 
@@ -112,6 +114,14 @@ class ResultFolder(click.Path):
         return path
 
 
+def note_unconfined() -> None:
+    """Say so of a machine that cannot keep programs of a run from its files."""
+    from mprun import runner
+
+    if note := runner.tell_unconfined():
+        click.echo(f"note: {note}", err=True)
+
+
 def parent(command: Command) -> Command:
     return click.option(
         "-o",
@@ -124,12 +134,31 @@ def parent(command: Command) -> Command:
     )(command)
 
 
-def allow_exec(command: Command) -> Command:
-    return click.option(
-        "--allow-exec",
-        is_flag=True,
-        help="Run the commands that a file brings (tool: exec), and a topology that is a Python program.",
-    )(command)
+def consent(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--allow-exec, and what it needs beside it on some machines; the command gets them as `consent`."""
+
+    @functools.wraps(command)
+    def with_consent(*args: Any, allow_exec: bool, unconfined: bool, as_root: bool, **rest: Any) -> Any:
+        from mprun.spec.permission import Consent
+
+        return command(*args, consent=Consent(allow_exec, unconfined, as_root), **rest)
+
+    for names, what in (
+        (
+            ("--allow-exec-as-root", "as_root"),
+            "With --allow-exec, run a file's commands as root in the real engine too.",
+        ),
+        (
+            ("--unconfined",),
+            "With --allow-exec, run a file's commands on a machine without Landlock too: they can read your files.",
+        ),
+        (
+            ("--allow-exec",),
+            "Run the commands that a file brings (tool: exec), and a topology that is a Python program.",
+        ),
+    ):
+        with_consent = click.option(*names, is_flag=True, help=what)(with_consent)
+    return with_consent
 
 
 def allow_python(command: Command) -> Command:

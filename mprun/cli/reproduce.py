@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mprun.analysis.comparison import Compared
     from mprun.bundle.reproduce import Outcome
     from mprun.runner import EngineName
+    from mprun.spec.permission import Consent
 
 MOST_SHOWN = 20
 _WORDS = {
@@ -39,7 +40,7 @@ _WORDS = {
 )
 @click.option("--kernel", metavar="NAME", help="Experiment kernel. Default: the one that it ran on, if it is built.")
 @options.parent
-@options.allow_exec
+@options.consent
 @click.option("-j", "--jobs", type=click.IntRange(1, 1024), help="Runs of a sweep at one time. Default: one a CPU.")
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
 def command(
@@ -47,7 +48,7 @@ def command(
     engine: EngineName | None,
     kernel: str | None,
     parent: Path,
-    allow_exec: bool,
+    consent: Consent,
     jobs: int | None,
     as_json: bool,
 ) -> None:
@@ -65,8 +66,9 @@ def command(
             click.echo(f"warning: it is of a sweep that was incomplete: {bundle.missing}; these are repeated", err=True)
         if not as_json:
             click.echo(f"engine: {chosen} ({reason})", err=True)
+            options.note_unconfined()
         with Bar() as bar:
-            outcome = reproduce(bundle, parent, chosen, kernel, allow_exec, bar.show, jobs)
+            outcome = reproduce(bundle, parent, chosen, kernel, consent, bar.show, jobs)
     invoker.give(outcome.path)
     if as_json:
         import json

@@ -15,6 +15,7 @@ from mprun.cli import options
 
 if TYPE_CHECKING:
     from mprun.rundir import RunDirectory
+    from mprun.spec.permission import Consent
 
 
 @click.command("run")
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 @options.engine
 @options.kernel
 @options.parent
-@options.allow_exec
+@options.consent
 @options.allow_outside
 @click.option("--shell", type=click.Choice(["before", "after"]), help="Stop there at Mininet's prompt.")
 @options.verdicts
@@ -42,7 +43,7 @@ def command(
     engine: str,
     kernel: str,
     parent: Path,
-    allow_exec: bool,
+    consent: Consent,
     allow_outside: bool,
     shell: str | None,
     junit: Path | None,
@@ -56,11 +57,12 @@ def command(
     from mprun.spec import load
     from mprun.spec.permission import Permissions
 
-    allowed = Permissions(allow_exec, allow_outside)
+    allowed = Permissions(consent.commands, allow_outside)
     loaded = load(topology, experiment, options.parse_parameters(params), seed, strict, legacy_queue, allowed)
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)
     chosen = {"engine": engine, "kernel": kernel} | dict(loaded.values)
+    runner.refuse_real(chosen["engine"], engine)  # type: ignore[arg-type]
     place = runner.choose_place(chosen["engine"], chosen["kernel"])  # type: ignore[arg-type]
     if not as_json:
         click.echo(f"engine: {place.engine} ({place.reason})", err=True)
@@ -75,7 +77,7 @@ def command(
             loaded.warnings,
             bar.show,
             shell,  # type: ignore[arg-type]
-            allow_exec,
+            consent,
         )
     linked = _link(run, loaded.spec.experiment.links, Path(experiment).parent)
     if junit or tap:

@@ -18,6 +18,7 @@ from mprun.cli.completion import complete_runs
 
 if TYPE_CHECKING:
     from mprun.rundir import RunDirectory
+    from mprun.spec.permission import Consent
     from mprun.sweep.directory import SweepDirectory
 
 
@@ -108,20 +109,27 @@ def _install_profile() -> str:
 
 @command.command()
 @click.argument("name", metavar="[RUN]", default="latest", shell_complete=complete_runs)
+@options.engine
 @options.kernel
 @options.parent
-@options.allow_exec
-def rerun(name: str, kernel: str, parent: Path, allow_exec: bool) -> None:
-    """Run the plan of a run again, into a directory of its own."""
+@options.consent
+def rerun(name: str, engine: str, kernel: str, parent: Path, consent: Consent) -> None:
+    """Run the plan of a run again, into a directory of its own.
+
+    It takes the engine of the run, and the real engine only if --engine or your configuration says so.
+    """
     from mprun import rundir, runner
     from mprun.cli.progress import Bar
     from mprun.cli.show_run import show_summary
 
     original = rundir.find(parent, name)
-    engine = original.read("environment.json")["engine"]
-    place = runner.choose_place(engine, kernel)
+    before = original.read("environment.json")["engine"]
+    if engine == "auto":
+        runner.refuse_real(before, "auto")
+    place = runner.choose_place(before if engine == "auto" else engine, kernel)  # type: ignore[arg-type]
+    options.note_unconfined()
     with Bar() as bar:
-        again, summary = runner.repeat(original, original.path.parent, place, bar.show, allow_exec)
+        again, summary = runner.repeat(original, original.path.parent, place, bar.show, consent)
     show_summary(summary, again)
     sys.exit(0 if summary["status"] == "passed" else 1)
 

@@ -9,16 +9,18 @@ import click
 
 
 @click.command()
-@click.argument("which", required=False, type=click.Choice(["topology", "experiment", "lab"]))
+@click.argument("which", required=False, type=click.Choice(["topology", "experiment", "lab", "config"]))
 @click.option("--write", "directory", type=click.Path(file_okay=False, path_type=Path), help="Write all into DIR.")
 def command(which: str | None, directory: Path | None) -> None:
-    """Print the JSON Schema of a topology, an experiment or a lab file.
+    """Print the JSON Schema of a topology, an experiment, a lab file or your configuration.
 
     An editor that speaks YAML completes and checks the files with it; in VS Code the first line of
     a file names it: `# yaml-language-server: $schema=...`.
     """
     if (which is None) == (directory is None):
-        raise click.UsageError("name one schema, `topology`, `experiment` or `lab`, or write all with --write DIR")
+        raise click.UsageError(
+            "name one schema, `topology`, `experiment`, `lab` or `config`, or write all with --write DIR"
+        )
     from mprun.spec.schema import SCHEMAS, render
 
     if directory is None:

@@ -17,6 +17,7 @@ from mprun import invoker
 from mprun.cli import options
 
 if TYPE_CHECKING:
+    from mprun.spec.permission import Consent
     from mprun.sweep.directory import SweepDirectory
     from mprun.sweep.estimate import Estimate
     from mprun.sweep.executor import Executor
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 @options.engine
 @options.kernel
 @options.parent
-@options.allow_exec
+@options.consent
 @options.allow_outside
 @click.option("--dry-run", is_flag=True, help="List the cells and say how long they may take.")
 @click.option("--cluster", "address", metavar="ADDRESS", help="Run on the workers of this Dask scheduler.")
@@ -60,7 +61,7 @@ def command(
     engine: str,
     kernel: str,
     parent: Path,
-    allow_exec: bool,
+    consent: Consent,
     allow_outside: bool,
     dry_run: bool,
     address: str | None,
@@ -83,14 +84,13 @@ def command(
     from mprun.spec.permission import Permissions
     from mprun.sweep import conduct, study
 
-    allowed = Permissions(allow_exec, allow_outside)
+    allowed = Permissions(consent.commands, allow_outside)
     given = options.parse_parameters(params)
     loaded = load_cells(topology, experiment, given, seed, strict, legacy_queue, allowed)
     for warning in dict.fromkeys(warning for one in loaded for warning in one.warnings):
         click.echo(f"warning: {warning}", err=True)
-    for one in loaded:
-        runner.refuse_commands(one.spec, allow_exec)
-    cells, kernels = conduct.place_cells(study.make_cells(loaded, engine, kernel))
+    cells, kernels = conduct.place_cells(study.make_cells(loaded, engine, kernel), engine, consent)  # type: ignore[arg-type]
+    options.note_unconfined()
     places = conduct.places_for({cell.engine for cell in cells}, jobs, len(os.sched_getaffinity(0)))
     if dry_run:
         _show_cells(cells, places, parent, None if anew else conduct.find_unfinished(parent, cells, kernels))
@@ -104,7 +104,7 @@ def command(
             click.echo(f"{'sweep' if is_new else 'going on with'}: {sweep.path}", err=True)
         with sweep.held():
             sweep.note_command(sys.argv[1:])
-            work = conduct.Conduct(sweep, cells, keep, retries, allow_exec)  # type: ignore[arg-type]
+            work = conduct.Conduct(sweep, cells, keep, retries, consent)  # type: ignore[arg-type]
             with SweepBar() as bar:
                 summary = work.run(executor, bar.show, bar.say)
     if junit or tap:

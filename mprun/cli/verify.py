@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,14 +14,17 @@ from mprun.cli import options
 from mprun.cli.completion import complete_runs
 from mprun.text import plain
 
+if TYPE_CHECKING:
+    from mprun.spec.permission import Consent
+
 
 @click.command("verify")
 @click.argument("name", metavar="[RUN]", default="latest", shell_complete=complete_runs)
 @options.kernel
 @options.parent
-@options.allow_exec
+@options.consent
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
-def command(name: str, kernel: str, parent: Path, allow_exec: bool, as_json: bool) -> None:
+def command(name: str, kernel: str, parent: Path, consent: Consent, as_json: bool) -> None:
     """Run RUN again in the virtual engine and say whether the result is identical, or the first
     artifact and byte that differ."""
     from mprun import rundir, runner
@@ -35,6 +39,7 @@ def command(name: str, kernel: str, parent: Path, allow_exec: bool, as_json: boo
         raise RunError(f"{original.name} ran in real time ({before['engine']} engine): no two such runs are equal")
     place = runner.choose_place("virtual", kernel)
     assert place.kernel is not None
+    options.note_unconfined()
     if before["kernel"]["digest"] != place.kernel.digest:
         click.echo(
             f"note: it ran on kernel {before['kernel']['digest'][:12]}, this is {place.kernel.digest[:12]}", err=True
@@ -42,7 +47,7 @@ def command(name: str, kernel: str, parent: Path, allow_exec: bool, as_json: boo
     if (made_by := code_of(before)) != code_digest():
         click.echo(f"note: mprun was {plain(made_by)} then and is {code_digest()} now", err=True)
     with scratch("mprun-verify-") as folder, Bar() as bar:
-        again, _ = runner.repeat(original, folder, place, bar.show, allow_exec)
+        again, _ = runner.repeat(original, folder, place, bar.show, consent)
         difference = runner.first_difference(original, again)
     count = len(list(original.artifacts()))
     if as_json:

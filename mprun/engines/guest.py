@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from mprun import invoker
+from mprun import invoker, landlock
 from mprun.cache import cache, find_home
-from mprun.engines import landlock, seccomp
+from mprun.engines import seccomp
 from mprun.engines.engine import ENVIRONMENT, PROGRAM_PATH, die_with_parent, end, interpreter, uninterrupted
 from mprun.errors import HostError
 from mprun.kernel.store import Kernel

@@ -106,12 +106,20 @@ def _tail(text: str, lines: int = 10) -> str:
     return "\n".join(text.strip().splitlines()[-lines:]) or "(it said nothing)"
 
 
-def missing(kernel_name: str) -> str | None:
-    """Why this engine cannot be used here; None if it can."""
+def lacks_kernel(kernel_name: str) -> str | None:
+    """Return why no kernel can be booted here, with the command that builds one; None if one can."""
     if os.uname().machine != "x86_64":
         return f"the virtual engine needs x86-64, this is {os.uname().machine}"
     try:
         find_kernel(kernel_name)
+    except HostError as error:
+        return str(error)
+    return None
+
+
+def missing() -> str | None:
+    """Return what this engine needs beside a kernel and is not there, with what installs it; None if nothing."""
+    try:
         find_library()
     except HostError as error:
         return str(error)

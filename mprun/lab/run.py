@@ -22,6 +22,7 @@ from mprun.errors import HostError, MprunError
 from mprun.rundir import RunDirectory
 from mprun.runner import Place
 from mprun.spec.lab import Lab, Profile, Step
+from mprun.spec.permission import NO_COMMANDS, Consent
 from mprun.sweep.executor import run_all
 from mprun.sweep.local import LocalExecutor
 from mprun.sweep.worker import Job, Outcome
@@ -58,18 +59,18 @@ def run_labs(
     parent: Path,
     report: Callable[[Done], None],
     look: Callable[[], None],
-    allow_exec: bool = False,
+    consent: Consent = NO_COMMANDS,
     seed: int | None = None,
 ) -> Iterator[LabRun]:
     """Run the steps of a profile of all labs; give each lab with its judged claims, in order, when it is over.
 
     report: called for each step that is over; look: now and then. What goes wrong with a step is told of it.
-    allow_exec: commands of the labs' own may run. seed: of every step, instead of its file's.
+    consent: whether commands of the labs' own may run. seed: of every step, instead of its file's.
     """
     steps = [(n, step) for n, lab in enumerate(labs) for step in lab.steps_of(profile)]
     over: list[list[Done]] = [[] for _ in labs]
     waiting = list(enumerate(labs))
-    with closing(_run_steps(steps, place, parent, look, allow_exec, seed)) as all_done:
+    with closing(_run_steps(steps, place, parent, look, consent, seed)) as all_done:
         for n, done in all_done:
             report(done)
             over[n].append(done)
@@ -100,7 +101,7 @@ def _run_steps(
     place: Place,
     parent: Path,
     look: Callable[[], None],
-    allow_exec: bool,
+    consent: Consent,
     seed: int | None,
 ) -> Generator[tuple[int, Done], None, None]:
     """Each step, with the number of its lab, when it is over."""
@@ -112,7 +113,7 @@ def _run_steps(
     def begin() -> tuple[str, Job] | None:
         while left:
             n, step = left.pop(0)
-            job = _prepare(step, place, parent, allow_exec, seed)
+            job = _prepare(step, place, parent, consent, seed)
             if isinstance(job, Job):
                 running[str(job.directory)] = (n, step, job.directory)
                 return str(job.directory), job
@@ -128,7 +129,7 @@ def _run_steps(
     yield from refused
 
 
-def _prepare(step: Step, place: Place, parent: Path, allow_exec: bool, seed: int | None) -> Job | Done:
+def _prepare(step: Step, place: Place, parent: Path, consent: Consent, seed: int | None) -> Job | Done:
     """The job that a step is, or why it cannot be run."""
     try:
         loaded = step.load(seed)
@@ -140,7 +141,7 @@ def _prepare(step: Step, place: Place, parent: Path, allow_exec: bool, seed: int
         return Done(step, "broken", 0.0, error=str(error))
     directory = RunDirectory.reserve(parent, runner.title_of(loaded.spec), plan.digest)
     kernel = place.kernel.name if place.kernel else "default"
-    return Job(loaded.spec, loaded.warnings, place.engine, kernel, directory, "pcaps", allow_exec, inputs)
+    return Job(loaded.spec, loaded.warnings, place.engine, kernel, directory, "pcaps", consent, inputs)
 
 
 def _end(step: Step, directory: Path, outcome: Outcome) -> Done:

@@ -14,6 +14,7 @@ from typing import Any, cast
 from pydantic import BaseModel
 
 from mprun.spec import units
+from mprun.spec.configuration import ConfigurationFile
 from mprun.spec.document import PRIVATE
 from mprun.spec.experiment import ExperimentFile
 from mprun.spec.generator import load_own
@@ -132,10 +133,16 @@ def lab_schema() -> Schema:
     return _document("mprun lab", root, definitions)
 
 
+def configuration_schema() -> Schema:
+    """The schema of a user's configuration."""
+    return _document("mprun configuration", *_generate(ConfigurationFile))
+
+
 SCHEMAS: dict[str, Callable[[], Schema]] = {
     "topology": topology_schema,
     "experiment": experiment_schema,
     "lab": lab_schema,
+    "config": configuration_schema,
 }
 
 

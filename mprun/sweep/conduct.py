@@ -18,6 +18,7 @@ from typing import Any
 from mprun import runner
 from mprun.engines import real
 from mprun.errors import Interrupted, MprunError, SpecError
+from mprun.spec.permission import NO_COMMANDS, Consent
 from mprun.sweep import study
 from mprun.sweep.directory import SweepDirectory, list_sweeps
 from mprun.sweep.executor import Executor, run_all
@@ -47,11 +48,16 @@ Tell = Callable[[State], None]
 Say = Callable[[str], None]
 
 
-def place_cells(cells: Sequence[Cell]) -> tuple[tuple[Cell, ...], dict[str, Any]]:
-    """Cells with the engine that each runs in, and what the record says of the kernels. Raises HostError."""
+def place_cells(
+    cells: Sequence[Cell], asked: runner.EngineName, consent: Consent
+) -> tuple[tuple[Cell, ...], dict[str, Any]]:
+    """Cells with the engine that each runs in, and what the record says of the kernels. asked: the engine that the
+    command line names. Raises HostError, or SpecError for what the user has not consented to."""
     placed, kernels = [], {}
     for cell in cells:
+        runner.refuse_real(cell.engine, asked)
         place = runner.choose_place(cell.engine, cell.kernel)  # type: ignore[arg-type]
+        runner.refuse_commands(cell.spec, consent, place.engine)
         placed.append(replace(cell, engine=place.engine))
         if place.kernel:
             kernels[cell.kernel] = {"version": place.kernel.version, "digest": place.kernel.digest}
@@ -137,13 +143,13 @@ class Conduct:
         cells: Sequence[Cell],
         keep: Keep = "pcaps",
         retries: int = 0,
-        allow_exec: bool = False,
+        consent: Consent = NO_COMMANDS,
     ) -> None:
         self._sweep = sweep
         self._cells = cells
         self._keep: Keep = keep
         self._retries = retries
-        self._allow_exec = allow_exec
+        self._consent = consent
         self._standings = {cell.folder: Standing(cell.spec.experiment.repeat) for cell in cells}
         self._attempts: dict[str, int] = {}
         self._running: dict[str, tuple[Task, Job]] = {}
@@ -212,7 +218,7 @@ class Conduct:
         if task is None:
             return None
         cell, directory = task.cell, self._sweep.begin(task.name)
-        job = Job(task.spec, cell.warnings, cell.engine, cell.kernel, directory, self._keep, self._allow_exec)
+        job = Job(task.spec, cell.warnings, cell.engine, cell.kernel, directory, self._keep, self._consent)
         self._running[task.name] = (task, job)
         return task.name, job
 

@@ -23,6 +23,7 @@ from mprun import runner
 from mprun.engines.engine import die_with_parent
 from mprun.errors import MprunError
 from mprun.rundir import RunDirectory
+from mprun.spec.permission import Consent
 from mprun.spec.spec import Spec
 
 # Whose captures are kept: of all runs, of none, of those that did not pass.
@@ -39,7 +40,7 @@ class Job:
     kernel: str
     directory: Path
     keep: Keep
-    allow_exec: bool
+    consent: Consent
     inputs: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -75,7 +76,7 @@ def perform(job: Job) -> Outcome:
 def _run(job: Job, run: RunDirectory) -> dict[str, Any]:
     place = runner.choose_place(job.engine, job.kernel)  # type: ignore[arg-type]
     warnings = job.warnings
-    told = (lambda text, done, note: None, None, job.allow_exec)
+    told = (lambda text, done, note: None, None, job.consent)
     _, summary = runner.run_into(lambda digest: run, job.spec, place, job.inputs, warnings, *told)
     return summary
 

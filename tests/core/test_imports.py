@@ -25,10 +25,12 @@ MAY_IMPORT = {
     "tools": VALUES | {"plugin", "spec"},
     "compile": VALUES | {"tools", "spec.path", "spec.span", "spec.ofctl", "spec.address"},
     "mininet_library": set(),
-    "agent": {"mininet_library"},
+    "agent": {"landlock", "mininet_library"},
+    "landlock": set(),
     "rundir": {"errors", "folder", "form", "invoker", "plan", "text"},
     "invoker": set(),
     "cache": {"errors", "invoker"},
+    "settings": {"cache", "errors", "spec.configuration"},
     "genuine": {"cache", "errors"},
     "scratch": {"invoker"},
     "shipped": {"errors"},
@@ -41,6 +43,7 @@ MAY_IMPORT = {
         "cache",
         "folder",
         "invoker",
+        "landlock",
         "mininet_library",
         "rundir",
         "scratch",
@@ -90,7 +93,8 @@ MAY_IMPORT = {
     "capture": VALUES | {"analysis", "compile.network", "report.value", "rundir", "tools"},
     "dissection": {"errors", "analysis", "rundir", "tools"},
     "runner": VALUES
-    | {"spec", "tools", "analysis", "compile", "engines", "kernel", "rundir", "scratch", "capture", "version"},
+    | {"spec", "tools", "analysis", "compile", "engines", "kernel", "rundir", "scratch", "capture", "version"}
+    | {"landlock", "settings"},
     "bundle": {
         "errors",
         "folder",

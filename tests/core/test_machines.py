@@ -14,9 +14,11 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from mprun.spec.configuration import read_configuration
 from tests.pages import PAGES, ROOT
 
 SCRIPTS = ("setup.sh", "as_owner.sh", "provision.sh", ".ci/run", ".ci/fresh")
@@ -49,19 +51,43 @@ def _dockerfile() -> list[tuple[str, str]]:
     return [(word, rest) for word, rest in words]
 
 
-def test_vagrantfile() -> None:
+def _read_vagrantfile() -> list[list[Any]]:
     done = subprocess.run(
         ["ruby", "-e", READ_VAGRANTFILE, ROOT / "Vagrantfile"], capture_output=True, text=True, timeout=30
     )
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
+    said: list[list[Any]] = json.loads(done.stdout)
+    return said
+
+
+def test_vagrantfile() -> None:
+    said = _read_vagrantfile()
     assert ["vm.box", "bento/debian-12", {}] in said
     assert {words[1] for words in said if words[0] == "vm.provider"} == {"virtualbox", "libvirt"}
     (how,) = [words for words in said if words[0] == "vm.provision"]
     assert how[1] == "shell"
     # as the machine's user, whose ~/.cache the kernel is built into
-    assert how[2] == {"privileged": False, "inline": 'sh /vagrant/provision.sh /vagrant "$HOME/mprun"'}
+    assert how[2]["privileged"] is False
+    assert how[2]["inline"].startswith('sh /vagrant/provision.sh /vagrant "$HOME/mprun" || exit\n')
     assert all(not words[1].startswith("..") for words in said if words[0].endswith("synced_folder"))
+
+
+@pytest.mark.parametrize(("machine", "engine"), [("x86_64", None), ("aarch64", "real")])
+def test_the_virtual_machine_configures_the_engine_that_it_has(
+    machine: str, engine: str | None, tmp_path: Path
+) -> None:
+    (how,) = [words for words in _read_vagrantfile() if words[0] == "vm.provision"]
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "uname").write_text(f"#!/bin/sh\necho {machine}\n")
+    (tmp_path / "bin" / "uname").chmod(0o755)
+    script = how[2]["inline"].replace("sh /vagrant/provision.sh", "true")
+    for _ in range(2):
+        env = {"HOME": str(tmp_path), "PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin"}
+        subprocess.run(["bash", "-c", script], env=env, check=True)
+    path = tmp_path / ".config" / "mprun" / "config.yaml"
+    assert path.exists() == (engine is not None)
+    if engine is not None:
+        assert read_configuration(path).engine == engine
 
 
 def test_fresh_does_as_the_virtual_machine_does() -> None:

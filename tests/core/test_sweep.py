@@ -18,6 +18,7 @@ import pytest
 from mprun.errors import Interrupted, RunError, SpecError
 from mprun.report.sweep import gather
 from mprun.spec import load, load_cells
+from mprun.spec.permission import NO_COMMANDS
 from mprun.sweep import study
 from mprun.sweep.cluster import differences
 from mprun.sweep.conduct import Conduct, find_or_create, find_unfinished, places_for
@@ -454,7 +455,7 @@ def test_one_cell_in_error_keeps_no_other_from_its_end(tmp_path: Path) -> None:
 def test_a_worker_that_died_leaves_a_summary_all_the_same(tmp_path: Path) -> None:
     """Else its run would be in no count of the sweep."""
     spec = make_cells(tmp_path, TWO_BY_THREE)[0].spec
-    job = Job(spec, ("heed",), "virtual", "default", tmp_path, "pcaps", False)
+    job = Job(spec, ("heed",), "virtual", "default", tmp_path, "pcaps", NO_COMMANDS)
     summary = settle(job, Outcome("error", "its worker ended with signal 9", 1.0, 0.0))
     assert (summary["status"], summary["errors"]) == ("error", ["its worker ended with signal 9"])
     assert (summary["warnings"], summary["seed"]) == (["heed"], spec.experiment.seed)
@@ -501,7 +502,7 @@ def test_no_more_workers_than_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr("mprun.sweep.local._start", start)
     (cell,) = make_cells(tmp_path, "")
-    job = Job(cell.spec, (), "virtual", "default", tmp_path, "pcaps", False)
+    job = Job(cell.spec, (), "virtual", "default", tmp_path, "pcaps", NO_COMMANDS)
     executor = LocalExecutor(8)
     try:
         for names in (["a"], ["b", "c"]):

@@ -89,6 +89,7 @@ def test_schema_in_the_tree_is_current(name: str) -> None:
 def test_schema_writes_all(tmp_path: Path) -> None:
     _run(schema.command, "--write", tmp_path / "schemas")
     assert sorted(path.name for path in (tmp_path / "schemas").iterdir()) == [
+        "config.schema.json",
         "experiment.schema.json",
         "lab.schema.json",
         "topology.schema.json",

@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
-from mprun.engines import landlock
+from mprun import landlock
 from mprun.kernel.store import find_kernel
 from tests.system.conftest import Result
 
@@ -107,7 +109,7 @@ def test_landlock_lets_through_what_its_rules_name(tmp_path: Path) -> None:
     (tmp_path / "other").write_text("other")
     program = f"""
 from pathlib import Path
-from mprun.engines import landlock
+from mprun import landlock
 folder = Path({str(tmp_path)!r})
 with landlock.ruleset({{folder / "mine": landlock.OWN, folder / "missing": landlock.OWN}}) as rules:
     landlock.restrict(rules)
@@ -125,7 +127,8 @@ for path in ("other", "mine/../other"):
 def test_the_filter_refuses_mounts_and_sockets_of_networks() -> None:
     program = """
 import ctypes, os, socket
-from mprun.engines import landlock, seccomp
+from mprun import landlock
+from mprun.engines import seccomp
 landlock.restrict(None)
 seccomp.restrict(seccomp.program())
 libc = ctypes.CDLL(None, use_errno=True)
@@ -143,3 +146,46 @@ socket.socketpair()[0].close()
 print("done")
 """
     assert in_child(program) == "done\n"
+
+
+# A machine without Landlock: its system calls are those of no kernel. classic BPF: landlock_create_ruleset is ENOSYS.
+WITHOUT_LANDLOCK = """
+import os, struct, sys
+from mprun.engines import seccomp
+from mprun.landlock import CREATE_RULESET
+code = [(0x20, 0, 0, 0), (0x15, 0, 1, CREATE_RULESET), (0x06, 0, 0, 0x00050026), (0x06, 0, 0, 0x7FFF0000)]
+if os.geteuid() != 0:
+    from mprun import landlock
+    landlock.restrict(None)
+seccomp.restrict(b"".join(struct.pack("=HBBI", *one) for one in code))
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+
+
+def test_a_machine_without_landlock_says_so_and_needs_another_word(
+    mprun: Callable[..., Result], tmp_path: Path
+) -> None:
+    (tmp_path / "topo.yaml").write_text(TOPOLOGY)
+    entry = {"name": "it", "tool": "exec", "from": "client", "to": "server", "command": ["true"]}
+    (tmp_path / "xp.yaml").write_text(yaml.safe_dump({"version": 1, "probe": {"pings": 0}, "traffic": [entry]}))
+    prefix = [sys.executable, "-c", WITHOUT_LANDLOCK]
+    note = "this machine has no Landlock: programs of a run can read files of this machine"
+    arguments = ("-t", "topo", "-x", "xp", "--engine", "virtual")
+    refused = mprun(*arguments, "--allow-exec", prefix=prefix)
+    assert refused.status == 2
+    assert refused.err.splitlines()[-2:] == [
+        "this experiment runs commands of its own, and this machine has no Landlock that keeps them from your files; "
+        "if you trust them, add --unconfined",
+        "it: client: true",
+    ]
+    assert mprun(*arguments, "--unconfined", prefix=prefix).err.splitlines()[-2].endswith("add --allow-exec")
+    allowed = mprun(*arguments, "--allow-exec", "--unconfined", prefix=prefix)
+    assert allowed.status == 0, allowed.err
+    assert allowed.err.count(note) == 1
+    sweep = mprun("sweep", *arguments, "--allow-exec", "--unconfined", prefix=prefix)
+    assert sweep.status == 0, sweep.err
+    assert sweep.err.count(note) == 1
+    told = json.loads(mprun("doctor", "--json", prefix=prefix).out)
+    (check,) = [one for one in told if one["name"] == "confinement"]
+    assert not check["ok"]
+    assert "--unconfined" in check["mend"]

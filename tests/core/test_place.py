@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a run takes place: the real engine only if the command line or the user's own configuration says so."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from mprun import runner, settings
+from mprun.cli import group
+from mprun.errors import HostError, SpecError
+from mprun.spec import load
+from mprun.spec.permission import Consent
+
+RUN = Path(__file__).parents[1] / "outputs" / "run"
+TOPOLOGY = "version: 1\ntopology: multi-path\npaths: [{rate: 20mbit}]\n"
+EXPERIMENT = "version: 1\ntraffic: [{name: bulk, tool: iperf3, from: client, to: server, duration: 1s}]\n"
+COMMANDS = "version: 1\ntraffic: [{name: it, tool: exec, from: client, to: server, command: [id]}]\n"
+ASKED = (
+    "these files ask for the real engine, which runs them on this machine's own kernel: if you want that, add "
+    "--engine real"
+)
+Write = Callable[[str], Path]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "topo.yaml").write_text(TOPOLOGY)
+    (tmp_path / "xp.yaml").write_text(EXPERIMENT)
+
+
+@pytest.fixture
+def configure(tmp_path: Path) -> Write:
+    def write(text: str) -> Path:
+        path = tmp_path / "config" / "mprun" / "config.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def call(*arguments: object) -> Result:
+    return CliRunner().invoke(group, [*map(str, arguments)])
+
+
+def test_without_a_kernel_nothing_is_taken_in_its_place() -> None:
+    """The real engine was, with a line that nobody had to answer."""
+    with pytest.raises(HostError) as refused:
+        runner.choose_place("auto", "default")
+    assert refused.value.exit_code == 3
+    assert str(refused.value) == (
+        "no experiment kernel is built for this user (built: none); run `mprun kernel build`; or run on this machine's "
+        "own kernel, in real time: add `--engine real`"
+    )
+    with pytest.raises(HostError, match=r"run `mprun kernel build`$"):
+        runner.choose_place("virtual", "default")
+    assert runner.choose_place("real", "default").engine == "real"
+
+
+def test_the_configuration_is_what_auto_means(configure: Write) -> None:
+    path = configure("version: 1\nengine: real\n")
+    place = runner.choose_place("auto", "default")
+    assert (place.engine, place.reason) == ("real", f"as {path} says")
+    # what the command line says comes first, and to name a kernel is to ask for what boots it
+    for wanted, kernel in (("virtual", "default"), ("auto", "mine")):
+        with pytest.raises(HostError, match="no experiment kernel"):
+            runner.choose_place(wanted, kernel)  # type: ignore[arg-type]
+    configure("version: 1\n")
+    assert settings.configured_engine() == "virtual"
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("version: 1\nengine: reel\n", "2: engine: 'reel' is not known here: did you mean 'real'?"),
+        ("version: 1\nengin: real\n", "2: engin: unknown key 'engin': did you mean 'engine'"),
+        ("engine: real\n", "1: version"),
+        ("version: 1\nengine: auto\n", "2: engine: 'auto' is not known here"),
+        ("version: 1\nengine: [real]\n", "2: engine: "),
+        ("engine: {{\n", ":2: is not YAML"),
+        ("", "is empty"),
+    ],
+)
+def test_a_faulty_configuration_is_one_line(text: str, fault: str, configure: Write) -> None:
+    path = configure(text)
+    with pytest.raises(SpecError) as refused:
+        runner.choose_place("auto", "default")
+    assert len(refused.value.faults) == 1
+    assert refused.value.faults[0].startswith(f"{path}:")
+    assert fault in refused.value.faults[0]
+    checks = {check["name"]: check for check in json.loads(call("doctor", "--json").output)}
+    assert not checks["configuration"]["ok"]
+    assert checks["configuration"]["mend"] == f"correct or remove {path}"
+
+
+def test_a_matrix_does_not_choose_the_real_engine(configure: Write, tmp_path: Path) -> None:
+    """It did, without a question."""
+    (tmp_path / "xp.yaml").write_text(f"{EXPERIMENT}matrix: {{engine: [real]}}\n")
+    sweep = ("sweep", "-t", "topo", "-x", "xp", "--dry-run")
+    for asked in ((), ("--engine", "virtual")):
+        refused = call(*sweep, *asked)
+        assert isinstance(refused.exception, SpecError)
+        assert str(refused.exception) == ASKED
+        one = call("run", "-t", "topo", "-x", "xp", "-p", "engine=real", *asked)
+        assert str(one.exception) == ASKED
+    assert call(*sweep, "--engine", "real").exit_code == 0
+    configure("version: 1\nengine: real\n")
+    assert call(*sweep).exit_code == 0
+    assert str(call(*sweep, "--engine", "virtual").exception) == ASKED
+
+
+def test_a_run_directory_does_not_choose_the_real_engine(tmp_path: Path) -> None:
+    """`runs rerun` obeyed a stranger's environment.json."""
+    shutil.copytree(RUN, tmp_path / "run")
+    environment = json.loads((RUN / "environment.json").read_text())
+    (tmp_path / "run" / "environment.json").write_text(json.dumps(environment | {"engine": "real"}))
+    assert str(call("runs", "rerun", tmp_path / "run").exception) == ASKED
+    with pytest.raises(HostError, match="no experiment kernel"):
+        raise call("runs", "rerun", tmp_path / "run", "--engine", "virtual").exception or AssertionError
+
+
+def test_commands_need_consent_and_root_needs_more(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "xp.yaml").write_text(COMMANDS)
+    spec = load("topo", "xp").spec
+    allowed = Consent(commands=True, unconfined=True)
+    cases = [
+        (Consent(), "virtual", 0, "; if you want them, add --allow-exec"),
+        (Consent(unconfined=True, as_root=True), "virtual", 0, "; if you want them, add --allow-exec"),
+        (allowed, "virtual", 0, None),
+        (allowed, "real", 1000, None),
+        (allowed, "real", 0, ", as root on this machine's own kernel; if you want that, add --allow-exec-as-root"),
+        (Consent(commands=True, unconfined=True, as_root=True), "real", 0, None),
+    ]
+    for consent, engine, user, lacking in cases:
+        monkeypatch.setattr("os.geteuid", lambda user=user: user)
+        if lacking is None:
+            runner.refuse_commands(spec, consent, engine)
+            continue
+        with pytest.raises(SpecError) as refused:
+            runner.refuse_commands(spec, consent, engine)
+        assert refused.value.faults[0].startswith(f"this experiment runs commands of its own{lacking}")
+        assert refused.value.faults[1:] == ("it: client: id",)

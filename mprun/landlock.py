@@ -26,7 +26,8 @@ REFER, TRUNCATE, IOCTL_DEV = (1 << bit for bit in range(13, 16))
 # The number of file-system rights that each ABI knows; later ones know all.
 _KNOWN_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
 _ALL_RIGHTS = 16
-# TCP bind and connect, from ABI 4 on; abstract sockets and signals, from ABI 6 on: all are refused.
+# TCP bind and connect, from ABI 4 on; abstract sockets and signals to processes outside, from ABI 6 on: all are refused
+# unless the network is allowed.
 _NETWORK, _SCOPES = 3, 3
 _RIGHTS_OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 
@@ -34,6 +35,9 @@ READ = READ_FILE | READ_DIR
 RUN = READ | EXECUTE
 USE_DEVICE = READ_FILE | WRITE_FILE | IOCTL_DEV
 OWN = (1 << _ALL_RIGHTS) - 1 & ~(EXECUTE | MAKE_CHAR | MAKE_BLOCK)
+
+# Where programs and their data are.
+PROGRAM_FOLDERS = ("/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin", "/etc", "/opt")
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -44,17 +48,18 @@ def abi() -> int:
 
 
 @contextlib.contextmanager
-def ruleset(rights: Mapping[Path, int]) -> Iterator[int | None]:
+def ruleset(rights: Mapping[Path, int], with_network: bool = False) -> Iterator[int | None]:
     """The descriptor of rules that allow these rights on paths and what lies below them; None without Landlock.
 
-    Paths that do not exist are left out. Raises OSError for what the kernel refuses.
+    with_network: TCP connections are allowed. Paths that do not exist are left out. Raises OSError for what the kernel
+    refuses.
     """
     version = abi()
     if not version:
         yield None
         return
     known = (1 << _KNOWN_RIGHTS.get(version, _ALL_RIGHTS)) - 1
-    values = [known, *([_NETWORK] if version >= 4 else []), *([_SCOPES] if version >= 6 else [])]
+    values = [known, *([0 if with_network else _NETWORK] if version >= 4 else []), *([_SCOPES] if version >= 6 else [])]
     handle = _call(CREATE_RULESET, struct.pack(f"={len(values)}Q", *values), 8 * len(values), 0)
     try:
         for path, right in rights.items():

@@ -90,6 +90,7 @@ class Process:
     most_log_bytes: how much of what it prints is kept, of standard output and error each; None: all of it.
     compute_s: how much CPU time it may use while simulated time stands still.
     needs: what the kernel must have for it beside TCP and UDP: `sctp`.
+    is_foreign: its command is the file's own (`exec`), which the real engine confines.
     """
 
     name: str
@@ -111,6 +112,7 @@ class Process:
     needs: tuple[str, ...] = ()
     most_log_bytes: int | None = None
     compute_s: int = COMPUTE_S
+    is_foreign: bool = False
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import os
 import select
 import socket
 import time
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from mprun.agent import namespace
@@ -63,8 +64,10 @@ class Running(Protocol):
 class Machine:
     """The machine that the agent runs on."""
 
-    def __init__(self, plan: dict[str, Any], directory: str) -> None:
+    def __init__(self, plan: dict[str, Any], directory: str, confine: Callable[[], None] | None = None) -> None:
+        """confine: called in each process that becomes a command of a file."""
         self._directory = directory
+        self._confine = confine
         self._home = namespace.open_current()
         self._builder = Builder(plan, self._home)
         self._poll = select.poll()
@@ -111,7 +114,9 @@ class Machine:
 
     def start(self, planned: dict[str, Any]) -> Running:
         """Start a process of the plan in its node. Raises ProcessError."""
-        process = RunningProcess(planned, self._builder.network.nameToNode[planned["node"]], self._directory)
+        node = self._builder.network.nameToNode[planned["node"]]
+        confine = self._confine if planned["is_foreign"] else None
+        process = RunningProcess(planned, node, self._directory, confine)
         if self._cpu is None:
             self._started.append(process)
         else:

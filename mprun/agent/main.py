@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """One run: build, start what must listen, measure idle paths, go through the timeline, tidy up.
 
-    python -m mprun.agent.main RUN_DIRECTORY REPORTS ORDERS [--simulated] [--shell before|after|only]
+    python -m mprun.agent.main RUN_DIRECTORY REPORTS ORDERS [--simulated | --confine] [--shell before|after|only]
 
 reads `plan.json` there and leaves `steps.jsonl`, `agent.json`, `record.gz`, `logs/` and `pcap/`. Exit status 0
 if every step succeeded; what failed is in `agent.json`. REPORTS: the folder for `progress`; ORDERS: the folder in
-which a file `stop` ends the run.
+which a file `stop` ends the run. --confine: commands of a file are confined, as the kernel is that of the machine.
 """
 
 from __future__ import annotations
@@ -496,7 +496,12 @@ def main(arguments: list[str]) -> int:
         plan = json.load(file)
     # programs of ours that draw numbers draw the same ones again
     os.environ["MPRUN_SEED"] = str(plan["seed"])
-    return perform(Run(directory, plan, Machine(plan, directory), is_simulated, reports, orders), shell)
+    confine: Callable[[], None] | None = None
+    if "--confine" in arguments:
+        from mprun.agent import confinement  # few runs have a command to confine, and imports are dear
+
+        confine = confinement.confine
+    return perform(Run(directory, plan, Machine(plan, directory, confine), is_simulated, reports, orders), shell)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,10 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
-from subprocess import DEVNULL, Popen
+from functools import partial
+from subprocess import DEVNULL, Popen, SubprocessError
 from typing import Any
 
 from mprun.agent import computing
@@ -63,7 +65,14 @@ class LimitedLog:
 class RunningProcess:
     """One process of the plan; its output goes to `logs/<name>.out` (or where the plan says) and `.err`."""
 
-    def __init__(self, plan: dict[str, Any], node: NamespaceNode, directory: str) -> None:
+    def __init__(
+        self,
+        plan: dict[str, Any],
+        node: NamespaceNode,
+        directory: str,
+        confine: Callable[[], None] | None = None,
+    ) -> None:
+        """Start it. confine: called in the new process before it becomes the program."""
         self.plan = plan
         self.name: str = plan["name"]
         self.status: int | None = None
@@ -90,9 +99,12 @@ class RunningProcess:
                         env=environment,
                         start_new_session=True,
                         close_fds=False,
+                        preexec_fn=None if confine is None else partial(_confine, confine),
                     )
             except OSError as error:
                 raise NoProcess(f"{self.name}: {self._say_why(error)}") from None
+            except SubprocessError:
+                raise NoProcess(f"{self.name}: this kernel cannot confine it; see logs/{self.name}.err") from None
             finally:
                 for log in self._limited.values():
                     log.start()
@@ -219,6 +231,15 @@ class RunningProcess:
                 log.seek(max(0, os.fstat(log.fileno()).st_size - 2000))
                 text = text or printable(log.read().decode(errors="replace")).strip()
         return ": " + "\n".join(text.splitlines()[-lines:]) if text else " without a word"
+
+
+def _confine(confine: Callable[[], None]) -> None:
+    """In the new process, whose standard error is its log already."""
+    try:
+        confine()
+    except OSError as error:
+        os.write(2, f"{error.strerror}\n".encode())
+        raise
 
 
 def printable(text: str) -> str:

@@ -114,15 +114,14 @@ def channel() -> Iterator[Channel]:
         yield Channel(folder.make("reports"), folder.make("orders"))
 
 
-def agent_command(shell: Shell | None, is_simulated: bool, reports: str, orders: str) -> list[str]:
+def agent_command(shell: Shell | None, options: Sequence[str], reports: str, orders: str) -> list[str]:
     """The agent's command line inside an engine. -I -S -B: no user site, no environment, nothing written.
 
-    reports, orders: where the folders of the channel are inside.
+    options: of the agent. reports, orders: where the folders of the channel are inside.
     """
     start = f"import sys; sys.path.insert(0, '{INSIDE}/lib'); import mprun.agent.main as agent; "
     start += "sys.exit(agent.main(sys.argv[1:]))"
-    options = ["--simulated"] if is_simulated else []
-    options += ["--shell", shell] if shell else []
+    options = [*options, "--shell", shell] if shell else options
     return [str(interpreter()), "-I", "-S", "-B", "-c", start, f"{INSIDE}/run", reports, orders, *options]
 
 

@@ -32,9 +32,8 @@ MEMORY_MIB = 1024
 _FILTER = seccomp.program()
 # Where home directories are, and what a run has of its own (kernel/guest/init.c).
 HOMES = ("/home", "/root")
-# All that the kernel's process may open on this machine beside what it is given: programs with their data, what it
+# All that the kernel's process may open on this machine beside what it is given and programs with their data: what it
 # reads of the machine, and devices. The rest is refused on the host, whatever a program inside does (landlock.py).
-PROGRAM_FOLDERS = ("/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin", "/etc", "/opt")
 MACHINE_FILES = ("/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system/cpu")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/tty")
 OWN = ("/dev", "/run", "/tmp")
@@ -251,7 +250,7 @@ def _rights(folder: Path, memory: Path, guest: Guest, kernel: Kernel) -> dict[Pa
     """Return what the kernel's process may open here: programs and their data, what the guest is given, the
     folder of the boot, and a folder of its own for its memory."""
     return {
-        **dict.fromkeys(map(Path, PROGRAM_FOLDERS), landlock.RUN),
+        **dict.fromkeys(map(Path, landlock.PROGRAM_FOLDERS), landlock.RUN),
         **dict.fromkeys(map(Path, MACHINE_FILES), landlock.READ),
         **dict.fromkeys(map(Path, DEVICES), landlock.USE_DEVICE),
         **dict.fromkeys((kernel.directory, *map(Path.resolve, guest.shown), *_needed_below_homes()), landlock.RUN),

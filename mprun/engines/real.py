@@ -97,7 +97,8 @@ def _script(plan: Plan, run: RunDirectory, talk: Channel, shell: Shell | None) -
         lines += [f"mkdir -p $base/mprun/{inside}", f"mount -n --bind {shlex.quote(outside)} $base/mprun/{inside}"]
         lines += [] if writable else [f"mount -n -o remount,bind,ro $base/mprun/{inside}"]
     lines += ["mkdir -p $base/lock", "mount -n --move $base /run", "rmdir $base"]
-    agent = agent_command(shell, is_simulated=False, reports=f"{INSIDE}/{REPORTS}", orders=f"{INSIDE}/{ORDERS}")
+    foreign = any(process.is_foreign for process in (*plan.daemons, *plan.flows))
+    agent = agent_command(shell, ["--confine"] if foreign else [], f"{INSIDE}/{REPORTS}", f"{INSIDE}/{ORDERS}")
     return "\n".join([*lines, f"cd {INSIDE}/run", f"exec {shlex.join(agent)}"])
 
 

@@ -73,7 +73,7 @@ def _guest(plan: Plan, run: RunDirectory, talk: Channel, kernel: Kernel, shell: 
     library = find_library()
     _compile_agent(library)
     return Guest(
-        argv=agent_command(shell, is_simulated=not real_time, reports=REPORTS, orders=ORDERS),
+        argv=agent_command(shell, [] if real_time else ["--simulated"], REPORTS, ORDERS),
         cwd=f"{INSIDE}/run",
         log=None if shell else f"{INSIDE}/run/logs/agent.log",
         opened={run.path: f"{INSIDE}/run", talk.reports.path: REPORTS},

@@ -129,6 +129,7 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
         keeps=keeps,
         most_log_bytes=MOST_LOG_BYTES,
         compute_s=compute_ns // SECOND_NS,
+        is_foreign=True,
     )
     if "server" not in flow.options:
         return Work(clients=(client,))
@@ -148,6 +149,7 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
         keeps=keeps,
         most_log_bytes=MOST_LOG_BYTES,
         compute_s=compute_ns // SECOND_NS,
+        is_foreign=True,
     )
     return Work(clients=(client,), servers=(server,))
 

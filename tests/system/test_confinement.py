@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of a stranger's experiment, run with --allow-exec in the virtual engine, get nothing of the host's."""
+"""Programs of a stranger's experiment, run with --allow-exec, get nothing of the host's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import yaml
 
 from mprun import landlock
 from mprun.kernel.store import find_kernel
-from tests.system.conftest import Result
+from mprun.scratch import scratch
+from tests.system.conftest import AS_NOBODY, NOBODY, RATES_ONLY, Result, environment
 
 TOPOLOGY = "version: 1\ntopology: multi-path\npaths: [{rate: 20mbit, delay: 20ms}]\n"
 # Each tries one thing as root of the guest. HOME is a folder of the host with a secret, VICTIM a file by the kernel.
@@ -189,3 +190,84 @@ def test_a_machine_without_landlock_says_so_and_needs_another_word(
     (check,) = [one for one in told if one["name"] == "confinement"]
     assert not check["ok"]
     assert "--unconfined" in check["mend"]
+
+
+# The real engine. PLACE is a folder of the host with a secret, in which each of these would leave a trace or read it.
+REAL_ATTEMPTS = {
+    "reading a file": "cat PLACE/secret",
+    "listing the machine": "ls / || ls /root/. || ls /home/.",
+    "changing a file": "echo changed >>PLACE/secret",
+    "the mode of a file": "chmod 777 PLACE/secret",
+    "the time of a file": "touch -d 2001-01-01 PLACE/secret",
+    "removing a file": "rm -f PLACE/secret; test ! -e PLACE/secret",
+    "a new file": "touch PLACE/new || touch /etc/mprun_was_here || touch /usr/mprun_was_here",
+    "the root of the agent": "ls /proc/1/root/ || cat /proc/1/environ || : >>/proc/1/mem",
+    "its namespace": "nsenter -t 1 -m true || nsenter -t 1 -n true",
+    "a mount": "mkdir -p /tmp/m; mount -t tmpfs none /tmp/m || mount -o remount,rw / || mount -o remount,rw,bind /etc",
+    "a mount taken away": "umount /tmp || umount /dev || umount /run/mprun/reports",
+    "a mount in a user namespace": "unshare -rm sh -c 'mount -o remount,rw,bind / || umount /dev' && touch PLACE/new",
+    "a disk": ": >>/dev/vda || mknod /tmp/disk b 254 0 && : >>/tmp/disk",
+    "a device of old": "mknod /run/mprun/run/null c 1 3 && cat /run/mprun/run/null",
+    "a sysctl of the machine": "cat /proc/sys/vm/swappiness >/proc/sys/vm/swappiness || hostname mprun-test",
+    "sysrq": "echo h >/proc/sysrq-trigger",
+    "another user": "setpriv --reuid=4242 --clear-groups true",
+    "a privilege": "setpriv --inh-caps=+sys_admin --ambient-caps=+sys_admin true",
+    "an order to end the run": "touch /run/mprun/orders/stop",
+    "a report": "ls /run/mprun/reports/*",
+    "the code of the agent": "touch /run/mprun/lib/mprun/new",
+}
+REAL_NEEDS = {
+    "the network": "ping -c 1 -W 1 $MPRUN_DESTINATION && ip addr add 10.99.0.1/32 dev lo",
+    "a port": "python3 -c 'import socket; socket.socket().bind((\"\", 80))'",
+    "a sysctl of its node": "echo 1 >/proc/sys/net/ipv4/ip_forward",
+    "memory": "echo x >/tmp/x && echo x >/var/tmp/x && echo x >/dev/shm/x && echo x >/dev/null",
+    "its folder": "echo x >$MPRUN_FILES/left",
+    "randomness": "head -c 8 /dev/urandom",
+    "a process of its own": "sleep 5 & kill $!",
+}
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        pytest.param([], id="root", marks=pytest.mark.skipif(os.geteuid() != 0, reason="is of root")),
+        pytest.param(AS_NOBODY if os.geteuid() == 0 else [], id="user"),
+    ],
+)
+def test_no_attempt_in_the_real_engine_gets_anything_of_the_machine(
+    prefix: list[str], mprun: Callable[..., Result], tmp_path: Path
+) -> None:
+    """All that was tried is refused, and all that a command needs is there."""
+    user = NOBODY if prefix else os.geteuid()
+    with scratch("mprun-test-", Path("/srv")) as place, scratch("mprun-test-") as folder:
+        (place / "secret").write_text("the secret")
+        for path in (place, place / "secret", folder):
+            os.chown(path, user, -1)
+        lines = [f"({one}) >/tmp/out 2>&1 && echo 'got {name}'" for name, one in REAL_ATTEMPTS.items()]
+        lines += [f"({one}) >/dev/null || echo 'lacks {name}'" for name, one in REAL_NEEDS.items()]
+        lines += ["grep -E '^(Cap(Inh|Prm|Eff|Bnd)|NoNewPrivs)' /proc/self/status"]
+        script = "\n".join(lines).replace("PLACE", str(place))
+        entry = {"name": "it", "tool": "exec", "from": "client", "to": "server", "command": ["sh", "-c", script]}
+        (folder / "topo.yaml").write_text(RATES_ONLY)
+        (folder / "xp.yaml").write_text(yaml.safe_dump({"version": 1, "probe": {"pings": 0}, "traffic": [entry]}))
+        before = (place / "secret").stat()
+        arguments = ("-t", folder / "topo", "-x", folder / "xp", "--engine", "real", "--allow-exec", "--json")
+        env = environment(HOME="/nonexistent") if prefix else environment()
+        more: list[str] = []
+        if user == 0:
+            refused = mprun(*arguments, "-o", folder / "runs")
+            assert refused.status == 2
+            assert "as root on this machine's own kernel; if you want that, add --allow-exec-as-root" in refused.err
+            more = ["--allow-exec-as-root"]
+        result = mprun(*arguments, *more, "-o", folder / "runs", prefix=prefix, env=env)
+        assert result.status == 0, result.err
+        # CAP_NET_BIND_SERVICE, CAP_NET_BROADCAST, CAP_NET_ADMIN, CAP_NET_RAW: bits 10 to 13
+        caps = "".join(f"Cap{name}:\t{0xF << 10:016x}\n" for name in ("Inh", "Prm", "Eff", "Bnd"))
+        assert (result.run / "logs" / "it.out").read_text() == f"{caps}NoNewPrivs:\t1\n"
+        after = (place / "secret").stat()
+        assert [path.name for path in place.iterdir()] == ["secret"]
+        assert (place / "secret").read_text() == "the secret"
+        assert (before.st_mode, before.st_mtime_ns) == (after.st_mode, after.st_mtime_ns)
+        assert (result.run / "files" / "it" / "left").read_text() == "x\n"
+    assert not list(Path("/etc").glob("mprun_was_here")) + list(Path("/usr").glob("mprun_was_here"))

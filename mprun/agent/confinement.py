@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Confine a command of a file (`exec`) that runs on the kernel of the user's machine: the real engine.
+
+It sees the file tree of the run with all of it read-only but the run's own, keeps the capabilities of the network only,
+gains no others, and obeys Landlock where the kernel has it. Whatever of this the kernel refuses keeps the command from
+being started. `docs/limits.md` says what remains.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from contextlib import ExitStack
+from pathlib import Path
+
+from mprun import landlock
+from mprun.agent.namespace import call
+
+CLONE_NEWNS = 0x00020000
+MS_RDONLY, MS_NOSUID, MS_BIND, MS_MOVE, MS_REC, MS_PRIVATE = 1, 2, 1 << 12, 1 << 13, 1 << 14, 1 << 18
+# mount_setattr(2), from Linux 5.12 on; the number is that of every architecture.
+MOUNT_SETATTR = 442
+AT_FDCWD, AT_RECURSIVE = -100, 0x8000
+READ_ONLY, NO_SUID, NO_DEVICES = 1, 2, 4
+# prctl(2), capabilities(7), capget(2)
+PR_CAPBSET_READ, PR_CAPBSET_DROP = 23, 24
+MOST_CAPABILITIES = 64
+CAPABILITY_VERSION_3 = 0x20080522
+# CAP_NET_BIND_SERVICE, CAP_NET_BROADCAST, CAP_NET_ADMIN, CAP_NET_RAW
+OF_NETWORK = (10, 11, 12, 13)
+
+NET_SYSCTLS = "/proc/sys/net"
+# What stays writable: settings of the network of the command's own node, and the run's folder in memory and directory.
+WRITABLE = (NET_SYSCTLS, "/run", "/run/mprun/run")
+# Of the run, what mprun and its agent say to each other; of the machine, homes.
+HIDDEN = ("/run/mprun/reports", "/run/mprun/orders", "/home", "/root")
+TEMPORARY = ("/tmp", "/var/tmp")
+TEMPORARY_SIZE = "size=256m"
+DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+LINKS = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2", "ptmx": "pts/ptmx"}
+
+_OWN = landlock.OWN | landlock.EXECUTE
+RIGHTS = {
+    **dict.fromkeys(map(Path, landlock.PROGRAM_FOLDERS), landlock.RUN),
+    Path("/sys"): landlock.READ,
+    Path("/proc"): landlock.READ | landlock.WRITE_FILE | landlock.TRUNCATE,
+    Path("/dev"): landlock.READ | landlock.USE_DEVICE,
+    **dict.fromkeys(map(Path, ("/dev/shm", "/run", *TEMPORARY)), _OWN),
+}
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def confine() -> None:
+    """In a child, just before it becomes the command. Raises OSError."""
+    call("unshare", CLONE_NEWNS)
+    _mount("none", "/", None, MS_REC | MS_PRIVATE)
+    _mount(NET_SYSCTLS, NET_SYSCTLS, None, MS_BIND)
+    _set_attributes("/", READ_ONLY | NO_SUID | NO_DEVICES, 0, AT_RECURSIVE)
+    for path in WRITABLE:
+        _set_attributes(path, 0, READ_ONLY)
+    for path in filter(os.path.isdir, HIDDEN):
+        _mount("hidden", path, "tmpfs", MS_RDONLY | MS_NOSUID, "mode=755")
+    for path in filter(os.path.isdir, TEMPORARY):
+        _mount("temporary", path, "tmpfs", MS_NOSUID, f"mode=1777,{TEMPORARY_SIZE}")
+    _make_devices(f"{TEMPORARY[0]}/dev")
+    with ExitStack() as opened:
+        landlock.restrict(opened.enter_context(landlock.ruleset(RIGHTS, with_network=True)))
+    _drop_capabilities()
+
+
+def _make_devices(staging: str) -> None:
+    """Put a `/dev` in place of the machine's that has the devices of every program, and none of a disk."""
+    os.mkdir(staging)
+    _mount("dev", staging, "tmpfs", MS_NOSUID, "mode=755,size=64k")
+    for name in DEVICES:
+        place = f"{staging}/{name}"
+        os.close(os.open(place, os.O_WRONLY | os.O_CREAT, 0o600))
+        _mount(f"/dev/{name}", place, None, MS_BIND)
+        _set_attributes(place, 0, READ_ONLY | NO_DEVICES)
+    for name, target in LINKS.items():
+        os.symlink(target, f"{staging}/{name}")
+    for name, kind, words in (("shm", "tmpfs", f"mode=1777,{TEMPORARY_SIZE}"), ("pts", "devpts", "ptmxmode=666")):
+        os.mkdir(f"{staging}/{name}")
+        _mount(name, f"{staging}/{name}", kind, MS_NOSUID, words)
+    _mount(staging, "/dev", None, MS_MOVE)
+    os.rmdir(staging)
+    _set_attributes("/dev", READ_ONLY, 0)
+
+
+def _drop_capabilities() -> None:
+    """Keep those of the network, as far as they are there: also those that a program could have (the bounding set)."""
+    for number in range(MOST_CAPABILITIES):
+        if number not in OF_NETWORK and _libc.prctl(PR_CAPBSET_READ, number, 0, 0, 0) == 1:
+            call("prctl", PR_CAPBSET_DROP, number, 0, 0, 0)
+    header = struct.pack("=Ii", CAPABILITY_VERSION_3, 0)
+    # effective, permitted and inheritable, of the first 32 and of the others
+    data = ctypes.create_string_buffer(24)
+    call("capget", header, data)
+    wanted = sum(1 << number for number in OF_NETWORK)
+    permitted = struct.unpack_from("=I", data, 4)[0] & wanted
+    # ambient ones that are no longer inheritable are gone with that
+    call("capset", header, struct.pack("=6I", permitted, permitted, permitted, 0, 0, 0))
+
+
+def _mount(source: str, target: str, kind: str | None, flags: int, words: str | None = None) -> None:
+    call("mount", *(None if text is None else text.encode() for text in (source, target, kind)), flags, _bytes(words))
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else text.encode()
+
+
+def _set_attributes(path: str, on: int, off: int, how: int = 0) -> None:
+    """Set and clear attributes of a mount; with AT_RECURSIVE, of all mounts below it too."""
+    attributes = struct.pack("=4Q", on, off, 0, 0)
+    arguments = (AT_FDCWD, path.encode(), how, attributes, len(attributes))
+    words = [one if isinstance(one, bytes) else ctypes.c_long(one) for one in arguments]
+    if _libc.syscall(ctypes.c_long(MOUNT_SETATTR), *words) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"mount_setattr {path}: {os.strerror(number)}")

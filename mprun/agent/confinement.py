@@ -33,8 +33,9 @@ OF_NETWORK = (10, 11, 12, 13)
 NET_SYSCTLS = "/proc/sys/net"
 # What stays writable: settings of the network of the command's own node, and the run's folder in memory and directory.
 WRITABLE = (NET_SYSCTLS, "/run", "/run/mprun/run")
-# Of the run, what mprun and its agent say to each other; of the machine, homes.
-HIDDEN = ("/run/mprun/reports", "/run/mprun/orders", "/home", "/root")
+# Of the run, what mprun and its agent say to each other; of the machine, homes and root's secrets.
+HIDDEN = ("/run/mprun/reports", "/run/mprun/orders", "/home", "/root", "/etc/ssh", "/etc/ssl/private")
+HIDDEN_FILES = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-")
 TEMPORARY = ("/tmp", "/var/tmp")
 TEMPORARY_SIZE = "size=256m"
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
@@ -62,6 +63,9 @@ def confine() -> None:
         _set_attributes(path, 0, READ_ONLY)
     for path in filter(os.path.isdir, HIDDEN):
         _mount("hidden", path, "tmpfs", MS_RDONLY | MS_NOSUID, "mode=755")
+    for path in filter(os.path.isfile, HIDDEN_FILES):
+        # a device that this mount does not let be opened
+        _mount("/dev/null", path, None, MS_BIND)
     for path in filter(os.path.isdir, TEMPORARY):
         _mount("temporary", path, "tmpfs", MS_NOSUID, f"mode=1777,{TEMPORARY_SIZE}")
     _make_devices(f"{TEMPORARY[0]}/dev")

@@ -196,6 +196,7 @@ def test_a_machine_without_landlock_says_so_and_needs_another_word(
 REAL_ATTEMPTS = {
     "reading a file": "cat PLACE/secret",
     "listing the machine": "ls / || ls /root/. || ls /home/.",
+    "passwords and keys": "cat /etc/shadow || cat /etc/gshadow || cat /etc/ssh/* || cat /etc/ssl/private/*",
     "changing a file": "echo changed >>PLACE/secret",
     "the mode of a file": "chmod 777 PLACE/secret",
     "the time of a file": "touch -d 2001-01-01 PLACE/secret",

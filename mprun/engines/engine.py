@@ -104,9 +104,14 @@ def agent_command(shell: Shell | None, is_simulated: bool) -> list[str]:
     return [str(interpreter()), "-I", "-S", "-B", "-c", start, f"{INSIDE}/run", *options]
 
 
-def die_with_parent() -> None:
-    """In a child before exec: be killed when mprun ends, whatever ends it (prctl(2))."""
+def die_with(parent: int) -> None:
+    """In a child before exec: be killed when `parent`, the process that started it, ends, whatever ends it (prctl(2)).
+
+    The signal is sent for a parent that ends from now on. One that has ended already has left its child to another.
+    """
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from typing import BinaryIO
 from mprun import invoker
 from mprun.cache import cache, find_home
 from mprun.engines import landlock, seccomp
-from mprun.engines.engine import ENVIRONMENT, PROGRAM_PATH, die_with_parent, end, interpreter, uninterrupted
+from mprun.engines.engine import ENVIRONMENT, PROGRAM_PATH, die_with, end, interpreter, uninterrupted
 from mprun.errors import HostError
 from mprun.kernel.store import Kernel
 from mprun.scratch import scratch
@@ -75,6 +75,7 @@ def booted(kernel: Kernel, guest: Guest, console: BinaryIO | None) -> Iterator[s
     ):
         _write_boot_file(folder, guest, kernel)
         process = None
+        mprun = os.getpid()
         try:
             with uninterrupted(), _told_of(kernel):
                 process = subprocess.Popen(
@@ -84,7 +85,7 @@ def booted(kernel: Kernel, guest: Guest, console: BinaryIO | None) -> Iterator[s
                     stderr=None if console is None else subprocess.STDOUT,
                     start_new_session=console is not None,
                     env={"TMPDIR": str(memory), "PATH": PROGRAM_PATH, "TERM": guest.environment["TERM"]},
-                    preexec_fn=lambda: _before_exec(cpu, rules),
+                    preexec_fn=lambda: _before_exec(mprun, cpu, rules),
                 )
             yield process
         finally:
@@ -247,9 +248,9 @@ def _rights(folder: Path, memory: Path, guest: Guest, kernel: Kernel) -> dict[Pa
     }
 
 
-def _before_exec(cpu: int, rules: int | None) -> None:
-    """In the child: stay on one CPU, and open nothing but what the rules allow."""
+def _before_exec(parent: int, cpu: int, rules: int | None) -> None:
+    """In the child: end with its parent, stay on one CPU, and open nothing but what the rules allow."""
+    die_with(parent)
     os.sched_setaffinity(0, {cpu})
-    die_with_parent()
     landlock.restrict(rules)
     seccomp.restrict(_FILTER)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
+from functools import partial
 
 from mprun.agent import sysctl
 from mprun.capabilities import SchedulerChoice
@@ -28,7 +29,7 @@ from mprun.engines.engine import (
     Progress,
     Shell,
     agent_command,
-    die_with_parent,
+    die_with,
     end,
     environment,
     find_built,
@@ -78,7 +79,7 @@ def run_plan(plan: Plan, run: RunDirectory, progress: Progress, shell: Shell | N
                 stderr=None if shell else subprocess.STDOUT,
                 start_new_session=not shell,
                 env=environment(shell),
-                preexec_fn=die_with_parent,
+                preexec_fn=partial(die_with, os.getpid()),
             )
         watch(process, run, progress, interactive=bool(shell))
     finally:

@@ -211,12 +211,12 @@ class SweepDirectory:
         return self.folder.make(made).path
 
     def finish(self, partial: Path, name: str) -> RunDirectory:
-        """A run that ended takes its place, in one step."""
-        target = f"runs/{name}"
+        """A run that ended takes its place, in one step, with the mark of who made it."""
+        source, target = str(partial.relative_to(self.path)), f"runs/{name}"
+        signature.sign(self.folder.below(source))
         self.folder.make(target.rpartition("/")[0])
         self.folder.remove_tree(target)
-        self.folder.move(str(partial.relative_to(self.path)), target)
-        signature.sign(self.folder.below(target))
+        self.folder.move(source, target)
         return RunDirectory(self.folder.below(target))
 
     def strange(self) -> list[str]:

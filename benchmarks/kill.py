@@ -172,8 +172,9 @@ def strike(place: Place, count: Count, number: signal.Signals, at_s: float, word
     said = place.said()
     if "Traceback" in said:
         count.other.append(f"{what}: a traceback: {said.strip().splitlines()[-1]}")
-    if number != signal.SIGKILL and process.returncode not in (130, -number):
-        count.other.append(f"{what}: ended with status {process.returncode}: {said.strip()[-200:]}")
+    # Python itself ends by SIGINT, which a shell calls 130 too, if what was interrupted was the text of an exec()
+    if number != signal.SIGKILL and process.returncode not in (130, -signal.SIGINT, -number):
+        count.other.append(f"{what}: ended with status {process.returncode}: {' / '.join(said.split(chr(10))[-3:])}")
     return True
 
 
@@ -320,6 +321,8 @@ def main() -> int:
         parser.add_argument(f"--{name}", type=int, default=default)
     asked = parser.parse_args()
     adopt_orphans()
+    # a shell lets its background commands ignore this one, and so would mprun
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     stops = (signal.SIGTERM, signal.SIGINT)
     counts = []
     with tempfile.TemporaryDirectory(prefix="mprun-kills-") as folder:

@@ -225,6 +225,12 @@ def _follow(
                 looked = now
                 if computing.look():
                     moved = now
+                if computing.is_over:
+                    raise RunError(
+                        f"simulated time stood still while programs used {computing.most_s} s of CPU time together "
+                        f"(last sign: {_last_sign(shown)}): either they wake each other without end, or they compute "
+                        "for long: then raise the limit of an `exec` entry by 'compute'"
+                    )
             if now - moved > HANG_S:
                 raise RunError(f"nothing happened for {HANG_S:g} s of real time (last sign: {_last_sign(shown)})")
 

@@ -12,7 +12,6 @@ import fcntl
 import os
 import signal
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +23,7 @@ from mprun.engines import landlock, seccomp
 from mprun.engines.engine import ENVIRONMENT, PROGRAM_PATH, die_with, end, interpreter, uninterrupted
 from mprun.errors import HostError
 from mprun.kernel.store import Kernel
-from mprun.scratch import scratch
+from mprun.scratch import scratch, temporary
 
 # 2023-11-14 22:13:20 UTC: what the clock of every simulated run says at its boot.
 START_NS = 1_700_000_000_000_000_000
@@ -38,6 +37,19 @@ PROGRAM_FOLDERS = ("/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin
 MACHINE_FILES = ("/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system/cpu")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/tty")
 OWN = ("/dev", "/run", "/tmp")
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The most that a guest's programs may have together, beside its memory (`kernel/src/mprun_limit.c`).
+
+    tasks: processes and threads. written_bytes: by how much they may let the host's files grow. files: how many files,
+    folders and links they may make on the host.
+    """
+
+    tasks: int
+    written_bytes: int
+    files: int
 
 
 @dataclass(frozen=True)
@@ -58,6 +70,7 @@ class Guest:
     seed: int = 1
     memory_mib: int = MEMORY_MIB
     is_simulated: bool = True
+    bounds: Bounds | None = None
 
 
 @contextlib.contextmanager
@@ -126,6 +139,8 @@ def _command(folder: Path, guest: Guest, kernel: Kernel, console: BinaryIO | Non
     # of a few: half of it before it becomes sparing, and three quarters at most (pages; tcp(7)).
     pages = guest.memory_mib * 256
     words.append(f'sysctl.net.ipv4.tcp_mem="{pages * 3 // 8} {pages // 2} {pages * 3 // 4}"')
+    if bounds := guest.bounds:
+        words += [f"mprun_tasks={bounds.tasks}", f"mprun_bytes={bounds.written_bytes}", f"mprun_files={bounds.files}"]
     if guest.is_simulated:
         words += ["time-travel=inf-cpu", f"time-travel-start={START_NS}"]
     return words
@@ -204,13 +219,13 @@ def _memory_directory() -> str:
     is_usable = os.access(shared, os.W_OK) and not os.statvfs(shared).f_flag & os.ST_NOEXEC
     if is_usable and _free_bytes(shared) > MEMORY_MIB << 20:
         return shared
-    return tempfile.gettempdir()
+    return str(temporary())
 
 
 def _plain_temporary() -> Path:
     """Where temporary files go, if that can stand on a kernel's command line."""
-    temporary = tempfile.gettempdir()
-    return Path(temporary if not set(temporary) & set(' \t"') else "/tmp")
+    folder = temporary()
+    return folder if not set(str(folder)) & set(' \t"') else Path("/tmp")
 
 
 @contextlib.contextmanager

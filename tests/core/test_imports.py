@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "rundir": {"errors", "folder", "form", "invoker", "plan", "text"},
     "invoker": set(),
     "cache": {"errors", "invoker"},
-    "scratch": set(),
+    "scratch": {"errors"},
     "shipped": {"errors"},
     "version": set(),
     "kernel": {"errors", "cache", "scratch"},

@@ -128,3 +128,39 @@ print("lives", flush=True)
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     # the output ends when the child has ended, as it holds the other end
     assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_a_signal_that_python_ignores_comes_again() -> None:
+    """An exception in a finalizer is ignored, and with it what interrupts."""
+    program = """
+import os, signal, time
+from mprun.cli import listen
+class Deaf:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+        for _ in range(1000):
+            pass
+came = listen()
+try:
+    Deaf()
+    time.sleep(60)
+except KeyboardInterrupt:
+    print("interrupted", len(came))
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=30)
+    assert (done.stdout, done.stderr) == ("interrupted 2\n", "")
+
+
+def test_a_place_for_temporary_files_is_found_without_writing() -> None:
+    """Python tries each place by a file of a random name, which stays if it is killed meanwhile."""
+    program = """
+import os, sys
+from mprun.scratch import temporary
+made = []
+sys.addaudithook(lambda event, values: made.append(values) if event == "open" and values[2] & os.O_CREAT else None)
+print(temporary(), made)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, env=environment(TMPDIR="/var/tmp")
+    )
+    assert (done.stdout, done.stderr) == ("/var/tmp []\n", "")

@@ -8,7 +8,7 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from mprun.errors import HostError
@@ -28,15 +28,12 @@ def temporary() -> Path:
 
 
 @contextlib.contextmanager
-def scratch(
-    prefix: str, parent: Path | None = None, before_removal: Callable[[Path], None] = lambda _: None
-) -> Iterator[Path]:
+def scratch(prefix: str, parent: Path | None = None) -> Iterator[Path]:
     """A directory in `parent` (default: where temporary files go); whoever makes one removes those of the same prefix
-    whose processes were killed: nobody holds them. before_removal: told of each of those."""
+    whose processes were killed: nobody holds them."""
     folder = parent or temporary()
     for stale in folder.glob(f"{prefix}*"):
         with contextlib.suppress(OSError), _held(stale, fcntl.LOCK_EX | fcntl.LOCK_NB):
-            before_removal(stale)
             shutil.rmtree(stale)
     while True:
         with (

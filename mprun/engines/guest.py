@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -81,7 +80,7 @@ def booted(kernel: Kernel, guest: Guest, console: BinaryIO | None) -> Iterator[s
     path that cannot be told to the kernel.
     """
     with (
-        scratch("mprun-run-", _plain_temporary(), _end_orphans) as folder,
+        scratch("mprun-run-", _plain_temporary()) as folder,
         scratch("mprun-memory-", Path(_memory_directory())) as memory,
         _own_cpu() as cpu,
         landlock.ruleset(_rights(folder, memory, guest, kernel)) as rules,
@@ -116,15 +115,6 @@ def _told_of(kernel: Kernel) -> Iterator[None]:
             f"{kernel.path} does not start ({error.strerror}): if it was changed, remove {kernel.directory} and run "
             "`mprun kernel build`"
         ) from error
-
-
-def _end_orphans(folder: Path) -> None:
-    """End what is left of a kernel that was killed: a process that it had just started and stopped dies with nobody."""
-    word = f"init={folder}/init".encode()
-    for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if word in (process / "cmdline").read_bytes().split(b"\0"):
-                os.kill(int(process.name), signal.SIGKILL)
 
 
 def _command(folder: Path, guest: Guest, kernel: Kernel, console: BinaryIO | None) -> list[str]:
@@ -264,8 +254,9 @@ def _rights(folder: Path, memory: Path, guest: Guest, kernel: Kernel) -> dict[Pa
 
 
 def _before_exec(parent: int, cpu: int, rules: int | None) -> None:
-    """In the child: end with its parent, stay on one CPU, and open nothing but what the rules allow."""
-    die_with(parent)
+    """In the child: stay on one CPU, end with its parent, and open nothing but what the rules allow."""
     os.sched_setaffinity(0, {cpu})
+    # a change of user would take it back
+    die_with(parent)
     landlock.restrict(rules)
     seccomp.restrict(_FILTER)

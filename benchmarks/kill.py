@@ -170,7 +170,8 @@ def strike(place: Place, count: Count, number: signal.Signals, at_s: float, word
         while below(os.getpid()):
             reap()
     said = place.said()
-    if "Traceback" in said:
+    # before mprun's first line Python itself is interrupted, and says so
+    if "Traceback" in said and "mprun" in said.partition("Traceback")[2]:
         count.other.append(f"{what}: a traceback: {said.strip().splitlines()[-1]}")
     # Python itself ends by SIGINT, which a shell calls 130 too, if what was interrupted was the text of an exec()
     if number != signal.SIGKILL and process.returncode not in (130, -signal.SIGINT, -number):
@@ -299,6 +300,8 @@ def stories() -> Iterator[int]:
 
 def tell(count: Count, kills: int) -> None:
     print(f"{count.name}: {count.kills} of {kills}, {len(count.faults)} faults", file=sys.stderr, flush=True)
+    for fault in count.faults[-3:]:
+        print(f"    {fault}", file=sys.stderr, flush=True)
 
 
 def table(counts: Sequence[Count]) -> str:

@@ -213,9 +213,9 @@ class SweepDirectory:
     def finish(self, partial: Path, name: str) -> RunDirectory:
         """A run that ended takes its place, in one step, with the mark of who made it."""
         source, target = str(partial.relative_to(self.path)), f"runs/{name}"
-        signature.sign(self.folder.below(source))
         self.folder.make(target.rpartition("/")[0])
         self.folder.remove_tree(target)
+        signature.sign(self.folder.below(source))
         self.folder.move(source, target)
         return RunDirectory(self.folder.below(target))
 

@@ -25,7 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -208,14 +208,13 @@ def leave_alone(place: Place, words: Sequence[object]) -> float:
     return time.monotonic() - began
 
 
-def check_folders(place: Place, count: Count, before: set[Path]) -> None:
-    """Nothing is left where temporary files go."""
-    time.sleep(0.2)
+def check_folders(place: Place, count: Count, before: set[Path], words: Sequence[object]) -> None:
+    """Nothing is left where temporary files go. words: of a run that may be left alone once more: what others killed
+    meanwhile lies beside ours, and goes with it."""
     left = [str(path.relative_to(place.temporary)) for path in place.temporary.iterdir()]
-    # those of runs of others are held again, or gone, a moment later
-    kept = stale_memory() - before
-    time.sleep(0.5 if kept else 0)
-    left += [str(path) for path in kept & stale_memory()]
+    if kept := stale_memory() - before:
+        leave_alone(place, words)
+        left += [str(path) for path in kept & stale_memory()]
     if left:
         count.folders.append(f"after {count.kills} kills: {', '.join(left)}")
 
@@ -239,7 +238,7 @@ def campaign_of_runs(
             leave_alone(place, words)
             if whole and digest((place.folder / "out" / "latest").resolve(), OF_RUN) != whole:
                 count.other.append(f"after {count.kills} kills: a run left alone has other bytes")
-            check_folders(place, count, before)
+            check_folders(place, count, before, words)
             check_passed(count, place.folder / "out", whole)
             tell(count, kills)
     return count
@@ -259,36 +258,44 @@ def campaign_of_sweeps(place: Place, kills: int, draw: random.Random) -> Count:
     whole = digest((place.folder / "whole" / "latest-sweep").resolve(), OF_SWEEP)
     for story in stories():
         parent = place.folder / f"out{story}"
-        while count.kills < kills:
-            done = finished(parent / "latest-sweep") if (parent / "latest-sweep").exists() else {}
+        sweep = parent / "latest-sweep"
+        is_complete = False
+        while not is_complete and count.kills < kills:
+            done = finished(sweep)
             is_hit = strike(place, count, signal.SIGKILL, draw.uniform(0, whole_s), (*words, "-o", parent.name))
-            sweep = parent / "latest-sweep"
-            now = finished(sweep) if sweep.exists() else {}
-            count.lost += [f"{parent.name}/{run}" for run in done if run not in now]
-            count.repeated += [f"{parent.name}/{run}" for run in done if run in now and now[run] != done[run]]
-            if "were not made by your mprun" in place.said():
-                count.other.append(f"{parent.name}: a run of its own is called a stranger's")
-            is_complete = (sweep / "summary.json").exists() and json.loads((sweep / "summary.json").read_text())[
-                "complete"
-            ]
-            if is_complete and len(now) != CELLS:
-                count.false_passed.append(f"{parent.name}: complete with {len(now)} cells")
+            is_complete = check_sweep(place, count, sweep, done)
             if is_hit and count.kills % EVERY == 0:
                 tell(count, kills)
-            if is_complete:
-                break
-        if (parent / "latest-sweep").exists() or count.kills < kills:
-            leave_alone(place, (*words, "-o", parent.name)) if count.kills == kills else None
-            sweep = (parent / "latest-sweep").resolve()
-            if digest(sweep, OF_SWEEP) != whole:
-                count.false_passed.append(f"{parent.name}: not what a sweep left alone is")
-            if len(list(parent.glob("*-sweep"))) != 2:
-                count.other.append(f"{parent.name}: {len(list(parent.glob('*-sweep'))) - 1} sweeps instead of 1")
-            check_folders(place, count, before)
+        if not is_complete:
+            done = finished(sweep)
+            leave_alone(place, (*words, "-o", parent.name))
+            check_sweep(place, count, sweep, done)
+        if digest(sweep.resolve(), OF_SWEEP) != whole:
+            count.false_passed.append(f"{parent.name}: not what a sweep left alone is")
+        # what was killed while it was made goes with one that is made an hour later (`sweep/directory.py`)
+        left = sorted(path.name for path in parent.iterdir() if not path.name.startswith(".sweep-"))
+        if len(left) != 2:
+            count.other.append(f"{parent.name}: not one sweep and a link to it: {', '.join(left)}")
+        count.folders += [str(path) for path in parent.rglob(".*.partial")]
+        check_folders(place, count, before, (*words, "-o", "after"))
         subprocess.run(["rm", "-r", str(parent)], check=True)
         if count.kills >= kills:
             return count
     raise AssertionError
+
+
+def check_sweep(place: Place, count: Count, sweep: Path, done: Mapping[str, int]) -> bool:
+    """Runs that had taken their places are there still, and are the same; return whether the sweep is complete."""
+    now = finished(sweep)
+    count.lost += [f"{sweep.parent.name}/{run}" for run in done if run not in now]
+    count.repeated += [f"{sweep.parent.name}/{run}" for run in done if run in now and now[run] != done[run]]
+    if "were not made by your mprun" in place.said():
+        count.other.append(f"{sweep.parent.name}: a run of its own is called a stranger's")
+    summary = sweep / "summary.json"
+    is_complete = summary.exists() and bool(json.loads(summary.read_text())["complete"])
+    if is_complete and len(now) != CELLS:
+        count.false_passed.append(f"{sweep.parent.name}: complete with {len(now)} cells")
+    return is_complete
 
 
 def stories() -> Iterator[int]:

@@ -93,8 +93,13 @@ class SweepDirectory:
                 if not path.exists():
                     raise
                 number += 1
-        point(parent / LATEST, path.name)
-        return cls(path)
+        sweep = cls(path)
+        sweep.become_latest()
+        return sweep
+
+    def become_latest(self) -> None:
+        """Point `latest-sweep` at this one."""
+        point(self.path.parent / LATEST, self.name)
 
     @property
     def name(self) -> str:
@@ -202,8 +207,10 @@ class SweepDirectory:
             yield
 
     def tidy(self) -> None:
-        """Remove what runs that were killed have left."""
+        """Remove what runs that were killed have left, and files that were not whole yet."""
         self.folder.remove_tree("partial")
+        for name in (*self.folder.find(".*.partial"), *self.folder.find("tables/.*.partial")):
+            self.folder.remove(name)
 
     def begin(self, name: str) -> Path:
         """An empty directory for a run that is under way. Raises UnsafeError where a link would lead elsewhere."""

@@ -8,22 +8,33 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from mprun import invoker
+from mprun.errors import HostError
+
+
+def temporary() -> Path:
+    """Where temporary files go: the first place of Python's list (`tempfile.gettempdir`) that may be written to.
+
+    Python tries each place by writing a file, which stays if it is killed at that moment. Raises HostError.
+    """
+    named = [os.environ[name] for name in ("TMPDIR", "TEMP", "TMP") if os.environ.get(name)]
+    places = [Path(place).absolute() for place in (*named, "/tmp", "/var/tmp", "/usr/tmp", ".")]
+    for place in places:
+        if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
+            return place
+    raise HostError(f"no folder for temporary files can be written to ({', '.join(map(str, places))}): set TMPDIR")
 
 
 @contextlib.contextmanager
-def scratch(
-    prefix: str, parent: Path | None = None, before_removal: Callable[[Path], None] = lambda _: None
-) -> Iterator[Path]:
+def scratch(prefix: str, parent: Path | None = None) -> Iterator[Path]:
     """A directory in `parent` (default: where temporary files go); whoever makes one removes those of the same prefix
-    whose processes were killed: nobody holds them. before_removal: told of each of those."""
-    folder = parent or Path(tempfile.gettempdir())
+    whose processes were killed: nobody holds them."""
+    folder = parent or temporary()
     for stale in folder.glob(f"{prefix}*"):
         with contextlib.suppress(OSError), _held(stale, fcntl.LOCK_EX | fcntl.LOCK_NB):
-            before_removal(stale)
             shutil.rmtree(stale)
     while True:
         with (

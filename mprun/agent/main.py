@@ -19,7 +19,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import IO, Any
 
-from mprun.agent import memory, namespace, sysctl
+from mprun.agent import limit, memory, namespace, sysctl
 from mprun.agent.build import BuildError
 from mprun.agent.host import HostWatch
 from mprun.agent.machine import SECOND_NS, Machine, Running
@@ -449,9 +449,18 @@ def tidy_up(run: Run) -> None:
         _try(run, partial(run.end_of, process))
         if early and process.status and run.result["error"] is None:
             run.result["error"] = f"{process.name}: ended with status {process.status} during the run{process.tail()}"
+    _try(run, partial(blame, run))
     _try(run, run.machine.finish_record)
     _try(run, lambda: run.machine.release(is_switched_off=run.is_simulated))
     _try(run, lambda: run.note("end of run"))
+
+
+def blame(run: Run) -> None:
+    """Make it the run's error if the kernel ended what an entry had started, after the entry's own process was over."""
+    ended = limit.read()
+    for process in (*run.daemons, *run.preparations, *run.probes, *run.flows):
+        if process.pid in ended and not process.why and run.result["error"] is None:
+            run.result["error"] = f"{process.name}: {ended[process.pid]}"
 
 
 def _try(run: Run, action: Callable[[], None]) -> None:

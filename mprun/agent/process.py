@@ -13,7 +13,7 @@ from functools import partial
 from subprocess import DEVNULL, Popen, SubprocessError
 from typing import Any
 
-from mprun.agent import computing
+from mprun.agent import computing, limit
 from mprun.agent.namespace import inside
 from mprun.agent.network import NamespaceNode
 
@@ -23,6 +23,9 @@ READY_POLL_S = 0.002
 READY_TIMEOUT_S = 10.0
 STOP_TIMEOUT_S = 5.0
 BLOCK = 1 << 16
+# A program may print so many times as much as its log keeps: 4 GiB where that is 16 MiB. Printing takes no simulated
+# time, so that nothing else would end a program that prints without end.
+MOST_TIMES = 256
 
 
 class ProcessError(Exception):
@@ -34,10 +37,12 @@ class NoProcess(ProcessError):
 
 
 class LimitedLog:
-    """A log that holds the first bytes of what a program prints, however much that is: the rest is read and dropped."""
+    """A log that holds the first bytes of what a program prints. The rest is read and dropped, up to MOST_TIMES as
+    much: then the other end is closed, and the program ends by SIGPIPE, or has an error of writing."""
 
     def __init__(self, path: str, most_bytes: int) -> None:
         self._left = most_bytes
+        self.most_bytes = most_bytes * MOST_TIMES
         self.printed_bytes = 0
         self._file = open(path, "wb")  # noqa: SIM115  until nobody holds its other end
         self._source, self.target = os.pipe()
@@ -48,13 +53,18 @@ class LimitedLog:
         os.close(self.target)
         self._thread.start()
 
+    @property
+    def is_too_much(self) -> bool:
+        """Whether the program has printed more than it may."""
+        return self.printed_bytes > self.most_bytes
+
     def finish(self) -> None:
         """Wait for the last of it; a descendant of the program's may hold its end still."""
         self._thread.join(STOP_TIMEOUT_S)
 
     def _copy(self) -> None:
         with self._file:
-            while data := os.read(self._source, BLOCK):
+            while not self.is_too_much and (data := os.read(self._source, BLOCK)):
                 self.printed_bytes += len(data)
                 if self._left > 0:
                     os.write(self._file.fileno(), data[: self._left])
@@ -219,6 +229,10 @@ class RunningProcess:
     @property
     def why(self) -> str | None:
         """The reason for its end, where its status alone does not give one."""
+        if self.status and (log := next((log for log in self._limited.values() if log.is_too_much), None)):
+            return f"printed more than {log.most_bytes / 1e9:.1f} GB, and was ended"
+        if self.status == -signal.SIGKILL and (reason := limit.read().get(self.pid)):
+            return reason
         return computing.explain(self.status, self.plan["compute_s"])
 
     def tail(self, lines: int = 5) -> str:

@@ -55,6 +55,9 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "completion": ("completion", "Print what makes a shell complete mprun."),
 }
 
+# How much later a signal is sent again that was ignored.
+AGAIN_S = 0.02
+
 # Failures to write that are the machine's, not ours.
 OUTSIDE_CAUSES = (
     *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM),
@@ -160,6 +163,36 @@ def _is_closed(descriptor: int) -> bool:
     return False
 
 
+def listen() -> list[int]:
+    """From now on INT, TERM and HUP interrupt; return a list to which each that comes is added.
+
+    Python ignores an exception where nothing could catch it (a finalizer, a callback). So the signal that was ignored
+    is sent again a moment later.
+    """
+    came: list[int] = []
+
+    def interrupt(number: int, _frame: FrameType | None) -> None:
+        came.append(number)
+        raise KeyboardInterrupt
+
+    def send_again(*_: object) -> None:
+        signal.raise_signal(came[-1])
+
+    def notice(ignored: Any) -> None:
+        if issubclass(ignored.exc_type, KeyboardInterrupt) and came:
+            signal.setitimer(signal.ITIMER_REAL, AGAIN_S)
+        else:
+            sys.__unraisablehook__(ignored)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # what was started to be left alone (nohup) stays so
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, interrupt)
+    signal.signal(signal.SIGALRM, send_again)
+    sys.unraisablehook = notice
+    return came
+
+
 def main() -> None:
     """Entry point; TERM and HUP end a run as Ctrl-C does.
 
@@ -174,16 +207,7 @@ def main() -> None:
         # a terminal of another character set, as that of LANG=de_DE, has no tick
         if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8":
             stream.reconfigure(errors="replace")
-    came: list[int] = []
-
-    def interrupt(number: int, _frame: FrameType | None) -> None:
-        came.append(number)
-        raise KeyboardInterrupt
-
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # what was started to be left alone (nohup) stays so
-        if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, interrupt)
+    came = listen()
     try:
         group(standalone_mode=False, prog_name="mprun")
     except click.ClickException as error:

@@ -125,9 +125,14 @@ def agent_command(shell: Shell | None, options: Sequence[str], reports: str, ord
     return [str(interpreter()), "-I", "-S", "-B", "-c", start, f"{INSIDE}/run", reports, orders, *options]
 
 
-def die_with_parent() -> None:
-    """In a child before exec: be killed when mprun ends, whatever ends it (prctl(2))."""
+def die_with(parent: int) -> None:
+    """In a child before exec: be killed when `parent`, the process that started it, ends, whatever ends it (prctl(2)).
+
+    The signal is sent for a parent that ends from now on. One that has ended already has left its child to another.
+    """
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 @contextmanager
@@ -244,6 +249,12 @@ def _follow(
                 looked = now
                 if computing.look():
                     moved = now
+                if computing.is_over:
+                    raise RunError(
+                        f"simulated time stood still while programs used {computing.most_s} s of CPU time together "
+                        f"(last sign: {_last_sign(shown)}): either they wake each other without end, or they compute "
+                        "for long: then raise the limit of an `exec` entry by 'compute'"
+                    )
             if now - moved > HANG_S:
                 raise RunError(f"nothing happened for {HANG_S:g} s of real time (last sign: {_last_sign(shown)})")
 

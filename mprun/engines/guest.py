@@ -10,9 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import signal
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,10 +19,10 @@ from typing import BinaryIO
 from mprun import invoker, landlock
 from mprun.cache import cache, find_home
 from mprun.engines import seccomp
-from mprun.engines.engine import ENVIRONMENT, PROGRAM_PATH, die_with_parent, end, interpreter, uninterrupted
+from mprun.engines.engine import ENVIRONMENT, PROGRAM_PATH, die_with, end, interpreter, uninterrupted
 from mprun.errors import HostError
 from mprun.kernel.store import Kernel
-from mprun.scratch import scratch
+from mprun.scratch import scratch, temporary
 
 # 2023-11-14 22:13:20 UTC: what the clock of every simulated run says at its boot.
 START_NS = 1_700_000_000_000_000_000
@@ -37,6 +35,19 @@ HOMES = ("/home", "/root")
 MACHINE_FILES = ("/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system/cpu")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/tty")
 OWN = ("/dev", "/run", "/tmp")
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The most that a guest's programs may have together, beside its memory (`kernel/src/mprun_limit.c`).
+
+    tasks: processes and threads. written_bytes: by how much they may let the host's files grow. files: how many files,
+    folders and links they may make on the host.
+    """
+
+    tasks: int
+    written_bytes: int
+    files: int
 
 
 @dataclass(frozen=True)
@@ -57,6 +68,7 @@ class Guest:
     seed: int = 1
     memory_mib: int = MEMORY_MIB
     is_simulated: bool = True
+    bounds: Bounds | None = None
 
 
 @contextlib.contextmanager
@@ -67,7 +79,7 @@ def booted(kernel: Kernel, guest: Guest, console: BinaryIO | None) -> Iterator[s
     path that cannot be told to the kernel.
     """
     with (
-        scratch("mprun-run-", _plain_temporary(), _end_orphans) as folder,
+        scratch("mprun-run-", _plain_temporary()) as folder,
         scratch("mprun-memory-", Path(_memory_directory())) as memory,
         _own_cpu() as cpu,
         landlock.ruleset(_rights(folder, memory, guest, kernel)) as rules,
@@ -75,6 +87,7 @@ def booted(kernel: Kernel, guest: Guest, console: BinaryIO | None) -> Iterator[s
         _write_boot_file(folder, guest, kernel)
         _hand_over([folder, *guest.opened])
         process = None
+        mprun = os.getpid()
         try:
             with uninterrupted(), _told_of(kernel):
                 process = subprocess.Popen(
@@ -84,7 +97,7 @@ def booted(kernel: Kernel, guest: Guest, console: BinaryIO | None) -> Iterator[s
                     stderr=None if console is None else subprocess.STDOUT,
                     start_new_session=console is not None,
                     env={"TMPDIR": str(memory), "PATH": PROGRAM_PATH, "TERM": guest.environment["TERM"]},
-                    preexec_fn=lambda: _before_exec(cpu, rules),
+                    preexec_fn=lambda: _before_exec(mprun, cpu, rules),
                 )
             yield process
         finally:
@@ -115,15 +128,6 @@ def _told_of(kernel: Kernel) -> Iterator[None]:
         ) from error
 
 
-def _end_orphans(folder: Path) -> None:
-    """End what is left of a kernel that was killed: a process that it had just started and stopped dies with nobody."""
-    word = f"init={folder}/init".encode()
-    for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if word in (process / "cmdline").read_bytes().split(b"\0"):
-                os.kill(int(process.name), signal.SIGKILL)
-
-
 def _command(folder: Path, guest: Guest, kernel: Kernel, console: BinaryIO | None) -> list[str]:
     words = [kernel.path, f"mem={guest.memory_mib}M", "rootfstype=hostfs", "rootflags=/", "ro", "root=none"]
     words += [f"init={folder}/init", f"MPRUN_BOOT={folder}/boot", f"uml_dir={folder}/", "umid=uml"]
@@ -136,6 +140,8 @@ def _command(folder: Path, guest: Guest, kernel: Kernel, console: BinaryIO | Non
     # of a few: half of it before it becomes sparing, and three quarters at most (pages; tcp(7)).
     pages = guest.memory_mib * 256
     words.append(f'sysctl.net.ipv4.tcp_mem="{pages * 3 // 8} {pages // 2} {pages * 3 // 4}"')
+    if bounds := guest.bounds:
+        words += [f"mprun_tasks={bounds.tasks}", f"mprun_bytes={bounds.written_bytes}", f"mprun_files={bounds.files}"]
     if guest.is_simulated:
         words += ["time-travel=inf-cpu", f"time-travel-start={START_NS}"]
     return words
@@ -214,13 +220,13 @@ def _memory_directory() -> str:
     is_usable = os.access(shared, os.W_OK) and not os.statvfs(shared).f_flag & os.ST_NOEXEC
     if is_usable and _free_bytes(shared) > MEMORY_MIB << 20:
         return shared
-    return tempfile.gettempdir()
+    return str(temporary())
 
 
 def _plain_temporary() -> Path:
     """Where temporary files go, if that can stand on a kernel's command line."""
-    temporary = tempfile.gettempdir()
-    return Path(temporary if not set(temporary) & set(' \t"') else "/tmp")
+    folder = temporary()
+    return folder if not set(str(folder)) & set(' \t"') else Path("/tmp")
 
 
 @contextlib.contextmanager
@@ -258,10 +264,12 @@ def _rights(folder: Path, memory: Path, guest: Guest, kernel: Kernel) -> dict[Pa
     }
 
 
-def _before_exec(cpu: int, rules: int | None) -> None:
-    """In the child: stay on one CPU, have no rights of root from sudo, open nothing but what the rules allow."""
+def _before_exec(parent: int, cpu: int, rules: int | None) -> None:
+    """In the child: stay on one CPU, have no rights of root from sudo, end with its parent, and open nothing but what
+    the rules allow."""
     os.sched_setaffinity(0, {cpu})
     invoker.become()
-    die_with_parent()
+    # a change of user would take it back
+    die_with(parent)
     landlock.restrict(rules)
     seccomp.restrict(_FILTER)

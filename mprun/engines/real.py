@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
+from functools import partial
 
 from mprun.agent import sysctl
 from mprun.capabilities import SchedulerChoice
@@ -30,7 +31,7 @@ from mprun.engines.engine import (
     Shell,
     agent_command,
     channel,
-    die_with_parent,
+    die_with,
     end,
     environment,
     find_built,
@@ -66,7 +67,7 @@ def run_plan(plan: Plan, run: RunDirectory, progress: Progress, shell: Shell | N
                     stderr=None if shell else subprocess.STDOUT,
                     start_new_session=not shell,
                     env=environment(shell),
-                    preexec_fn=die_with_parent,
+                    preexec_fn=partial(die_with, os.getpid()),
                 )
             watch(process, run, progress, bool(shell), talk)
         finally:

@@ -29,10 +29,10 @@ from mprun.engines.engine import (
     find_program,
     watch,
 )
-from mprun.engines.guest import MEMORY_MIB, Guest, booted, lacking_memory
+from mprun.engines.guest import MEMORY_MIB, Bounds, Guest, booted, lacking_memory
 from mprun.errors import HostError, RunError
 from mprun.kernel.store import Kernel, find_kernel
-from mprun.plan import Plan
+from mprun.plan import Plan, Process
 from mprun.rundir import RunDirectory
 
 NAME = "virtual"
@@ -40,6 +40,17 @@ NAME = "virtual"
 # memory takes one of the kernel's random numbers, and would change what every run draws after it.
 REPORTS, ORDERS = "/sys/firmware", "/sys/fs"
 MEMORY_PER_NODE_MIB = 1
+# Bounds on what the programs of a run may have together: for each of the plan's processes, and for whatever an `exec`
+# entry starts. A plan has fewer than 100,000 flows, so that no bound is met by a run that does what its files say, but
+# for captures without 'size' or 'snaplen'.
+TASKS, TASKS_EACH = 1000, 4
+FILES, FILES_EACH = 100_000, 4
+WRITTEN_BYTES = 16 << 30
+# CPU time that a run may use while simulated time stands still: to build the network, to send what is sent within half
+# a second of simulated time, and what its programs may compute.
+STILL_S, STILL_PER_NODE_S = 600, 1
+# What an experiment kernel says before it gives up.
+OUT_OF_MEMORY = "System is deadlocked on memory"
 
 
 def run_plan(
@@ -59,11 +70,12 @@ def run_plan(
     with channel() as talk, run.folder.create("logs/console.log") as output:
         guest = _guest(plan, run, talk, kernel, shell, real_time)
         with booted(kernel, guest, None if shell else output) as process:
-            watch(process, run, progress, bool(shell), talk, None if real_time else Computing(process.pid))
+            computing = None if real_time else Computing(process.pid, _most_still_s(plan))
+            watch(process, run, progress, bool(shell), talk, computing)
     if not run.has("agent.json"):
         # what the agent said last tells more than that the kernel powered down after it
         told = "agent" if run.log("agent", "log").strip() else "console"
-        cause = lacking_memory(guest.memory_mib)
+        cause = _lacking_inside(run, guest) or lacking_memory(guest.memory_mib)
         ended = f"the experiment kernel ended before the run did (see {run.path}/logs/{told}.log)"
         raise RunError(f"{ended}{f'; {cause}' if cause else ''}:\n{_tail(run.log(told, 'log'))}")
 
@@ -88,6 +100,37 @@ def _guest(plan: Plan, run: RunDirectory, talk: Channel, kernel: Kernel, shell: 
         seed=plan.seed,
         memory_mib=MEMORY_MIB + MEMORY_PER_NODE_MIB * len(plan.nodes),
         is_simulated=not real_time,
+        bounds=_bounds(plan),
+    )
+
+
+def _processes(plan: Plan) -> tuple[Process, ...]:
+    """Return all that a plan starts."""
+    return (*plan.preparations, *plan.switch_programs, *plan.daemons, *plan.probes, *plan.flows)
+
+
+def _bounds(plan: Plan) -> Bounds:
+    """Return bounds with room for what the plan starts."""
+    processes = len(_processes(plan))
+    return Bounds(
+        tasks=TASKS + TASKS_EACH * (len(plan.nodes) + processes),
+        written_bytes=WRITTEN_BYTES,
+        files=FILES + FILES_EACH * processes,
+    )
+
+
+def _most_still_s(plan: Plan) -> int:
+    """Return the CPU time that all programs of a run may use together while simulated time stands still."""
+    return STILL_S + STILL_PER_NODE_S * len(plan.nodes) + sum(process.compute_s for process in _processes(plan))
+
+
+def _lacking_inside(run: RunDirectory, guest: Guest) -> str | None:
+    """Return what to say of a kernel that had no program left to end for its memory."""
+    if OUT_OF_MEMORY not in run.log("console", "log"):
+        return None
+    return (
+        f"the programs of the run, with their files in /tmp, /run and /dev/shm, needed more than its "
+        f"{guest.memory_mib} MiB of memory"
     )
 
 

@@ -156,7 +156,7 @@ HOOKS = (
     Hook(
         "arch/um/os-Linux/skas/process.c",
         "#include <skas.h>\n",
-        "#include <skas.h>\nvoid mprun_computed(void); /* mprun */\n",
+        "#include <skas.h>\nvoid mprun_computed(void); /* mprun */\nstatic int mprun_kernel; /* mprun */\n",
         "declaration of the above",
     ),
     Hook(
@@ -288,21 +288,120 @@ HOOKS = (
         Hook(
             "fs/hostfs/hostfs_kern.c",
             f"{result} = {call};\n",
-            f"{result} = mprun_may_change({superblock}) ?: {call}; /* mprun */\n",
-            "the host's files stay read-only",
+            f"{result} = {question}({superblock}) ?: {call}; /* mprun */\n",
+            "the host's files stay read-only, and new ones are bounded",
         )
-        for result, superblock, call in (
-            ("fd", "dentry->d_sb", "file_create(name, mode & 0777)"),
-            ("err", "from->d_sb", "link_file(to_name, from_name)"),
-            ("err", "dentry->d_sb", "unlink_file(file)"),
-            ("err", "dentry->d_sb", "make_symlink(file, to)"),
-            ("err", "dentry->d_sb", "do_mkdir(file, mode)"),
-            ("err", "dentry->d_sb", "hostfs_do_rmdir(file)"),
-            ("err", "dentry->d_sb", "do_mknod(name, mode, MAJOR(dev), MINOR(dev))"),
-            ("err", "old_dir->i_sb", "rename_file(old_name, new_name)"),
-            ("err", "old_dir->i_sb", "rename2_file(old_name, new_name, flags)"),
-            ("err", "inode->i_sb", "set_attr(name, &attrs, fd)"),
+        for result, question, superblock, call in (
+            ("fd", "mprun_may_make", "dentry->d_sb", "file_create(name, mode & 0777)"),
+            ("err", "mprun_may_make", "from->d_sb", "link_file(to_name, from_name)"),
+            ("err", "mprun_may_change", "dentry->d_sb", "unlink_file(file)"),
+            ("err", "mprun_may_make", "dentry->d_sb", "make_symlink(file, to)"),
+            ("err", "mprun_may_make", "dentry->d_sb", "do_mkdir(file, mode)"),
+            ("err", "mprun_may_change", "dentry->d_sb", "hostfs_do_rmdir(file)"),
+            ("err", "mprun_may_make", "dentry->d_sb", "do_mknod(name, mode, MAJOR(dev), MINOR(dev))"),
+            ("err", "mprun_may_change", "old_dir->i_sb", "rename_file(old_name, new_name)"),
+            ("err", "mprun_may_change", "old_dir->i_sb", "rename2_file(old_name, new_name, flags)"),
+            ("err", "mprun_may_change", "inode->i_sb", "set_attr(name, &attrs, fd)"),
         )
+    ),
+    Hook(
+        "fs/hostfs/hostfs_kern.c",
+        "\terr = write_file(FILE_HOSTFS_I(file)->fd, &pos, buffer, copied);\n",
+        "\terr = mprun_grow(inode, pos + copied) ?: /* mprun */\n"
+        "\t      write_file(FILE_HOSTFS_I(file)->fd, &pos, buffer, copied);\n",
+        "what a run writes is bounded",
+        (
+            (
+                "\terr = write_file(FILE_HOSTFS_I(iocb->ki_filp)->fd, &pos, buffer, copied);\n",
+                "\terr = mprun_grow(inode, pos + copied) ?: /* mprun */\n"
+                "\t      write_file(FILE_HOSTFS_I(iocb->ki_filp)->fd, &pos, buffer, copied);\n",
+            ),
+        ),
+    ),
+    Hook(
+        "fs/hostfs/hostfs_kern.c",
+        "\tif (attr->ia_valid & ATTR_SIZE) {\n\t\tattrs.ia_valid |= HOSTFS_ATTR_SIZE;\n",
+        "\tif (attr->ia_valid & ATTR_SIZE) {\n"
+        "\t\terr = mprun_grow(inode, attr->ia_size); /* mprun */\n"
+        "\t\tif (err)\n\t\t\treturn err;\n"
+        "\t\tattrs.ia_valid |= HOSTFS_ATTR_SIZE;\n",
+        "the same",
+    ),
+    Hook(
+        "fs/hostfs/hostfs_kern.c",
+        "\tif ((attr->ia_valid & ATTR_SIZE) &&\n\t    attr->ia_size != i_size_read(inode))\n"
+        "\t\ttruncate_setsize(inode, attr->ia_size);\n",
+        "\tif ((attr->ia_valid & ATTR_SIZE) &&\n\t    attr->ia_size != i_size_read(inode)) {\n"
+        "\t\tmprun_shrink(inode, attr->ia_size); /* mprun */\n"
+        "\t\ttruncate_setsize(inode, attr->ia_size);\n\t}\n",
+        "the same",
+    ),
+    Hook(
+        "kernel/fork.c",
+        "\tif (data_race(nr_threads >= max_threads))\n",
+        "\tif (data_race(nr_threads >= max_threads) || mprun_too_many_tasks(nr_threads)) /* mprun */\n",
+        "a fork bomb is ended",
+    ),
+    Hook(
+        "kernel/fork.c",
+        "\tp->pid = pid_nr(pid);\n",
+        "\tp->pid = pid_nr(pid);\n\tmprun_born(p, clone_flags & CLONE_THREAD); /* mprun */\n",
+        "a process belongs to an entry of the run",
+    ),
+    Hook(
+        "mm/oom_kill.c",
+        "\tif (is_global_init(p))\n\t\treturn true;\n\tif (p->flags & PF_KTHREAD)\n\t\treturn true;\n",
+        "\tif (is_global_init(p) || mprun_is_spared(p)) /* mprun */\n\t\treturn true;\n"
+        "\tif (p->flags & PF_KTHREAD)\n\t\treturn true;\n",
+        "who takes all memory is ended, and not who watches",
+    ),
+    Hook(
+        "mm/oom_kill.c",
+        "\tcount_vm_event(OOM_KILL);\n\tmemcg_memory_event_mm(mm, MEMCG_OOM_KILL);\n",
+        "\tcount_vm_event(OOM_KILL);\n\tmemcg_memory_event_mm(mm, MEMCG_OOM_KILL);\n"
+        "\tmprun_out_of_memory(victim); /* mprun */\n",
+        "the same",
+    ),
+    Hook(
+        "arch/um/os-Linux/start_up.c",
+        "\tpid = fork();\n\tif (pid == 0)\n\t\tptrace_child();\n",
+        "\tkernel = os_getpid(); /* mprun */\n\tpid = fork();\n\tif (pid == 0) {\n"
+        "\t\tos_set_pdeathsig();\n\t\tif (getppid() != kernel)\n\t\t\texit(1);\n"
+        "\t\tptrace_child();\n\t}\n",
+        "a kernel that is killed while it starts leaves no process",
+    ),
+    Hook(
+        "arch/um/os-Linux/start_up.c",
+        "\tint pid, n, status;\n\n\tfflush(stdout);\n",
+        "\tint pid, n, status;\n\tint kernel; /* mprun */\n\n\tfflush(stdout);\n",
+        "variable of the above",
+    ),
+    Hook(
+        "arch/um/os-Linux/skas/process.c",
+        "\tos_set_pdeathsig();\n\n\tptrace(PTRACE_TRACEME, 0, 0, 0);\n",
+        "\tos_set_pdeathsig();\n\tif (getppid() != mprun_kernel) /* mprun */\n\t\texit(1);\n\n"
+        "\tptrace(PTRACE_TRACEME, 0, 0, 0);\n",
+        "a kernel that is killed while it starts a process leaves none",
+        (
+            (
+                "\tint ret;\n\n\tif (using_seccomp) {\n\t\tinit_data.signal_handler",
+                "\tint ret;\n\n\tos_set_pdeathsig(); /* mprun */\n\tif (getppid() != mprun_kernel)\n"
+                "\t\texit(1);\n\tif (using_seccomp) {\n\t\tinit_data.signal_handler",
+            ),
+        ),
+    ),
+    Hook(
+        "arch/um/os-Linux/skas/process.c",
+        "\tpid = clone(userspace_tramp, (void *) sp, flags, (void *) stub_stack);\n",
+        "\tmprun_kernel = os_getpid(); /* mprun */\n"
+        "\tpid = clone(userspace_tramp, (void *) sp, flags, (void *) stub_stack);\n",
+        "the same",
+        (
+            (
+                "\tmm_id->pid = clone(userspace_tramp, (void *) sp,\n",
+                "\tmprun_kernel = os_getpid(); /* mprun */\n\tmm_id->pid = clone(userspace_tramp, (void *) sp,\n",
+            ),
+        ),
     ),
     Hook(
         "net/sched/Makefile",
@@ -439,7 +538,7 @@ HOOKS = (
     Hook(
         "arch/um/kernel/Makefile",
         "obj-y += load_file.o\n",
-        "obj-y += load_file.o\nobj-y += mprun_random.o mprun_time.o mprun_seal.o # mprun\n",
+        "obj-y += load_file.o\nobj-y += mprun_random.o mprun_time.o mprun_seal.o mprun_limit.o # mprun\n",
         "build our files",
     ),
 )
@@ -454,6 +553,7 @@ PLACES = {
     "mprun_random.c": "arch/um/kernel/mprun_random.c",
     "mprun_time.c": "arch/um/kernel/mprun_time.c",
     "mprun_seal.c": "arch/um/kernel/mprun_seal.c",
+    "mprun_limit.c": "arch/um/kernel/mprun_limit.c",
     "mprun_jitter.c": "net/sched/mprun_jitter.c",
     "mprun_line.c": "net/sched/mprun_line.c",
     **{f"mptcp/{name}": f"net/mptcp/{name}" for name in MPTCP_FILES},

@@ -70,6 +70,8 @@ def find_or_create(
     """The sweep to go on with, else a new one, and whether it is new. anew: a new one in any case."""
     found = None if anew else find_unfinished(parent, cells, kernels)
     if found is not None:
+        # one that was killed as it was made may not have come so far
+        found.become_latest()
         return found, False
     record = {
         "digest": _identify(cells, kernels),

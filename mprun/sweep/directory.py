@@ -93,8 +93,13 @@ class SweepDirectory:
                 if not path.exists():
                     raise
                 number += 1
-        point(parent / LATEST, path.name)
-        return cls(path)
+        sweep = cls(path)
+        sweep.become_latest()
+        return sweep
+
+    def become_latest(self) -> None:
+        """Point `latest-sweep` at this one."""
+        point(self.path.parent / LATEST, self.name)
 
     @property
     def name(self) -> str:
@@ -202,8 +207,10 @@ class SweepDirectory:
             yield
 
     def tidy(self) -> None:
-        """Remove what runs that were killed have left."""
+        """Remove what runs that were killed have left, and files that were not whole yet."""
         self.folder.remove_tree("partial")
+        for name in (*self.folder.find(".*.partial"), *self.folder.find("tables/.*.partial")):
+            self.folder.remove(name)
 
     def begin(self, name: str) -> Path:
         """An empty directory for a run that is under way. Raises UnsafeError where a link would lead elsewhere."""
@@ -211,12 +218,12 @@ class SweepDirectory:
         return self.folder.make(made).path
 
     def finish(self, partial: Path, name: str) -> RunDirectory:
-        """A run that ended takes its place, in one step."""
-        target = f"runs/{name}"
+        """A run that ended takes its place, in one step, with the mark of who made it."""
+        source, target = str(partial.relative_to(self.path)), f"runs/{name}"
         self.folder.make(target.rpartition("/")[0])
         self.folder.remove_tree(target)
-        self.folder.move(str(partial.relative_to(self.path)), target)
-        signature.sign(self.folder.below(target))
+        signature.sign(self.folder.below(source))
+        self.folder.move(source, target)
         return RunDirectory(self.folder.below(target))
 
     def strange(self) -> list[str]:

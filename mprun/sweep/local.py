@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import pickle
 import select
 import subprocess
@@ -11,8 +12,9 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
-from mprun.engines.engine import STOP_S
+from mprun.engines.engine import STOP_S, die_with
 from mprun.sweep.worker import Job, Outcome
 
 
@@ -81,9 +83,16 @@ class LocalExecutor:
 
 
 def _start() -> subprocess.Popen[bytes]:
-    """A worker in a session of its own: Ctrl-C is for us to pass on.
+    """A worker in a session of its own: Ctrl-C is for us to pass on. It ends with us from its first moment on: to
+    import what it needs takes longer than many a sweep lives.
 
     -P: what lies in the working directory is not taken for a module, such as a checkout called mprun.
     """
     argv = [sys.executable, "-P", "-c", "from mprun.sweep.worker import main; main()"]
-    return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+    return subprocess.Popen(
+        argv,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+        preexec_fn=partial(die_with, os.getpid()),
+    )

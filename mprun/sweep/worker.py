@@ -2,7 +2,8 @@
 """One run of a sweep, and the process that makes one after the other.
 
 A worker is long-lived, so that Python and mprun are loaded once: `main` takes pickled jobs
-from standard input and answers each on standard output. It ends with its parent, and with it the run under way.
+from standard input and answers each on standard output. It ends with its parent (`local.py`), and with it the run
+under way.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 from mprun import runner
-from mprun.engines.engine import die_with_parent
 from mprun.errors import MprunError
 from mprun.rundir import RunDirectory
 from mprun.spec.permission import Consent
@@ -116,7 +116,6 @@ def serve(jobs: BinaryIO, answers: BinaryIO) -> None:
 
 
 def main() -> None:
-    die_with_parent()
     # not the interruption of a user, who wants to keep what there is: the run under way ends at once
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
     # what a library prints must not stand among the answers

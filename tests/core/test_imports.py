@@ -32,7 +32,7 @@ MAY_IMPORT = {
     "cache": {"errors", "invoker"},
     "settings": {"cache", "errors", "spec.configuration"},
     "genuine": {"cache", "errors"},
-    "scratch": {"invoker"},
+    "scratch": {"errors", "invoker"},
     "shipped": {"errors"},
     "version": set(),
     "kernel": {"errors", "cache", "genuine", "invoker", "scratch"},

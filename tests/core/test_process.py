@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logs of a run's processes."""
+"""Processes of a run: their logs, and the bounds on what they take."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mprun.agent import process
+from mprun.agent import limit, process
 from mprun.agent.process import LimitedLog
 
 
@@ -27,3 +27,28 @@ def test_a_descendant_may_print_when_its_program_has_ended(tmp_path: Path, monke
         time.sleep(0.001)
     log.finish()
     assert (tmp_path / "flow.out").read_bytes() == b"afterwar"
+
+
+def test_a_program_that_prints_too_much_loses_its_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "MOST_TIMES", 2)
+    log = LimitedLog(str(tmp_path / "flow.out"), 8)
+    program = os.dup(log.target)
+    log.start()
+    os.write(program, b"0123456789")
+    assert not log.is_too_much
+    os.write(program, b"0123456")
+    log.finish()
+    assert log.is_too_much
+    with pytest.raises(BrokenPipeError):
+        os.write(program, b"more")
+    os.close(program)
+    assert (tmp_path / "flow.out").read_bytes() == b"01234567"
+
+
+def test_a_bound_is_told_with_its_size() -> None:
+    assert "had most of the 1008 processes and threads" in limit.describe("tasks", 1008)
+    assert "17.2 GB that a run may write" in limit.describe("bytes", 16 << 30)
+    assert "the 1038 MB of memory" in limit.describe("memory", 1_038_500_000)
+    assert "100008 files" in limit.describe("files", 100_008)
+    # of a kernel that has no such bounds
+    assert limit.read() == {}

@@ -391,6 +391,23 @@ def test_figures_have_the_runs_of_each_cell(tmp_path: Path) -> None:
     assert [list(sample["bulk.goodput"]) for sample in found.samples] == expected
 
 
+def test_a_sweep_that_was_killed_as_it_was_made_is_resumed_and_is_the_latest(tmp_path: Path) -> None:
+    cells = make_cells(tmp_path, TWO_BY_THREE)
+    first = sweep_of(tmp_path, cells)
+    (tmp_path / "runs" / "latest-sweep").unlink()
+    assert sweep_of(tmp_path, cells).path == first.path
+    assert (tmp_path / "runs" / "latest-sweep").resolve() == first.path.resolve()
+
+
+def test_files_that_a_killed_sweep_had_not_finished_go(tmp_path: Path) -> None:
+    sweep = sweep_of(tmp_path, make_cells(tmp_path, TWO_BY_THREE))
+    (sweep.path / "tables").mkdir()
+    for name in (".0123.partial", "tables/.4567.partial"):
+        (sweep.path / name).touch()
+    sweep.tidy()
+    assert sorted(path.name for path in sweep.path.rglob("*")) == ["inputs", "runs", "sweep.json", "tables"]
+
+
 def test_other_files_are_another_sweep(tmp_path: Path) -> None:
     cells = make_cells(tmp_path, TWO_BY_THREE)
     first = sweep_of(tmp_path, cells)

@@ -3,11 +3,16 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from mprun.engines.computing import Computing
 from mprun.engines.engine import channel, watch
+from mprun.errors import RunError
 from mprun.rundir import RunDirectory
 
 # Reports as the agent makes them: each over the last one, longer or shorter.
@@ -34,3 +39,25 @@ def test_each_phase_is_shown_and_noted_with_its_last_sign(tmp_path: Path) -> Non
     assert building["wall_s"] == building["last_s"]
     assert sorted(path.name for path in run.path.iterdir()) == ["incomplete", "inputs", "logs", "pcap", "wall.json"]
     assert not talk.reports.path.exists()
+
+
+# Two programs that wake each other for ever, and sleep in between.
+WAKERS = """
+import os, signal
+signal.signal(signal.SIGXCPU, signal.SIG_IGN)
+(a, b), (c, d) = os.pipe(), os.pipe()
+mine, yours = (a, d) if os.fork() else (c, b)
+os.write(yours, b"x")
+while True:
+    os.write(yours, os.read(mine, 1))
+"""
+
+
+def test_programs_that_only_wake_each_other_are_ended(tmp_path: Path) -> None:
+    """Their CPU time together is bounded: 1 s here, and what one look more lets them have."""
+    run = RunDirectory.create(tmp_path, "title", "0123456789")
+    process = subprocess.Popen([sys.executable, "-c", WAKERS], start_new_session=True)
+    told = r"programs used 1 s of CPU time together .last sign: none.*raise the limit"
+    with channel() as talk, pytest.raises(RunError, match=told):
+        watch(process, run, lambda *_: None, interactive=False, talk=talk, computing=Computing(process.pid, 1))
+    assert process.returncode == -signal.SIGKILL

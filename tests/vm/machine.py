@@ -11,9 +11,10 @@ import os
 import subprocess
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from mprun.engines.engine import die_with_parent, end
+from mprun.engines.engine import die_with, end
 from tests.vm.kernel import Kernel
 
 # How long a machine that only panics may take under KVM, s: it takes one or two.
@@ -85,7 +86,7 @@ def run(
         qemu_command(kernel, root, payload, folder, with_kvm),
         stdin=subprocess.DEVNULL,
         env={**os.environ, "TMPDIR": str(folder)},
-        preexec_fn=die_with_parent,
+        preexec_fn=partial(die_with, os.getpid()),
     )
     deadline = time.monotonic() + timeout_s
     try:

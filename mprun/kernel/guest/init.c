@@ -76,12 +76,13 @@ static void make_device(const char *path, mode_t mode, unsigned int major, unsig
 	chmod(path, mode);
 }
 
+/* File systems in memory have sizes that leave a sixth of it to programs: who fills one has no room, and the run goes on. */
 static void make_tree(void)
 {
 	umask(0);
 	mount_or_fail("proc", "/proc", "proc", 0, NULL);
 	mount_or_fail("sysfs", "/sys", "sysfs", 0, NULL);
-	mount_or_fail("dev", "/dev", "tmpfs", 0, "mode=755");
+	mount_or_fail("dev", "/dev", "tmpfs", 0, "mode=755,size=1%");
 	make_device("/dev/null", 0666, 1, 3);
 	make_device("/dev/zero", 0666, 1, 5);
 	make_device("/dev/full", 0666, 1, 7);
@@ -94,9 +95,9 @@ static void make_tree(void)
 	if (symlink("pts/ptmx", "/dev/ptmx") || symlink("/proc/self/fd", "/dev/fd"))
 		fail("link", "/dev");
 	mkdir("/dev/shm", 01777);
-	mount_or_fail("shm", "/dev/shm", "tmpfs", 0, "mode=1777");
-	mount_or_fail("tmp", "/tmp", "tmpfs", 0, "mode=1777");
-	mount_or_fail("run", "/run", "tmpfs", 0, "mode=755");
+	mount_or_fail("shm", "/dev/shm", "tmpfs", 0, "mode=1777,size=20%");
+	mount_or_fail("tmp", "/tmp", "tmpfs", 0, "mode=1777,size=50%");
+	mount_or_fail("run", "/run", "tmpfs", 0, "mode=755,size=10%");
 	umask(022);
 }
 
@@ -115,7 +116,7 @@ static void obey(char *line, int *n_args, int *n_envs)
 
 	if (!strcmp(verb, "hide")) {
 		make_directories(rest);
-		mount_or_fail("hidden", rest, "tmpfs", 0, "mode=755");
+		mount_or_fail("hidden", rest, "tmpfs", 0, "mode=755,size=1%");
 	} else if (!strcmp(verb, "show") || !strcmp(verb, "open")) {
 		char *host = next_field(&rest);
 

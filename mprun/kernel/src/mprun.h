@@ -5,6 +5,7 @@
  * mprun_random.c  repeatable randomness from the boot argument mprun_seed= (in arch/um/kernel/)
  * mprun_time.c    simulated time: exact timers, programs that poll or compute (in arch/um/kernel/)
  * mprun_seal.c    the host's files stay as they are (in arch/um/kernel/)
+ * mprun_limit.c   bounds on what the programs of a run take (in arch/um/kernel/)
  * mprun_jitter.c  correlated delays (in net/sched/)
  * mprun_line.c    links that send bit by bit (in net/sched/)
  */
@@ -16,11 +17,13 @@
 struct Qdisc;
 struct file;
 struct fs_context;
+struct inode;
 struct psched_ratecfg;
 struct qdisc_watchdog;
 struct rnd_state;
 struct sk_buff;
 struct super_block;
+struct task_struct;
 
 #define MPRUN_QUESTIONS 32
 
@@ -28,6 +31,8 @@ struct super_block;
 struct mprun_task {
 	/* the task that the rest belongs to: a child begins with a copy of its parent's */
 	pid_t pid;
+	/* the first process of what the agent started and this comes from; 0: the agent itself, init, the kernel's own */
+	pid_t entry;
 	/* nvcsw of the task when the counts began */
 	unsigned long slept;
 	/* calls in a row that repeat a recent question; all calls */
@@ -70,6 +75,21 @@ void mprun_computed(void);
 int mprun_may_mount(void);
 int mprun_may_change(struct super_block *sb);
 int mprun_reconfigure(struct fs_context *fc);
+
+/* As mprun_may_change, of a new name. */
+int mprun_may_make(struct super_block *sb);
+
+/* For hostfs, before a file gets this size: 0, or the error with which more is refused. After it has got a smaller one. */
+int mprun_grow(struct inode *inode, loff_t size);
+void mprun_shrink(struct inode *inode, loff_t size);
+
+/* For fork: whether there are too many tasks for another; a new task has its pid. */
+bool mprun_too_many_tasks(int tasks);
+void mprun_born(struct task_struct *task, bool is_thread);
+
+/* For the memory's end: who is not ended; who is, with all of its entry. */
+bool mprun_is_spared(struct task_struct *task);
+void mprun_out_of_memory(struct task_struct *victim);
 
 /* When a timer that is due delta ns after what the clock reads at now is to fire. */
 unsigned long long mprun_timer_moment(unsigned long long now, unsigned long delta);

@@ -105,7 +105,7 @@ static void begin(struct mprun_task *task)
 	if (task->pid == current->pid && task->slept == current->nvcsw)
 		return;
 	if (task->pid != current->pid)
-		*task = (struct mprun_task){ .pid = current->pid };
+		*task = (struct mprun_task){ .pid = current->pid, .entry = task->entry };
 	task->slept = current->nvcsw;
 	task->looks = 0;
 	task->calls = 0;

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whoever kills mprun, a sweep or a worker of one: what they started ends with them. `benchmarks/kill.py` has the
+campaign at random moments."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.descendants import below, children, command, end, wait_gone
+from tests.system.conftest import COMMAND, RATES_ONLY, ROOT, environment, wait_until
+
+# Within this time after a kill nothing that was started may be left.
+GONE_S = 1.0
+# As long as any test may take, so that a run never ends by itself meanwhile.
+XP = """\
+version: 1
+traffic:
+  - {name: bulk, tool: iperf3, from: client, to: server, protocol: tcp, duration: 3000s}
+probe: {pings: 1}
+"""
+MATRIX = "matrix: {path0.rate: {from: 5mbit, to: 8mbit, step: 1mbit}}\n"
+WORKER = "mprun.sweep.worker"
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    (tmp_path / "topo.yaml").write_text(RATES_ONLY)
+    (tmp_path / "xp.yaml").write_text(XP)
+    (tmp_path / "cells.yaml").write_text(XP + MATRIX)
+    return tmp_path
+
+
+@contextmanager
+def started(folder: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Start mprun; whatever is left of it ends with the test."""
+    process = subprocess.Popen(
+        [*COMMAND, *words], cwd=folder, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        yield process
+    finally:
+        end([*below(process.pid), process.pid])
+        process.wait()
+
+
+def all_gone(pids: list[int]) -> list[str]:
+    """Return the commands of those that are left after GONE_S, and end them."""
+    left = wait_gone(pids, GONE_S)
+    told = [command(pid) for pid in left]
+    end(left)
+    return told
+
+
+def find_worker(sweep: int) -> int | None:
+    return next((pid for pid in children(sweep) if WORKER in command(pid)), None)
+
+
+def find_kernel_of(pid: int) -> int | None:
+    return next((child for child in below(pid) if "rootfstype=hostfs" in command(child)), None)
+
+
+def test_a_worker_that_still_imports_ends_with_its_sweep(files: Path) -> None:
+    """It reads its jobs after it has imported all it needs. The sweep is killed as soon as the worker exists, when the
+    worker has not yet opened the module in which its work is."""
+    with started(files, "sweep", "-t", "topo", "-x", "cells", "-j", "1") as sweep:
+        wait_until(lambda: find_worker(sweep.pid) is not None)
+        worker = find_worker(sweep.pid)
+        assert worker is not None
+        sweep.kill()
+        sweep.wait()
+        assert all_gone([worker]) == []
+
+
+def test_a_sweep_ends_with_all_below_it(files: Path) -> None:
+    with started(files, "sweep", "-t", "topo", "-x", "cells", "-j", "1") as sweep:
+        wait_until(lambda: find_kernel_of(sweep.pid) is not None)
+        everything = below(sweep.pid)
+        sweep.kill()
+        sweep.wait()
+        assert all_gone(everything) == []
+
+
+def test_the_kernel_of_a_worker_ends_with_the_worker(files: Path) -> None:
+    with started(files, "sweep", "-t", "topo", "-x", "cells", "-j", "1") as sweep:
+        wait_until(lambda: find_kernel_of(sweep.pid) is not None)
+        worker = find_worker(sweep.pid)
+        assert worker is not None
+        everything = [worker, *below(worker)]
+        os.kill(worker, signal.SIGKILL)
+        assert all_gone(everything) == []
+
+
+@pytest.mark.parametrize("engine", ["virtual", "real"])
+@pytest.mark.parametrize("moment", ["starting", "running"])
+def test_a_run_ends_with_all_below_it(files: Path, engine: str, moment: str) -> None:
+    with started(files, "-t", "topo", "-x", "xp", "--engine", engine) as run:
+        said = files / "runs" / "latest" / ".progress"
+        wait_until(
+            lambda: bool(children(run.pid)) if moment == "starting" else said.exists() and "bulk" in said.read_text()
+        )
+        everything = below(run.pid)
+        run.kill()
+        run.wait()
+        assert all_gone(everything) == []
+
+
+def test_a_child_whose_parent_has_ended_already_does_not_begin() -> None:
+    """The signal of prctl(2) comes for a parent that ends later. Here the parent ends between fork and that call."""
+    program = """
+import os
+from mprun.engines.engine import die_with
+parent = os.getpid()
+if os.fork():
+    os._exit(0)
+while os.getppid() == parent:
+    pass
+die_with(parent)
+print("lives", flush=True)
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    # the output ends when the child has ended, as it holds the other end
+    assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_a_signal_that_python_ignores_comes_again() -> None:
+    """An exception in a finalizer is ignored, and with it what interrupts."""
+    program = """
+import os, signal, time
+from mprun.cli import listen
+class Deaf:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+        for _ in range(1000):
+            pass
+came = listen()
+try:
+    Deaf()
+    time.sleep(60)
+except KeyboardInterrupt:
+    print("interrupted", len(came))
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=30)
+    assert (done.stdout, done.stderr) == ("interrupted 2\n", "")
+
+
+def test_a_place_for_temporary_files_is_found_without_writing() -> None:
+    """Python tries each place by a file of a random name, which stays if it is killed meanwhile."""
+    program = """
+import os, sys
+from mprun.scratch import temporary
+made = []
+sys.addaudithook(lambda event, values: made.append(values) if event == "open" and values[2] & os.O_CREAT else None)
+print(temporary(), made)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, env=environment(TMPDIR="/var/tmp")
+    )
+    assert (done.stdout, done.stderr) == ("/var/tmp []\n", "")

@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import random
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
+import polars
 
 from mprun.cli import group
 from mprun.errors import MprunError
@@ -33,6 +35,8 @@ VERBS: dict[str, tuple[str, ...]] = {
     "packets": ("packets", "RUN"),
     "bundle": ("bundle", "RUN", "--to", "PARENT/bundle.zip"),
 }
+# Of these, what paints figures, which takes two seconds.
+DRAWING = ("report", "bundle")
 
 
 @dataclass(frozen=True)
@@ -99,7 +103,12 @@ def files_of(folder: Path) -> Iterator[Path]:
 
 
 def damage(run: Path, draw: random.Random) -> str:
-    """Change one file of a run: bytes, its length, or what it is; tell what was done."""
+    """Change one file of a run: bytes, its length, or what it is; tell what was done.
+
+    Some runs lose their tables first, so that commands read the record and the outputs again.
+    """
+    if draw.random() < 0.3:
+        shutil.rmtree(run / "tables")
     name = draw.choice(sorted(str(path.relative_to(run)) for path in files_of(run)))
     path = run / name
     data = bytearray(path.read_bytes())
@@ -109,8 +118,8 @@ def damage(run: Path, draw: random.Random) -> str:
     elif how == "folder":
         path.unlink()
         path.mkdir()
-    elif how == "value" and path.suffix == ".json":
-        path.write_text(json.dumps(_damage_value(json.loads(data), draw)))
+    elif how == "value" and path.suffix in VALUES:
+        path.write_bytes(VALUES[path.suffix](bytes(data), draw))
     elif how == "truncate":
         path.write_bytes(data[: draw.randrange(len(data) + 1)])
     elif how == "twice":
@@ -124,6 +133,65 @@ def damage(run: Path, draw: random.Random) -> str:
     return f"{name}: {how}"
 
 
+def _damage_json(data: bytes, draw: random.Random) -> bytes:
+    return json.dumps(_damage_value(json.loads(data), draw)).encode()
+
+
+def _damage_lines(data: bytes, draw: random.Random) -> bytes:
+    lines = data.splitlines()
+    n = draw.randrange(len(lines))
+    return b"\n".join([*lines[:n], _damage_json(lines[n], draw), *lines[n + 1 :]])
+
+
+def _damage_output(data: bytes, draw: random.Random) -> bytes:
+    """The output of a program: a JSON text, or lines of words."""
+    if data.startswith(b"{"):
+        return _damage_json(data, draw)
+    words = data.split(b" ")
+    words[draw.randrange(len(words))] = str(draw.choice(ODD)).encode()
+    return b" ".join(words)
+
+
+def _damage_record(data: bytes, draw: random.Random) -> bytes:
+    """The same entries with changes in what is packed, so that the packing is whole."""
+    made = bytearray(gzip.decompress(data))
+    for _ in range(draw.choice((1, 4, 30))):
+        at = draw.randrange(len(made))
+        made[at : at + draw.choice((0, 1, 4))] = draw.choice((b"\0", b"\xff", b"\xff\xff\xff\x7f", draw.randbytes(4)))
+    return gzip.compress(made)
+
+
+def _damage_table(data: bytes, draw: random.Random) -> bytes:
+    """A whole table with odd values in a column, with the column gone or of another kind."""
+    frame = polars.read_parquet(data)
+    column = draw.choice(frame.columns)
+    odd = draw.choice((None, True, -1, 0, 1 << 62, -(1 << 63), 1e308, float("nan"), float("inf"), "", "x\x1b[2J", [1]))
+    if draw.random() < 0.1:
+        made = frame.drop(column)
+    elif draw.random() < 0.3:
+        made = frame.with_columns(polars.lit(odd, allow_object=False).alias(column))
+    else:
+        where = polars.int_range(polars.len()) == draw.randrange(max(frame.height, 1))
+        kept = polars.col(column)
+        value = (
+            polars.lit(odd).cast(frame.schema[column], strict=False) if not isinstance(odd, list) else polars.lit(None)
+        )
+        made = frame.with_columns(polars.when(where).then(value).otherwise(kept).alias(column))
+    if draw.random() < 0.1:
+        made = made.clear()
+    packed = io.BytesIO()
+    made.write_parquet(packed)
+    return packed.getvalue()
+
+
+# by the ends of their names, what changes values and leaves the form of files as it is
+VALUES: dict[str, Callable[[bytes, random.Random], bytes]] = {
+    ".json": _damage_json,
+    ".jsonl": _damage_lines,
+    ".out": _damage_output,
+    ".gz": _damage_record,
+    ".parquet": _damage_table,
+}
 ODD: tuple[Any, ...] = (
     *(None, True, 0, -1, 1e308, 10**30, "", "x", [], {}, [[]], {"a": 1}, [None], "\x1b[2J"),
     *("../../x", "NaN", float("nan"), "a" * 5000, -0.5),

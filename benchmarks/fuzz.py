@@ -25,7 +25,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.hostile import DRAWING, VERBS, call, call_verb, copy_run, damage
+from tests.hostile import DRAWING, VERBS, call, call_verb, copy_run, damage, used_s
 
 ROOT = Path(__file__).parents[1]
 PLANS = sorted((ROOT / "tests" / "golden" / "plans").iterdir())
@@ -139,12 +139,6 @@ def run_batch(seeds: Iterable[int], current: mmap.mmap, found: int) -> None:
         for what in wrong:
             os.write(found, f"{seed} {what}\n".encode())
     os._exit(0)
-
-
-def used_s() -> float:
-    """Return the CPU time of this process and of the children that it waited for."""
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + children.ru_utime + children.ru_stime
 
 
 def warm(folder: Path) -> None:

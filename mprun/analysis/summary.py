@@ -306,14 +306,21 @@ def _read_probes(agent: Mapping[str, Any], logs: Logs, found: _Findings) -> None
 _DAMAGE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
+def _is_measured(value: object) -> bool:
+    """Return whether a value is a number that fits into a table."""
+    return isinstance(value, int | float) and abs(value) < 1 << 63
+
+
 def _parse(tool: Tool, flow: Flow, outputs: _FlowOutputs, began_ns: int, ended_ns: int) -> Result:
     """Return what a flow's outputs say. Outputs that are damaged make an error of the flow."""
     try:
         result = _with_portions(tool.parse(flow, outputs), tool.METRICS, began_ns, ended_ns)
-        columns = [column for table in result.tables.values() for column in table.values()]
-        for value in chain(result.values.values(), *columns, *result.delays_ns.values()):
-            if isinstance(value, int | float) and not abs(value) < 1 << 63:
-                raise ValueError(f"{value:.6g} is no value that is measured")
+        for name, value in result.values.items():
+            if not _is_measured(value):
+                raise ValueError(f"{name} is no number that is measured")
+        for column in chain(*(table.values() for table in result.tables.values()), result.delays_ns.values()):
+            if not all(value is None or isinstance(value, str) or _is_measured(value) for value in column):
+                raise ValueError("a value is neither a text nor a number that is measured")
         return result
     except _DAMAGE as error:
         return Result(error=f"its output cannot be read: {type(error).__name__}: {error}")

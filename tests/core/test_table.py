@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import os
 import shutil
 import struct
@@ -125,6 +126,18 @@ def test_a_damaged_record_is_named(content: bytes, tmp_path: Path) -> None:
     assert called.status == 1
     assert str(called.error).startswith(f"{run}/record.gz: damaged: ")
     assert "\n" not in str(called.error)
+
+
+@pytest.mark.parametrize("value", [[], {}, "x", None, 1e308, 10**30])
+def test_an_output_with_an_odd_value_is_no_traceback(value: object, tmp_path: Path) -> None:
+    run = copy_run(tmp_path)
+    shutil.rmtree(run / "tables")
+    for name in ("bulk.out", "bulk.server.out"):
+        report = json.loads((run / "logs" / name).read_text())
+        report["end"]["sum_received"] = dict.fromkeys(report["end"]["sum_received"], value)
+        report["end"]["sum_sent"] = dict.fromkeys(report["end"]["sum_sent"], value)
+        (run / "logs" / name).write_text(json.dumps(report))
+    assert call_verb("show", run).error is None
 
 
 @pytest.mark.parametrize("name", ["asks.out", "bulk.out", "bulk.server.out"])

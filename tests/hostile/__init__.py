@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run directories and sweeps that a stranger made, and mprun as a user calls it on them."""
+"""Files that a stranger made, and mprun as a user calls it on them.
+
+The cases are lists in the modules of this package, one for each kind of file. The tests run them, and
+`benchmarks/hostile.py` prints what a stranger gets in each.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,9 @@ import gzip
 import io
 import json
 import random
+import resource
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -22,7 +28,7 @@ from mprun.errors import MprunError
 from mprun.sweep.study import name_folder
 
 # A run of the virtual engine: two flows over two paths, with a capture and all samples.
-RUN = Path(__file__).parent / "outputs" / "run"
+RUN = Path(__file__).parents[1] / "outputs" / "run"
 NAME = "20260101-000000-two-fetch-05497f2a"
 # What reads a run, with the arguments around its directory.
 VERBS: dict[str, tuple[str, ...]] = {
@@ -41,17 +47,37 @@ DRAWING = ("report", "bundle")
 
 @dataclass(frozen=True)
 class Called:
-    """The end of a call. error: of mprun's own, which a user sees as one line."""
+    """The end of a call. error: of mprun's own, which a user sees as one line. cpu_s: CPU time, programs included."""
 
     status: int
     text: str
     error: MprunError | None = None
+    cpu_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The end of an attempt.
+
+    gets: what the stranger gets, in words. harm: what must not be, empty if there is none. cpu_s: CPU time of mprun.
+    """
+
+    gets: str
+    harm: str = ""
+    cpu_s: float = 0.0
+
+
+def first_line(called: Called) -> str:
+    """Return the first line of an answer, or the error."""
+    text = str(called.error) if called.error else called.text
+    return text.strip().partition("\n")[0][:160] or "no output"
 
 
 def call(*words: str) -> Called:
     """Call mprun in this process. What is neither an answer nor an error of its own is raised."""
     said = io.StringIO()
     error = None
+    before_s = used_s()
     with redirect_stdout(said), redirect_stderr(said):
         try:
             status = group.main(list(words), standalone_mode=False) or 0
@@ -62,7 +88,13 @@ def call(*words: str) -> Called:
             said.write(refused.format_message())
         except SystemExit as end:
             status = int(end.code or 0)
-    return Called(status, said.getvalue() + (f"{error}\n" if error else ""), error)
+    return Called(status, said.getvalue() + (f"{error}\n" if error else ""), error, used_s() - before_s)
+
+
+def used_s() -> float:
+    """Return the CPU time of this process and of the children that it waited for."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
 
 
 def call_verb(verb: str, run: Path) -> Called:

@@ -33,11 +33,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mprun import invoker
-from mprun.errors import HostError, MprunError, SpecError
+from mprun.errors import HostError, MprunError, SpecError, explain_machine
 from mprun.folder import Folder, parse_json
 from mprun.form import OF_RUN, STEP, Form, anything, find_fault
 from mprun.plan import digest_of_intent
-from mprun.table import is_of_polars, open_table
+from mprun.table import is_of_polars, open_table, pack, writing
 from mprun.text import make_printable, plain, printable
 
 if TYPE_CHECKING:
@@ -194,8 +194,7 @@ class RunDirectory:
         self.folder.make("tables")
         for name, table in tables.items():
             frame = table if isinstance(table, polars.DataFrame) else make_frame(table)
-            with self.folder.whole(f"tables/{name}.parquet") as file:
-                frame.write_parquet(file)
+            self.folder.write_bytes(f"tables/{name}.parquet", pack(frame))
 
     def write_accounts(self, accounts: Mapping[str, str]) -> None:
         """What processes saw, as text for people, by their names."""
@@ -263,7 +262,8 @@ class RunDirectory:
         def source(*_: object) -> Iterator[polars.DataFrame]:
             yield from frames
 
-        with self.folder.whole(f"tables/{name}.parquet") as file:
+        file_name = f"tables/{name}.parquet"
+        with writing(self.path / file_name), self.folder.whole(file_name) as file:
             register_io_source(source, schema=dict(schema)).sink_parquet(file)
 
     def captures(self) -> dict[str, str]:
@@ -375,7 +375,7 @@ def readable(path: Path) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if not is_of_polars(error):
+        if not is_of_polars(error) or explain_machine(error):
             raise
         remedy = f"remove {path / 'tables'}: `mprun show` makes again what it held"
         raise damaged(path / "tables", plain(error)[:200], remedy) from error

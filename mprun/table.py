@@ -4,11 +4,15 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
+import re
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from mprun.errors import explain_machine
 from mprun.form import find_column_fault, never_null
 from mprun.text import UNPRINTABLE
 
@@ -38,13 +42,34 @@ def open_table(file: BinaryIO, name: str, size_bytes: int) -> polars.LazyFrame:
             table = polars.scan_parquet(file)
             fault = _find_fault(name, table, size_bytes)
     except BaseException as error:
-        if not is_of_polars(error):
+        if not is_of_polars(error) or explain_machine(error):
             raise
         raise ValueError(str(error).partition("\n")[0] or type(error).__name__) from None
     if fault:
         raise ValueError(fault)
     texts = [column for column, kind in table.collect_schema().items() if kind == polars.String]
     return table.with_columns(polars.col(texts).str.replace_all(UNPRINTABLE, "\ufffd")) if texts else table
+
+
+def pack(table: polars.DataFrame) -> bytes:
+    """Return a table as the content of a file. polars hides what the system says of a file that it cannot write."""
+    packed = io.BytesIO()
+    table.write_parquet(packed)
+    return packed.getvalue()
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn an error of the system that polars met while it wrote a file into one of Python's."""
+    try:
+        yield
+    except BaseException as error:
+        # polars also raises an OSError that has the number in its text only
+        is_plain = isinstance(error, OSError) and error.errno is None
+        number = re.search(r"(?:os error |Errno )([0-9]+)", str(error)) if is_plain or is_of_polars(error) else None
+        if number is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
 
 
 def is_of_polars(error: BaseException) -> bool:

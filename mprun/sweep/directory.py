@@ -37,6 +37,7 @@ from mprun.form import OF_SWEEP, anything
 from mprun.rundir import RunDirectory, make_frame, point, read_json, read_table, read_texts, write_page
 from mprun.spec.scalar import spell_values
 from mprun.sweep import signature
+from mprun.table import pack
 
 if TYPE_CHECKING:
     import polars
@@ -183,8 +184,7 @@ class SweepDirectory:
     def write_table(self, columns: Mapping[str, list[Any]]) -> None:
         """`tables/cells.parquet`, whole or not at all: columns of equal length, None where there is no value."""
         self.folder.make("tables")
-        with self.folder.whole("tables/cells.parquet") as file:
-            make_frame(columns).write_parquet(file)
+        self.folder.write_bytes("tables/cells.parquet", pack(make_frame(columns)))
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:

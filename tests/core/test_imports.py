@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "compile": VALUES | {"tools", "spec.path", "spec.span", "spec.ofctl", "spec.address"},
     "mininet_library": set(),
     "agent": {"mininet_library"},
-    "table": {"form", "text"},
+    "table": {"errors", "form", "text"},
     "rundir": {"errors", "folder", "form", "invoker", "plan", "table", "text"},
     "invoker": set(),
     "cache": {"errors", "invoker"},

@@ -17,7 +17,7 @@ from mprun.rundir import RunDirectory
 from mprun.sweep import signature
 from mprun.sweep.conduct import tell_strange
 from mprun.sweep.directory import SweepDirectory
-from tests.hostile import DRAWING, RUN, VERBS, call, call_verb, copy_run, links, make_sweep, texts
+from tests.hostile import DRAWING, RUN, VERBS, bombs, call, call_verb, copy_run, links, make_sweep, texts
 from tests.hostile.links import SECRET
 
 # `bundle` makes the report, which takes a second
@@ -177,3 +177,12 @@ def test_an_archive_of_a_stranger_says_nothing_that_is_obeyed(tmp_path: Path) ->
     called = call("reproduce", str(tmp_path / "a.zip"), "-o", str(tmp_path / "runs"))
     assert called.status == 2
     assert texts.OBEYED.search(called.text) is None
+
+
+# The others take seconds to be made; `make hostile` tries them.
+QUICK_BOMBS = ("matrix: a billion cells", "YAML: aliases of aliases", "YAML: deep lists")
+
+
+@pytest.mark.parametrize("case", QUICK_BOMBS)
+def test_a_bomb_takes_little(case: str, tmp_path: Path) -> None:
+    assert bombs.attempt(case, tmp_path).cpu_s < 5

@@ -84,6 +84,7 @@ MAY_IMPORT = {
         "rundir",
         "runner",
         "scratch",
+        "table",
         "tools.tool",
         "version",
     },

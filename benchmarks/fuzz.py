@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mutated input files and damaged run directories: no traceback, and no case over 5 s of CPU time or 1 GB.
 
-usage: fuzz.py SECONDS [SEED]. Four of five cases are input files, one is a run directory. The program prints each case
-that went wrong with its seed, and its exit status is 1 then.
+usage: fuzz.py SECONDS [SEED [SHARE]]. SHARE of the cases, by default 0.8, are input files, the others run directories.
+The program prints each case that went wrong with its seed, and its exit status is 1 then.
 """
 
 from __future__ import annotations
@@ -97,10 +97,10 @@ def run_directory(folder: Path, draw: random.Random) -> None:
     call_verb(draw.choice([verb for verb in VERBS if (verb in DRAWING) == is_drawing]), run)
 
 
-def run_case(seed: int, folder: Path) -> None:
+def run_case(seed: int, folder: Path, share: float = SHARE_OF_INPUTS) -> None:
     """Run one case in this process."""
     draw = random.Random(seed)
-    if not is_input(draw):
+    if not is_input(draw, share):
         run_directory(folder, draw)
     elif draw.random() < SHARE_OF_LABS:
         run_lab(draw.choice(LABS), folder, draw)
@@ -108,12 +108,12 @@ def run_case(seed: int, folder: Path) -> None:
         run_plan(draw.choice(PLANS), folder, draw)
 
 
-def is_input(draw: random.Random) -> bool:
+def is_input(draw: random.Random, share: float) -> bool:
     """Draw whether a case is an input file. It is the first thing that a case draws."""
-    return draw.random() < SHARE_OF_INPUTS
+    return draw.random() < share
 
 
-def run_batch(seeds: Iterable[int], current: mmap.mmap, found: int) -> None:
+def run_batch(seeds: Iterable[int], share: float, current: mmap.mmap, found: int) -> None:
     """Run cases in this process, write what goes wrong to a descriptor, a line each, and end the process."""
     base_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     before_s = used_s()
@@ -125,7 +125,7 @@ def run_batch(seeds: Iterable[int], current: mmap.mmap, found: int) -> None:
         wrong = []
         try:
             with tempfile.TemporaryDirectory(prefix="mprun-fuzz-") as name:
-                run_case(seed, Path(name))
+                run_case(seed, Path(name), share)
         except BaseException:
             traceback.print_exc()
             wrong.append("traceback")
@@ -152,14 +152,14 @@ def warm(folder: Path) -> None:
     gc.freeze()
 
 
-def start_batch(seeds: Iterable[int]) -> tuple[int, list[str]]:
+def start_batch(seeds: Iterable[int], share: float) -> tuple[int, list[str]]:
     """Run cases in a process of its own; return the last seed that it began, and what went wrong."""
     current = mmap.mmap(-1, 8)
     source, sink = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.close(source)
-        run_batch(seeds, current, sink)
+        run_batch(seeds, share, current, sink)
     os.close(sink)
     with os.fdopen(source) as lines:
         wrong = [line.strip() for line in lines]
@@ -173,14 +173,15 @@ def start_batch(seeds: Iterable[int]) -> tuple[int, list[str]]:
 def main() -> int:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 60.0
     first = seed = int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    share = float(sys.argv[3]) if len(sys.argv) > 3 else SHARE_OF_INPUTS
     wrong = told = 0
     cases: Counter[bool] = Counter()
     with tempfile.TemporaryDirectory(prefix="mprun-fuzz-") as name:
         warm(Path(name))
     began = time.monotonic()
     while time.monotonic() - began < seconds:
-        last, found = start_batch(range(seed, seed + BATCH))
-        cases.update(is_input(random.Random(one)) for one in range(seed, last + 1))
+        last, found = start_batch(range(seed, seed + BATCH), share)
+        cases.update(is_input(random.Random(one), share) for one in range(seed, last + 1))
         seed = last + 1
         for what in found:
             print(f"seed {what}", flush=True)

@@ -255,6 +255,8 @@ OTHERS: Mapping[str, tuple[Callable[[Path], object], str]] = {
     "an empty file": (lambda target: target.write_bytes(b""), "no archive that can be read"),
 }
 CASES = (*MEMBERS, *OTHERS, *FORMS)
+# Refused by what is to be run, which is looked at when an engine has been found: this needs an experiment kernel.
+WITH_KERNEL = ("commands", "a Python topology", "a file of the user", "text that is not UTF-8")
 
 
 def write(case: str, target: Path) -> str:

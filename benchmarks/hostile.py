@@ -60,6 +60,9 @@ def _texts() -> Iterator[Case]:
     for case in texts.CASES:
         for verb in VERBS:
             yield f"{case}, {verb}", lambda folder, case=case, verb=verb: texts.attempt((case,), verb, folder)
+    for case in texts.INPUTS:
+        for verb in texts.INPUT_VERBS:
+            yield f"{case}, {verb}", lambda folder, case=case, verb=verb: texts.attempt_input(case, verb, folder)
 
 
 GROUPS: dict[str, Callable[[], Iterator[Case]]] = {

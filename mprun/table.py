@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from mprun.errors import explain_machine
+from mprun.errors import MprunError, explain_machine
 from mprun.form import find_column_fault, never_null
 from mprun.text import UNPRINTABLE
 
@@ -67,6 +67,9 @@ def writing(path: Path) -> Iterator[None]:
         # polars also raises an OSError that has the number in its text only
         is_plain = isinstance(error, OSError) and error.errno is None
         number = re.search(r"(?:os error |Errno )([0-9]+)", str(error)) if is_plain or is_of_polars(error) else None
+        if number is None and is_of_polars(error) and "transport error" in str(error):
+            # the end of a Parquet file, of which polars keeps no number
+            raise MprunError(f"{path}: cannot be written whole: check the free space and `ulimit -f`") from error
         if number is None:
             raise
         raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error

@@ -169,6 +169,13 @@ def test_no_text_of_a_stranger_is_obeyed(cases: tuple[str, ...], verb: str, tmp_
     assert texts.attempt(cases, verb, tmp_path).harm == ""
 
 
+@pytest.mark.parametrize("verb", texts.INPUT_VERBS)
+@pytest.mark.parametrize("case", texts.INPUTS)
+def test_no_text_of_an_input_is_obeyed(case: str, verb: str, tmp_path: Path) -> None:
+    """Before, `plan` and `graph` printed descriptions, filters and commands as they were."""
+    assert texts.attempt_input(case, verb, tmp_path).harm == ""
+
+
 def test_an_archive_of_a_stranger_says_nothing_that_is_obeyed(tmp_path: Path) -> None:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:

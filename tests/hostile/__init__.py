@@ -26,6 +26,7 @@ import polars
 from mprun.cli import group
 from mprun.errors import MprunError
 from mprun.sweep.study import name_folder
+from mprun.text import printable
 
 # A run of the virtual engine: two flows over two paths, with a capture and all samples.
 RUN = Path(__file__).parents[1] / "outputs" / "run"
@@ -75,7 +76,9 @@ def first_line(called: Called) -> str:
 
 def call(*words: str) -> Called:
     """Call mprun in this process. What is neither an answer nor an error of its own is raised."""
-    said = io.StringIO()
+    # some commands print bytes
+    printed = io.BytesIO()
+    said = io.TextIOWrapper(printed, encoding="utf-8", write_through=True)
     error = None
     before_s = used_s()
     with redirect_stdout(said), redirect_stderr(said):
@@ -88,7 +91,9 @@ def call(*words: str) -> Called:
             said.write(refused.format_message())
         except SystemExit as end:
             status = int(end.code or 0)
-    return Called(status, said.getvalue() + (f"{error}\n" if error else ""), error, used_s() - before_s)
+    answer = printed.getvalue().decode(errors="replace")
+    # as `mprun.cli.main` prints it
+    return Called(status, answer + (f"{printable(str(error))}\n" if error else ""), error, used_s() - before_s)
 
 
 def used_s() -> float:

@@ -38,7 +38,7 @@ COMMANDS: Mapping[str, str] = {
     "bundle": "bundle room/RUN --to room/bundle.zip",
     "export": "export --csv room/RUN",
 }
-DISK = "No space left on device|the disk was nearly full"
+DISK = "No space left on device|the disk was nearly full|check the free space"
 SHM = "mount -t tmpfs -o size={} none /dev/shm; export TMPDIR=/dev/shm"
 
 

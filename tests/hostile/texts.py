@@ -11,7 +11,7 @@ from pathlib import Path
 
 import polars
 
-from tests.hostile import Finding, call_verb, copy_run, first_line
+from tests.hostile import Finding, call, call_verb, copy_run, first_line
 
 EVIL = "\x1b]0;pwn\x07\x9b2J\u202e<script>alert(1)</script>=cmd|' /C calc'!A0"
 OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -74,3 +74,46 @@ def attempt(cases: Sequence[str], verb: str, folder: Path) -> Finding:
         if re.search(r'(^|,)"?[=+@]', page.read_text(), re.MULTILINE):
             return Finding("", f"a spreadsheet obeys {page.name}")
     return Finding(first_line(called))
+
+
+_E = r"\e]0;pwn\a"
+_TRAFFIC = "traffic: [{name: x, tool: ping, from: client, to: server}]\n"
+# by the place of the text: a topology, an experiment and a lab
+INPUTS: dict[str, tuple[str, str, str]] = {
+    "description": (f'description: "{_E}"\n', _TRAFFIC, ""),
+    "direction": ('description: "\\u202e"\n', _TRAFFIC, ""),
+    "old control": ('description: "\\x9b2J"\n', _TRAFFIC, ""),
+    "parameter": ("", f'params: {{p: "{_E}"}}\n{_TRAFFIC}', ""),
+    "axis": ("", f'params: {{p: a}}\nmatrix: {{p: [a, "{_E}"]}}\n{_TRAFFIC}', ""),
+    "key of one's own": ("", f'"x-{_E}": 1\n{_TRAFFIC}', ""),
+    "key": (f'"{_E}": 1\n', _TRAFFIC, ""),
+    "filter": ("", f'capture: [{{host: client, filter: "tcp {_E}"}}]\n{_TRAFFIC}', ""),
+    "command": (
+        "",
+        f'traffic: [{{name: x, tool: exec, from: client, to: server, command: [echo, "{_E}"]}}]\n',
+        "",
+    ),
+    "title of a lab": ("", _TRAFFIC, f'title: "{_E}"\naim: a\n'),
+    "aim of a lab": ("", _TRAFFIC, f'title: t\naim: "{_E}"\n'),
+}
+INPUT_VERBS = {
+    "validate": ("validate", "-t", "FOLDER/topo", "-x", "FOLDER/xp"),
+    "plan": ("plan", "-t", "FOLDER/topo", "-x", "FOLDER/xp"),
+    "graph": ("graph", "-t", "FOLDER/topo", "-x", "FOLDER/xp", "--format", "mermaid"),
+    "lab show": ("lab", "show", "FOLDER"),
+}
+
+
+def attempt_input(case: str, verb: str, folder: Path) -> Finding:
+    """Put the text into an input file, and call a verb on it."""
+    topology, experiment, lab = INPUTS[case]
+    (folder / "topo.yaml").write_text(
+        f"version: 1\n{topology}topology: multi-path\npaths: [{{rate: 20mbit, delay: 20ms}}]\n"
+    )
+    (folder / "xp.yaml").write_text(f"version: 1\n{experiment}")
+    steps = "steps: [{topology: topo, experiment: xp}]\n"
+    (folder / "lab.yaml").write_text(f"version: 1\n{lab or 'title: t' + chr(10) + 'aim: a' + chr(10)}{steps}")
+    called = call(*(word.replace("FOLDER", str(folder)) for word in INPUT_VERBS[verb]))
+    if OBEYED.search(called.text):
+        return Finding("", f"a terminal obeys: {OBEYED.sub('#', called.text)[:300]}")
+    return Finding(first_line(called).replace(f"{folder}/", ""))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commands of a newcomer (lab, test) and of a developer (lint, bench).
 
-.PHONY: help setup dev quic lab test selftests lint bench fidelity physics fairness soak fuzz kills docs fresh vm golden clean
+.PHONY: help setup dev quic lab test selftests lint bench fidelity physics fairness soak fuzz hostile kills docs fresh vm golden clean
 
 # that of another Python than .venv's
 unexport PYTHONHOME
@@ -21,6 +21,7 @@ help:
 	@echo "make soak    6 h of simulated time with each scheduler and congestion control (writes docs/soak.md); half an hour"
 	@echo "make fuzz SECONDS=600  mutated input files and damaged run directories: no traceback, nothing over 5 s or 1 GB"
 	@echo "make kills   kill runs and sweeps at 580 random moments: nothing left, lost, repeated or falsely passed; an hour"
+	@echo "make hostile  what hostile files get: guests, links, bundles, templates, bombs, texts, limits; half an hour"
 	@echo "make docs    the documentation as a site: build/site/index.html"
 	@echo "make fresh   set up from nothing in a tree of packages (SUITE=bookworm), run the first lab; needs root, ten minutes"
 	@echo "make vm      the real engine on distributions' kernels (KERNEL=\"6.1 6.12 6.8\", SHORT=1) in QEMU; needs root"
@@ -80,6 +81,11 @@ fuzz: dev
 
 kills: dev
 	@.venv/bin/python benchmarks/kill.py
+
+GROUPS ?=
+
+hostile: dev
+	@.venv/bin/python benchmarks/hostile.py $(GROUPS)
 
 SEED ?= 1
 

@@ -3,7 +3,19 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import re
 from collections.abc import Sequence
+
+# Failures of system calls whose cause is the machine, its limits or its rights, and not mprun.
+_OF_THE_MACHINE = {
+    *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO),
+    *(errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP),
+    *(errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.EMLINK),
+}
+# What sets a limit.
+_LIMITS = {errno.EFBIG: "ulimit -f", errno.EMFILE: "ulimit -n", errno.EAGAIN: "ulimit -u", errno.ENOMEM: "ulimit -v"}
 
 
 class MprunError(Exception):
@@ -36,3 +48,21 @@ class Interrupted(MprunError):
     """The user ended the run."""
 
     exit_code = 130
+
+
+def explain_machine(error: BaseException) -> str | None:
+    """Return a line for a failure whose cause is the machine: a full disk, a limit, a missing right. Else None."""
+    if isinstance(error, MemoryError):
+        return "not enough memory: see `ulimit -v`, and what else runs on this machine"
+    if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
+        return "no further thread or process may start: see `ulimit -u`"
+    if type(error).__module__ in ("pyo3_runtime", "polars.exceptions"):
+        # what Rust says of a failed system call
+        found = re.search(r"(?:os error |Os \{ code: )([0-9]+)", str(error))
+        error = OSError(int(found[1]), os.strerror(int(found[1]))) if found else error
+    if not isinstance(error, OSError) or error.errno not in _OF_THE_MACHINE:
+        return None
+    if error.errno in _LIMITS:
+        what = f"{error.filename}: " if error.filename else ""
+        return f"{what}{error.strerror}: a limit of this machine: see `{_LIMITS[error.errno]}`"
+    return f"{error.filename or 'what is printed cannot be written'}: {error.strerror}"

@@ -130,6 +130,10 @@ class Folder:
                 os.replace(partial, last, src_dir_fd=folder, dst_dir_fd=folder)
             except IsADirectoryError:
                 raise UnsafeError(f"{self.path / name}: is a folder: remove it") from None
+            except OSError as error:
+                if error.errno is not None and error.filename in (None, partial):
+                    error.filename = str(self.path / name)
+                raise
             finally:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(partial, dir_fd=folder)

@@ -176,3 +176,55 @@ OF_RUN: Mapping[str, Form] = {
     "wall.json": WALL,
 }
 OF_SWEEP: Mapping[str, Form] = {"sweep.json": SWEEP, "summary.json": SWEEP_SUMMARY}
+
+# Of each table that mprun reads itself, the columns with numbers and those with text that it needs. A column whose
+# name ends in `?` may hold null. Other tables and columns are only shown and exported.
+_OFFSETS = ("data_offset_bytes?", "subflow_offset_bytes?")
+_CARRIED = ("forward_payload_bytes", "reverse_payload_bytes")
+_TUPLE = ("source_port?", "destination_port?"), ("source", "destination")
+TABLES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "goodput": (("start_s", "end_s", "goodput_bit_per_s"), ("flow", "direction?")),
+    "requests": (("start_ns?", "delay_ns?"), ("flow",)),
+    "datagrams": (("sent_ns?", "delay_ns?"), ("flow",)),
+    "pings": (("start_ns?", "rtt_ms?"), ("flow",)),
+    "flows": (("start_ns", "completion_ns?"), ("flow",)),
+    "chunks": (("start_ns", "delay_ns", "size_bytes", "quality_bit_per_s", "buffer_ns"), ("flow",)),
+    "interfaces": (("time_ns", "tx_bytes"), ("node", "interface", "link?")),
+    "queues": (("time_ns", "backlog_packets?"), ("link", "direction")),
+    "sockets": (
+        ("time_ns", "local_port", "remote_port", "bytes_acked?"),
+        ("host", "flow?", "path?", "local", "remote"),
+    ),
+    "packets": (
+        ("time_ns", "connection?", "subflow?", "payload_bytes?", "new_bytes?", *_OFFSETS),
+        ("capture", "way?", "repeat?"),
+    ),
+    "subflows": (("connection", "subflow", *_CARRIED, *_TUPLE[0]), ("capture", "path?", *_TUPLE[1])),
+    "connections": (("connection",), ("capture", "protocol")),
+}
+# Units, with which the names of columns end: such columns hold numbers.
+UNITS = ("_ns", "_us", "_ms", "_s", "_bytes", "_packets", "_per_s", "_port")
+
+
+def find_column_fault(table: str, kinds: Mapping[str, str]) -> str | None:
+    """Return what is wrong with the columns of a table.
+
+    kinds: of each column `number`, `text`, `flag`, `null` (it holds nothing else) or another word.
+    """
+    numbers, texts = TABLES.get(table, ((), ()))
+    wanted = {name.removesuffix("?"): "number" for name in numbers} | {name.removesuffix("?"): "text" for name in texts}
+    for name in wanted:
+        if name not in kinds:
+            return f"has no column {name}"
+    for name, kind in kinds.items():
+        if kind not in ("number", "text", "flag", "null"):
+            return f"column {name} holds no single values"
+        expected = wanted.get(name) or ("number" if name.endswith(UNITS) else kind)
+        if kind not in (expected, "null"):
+            return f"column {name} holds no {expected}"
+    return None
+
+
+def never_null(table: str) -> list[str]:
+    """Return the columns of a table that hold no null."""
+    return [name for part in TABLES.get(table, ()) for name in part if not name.endswith("?")]

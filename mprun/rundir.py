@@ -25,19 +25,20 @@ import functools
 import os
 import re
 import shutil
+import struct
 import time
-import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mprun import invoker
-from mprun.errors import HostError, MprunError, SpecError
+from mprun.errors import HostError, MprunError, SpecError, explain_machine
 from mprun.folder import Folder, parse_json
 from mprun.form import OF_RUN, STEP, Form, anything, find_fault
 from mprun.plan import digest_of_intent
-from mprun.text import UNPRINTABLE, make_printable, plain, printable
+from mprun.table import is_of_polars, open_table, pack, writing
+from mprun.text import make_printable, plain, printable
 
 if TYPE_CHECKING:
     import polars
@@ -193,8 +194,7 @@ class RunDirectory:
         self.folder.make("tables")
         for name, table in tables.items():
             frame = table if isinstance(table, polars.DataFrame) else make_frame(table)
-            with self.folder.whole(f"tables/{name}.parquet") as file:
-                frame.write_parquet(file)
+            self.folder.write_bytes(f"tables/{name}.parquet", pack(frame))
 
     def write_accounts(self, accounts: Mapping[str, str]) -> None:
         """What processes saw, as text for people, by their names."""
@@ -262,7 +262,8 @@ class RunDirectory:
         def source(*_: object) -> Iterator[polars.DataFrame]:
             yield from frames
 
-        with self.folder.whole(f"tables/{name}.parquet") as file:
+        file_name = f"tables/{name}.parquet"
+        with writing(self.path / file_name), self.folder.whole(file_name) as file:
             register_io_source(source, schema=dict(schema)).sink_parquet(file)
 
     def captures(self) -> dict[str, str]:
@@ -275,17 +276,9 @@ class RunDirectory:
 
     def tables(self) -> Iterator[tuple[str, polars.LazyFrame]]:
         """Every table with its name, not yet read. Raises MprunError for one that is damaged."""
-        names = [name for name in self.folder.find("tables/*.parquet") if name.isprintable()]
-        if names:
-            import polars
-        for name in names:
-            try:
-                with self.folder.open(name) as file:
-                    table = polars.scan_parquet(file)
-                yield _stem(name), clean_table(table)
-            except (polars.exceptions.PolarsError, OSError) as error:
-                mend = f"remove {self.path / 'tables'}: `mprun show` makes what it held again"
-                raise damaged(self.path / name, str(error), mend) from None
+        for name in self.folder.find("tables/*.parquet"):
+            if name.isprintable():
+                yield _stem(name), read_table(self.folder, name)
 
     @property
     def has_tables(self) -> bool:
@@ -363,32 +356,29 @@ def read_json(folder: Folder, name: str, kind: str, form: Form) -> Any:
     return value
 
 
-# What reading damaged values ends in.
-_DAMAGE = (ArithmeticError, AttributeError, EOFError, LookupError, RuntimeError, TypeError, ValueError)
+# What a reader ends in whose file is damaged.
+_DAMAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, struct.error)
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn what the reader of one file meets into an error of that file."""
+    try:
+        yield
+    except _DAMAGE as error:
+        raise damaged(path, plain(f"{type(error).__name__}: {error}")[:200]) from error
 
 
 @contextlib.contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """Turn what a reader meets in files that no form covers (tables, the record, logs) into an error of the directory.
-
-    It names the line of mprun that met it: where the directory is sound, that is where the fault is.
-    """
+    """Turn an error of polars, whose tables are only read when they are drawn, into one of the directory."""
     try:
         yield
-    except MprunError:
-        raise
     except BaseException as error:
-        # of polars and zlib all, and a panic of polars is no Exception; what commands raise themselves passes
-        module = type(error).__module__.partition(".")[0]
-        if not isinstance(error, _DAMAGE) and module not in ("polars", "pyo3_runtime", "zlib", "struct"):
+        if not is_of_polars(error) or explain_machine(error):
             raise
-        frames = traceback.extract_tb(error.__traceback__)
-        ours = [frame for frame in frames if f"{os.sep}mprun{os.sep}" in frame.filename] or list(frames)
-        at = f"{Path(ours[-1].filename).name}:{ours[-1].lineno}"
-        said = plain(f"{type(error).__name__}: {error}")[:200]
-        raise MprunError(
-            f"{path}: cannot be read: {said} ({at}): it is damaged, or another version of mprun made it"
-        ) from error
+        remedy = f"remove {path / 'tables'}: `mprun show` makes again what it held"
+        raise damaged(path / "tables", plain(error)[:200], remedy) from error
 
 
 def write_page(folder: Folder, page: str, figures: Mapping[str, bytes]) -> Path:
@@ -407,12 +397,14 @@ def read_texts(folder: Folder, name: str) -> dict[str, str]:
     return {one.partition("/")[2]: printable(folder.read_text(one)) for one in names}
 
 
-def clean_table(table: polars.LazyFrame) -> polars.LazyFrame:
-    """A table whose texts no terminal obeys. Raises PolarsError for one that cannot be read."""
-    import polars
-
-    texts = [name for name, kind in table.collect_schema().items() if kind == polars.String]
-    return table.with_columns(polars.col(texts).str.replace_all(UNPRINTABLE, "\ufffd")) if texts else table
+def read_table(folder: Folder, name: str) -> polars.LazyFrame:
+    """A table that has its form, not yet read. Raises FileNotFoundError, or MprunError if it is damaged."""
+    try:
+        with folder.open(name) as file:
+            return open_table(file, _stem(name), folder.size(name))
+    except ValueError as error:
+        remedy = f"remove {folder.path / 'tables'}: `mprun show` makes again what it held"
+        raise damaged(folder.path / name, plain(error)[:200], remedy) from None
 
 
 def list_runs(parent: Path) -> list[RunDirectory]:

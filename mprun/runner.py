@@ -32,7 +32,7 @@ from mprun.engines.engine import Progress, Shell
 from mprun.errors import HostError, RunError, SpecError
 from mprun.kernel.store import DEFAULT_NAME, Kernel, find_kernel, is_current
 from mprun.plan import Plan
-from mprun.rundir import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
+from mprun.rundir import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory, reading
 from mprun.scratch import scratch
 from mprun.settings import configuration_path, configured_engine
 from mprun.spec import load
@@ -285,7 +285,8 @@ def _measure(
     captured: Mapping[str, Captured] | None = None,
 ) -> Measured:
     """What a run came to; its tables are written."""
-    observation = observe(run.record(), agent["zero_ns"] or 0, intent["links"])
+    with reading(run.path / "record.gz"):
+        observation = observe(run.record(), agent["zero_ns"] or 0, intent["links"])
     told = (expectations, engine, warnings, calibration)
     measured = measure(intent, agent, observation, run.log, *told, run.flow_file, captured)
     changes = tabulate_changes(run.steps())

@@ -30,6 +30,9 @@ _MOST_ENTRY_BYTES = 64 << 20
 _MOST_RATIO = 300
 _ALWAYS_BYTES = 256 << 20
 _PIECE_BYTES = 1 << 20
+# All entries but LOST, which are few, hold at least the header of a netlink message (struct nlmsghdr).
+_LEAST_MEAN_BYTES = 16
+_ALWAYS_ENTRIES = 1 << 20
 
 
 class Recorder:
@@ -75,7 +78,10 @@ def read_entries(chunks: Iterable[bytes]) -> Iterator[tuple[int, int, int, bytes
     is no record, or that expands without reason.
     """
     rest = b""
+    entries = total_bytes = 0
     for data in _unpack(chunks):
+        if entries > _ALWAYS_ENTRIES and total_bytes < entries * _LEAST_MEAN_BYTES:
+            raise ValueError("entries that hold nothing")
         data = rest + data
         at = 0
         while at + _HEADER.size <= len(data):
@@ -87,6 +93,8 @@ def read_entries(chunks: Iterable[bytes]) -> Iterator[tuple[int, int, int, bytes
                 break
             yield kind, source, at_ns, data[at + _HEADER.size : end]
             at = end
+            entries += 1
+            total_bytes += length
         rest = data[at:]
 
 

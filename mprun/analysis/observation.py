@@ -160,6 +160,8 @@ def observe(chunks: Iterable[bytes], zero_ns: int, links: Sequence[Mapping[str, 
         at_ns = moment_ns - zero_ns
         if kind == SOURCE:
             sources[number] = json.loads(content)
+            if not isinstance(sources[number], dict):
+                raise ValueError("a source is no mapping")
             if "host" in sources[number]:
                 found.hosts[sources[number]["host"]] = Host()
             elif "session" in sources[number]:

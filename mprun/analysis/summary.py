@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from mprun.analysis.capacity import find_capacity
@@ -45,7 +46,7 @@ from mprun.spec.metric import OF_CONNECTIONS, OF_FLOWS, OF_PATHS, OF_TOTAL, SYMB
 from mprun.spec.spec import After, Expectation, Flow
 from mprun.text import make_printable
 from mprun.tools import probe, tcpdump
-from mprun.tools.tool import PathUse, Portion, Result, SocketSample, Table, summarize_delays, tool_of
+from mprun.tools.tool import PathUse, Portion, Result, SocketSample, Table, Tool, summarize_delays, tool_of
 
 if TYPE_CHECKING:
     import polars
@@ -301,6 +302,30 @@ def _read_probes(agent: Mapping[str, Any], logs: Logs, found: _Findings) -> None
                 found.add(f"{name.removeprefix('probe.')}.rtt", values["rtt"], "time")
 
 
+# What a parser ends in that meets values of another kind than its program prints.
+_DAMAGE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+
+def _is_measured(value: object) -> bool:
+    """Return whether a value is a number that fits into a table."""
+    return isinstance(value, int | float) and abs(value) < 1 << 63
+
+
+def _parse(tool: Tool, flow: Flow, outputs: _FlowOutputs, began_ns: int, ended_ns: int) -> Result:
+    """Return what a flow's outputs say. Outputs that are damaged make an error of the flow."""
+    try:
+        result = _with_portions(tool.parse(flow, outputs), tool.METRICS, began_ns, ended_ns)
+        for name, value in result.values.items():
+            if not _is_measured(value):
+                raise ValueError(f"{name} is no number that is measured")
+        for column in chain(*(table.values() for table in result.tables.values()), result.delays_ns.values()):
+            if not all(value is None or isinstance(value, str) or _is_measured(value) for value in column):
+                raise ValueError("a value is neither a text nor a number that is measured")
+        return result
+    except _DAMAGE as error:
+        return Result(error=f"its output cannot be read: {type(error).__name__}: {error}")
+
+
 def _read_flow(
     flow: Mapping[str, Any],
     intent: Mapping[str, Any],
@@ -320,7 +345,7 @@ def _read_flow(
     tool = tool_of(asked)
     began_ns = min(ended["started_ns"] for ended in processes.values()) - outputs.zero_ns
     ended_ns = max(ended["ended_ns"] for ended in processes.values()) - outputs.zero_ns
-    result = _with_portions(tool.parse(asked, outputs), tool.METRICS, began_ns, ended_ns)
+    result = _parse(tool, asked, outputs, began_ns, ended_ns)
     culprit = explain_refusal(on_paths(flow, agent))
     because = f"; {culprit}" if culprit else ""
     statuses = [ended["status"] for ended in processes.values() if ended["status"]]

@@ -7,7 +7,6 @@ completion answer at once.
 
 from __future__ import annotations
 
-import errno
 import importlib
 import io
 import os
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mprun.errors import MprunError
+from mprun.errors import HostError, MprunError, explain_machine
 from mprun.text import printable
 
 if TYPE_CHECKING:
@@ -57,12 +56,6 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 
 # How much later a signal is sent again that was ignored.
 AGAIN_S = 0.02
-
-# Failures to write that are the machine's, not ours.
-OUTSIDE_CAUSES = (
-    *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM),
-    *(errno.EIO, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP),
-)
 
 
 class LateGroup(click.Group):
@@ -155,6 +148,29 @@ def _stand_in(descriptors: Iterable[int]) -> None:
             os.close(nothing)
 
 
+# Libraries of Python and of tables open some forty files at once and start some twenty threads. They and the experiment
+# kernel map 2 GB of addresses.
+LEAST_FILES = LEAST_PROCESSES = 64
+LEAST_ADDRESSES = 2 << 30
+
+
+def _check_limits() -> None:
+    """Raise HostError under limits where libraries fail in ways of their own."""
+    import resource
+
+    kinds = (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC, resource.RLIMIT_AS)
+    files, processes, addresses = (resource.getrlimit(kind)[0] for kind in kinds)
+    if files < LEAST_FILES:
+        raise HostError(f"only {files} files may be open at once, and mprun needs {LEAST_FILES}: see `ulimit -n`")
+    # root has as many as there are
+    if processes != resource.RLIM_INFINITY and processes < LEAST_PROCESSES and os.geteuid() != 0:
+        told = f"{processes} processes and threads may run, and mprun needs {LEAST_PROCESSES}"
+        raise HostError(f"only {told}: see `ulimit -u`")
+    if addresses != resource.RLIM_INFINITY and addresses < LEAST_ADDRESSES:
+        told = f"{addresses >> 20} MB of addresses are allowed, and mprun needs {LEAST_ADDRESSES >> 20} MB"
+        raise HostError(f"only {told}: see `ulimit -v`")
+
+
 def _is_closed(descriptor: int) -> bool:
     try:
         os.fstat(descriptor)
@@ -209,6 +225,7 @@ def main() -> None:
             stream.reconfigure(errors="replace")
     came = listen()
     try:
+        _check_limits()
         group(standalone_mode=False, prog_name="mprun")
     except click.ClickException as error:
         error.show()
@@ -219,14 +236,15 @@ def main() -> None:
     except (click.exceptions.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         sys.exit(130)
-    except Exception as error:
-        if came:
+    except BaseException as error:
+        if came and not isinstance(error, SystemExit):
             # a library may turn what interrupts it into an error of its own
             click.echo("interrupted", err=True)
             sys.exit(130)
-        if not isinstance(error, OSError) or error.errno not in OUTSIDE_CAUSES:
+        explained = explain_machine(error)
+        if explained is None:
             raise
-        click.echo(f"{error.filename or 'what is printed cannot be written'}: {error.strerror}", err=True)
+        click.echo(printable(explained), err=True)
         sys.exit(1)
 
 

@@ -38,6 +38,7 @@ def command(name: str, parent: Path, as_csv: bool, folder: Path | None) -> None:
     """
     from mprun.rundir import RunDirectory, readable
     from mprun.sweep.directory import find_either
+    from mprun.table import writing
 
     found = find_either(parent, name)
     target = None
@@ -45,7 +46,7 @@ def command(name: str, parent: Path, as_csv: bool, folder: Path | None) -> None:
     with readable(found.path):
         for title, table in _tables_of_run(found) if isinstance(found, RunDirectory) else _tables_of_sweep(found):
             target = target or _make(folder, found)
-            with target.whole(f"{title}.csv") as file:
+            with writing(target.path / f"{title}.csv"), target.whole(f"{title}.csv") as file:
                 table.sink_csv(file, line_terminator="\r\n")
             written.append(target.path / f"{title}.csv")
     if not written:

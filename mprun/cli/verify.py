@@ -35,15 +35,14 @@ def command(name: str, kernel: str, parent: Path, consent: Consent, as_json: boo
 
     original = rundir.find(parent, name)
     before = original.read("environment.json")
-    if before["real_time"]:
+    if before.get("real_time"):
         raise RunError(f"{original.name} ran in real time ({before['engine']} engine): no two such runs are equal")
     place = runner.choose_place("virtual", kernel)
     assert place.kernel is not None
     options.note_unconfined()
-    if before["kernel"]["digest"] != place.kernel.digest:
-        click.echo(
-            f"note: it ran on kernel {before['kernel']['digest'][:12]}, this is {place.kernel.digest[:12]}", err=True
-        )
+    ran_on = before["kernel"].get("digest", "unknown")
+    if ran_on != place.kernel.digest:
+        click.echo(f"note: it ran on kernel {plain(ran_on)[:12]}, this is {place.kernel.digest[:12]}", err=True)
     if (made_by := code_of(before)) != code_digest():
         click.echo(f"note: mprun was {plain(made_by)} then and is {code_digest()} now", err=True)
     with scratch("mprun-verify-") as folder, Bar() as bar:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import resource
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -199,7 +200,11 @@ def _needed_below_homes() -> list[Path]:
 
 
 def lacking_memory(memory_mib: int) -> str | None:
-    """What to say of a kernel that ended where the file that is its memory cannot grow; None if it can."""
+    """Return what to say of a kernel whose memory, which is a file, cannot grow; None if it can."""
+    for command, number in (("ulimit -f", resource.RLIMIT_FSIZE), ("ulimit -v", resource.RLIMIT_AS)):
+        most = resource.getrlimit(number)[0]
+        if most != resource.RLIM_INFINITY and most < memory_mib << 20:
+            return f"its memory is a file of {memory_mib} MiB at most, and `{command}` allows {most >> 10} kB"
     folder = _memory_directory()
     free_mib = _free_bytes(folder) >> 20
     if free_mib >= memory_mib:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from mprun.errors import MprunError
 from mprun.report.figure import MOST_POINTS, TIME, Axis, Chart, Form, Mark, Panel, Series
 from mprun.report.palette import FLOW_TONES, PATH_TONES
 
@@ -79,7 +80,18 @@ class Evidence:
         if flow is not None:
             frame = frame.filter(pl.col("flow").is_in(self.members(flow)))
         found = frame.select(columns).collect()
+        if "flow" in columns:
+            self._check_flows(table, found["flow"].unique().to_list())
         return found if found.height else None
+
+    def _check_flows(self, table: str, names: Sequence[str | None]) -> None:
+        """Raise MprunError for the name of a flow that the run does not have."""
+        known = {None, *self.flows, *self.groups.values()}
+        if odd := [name for name in names if name not in known]:
+            raise MprunError(
+                f"tables/{table}.parquet: damaged: names a flow '{odd[0]}', which the run does not have: remove "
+                "its folder 'tables': `mprun show` makes again what it held"
+            )
 
 
 def over_time(

@@ -68,7 +68,8 @@ def _spread(series: Series, end: float, room: int, is_joined: bool) -> list[floa
     parts: list[list[float]] = [[] for _ in range(room)]
     for x, y in zip(series.x, series.y, strict=True):
         if not math.isnan(y):
-            parts[min(int(x / end * room), room - 1) if end > 0 else 0].append(y)
+            share = min(max(x / end, 0.0), 1.0) if end > 0 else 0.0
+            parts[min(int(share * room), room - 1)].append(y)
     means = [math.fsum(part) / len(part) if part else math.nan for part in parts]
     known = [n for n, mean in enumerate(means) if not math.isnan(mean)]
     for n in range(known[0], known[-1]) if known and is_joined else ():

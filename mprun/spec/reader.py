@@ -133,6 +133,7 @@ class _Reading:
             found = "a list" if isinstance(root, SequenceNode) else "a single value"
             raise _refusal(str(path), f"holds {found}, not keys with values: write 'version: 1' and so on", line)
         self.faults += _clean_keys(root)
+        self.faults += _refuse_controls(root)
         own = [(k, v) for k, v in root.value if k.value not in ("extends", "include")]
         result = MappingNode(root.tag, own, root.start_mark, root.end_mark)
         below: MappingNode | None = None
@@ -382,6 +383,28 @@ def _clean_keys(root: Node) -> Iterator[Fault]:
                 if not isinstance(value, ScalarNode):
                     waiting.append((value, (*path, key.value)))
             node.value = list(kept.values())
+
+
+# Control characters, which a terminal obeys, and those that turn the direction of text (Unicode UAX #9).
+_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+
+
+def _refuse_controls(root: Node) -> Iterator[Fault]:
+    """Yield a fault for each key and value with a character that would change what a terminal shows."""
+    waiting: list[Node] = [root]
+    seen = set()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, ScalarNode):
+            if found := _OBEYED.search(node.value):
+                yield _fault_at(node, (), f"holds U+{ord(found[0]):04X}, which a terminal obeys: take it out")
+        elif isinstance(node, SequenceNode):
+            waiting += node.value
+        elif isinstance(node, MappingNode):
+            waiting += [one for pair in node.value for one in pair]
 
 
 def _fault_at(node: Node, path: FaultPath, message: str) -> Fault:

@@ -34,9 +34,10 @@ from mprun import invoker, rundir
 from mprun.errors import MprunError, RunError, SpecError
 from mprun.folder import Folder, UnsafeError
 from mprun.form import OF_SWEEP, anything
-from mprun.rundir import RunDirectory, clean_table, damaged, make_frame, point, read_json, read_texts, write_page
+from mprun.rundir import RunDirectory, make_frame, point, read_json, read_table, read_texts, write_page
 from mprun.spec.scalar import spell_values
 from mprun.sweep import signature
+from mprun.table import pack
 
 if TYPE_CHECKING:
     import polars
@@ -180,21 +181,15 @@ class SweepDirectory:
 
     def table(self) -> polars.DataFrame:
         """`tables/cells.parquet`. Raises MprunError."""
-        import polars
-
         try:
-            with self.folder.open("tables/cells.parquet") as file:
-                return clean_table(polars.read_parquet(file).lazy()).collect()
+            return read_table(self.folder, "tables/cells.parquet").collect()
         except FileNotFoundError:
             raise MprunError(f"{self.path}: no tables/cells.parquet: the sweep did not come so far") from None
-        except (polars.exceptions.PolarsError, OSError) as error:
-            raise damaged(self.path / "tables" / "cells.parquet", str(error)) from None
 
     def write_table(self, columns: Mapping[str, list[Any]]) -> None:
         """`tables/cells.parquet`, whole or not at all: columns of equal length, None where there is no value."""
         self.folder.make("tables")
-        with self.folder.whole("tables/cells.parquet") as file:
-            make_frame(columns).write_parquet(file)
+        self.folder.write_bytes("tables/cells.parquet", pack(make_frame(columns)))
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 from mprun import runner
-from mprun.errors import MprunError
+from mprun.errors import MprunError, explain_machine
 from mprun.rundir import RunDirectory
 from mprun.spec.permission import Consent
 from mprun.spec.spec import Spec
@@ -63,10 +63,17 @@ def perform(job: Job) -> Outcome:
     except MprunError as error:
         summary = _no_summary(job, str(error))
     except Exception as error:
-        traceback.print_exc()
-        summary = _no_summary(job, f"mprun failed: {error or type(error).__name__}")
-    if not run.has("summary.json"):
-        run.write("summary.json", summary)
+        explained = explain_machine(error)
+        if explained is None:
+            traceback.print_exc()
+        summary = _no_summary(job, explained or f"mprun failed: {error or type(error).__name__}")
+    try:
+        if not run.has("summary.json"):
+            run.write("summary.json", summary)
+    except OSError as error:
+        # who asked for the run writes it, or says so
+        told = "; ".join(summary["errors"]) or str(error)
+        return Outcome("error", told, time.monotonic() - started, 0.0)
     if job.keep == "none" or (job.keep == "failed" and summary["status"] == "passed"):
         run.drop_captures()
     simulation_s = run.read("wall.json")[-1]["wall_s"] if run.has("wall.json") else 0.0

@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 
 import pytest
 
-from tests.hostile import VERBS, call_verb, copy_run, damage
+from mprun.errors import MprunError
+from mprun.results import Run, load
+from tests.hostile import DRAWING, VERBS, call, call_verb, copy_run, damage
 
-QUICK = [verb for verb in VERBS if verb not in ("report", "bundle")]
+QUICK = [verb for verb in VERBS if verb not in DRAWING]
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -21,3 +24,34 @@ def test_a_damaged_run_makes_no_traceback(seed: int, tmp_path: Path) -> None:
     for verb in draw.sample(QUICK, 2):
         called = call_verb(verb, run)
         assert called.error is None or str(called.error)
+
+
+@pytest.mark.parametrize("words", [("verify",), ("runs", "rerun"), ("runs", "show")])
+@pytest.mark.parametrize("seed", range(20))
+def test_a_damaged_run_is_not_repeated_with_a_traceback(
+    seed: int, words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here is no kernel, so that a run whose files are whole is refused too."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    run = copy_run(tmp_path)
+    environment = json.loads((run / "environment.json").read_text())
+    draw = random.Random(seed)
+    for name in draw.sample(sorted(environment), 2):
+        del environment[name]
+    (run / "environment.json").write_text(json.dumps(environment))
+    called = call(*words, str(run))
+    assert called.error is None or str(called.error)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_damaged_run_is_loaded_or_refused(seed: int, tmp_path: Path) -> None:
+    run = copy_run(tmp_path)
+    what = damage(run, random.Random(1000 + seed))
+    try:
+        found = load(run)
+        assert isinstance(found, Run)
+        found.metrics  # noqa: B018
+        for table in found.tables.values():
+            table.collect()
+    except MprunError as error:
+        assert str(error), what  # noqa: PT017

@@ -10,7 +10,10 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from mprun.bundle.archive import Content, write_archive
+from tests.hostile import archives
 from tests.system.conftest import LAB, SHORT, Result
 
 ONE_SECOND = SHORT.replace("duration: 3s", "duration: 1s")
@@ -157,3 +160,8 @@ def test_other_seeds_are_within_intervals_and_another_network_is_not(
     assert slow.status == 1
     assert "DIFFERENT" in slow.out
     assert "bulk.goodput" in slow.out
+
+
+@pytest.mark.parametrize("case", archives.WITH_KERNEL)
+def test_inputs_of_a_bundle_that_are_refused(case: str, tmp_path: Path) -> None:
+    assert archives.attempt(case, tmp_path).harm == ""

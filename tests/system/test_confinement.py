@@ -16,31 +16,8 @@ import yaml
 from mprun import landlock
 from mprun.kernel.store import find_kernel
 from mprun.scratch import scratch
+from tests.hostile import guest
 from tests.system.conftest import AS_NOBODY, NOBODY, RATES_ONLY, Result, environment
-
-TOPOLOGY = "version: 1\ntopology: multi-path\npaths: [{rate: 20mbit, delay: 20ms}]\n"
-# Each tries one thing as root of the guest. HOME is a folder of the host with a secret, VICTIM a file by the kernel.
-ATTEMPTS = {
-    "mount of a folder": "mount -t hostfs none /tmp/h -o HOME && cat /tmp/h/secret",
-    "mount of all": "mount -t hostfs none /tmp/h && cat /tmp/hHOME/secret",
-    "mount of /proc": "mount -t hostfs none /tmp/h -o /proc && ls /tmp/h/1",
-    "mount by a child": "unshare --mount mount -t hostfs none /tmp/h -o HOME && cat /tmp/h/secret",
-    "remount of the root": "mount -o remount,rw / && touch /var/tmp/mprun_was_here",
-    "remount of a shown folder": "mount -o remount,rw /run/mprun/kernel && touch /run/mprun/kernel/mprun_was_here",
-    "bind and remount": "mount --bind / /tmp/h && mount -o remount,rw,bind /tmp/h && touch /tmp/h/opt/mprun_was_here",
-    "path to the secret": "cat HOME/secret",
-    "mode of a shown file": "chmod 777 /run/mprun/kernel/VICTIM",
-    "time of a shown file": "touch -d 2001-01-01 /run/mprun/kernel/VICTIM",
-    "removal of a shown file": "rm -f /run/mprun/kernel/VICTIM; test ! -e /run/mprun/kernel/VICTIM",
-    "a change of a shown file": "echo changed >/run/mprun/kernel/VICTIM",
-    "a link out of the run": "ln -s HOME/secret /run/mprun/run/link && cat /run/mprun/run/link",
-    "a hard link out of the run": "ln /etc/hostname /run/mprun/run/hard",
-    "an order to end the run": "touch /sys/fs/stop || rm -r /sys/fs/* || mount -o remount,rw /sys/fs",
-    "an order where it was": "touch /run/mprun/run/.stop; sleep 2; false",
-    "a device": "mknod /run/mprun/run/mem c 1 1 && head -c 1 /run/mprun/run/mem",
-    "a module": "modprobe dummy_of_nobody",
-    "kernel memory": "head -c 1 /dev/mem || head -c 1 /proc/kcore",
-}
 
 
 @pytest.fixture
@@ -55,38 +32,20 @@ def secret() -> Iterator[Path]:
     folder.rmdir()
 
 
-@pytest.fixture
-def victim() -> Iterator[Path]:
-    """A file beside the experiment kernel, which programs of a run can read."""
-    path = find_kernel().directory / f"mprun-test-{os.getpid()}"
-    path.write_text("whole")
-    path.chmod(0o644)
-    yield path
-    path.unlink(missing_ok=True)
-
-
 def run(mprun: Callable[..., Result], folder: Path, script: str) -> Result:
-    entry = {"name": "it", "tool": "exec", "from": "client", "to": "server", "command": ["sh", "-c", script]}
-    (folder / "topo.yaml").write_text(TOPOLOGY)
-    (folder / "xp.yaml").write_text(yaml.safe_dump({"version": 1, "probe": {"pings": 0}, "traffic": [entry]}))
+    guest.write_files(folder, script)
     return mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--allow-exec", "--json")
 
 
-def test_no_attempt_gets_anything_of_the_host(
-    mprun: Callable[..., Result], tmp_path: Path, secret: Path, victim: Path
-) -> None:
-    lines = ["mkdir -p /tmp/h"]
-    for name, attempt in ATTEMPTS.items():
-        lines += [f"({attempt}) >/tmp/out 2>&1 && echo 'got {name}'", "umount /tmp/h 2>/dev/null"]
-    before = victim.stat()
-    script = "\n".join(lines).replace("HOME", str(secret)).replace("VICTIM", victim.name)
-    result = run(mprun, tmp_path, f"{script}\ntrue")
-    assert result.status == 0, result.err
-    assert (result.run / "logs" / "it.out").read_text() == ""
-    assert victim.read_text() == "whole"
-    after = victim.stat()
+def test_no_attempt_gets_anything_of_the_host(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    with guest.host_to_attack(find_kernel().directory) as host:
+        before = host.victim.stat()
+        result = run(mprun, tmp_path, guest.script_of(host))
+        assert result.status == 0, result.err
+        found = guest.read((result.run / "logs" / "it.out").read_text(), host)
+        after = host.victim.stat()
+    assert {name: one.harm for name, one in found.items() if one.harm} == {}
     assert (before.st_mode, before.st_mtime_ns) == (after.st_mode, after.st_mtime_ns)
-    assert not Path("/var/tmp/mprun_was_here").exists()
 
 
 def test_one_lock_holds_without_the_other(mprun: Callable[..., Result], tmp_path: Path, secret: Path) -> None:
@@ -166,9 +125,7 @@ os.execvp(sys.argv[1], sys.argv[1:])
 def test_a_machine_without_landlock_says_so_and_needs_another_word(
     mprun: Callable[..., Result], tmp_path: Path
 ) -> None:
-    (tmp_path / "topo.yaml").write_text(TOPOLOGY)
-    entry = {"name": "it", "tool": "exec", "from": "client", "to": "server", "command": ["true"]}
-    (tmp_path / "xp.yaml").write_text(yaml.safe_dump({"version": 1, "probe": {"pings": 0}, "traffic": [entry]}))
+    guest.write_files(tmp_path, "true")
     prefix = [sys.executable, "-c", WITHOUT_LANDLOCK]
     note = "this machine has no Landlock: programs of a run can read files of this machine"
     arguments = ("-t", "topo", "-x", "xp", "--engine", "virtual")
@@ -177,7 +134,7 @@ def test_a_machine_without_landlock_says_so_and_needs_another_word(
     assert refused.err.splitlines()[-2:] == [
         "this experiment runs commands of its own, and this machine has no Landlock that keeps them from your files; "
         "if you trust them, add --unconfined",
-        "it: client: true",
+        "it: client: sh -c true",
     ]
     assert mprun(*arguments, "--unconfined", prefix=prefix).err.splitlines()[-2].endswith("add --allow-exec")
     allowed = mprun(*arguments, "--allow-exec", "--unconfined", prefix=prefix)

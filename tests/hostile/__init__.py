@@ -1,26 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run directories and sweeps that a stranger made, and mprun as a user calls it on them."""
+"""Files that a stranger made, and mprun as a user calls it on them.
+
+The cases are lists in the modules of this package, one for each kind of file. The tests run them, and
+`benchmarks/hostile.py` prints what a stranger gets in each.
+"""
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import random
+import resource
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
+import polars
 
 from mprun.cli import group
 from mprun.errors import MprunError
 from mprun.sweep.study import name_folder
+from mprun.text import printable
 
 # A run of the virtual engine: two flows over two paths, with a capture and all samples.
-RUN = Path(__file__).parent / "outputs" / "run"
+RUN = Path(__file__).parents[1] / "outputs" / "run"
 NAME = "20260101-000000-two-fetch-05497f2a"
 # What reads a run, with the arguments around its directory.
 VERBS: dict[str, tuple[str, ...]] = {
@@ -33,21 +42,45 @@ VERBS: dict[str, tuple[str, ...]] = {
     "packets": ("packets", "RUN"),
     "bundle": ("bundle", "RUN", "--to", "PARENT/bundle.zip"),
 }
+# Of these, what paints figures, which takes two seconds.
+DRAWING = ("report", "bundle")
 
 
 @dataclass(frozen=True)
 class Called:
-    """The end of a call. error: of mprun's own, which a user sees as one line."""
+    """The end of a call. error: of mprun's own, which a user sees as one line. cpu_s: CPU time, programs included."""
 
     status: int
     text: str
     error: MprunError | None = None
+    cpu_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The end of an attempt.
+
+    gets: what the stranger gets, in words. harm: what must not be, empty if there is none. cpu_s: CPU time of mprun.
+    """
+
+    gets: str
+    harm: str = ""
+    cpu_s: float = 0.0
+
+
+def first_line(called: Called) -> str:
+    """Return the first line of an answer, or the error."""
+    text = str(called.error) if called.error else called.text
+    return text.strip().partition("\n")[0][:160] or "no output"
 
 
 def call(*words: str) -> Called:
     """Call mprun in this process. What is neither an answer nor an error of its own is raised."""
-    said = io.StringIO()
+    # some commands print bytes
+    printed = io.BytesIO()
+    said = io.TextIOWrapper(printed, encoding="utf-8", write_through=True)
     error = None
+    before_s = used_s()
     with redirect_stdout(said), redirect_stderr(said):
         try:
             status = group.main(list(words), standalone_mode=False) or 0
@@ -58,7 +91,15 @@ def call(*words: str) -> Called:
             said.write(refused.format_message())
         except SystemExit as end:
             status = int(end.code or 0)
-    return Called(status, said.getvalue() + (f"{error}\n" if error else ""), error)
+    answer = printed.getvalue().decode(errors="replace")
+    # as `mprun.cli.main` prints it
+    return Called(status, answer + (f"{printable(str(error))}\n" if error else ""), error, used_s() - before_s)
+
+
+def used_s() -> float:
+    """Return the CPU time of this process and of the children that it waited for."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
 
 
 def call_verb(verb: str, run: Path) -> Called:
@@ -99,7 +140,12 @@ def files_of(folder: Path) -> Iterator[Path]:
 
 
 def damage(run: Path, draw: random.Random) -> str:
-    """Change one file of a run: bytes, its length, or what it is; tell what was done."""
+    """Change one file of a run: bytes, its length, or what it is; tell what was done.
+
+    Some runs lose their tables first, so that commands read the record and the outputs again.
+    """
+    if draw.random() < 0.3:
+        shutil.rmtree(run / "tables")
     name = draw.choice(sorted(str(path.relative_to(run)) for path in files_of(run)))
     path = run / name
     data = bytearray(path.read_bytes())
@@ -109,8 +155,8 @@ def damage(run: Path, draw: random.Random) -> str:
     elif how == "folder":
         path.unlink()
         path.mkdir()
-    elif how == "value" and path.suffix == ".json":
-        path.write_text(json.dumps(_damage_value(json.loads(data), draw)))
+    elif how == "value" and path.suffix in VALUES:
+        path.write_bytes(VALUES[path.suffix](bytes(data), draw))
     elif how == "truncate":
         path.write_bytes(data[: draw.randrange(len(data) + 1)])
     elif how == "twice":
@@ -124,6 +170,65 @@ def damage(run: Path, draw: random.Random) -> str:
     return f"{name}: {how}"
 
 
+def _damage_json(data: bytes, draw: random.Random) -> bytes:
+    return json.dumps(_damage_value(json.loads(data), draw)).encode()
+
+
+def _damage_lines(data: bytes, draw: random.Random) -> bytes:
+    lines = data.splitlines()
+    n = draw.randrange(len(lines))
+    return b"\n".join([*lines[:n], _damage_json(lines[n], draw), *lines[n + 1 :]])
+
+
+def _damage_output(data: bytes, draw: random.Random) -> bytes:
+    """The output of a program: a JSON text, or lines of words."""
+    if data.startswith(b"{"):
+        return _damage_json(data, draw)
+    words = data.split(b" ")
+    words[draw.randrange(len(words))] = str(draw.choice(ODD)).encode()
+    return b" ".join(words)
+
+
+def _damage_record(data: bytes, draw: random.Random) -> bytes:
+    """The same entries with changes in what is packed, so that the packing is whole."""
+    made = bytearray(gzip.decompress(data))
+    for _ in range(draw.choice((1, 4, 30))):
+        at = draw.randrange(len(made))
+        made[at : at + draw.choice((0, 1, 4))] = draw.choice((b"\0", b"\xff", b"\xff\xff\xff\x7f", draw.randbytes(4)))
+    return gzip.compress(made)
+
+
+def _damage_table(data: bytes, draw: random.Random) -> bytes:
+    """A whole table with odd values in a column, with the column gone or of another kind."""
+    frame = polars.read_parquet(data)
+    column = draw.choice(frame.columns)
+    odd = draw.choice((None, True, -1, 0, 1 << 62, -(1 << 63), 1e308, float("nan"), float("inf"), "", "x\x1b[2J", [1]))
+    if draw.random() < 0.1:
+        made = frame.drop(column)
+    elif draw.random() < 0.3:
+        made = frame.with_columns(polars.lit(odd, allow_object=False).alias(column))
+    else:
+        where = polars.int_range(polars.len()) == draw.randrange(max(frame.height, 1))
+        kept = polars.col(column)
+        value = (
+            polars.lit(odd).cast(frame.schema[column], strict=False) if not isinstance(odd, list) else polars.lit(None)
+        )
+        made = frame.with_columns(polars.when(where).then(value).otherwise(kept).alias(column))
+    if draw.random() < 0.1:
+        made = made.clear()
+    packed = io.BytesIO()
+    made.write_parquet(packed)
+    return packed.getvalue()
+
+
+# by the ends of their names, what changes values and leaves the form of files as it is
+VALUES: dict[str, Callable[[bytes, random.Random], bytes]] = {
+    ".json": _damage_json,
+    ".jsonl": _damage_lines,
+    ".out": _damage_output,
+    ".gz": _damage_record,
+    ".parquet": _damage_table,
+}
 ODD: tuple[Any, ...] = (
     *(None, True, 0, -1, 1e308, 10**30, "", "x", [], {}, [[]], {"a": 1}, [None], "\x1b[2J"),
     *("../../x", "NaN", float("nan"), "a" * 5000, -0.5),

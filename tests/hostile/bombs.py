@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small files that become large when they are read."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import shutil
+import struct
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import polars
+
+from tests.hostile import Called, Finding, call, call_verb, copy_run, first_line
+
+EXPERIMENT = "version: 1\ntraffic: [{tool: ping, from: client, to: server}]\n"
+TOPOLOGY = "version: 1\ntopology: multi-path\npaths: [{rate: 20mbit, delay: 20ms}]\n"
+_ENTRY = struct.Struct("=BxHIq")
+
+
+def bundle_of_zeros(folder: Path) -> Called:
+    """A list of 700 million zeros; 1.4 MB become 1.4 GB, and as values more than 5 GB."""
+    with zipfile.ZipFile(folder / "bundle.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        _write_zeros(archive, "artifacts.json", 1400)
+    return call("reproduce", str(folder / "bundle.zip"), "-o", str(folder / "runs"))
+
+
+def bundle_of_pages(folder: Path) -> Called:
+    """Forty pages of 15 MB each, below the size from which the ratio of one member counts."""
+    with zipfile.ZipFile(folder / "bundle.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for n in range(40):
+            _write_zeros(archive, f"figures/{n}.svg", 15)
+    return call("reproduce", str(folder / "bundle.zip"), "-o", str(folder / "runs"))
+
+
+def _write_zeros(archive: zipfile.ZipFile, name: str, size_mb: int) -> None:
+    with archive.open(name, "w") as file:
+        for _ in range(size_mb):
+            file.write(b"0," * (1 << 19))
+
+
+def record_of_zeros(folder: Path) -> Called:
+    """One entry that says to have 1.5 GB, in 1.5 MB."""
+    run = copy_run(folder)
+    shutil.rmtree(run / "tables")
+    with gzip.open(run / "record.gz", "wb", compresslevel=1) as file:
+        file.write(_ENTRY.pack(4, 0, 1500 << 20, 0))
+        for _ in range(1500):
+            file.write(bytes(1 << 20))
+    return call_verb("show", run)
+
+
+def record_of_entries(folder: Path) -> Called:
+    """Many empty entries, each within its bound: 1 GB in 1 MB."""
+    run = copy_run(folder)
+    shutil.rmtree(run / "tables")
+    with gzip.open(run / "record.gz", "wb", compresslevel=1) as file:
+        entries = _ENTRY.pack(4, 0, 0, 0) * (1 << 16)
+        for _ in range(1024):
+            file.write(entries)
+    return call_verb("show", run)
+
+
+def table_of_zeros(folder: Path) -> Called:
+    """Two columns of one value with 40 million rows take some kilobytes, and gigabytes when they are drawn."""
+    run = copy_run(folder)
+    rows = 40_000_000
+    columns = {"time_ns": polars.Int64, "tx_bytes": polars.Int64}
+    zeros = [polars.repeat(0, rows, dtype=kind, eager=False).alias(name) for name, kind in columns.items()]
+    texts = [polars.lit("x").alias(name) for name in ("node", "interface", "link")]
+    packed = io.BytesIO()
+    polars.LazyFrame().select(*zeros, *texts).sink_parquet(packed, row_group_size=1 << 22)
+    (run / "tables" / "interfaces.parquet").write_bytes(packed.getvalue())
+    return call_verb("show", run)
+
+
+def matrix_of_a_billion(folder: Path) -> Called:
+    """Three axes of a thousand values each."""
+    axis = "{from: 1, to: 1000, step: 1}"
+    matrix = f"params: {{a: 1, b: 1, c: 1}}\nmatrix: {{a: {axis}, b: {axis}, c: {axis}}}\n"
+    return _validate(folder, EXPERIMENT + matrix)
+
+
+def aliases(folder: Path) -> Called:
+    """Ten levels of lists that hold the level below ten times."""
+    levels = [f"x-{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10 if n else ['a'] * 10)}]\n" for n in range(10)]
+    return _validate(folder, EXPERIMENT + "".join(levels))
+
+
+def deep_lists(folder: Path) -> Called:
+    """A list in a list, 100,000 levels deep."""
+    return _validate(folder, EXPERIMENT + "x-deep: " + "[" * 100_000 + "]" * 100_000 + "\n")
+
+
+def _validate(folder: Path, experiment: str) -> Called:
+    (folder / "topo.yaml").write_text(TOPOLOGY)
+    (folder / "xp.yaml").write_text(experiment)
+    return call("validate", "-t", str(folder / "topo"), "-x", str(folder / "xp"))
+
+
+CASES: dict[str, Callable[[Path], Called]] = {
+    "bundle: one list of zeros": bundle_of_zeros,
+    "bundle: many pages of zeros": bundle_of_pages,
+    "record: one entry": record_of_zeros,
+    "record: many entries": record_of_entries,
+    "table: rows of zeros": table_of_zeros,
+    "matrix: a billion cells": matrix_of_a_billion,
+    "YAML: aliases of aliases": aliases,
+    "YAML: deep lists": deep_lists,
+}
+
+
+def attempt(case: str, folder: Path) -> Finding:
+    """Read a bomb. A caller bounds time and memory."""
+    called = CASES[case](folder)
+    return Finding(first_line(called).replace(f"{folder}/", ""), cpu_s=called.cpu_s)

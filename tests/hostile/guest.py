@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs of a stranger's experiment that try to leave the experiment kernel. They are root there.
+
+HOME is a folder of the host with a secret, VICTIM a file beside the experiment kernel, PORT a TCP port on which a
+program of the host listens; HOME/socket is a UNIX socket of the host.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from tests.hostile import Finding
+
+TOPOLOGY = "version: 1\ntopology: multi-path\npaths: [{rate: 20mbit, delay: 20ms}]\n"
+_CONNECT = 'python3 -c "import socket; s = socket.socket({family}); s.settimeout(1); s.connect({address})"'
+ATTEMPTS: Mapping[str, str] = {
+    "mount of a folder": "mount -t hostfs none /tmp/h -o HOME && cat /tmp/h/secret",
+    "mount of a folder, to write": "mount -t hostfs none /tmp/h -o HOME && echo changed >>/tmp/h/secret",
+    "mount of all": "mount -t hostfs none /tmp/h && cat /tmp/hHOME/secret",
+    "mount of /proc": "mount -t hostfs none /tmp/h -o /proc && ls /tmp/h/1",
+    "memory of another process": "mount -t hostfs none /tmp/h -o /proc && : <>/tmp/h/PID/mem",
+    "mount by a child": "unshare --mount mount -t hostfs none /tmp/h -o HOME && cat /tmp/h/secret",
+    "remount of the root": "mount -o remount,rw / && touch /var/tmp/mprun_was_here",
+    "remount of a shown folder": "mount -o remount,rw /run/mprun/kernel && touch /run/mprun/kernel/mprun_was_here",
+    "bind and remount": "mount --bind / /tmp/h && mount -o remount,rw,bind /tmp/h && touch /tmp/h/opt/mprun_was_here",
+    "path to the secret": "cat HOME/secret",
+    "mode of a shown file": "chmod 777 /run/mprun/kernel/VICTIM",
+    "time of a shown file": "touch -d 2001-01-01 /run/mprun/kernel/VICTIM",
+    "removal of a shown file": "rm -f /run/mprun/kernel/VICTIM; test ! -e /run/mprun/kernel/VICTIM",
+    "another name for a shown file": "mv /run/mprun/kernel/VICTIM /run/mprun/kernel/other",
+    "a change of a shown file": "echo changed >/run/mprun/kernel/VICTIM",
+    "a link out of the run": "ln -s HOME/secret /run/mprun/run/link && cat /run/mprun/run/link",
+    "a hard link out of the run": "ln /etc/hostname /run/mprun/run/hard",
+    "an order to end the run": "touch /sys/fs/stop || rm -r /sys/fs/* || mount -o remount,rw /sys/fs",
+    "an order where it was": "touch /run/mprun/run/.stop; sleep 2; false",
+    "a device": "mknod /run/mprun/run/mem c 1 1 && head -c 1 /run/mprun/run/mem",
+    "a disk of the host": "mknod /tmp/disk b 98 0 && head -c 1 /tmp/disk",
+    "ports of the machine": "mknod /tmp/port c 1 4 && head -c 1 /tmp/port",
+    "a module": "modprobe dummy_of_nobody",
+    "kernel memory": "head -c 1 /dev/mem || head -c 1 /dev/kmem || head -c 1 /proc/kcore",
+    "a TCP port of the host": _CONNECT.format(family="socket.AF_INET", address="('127.0.0.1', PORT)"),
+    "a UNIX socket of the host": _CONNECT.format(family="socket.AF_UNIX", address="'HOME/socket'"),
+    "a socket of virtual machines": "python3 -c 'import socket; socket.socket(socket.AF_VSOCK)'",
+}
+
+
+@dataclass(frozen=True)
+class Host:
+    """Things of the host that programs must not get. secret: a folder; victim: a file; port: of TCP."""
+
+    secret: Path
+    victim: Path
+    port: int
+
+
+@contextlib.contextmanager
+def host_to_attack(kernel: Path) -> Iterator[Host]:
+    """Make what the programs try to get. kernel: the folder of the experiment kernel, which they can read."""
+    secret = Path("/var/tmp") / f"mprun-test-{os.getpid()}"
+    secret.mkdir()
+    victim = kernel / f"mprun-test-{os.getpid()}"
+    with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as unix:
+        try:
+            (secret / "secret").write_text("the secret")
+            (secret / "secret").chmod(0o600)
+            unix.bind(str(secret / "socket"))
+            unix.listen()
+            victim.write_text("whole")
+            victim.chmod(0o644)
+            yield Host(secret, victim, tcp.getsockname()[1])
+        finally:
+            victim.unlink(missing_ok=True)
+            for path in secret.iterdir():
+                path.unlink()
+            secret.rmdir()
+
+
+def write_files(folder: Path, script: str) -> None:
+    """Write `topo.yaml` and `xp.yaml` with a program."""
+    entry = {"name": "it", "tool": "exec", "from": "client", "to": "server", "command": ["sh", "-c", script]}
+    (folder / "topo.yaml").write_text(TOPOLOGY)
+    (folder / "xp.yaml").write_text(yaml.safe_dump({"version": 1, "probe": {"pings": 0}, "traffic": [entry]}))
+
+
+def script_of(host: Host) -> str:
+    """Return a script that carries out all attempts and prints of each whether it got what it tried."""
+    lines = ["mkdir -p /tmp/h"]
+    for name, attempt in ATTEMPTS.items():
+        lines.append(f"if ({attempt}) >/tmp/out 2>&1; then echo 'got {name}'")
+        lines.append(f'else echo "refused {name}: $(grep -v dmesg /tmp/out | tail -n 1)"; fi')
+        lines.append("umount /tmp/h 2>/dev/null")
+    replaced = {"HOME": str(host.secret), "VICTIM": host.victim.name, "PORT": str(host.port), "PID": str(os.getpid())}
+    script = "\n".join([*lines, "true"])
+    for word, value in replaced.items():
+        script = script.replace(word, value)
+    return script
+
+
+def read(output: str, host: Host) -> dict[str, Finding]:
+    """Return by attempt what it got, from what the script printed."""
+    found = {}
+    for line in output.splitlines():
+        word, _, rest = line.partition(" ")
+        name, _, why = rest.partition(": ")
+        found[name] = Finding(why) if word == "refused" else Finding("", "it succeeded")
+    if host.victim.read_text() != "whole" or oct(host.victim.stat().st_mode)[-3:] != "644":
+        found["a change of a shown file"] = Finding("", "the file was changed")
+    if (host.secret / "secret").read_text() != "the secret":
+        found["mount of a folder, to write"] = Finding("", "the file was changed")
+    if Path("/var/tmp/mprun_was_here").exists():
+        found["remount of the root"] = Finding("", "a file was made")
+    return {name: found.get(name, Finding("", "it did not run")) for name in ATTEMPTS}

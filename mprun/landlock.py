@@ -36,8 +36,9 @@ RUN = READ | EXECUTE
 USE_DEVICE = READ_FILE | WRITE_FILE | IOCTL_DEV
 OWN = (1 << _ALL_RIGHTS) - 1 & ~(EXECUTE | MAKE_CHAR | MAKE_BLOCK)
 
-# Where programs and their data are.
-PROGRAM_FOLDERS = ("/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin", "/etc", "/opt")
+# Where programs and their data are, and their settings, which may be secret.
+PROGRAM_FOLDERS = ("/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin", "/opt")
+SETTINGS_FOLDER = "/etc"
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -71,6 +72,30 @@ def ruleset(rights: Mapping[Path, int], with_network: bool = False) -> Iterator[
         yield handle
     finally:
         os.close(handle)
+
+
+def readable_by_all(folder: Path) -> list[Path]:
+    """Return the folder, or its largest parts in which every user may read everything: root may read the rest too.
+
+    Links are no part: what they lead to has its own rule.
+    """
+    parts: list[Path] = []
+    is_whole = True
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            mode = entry.stat(follow_symlinks=False).st_mode
+            if stat.S_ISLNK(mode):
+                continue
+            path = Path(entry.path)
+            if not stat.S_ISDIR(mode):
+                found = [path] if mode & stat.S_IROTH else []
+            elif mode & stat.S_IROTH and mode & stat.S_IXOTH:
+                found = readable_by_all(path)
+            else:
+                found = []
+            is_whole &= found == [path]
+            parts += found
+    return [folder] if is_whole else parts
 
 
 def restrict(handle: int | None) -> None:

@@ -43,7 +43,7 @@ LINKS = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd
 
 _OWN = landlock.OWN | landlock.EXECUTE
 RIGHTS = {
-    **dict.fromkeys(map(Path, landlock.PROGRAM_FOLDERS), landlock.RUN),
+    **dict.fromkeys(map(Path, (*landlock.PROGRAM_FOLDERS, landlock.SETTINGS_FOLDER)), landlock.RUN),
     Path("/sys"): landlock.READ,
     Path("/proc"): landlock.READ | landlock.WRITE_FILE | landlock.TRUNCATE,
     Path("/dev"): landlock.READ | landlock.USE_DEVICE,

@@ -262,6 +262,7 @@ def _rights(folder: Path, memory: Path, guest: Guest, kernel: Kernel) -> dict[Pa
     folder of the boot, and a folder of its own for its memory."""
     return {
         **dict.fromkeys(map(Path, landlock.PROGRAM_FOLDERS), landlock.RUN),
+        **dict.fromkeys(landlock.readable_by_all(Path(landlock.SETTINGS_FOLDER)), landlock.RUN),
         **dict.fromkeys(map(Path, MACHINE_FILES), landlock.READ),
         **dict.fromkeys(map(Path, DEVICES), landlock.USE_DEVICE),
         **dict.fromkeys((kernel.directory, *map(Path.resolve, guest.shown), *_needed_below_homes()), landlock.RUN),

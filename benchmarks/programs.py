@@ -196,11 +196,16 @@ def write(rows: Iterable[Row]) -> str:
     return PAGE.format(wait=WAIT_S) + "\n".join(lines) + "\n"
 
 
+def list_programs() -> dict[str, Path]:
+    """Return the experiments of `benchmarks/foreign`, by name."""
+    return {path.stem: path for path in sorted(FOREIGN.glob("*.yaml")) if path != TOPOLOGY}
+
+
 def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("names", nargs="*", help="programs, or ways to wait (all of both)")
     names = parser.parse_args(words).names
-    programs = {path.stem: path for path in sorted(FOREIGN.glob("*.yaml")) if path != TOPOLOGY}
+    programs = list_programs()
     rows = []
     for name in names or [*programs, *SPINNERS]:
         with tempfile.TemporaryDirectory(prefix="mprun-soak-") as place:

@@ -55,6 +55,9 @@ same captures, the same logs and the same figures, byte by byte. The packages ar
 The rows that begin with `wait by` are sixteen ways to wait without sleeping: a loop that asks again and again until
 {wait} seconds have passed. Each is right if it ends then.
 
+Go before 1.22, such as Debian 12's, does not repeat: its scheduler takes the processor's counter for a random number
+([limits.md](limits.md)). With Go 1.26 two runs of the same program had the same capture.
+
 """
 
 

@@ -18,7 +18,8 @@ help:
 	@echo "make fidelity  links asked against got: docs/fidelity.md"
 	@echo "make physics  drawn networks against closed forms: docs/physics.md; SEED=n draws others; ten minutes"
 	@echo "make fairness  coupled congestion control against TCP (writes docs/fairness.md); half an hour"
-	@echo "make soak    6 h of simulated time with each scheduler and congestion control (writes docs/soak.md); half an hour"
+	@echo "make soak    6 h of simulated time with each scheduler and congestion control (writes docs/soak.md), and programs"
+	@echo "             of other people (packages-soak.txt; writes docs/programs.md); three quarters of an hour"
 	@echo "make fuzz SECONDS=600  mutated input files and damaged run directories: no traceback, nothing over 5 s or 1 GB"
 	@echo "make kills   kill runs and sweeps at 580 random moments: nothing left, lost, repeated or falsely passed; an hour"
 	@echo "make hostile  what hostile files get: guests, links, bundles, templates, bombs, texts, limits; half an hour"
@@ -67,6 +68,7 @@ bench: setup
 
 soak: setup
 	@.venv/bin/python benchmarks/soak.py
+	@.venv/bin/python benchmarks/programs.py
 
 fairness: setup
 	@.venv/bin/python benchmarks/fairness.py

@@ -104,6 +104,19 @@ def info(name: str, as_json: bool) -> None:
 @options.kernel
 @click.option("--only", metavar="NAME,...", help="Tests to run: mptcp_join, or one group of it, mptcp_join/fastclose.")
 @click.option("--scheduler", metavar="NAME", help="Packet scheduler of every namespace of the tests.")
+@click.option(
+    "--packetdrill",
+    "program",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder of the program packetdrill, if it is not in PATH.",
+)
+@click.option(
+    "--suite",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Run the packetdrill scripts in DIR and below it instead of the kernel's own tests.",
+)
 @options.seed
 @click.option("-j", "--jobs", type=click.IntRange(1), help="Tests at a time (as many as there are CPUs).")
 @click.option(
@@ -122,11 +135,14 @@ def test(
     seed: int | None,
     jobs: int | None,
     output: Path,
+    program: Path | None,
+    suite: Path | None,
     as_json: bool,
 ) -> None:
-    """Run the kernel's own tests of MPTCP inside it, in simulated time.
+    """Run the kernel's own tests of MPTCP inside it, and its packetdrill scripts, in simulated time.
 
-    They are taken from the source that the kernel was built from (tools/testing/selftests/net/mptcp).
+    The tests are taken from the source that the kernel was built from (tools/testing/selftests/net).
+    packetdrill's scripts are reported as not run where that program is missing.
     Exit status 1 if a subtest fails, unless it is on the list of those that are known to (docs/kernel.md).
     """
     from mprun.cli import selftests
@@ -139,6 +155,8 @@ def test(
         1 if seed is None else seed,
         jobs or len(os.sched_getaffinity(0)),
         output,
+        program,
+        suite,
         as_json,
     )
     sys.exit(0 if passed else 1)

@@ -13,8 +13,9 @@ import click
 
 from mprun import invoker
 from mprun.cli.progress import Bar
-from mprun.errors import SpecError
+from mprun.errors import HostError, SpecError
 from mprun.kernel.store import Kernel
+from mprun.selftests import packetdrill
 from mprun.selftests.known import Known, find_known, read_known
 from mprun.selftests.run import DEFAULT_SCRIPTS, Result, check_scheduler, run_scripts
 from mprun.selftests.source import Script, list_scripts, prepare
@@ -27,51 +28,81 @@ def run(
     seed: int,
     jobs: int,
     output: Path,
+    program: Path | None,
+    suite: Path | None,
     as_json: bool,
 ) -> bool:
-    """Run scripts of a kernel's tests; whether all that failed was known to."""
+    """Run scripts of a kernel's tests; whether all that failed was known to.
+
+    program: the folder of packetdrill, None for that of PATH. suite: the folder of packetdrill scripts that are run
+    instead of the kernel's own tests.
+    """
     started = time.monotonic()
     output.mkdir(parents=True, exist_ok=True)
     known = read_known()
     verdicts = []
     with Bar() as bar:
-        net, is_same = prepare(kernel, bar.show)
-        if not is_same:
-            click.echo(f"warning: {kernel.source} has changed since the kernel was built from it", err=True)
-        scripts = _choose(only, list_scripts(net))
+        drill = packetdrill.find_program(program)
+        if drill is None and (suite or any(name.split("/")[0] == packetdrill.NAME for name in only or ())):
+            raise HostError(f"packetdrill's scripts are not run: {packetdrill.NO_PROGRAM}")
+        not_run: dict[str, str] = {}
+        if suite and drill:
+            scripts = packetdrill.list_suite(suite, drill)
+        else:
+            selftests, is_same = prepare(kernel, bar.show)
+            if not is_same:
+                click.echo(f"warning: {kernel.source} has changed since the kernel was built from it", err=True)
+            scripts, not_run = _list(selftests, drill)
+        scripts = _choose(only, scripts)
         if scheduler:
             check_scheduler(kernel, scheduler, output)
 
         def show(running: Mapping[str, str], ended: int) -> None:
             bar.show(f"testing: {', '.join(running)}", ended / len(scripts), "; ".join(running.values())[:60])
 
-        for result in run_scripts(kernel, net, scripts, output, jobs, seed, scheduler, show):
+        for result in run_scripts(kernel, scripts, output, jobs, seed, scheduler, show):
             verdict = _judge(result, known, scheduler)
             verdicts.append(verdict)
             if not as_json:
                 _show(verdict)
+    if only:
+        not_run = {}
     invoker.give(output)
     passed = all(verdict["passed"] for verdict in verdicts)
     wall_s = round(time.monotonic() - started, 1)
     total = {"kernel": kernel.name, "version": kernel.version, "scheduler": scheduler, "seed": seed}
     if as_json:
-        click.echo(json.dumps(total | {"passed": passed, "wall_s": wall_s, "scripts": verdicts}))
+        click.echo(json.dumps(total | {"passed": passed, "wall_s": wall_s, "scripts": verdicts, "not_run": not_run}))
     else:
-        _show_total(kernel, verdicts, passed, wall_s, output)
+        for name, reason in not_run.items():
+            click.echo(f"- {name:28} not run: {reason}")
+        _show_total(kernel, verdicts, passed, not_run, wall_s, output)
     return passed
 
 
+def _list(selftests: Path, drill: Path | None) -> tuple[list[Script], dict[str, str]]:
+    """Return the kernel's own tests that can run, and the reason of each suite that cannot."""
+    scripts = list_scripts(selftests)
+    if drill is None:
+        return scripts, {packetdrill.NAME: packetdrill.NO_PROGRAM}
+    drills = packetdrill.list_own(selftests, drill)
+    return scripts + drills, {} if drills else {packetdrill.NAME: packetdrill.NO_SCRIPTS}
+
+
 def _choose(only: Sequence[str] | None, found: Sequence[Script]) -> list[Script]:
-    """What to run, in the order to start it in. A name stands for all groups of its script."""
-    names = {script.name for script in found}
+    """Return what to run, in the order to start it in. A name stands for all that is below it."""
     for name in only or ():
-        if name not in names | {script.label for script in found}:
-            there = ", ".join(sorted(names))
+        if not any(_is_below(script, name) for script in found):
+            there = ", ".join(sorted({script.name for script in found}))
             raise SpecError(f"--only {name}: the kernel's source has no such script or group; scripts: {there}")
-    wanted = only or DEFAULT_SCRIPTS
     places = {name: place for place, name in enumerate(DEFAULT_SCRIPTS)}
-    chosen = [script for script in found if script.name in wanted or script.label in wanted]
+    chosen = [script for script in found if any(_is_below(script, name) for name in only or DEFAULT_SCRIPTS)]
     return sorted(chosen, key=lambda script: places.get(script.name, len(places)))
+
+
+def _is_below(script: Script, name: str) -> bool:
+    """Return whether a name on the command line means this script: `mptcp_join`, `packetdrill/tcp/sack`."""
+    return f"{script.label}/".startswith(f"{name}/")
 
 
 def _judge(result: Result, known: Sequence[Known], scheduler: str | None) -> dict[str, Any]:
@@ -118,9 +149,15 @@ def _show(verdict: Mapping[str, Any]) -> None:
 
 
 def _show_total(
-    kernel: Kernel, verdicts: Sequence[Mapping[str, Any]], passed: bool, wall_s: float, output: Path
+    kernel: Kernel,
+    verdicts: Sequence[Mapping[str, Any]],
+    passed: bool,
+    not_run: Mapping[str, str],
+    wall_s: float,
+    output: Path,
 ) -> None:
     subtests = sum(verdict["subtests"] for verdict in verdicts)
     good = sum(verdict["subtests_passed"] for verdict in verdicts)
     word = click.style("passed", fg="green", bold=True) if passed else click.style("FAILED", fg="red", bold=True)
-    click.echo(f"{word}  {good} of {subtests} subtests of {kernel.version} in {wall_s:.0f} s; {output}")
+    missing = f"; not run: {', '.join(not_run)}" if not_run else ""
+    click.echo(f"{word}  {good} of {subtests} subtests of {kernel.version} in {wall_s:.0f} s{missing}; {output}")

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Linux kernel's own tests of MPTCP, run inside an experiment kernel in simulated time."""
+"""The Linux kernel's own tests of MPTCP and packetdrill scripts, run inside an experiment kernel in simulated time."""

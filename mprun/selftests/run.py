@@ -14,7 +14,7 @@ from mprun.engines.guest import Guest, booted
 from mprun.errors import HostError, RunError
 from mprun.kernel.store import Kernel
 from mprun.selftests import tap
-from mprun.selftests.source import GUEST, Script
+from mprun.selftests.source import GUEST, INSIDE, Script
 
 # In the order to start them: what takes longest first, so that with several at once all end together.
 DEFAULT_SCRIPTS = (
@@ -25,6 +25,7 @@ DEFAULT_SCRIPTS = (
     "pm_netlink",
     "simult_flows",
     "mptcp_sockopt",
+    "packetdrill",
 )
 # Exit status of a test that cannot run (tools/testing/selftests/kselftest.h).
 SKIP_STATUS = 4
@@ -33,8 +34,6 @@ POLL_S = 0.1
 SILENCE_S = 300.0
 # The transfers of the scripts go through files in /tmp, which is memory.
 MEMORY_MIB = 1536
-
-INSIDE = "/run/mprun"
 
 # (scripts under way with their last line, how many have ended)
 Progress = Callable[[dict[str, str], int], None]
@@ -63,7 +62,6 @@ class Result:
 
 def run_scripts(
     kernel: Kernel,
-    net: Path,
     scripts: Sequence[Script],
     output: Path,
     jobs: int,
@@ -73,7 +71,7 @@ def run_scripts(
 ) -> Iterator[Result]:
     """The results as they come, of `jobs` scripts at a time.
 
-    net: the prepared folder of the tests. output: gets a folder for each script. scheduler: what
+    output: gets a folder for each script. scheduler: what
     net.mptcp.scheduler is in every new namespace, if not the kernel's default. Scripts that still
     run when the iterator is closed are killed.
     """
@@ -82,7 +80,7 @@ def run_scripts(
     with ExitStack() as stack:
         while waiting or running:
             while waiting and len(running) < jobs:
-                running.append(_Run(kernel, net, waiting.pop(0), output, seed, scheduler, stack))
+                running.append(_Run(kernel, waiting.pop(0), output, seed, scheduler, stack))
             ended = [run for run in running if run.has_ended()]
             running = [run for run in running if run not in ended]
             if running:
@@ -116,7 +114,6 @@ class _Run:
     def __init__(
         self,
         kernel: Kernel,
-        net: Path,
         script: Script,
         output: Path,
         seed: int,
@@ -131,11 +128,11 @@ class _Run:
         for name in ("said.txt", "end"):
             (self._folder / name).unlink(missing_ok=True)
         guest = Guest(
-            argv=(f"{INSIDE}/guest/run.sh", script.name, *script.arguments),
+            argv=(f"{INSIDE}/guest/run.sh", script.folder, *script.command),
             cwd=f"{INSIDE}/run",
             log=f"{INSIDE}/run/{self._log.name}",
             opened={self._folder: f"{INSIDE}/run"},
-            shown={net: f"{INSIDE}/net", GUEST: f"{INSIDE}/guest"},
+            shown={**script.shown, GUEST: f"{INSIDE}/guest"},
             # failures that the scripts call flaky are failures: here nothing depends on chance
             environment={
                 **ENVIRONMENT,

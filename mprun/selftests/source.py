@@ -12,7 +12,8 @@ import os
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from mprun.cache import Progress, cache, locked
@@ -24,6 +25,8 @@ GUEST = Path(__file__).parent / "guest"
 SELFTESTS = Path("tools/testing/selftests")
 SCRIPTS = SELFTESTS / "net" / "mptcp"
 LIBRARY = "mptcp_lib.sh"
+# Where the tests and what they need are inside the experiment kernel.
+INSIDE = "/run/mprun"
 BUILD_TOOLS = {"make": "make", "gcc": "gcc", "xz": "xz-utils"}
 # What the scripts call beside what every Debian has.
 TOOLS = {
@@ -56,6 +59,7 @@ _PARTS = (
     f"{SELFTESTS}/net/*.sh",
     f"{SELFTESTS}/net/lib",
     f"{SCRIPTS}",
+    f"{SELFTESTS}/net/packetdrill",
 )
 
 
@@ -65,14 +69,18 @@ _GROUP = re.compile(r"^\s+(\w)@(\w+)_tests$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Script:
-    """A test that runs by itself: a script, or one of the groups that it can be told to run alone.
+    """A test that runs by itself: a script, one of the groups of a script, or a script of a suite.
 
-    name: that of its file without `.sh`. arguments: what selects the group.
+    name: that of its file without `.sh`, or that of the suite. group: the group, or the script in the suite.
+    folder: where `command` starts, a path inside the experiment kernel. shown: the folders of the host that the test
+    sees, and where they are inside.
     """
 
     name: str
-    group: str = ""
-    arguments: tuple[str, ...] = ()
+    group: str
+    folder: str
+    command: tuple[str, ...]
+    shown: Mapping[Path, str] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -80,7 +88,7 @@ class Script:
 
 
 def prepare(kernel: store.Kernel, progress: Progress) -> tuple[Path, bool]:
-    """The folder `net` of the tests of a kernel's source, compiled.
+    """The folder `selftests` of a kernel's source, its tests of MPTCP compiled.
 
     Returns it and whether the source is still the one that the kernel was built from. Raises
     HostError for what is missing here, RunError if the tests do not compile.
@@ -90,7 +98,7 @@ def prepare(kernel: store.Kernel, progress: Progress) -> tuple[Path, bool]:
     progress("reading the source", 0)
     source_digest = store.digest_source(source)
     added = (GUEST / "symbols.sh").read_bytes()
-    key = hashlib.sha256(source_digest.encode() + added).hexdigest()[:16]
+    key = hashlib.sha256(b"\0".join([source_digest.encode(), added, *map(str.encode, _PARTS)])).hexdigest()[:16]
     target = cache("selftests") / key
     with locked(target.parent, lambda: progress("waiting for another build of this user", 0)):
         if not target.is_dir():
@@ -98,14 +106,22 @@ def prepare(kernel: store.Kernel, progress: Progress) -> tuple[Path, bool]:
     return target, store.is_built_from(kernel, source_digest)
 
 
-def list_scripts(net: Path) -> list[Script]:
-    """What a prepared folder has, in order of names; a script of several groups is as many."""
+def shown_tests(selftests: Path) -> dict[Path, str]:
+    """Return what each test of a prepared folder sees of it."""
+    return {selftests: f"{INSIDE}/selftests"}
+
+
+def list_scripts(selftests: Path) -> list[Script]:
+    """Return the tests of MPTCP in a prepared folder, in order of names; a script of several groups is as many."""
     found = []
-    for path in sorted((net / "mptcp").glob("*.sh")):
+    shown = shown_tests(selftests)
+    place = f"{INSIDE}/selftests/net/mptcp"
+    for path in sorted((selftests / "net" / "mptcp").glob("*.sh")):
         if path.name == LIBRARY:
             continue
-        groups = [Script(path.stem, match[2], (f"-{match[1]}",)) for match in _GROUP.finditer(path.read_text())]
-        found += groups or [Script(path.stem)]
+        groups = [(match[2], [f"-{match[1]}"]) for match in _GROUP.finditer(path.read_text())]
+        for group, options in groups or [("", [])]:
+            found.append(Script(path.stem, group, place, (f"./{path.name}", *options), shown))
     return found
 
 
@@ -134,7 +150,7 @@ def _compile_into(target: Path, source: Path, added: bytes, progress: Progress) 
         with (tree / SCRIPTS / LIBRARY).open("ab") as library:
             library.write(added)
         try:
-            (tree / SELFTESTS / "net").rename(target)
+            (tree / SELFTESTS).rename(target)
         except OSError:
             # somebody else was quicker
             if not target.is_dir():

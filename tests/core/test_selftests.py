@@ -5,10 +5,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mprun.selftests import tap
+import pytest
+
+from mprun.errors import HostError, SpecError
+from mprun.selftests import packetdrill, tap
 from mprun.selftests.known import Known, find_known, read_known
 from mprun.selftests.run import DEFAULT_SCRIPTS
-from mprun.selftests.source import Script, list_scripts
+from mprun.selftests.source import INSIDE, list_scripts
 
 # diag.sh of 6.12 with iproute2 6.1, shortened
 DIAG_6_12 = """\
@@ -62,10 +65,50 @@ def test_every_known_failure_has_a_script_and_a_reason(tmp_path: Path) -> None:
 
 
 def test_groups_of_a_script_run_by_themselves(tmp_path: Path) -> None:
-    (tmp_path / "mptcp").mkdir()
+    folder = tmp_path / "net" / "mptcp"
+    folder.mkdir(parents=True)
     groups = "all_tests_sorted=(\n\tf@subflows_tests\n\te@subflows_error_tests\n)\n"
     for name, text in (("diag", "exit"), ("mptcp_join", groups), ("mptcp_lib", "")):
-        (tmp_path / "mptcp" / f"{name}.sh").write_text(text)
-    joins = [Script("mptcp_join", "subflows", ("-f",)), Script("mptcp_join", "subflows_error", ("-e",))]
-    assert list_scripts(tmp_path) == [Script("diag"), *joins]
-    assert joins[1].label == "mptcp_join/subflows_error"
+        (folder / f"{name}.sh").write_text(text)
+    found = list_scripts(tmp_path)
+    assert [script.label for script in found] == ["diag", "mptcp_join/subflows", "mptcp_join/subflows_error"]
+    assert [script.command for script in found] == [
+        ("./diag.sh",),
+        ("./mptcp_join.sh", "-f"),
+        ("./mptcp_join.sh", "-e"),
+    ]
+    assert {script.folder for script in found} == {f"{INSIDE}/selftests/net/mptcp"}
+    assert found[0].shown == {tmp_path: f"{INSIDE}/selftests"}
+
+
+def test_scripts_of_a_suite_start_in_their_own_folders(tmp_path: Path) -> None:
+    for name in ("tcp/sack/first.pkt", "tcp/sack/notes.txt", "top.pkt"):
+        path = tmp_path / "suite" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    found = packetdrill.list_suite(tmp_path / "suite", tmp_path / "program")
+    assert [script.label for script in found] == ["packetdrill/tcp/sack/first", "packetdrill/top"]
+    assert found[0].folder == f"{INSIDE}/suite/tcp/sack"
+    assert found[0].command == (f"{INSIDE}/guest/packetdrill.sh", "first.pkt")
+    assert found[0].shown == {tmp_path / "suite": f"{INSIDE}/suite", tmp_path / "program": f"{INSIDE}/program"}
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(SpecError, match=r"empty: no file \*\.pkt in this folder or below it"):
+        packetdrill.list_suite(tmp_path / "empty", tmp_path)
+
+
+def test_the_kernels_own_packetdrill_scripts_have_its_runner(tmp_path: Path) -> None:
+    folder = tmp_path / "net" / "packetdrill"
+    folder.mkdir(parents=True)
+    (folder / "tcp_inq.pkt").touch()
+    (folder / "ksft_runner.sh").touch()
+    (script,) = packetdrill.list_own(tmp_path, tmp_path / "program")
+    assert (script.label, script.command) == ("packetdrill/tcp_inq", ("./ksft_runner.sh", "tcp_inq.pkt"))
+    assert script.folder == f"{INSIDE}/selftests/net/packetdrill"
+
+
+def test_a_folder_without_the_program_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "packetdrill").mkdir()
+    with pytest.raises(HostError, match="has no program 'packetdrill': build it there, as its README describes"):
+        packetdrill.find_program(tmp_path)
+    (tmp_path / "packetdrill" / "packetdrill").touch(mode=0o755)
+    assert packetdrill.find_program(tmp_path / "packetdrill") == tmp_path / "packetdrill"

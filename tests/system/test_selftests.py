@@ -4,15 +4,19 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from mprun.cli import selftests
 from mprun.kernel.store import find_kernel
 from mprun.selftests.run import Result, run_scripts
-from mprun.selftests.source import Script
+from mprun.selftests.source import list_scripts
 from tests.system.conftest import Result as Called
+from tests.system.conftest import call, environment
 
 TAP = "echo TAP version 13; echo 1..2; echo ok 1 - first"
 FAILING = {
@@ -47,15 +51,14 @@ def test_what_does_not_exist_is_refused(mprun: Callable[..., Called]) -> None:
 
 def run(folder: Path, scripts: dict[str, str], scheduler: str | None = None) -> dict[str, Result]:
     """Scripts of our own in the place of the kernel's."""
-    (folder / "net" / "mptcp").mkdir(parents=True)
+    (folder / "tests" / "net" / "mptcp").mkdir(parents=True)
     for name, text in scripts.items():
-        path = folder / "net" / "mptcp" / f"{name}.sh"
+        path = folder / "tests" / "net" / "mptcp" / f"{name}.sh"
         path.write_text(f"#!/bin/bash\n{text}\n")
         path.chmod(0o755)
     results = run_scripts(
         find_kernel(),
-        folder / "net",
-        [Script(name) for name in scripts],
+        list_scripts(folder / "tests"),
         folder / "out",
         1,
         1,
@@ -85,3 +88,117 @@ def test_a_scheduler_is_set_in_new_namespaces(tmp_path: Path) -> None:
         found = run(tmp_path / folder, {"asks": text}, scheduler)
         said = found["asks"].log.read_text().split("\n")
         assert said[-3:] == [status, "default", ""]
+
+
+# In the place of packetdrill, which no distribution has a package of: fails where the script has the word for it, and
+# opens the device that packetdrill's own network is made of.
+STAND_IN = """#!/bin/sh
+for file; do :; done
+exec 3<>/dev/net/tun || exit 2
+if grep -q "fails over $(echo "$*" | sed "s/.*--ip_version=\\([^ ]*\\).*/\\1/")$" "$file"; then
+    echo "$file:7: error handling packet: not as expected" >&2
+    exit 1
+fi
+"""
+
+
+def put_stand_in(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "packetdrill").write_text(STAND_IN)
+    (folder / "packetdrill").chmod(0o755)
+    return folder
+
+
+def without_program() -> str:
+    """PATH for a user who does not have the program."""
+    return ":".join(path for path in os.environ["PATH"].split(":") if not (Path(path) / "packetdrill").exists())
+
+
+def test_packetdrill_scripts_of_a_suite_fail_where_the_program_does(
+    mprun: Callable[..., Called], tmp_path: Path
+) -> None:
+    program = put_stand_in(tmp_path / "program")
+    suite = tmp_path / "suite"
+    for name, text in {
+        "tcp/good.pkt": "",
+        "tcp/old.pkt": "fails over ipv4\n",
+        "tcp/new.pkt": "fails over ipv6\n",
+        "only-v4.pkt": "",
+        "only-v6.pkt": "fails over ipv6\n",
+    }.items():
+        (suite / name).parent.mkdir(parents=True, exist_ok=True)
+        (suite / name).write_text(text)
+    done = mprun("kernel", "test", "--packetdrill", program, "--suite", suite, "--json", "-o", tmp_path / "out")
+    assert done.status == 1, done.err
+    total = json.loads(done.out)
+    assert not total["passed"]
+    assert total["not_run"] == {}
+    found = {script["script"].removeprefix("packetdrill/"): script for script in total["scripts"]}
+    assert {name: (script["subtests"], script["failed"]) for name, script in found.items()} == {
+        "tcp/good": (3, []),
+        "tcp/old": (3, ["ipv4"]),
+        "tcp/new": (3, ["ipv6"]),
+        "only-v4": (2, []),
+        "only-v6": (1, ["ipv6"]),
+    }
+    assert "new.pkt:7: error handling packet" in Path(found["tcp/new"]["log"]).read_text()
+    part = ("--suite", suite, "--only", "packetdrill/tcp/good", "-o", tmp_path / "part")
+    assert mprun("kernel", "test", "--packetdrill", program, *part).status == 0
+
+
+def test_packetdrill_scripts_of_the_kernel_are_run_with_the_program(
+    mprun: Callable[..., Called], tmp_path: Path
+) -> None:
+    program = put_stand_in(tmp_path / "program")
+    only = ("--only", "packetdrill/tcp_inq_client", "-o", tmp_path / "out")
+    done = mprun("kernel", "test", "--packetdrill", program, *only, "--json")
+    assert done.status == 0, done.err
+    (script,) = json.loads(done.out)["scripts"]
+    assert (script["subtests"], script["subtests_passed"]) == (2, 2)
+    (program / "packetdrill").write_text("#!/bin/sh\nexit 1\n")
+    done = mprun("kernel", "test", "--packetdrill", program, *only, "--json")
+    assert done.status == 1
+    assert json.loads(done.out)["scripts"][0]["failed"] == ["ipv4", "ipv6"]
+
+
+def test_packetdrill_is_refused_without_the_program(tmp_path: Path) -> None:
+    without_packetdrill = environment(PATH=without_program())
+    done = call("kernel", "test", "--only", "packetdrill", cwd=tmp_path, env=without_packetdrill)
+    assert done.status == 3
+    assert "packetdrill's scripts are not run: no program 'packetdrill' in PATH: build it as" in done.err
+    done = call("kernel", "test", "--suite", tmp_path, cwd=tmp_path, env=without_packetdrill)
+    assert done.status == 3
+
+
+@pytest.mark.parametrize("program", [True, False])
+def test_packetdrill_is_reported_as_not_run_beside_other_tests(
+    tmp_path: Path, program: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A source of two tests of ours: one of MPTCP, one of packetdrill. The first alone is no success of both."""
+    tree = tmp_path / "tree"
+    net = tree / "tools" / "testing" / "selftests" / "net"
+    files = {
+        tree / "Makefile": "headers:\n",
+        net / "mptcp" / "Makefile": "all:\n\ttouch mptcp_connect\n",
+        net / "mptcp" / "mptcp_lib.sh": "",
+        net / "mptcp" / "diag.sh": f"#!/bin/sh\n{TAP}; echo ok 2 - second\n",
+        net / "packetdrill" / "first.pkt": "",
+        net / "packetdrill" / "ksft_runner.sh": "#!/bin/sh\necho TAP version 13; echo 1..1; packetdrill $1 || exit\n"
+        "echo ok 1 ipv4\n",
+    }
+    for path, text in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+    monkeypatch.setenv("PATH", without_program())
+    drill = put_stand_in(tmp_path / "program") if program else None
+    kernel = replace(find_kernel(), source=str(tree))
+    for as_json in (True, False):
+        assert selftests.run(kernel, None, None, 1, 1, tmp_path / "out", drill, None, as_json)
+    said = capsys.readouterr().out
+    total = json.loads(said.splitlines()[0])
+    ran = [script["script"] for script in total["scripts"]]
+    assert ran == ["diag", "packetdrill/first"] if program else ran == ["diag"]
+    assert list(total["not_run"]) == ([] if program else ["packetdrill"])
+    assert ("- packetdrill                  not run: no program 'packetdrill' in PATH: build it as" in said) != program
+    assert ("; not run: packetdrill; " in said) != program

@@ -32,6 +32,10 @@ NOT_RUN = {
     "mprun kernel test": "ten minutes; test_selftests runs parts",
     "mprun kernel test --kernel mine --only simult_flows,mptcp_join/fastclose": "the kernel is the reader's own",
     "mprun kernel test --scheduler roundrobin --json": "ten minutes; test_selftests runs parts",
+    **{
+        f"mprun kernel test --packetdrill ~/packetdrill/gtests/net/packetdrill {rest}": "needs the program packetdrill"
+        for rest in ("--only packetdrill", "--suite ~/packetdrill/gtests/net --only packetdrill/tcp")
+    },
     "mprun lab run --all": "all labs: twenty minutes",
     "mprun sweep -t topo -x xp --cluster tcp://SCHEDULER:8786": "needs a cluster; test_cluster makes one",
     "mprun tools install quic": "compiles for minutes, with packages of its own",

@@ -90,6 +90,8 @@ static void make_tree(void)
 	make_device("/dev/urandom", 0666, 1, 9);
 	make_device("/dev/tty", 0666, 5, 0);
 	make_device("/dev/console", 0600, 5, 1);
+	mkdir("/dev/net", 0755);
+	make_device("/dev/net/tun", 0666, 10, 200);
 	mkdir("/dev/pts", 0755);
 	mount_or_fail("devpts", "/dev/pts", "devpts", 0, "ptmxmode=666");
 	if (symlink("pts/ptmx", "/dev/ptmx") || symlink("/proc/self/fd", "/dev/fd"))

@@ -1,16 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Runs one script of the kernel's tests, as process 2 of an experiment kernel: run.sh SCRIPT [ARGUMENT...].
+# Runs one test, as process 2 of an experiment kernel: run.sh FOLDER COMMAND [ARGUMENT...].
 # Leaves its exit status and the seconds of simulated time in the file `end`.
 
-cd /run/mprun/net/mptcp || exit
+cd "$1" || exit
+shift
+PATH=/run/mprun/program:$PATH
 if [ -n "$MPRUN_SCHEDULER" ]; then
 	PATH=/run/mprun/guest/bin:$PATH
-	export PATH
 fi
-script=$1
-shift
-"./$script.sh" "$@"
+export PATH
+"$@"
 status=$?
 read -r seconds _ </proc/uptime
 echo "$status $seconds" >/run/mprun/run/end

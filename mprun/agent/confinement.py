@@ -43,7 +43,7 @@ LINKS = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd
 
 _OWN = landlock.OWN | landlock.EXECUTE
 RIGHTS = {
-    **dict.fromkeys(map(Path, (*landlock.PROGRAM_FOLDERS, landlock.SETTINGS_FOLDER)), landlock.RUN),
+    **dict.fromkeys(map(Path, landlock.PROGRAM_FOLDERS), landlock.RUN),
     Path("/sys"): landlock.READ,
     Path("/proc"): landlock.READ | landlock.WRITE_FILE | landlock.TRUNCATE,
     Path("/dev"): landlock.READ | landlock.USE_DEVICE,
@@ -69,8 +69,9 @@ def confine() -> None:
     for path in filter(os.path.isdir, TEMPORARY):
         _mount("temporary", path, "tmpfs", MS_NOSUID, f"mode=1777,{TEMPORARY_SIZE}")
     _make_devices(f"{TEMPORARY[0]}/dev")
+    rights = RIGHTS | dict.fromkeys(landlock.readable_by_all(Path(landlock.SETTINGS_FOLDER)), landlock.RUN)
     with ExitStack() as opened:
-        landlock.restrict(opened.enter_context(landlock.ruleset(RIGHTS, with_network=True)))
+        landlock.restrict(opened.enter_context(landlock.ruleset(rights, with_network=True)))
     _drop_capabilities()
 
 

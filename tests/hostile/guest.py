@@ -32,6 +32,7 @@ ATTEMPTS: Mapping[str, str] = {
     "bind and remount": "mount --bind / /tmp/h && mount -o remount,rw,bind /tmp/h && touch /tmp/h/opt/mprun_was_here",
     "path to the secret": "cat HOME/secret",
     "passwords and keys": "cat /etc/shadow || cat /etc/gshadow || cat /etc/ssh/ssh_host*key || cat /etc/ssl/private/*",
+    "other files of root": "cat /etc/.pwd.lock",
     "mode of a shown file": "chmod 777 /run/mprun/kernel/VICTIM",
     "time of a shown file": "touch -d 2001-01-01 /run/mprun/kernel/VICTIM",
     "removal of a shown file": "rm -f /run/mprun/kernel/VICTIM; test ! -e /run/mprun/kernel/VICTIM",

@@ -154,6 +154,7 @@ REAL_ATTEMPTS = {
     "reading a file": "cat PLACE/secret",
     "listing the machine": "ls / || ls /root/. || ls /home/.",
     "passwords and keys": "cat /etc/shadow || cat /etc/gshadow || cat /etc/ssh/* || cat /etc/ssl/private/*",
+    "other files of root": "cat /etc/.pwd.lock",
     "changing a file": "echo changed >>PLACE/secret",
     "the mode of a file": "chmod 777 PLACE/secret",
     "the time of a file": "touch -d 2001-01-01 PLACE/secret",

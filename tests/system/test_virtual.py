@@ -125,16 +125,22 @@ def test_another_seed_gives_other_bytes(mptcp: Result, mprun: Callable[..., Resu
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give rights up")
 def test_under_sudo_the_kernel_is_the_users(mptcp: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Root's rights are given up before the kernel is executed, which a user's other programs could have replaced."""
-    monkeypatch.setenv("SUDO_UID", str(NOBODY))
-    monkeypatch.setenv("SUDO_GID", str(NOBODY))
-    guest = Guest(argv=["/bin/sleep", "60"], cwd="/", is_simulated=False)
-    with (tmp_path / "console").open("wb") as console, booted(find_kernel(), guest, console) as process:
-        lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
-    status = dict(line.split(":", 1) for line in lines)
-    assert status["Uid"].split() == status["Gid"].split() == [str(NOBODY)] * 4
-    assert int(status["CapEff"], 16) == int(status["CapPrm"], 16) == 0
     with scratch("mprun-test-") as folder:
-        env = environment(SUDO_UID=str(NOBODY), SUDO_GID=str(NOBODY))
+        cache = folder / "cache" / "mprun" / "kernels" / "default"
+        shutil.copytree(find_kernel().directory, cache.with_name("it"), symlinks=True)
+        cache.symlink_to("it")
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+        user = {"SUDO_UID": str(NOBODY), "SUDO_GID": str(NOBODY), "XDG_CACHE_HOME": str(folder / "cache")}
+        for name, value in user.items():
+            monkeypatch.setenv(name, value)
+        guest = Guest(argv=["/bin/sleep", "60"], cwd="/", is_simulated=False)
+        with (tmp_path / "console").open("wb") as console, booted(find_kernel(), guest, console) as process:
+            lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+        status = dict(line.split(":", 1) for line in lines)
+        assert status["Uid"].split() == status["Gid"].split() == [str(NOBODY)] * 4
+        assert int(status["CapEff"], 16) == int(status["CapPrm"], 16) == 0
+        env = environment(**user)
         lab = ("-t", LAB / "topo", "-x", LAB / "xp_mptcp", "--engine", "virtual", "--json")
         result = call(*lab, cwd=folder, env=env)
         assert result.status == 0, result.out + result.err

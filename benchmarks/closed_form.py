@@ -364,14 +364,14 @@ def jain(values: Sequence[float]) -> float:
 
 
 def shared_jain(flows: Sequence[Sequence[tuple[float, float, float]]]) -> float:
-    """Jain's index while the same flows ran, mean over the time with two flows or more. Each flow is a list of
-    (begin, end, rate) without gaps, in seconds and in any unit of rate."""
+    """Jain's index while the same flows ran, mean over the time in which two or more ran and one of them got
+    something. Each flow is a list of (begin, end, rate) without gaps, in seconds and in any unit of rate."""
     moments = sorted({end for flow in flows for end in (flow[0][0], flow[-1][1])})
     weighted = shared = 0.0
     for begin, end in pairwise(moments):
         running = [flow for flow in flows if flow[0][0] <= begin and end <= flow[-1][1]]
-        if len(running) > 1:
-            got = [sum(max(0.0, min(end, b) - max(begin, a)) * rate for a, b, rate in flow) for flow in running]
+        got = [sum(max(0.0, min(end, b) - max(begin, a)) * rate for a, b, rate in flow) for flow in running]
+        if len(running) > 1 and any(got):
             weighted += (end - begin) * jain(got)
             shared += end - begin
     return weighted / shared

@@ -152,7 +152,7 @@ def build_ours(folder: Path, engine: str, counted: Account) -> dict[str, Spent]:
 
 
 def phase(temporary: Path) -> str:
-    """What the agent of the one run said last, where temporary files are in a folder."""
+    """Return the last words of the one run's agent. temporary: the folder of temporary files."""
     try:
         return str(json.loads(next(temporary.glob("mprun-channel-*/reports/progress")).read_text())["text"])
     except (OSError, ValueError, StopIteration):

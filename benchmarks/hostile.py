@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a stranger's files get: each case of `tests/hostile` as a line, with what the stranger gets.
+"""Print each case of `tests/hostile` as a line: an attempt of a stranger's files, and what they get.
 
 usage: hostile.py [GROUP ...]; GROUPS are guest, links, sweeps, bundles, templates, bombs, texts, limits. Each case runs
 in a process of its own. The exit status is 1 if a case does harm, or takes more than 5 s of CPU time or 1 GB.
@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from mprun.kernel.store import find_kernel
 from tests.hostile import VERBS, Finding, archives, bombs, guest, limits, links, templates, texts
+from tests.scenes import copy_kernel
 
 ROOT = Path(__file__).parents[1]
 MOST_S = 5
@@ -129,7 +130,7 @@ def starve() -> Iterator[tuple[str, Finding]]:
     with tempfile.TemporaryDirectory(prefix="mprun-hostile-") as name:
         folder = Path(name)
         folder.chmod(0o755)
-        cache = limits.copy_kernels(folder / "cache")
+        cache = copy_kernel(folder / "cache")
         for number, (limit, command) in enumerate((one, other) for one in limits.LIMITS for other in limits.COMMANDS):
             room = folder / str(number)
             room.mkdir(mode=0o755)

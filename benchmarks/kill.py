@@ -32,6 +32,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tests.descendants import adopt_orphans, below, command, end, reap
+from tests.scenes import RATES_ONLY
 
 ROOT = Path(__file__).parents[1]
 # After this long nothing of a killed process may be left.
@@ -44,13 +45,6 @@ STOP_S = 20.0
 SHARED = Path("/dev/shm")
 
 # Rates only: any kernel can have these two paths, so that one pair of files serves both engines.
-TOPOLOGY = """\
-version: 1
-topology: multi-path
-paths:
-  - {rate: 20mbit, queue: 30packets}
-  - {rate: 20mbit, queue: 30packets}
-"""
 EXPERIMENT = """\
 version: 1
 traffic:
@@ -64,7 +58,7 @@ CELLS = 4
 
 @dataclass
 class Count:
-    """What was found in one campaign."""
+    """The findings of one campaign."""
 
     name: str
     kills: int = 0
@@ -105,7 +99,7 @@ class Place:
 def lay_out(folder: Path, experiment: str) -> Place:
     """Write the two files."""
     (folder / "tmp").mkdir(parents=True)
-    (folder / "topo.yaml").write_text(TOPOLOGY)
+    (folder / "topo.yaml").write_text(RATES_ONLY)
     (folder / "xp.yaml").write_text(experiment)
     return Place(folder)
 

@@ -63,7 +63,7 @@ Go before 1.22, such as Debian 12's, does not repeat: its scheduler takes the pr
 
 @dataclass(frozen=True)
 class Row:
-    """How a program did. faults: what is wrong, by ends, right and repeats. not_run: why it was not tried."""
+    """A program's results. faults: what is wrong, by ends, right and repeats. not_run: why it was not tried."""
 
     name: str
     not_run: str = ""
@@ -73,7 +73,7 @@ class Row:
 
     @property
     def is_good(self) -> bool:
-        """Whether it ended, was right and repeated; one that was not run did none of it."""
+        """Tell if it ended, was right and repeated. A program that was not run did none of it."""
         return not self.not_run and not self.faults
 
     def cells(self) -> list[str]:

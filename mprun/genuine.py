@@ -92,7 +92,7 @@ def _hash(path: Path) -> str:
 
 
 def _read_seen() -> dict[str, list[int | str]]:
-    """What was seen of files, by path; nothing where others than this user could have written it."""
+    """Return the states and digests of files seen before; nothing where another user could have written them."""
     with contextlib.suppress(OSError, ValueError, TypeError, HostError):
         place = cache(SEEN, of_root=True)
         if find_stranger(place.parent, (SEEN,), (os.geteuid(), 0)) is None:

@@ -77,25 +77,26 @@ def ruleset(rights: Mapping[Path, int], with_network: bool = False) -> Iterator[
 def readable_by_all(folder: Path) -> list[Path]:
     """Return the folder, or its largest parts in which every user may read everything: root may read the rest too.
 
-    Links are no part: what they lead to has its own rule.
+    Links are no part: what they lead to has its own rule. Neither is what vanishes meanwhile, or cannot be listed.
     """
-    parts: list[Path] = []
-    is_whole = True
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            mode = entry.stat(follow_symlinks=False).st_mode
-            if stat.S_ISLNK(mode):
-                continue
-            path = Path(entry.path)
-            if not stat.S_ISDIR(mode):
-                found = [path] if mode & stat.S_IROTH else []
-            elif mode & stat.S_IROTH and mode & stat.S_IXOTH:
-                found = readable_by_all(path)
-            else:
-                found = []
-            is_whole &= found == [path]
-            parts += found
-    return [folder] if is_whole else parts
+    try:
+        with os.scandir(folder) as listed:
+            entries = [Path(entry.path) for entry in listed if not entry.is_symlink()]
+    except OSError:
+        return []
+    found = {path: _parts_of_entry(path) for path in entries}
+    is_whole = all(parts == [path] for path, parts in found.items())
+    return [folder] if is_whole else [part for parts in found.values() for part in parts]
+
+
+def _parts_of_entry(path: Path) -> list[Path]:
+    try:
+        mode = path.lstat().st_mode
+    except OSError:
+        return []
+    if not stat.S_ISDIR(mode):
+        return [path] if mode & stat.S_IROTH else []
+    return readable_by_all(path) if mode & stat.S_IROTH and mode & stat.S_IXOTH else []
 
 
 def restrict(handle: int | None) -> None:

@@ -45,6 +45,7 @@ from mprun.version import code_digest
 
 CALIBRATION = "calibration.json"
 BLOCK_BYTES = 1 << 20
+UNCONFINED = "no Landlock: programs of a run can read files of this machine"
 
 Compiler = Callable[[Spec, Network, Capabilities], Plan]
 EngineName = Literal["auto", "virtual", "real"]
@@ -91,7 +92,7 @@ def choose_place(wanted: EngineName, kernel_name: str) -> Place:
 
 def tell_unconfined() -> str | None:
     """Return what to say of a machine that cannot keep programs of a run from its files; None of one that can."""
-    return None if landlock.abi() else "this machine has no Landlock: programs of a run can read files of this machine"
+    return None if landlock.abi() else f"this machine has {UNCONFINED}"
 
 
 def refuse_real(named: str, asked: EngineName) -> None:

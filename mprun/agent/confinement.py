@@ -110,11 +110,8 @@ def _drop_capabilities() -> None:
 
 
 def _mount(source: str, target: str, kind: str | None, flags: int, words: str | None = None) -> None:
-    call("mount", *(None if text is None else text.encode() for text in (source, target, kind)), flags, _bytes(words))
-
-
-def _bytes(text: str | None) -> bytes | None:
-    return None if text is None else text.encode()
+    *names, data = (None if text is None else text.encode() for text in (source, target, kind, words))
+    call("mount", *names, flags, data)
 
 
 def _set_attributes(path: str, on: int, off: int, how: int = 0) -> None:

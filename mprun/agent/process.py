@@ -55,7 +55,7 @@ class LimitedLog:
 
     @property
     def is_too_much(self) -> bool:
-        """Whether the program has printed more than it may."""
+        """Tell if the program has printed more than it may."""
         return self.printed_bytes > self.most_bytes
 
     def finish(self) -> None:

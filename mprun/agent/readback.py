@@ -130,11 +130,9 @@ def _resolution(form: int, wanted: float, options: dict[str, Any]) -> float:
     """Whole microseconds of tc's clock ticks, one less beside a jitter; 32-bit probabilities. The kernel has a burst
     as the ticks of 64 ns that it takes, tc prints whole microseconds of them as whole bytes, and so it prints what
     takes a time to drain beside the burst."""
-    burst = 1.0 + float(options["rate"]) * 1.064e-6 if form in (DRAIN, BUCKET) else 0.0
-    if form == DRAIN:
-        return 1.0 + burst + float(options["rate"]) * 1.064e-6
-    if form == BUCKET:
-        return burst
+    if form in (BUCKET, DRAIN):
+        step = 1.0 + float(options["rate"]) * 1.064e-6
+        return step if form == BUCKET else 2 * step
     return {
         RATIO: 1e-7,
         TIME: 2.1e-6,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the links of a run in real time differ from lines that send bit by bit. Pure.
+"""Differences of the links of a run in real time from lines that send bit by bit. Pure.
 
 The virtual engine's kernel has such lines. The real engine has the host kernel's tbf, whose bucket holds one frame
 (tc-tbf(8)), and only netem's delay stage takes a packet from its socket's account (tc-netem(8), LIMITATIONS).
@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+WAYS = ("forward", "reverse")
+
 
 def tell_real_links(intent: Mapping[str, Any]) -> Iterator[str]:
     """Say which links pass a frame early, and which senders see the queue of their link."""
-    limited = [link["name"] for link in intent["links"] if any(_rates(link))]
+    limited = [link["name"] for link in intent["links"] if any(link[way]["rate_bit_per_s"] for way in WAYS)]
     if limited:
         yield (
             f"links {_list(limited)} let a frame pass at once where they are idle, up to a full frame's time early; "
@@ -23,7 +25,7 @@ def tell_real_links(intent: Mapping[str, Any]) -> Iterator[str]:
     seen = [
         f"'{link['name']}' from {sender}"
         for link in intent["links"]
-        for way, sender in zip(("forward", "reverse"), (end["node"] for end in link["ends"]), strict=True)
+        for way, sender in zip(WAYS, (end["node"] for end in link["ends"]), strict=True)
         if sender in hosts and link[way]["rate_bit_per_s"] and not (link[way]["delay_ns"] or link[way]["jitter"])
     ]
     if seen:
@@ -31,10 +33,6 @@ def tell_real_links(intent: Mapping[str, Any]) -> Iterator[str]:
             f"links {_list(seen)} have a rate and no delay: the sender's sockets see their queue, and may hold "
             "packets back; write a delay, or run with --engine virtual"
         )
-
-
-def _rates(link: Mapping[str, Any]) -> Iterator[int | None]:
-    return (link[way]["rate_bit_per_s"] for way in ("forward", "reverse"))
 
 
 def _list(names: list[str]) -> str:

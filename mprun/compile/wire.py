@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Links as commands: a veth pair where ends are joined directly, a wire where packets are shaped.
 
-A wire is two veth pairs, one to each end, whose inner ports lie in the hidden namespace `_wires`.
-What enters one port is redirected to the other, and that port's root qdisc is the impairment of
-this direction: netem holds delay and loss, its child the rate, whose child the queue, so delay
-comes first and the queue holds exactly what was asked. A packet keeps its place in its socket's
-account until a delay stage or, in the experiment kernel, the rate stage takes it. In real time the
-sender of a link with a rate and no delay therefore sees that link's queue (TCP Small Queues;
-tc-netem(8), LIMITATIONS). All wires share one
-namespace, because a namespace each would cost more than the wire; packets never pass from one wire
-to another.
+A wire is two veth pairs, one to each end, whose inner ports lie in the hidden namespace `_wires`. All wires share it,
+because a namespace each would cost more than the wire; packets never pass from one wire to another.
+
+What enters one port is redirected to the other, and that port's root qdisc is the impairment of this direction: netem
+holds delay and loss, its child the rate, whose child the queue. So delay comes first, and the queue holds exactly what
+was asked.
+
+A packet keeps its place in its socket's account until a delay stage takes it or, in the experiment kernel, the rate
+stage. In real time the sender of a link with a rate and no delay therefore sees that link's queue (TCP Small Queues;
+tc-netem(8), LIMITATIONS).
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Computing:
 
     @property
     def is_over(self) -> bool:
-        """Whether all together have used more than they may."""
+        """Tell if all together have used more than they may."""
         return self._together > self.most_s * TICKS_PER_S
 
     def look(self) -> bool:

@@ -170,7 +170,7 @@ def environment(shell: Shell | None) -> dict[str, str]:
 
 
 def find_program(name: str, as_user: bool = False) -> str | None:
-    """Where a program is that a run will find, ours that were built among them; None if it is not installed.
+    """Return the path at which a run will find a program, our built ones too; None if it is not installed.
 
     as_user: it will run without the rights of root that sudo gave. Raises HostError for one of ours that was changed.
     """

@@ -78,7 +78,7 @@ def run_plan(plan: Plan, run: RunDirectory, progress: Progress, shell: Shell | N
 
 
 def _script(plan: Plan, run: RunDirectory, talk: Channel, shell: Shell | None) -> str:
-    """What makes the file tree of the run inside the namespaces, and becomes the agent."""
+    """Write the script that makes the file tree of the run inside the namespaces, and becomes the agent."""
     library = find_library()
     # root could write what it is shown; a user's own mounts need no such care and may not be remounted
     is_root = os.geteuid() == 0

@@ -186,7 +186,7 @@ def _kernel_digest(source_digest: str, recipe: str) -> str:
 
 
 def _damage(folder: Path, programs: Sequence[str] = PROGRAMS) -> str | None:
-    """What is wrong with the files of a kernel; None if they are those that were built."""
+    """Return what is wrong with the files of a kernel; None if they are those that were built."""
     try:
         facts = json.loads((folder / FACTS).read_text())
         if lacking := [key for key in (*_TOLD, "recipe", FILES) if key not in facts]:

@@ -16,10 +16,10 @@ from pathlib import Path
 from mprun.bundle.archive import write_archive
 from mprun.sweep.study import name_folder
 from tests.hostile import RUN, Finding, call, files_of, first_line
+from tests.scenes import ONE_PATH
 
 ENVIRONMENT = {"engine": "virtual", "kernel": {"version": "6"}, "versions": {}, "warnings": [], "python": "3"}
 SUMMARY = json.loads((RUN / "summary.json").read_text())
-TOPOLOGY = "version: 1\ntopology: multi-path\npaths: [{rate: 20mbit, delay: 20ms}]\n"
 COMMANDS = """\
 version: 1
 traffic: [{name: x, tool: exec, from: client, to: server, command: [sh, -c, "touch it_ran"]}]
@@ -144,7 +144,7 @@ FORMS: Mapping[str, tuple[dict[str, bytes], str]] = {
         r"repeat\.until is not of its",
     ),
     "a sweep without runs": (sweep_files("cc=reno"), "it holds no run"),
-    "commands": (inputs(TOPOLOGY, COMMANDS), "--allow-exec"),
+    "commands": (inputs(ONE_PATH, COMMANDS), "--allow-exec"),
     "a Python topology": ({**inputs(PYTHON, {"version": 1}), "inputs/topo.py": b"open('it_ran', 'w')"}, "Python"),
     "a file of the user": (inputs("include: /etc/passwd\nversion: 1\n", {"version": 1}), "lies outside the folder"),
     "text that is not UTF-8": (

@@ -14,9 +14,9 @@ from pathlib import Path
 import polars
 
 from tests.hostile import Called, Finding, call, call_verb, copy_run, first_line
+from tests.scenes import ONE_PATH
 
 EXPERIMENT = "version: 1\ntraffic: [{tool: ping, from: client, to: server}]\n"
-TOPOLOGY = "version: 1\ntopology: multi-path\npaths: [{rate: 20mbit, delay: 20ms}]\n"
 _ENTRY = struct.Struct("=BxHIq")
 
 
@@ -95,7 +95,7 @@ def deep_lists(folder: Path) -> Called:
 
 
 def _validate(folder: Path, experiment: str) -> Called:
-    (folder / "topo.yaml").write_text(TOPOLOGY)
+    (folder / "topo.yaml").write_text(ONE_PATH)
     (folder / "xp.yaml").write_text(experiment)
     return call("validate", "-t", str(folder / "topo"), "-x", str(folder / "xp"))
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import yaml
 
 from tests.hostile import Finding
+from tests.scenes import ONE_PATH
 
-TOPOLOGY = "version: 1\ntopology: multi-path\npaths: [{rate: 20mbit, delay: 20ms}]\n"
 _CONNECT = 'python3 -c "import socket; s = socket.socket({family}); s.settimeout(1); s.connect({address})"'
 ATTEMPTS: Mapping[str, str] = {
     "mount of a folder": "mount -t hostfs none /tmp/h -o HOME && cat /tmp/h/secret",
@@ -87,7 +87,7 @@ def host_to_attack(kernel: Path) -> Iterator[Host]:
 def write_files(folder: Path, script: str) -> None:
     """Write `topo.yaml` and `xp.yaml` with a program."""
     entry = {"name": "it", "tool": "exec", "from": "client", "to": "server", "command": ["sh", "-c", script]}
-    (folder / "topo.yaml").write_text(TOPOLOGY)
+    (folder / "topo.yaml").write_text(ONE_PATH)
     (folder / "xp.yaml").write_text(yaml.safe_dump({"version": 1, "probe": {"pings": 0}, "traffic": [entry]}))
 
 

@@ -17,11 +17,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mprun.kernel.store import find_kernel
 from tests.hostile import NAME, Finding, copy_run
+from tests.scenes import AS_NOBODY, NOBODY, ONE_PATH
 
 ROOT = Path(__file__).parents[2]
-TOPOLOGY = "version: 1\ntopology: multi-path\npaths: [{rate: 20mbit, delay: 20ms}]\n"
 EXPERIMENT = """\
 version: 1
 traffic: [{name: bulk, tool: iperf3, from: client, to: server, protocol: tcp, duration: 1s}]
@@ -75,20 +74,12 @@ LIMITS: Mapping[str, Limit] = {
         for size in ("1m", "60m")
     },
 }
-NOBODY = 65534
-
-
-def copy_kernels(cache: Path) -> Path:
-    """Copy the user's kernels to a folder that any user may read; return it."""
-    shutil.copytree(find_kernel().directory.parent, cache / "mprun" / "kernels", symlinks=True)
-    subprocess.run(["chmod", "-R", "a+rX", str(cache)], check=True)
-    return cache
 
 
 def attempt(limit: str, command: str, folder: Path, cache: Path) -> Finding:
     """Run a command under a limit. cache: a folder with kernels that any user may read."""
     one = LIMITS[limit]
-    (folder / "topo.yaml").write_text(TOPOLOGY)
+    (folder / "topo.yaml").write_text(ONE_PATH)
     (folder / "xp.yaml").write_text(EXPERIMENT)
     (folder / "sweep.yaml").write_text(EXPERIMENT + SWEEP + MATRIX)
     (folder / "room").mkdir()
@@ -102,7 +93,7 @@ def attempt(limit: str, command: str, folder: Path, cache: Path) -> Finding:
     steps.append(f"cp -r {NAME} room/")
     if one.is_user:
         steps.append(f"chown -R {NOBODY}:{NOBODY} .")
-        words = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *words]
+        words = [*AS_NOBODY, *words]
     if one.shell:
         steps.append(one.shell)
     steps.append(f"exec {shlex.join(words)}")

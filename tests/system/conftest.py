@@ -26,14 +26,6 @@ from tests.system.turn import take_turn
 
 ROOT = Path(__file__).parents[2]
 LAB = ROOT / "labs" / "01_multipath"
-# Two paths that any kernel with tbf can have.
-RATES_ONLY = """\
-version: 1
-topology: multi-path
-paths:
-  - {rate: 20mbit, queue: 30packets}
-  - {rate: 20mbit, queue: 30packets}
-"""
 # Three seconds of MPTCP over all paths between client and server.
 SHORT = """\
 version: 1
@@ -45,9 +37,6 @@ traffic:
 capture:
   - {host: client, snaplen: 100}
 """
-# A user without any rights, and a command prefix that becomes them.
-NOBODY = 65534
-AS_NOBODY = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
 COMMAND = [sys.executable, "-m", "mprun"]
 # A host's own kernel (seen with 6.18, 1 of 200 runs) may deliver the first bytes of a subflow that has just
 # joined only when they are sent again a quarter of a second later; iperf3 3.12 gives up before. Such a run

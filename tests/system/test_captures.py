@@ -13,7 +13,8 @@ from typing import Any
 import polars
 import pytest
 
-from tests.system.conftest import LAB, RATES_ONLY, Result, call
+from tests.scenes import RATES_ONLY
+from tests.system.conftest import LAB, Result, call
 
 EXPERIMENT = """\
 version: 1

@@ -17,7 +17,8 @@ from mprun import landlock
 from mprun.kernel.store import find_kernel
 from mprun.scratch import scratch
 from tests.hostile import guest
-from tests.system.conftest import AS_NOBODY, NOBODY, RATES_ONLY, Result, environment
+from tests.scenes import AS_NOBODY, NOBODY, RATES_ONLY
+from tests.system.conftest import Result, environment
 
 
 @pytest.fixture

@@ -17,7 +17,8 @@ import pytest
 
 from mprun.scratch import scratch
 from tests.descendants import below, children, command, end, wait_gone
-from tests.system.conftest import COMMAND, RATES_ONLY, ROOT, environment, wait_until
+from tests.scenes import RATES_ONLY
+from tests.system.conftest import COMMAND, ROOT, environment, wait_until
 
 # Within this time after a kill nothing that was started may be left.
 GONE_S = 1.0

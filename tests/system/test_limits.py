@@ -13,9 +13,9 @@ from mprun.engines.engine import channel, watch
 from mprun.engines.guest import Bounds, Guest, booted
 from mprun.kernel.store import find_kernel
 from mprun.rundir import RunDirectory
+from tests.scenes import ONE_PATH
 from tests.system.conftest import Result
 
-TOPOLOGY = "version: 1\ntopology: multi-path\npaths: [{rate: 20mbit, delay: 20ms}]\n"
 # Four nodes (client, router, server, the wires) and two processes: the ping, which needs no server, and the command.
 TASKS = 1000 + 4 * (4 + 2)
 BOMB = "import os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        pass\n"
@@ -34,7 +34,7 @@ def run(mprun: Callable[..., Result], folder: Path, *command: str) -> Result:
         {"name": "alive", "tool": "ping", "from": "client", "to": "server", "count": 5},
         {"name": "it", "tool": "exec", "from": "client", "to": "server", "command": list(command)},
     ]
-    (folder / "topo.yaml").write_text(TOPOLOGY)
+    (folder / "topo.yaml").write_text(ONE_PATH)
     (folder / "xp.yaml").write_text(yaml.safe_dump({"version": 1, "probe": {"pings": 0}, "traffic": flows}))
     result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--allow-exec", "--json")
     assert result.summary["metrics"]["alive.loss"]["value"] == 0

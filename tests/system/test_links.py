@@ -23,7 +23,8 @@ from mprun.kernel.store import find_kernel
 from mprun.rundir import RunDirectory
 from mprun.spec import load
 from mprun.spec.profile import PROFILES
-from tests.system.conftest import LAB, RATES_ONLY, ROOT, Result, digests_of
+from tests.scenes import RATES_ONLY
+from tests.system.conftest import LAB, ROOT, Result, digests_of
 
 HEAD = "version: 1\nnodes: {a: {kind: host}, b: {kind: host}}\nlinks:\n"
 # Every property and every profile, each measured against what was asked. The losses of satellites are left out: one in

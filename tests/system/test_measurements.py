@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.system.conftest import RATES_ONLY, Result, call
+from tests.scenes import RATES_ONLY
+from tests.system.conftest import Result, call
 
 # path0 loses one packet in a hundred, so that its queue stays empty; that of path1 is always in use.
 TOPOLOGY = """\

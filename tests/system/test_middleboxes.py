@@ -15,7 +15,8 @@ from mprun.compile import allocate, compile_plan
 from mprun.engines.capability import programs_needed, refused_rules
 from mprun.plan import Command
 from mprun.spec import load
-from tests.system.conftest import RATES_ONLY, SHORT, Result
+from tests.scenes import RATES_ONLY
+from tests.system.conftest import SHORT, Result
 
 TOPOLOGY = """\
 version: 1

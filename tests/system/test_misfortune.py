@@ -17,10 +17,10 @@ import pytest
 from mprun.engines.engine import uninterrupted
 from mprun.kernel.store import find_kernel
 from mprun.tools import tcpdump
+from tests.scenes import RATES_ONLY
 from tests.system.conftest import (
     COMMAND,
     LAB,
-    RATES_ONLY,
     Result,
     call,
     environment,

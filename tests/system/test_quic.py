@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from mprun.programs.store import find
-from tests.system.conftest import RATES_ONLY, ROOT, Result, digests_of, environment
+from tests.scenes import RATES_ONLY
+from tests.system.conftest import ROOT, Result, digests_of, environment
 
 LABS = ROOT / "labs" / "06_multipath_quic"
 FAST = ROOT / "labs" / "01_multipath" / "topo.yaml"

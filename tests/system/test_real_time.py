@@ -23,7 +23,8 @@ from mprun.engines import virtual
 from mprun.kernel.store import find_kernel
 from mprun.rundir import RunDirectory
 from mprun.spec import load
-from tests.system.conftest import AS_NOBODY, LAB, LOST_CONTROL, NOBODY, RATES_ONLY, SHORT, Result, call, environment
+from tests.scenes import AS_NOBODY, NOBODY, RATES_ONLY
+from tests.system.conftest import LAB, LOST_CONTROL, SHORT, Result, call, environment
 from tests.system.test_shell import PROMPT, Terminal
 
 pytestmark = pytest.mark.alone

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.conftest import COMMAND, RATES_ONLY, environment
+from tests.scenes import RATES_ONLY
+from tests.system.conftest import COMMAND, environment
 
 PROMPT = "mininet> "
 

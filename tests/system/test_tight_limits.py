@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.hostile import limits
+from tests.scenes import copy_kernel
 
 CORE = [
     ("disk of 256k", "run"),
@@ -25,7 +26,7 @@ CORE = [
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return limits.copy_kernels(tmp_path_factory.mktemp("cache"))
+    return copy_kernel(tmp_path_factory.mktemp("cache"))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts and another user need root")

@@ -10,15 +10,14 @@ import pytest
 import yaml
 
 from benchmarks.programs import SPINNER, SPINNERS, WAIT_S, check_late
+from tests.scenes import ONE_PATH
 from tests.system.conftest import Result
-
-TOPOLOGY = "version: 1\ntopology: multi-path\npaths: [{rate: 20mbit, delay: 20ms}]\n"
 
 
 def run(mprun: Callable[..., Result], folder: Path, command: Sequence[str], **more: str) -> Result:
     entry = {"name": "it", "tool": "exec", "from": "client", "to": "server", "command": list(command), **more}
     experiment = {"version": 1, "probe": {"pings": 0}, "traffic": [entry]}
-    (folder / "topo.yaml").write_text(TOPOLOGY)
+    (folder / "topo.yaml").write_text(ONE_PATH)
     (folder / "xp.yaml").write_text(yaml.safe_dump(experiment))
     return mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--allow-exec", "--json")
 

@@ -17,7 +17,8 @@ import pytest
 from mprun.engines.guest import Guest, booted
 from mprun.kernel.store import find_kernel
 from mprun.scratch import scratch
-from tests.system.conftest import AS_NOBODY, LAB, NOBODY, Result, call, digests_of, environment
+from tests.scenes import AS_NOBODY, NOBODY, copy_kernel, give_to_nobody
+from tests.system.conftest import LAB, Result, call, digests_of, environment
 
 # What 20 Mbit/s on the wire carry: 1448 bytes of payload in a frame of 1514.
 TCP_CEILING = 20e6 * 1448 / 1514
@@ -126,11 +127,8 @@ def test_another_seed_gives_other_bytes(mptcp: Result, mprun: Callable[..., Resu
 def test_under_sudo_the_kernel_is_the_users(mptcp: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Root's rights are given up before the kernel is executed, which a user's other programs could have replaced."""
     with scratch("mprun-test-") as folder:
-        cache = folder / "cache" / "mprun" / "kernels" / "default"
-        shutil.copytree(find_kernel().directory, cache.with_name("it"), symlinks=True)
-        cache.symlink_to("it")
-        for path in (folder, *folder.rglob("*")):
-            os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+        copy_kernel(folder / "cache")
+        give_to_nobody(folder)
         user = {"SUDO_UID": str(NOBODY), "SUDO_GID": str(NOBODY), "XDG_CACHE_HOME": str(folder / "cache")}
         for name, value in user.items():
             monkeypatch.setenv(name, value)
@@ -159,11 +157,8 @@ def test_unprivileged_user_gets_the_same_bytes(mptcp: Result) -> None:
         pytest.skip("this whole test run is unprivileged already")
     folder = Path(tempfile.mkdtemp(prefix="mprun-test-"))
     try:
-        cache = folder / "cache" / "mprun" / "kernels" / "default"
-        shutil.copytree(find_kernel().directory, cache.with_name("it"), symlinks=True)
-        cache.symlink_to("it")
-        for path in (folder, *folder.rglob("*")):
-            os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+        copy_kernel(folder / "cache")
+        give_to_nobody(folder)
         reachable = subprocess.run(
             [*AS_NOBODY, sys.executable, "-c", "import mprun.cli"], env=environment(), check=False
         )

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.system.conftest import RATES_ONLY, Result
+from tests.scenes import RATES_ONLY
+from tests.system.conftest import Result
 
 RATE = 100e6
 RTT_S = 0.040

@@ -13,10 +13,10 @@ from mprun.analysis.pcapng import HEADER_BYTES, RECORD_BYTES, Conversion, Interf
 from mprun.analysis.summary import Captured
 from mprun.compile.network import Link, Network
 from mprun.errors import MprunError
+from mprun.model.spec import Capture
+from mprun.model.wording import describe
 from mprun.plan import Plan
-from mprun.report.value import describe
 from mprun.rundir import RunDirectory
-from mprun.spec.spec import Capture
 from mprun.tools import tcpdump
 
 CHUNK_BYTES = 8 << 20

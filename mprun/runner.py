@@ -30,16 +30,16 @@ from mprun.engines import real, virtual
 from mprun.engines.capability import find_capabilities
 from mprun.engines.engine import Progress, Shell
 from mprun.errors import HostError, RunError, SpecError
+from mprun.input import load
+from mprun.input.reader import read_text
+from mprun.input.writer import write_experiment, write_topology
 from mprun.kernel.store import DEFAULT_NAME, Kernel, find_kernel, is_current
+from mprun.model.permission import NO_COMMANDS, Consent
+from mprun.model.spec import Expectation, Spec
 from mprun.plan import Plan
 from mprun.rundir import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory, reading
 from mprun.scratch import scratch
 from mprun.settings import configuration_path, configured_engine
-from mprun.spec import load
-from mprun.spec.permission import NO_COMMANDS, Consent
-from mprun.spec.reader import read_text
-from mprun.spec.spec import Expectation, Spec
-from mprun.spec.writer import write_experiment, write_topology
 from mprun.tools.tool import tool_of
 from mprun.version import code_digest
 

@@ -27,6 +27,6 @@ def configured_engine() -> Literal["virtual", "real"] | None:
     path = configuration_path()
     if path is None or not path.exists():
         return None
-    from mprun.spec.configuration import read_configuration
+    from mprun.input.configuration import read_configuration
 
     return read_configuration(path).engine

@@ -2,7 +2,7 @@
 """Where the folders are that come with mprun beside its code: `labs`, `schemas` and a profile of Wireshark.
 
 A checkout has the first two at its top; building a package puts them into it (`setup.py`). What is in a lab is for
-`mprun.spec.lab`: a shell that completes a name asks here, and waits.
+`mprun.lab.file`: a shell that completes a name asks here, and waits.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import cast
 
 from docs.generate.markdown import LICENSE, code, table
-from mprun.spec.metric import OF_FLOWS, OF_PATH, OF_TOTAL, SYMBOLS, TOTAL, Metric, Metrics
+from mprun.model.metric import OF_FLOWS, OF_PATH, OF_TOTAL, SYMBOLS, TOTAL, Metric, Metrics
 from mprun.tools import TOOLS
 from mprun.tools.tool import Tool, load
 

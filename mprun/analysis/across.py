@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mprun.analysis.cells import Row
-from mprun.spec.evaluation import evaluate
-from mprun.spec.expression import ExpressionError, Reference, UnknownName, Value, parse
-from mprun.spec.metric import SYMBOLS, UNITS
-from mprun.spec.scalar import spell_scalar
+from mprun.model.metric import SYMBOLS, UNITS
+from mprun.model.scalar import spell_scalar
+from mprun.statement.evaluation import evaluate
+from mprun.statement.expression import ExpressionError, Reference, UnknownName, Value, parse
 
 
 def judge_across(texts: Sequence[str], cells: Sequence[Mapping[str, Any]], rows: Sequence[Row]) -> list[dict[str, Any]]:

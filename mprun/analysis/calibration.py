@@ -14,8 +14,8 @@ from typing import Any, cast
 
 from mprun.compile.calibration import burstiness, inflation
 from mprun.compile.network import Link, Network
+from mprun.model.spec import Direction
 from mprun.plan import Train
-from mprun.spec.spec import Direction
 
 LEVEL = 0.9999
 RATE_TOLERANCE = 0.01

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mprun.analysis.statistics import LEAST_BOOTSTRAP, summarize
-from mprun.spec.metric import SUFFIXES
+from mprun.model.metric import SUFFIXES
 
 # The status of a sweep that has not all its runs.
 INCOMPLETE = "incomplete"

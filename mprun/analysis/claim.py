@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from mprun.spec.claim import Claim, column_unit, split_table
-from mprun.spec.evaluation import Outcome, evaluate
-from mprun.spec.expression import Condition, ExpressionError, Reference, UnknownName, Value, parse_amount
-from mprun.spec.fault import name_nearest
-from mprun.spec.metric import UNITS
+from mprun.model.fault import name_nearest
+from mprun.model.metric import UNITS
+from mprun.statement.claim import Claim, column_unit, split_table
+from mprun.statement.evaluation import Outcome, evaluate
+from mprun.statement.expression import Condition, ExpressionError, Reference, UnknownName, Value, parse_amount
 
 Verdict = Literal["held", "failed", "open"]
 Columns = Mapping[str, Sequence[Any]]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the flows of a group came to together. How each metric of a group follows from those of its flows is said
-where the metric is (`mprun.spec.metric.Metric.over`), or by the tool's own `pool`."""
+where the metric is (`mprun.model.metric.Metric.over`), or by the tool's own `pool`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mprun.analysis.together import find_fairness, find_rate
-from mprun.spec.metric import FAIRNESS, Unit, group_metrics
-from mprun.spec.spec import Flow
+from mprun.model.metric import FAIRNESS, Unit, group_metrics
+from mprun.model.spec import Flow
 from mprun.tools.tool import Result, Table, summarize_delays, tool_of
 
 Values = dict[str, tuple[float, Unit]]

@@ -42,8 +42,8 @@ from mprun.analysis.real_link import tell_real_links
 from mprun.analysis.series import FlowConnections, tabulate
 from mprun.analysis.together import find_fairness, find_rate
 from mprun.compile.failure import Failure, find_failures
-from mprun.spec.metric import OF_CONNECTIONS, OF_FLOWS, OF_PATHS, OF_TOTAL, SYMBOLS, TOTAL, Metrics, Unit
-from mprun.spec.spec import After, Expectation, Flow
+from mprun.model.metric import OF_CONNECTIONS, OF_FLOWS, OF_PATHS, OF_TOTAL, SYMBOLS, TOTAL, Metrics, Unit
+from mprun.model.spec import After, Expectation, Flow
 from mprun.text import make_printable
 from mprun.tools import probe, tcpdump
 from mprun.tools.tool import PathUse, Portion, Result, SocketSample, Table, Tool, summarize_delays, tool_of

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 
 from mprun.errors import SpecError
-from mprun.spec.fault import list_names
+from mprun.model.fault import list_names
 
 SPDX = "https://spdx.org/licenses/"
 # What data and programs are mostly given under: of these the nearest is named, of hundreds that there are.

@@ -19,9 +19,9 @@ from mprun.bundle.archive import SUFFIX, Content, write_archive
 from mprun.bundle.crate import METADATA, Description, describe
 from mprun.errors import MprunError
 from mprun.folder import Folder
+from mprun.input import load
 from mprun.kernel.store import describe_recipe
 from mprun.rundir import FROM_CAPTURES, RunDirectory
-from mprun.spec import load
 from mprun.sweep.directory import SweepDirectory
 from mprun.sweep.summary import read_summary, read_table, tell_progress
 

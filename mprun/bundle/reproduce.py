@@ -27,14 +27,14 @@ from mprun.engines import virtual
 from mprun.engines.engine import Progress
 from mprun.errors import SpecError
 from mprun.folder import Folder, UnsafeError
+from mprun.input import load
 from mprun.kernel.store import list_kernels
+from mprun.model.permission import Consent
+from mprun.model.spec import Spec
 from mprun.plan import canonical_json
 from mprun.rundir import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
 from mprun.runner import EngineName, Place
-from mprun.spec import load
-from mprun.spec.experiment import RUNS
-from mprun.spec.permission import Consent
-from mprun.spec.spec import Spec
+from mprun.schema.experiment import RUNS
 from mprun.sweep.conduct import places_for
 from mprun.sweep.directory import Kept, SweepDirectory
 from mprun.sweep.executor import run_all

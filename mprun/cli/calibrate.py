@@ -42,8 +42,8 @@ def command(
     from mprun import runner
     from mprun.cli.progress import Bar
     from mprun.compile import allocate
-    from mprun.spec import load
-    from mprun.spec.permission import Permissions
+    from mprun.input import load
+    from mprun.model.permission import Permissions
 
     allowed = Permissions(allow_exec, allow_outside)
     given = options.parse_parameters(params)

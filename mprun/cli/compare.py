@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mprun.cli import options
+from mprun.model.scalar import spell_values
 from mprun.scratch import scratch
-from mprun.spec.scalar import spell_values
 from mprun.text import plain
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def command(
     """
     from mprun.analysis.comparison import compare, compare_expectations, compare_statements
     from mprun.analysis.statistics import CONFIDENCE
-    from mprun.spec.units import QuantityError, parse_ratio
+    from mprun.model.units import QuantityError, parse_ratio
     from mprun.sweep.sides import sides_of
 
     if (second is None) == (axis is None):
@@ -116,7 +116,7 @@ def _name_archives(sides: Sides, given: tuple[str, str], places: list[str | None
 
 def _refuse_unknown(wanted: tuple[str, ...], sides: Sides) -> None:
     from mprun.errors import SpecError
-    from mprun.spec.fault import name_nearest
+    from mprun.model.fault import name_nearest
 
     known = {name for half in sides.cells for side in half for name in side.metrics()}
     for name in wanted:

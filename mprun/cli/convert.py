@@ -15,7 +15,7 @@ from mprun.cli import options
 from mprun.cli.completion import complete_files
 
 if TYPE_CHECKING:
-    from mprun.spec.permission import Permissions
+    from mprun.model.permission import Permissions
 
 STANDARD_OUTPUT = Path("-")
 
@@ -51,7 +51,7 @@ def command(
     A file that is YAML already is held against the others and left alone.
     """
     from mprun.errors import SpecError
-    from mprun.spec.permission import Permissions
+    from mprun.model.permission import Permissions
 
     target = Path() if folder == STANDARD_OUTPUT else folder
     allowed = Permissions(allow_exec, allow_outside)
@@ -79,11 +79,11 @@ def _convert(
 ) -> Mapping[str, str]:
     """The YAML text of each file that is of the older format, once all of them are known to be sound."""
     from mprun.errors import SpecError
-    from mprun.spec import load
-    from mprun.spec.legacy.conversion import convert
-    from mprun.spec.legacy.entry import Role, is_older
-    from mprun.spec.reader import find
-    from mprun.spec.rendering import render
+    from mprun.input import load
+    from mprun.input.legacy.conversion import convert
+    from mprun.input.legacy.entry import Role, is_older
+    from mprun.input.reader import find
+    from mprun.input.rendering import render
 
     warnings: dict[str, None] = {}
     for experiment in experiments or (None,):

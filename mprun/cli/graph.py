@@ -54,9 +54,9 @@ def command(
     shown and an image becomes TOPOLOGY.svg or .png in this directory.
     """
     from mprun.compile import allocate, resolve
+    from mprun.input import load
+    from mprun.model.permission import Permissions
     from mprun.report.drawing import draw
-    from mprun.spec import load
-    from mprun.spec.permission import Permissions
 
     language = language or _language_of(output)
     allowed = Permissions(allow_exec, allow_outside)

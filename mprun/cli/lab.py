@@ -22,8 +22,8 @@ from mprun.cli.completion import complete_labs
 if TYPE_CHECKING:
     from mprun.analysis.claim import Judgement
     from mprun.lab.run import Done, LabRun
-    from mprun.spec.evaluation import Comparison
-    from mprun.spec.permission import Consent
+    from mprun.model.permission import Consent
+    from mprun.statement.evaluation import Comparison
 
 _MARKS = {"held": ("✓", "green"), "failed": ("✗", "red"), "open": ("?", "yellow")}
 _STATES = {"ran": ("✓", "green"), "broken": ("✗", "red"), "impossible": ("-", "yellow")}
@@ -258,8 +258,8 @@ def _show_judgements(judgements: Sequence[Judgement]) -> None:
 
 def say_comparison(comparison: Comparison) -> str:
     """`xp.bulk.goodput = 36.93 Mbit/s >= 34.02 Mbit/s = 1.8 * tcp.bulk.goodput`; a number stands for itself."""
+    from mprun.model.metric import SYMBOLS
     from mprun.report.reading import format_value
-    from mprun.spec.metric import SYMBOLS
 
     symbol = SYMBOLS[comparison.unit] if comparison.unit else "1"
     left, right = (format_value(value, symbol) for value in (comparison.left_amount, comparison.right_amount))

@@ -139,7 +139,7 @@ def consent(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def with_consent(*args: Any, allow_exec: bool, unconfined: bool, as_root: bool, **rest: Any) -> Any:
-        from mprun.spec.permission import Consent
+        from mprun.model.permission import Consent
 
         return command(*args, consent=Consent(allow_exec, unconfined, as_root), **rest)
 

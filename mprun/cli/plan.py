@@ -51,8 +51,8 @@ def command(
     if not topology or not experiment:
         raise click.UsageError("give -t and -x, or --diff A B")
     from mprun.compile import allocate, compile_plan
-    from mprun.spec import load
-    from mprun.spec.permission import Permissions
+    from mprun.input import load
+    from mprun.model.permission import Permissions
 
     allowed = Permissions(allow_exec, allow_outside)
     loaded = load(topology, experiment, options.parse_parameters(params), seed, strict, legacy_queue, allowed)

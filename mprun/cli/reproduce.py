@@ -13,15 +13,15 @@ import click
 
 from mprun import invoker
 from mprun.cli import options
+from mprun.model.scalar import spell_values
 from mprun.scratch import scratch
-from mprun.spec.scalar import spell_values
 from mprun.text import plain
 
 if TYPE_CHECKING:
     from mprun.analysis.comparison import Compared
     from mprun.bundle.reproduce import Outcome
+    from mprun.model.permission import Consent
     from mprun.runner import EngineName
-    from mprun.spec.permission import Consent
 
 MOST_SHOWN = 20
 _WORDS = {

@@ -14,8 +14,8 @@ import click
 from mprun.cli import options
 
 if TYPE_CHECKING:
+    from mprun.model.permission import Consent
     from mprun.rundir import RunDirectory
-    from mprun.spec.permission import Consent
 
 
 @click.command("run")
@@ -54,8 +54,8 @@ def command(
     from mprun import runner
     from mprun.cli.progress import Bar
     from mprun.cli.show_run import show_summary
-    from mprun.spec import load
-    from mprun.spec.permission import Permissions
+    from mprun.input import load
+    from mprun.model.permission import Permissions
 
     allowed = Permissions(consent.commands, allow_outside)
     loaded = load(topology, experiment, options.parse_parameters(params), seed, strict, legacy_queue, allowed)

@@ -17,8 +17,8 @@ from mprun.cli import options, show
 from mprun.cli.completion import complete_runs
 
 if TYPE_CHECKING:
+    from mprun.model.permission import Consent
     from mprun.rundir import RunDirectory
-    from mprun.spec.permission import Consent
     from mprun.sweep.directory import SweepDirectory
 
 

@@ -40,8 +40,8 @@ def command(
     `client ping server`, `client ip route`, `nodes`, `links`, `dump`, `exit`. Nothing is left behind.
     """
     from mprun import runner
-    from mprun.spec import load
-    from mprun.spec.permission import Permissions
+    from mprun.input import load
+    from mprun.model.permission import Permissions
 
     if not sys.stdin.isatty():
         sys.exit(_from_pipe([sys.executable, "-P", "-m", "mprun", *sys.argv[1:]]))

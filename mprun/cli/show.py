@@ -66,11 +66,11 @@ def _read_sweep(sweep: SweepDirectory) -> dict[str, Any]:
 def _show_figures(run: RunDirectory, metrics: Mapping[str, Any]) -> Mapping[str, Any]:
     """Print the figures of a run's report in a line for each series; the metrics in the order of their tools."""
     from mprun.errors import SpecError
+    from mprun.input import load
+    from mprun.input.traffic import owned_metrics
     from mprun.report.report import gather
     from mprun.report.spark import to_text
     from mprun.report.timeline import draw_run
-    from mprun.spec import load
-    from mprun.spec.traffic import owned_metrics
 
     try:
         spec = load(*run.resolved_inputs).spec

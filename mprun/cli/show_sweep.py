@@ -15,8 +15,8 @@ from mprun.analysis.cells import INCOMPLETE
 from mprun.analysis.statistics import CONFIDENCE
 from mprun.cli import options
 from mprun.cli.show_run import MARKS
+from mprun.model.scalar import spell_scalar, spell_values
 from mprun.report.reading import choose_metrics, format_bound, format_mean, format_value
-from mprun.spec.scalar import spell_scalar, spell_values
 from mprun.sweep.summary import tell_progress
 
 # So many metrics fit beside each other.
@@ -89,7 +89,7 @@ def _choose(cells: Sequence[Mapping[str, Any]], wanted: Sequence[str]) -> list[s
     missing = [name for name in wanted if name not in known]
     if missing:
         from mprun.errors import SpecError
-        from mprun.spec.fault import name_nearest
+        from mprun.model.fault import name_nearest
 
         raise SpecError(f"no run has metric '{missing[0]}'{name_nearest(missing[0], known, 'metrics')}")
     if wanted:

@@ -17,7 +17,7 @@ from mprun import invoker
 from mprun.cli import options
 
 if TYPE_CHECKING:
-    from mprun.spec.permission import Consent
+    from mprun.model.permission import Consent
     from mprun.sweep.directory import SweepDirectory
     from mprun.sweep.estimate import Estimate
     from mprun.sweep.executor import Executor
@@ -80,8 +80,8 @@ def command(
     """
     from mprun import runner
     from mprun.cli.sweep_progress import SweepBar
-    from mprun.spec import load_cells
-    from mprun.spec.permission import Permissions
+    from mprun.input import load_cells
+    from mprun.model.permission import Permissions
     from mprun.sweep import conduct, study
 
     allowed = Permissions(consent.commands, allow_outside)
@@ -141,7 +141,7 @@ def _start_executor(cells: Sequence[Cell], places: int, address: str | None) -> 
 
 
 def _show_cells(cells: Sequence[Cell], places: int, parent: Path, begun: SweepDirectory | None) -> None:
-    from mprun.spec.scalar import spell_scalar
+    from mprun.model.scalar import spell_scalar
     from mprun.sweep.estimate import estimate
 
     names = list(dict.fromkeys(name for cell in cells for name, _ in cell.values))

@@ -23,7 +23,7 @@ def list_(as_json: bool) -> None:
     import json
     from dataclasses import asdict
 
-    from mprun.spec.generator import COLLECTION
+    from mprun.input.generator import COLLECTION
 
     generators = COLLECTION.describe()
     if as_json:
@@ -49,11 +49,11 @@ def expand(topology: str, params: tuple[str, ...], allow_exec: bool, allow_outsi
     """
     from yaml.nodes import MappingNode
 
-    from mprun.spec import load_topology
-    from mprun.spec.permission import Permissions
-    from mprun.spec.reader import parse
-    from mprun.spec.rendering import render
-    from mprun.spec.writer import write_topology
+    from mprun.input import load_topology
+    from mprun.input.reader import parse
+    from mprun.input.rendering import render
+    from mprun.input.writer import write_topology
+    from mprun.model.permission import Permissions
 
     spec = load_topology(topology, options.parse_parameters(params), Permissions(allow_exec, allow_outside))
     root = parse(write_topology(spec, ""), spec.name)

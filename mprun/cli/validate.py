@@ -12,8 +12,8 @@ from mprun.cli import options
 from mprun.cli.completion import complete_files
 
 if TYPE_CHECKING:
-    from mprun.spec.fault import Fault
-    from mprun.spec.spec import Spec
+    from mprun.model.fault import Fault
+    from mprun.model.spec import Spec
 
 
 @click.command("validate")
@@ -36,9 +36,9 @@ def command(
     as_json: bool,
 ) -> None:
     """Check a topology and an experiment, in every cell of its matrix, and say all that is wrong with them."""
-    from mprun.spec import load_cells
-    from mprun.spec.fault import InputError
-    from mprun.spec.permission import Permissions
+    from mprun.input import load_cells
+    from mprun.model.fault import InputError
+    from mprun.model.permission import Permissions
 
     try:
         given = options.parse_parameters(params)
@@ -59,7 +59,7 @@ def command(
 def _print_json(faults: Sequence[Fault]) -> None:
     import json
 
-    from mprun.spec.fault import render_path
+    from mprun.model.fault import render_path
 
     entries = [{"file": f.file, "line": f.line, "path": render_path(f.path), "message": f.message} for f in faults]
     click.echo(json.dumps(entries, indent=2, ensure_ascii=False))

@@ -15,7 +15,7 @@ from mprun.cli.completion import complete_runs
 from mprun.text import plain
 
 if TYPE_CHECKING:
-    from mprun.spec.permission import Consent
+    from mprun.model.permission import Consent
 
 
 @click.command("verify")

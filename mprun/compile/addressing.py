@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from mprun import plan
 from mprun.compile.multipath import group_ways
 from mprun.compile.network import Interface, Neighbour, Node, Route
+from mprun.model.address import Address, InterfaceAddress
 from mprun.plan import Command, sysctl
-from mprun.spec.address import Address, InterfaceAddress
 
 # Before interfaces exist, so that they are born with them. IPv6 is off where no interface has such an
 # address: its router solicitations would stand in every capture.

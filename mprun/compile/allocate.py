@@ -27,9 +27,9 @@ from mprun.compile.network import (
 from mprun.compile.numbering import Numbering
 from mprun.compile.openflow import label, place_switches
 from mprun.compile.routing import Routing, number_segments
-from mprun.spec.address import Subnet, families_of
-from mprun.spec.path import NamedPath, name_paths
-from mprun.spec.spec import (
+from mprun.model.address import Subnet, families_of
+from mprun.model.path import NamedPath, name_paths
+from mprun.model.spec import (
     FAMILIES,
     HEADER_BYTES,
     Change,

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from mprun.capabilities import Capabilities
 from mprun.compile.network import Interface, Link, Network
 from mprun.compile.planner import compile_plan
+from mprun.model.spec import Chance, Direction, FourState, GilbertElliott, Loss, Spec
 from mprun.plan import Plan, Train
-from mprun.spec.spec import Chance, Direction, FourState, GilbertElliott, Loss, Spec
 
 SMALL_BYTES = 64
 # A share of the rate offered to see the rate itself: less than all of it cannot see a link that is too fast.

@@ -13,8 +13,8 @@ from mprun.compile.endpoint import endpoint_commands
 from mprun.compile.network import Network
 from mprun.compile.variation import is_wire_varied
 from mprun.compile.wire import change_commands
+from mprun.model.spec import AddressChange, Direction, LinkChange, Spec
 from mprun.plan import Change, Command
-from mprun.spec.spec import AddressChange, Direction, LinkChange, Spec
 
 
 def plan_changes(spec: Spec, network: Network, capabilities: Capabilities) -> Iterator[Change]:

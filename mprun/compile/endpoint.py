@@ -19,10 +19,10 @@ from collections.abc import Iterator
 
 from mprun.capabilities import DEFAULT_SCHEDULER, Capabilities
 from mprun.compile.network import Interface, Network, Node, Path
+from mprun.model.address import InterfaceAddress, family_of
+from mprun.model.path import are_side_by_side, count_subflows, pairs_of, usable_paths
+from mprun.model.spec import FAMILIES, MAX_ADDITIONAL_SUBFLOWS, ExperimentSpec, Flow, HostSpec
 from mprun.plan import Command, Process, Ready, sysctl
-from mprun.spec.address import InterfaceAddress, family_of
-from mprun.spec.path import are_side_by_side, count_subflows, pairs_of, usable_paths
-from mprun.spec.spec import FAMILIES, MAX_ADDITIONAL_SUBFLOWS, ExperimentSpec, Flow, HostSpec
 from mprun.tools.tool import LIBRARY
 
 PATH_MANAGER = "mprun.agent.path_manager"

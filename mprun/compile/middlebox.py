@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mprun.compile.network import Interface, Network, Node, Path
+from mprun.model.address import Address
+from mprun.model.spec import AlteredOption, Firewall, Middlebox, Nat, Proxy, SequenceRewriter, StrippedOption
 from mprun.plan import Command, Process, Ready
-from mprun.spec.address import Address
-from mprun.spec.spec import AlteredOption, Firewall, Middlebox, Nat, Proxy, SequenceRewriter, StrippedOption
 
 # Beyond the ports of iperf3's servers and below those that clients get.
 RELAY_PORT = 3129

@@ -20,8 +20,8 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from mprun.compile.network import Node, Route
+from mprun.model.spec import Family
 from mprun.plan import Command, sysctl
-from mprun.spec.spec import Family
 
 # Source, destination, protocol, source port, destination port.
 _FIELDS = str(0x01 | 0x02 | 0x04 | 0x10 | 0x20)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mprun.spec.address import Address, InterfaceAddress, Subnet, family_of
-from mprun.spec.spec import HEADER_BYTES, Change, Controller, Direction, Family, Forwarding, NodeKind
+from mprun.model.address import Address, InterfaceAddress, Subnet, family_of
+from mprun.model.spec import HEADER_BYTES, Change, Controller, Direction, Family, Forwarding, NodeKind
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 """Addresses of interfaces: those that the user gave, and for all others the next free ones.
 
 Each segment is numbered in IPv4, whether or not it has such addresses, and in IPv6 by the same
-digits (`mprun.spec.address`): which families a topology has does not move any number.
+digits (`mprun.model.address`): which families a topology has does not move any number.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_interface
 from itertools import chain
 
 from mprun.errors import SpecError
-from mprun.spec.address import (
+from mprun.model.address import (
     POOL,
     SUBNET_BITS,
     Address,
@@ -23,7 +23,7 @@ from mprun.spec.address import (
     mirror_subnet,
     number_host,
 )
-from mprun.spec.spec import FAMILIES, Family, LinkSpec, TopologySpec
+from mprun.model.spec import FAMILIES, Family, LinkSpec, TopologySpec
 
 
 class Numbering:

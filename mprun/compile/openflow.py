@@ -15,9 +15,9 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 
 from mprun.compile.network import Interface, Network, Switch
+from mprun.model.ofctl import group_id, rename_ports
+from mprun.model.spec import HashedBy, LinkSpec, OpenFlow, TopologySpec
 from mprun.plan import Command, Process, Ready
-from mprun.spec.ofctl import group_id, rename_ports
-from mprun.spec.spec import HashedBy, LinkSpec, OpenFlow, TopologySpec
 
 # As Open vSwitch spells it: a controller's socket it takes below this folder only.
 FOLDER = "/var/run/openvswitch"

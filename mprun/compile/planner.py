@@ -20,10 +20,10 @@ from mprun.compile.sharing import share_processes
 from mprun.compile.variation import is_wire_varied, vary_starts
 from mprun.compile.wire import WIRES, link_commands, shaping_commands, start_commands
 from mprun.errors import HostError, SpecError
+from mprun.model.path import usable_paths
+from mprun.model.span import find_spans
+from mprun.model.spec import Capture, Flow, HostSpec, LinkChange, Middlebox, Series, Spec
 from mprun.plan import ROOT, Command, Node, Plan, Process, sysctl, to_plain
-from mprun.spec.path import usable_paths
-from mprun.spec.span import find_spans
-from mprun.spec.spec import Capture, Flow, HostSpec, LinkChange, Middlebox, Series, Spec
 from mprun.tools import tcpdump
 from mprun.tools.probe import probe
 from mprun.tools.tool import Endpoints, Work, tool_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mprun.compile.network import Interface, Network
-from mprun.spec.spec import Spec
+from mprun.model.spec import Spec
 
 
 def resolve(spec: Spec, network: Network) -> Spec:

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from functools import reduce
 
 from mprun.compile.network import Interface
-from mprun.spec.path import Components
-from mprun.spec.spec import Family, LinkSpec, NodeKind
+from mprun.model.path import Components
+from mprun.model.spec import Family, LinkSpec, NodeKind
 
 # A link as one of its ends sees it: that end, the other one, and whether it leaves forwards.
 _Crossing = tuple[LinkSpec, Interface, Interface, bool]

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
+from mprun.model.spec import Flow
 from mprun.plan import Process
-from mprun.spec.spec import Flow
 from mprun.tools.tool import Work, tool_of
 
 Join = Callable[[Sequence[Process]], Process]

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from mprun.capabilities import Capabilities
 from mprun.compile.network import Network
-from mprun.spec.spec import Flow, Spec
+from mprun.model.spec import Flow, Spec
 
 
 def vary_starts(spec: Spec, network: Network) -> Spec:

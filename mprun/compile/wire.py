@@ -20,8 +20,8 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from mprun.compile.network import Interface, Link
+from mprun.model.spec import DEFAULT_MTU, Chance, Direction, FourState, GilbertElliott, Jitter, LinkChange, Queue
 from mprun.plan import ROOT, Command
-from mprun.spec.spec import DEFAULT_MTU, Chance, Direction, FourState, GilbertElliott, Jitter, LinkChange, Queue
 
 # No name of a user begins so.
 WIRES = "_wires"

@@ -18,8 +18,8 @@ from mprun.compile.planner import KERNEL_WIDE
 from mprun.engines import mptcp
 from mprun.engines.engine import ENVIRONMENT, find_program, unshare_command
 from mprun.errors import HostError
+from mprun.model.spec import Spec
 from mprun.plan import Plan
-from mprun.spec.spec import Spec
 from mprun.tools import probe, tcpdump
 from mprun.tools.tool import Program, tool_of
 

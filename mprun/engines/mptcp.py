@@ -15,7 +15,7 @@ from pathlib import Path
 from mprun.agent import sysctl
 from mprun.capabilities import DEFAULT_SCHEDULER, SchedulerChoice
 from mprun.engines.engine import ENVIRONMENT, find_program, unshare_command
-from mprun.spec.spec import Spec
+from mprun.model.spec import Spec
 
 SCHEDULER = "net.mptcp.scheduler"
 # A name that no scheduler has.

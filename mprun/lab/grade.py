@@ -16,9 +16,10 @@ from mprun import rundir
 from mprun.analysis.claim import Judgement, judge
 from mprun.compile import allocate, compile_plan
 from mprun.errors import MprunError, SpecError
+from mprun.lab.file import Lab, Step
 from mprun.lab.run import measured_by
 from mprun.rundir import RunDirectory
-from mprun.spec.lab import Lab, Profile, Step
+from mprun.schema.lab import Profile
 
 
 @dataclass(frozen=True)

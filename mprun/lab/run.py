@@ -19,10 +19,11 @@ from mprun.analysis.claim import Columns, Judgement, Measured, judge
 from mprun.compile import allocate
 from mprun.engines import virtual
 from mprun.errors import HostError, MprunError
+from mprun.lab.file import Lab, Step
+from mprun.model.permission import NO_COMMANDS, Consent
 from mprun.rundir import RunDirectory
 from mprun.runner import Place
-from mprun.spec.lab import Lab, Profile, Step
-from mprun.spec.permission import NO_COMMANDS, Consent
+from mprun.schema.lab import Profile
 from mprun.sweep.executor import run_all
 from mprun.sweep.local import LocalExecutor
 from mprun.sweep.worker import Job, Outcome

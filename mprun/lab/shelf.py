@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mprun.errors import SpecError
+from mprun.json_schema import SCHEMAS, render
+from mprun.lab.file import FILE, Lab, read_lab
 from mprun.shipped import find_labs
-from mprun.spec.lab import FILE, Lab, read_lab
-from mprun.spec.schema import SCHEMAS, render
 
 ANSWERS = "ANSWERS.md"
 # Where a working copy has the schemas that its files name for an editor.

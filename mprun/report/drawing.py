@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Literal
 
+from mprun.model.spec import Addressing, Flow, Forwarding, LinkSpec, NodeKind, TopologySpec
+from mprun.model.units import TIME
+from mprun.model.wording import describe, say_changes, spell
 from mprun.report import interference, key, layout, tree
-from mprun.report.value import describe, say_changes, spell
-from mprun.spec.spec import Addressing, Flow, Forwarding, LinkSpec, NodeKind, TopologySpec
-from mprun.spec.units import TIME
 
 Reading = Literal["right", "down"]
 VertexKind = NodeKind | Literal["middlebox", "openflow"]

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from mprun.spec.metric import SUFFIXES
+from mprun.model.metric import SUFFIXES
 
 # line: points joined; step: a value from its point to the next; stack: steps on top of each other; points: alone;
 # cdf: the share of the values up to each; bar, box: a position for each category; heat: a row for each series.

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from mprun.errors import HostError
+from mprun.model.spec import Spec, TopologySpec
 from mprun.report import graphviz
 from mprun.report.chart import COLUMN, WIDE, paint
 from mprun.report.dot import to_dot
@@ -16,7 +17,6 @@ from mprun.report.drawing import draw
 from mprun.report.figure import Chart, to_csv
 from mprun.report.page import Picture
 from mprun.rundir import FIGURES
-from mprun.spec.spec import Spec, TopologySpec
 
 
 class Gallery:

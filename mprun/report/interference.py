@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from mprun.spec.spec import Middlebox
+from mprun.model.spec import Middlebox
 
 MOST_INSIDE = 3
 

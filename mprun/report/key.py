@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from mprun.model.spec import Addressing, Direction, LinkSpec, TopologySpec
 from mprun.report.layout import Layout
-from mprun.spec.spec import Addressing, Direction, LinkSpec, TopologySpec
 
 # More links than this of the same values share an entry; there are as many entries as line styles.
 MOST_LABELS = 4

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
-from mprun.spec.spec import LinkSpec, TopologySpec
+from mprun.model.spec import LinkSpec, TopologySpec
 
 # A run of nodes that are all alike is cut if it is this long, and this much of each end is kept.
 LONG_RUN = 7

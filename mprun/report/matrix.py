@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from mprun.analysis.statistics import CONFIDENCE
+from mprun.model.axis import read_axis, read_number
+from mprun.model.scalar import spell_scalar
+from mprun.model.spec import Plot
 from mprun.report.figure import Axis, Chart, Form, Panel, Series
 from mprun.report.palette import FLOW_TONES, PATH_TONES
 from mprun.report.reading import interval_of
-from mprun.spec.axis import read_axis, read_number
-from mprun.spec.plot import choose_form
-from mprun.spec.scalar import spell_scalar
-from mprun.spec.spec import Plot
+from mprun.schema.plot import choose_form
 
 Cell = Mapping[str, Any]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from mprun.spec.metric import TOTAL, Metrics, metrics_of
+from mprun.model.metric import TOTAL, Metrics, metrics_of
 
 # Base unit -> (factor, name) of what people say, largest first.
 PREFIXES: Mapping[str, Sequence[tuple[float, str]]] = {

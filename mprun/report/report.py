@@ -11,18 +11,18 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from mprun.input import load
+from mprun.input.traffic import owned_metrics
+from mprun.model.metric import Metrics, find_metric, metrics_of
+from mprun.model.spec import LinkChange, Spec, TopologySpec
+from mprun.model.wording import say_change
 from mprun.report.evidence import Association, Evidence
 from mprun.report.figure import Chart, Mark
 from mprun.report.gallery import Gallery, draw_topology
 from mprun.report.page import Grid, Page, Row, Tile, Verdict, render
 from mprun.report.reading import format_bound, format_value, order_metrics
 from mprun.report.timeline import draw_run, lacking
-from mprun.report.value import say_change
 from mprun.rundir import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
-from mprun.spec import load
-from mprun.spec.metric import Metrics, find_metric, metrics_of
-from mprun.spec.spec import LinkChange, Spec, TopologySpec
-from mprun.spec.traffic import owned_metrics
 from mprun.sweep.directory import title_of
 from mprun.version import code_of
 

@@ -10,15 +10,15 @@ from typing import Any
 
 from mprun.analysis.cells import INCOMPLETE, column_of
 from mprun.analysis.statistics import CONFIDENCE
+from mprun.input import load
+from mprun.model.scalar import spell_scalar, spell_values
+from mprun.model.spec import Plot
 from mprun.report.figure import Chart
 from mprun.report.gallery import Gallery, draw_topology
 from mprun.report.matrix import Study, draw_sweep, lacking
 from mprun.report.page import Grid, Page, Row, Tile, Verdict, render
 from mprun.report.reading import choose_metrics, format_bound, format_mean, format_value
 from mprun.report.report import Progress
-from mprun.spec import load
-from mprun.spec.scalar import spell_scalar, spell_values
-from mprun.spec.spec import Plot
 from mprun.sweep.directory import SweepDirectory
 from mprun.sweep.summary import read_summary, read_table, tell_progress
 

@@ -14,13 +14,13 @@ from typing import Any
 
 import polars as pl
 
+from mprun.model.spec import Plot, SeriesName
 from mprun.report.evidence import MOST_LINES, NS, Evidence, over_time, say_dropped
 from mprun.report.figure import TIME, Axis, Chart, Form, Panel, Series
 from mprun.report.palette import FLOW_TONES
 from mprun.report.playback import draw_buffer, draw_quality
 from mprun.report.sequence import draw_sequence
-from mprun.spec.plot import FORMS
-from mprun.spec.spec import Plot, SeriesName
+from mprun.schema.plot import FORMS
 
 # Without being asked, so many flows get figures of their own.
 MOST_FLOWS = 4

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
 
+from mprun.model.scalar import spell_values
 from mprun.report.reading import format_value
-from mprun.spec.scalar import spell_values
 from mprun.text import printable
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from mprun import runner
 from mprun.engines import real
 from mprun.errors import Interrupted, MprunError, SpecError
-from mprun.spec.permission import NO_COMMANDS, Consent
+from mprun.model.permission import NO_COMMANDS, Consent
 from mprun.sweep import study
 from mprun.sweep.directory import SweepDirectory, list_sweeps
 from mprun.sweep.executor import Executor, run_all

@@ -34,8 +34,8 @@ from mprun import invoker, rundir
 from mprun.errors import MprunError, RunError, SpecError
 from mprun.folder import Folder, UnsafeError
 from mprun.form import OF_SWEEP, anything
+from mprun.model.scalar import spell_values
 from mprun.rundir import RunDirectory, make_frame, point, read_json, read_table, read_texts, write_page
-from mprun.spec.scalar import spell_values
 from mprun.sweep import signature
 from mprun.table import pack
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from mprun import runner
 from mprun.engines import real
 from mprun.errors import MprunError
+from mprun.model.span import find_spans
 from mprun.rundir import RunDirectory, list_runs
-from mprun.spec.span import find_spans
 from mprun.sweep.directory import list_sweeps
 from mprun.sweep.study import Cell
 

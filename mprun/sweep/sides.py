@@ -13,9 +13,9 @@ from mprun.analysis.across import judge_across
 from mprun.analysis.cells import Row
 from mprun.analysis.comparison import Side, differing_lines, differing_values, unmatched
 from mprun.errors import SpecError
+from mprun.model.fault import name_nearest
+from mprun.model.scalar import spell_scalar
 from mprun.rundir import RunDirectory
-from mprun.spec.fault import name_nearest
-from mprun.spec.scalar import spell_scalar
 from mprun.sweep import directory
 from mprun.sweep.directory import Kept, SweepDirectory
 from mprun.sweep.summary import find_missing

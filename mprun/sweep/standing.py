@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mprun.analysis.statistics import is_narrow
-from mprun.spec.spec import Repeat
+from mprun.model.spec import Repeat
 
 
 @dataclass

@@ -14,14 +14,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mprun.compile.variation import derive_seed, draw
+from mprun.input.matrix import PLACES, Values
+from mprun.input.writer import write_experiment, write_topology
+from mprun.model.scalar import spell_scalar, spell_values
+from mprun.model.spec import Repeat, Spec, Until
 from mprun.plan import canonical_json
-from mprun.spec.matrix import PLACES, Values
-from mprun.spec.scalar import spell_scalar, spell_values
-from mprun.spec.spec import Repeat, Spec, Until
-from mprun.spec.writer import write_experiment, write_topology
 
 if TYPE_CHECKING:
-    from mprun.spec import Loaded
+    from mprun.input import Loaded
 
 MOST_FOLDER = 80
 # The folder of the one cell of a sweep that varies nothing.

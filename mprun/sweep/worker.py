@@ -22,9 +22,9 @@ from typing import Any, BinaryIO, Literal
 
 from mprun import runner
 from mprun.errors import MprunError, explain_machine
+from mprun.model.permission import Consent
+from mprun.model.spec import Spec
 from mprun.rundir import RunDirectory
-from mprun.spec.permission import Consent
-from mprun.spec.spec import Spec
 
 # Whose captures are kept: of all runs, of none, of those that did not pass.
 Keep = Literal["pcaps", "none", "failed"]

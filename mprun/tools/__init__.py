@@ -3,7 +3,7 @@
 
 Each is a module that says everything about its workload (`tool.Tool` has the types):
 
-    Entry      the model of its entry in `traffic`, derived from one of `mprun.spec.flow`: what may be
+    Entry      the model of its entry in `traffic`, derived from one of `mprun.schema.flow`: what may be
                written, with units, bounds and examples; schema and error messages follow from it
     PROGRAMS   the programs that it starts, and the packages that hold them
     PORTS      how many ports its server has, one after the other; 0 where it has none

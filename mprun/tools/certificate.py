@@ -7,8 +7,8 @@ the random numbers.
 
 from __future__ import annotations
 
+from mprun.model.spec import Flow
 from mprun.plan import File, Process
-from mprun.spec.spec import Flow
 from mprun.tools.tool import Program, temporary
 
 PROGRAMS = {"openssl": Program("openssl", "version")}

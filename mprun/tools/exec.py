@@ -15,12 +15,12 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from mprun.capabilities import Capabilities
+from mprun.model.fault import Path
+from mprun.model.metric import OF_CONNECTIONS, Metric
+from mprun.model.spec import Flow
 from mprun.plan import COMPUTE_S, Process, Ready
-from mprun.spec.fault import Path
-from mprun.spec.flow import PositiveTime, ServedEntry
-from mprun.spec.metric import OF_CONNECTIONS, Metric
-from mprun.spec.model import refuse
-from mprun.spec.spec import Flow
+from mprun.schema.file_model import refuse
+from mprun.schema.flow import PositiveTime, ServedEntry
 from mprun.tools.tool import AGENT, PYTHON, RUN, Endpoints, Outputs, Program, Result, Work, kept, mptcp_environment
 
 PROGRAMS: dict[str, Program] = {}

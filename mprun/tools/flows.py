@@ -21,15 +21,15 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
 from mprun.capabilities import Capabilities
+from mprun.model.fault import Path, tell_unknown
+from mprun.model.metric import OF_CONNECTIONS, Metric, delays
+from mprun.model.spec import Flow
+from mprun.model.units import PERCENT_PATTERN, TIME, VOLUME, parse_ratio
 from mprun.plan import File, Process, Ready
-from mprun.spec.fault import Path, tell_unknown
-from mprun.spec.field import VOLUME_SCHEMA, Time
-from mprun.spec.flow import Congestion, ConnectionEntry, PositiveTime
-from mprun.spec.metric import OF_CONNECTIONS, Metric, delays
-from mprun.spec.model import refuse
-from mprun.spec.spec import Flow
-from mprun.spec.trace import TraceError
-from mprun.spec.units import PERCENT_PATTERN, TIME, VOLUME, parse_ratio
+from mprun.schema.field import VOLUME_SCHEMA, Time
+from mprun.schema.file_model import refuse
+from mprun.schema.flow import Congestion, ConnectionEntry, PositiveTime
+from mprun.schema.trace import TraceError
 from mprun.tools.tool import (
     AGENT,
     PYTHON,

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from mprun.capabilities import Capabilities
-from mprun.spec.spec import Flow
+from mprun.model.spec import Flow
 from mprun.tools import web
 from mprun.tools.tool import Endpoints, Work
 from mprun.tools.web import METRICS as METRICS

@@ -18,17 +18,16 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
 from mprun.capabilities import Capabilities
+from mprun.model.fault import Path
+from mprun.model.metric import OF_CONNECTIONS, Metric
+from mprun.model.spec import Flow, Protocol
+from mprun.model.units import NS_PER_S, SIZE, TIME
 from mprun.plan import Process, Ready
-from mprun.spec.datagram import LENGTH
-from mprun.spec.fault import Path
-from mprun.spec.field import SIZE_SCHEMA, TIME_SCHEMA, Whole
-from mprun.spec.flow import Congestion, FlowRate, OmitEntry, ServedEntry, Size
-from mprun.spec.metric import OF_CONNECTIONS, Metric
-from mprun.spec.model import refuse
-from mprun.spec.spec import Flow, Protocol
-from mprun.spec.units import NS_PER_S, SIZE, TIME
+from mprun.schema.field import SIZE_SCHEMA, TIME_SCHEMA, Whole
+from mprun.schema.file_model import refuse
+from mprun.schema.flow import Congestion, FlowRate, OmitEntry, ServedEntry, Size
 from mprun.tools.account import tell_iperf3
-from mprun.tools.tool import Endpoints, Outputs, Portion, Program, Result, Table, Work, mptcp_environment
+from mprun.tools.tool import LENGTH, Endpoints, Outputs, Portion, Program, Result, Table, Work, mptcp_environment
 
 PROGRAMS = {"iperf3": Program("iperf3", "--version")}
 PORTS = 1

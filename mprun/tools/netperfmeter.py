@@ -19,13 +19,13 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
 from mprun.capabilities import Capabilities
+from mprun.model.metric import OF_CONNECTIONS, OF_HANDOVER, Metric
+from mprun.model.spec import Flow
+from mprun.model.units import NS_PER_S, SIZE, TIME
 from mprun.plan import Process, Ready
-from mprun.spec.field import SIZE_SCHEMA, TIME_SCHEMA, Whole
-from mprun.spec.flow import Congestion, FlowRate, ServedEntry, Size
-from mprun.spec.metric import OF_CONNECTIONS, OF_HANDOVER, Metric
-from mprun.spec.model import refuse
-from mprun.spec.spec import Flow
-from mprun.spec.units import NS_PER_S, SIZE, TIME
+from mprun.schema.field import SIZE_SCHEMA, TIME_SCHEMA, Whole
+from mprun.schema.file_model import refuse
+from mprun.schema.flow import Congestion, FlowRate, ServedEntry, Size
 from mprun.tools.tool import (
     Endpoints,
     Movement,

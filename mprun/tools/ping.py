@@ -13,13 +13,13 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
 from mprun.capabilities import Capabilities
+from mprun.model.metric import Metric
+from mprun.model.spec import Flow
+from mprun.model.units import NS_PER_MS, SIZE, TIME
 from mprun.plan import Process
-from mprun.spec.field import SIZE_SCHEMA, TIME_SCHEMA, Time, Whole
-from mprun.spec.flow import FlowEntry
-from mprun.spec.metric import Metric
-from mprun.spec.model import refuse
-from mprun.spec.spec import Flow
-from mprun.spec.units import NS_PER_MS, SIZE, TIME
+from mprun.schema.field import SIZE_SCHEMA, TIME_SCHEMA, Time, Whole
+from mprun.schema.file_model import refuse
+from mprun.schema.flow import FlowEntry
 from mprun.tools.probe import read_statistics
 from mprun.tools.tool import AGENT, PYTHON, Endpoints, Outputs, Program, Result, Table, Work
 

@@ -16,15 +16,15 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
 from mprun.capabilities import Capabilities
+from mprun.model.fault import tell_unknown
+from mprun.model.metric import OF_HANDOVER, OF_PATHS, Metric, delays
+from mprun.model.path import NamedPath
+from mprun.model.spec import Flow
+from mprun.model.units import NS_PER_MS, VOLUME
 from mprun.plan import Process, Ready
-from mprun.spec.fault import tell_unknown
-from mprun.spec.field import VOLUME_SCHEMA, Time, Whole
-from mprun.spec.flow import ServedEntry, Size
-from mprun.spec.metric import OF_HANDOVER, OF_PATHS, Metric, delays
-from mprun.spec.model import refuse
-from mprun.spec.path import NamedPath
-from mprun.spec.spec import Flow
-from mprun.spec.units import NS_PER_MS, VOLUME
+from mprun.schema.field import VOLUME_SCHEMA, Time, Whole
+from mprun.schema.file_model import refuse
+from mprun.schema.flow import ServedEntry, Size
 from mprun.tools import certificate
 from mprun.tools.account import tell_requests
 from mprun.tools.tool import (

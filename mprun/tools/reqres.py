@@ -13,11 +13,11 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from mprun.capabilities import Capabilities
+from mprun.model.metric import OF_CONNECTIONS, Metric, delays
+from mprun.model.spec import Flow
 from mprun.plan import Process, Ready
-from mprun.spec.field import Time, Whole
-from mprun.spec.flow import Congestion, ConnectionEntry, Size
-from mprun.spec.metric import OF_CONNECTIONS, Metric, delays
-from mprun.spec.spec import Flow
+from mprun.schema.field import Time, Whole
+from mprun.schema.flow import Congestion, ConnectionEntry, Size
 from mprun.tools.account import tell_requests
 from mprun.tools.tool import AGENT, PYTHON, Endpoints, Outputs, Program, Result, Table, Work
 

@@ -16,14 +16,14 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
 from mprun.capabilities import Capabilities
+from mprun.model.metric import OF_HANDOVER, OF_PATHS, Metric
+from mprun.model.path import NamedPath
+from mprun.model.spec import Flow
+from mprun.model.units import NS_PER_MS, SIZE, TIME
 from mprun.plan import Process, Ready
-from mprun.spec.field import SIZE_SCHEMA, TIME_SCHEMA
-from mprun.spec.flow import OmitEntry, PositiveTime, ServedEntry, Size
-from mprun.spec.metric import OF_HANDOVER, OF_PATHS, Metric
-from mprun.spec.model import refuse
-from mprun.spec.path import NamedPath
-from mprun.spec.spec import Flow
-from mprun.spec.units import NS_PER_MS, SIZE, TIME
+from mprun.schema.field import SIZE_SCHEMA, TIME_SCHEMA
+from mprun.schema.file_model import refuse
+from mprun.schema.flow import OmitEntry, PositiveTime, ServedEntry, Size
 from mprun.tools.tool import BUILT, Endpoints, Movement, Outputs, PathUse, Portion, Program, Result, Table, Work
 
 PROGRAMS = {"cmtsctp": Program("", "--version", "mprun tools install cmtsctp")}

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from mprun.capabilities import Capabilities
+from mprun.model.spec import Capture
 from mprun.plan import Process, Ready
-from mprun.spec.spec import Capture
 from mprun.tools.tool import Program
 
 PROGRAMS = {"tcpdump": Program("tcpdump", "--version")}

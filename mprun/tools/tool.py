@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from mprun.capabilities import Capabilities
 from mprun.errors import HostError
+from mprun.model.metric import Metric
+from mprun.model.spec import Flow
 from mprun.plan import Process
 from mprun.plugin import Collection, PluginFault
-from mprun.spec.metric import Metric
-from mprun.spec.spec import Flow
 from mprun.tools import TOOLS
 
 if TYPE_CHECKING:
-    from mprun.spec.flow import FlowEntry
+    from mprun.schema.flow import FlowEntry
 
+# The option of a flow over UDP that the input stage fills in: payload of a packet in bytes.
+LENGTH = "length_bytes"
 COLLECTION = Collection("mprun.tools", "tool", TOOLS)
 
 # Where a run finds mprun's agent, for programs of ours that are modules of it; and its folder, for those that are not.
@@ -242,7 +244,7 @@ class Tool(Protocol):
 _PARTS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "PROGRAMS": (lambda part: isinstance(part, Mapping), "mapping PROGRAMS of programs to mprun.tools.tool.Program"),
     "PORTS": (lambda part: isinstance(part, int), "number PORTS, of its server"),
-    "METRICS": (lambda part: isinstance(part, Mapping), "mapping METRICS of metrics to mprun.spec.metric.Metric"),
+    "METRICS": (lambda part: isinstance(part, Mapping), "mapping METRICS of metrics to mprun.model.metric.Metric"),
     "work": (callable, "function work, which takes a Flow, Endpoints and Capabilities"),
     "parse": (callable, "function parse, which takes a Flow and Outputs"),
 }
@@ -265,11 +267,11 @@ def tool_of(flow: Flow) -> Tool:
 
 
 def _fit(where: str, module: object) -> Tool:
-    from mprun.spec.flow import FlowEntry
+    from mprun.schema.flow import FlowEntry
 
     entry = getattr(module, "Entry", None)
     if not (isinstance(entry, type) and issubclass(entry, FlowEntry)):
-        raise PluginFault(f"{where} has no class Entry derived from mprun.spec.flow.FlowEntry")
+        raise PluginFault(f"{where} has no class Entry derived from mprun.schema.flow.FlowEntry")
     for name, (fits, description) in _PARTS.items():
         if not fits(getattr(module, name, None)):
             raise PluginFault(f"{where} has no {description}")
@@ -305,7 +307,7 @@ def read_records(outputs: Outputs, name: str, form: struct.Struct) -> list[tuple
 
 
 def summarize_delays(name: str, delays_ns: Sequence[int]) -> dict[str, float]:
-    """The metrics of `mprun.spec.metric.delays`, s; none without delays, no deviation of a single one."""
+    """The metrics of `mprun.model.metric.delays`, s; none without delays, no deviation of a single one."""
     if not delays_ns:
         return {}
     ordered = sorted(delays_ns)

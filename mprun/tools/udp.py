@@ -14,13 +14,13 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
 from mprun.capabilities import Capabilities
+from mprun.model.metric import Metric, delays
+from mprun.model.spec import Flow
+from mprun.model.units import SIZE
 from mprun.plan import Process, Ready
-from mprun.spec.field import SIZE_SCHEMA
-from mprun.spec.flow import FlowRate, PositiveTime, ServedEntry
-from mprun.spec.metric import Metric, delays
-from mprun.spec.model import refuse
-from mprun.spec.spec import Flow
-from mprun.spec.units import SIZE
+from mprun.schema.field import SIZE_SCHEMA
+from mprun.schema.file_model import refuse
+from mprun.schema.flow import FlowRate, PositiveTime, ServedEntry
 from mprun.tools.tool import (
     AGENT,
     PYTHON,

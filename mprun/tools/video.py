@@ -13,13 +13,13 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from mprun.capabilities import Capabilities
+from mprun.model.fault import Path
+from mprun.model.metric import OF_CONNECTIONS, Metric, delays
+from mprun.model.spec import Flow
+from mprun.model.units import NS_PER_S, TIME
 from mprun.plan import Process, Ready
-from mprun.spec.fault import Path
-from mprun.spec.flow import Congestion, ConnectionEntry, FlowRate, PositiveTime
-from mprun.spec.metric import OF_CONNECTIONS, Metric, delays
-from mprun.spec.model import refuse
-from mprun.spec.spec import Flow
-from mprun.spec.units import NS_PER_S, TIME
+from mprun.schema.file_model import refuse
+from mprun.schema.flow import Congestion, ConnectionEntry, FlowRate, PositiveTime
 from mprun.tools.tool import LIBRARY, Endpoints, Outputs, Program, Result, Table, Work
 
 PROGRAMS = {"python3": Program("python3")}

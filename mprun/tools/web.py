@@ -13,12 +13,12 @@ from typing import Annotated, Any
 from pydantic import Field, model_validator
 
 from mprun.capabilities import Capabilities
+from mprun.model.metric import OF_CONNECTIONS, Metric, delays
+from mprun.model.spec import Flow
 from mprun.plan import File, Process, Ready
-from mprun.spec.field import Whole
-from mprun.spec.flow import ConnectionEntry, Size
-from mprun.spec.metric import OF_CONNECTIONS, Metric, delays
-from mprun.spec.model import refuse
-from mprun.spec.spec import Flow
+from mprun.schema.field import Whole
+from mprun.schema.file_model import refuse
+from mprun.schema.flow import ConnectionEntry, Size
 from mprun.tools.account import tell_requests
 from mprun.tools.certificate import DETERMINISTIC, authority_of, certificate_of, key_of, make_certificate
 from mprun.tools.tool import (

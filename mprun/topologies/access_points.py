@@ -19,11 +19,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from mprun.spec.field import Whole
-from mprun.spec.link import LinkProperties
-from mprun.spec.model import refuse
-from mprun.spec.spec import LinkSpec, NodeKind
-from mprun.spec.topology import Expansion, GeneratedTopology
+from mprun.model.spec import LinkSpec, NodeKind
+from mprun.schema.field import Whole
+from mprun.schema.file_model import refuse
+from mprun.schema.link import LinkProperties
+from mprun.schema.topology import Expansion, GeneratedTopology
 from mprun.topologies.host import MOST_HOSTS, WHY_HOSTS, Access
 
 POINTS = ("ap0", "ap1")

@@ -8,9 +8,9 @@ from typing import Annotated
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
-from mprun.spec.fault import Path
-from mprun.spec.link import LinkProperties
-from mprun.spec.model import refuse
+from mprun.model.fault import Path
+from mprun.schema.file_model import refuse
+from mprun.schema.link import LinkProperties
 
 MOST_OVERSUBSCRIPTION = 1000
 

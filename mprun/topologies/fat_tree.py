@@ -29,11 +29,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from mprun.spec.field import Whole
-from mprun.spec.link import LinkProperties
-from mprun.spec.model import refuse
-from mprun.spec.spec import LinkSpec, NodeKind
-from mprun.spec.topology import Expansion, GeneratedTopology
+from mprun.model.spec import LinkSpec, NodeKind
+from mprun.schema.field import Whole
+from mprun.schema.file_model import refuse
+from mprun.schema.link import LinkProperties
+from mprun.schema.topology import Expansion, GeneratedTopology
 from mprun.topologies.fabric import Uplink, rates_of
 from mprun.topologies.host import Access, Interfaces, join_host
 

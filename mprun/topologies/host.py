@@ -12,9 +12,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from mprun.spec.field import Whole
-from mprun.spec.link import LinkProperties
-from mprun.spec.spec import LinkSpec
+from mprun.model.spec import LinkSpec
+from mprun.schema.field import Whole
+from mprun.schema.link import LinkProperties
 
 # Each is a namespace of one machine, with a table of routes in each router.
 MOST_HOSTS = 500

@@ -20,10 +20,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from mprun.spec.field import Whole
-from mprun.spec.link import LinkProperties
-from mprun.spec.spec import LinkSpec, NodeKind
-from mprun.spec.topology import Expansion, GeneratedTopology
+from mprun.model.spec import LinkSpec, NodeKind
+from mprun.schema.field import Whole
+from mprun.schema.link import LinkProperties
+from mprun.schema.topology import Expansion, GeneratedTopology
 from mprun.topologies.multi_path import MOST_PATHS
 
 SHARED = 1

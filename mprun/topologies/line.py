@@ -11,10 +11,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from mprun.spec.field import Whole
-from mprun.spec.link import LinkProperties
-from mprun.spec.spec import NodeKind
-from mprun.spec.topology import Expansion, GeneratedTopology
+from mprun.model.spec import NodeKind
+from mprun.schema.field import Whole
+from mprun.schema.link import LinkProperties
+from mprun.schema.topology import Expansion, GeneratedTopology
 
 
 class Parameters(GeneratedTopology, LinkProperties):

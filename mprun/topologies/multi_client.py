@@ -19,10 +19,10 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from mprun.spec.link import UNSHAPED
-from mprun.spec.model import refuse
-from mprun.spec.spec import LinkSpec, NodeKind
-from mprun.spec.topology import Expansion
+from mprun.model.spec import LinkSpec, NodeKind
+from mprun.schema.file_model import refuse
+from mprun.schema.link import UNSHAPED
+from mprun.schema.topology import Expansion
 from mprun.topologies.multi_path import MOST_PATHS, Paths, find_addresses, join_server
 
 

@@ -14,11 +14,11 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from mprun.spec.field import Name, Subnets
-from mprun.spec.link import LinkProperties
-from mprun.spec.model import refuse
-from mprun.spec.spec import LinkSpec
-from mprun.spec.topology import Expansion, GeneratedTopology
+from mprun.model.spec import LinkSpec
+from mprun.schema.field import Name, Subnets
+from mprun.schema.file_model import refuse
+from mprun.schema.link import LinkProperties
+from mprun.schema.topology import Expansion, GeneratedTopology
 
 MOST_PATHS = 250
 CLIENT_SUBNETS = IPv4Network("10.0.0.0/16")

@@ -25,10 +25,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from mprun.spec.field import Whole
-from mprun.spec.model import refuse
-from mprun.spec.spec import LinkSpec, NodeKind
-from mprun.spec.topology import Expansion, GeneratedTopology
+from mprun.model.spec import LinkSpec, NodeKind
+from mprun.schema.field import Whole
+from mprun.schema.file_model import refuse
+from mprun.schema.topology import Expansion, GeneratedTopology
 from mprun.topologies.fabric import Uplink, rates_of
 from mprun.topologies.host import MOST_HOSTS, WHY_HOSTS, Access, Interfaces, join_host
 

@@ -13,12 +13,12 @@ from mprun.agent import message, rtnetlink
 from mprun.compile import allocate, compile_plan, resolve
 from mprun.compile.network import Network
 from mprun.errors import SpecError
+from mprun.input import load
+from mprun.input.writer import write_topology
+from mprun.model.spec import Spec
 from mprun.plan import Plan
 from mprun.report.drawing import draw
 from mprun.rundir import RunDirectory
-from mprun.spec import load
-from mprun.spec.spec import Spec
-from mprun.spec.writer import write_topology
 
 PAIR = "nodes: {a: {kind: host}, r: {kind: router}, b: {kind: host}}\n"
 

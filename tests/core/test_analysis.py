@@ -22,7 +22,7 @@ from mprun.analysis.diagnosis import (
 from mprun.analysis.interference import Interference, on_paths
 from mprun.analysis.observation import NAMES, Host, Observation, SocketState
 from mprun.analysis.summary import Captured, find_complaints, measure
-from mprun.spec.spec import Expectation
+from mprun.model.spec import Expectation
 
 PATHS = [
     {"name": "path0", "source": "10.0.0.1", "destination": "10.1.0.1"},

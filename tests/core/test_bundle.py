@@ -20,9 +20,9 @@ from mprun.bundle.reproduce import _Task as Task
 from mprun.bundle.reproduce import choose_engine, open_bundle
 from mprun.errors import SpecError
 from mprun.folder import Folder
+from mprun.input import load_cells
 from mprun.kernel.store import Kernel
 from mprun.runner import Place
-from mprun.spec import load_cells
 from mprun.sweep.conduct import find_or_create
 from mprun.sweep.directory import SweepDirectory
 from mprun.sweep.study import make_cells

@@ -20,10 +20,10 @@ from mprun.compile import allocate
 from mprun.compile.calibration import compile_calibration
 from mprun.compile.network import Network
 from mprun.compile.wire import correlate
+from mprun.input import load
+from mprun.model.spec import Chance, FourState, GilbertElliott
 from mprun.plan import Plan, Train
-from mprun.spec import load
-from mprun.spec.impairment import JITTER_SCHEMA
-from mprun.spec.spec import Chance, FourState, GilbertElliott
+from mprun.schema.impairment import JITTER_SCHEMA
 
 ROOT = Path(__file__).parents[2]
 # Where iproute2 keeps the tables of netem's distributions, by distribution and version.

@@ -9,8 +9,8 @@ from mprun.analysis.claim import Columns, Measured, judge
 from mprun.analysis.counter import OF_INTERFACES, OF_QUEUES
 from mprun.analysis.observation import OF_SOCKETS
 from mprun.analysis.trace import CONNECTION_COLUMNS, SUBFLOW_COLUMNS
-from mprun.spec.claim import Claim, column_unit
-from mprun.spec.expression import parse
+from mprun.statement.claim import Claim, column_unit
+from mprun.statement.expression import parse
 
 TABLES: dict[str, Columns] = {
     "requests": {

@@ -15,8 +15,8 @@ from click.testing import CliRunner
 from docs.generate import pages
 from mprun.cli import COMMANDS, group
 from mprun.compile import allocate, compile_plan
-from mprun.spec import load, load_cells
-from mprun.spec.lab import read_lab
+from mprun.input import load, load_cells
+from mprun.lab.file import read_lab
 from tests.pages import NAMED, PAGES, ROOT, blocks_of, commands_in_blocks, commands_in_sentences
 
 LAB = ROOT / "labs" / "01_multipath"

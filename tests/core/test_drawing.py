@@ -18,13 +18,13 @@ from click.testing import CliRunner, Result
 from mprun.cli import graph
 from mprun.compile import allocate, resolve
 from mprun.errors import HostError
+from mprun.input import load
+from mprun.model.spec import Chance, Direction
+from mprun.model.wording import PROPERTIES, describe, say_changes, spell
 from mprun.report import tree
 from mprun.report.dot import to_dot
 from mprun.report.drawing import Drawing, draw
 from mprun.report.mermaid import to_mermaid
-from mprun.report.value import PROPERTIES, describe, say_changes, spell
-from mprun.spec import load
-from mprun.spec.spec import Chance, Direction
 
 ROOT = Path(__file__).parents[2]
 LAB = ROOT / "labs" / "01_multipath"

@@ -13,8 +13,8 @@ import pytest
 from mprun.agent.main import Run, perform
 from mprun.agent.process import ProcessError
 from mprun.compile import allocate, compile_plan
-from mprun.spec import load
-from mprun.spec.permission import Permissions
+from mprun.input import load
+from mprun.model.permission import Permissions
 
 LAB = Path(__file__).parents[2] / "labs" / "01_multipath"
 SECOND_NS = 10**9

@@ -18,9 +18,9 @@ from mprun.engines.mptcp import (
     parse_limits,
     schedulers_asked,
 )
+from mprun.input import load
+from mprun.model.spec import Capture, Spec
 from mprun.plan import Plan
-from mprun.spec import load
-from mprun.spec.spec import Capture, Spec
 from mprun.tools import tcpdump
 
 LAB = Path(__file__).parents[2] / "labs" / "01_multipath"

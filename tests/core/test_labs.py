@@ -13,10 +13,10 @@ import pytest
 from click.testing import CliRunner
 
 from mprun.cli.graph import command as graph
+from mprun.input import load_cells
+from mprun.lab.file import read_lab
 from mprun.lab.grade import grade
 from mprun.lab.shelf import copy_lab
-from mprun.spec import load_cells
-from mprun.spec.lab import read_lab
 from tests.hostile import RUN
 from tests.labs import FOLDERS
 

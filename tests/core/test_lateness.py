@@ -13,8 +13,8 @@ from mprun.analysis.lateness import find_allowances
 from mprun.analysis.observation import Observation
 from mprun.analysis.summary import measure
 from mprun.compile import allocate, compile_plan
-from mprun.spec import load
-from mprun.spec.spec import Expectation
+from mprun.input import load
+from mprun.model.spec import Expectation
 
 LAB = Path(__file__).parents[2] / "labs" / "01_multipath"
 PING = """\

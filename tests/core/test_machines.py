@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from mprun.spec.configuration import read_configuration
+from mprun.input.configuration import read_configuration
 from tests.pages import PAGES, ROOT
 
 SCRIPTS = ("setup.sh", "as_owner.sh", "provision.sh", ".ci/run", ".ci/fresh")

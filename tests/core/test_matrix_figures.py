@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from mprun.model.spec import Plot
 from mprun.report.chart import COLUMN, paint
 from mprun.report.matrix import Study, choose, draw, draw_sweep, lacking
-from mprun.spec.spec import Plot
 
 AXES: dict[str, list[Any]] = {
     "cc": ["cubic", "reno"],

@@ -13,9 +13,9 @@ from mprun.agent import message, rtnetlink
 from mprun.compile import allocate, compile_plan
 from mprun.compile.multipath import group_ways
 from mprun.compile.network import Network
+from mprun.input import load
+from mprun.input.writer import write_topology
 from mprun.plan import Plan
-from mprun.spec import load
-from mprun.spec.writer import write_topology
 from tests.core.test_topologies import SAMPLES, write
 
 PING = "version: 1\ntraffic: [{tool: ping, from: %s, to: %s, count: 1}]\n"

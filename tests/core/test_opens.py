@@ -57,7 +57,7 @@ OPENED_ELSEWHERE = {
     "engines/computing.py": "/proc",
     "engines/capability.py": "/proc and /sys",
     "engines/virtual.py": "mprun's own code",
-    "spec/reader.py": "the folder that a user named, to list what is in it",
+    "input/reader.py": "the folder that a user named, to list what is in it",
     "lab/shelf.py": "a lab's folder for a copy, links as they are",
     "lab/grade.py": "lists folders of runs",
     "sweep/directory.py": "the user's folder for results; a new folder in it",
@@ -82,7 +82,7 @@ ONLY = {
     "sweep/cluster.py": {"directory.mkdir"},
     "bundle/archive.py": {"archive.open"},
     "results.py": {"polars.read_csv"},
-    "spec/reader.py": {"Path(given).iterdir"},
+    "input/reader.py": {"Path(given).iterdir"},
     "lab/grade.py": {"folder.glob"},
     "engines/virtual.py": {"folder.glob"},
 }

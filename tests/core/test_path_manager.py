@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mprun.agent.path_manager import Pair, PathManager, request
 from mprun.compile import allocate, compile_plan
-from mprun.spec import load
+from mprun.input import load
 
 PAIRS = [Pair.parse(text) for text in ("10.0.0.1,10.1.0.1,1", "10.0.1.1,10.1.0.1,2,backup", "10.0.0.1,10.1.1.1,1")]
 FIRST = {"event": "established", "token": 7, "local": "10.0.0.1", "remote": "10.1.0.1", "remote_port": 5201}

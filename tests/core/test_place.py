@@ -14,8 +14,8 @@ from click.testing import CliRunner, Result
 from mprun import runner, settings
 from mprun.cli import group
 from mprun.errors import HostError, SpecError
-from mprun.spec import load
-from mprun.spec.permission import Consent
+from mprun.input import load
+from mprun.model.permission import Consent
 
 RUN = Path(__file__).parents[1] / "outputs" / "run"
 TOPOLOGY = "version: 1\ntopology: multi-path\npaths: [{rate: 20mbit}]\n"

@@ -13,10 +13,10 @@ import pytest
 
 from mprun.compile import allocate, compile_plan, resolve
 from mprun.form import PLAN, find_fault
+from mprun.input import load
+from mprun.input.writer import write_experiment, write_topology
+from mprun.lab.file import Step
 from mprun.plan import Plan, canonical_json, render
-from mprun.spec import load
-from mprun.spec.lab import Step
-from mprun.spec.writer import write_experiment, write_topology
 from tests.labs import PAIRS
 
 CASES = sorted((Path(__file__).parents[1] / "golden" / "plans").iterdir())

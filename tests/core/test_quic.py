@@ -17,9 +17,9 @@ from mprun.analysis.observation import Observation
 from mprun.analysis.summary import measure
 from mprun.capabilities import REFERENCE
 from mprun.compile import allocate, compile_plan
+from mprun.input import load
+from mprun.model.spec import Flow
 from mprun.programs import PROGRAMS, store
-from mprun.spec import load
-from mprun.spec.spec import Flow
 from mprun.tools import quic
 from mprun.tools.tool import Endpoints, Outputs, SocketSample
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from mprun.analysis.real_link import tell_real_links
 from mprun.compile import allocate, compile_plan
-from mprun.spec import load
+from mprun.input import load
 
 XP = "version: 1\nprobe: {pings: 0}\ntraffic:\n  - {tool: ping, from: client, to: server, count: 1}\n"
 PATH = "version: 1\ntopology: multi-path\npaths:\n  - "

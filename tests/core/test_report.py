@@ -14,6 +14,9 @@ from xml.etree import ElementTree
 import polars as pl
 import pytest
 
+from mprun.input import load
+from mprun.model.spec import Plot
+from mprun.model.wording import say_change
 from mprun.report import figure, palette
 from mprun.report.chart import COLUMN, WIDE, paint
 from mprun.report.evidence import Association, Evidence
@@ -23,9 +26,6 @@ from mprun.report.page import Page, Picture, Verdict, render
 from mprun.report.reading import format_mean, format_value
 from mprun.report.spark import to_text
 from mprun.report.timeline import draw_run, lacking
-from mprun.report.value import say_change
-from mprun.spec import load
-from mprun.spec.spec import Plot
 from mprun.tools.tool import summarize_delays
 
 NAMES = Axis("scheduler", categories=("default", "roundrobin"))

@@ -14,10 +14,10 @@ from mprun.analysis.connection import ports_towards
 from mprun.analysis.observation import Host, SocketState
 from mprun.compile import allocate, compile_plan
 from mprun.errors import HostError, RunError
+from mprun.input import load
+from mprun.model.spec import Flow, Protocol
 from mprun.programs import PROGRAMS, gcc
 from mprun.programs.recipe import CRecipe
-from mprun.spec import load
-from mprun.spec.spec import Flow, Protocol
 from mprun.tools import netperfmeter, sctp
 from mprun.tools.tool import Portion
 from tests.core.test_tools import Left, output

@@ -16,9 +16,9 @@ import polars
 import pytest
 
 from mprun.errors import Interrupted, RunError, SpecError
+from mprun.input import load, load_cells
+from mprun.model.permission import NO_COMMANDS
 from mprun.report.sweep import gather
-from mprun.spec import load, load_cells
-from mprun.spec.permission import NO_COMMANDS
 from mprun.sweep import study
 from mprun.sweep.cluster import differences
 from mprun.sweep.conduct import Conduct, find_or_create, find_unfinished, places_for

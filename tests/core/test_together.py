@@ -20,7 +20,7 @@ from mprun.analysis.observation import NAMES, Observation
 from mprun.analysis.summary import Measured, measure
 from mprun.analysis.together import find_fairness, find_rate
 from mprun.compile import allocate, compile_plan
-from mprun.spec import load
+from mprun.input import load
 from mprun.tools.tool import Portion
 
 OUTPUTS = Path(__file__).parents[1] / "outputs"

@@ -11,11 +11,11 @@ import pytest
 
 from mprun.compile import allocate, compile_plan
 from mprun.compile.network import Network
-from mprun.spec import load, load_topology
-from mprun.spec.field import NAME_PATTERN
-from mprun.spec.path import name_paths
-from mprun.spec.spec import TopologySpec
-from mprun.spec.writer import write_topology
+from mprun.input import load, load_topology
+from mprun.input.writer import write_topology
+from mprun.model.path import name_paths
+from mprun.model.spec import TopologySpec
+from mprun.schema.field import NAME_PATTERN
 from mprun.topologies import GENERATORS
 
 PLANS = Path(__file__).parents[1] / "golden" / "plans"

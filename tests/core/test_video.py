@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from mprun.agent.video import Player, choose_by_buffer, choose_by_rate
-from mprun.spec.spec import Flow
+from mprun.model.spec import Flow
 from mprun.tools import video
 from tests.core.test_tools import Left
 

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from mprun.spec.parameter import Parameters
-from mprun.spec.scalar import Scalar
-from mprun.spec.template import TemplateFault
+from mprun.input.parameter import Parameters
+from mprun.input.template import TemplateFault
+from mprun.model.scalar import Scalar
 from tests.hostile import Finding
 
 VALUES: dict[str, Scalar] = {"p": 3, "q": "5mbit", "r": 2.5, "yes": True, "nothing": None, "long": "x" * 9000}

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from mprun.spec.evaluation import check, evaluate
-from mprun.spec.expression import (
+from mprun.statement.evaluation import check, evaluate
+from mprun.statement.expression import (
     Condition,
     ExpressionError,
     Reference,

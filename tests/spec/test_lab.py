@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mprun.spec.fault import InputError
-from mprun.spec.lab import PROFILES, check_claims, read_lab
+from mprun.lab.file import check_claims, read_lab
+from mprun.model.fault import InputError
+from mprun.schema.lab import PROFILES
 from tests.labs import FOLDERS
 
 LAB = FOLDERS[0]

@@ -12,15 +12,15 @@ from click.testing import CliRunner
 from mprun.cli import convert, validate
 from mprun.compile import allocate, compile_plan
 from mprun.errors import HostError, SpecError
-from mprun.spec import load
-from mprun.spec.document import Document
-from mprun.spec.legacy import netem
-from mprun.spec.legacy.conversion import Conversion
-from mprun.spec.legacy.conversion import convert as convert_text
-from mprun.spec.legacy.entry import Role, is_older
-from mprun.spec.parameter import Parameters
-from mprun.spec.reader import Tree, parse, read
-from mprun.spec.rendering import render
+from mprun.input import load
+from mprun.input.document import Document
+from mprun.input.legacy import netem
+from mprun.input.legacy.conversion import Conversion
+from mprun.input.legacy.conversion import convert as convert_text
+from mprun.input.legacy.entry import Role, is_older
+from mprun.input.parameter import Parameters
+from mprun.input.reader import Tree, parse, read
+from mprun.input.rendering import render
 
 ROOT = Path(__file__).parent.parent.parent
 PLANS = ROOT / "tests" / "golden" / "plans"

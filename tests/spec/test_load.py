@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from mprun.errors import SpecError
-from mprun.spec import Loaded, load, load_topology
-from mprun.spec.lab import Step
-from mprun.spec.parameter import Parameters
-from mprun.spec.scalar import Scalar, read_scalar
-from mprun.spec.spec import Capture, Chance, Direction, Expectation, Flow, LinkSpec, Mptcp, Queue
-from mprun.spec.template import TemplateFault, multiply
+from mprun.input import Loaded, load, load_topology
+from mprun.input.parameter import Parameters
+from mprun.input.template import TemplateFault, multiply
+from mprun.lab.file import Step
+from mprun.model.scalar import Scalar, read_scalar
+from mprun.model.spec import Capture, Chance, Direction, Expectation, Flow, LinkSpec, Mptcp, Queue
 from mprun.topologies import GENERATORS
 from tests.labs import PAIRS
 
@@ -392,7 +392,7 @@ def test_bombs_are_refused_in_bounded_time_and_memory(tmp_path: Path, name: str)
     (tmp_path / "topo.yaml").write_text(topology)
     if name in BASES:
         _write(tmp_path, base=topology, topo="extends: base.yaml\n" + topology)
-    code = "import sys; from mprun.spec import load\ntry: load('topo', None)\nexcept Exception as e: sys.exit(str(e))"
+    code = "import sys; from mprun.input import load\ntry: load('topo', None)\nexcept Exception as e: sys.exit(str(e))"
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=tmp_path,
@@ -446,7 +446,7 @@ def test_the_name_on_the_command_line_comes_before_its_suffixes(tmp_path: Path) 
 
 def test_neither_values_nor_faults_depend_on_the_hash_seed() -> None:
     code = """
-import sys; from mprun.spec import load
+import sys; from mprun.input import load
 print(load('labs/01_multipath/topo', 'labs/01_multipath/xp_mptcp'))
 try: load(*sys.argv[1:])
 except Exception as e: print(e)

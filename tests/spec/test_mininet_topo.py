@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from mprun.errors import SpecError
-from mprun.spec import load_topology
-from mprun.spec.permission import Permissions
-from mprun.spec.spec import Chance, Direction, Queue
+from mprun.input import load_topology
+from mprun.model.permission import Permissions
+from mprun.model.spec import Chance, Direction, Queue
 
 HEAD = "from mininet.topo import Topo\nfrom mininet.node import Node\nclass LinuxRouter(Node):\n    pass\n"
 BODY = """\

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from mprun.spec.ofctl import group_id, groups_used, has_actions, port_numbers, ports_named, rename_ports
+from mprun.model.ofctl import group_id, groups_used, has_actions, port_numbers, ports_named, rename_ports
 
 NAMES = {"path0": "s1-eth0", "a-b": "s1-eth1", "port": "s1-eth2"}
 

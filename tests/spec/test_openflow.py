@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from mprun.spec.openflow import _on_circles
-from mprun.spec.spec import LinkSpec
+from mprun.input.openflow import _on_circles
+from mprun.model.spec import LinkSpec
 
 
 @pytest.mark.parametrize(

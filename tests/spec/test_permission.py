@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from mprun.errors import SpecError
-from mprun.spec import load, load_topology
-from mprun.spec.lab import FILE, read_lab
-from mprun.spec.permission import Permissions
+from mprun.input import load, load_topology
+from mprun.lab.file import FILE, read_lab
+from mprun.model.permission import Permissions
 
 TOPOLOGY = "version: 1\ntopology: multi-path\npaths: [{rate: 20mbit}]\n"
 EXPERIMENT = "version: 1\ntraffic: [{name: bulk, tool: iperf3, from: client, to: server, duration: 1s}]\n"

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from mprun.spec.parameter import Parameters
-from mprun.spec.scalar import Scalar
-from mprun.spec.template import MOST_IN_ALL, TemplateFault
+from mprun.input.parameter import Parameters
+from mprun.input.template import MOST_IN_ALL, TemplateFault
+from mprun.model.scalar import Scalar
 from tests.hostile import templates
 from tests.hostile.templates import VALUES
 

@@ -7,9 +7,9 @@ import re
 
 import pytest
 
-from mprun.spec import units
-from mprun.spec.spec import Queue
-from mprun.spec.units import Quantity, QuantityError
+from mprun.model import units
+from mprun.model.spec import Queue
+from mprun.model.units import Quantity, QuantityError
 
 
 @pytest.mark.parametrize(

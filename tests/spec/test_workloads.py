@@ -13,10 +13,10 @@ import pytest
 
 from mprun.compile import allocate, compile_plan
 from mprun.errors import SpecError
-from mprun.spec import load
-from mprun.spec.pairing import gather_hosts, pair_hosts
-from mprun.spec.spec import Spec
-from mprun.spec.writer import write_experiment
+from mprun.input import load
+from mprun.input.writer import write_experiment
+from mprun.model.spec import Spec
+from mprun.schema.pairing import gather_hosts, pair_hosts
 from mprun.tools import TOOLS
 from mprun.tools.tool import Tool
 from mprun.tools.tool import load as load_tool
@@ -79,10 +79,10 @@ def test_faults_of_its_keys_are_shown_like_any_other(tmp_path: Path, packages: P
     [
         (
             ("class Entry(ServedEntry)", "class Entry(dict)"),
-            "has no class Entry derived from mprun.spec.flow.FlowEntry",
+            "has no class Entry derived from mprun.schema.flow.FlowEntry",
         ),
         (("PORTS = 1", ""), "has no number PORTS, of its server"),
-        (("METRICS = {", "METRIC = {"), "has no mapping METRICS of metrics to mprun.spec.metric.Metric"),
+        (("METRICS = {", "METRIC = {"), "has no mapping METRICS of metrics to mprun.model.metric.Metric"),
         (("def work(", "def works("), "has no function work, which takes a Flow, Endpoints and Capabilities"),
         (("from typing import Literal", "import nosuch"), "cannot be imported: ModuleNotFoundError: No module named"),
     ],
@@ -133,7 +133,7 @@ def test_a_file_imports_the_tools_that_it_names_alone(tmp_path: Path) -> None:
     import subprocess
 
     (tmp_path / "xp.yaml").write_text("version: 1\ntraffic: [{tool: ping, from: client, to: server}]\n")
-    code = f"import sys, json; from mprun.spec import load; load({str(LAB)!r}, {str(tmp_path / 'xp.yaml')!r}); "
+    code = f"import sys, json; from mprun.input import load; load({str(LAB)!r}, {str(tmp_path / 'xp.yaml')!r}); "
     code += "print(json.dumps([name for name in sys.modules if name.startswith('mprun.tools.')]))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
     assert sorted(json.loads(done.stdout)) == ["mprun.tools.ping", "mprun.tools.probe", "mprun.tools.tool"]

@@ -15,10 +15,10 @@ from mprun.analysis.observation import observe
 from mprun.analysis.summary import measure
 from mprun.compile import allocate, compile_plan
 from mprun.engines import virtual
+from mprun.input import load
 from mprun.kernel.store import find_kernel
 from mprun.plan import Command, Plan
 from mprun.rundir import RunDirectory
-from mprun.spec import load
 from tests.system.conftest import ROOT, Result
 
 TOPOLOGY = """\

@@ -18,10 +18,10 @@ from mprun.compile import allocate, compile_plan
 from mprun.engines import virtual
 from mprun.engines.engine import Progress
 from mprun.errors import RunError
+from mprun.input import load
 from mprun.kernel.store import find_kernel
 from mprun.plan import Plan
 from mprun.rundir import RunDirectory
-from mprun.spec import load
 
 TOPOLOGY = "version: 1\nnodes: {a: {kind: host}, b: {kind: host}}\nlinks: [{between: [a, b]}]\n"
 EXPERIMENT = "version: 1\ntraffic: [{name: it, tool: ping, from: a, to: b, count: 1}]\nprobe: {pings: 0}\n"

@@ -19,10 +19,10 @@ from mprun.capabilities import REFERENCE
 from mprun.compile import allocate
 from mprun.compile.calibration import compile_calibration
 from mprun.engines import virtual
+from mprun.input import load
 from mprun.kernel.store import find_kernel
 from mprun.rundir import RunDirectory
-from mprun.spec import load
-from mprun.spec.profile import PROFILES
+from mprun.schema.profile import PROFILES
 from tests.scenes import RATES_ONLY
 from tests.system.conftest import LAB, ROOT, Result, digests_of
 

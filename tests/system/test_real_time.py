@@ -20,9 +20,9 @@ from mprun.analysis.observation import observe
 from mprun.analysis.summary import measure
 from mprun.compile import allocate, compile_plan
 from mprun.engines import virtual
+from mprun.input import load
 from mprun.kernel.store import find_kernel
 from mprun.rundir import RunDirectory
-from mprun.spec import load
 from tests.scenes import AS_NOBODY, NOBODY, RATES_ONLY
 from tests.system.conftest import LAB, LOST_CONTROL, SHORT, Result, call, environment
 from tests.system.test_shell import PROMPT, Terminal

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The file with which a user configures mprun, for all runs on a machine: `config.yaml`.
+
+Where it lies is for `mprun.settings`. It is a user's own: no file of an experiment can name or replace it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mprun.input.document import Document
+from mprun.input.parameter import Parameters
+from mprun.input.reader import read
+from mprun.model.fault import InputError
+from mprun.schema.configuration import ConfigurationFile
+from mprun.schema.file_model import check
+
+FILE = "config.yaml"
+
+
+def read_configuration(path: Path) -> ConfigurationFile:
+    """The configuration in a file. Raises InputError with every fault, each with the file and its line."""
+    document = Document(read(path, "experiment"))
+    values = document.plain(Parameters(document.parameters()))
+    file = None if values is None else check(ConfigurationFile, values, document)
+    if document.faults or file is None:
+        raise InputError(document.faults)
+    return file

@@ -1,0 +1,357 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The changes of a network that the entries of `events` stand for.
+
+Each change says what a link is from a moment on, so that later stages need not know what was before.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import count
+from typing import Any
+
+from pydantic import ValidationError
+
+from mprun.input.document import Document
+from mprun.model.fault import Fault, Path, name_nearest
+from mprun.model.span import find_spans
+from mprun.model.spec import (
+    HEADER_BYTES,
+    AddressChange,
+    Chance,
+    Change,
+    Direction,
+    Flow,
+    Jitter,
+    LinkChange,
+    LinkSpec,
+    NodeKind,
+    Queue,
+)
+from mprun.model.units import TIME
+from mprun.schema import trace
+from mprun.schema.event import PROPERTIES, EventEntry
+from mprun.schema.file_model import explain
+from mprun.schema.link import find_disagreements
+
+MOST_CHANGES = 100_000
+
+
+Both = tuple[Direction, Direction]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a schedule: its line, when it comes after the schedule's beginning, and the event that it stands for;
+    None where it changes nothing or is faulty."""
+
+    line: int
+    at_ns: int
+    entry: EventEntry | None
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A file of rows in the order of time."""
+
+    file: str
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Event:
+    """What is written, with what stands in its schedule; None where it has none that can be read."""
+
+    entry: EventEntry
+    schedule: Schedule | None = None
+
+
+def read_events(entries: Sequence[EventEntry], document: Document) -> tuple[Event, ...]:
+    """Events with their schedules; faults of these go to the document."""
+    return tuple(Event(entry, _read_schedule(entry, ("events", n), document)) for n, entry in enumerate(entries))
+
+
+def _read_schedule(entry: EventEntry, place: Path, document: Document) -> Schedule | None:
+    if entry.schedule is None:
+        return None
+    found = document.companion((*place, "schedule"), entry.schedule)
+    if found is None:
+        return None
+    file, text = found
+    try:
+        rows = [
+            Row(line, at_ns, _read_row(entry, file, line, cells, document) if cells else None)
+            for line, at_ns, cells in trace.read_schedule(text, PROPERTIES)
+        ]
+    except trace.TraceError as error:
+        document.faults.append(Fault(file, error.line, (), str(error)))
+        return None
+    return Schedule(file, tuple(rows))
+
+
+def _read_row(
+    entry: EventEntry, file: str, line: int, cells: Mapping[str, str], document: Document
+) -> EventEntry | None:
+    """A row as the event that it stands for."""
+    try:
+        return EventEntry.model_validate({"link": entry.link, "set": cells})
+    except ValidationError as error:
+        for path, text in explain(EventEntry, error):
+            document.faults.append(Fault(file, line, path[1:], text))
+        return None
+
+
+@dataclass
+class _State:
+    """A link while changes are laid over it."""
+
+    spec: LinkSpec
+    now: Both
+    is_up: bool = True
+
+
+class Timeline:
+    """Lays events over links in the order of time."""
+
+    def __init__(self, nodes: Mapping[str, NodeKind], links: tuple[LinkSpec, ...], document: Document) -> None:
+        self._nodes = nodes
+        self._states = {link.name: _State(link, (link.forward, link.reverse)) for link in links}
+        self._document = document
+        self._queue: list[tuple[int, int, Callable[[int], None]]] = []
+        self._numbers = count()
+        self._changes: list[Change] = []
+
+    def lay(self, events: Sequence[Event]) -> tuple[Change, ...]:
+        """All changes in the order of time; faults go to the document."""
+        for n, event in enumerate(events):
+            if self._is_known(event.entry, ("events", n)):
+                self._plan(event, ("events", n))
+        while self._queue:
+            at_ns, _, action = heapq.heappop(self._queue)
+            action(at_ns)
+            if len(self._changes) > MOST_CHANGES:
+                self._document.fault(("events",), f"come to more than {MOST_CHANGES} changes: use longer steps")
+                break
+        return tuple(self._changes)
+
+    def _is_known(self, entry: EventEntry, place: Path) -> bool:
+        if entry.link is not None and entry.link not in self._states:
+            hint = name_nearest(entry.link, list(self._states), "links")
+            self._document.fault((*place, "link"), f"no link '{entry.link}'{hint}")
+            return False
+        if entry.host is None:
+            return True
+        hosts = [name for name, kind in self._nodes.items() if kind == "host"]
+        if entry.host not in hosts:
+            hint = name_nearest(entry.host, hosts, "hosts")
+            self._document.fault((*place, "host"), f"no host '{entry.host}'{hint}")
+            return False
+        own = [name for name, state in self._states.items() if entry.host in state.spec.ends]
+        if entry.address is not None and entry.address not in own:
+            hint = name_nearest(entry.address, own, "its links")
+            self._document.fault((*place, "address"), f"host '{entry.host}' has no link '{entry.address}'{hint}")
+            return False
+        return True
+
+    def _plan(self, event: Event, place: Path) -> None:
+        entry = event.entry
+        starts = [entry.at]
+        if entry.every is not None and entry.until is not None:
+            starts = list(range(entry.at, entry.until, entry.every)[: MOST_CHANGES + 1])
+        if entry.trace is not None:
+            self._plan_trace(entry, place, entry.trace)
+        elif entry.schedule is not None:
+            for row in event.schedule.rows if event.schedule else ():
+                if row.entry is not None:
+                    for start_ns in starts:
+                        self._at(start_ns + row.at_ns, self._row_setter(row.entry, (*place, "schedule")))
+        else:
+            action = self._act if entry.over is None else self._ramp
+            for start_ns in starts:
+                self._at(start_ns, lambda at_ns: action(entry, place, at_ns))
+
+    def _at(self, at_ns: int, action: Callable[[int], None]) -> None:
+        heapq.heappush(self._queue, (at_ns, next(self._numbers), action))
+
+    def _act(self, entry: EventEntry, place: Path, at_ns: int) -> None:
+        if entry.host is not None and entry.address is not None:
+            self._changes.append(AddressChange(at_ns, entry.host, entry.address, entry.state == "added"))
+            return
+        assert entry.link is not None
+        state = self._states[entry.link]
+        if entry.set is not None:
+            self._become(state, entry.set.over(state.now), (*place, "set"), at_ns)
+        else:
+            state.is_up = entry.state == "up"
+            self._record(state, at_ns)
+
+    def _record(self, state: _State, at_ns: int) -> None:
+        self._changes.append(LinkChange(at_ns, state.spec.name, *state.now, state.is_up))
+
+    def _become(self, state: _State, wanted: Both, place: Path, at_ns: int) -> None:
+        """A link has other properties from now on, unless it cannot."""
+        faults = find_disagreements(*wanted)
+        new = []
+        for before, after in zip((state.spec.forward, state.spec.reverse), wanted, strict=True):
+            if after.rate_bit_per_s and not before.rate_bit_per_s:
+                faults[("rate",)] = (
+                    f"cannot come while packets pass: give link '{state.spec.name}' a rate from the start"
+                )
+            if after.queue != before.queue and _kind(after.queue) != _kind(before.queue):
+                faults[("queue",)] = (
+                    f"is of another kind than that of link '{state.spec.name}', and what waits would be lost:"
+                    " keep its discipline, and what it counts"
+                )
+            new.append(_keep_distribution(before, after))
+        for path, message in faults.items():
+            self._document.fault((*place, *path), message)
+        if faults:
+            return
+        state.now = (new[0], new[1])
+        self._record(state, at_ns)
+
+    def _ramp(self, entry: EventEntry, place: Path, at_ns: int) -> None:
+        assert entry.link is not None
+        assert entry.set is not None
+        assert entry.over is not None
+        state = self._states[entry.link]
+        target = entry.set.over(state.now)
+        steps = entry.over // entry.step
+        first = state.now
+        for one, other in zip(first, target, strict=True):
+            for name in _fixed(one, other):
+                self._document.fault((*place, "set", name), "does not change by steps: 'over' is for numbers")
+
+        def step(n: int) -> Callable[[int], None]:
+            def act(now_ns: int) -> None:
+                ways = [
+                    replace(now, **_mix(one, other, n / steps))
+                    for now, one, other in zip(state.now, first, target, strict=True)
+                ]
+                self._become(state, (ways[0], ways[1]), (*place, "set"), now_ns)
+
+            return act
+
+        for n in range(1, steps + 1):
+            self._at(at_ns + n * entry.step, step(n))
+
+    def _plan_trace(self, entry: EventEntry, place: Path, name: str) -> None:
+        found = self._document.companion((*place, "trace"), name)
+        assert entry.link is not None
+        state = self._states[entry.link]
+        if found is None:
+            return
+        file, text = found
+        try:
+            if entry.format == "rates":
+                read = trace.read_rates(text, entry.interval)
+            else:
+                read = trace.read_mahimahi(text, entry.interval, state.spec.mtu + HEADER_BYTES)
+        except trace.TraceError as error:
+            self._document.faults.append(Fault(file, error.line, (), str(error)))
+            return
+        sides = {"forward": (True, False), "reverse": (False, True), "both": (True, True)}[entry.direction]
+        if any(side and not way.rate_bit_per_s for side, way in zip(sides, state.now, strict=True)):
+            message = f"needs a rate to change: give link '{state.spec.name}' one, it holds before the trace"
+            self._document.fault((*place, "trace"), message)
+            return
+        end_ns = entry.until if entry.until is not None else entry.at + read.period_ns
+        begin_ns, last = entry.at, None
+        while begin_ns < end_ns:
+            for offset_ns, rate in read.rates:
+                at_ns = begin_ns + offset_ns
+                if rate != last and at_ns < end_ns:
+                    self._at(at_ns, self._rate_setter(state, sides, rate, place))
+                last = rate
+            begin_ns += read.period_ns
+
+    def _rate_setter(self, state: _State, sides: tuple[bool, bool], rate: int, place: Path) -> Callable[[int], None]:
+        def act(at_ns: int) -> None:
+            ways = [
+                replace(way, rate_bit_per_s=rate) if side else way for side, way in zip(sides, state.now, strict=True)
+            ]
+            self._become(state, (ways[0], ways[1]), (*place, "trace"), at_ns)
+
+        return act
+
+    def _row_setter(self, entry: EventEntry, place: Path) -> Callable[[int], None]:
+        return lambda at_ns: self._act(entry, place, at_ns)
+
+
+def _kind(queue: Queue | None) -> tuple[str, bool]:
+    """Discipline, and whether it counts bytes: neither can change without emptying the queue."""
+    return ("fifo", False) if queue is None else (queue.discipline, queue.counts_bytes)
+
+
+def _keep_distribution(before: Direction, after: Direction) -> Direction:
+    """netem cannot go back to a uniform jitter: a link keeps the distribution that it has."""
+    if before.jitter is None or after.jitter is None or after.jitter.distribution != "uniform":
+        return after
+    return replace(after, jitter=replace(after.jitter, distribution=before.jitter.distribution))
+
+
+def _fixed(one: Direction, other: Direction) -> list[str]:
+    """The properties that differ between two directions and have nothing between them, as a file names them."""
+    names = []
+    for field in fields(Direction):
+        before, after = getattr(one, field.name), getattr(other, field.name)
+        if before != after and not {type(before), type(after)} <= {int, Jitter, Chance, type(None)}:
+            names.append(field.name)
+    return names
+
+
+def _mix(one: Direction, other: Direction, share: float) -> dict[str, Any]:
+    """What differs between two directions, as it is this far between them."""
+    names = [field.name for field in fields(Direction)]
+    differing = [name for name in names if getattr(one, name) != getattr(other, name)]
+    return {name: _between(getattr(one, name), getattr(other, name), share) for name in differing}
+
+
+def _between(before: Any, after: Any, share: float) -> Any:
+    """A value between two of one kind, of which one may not be there."""
+    known = after if after is not None else before
+    if isinstance(known, int):
+        return round((before or 0) + ((after or 0) - (before or 0)) * share)
+    if isinstance(known, Jitter):
+        ends = [0 if value is None else value.amount_ns for value in (before, after)]
+        amount_ns = round(ends[0] + (ends[1] - ends[0]) * share)
+        return replace(known, amount_ns=amount_ns) if amount_ns else None
+    if isinstance(known, Chance) and {type(before), type(after)} <= {Chance, type(None)}:
+        chances = [0.0 if value is None else value.probability for value in (before, after)]
+        probability = chances[0] + (chances[1] - chances[0]) * share
+        return replace(known, probability=probability) if probability else None
+    return after
+
+
+def check_times(events: Sequence[Event], traffic: Sequence[Flow], document: Document) -> None:
+    """Faults of events that come when all is over, warnings of those that are over later, where it can be told when
+    that is. A trace may be longer, and so may what is done again and again."""
+    ends = [span.end_ns for span in find_spans(traffic).values()]
+    known = [end for end in ends if end is not None]
+    if not known or len(known) < len(ends):
+        return
+    end_ns = max(known)
+    when = f"the end of the experiment, {TIME.render(end_ns)}"
+    for n, event in enumerate(events):
+        entry = event.entry
+        if entry.at >= end_ns:
+            document.fault(("events", n, "at"), f"is not before {when}: nothing would be seen of it")
+        elif entry.over is not None and entry.at + entry.over > end_ns:
+            reached = TIME.render(entry.at + entry.over)
+            document.warn(("events", n, "over"), f"what is set is reached at {reached} only, after {when}")
+        elif event.schedule is not None:
+            _check_rows(event.schedule, end_ns - entry.at, when, document)
+
+
+def _check_rows(schedule: Schedule, left_ns: int, when: str, document: Document) -> None:
+    """As check_times, of the rows of a schedule. left_ns: from its beginning to the end."""
+    late = next((n for n, row in enumerate(schedule.rows) if row.at_ns >= left_ns), None)
+    if late is None:
+        return
+    file, line = schedule.file, schedule.rows[late].line
+    if late == 0:
+        document.faults.append(Fault(file, line, (), f"is not before {when}: nothing would be seen of the schedule"))
+    else:
+        document.warnings.append(Fault(file, line, (), f"is not before {when}: nothing is seen of it and what follows"))

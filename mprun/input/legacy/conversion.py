@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the text of an older file to its tree, with all that is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from yaml.nodes import MappingNode
+
+from mprun.input.legacy import experiment, topology
+from mprun.input.legacy.entry import Role, split
+from mprun.input.legacy.source import Source
+from mprun.model.fault import Fault
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """root: None where the file cannot stand for one of its role; keys: by line, for faults to name."""
+
+    root: MappingNode | None
+    faults: tuple[Fault, ...]
+    warnings: tuple[Fault, ...]
+    keys: Mapping[int, str]
+    comments: Mapping[int, tuple[str, ...]]
+
+
+def convert(text: str, name: str, role: Role, legacy_queue: bool = False) -> Conversion:
+    """legacy_queue: queues of the size that the older tool gave them, not of that which is written."""
+    lines = split(text, name)
+    source = Source(name, lines)
+    root = topology.build(source, legacy_queue) if role == "topology" else experiment.build(source)
+    keys = {entry.line: entry.key for entry in lines.entries.values()}
+    return Conversion(root, tuple(source.faults), tuple(source.warnings), keys, lines.comments)

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lines of an older file: entries, comments, and lines that are neither."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from mprun.model.fault import Fault
+
+# What a file is to be; the older format has keys for each of the two.
+Role = Literal["topology", "experiment"]
+
+_LINE_END = re.compile(r"\r\n|\n|\r")
+_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Neither does YAML take these, or it takes them for the end of a line.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff]")
+
+# Keys that no YAML file of ours has at its left edge; the first of either kind decides.
+_DECISIVE = re.compile(
+    r"^(?:(?P<older>topoType|xpType|leftSubnet|rightSubnet|changeNetem|path_[a-z0-9]+_\w+|netemAt_\w+|mptcpEnabled"
+    r"|congctrl|kpm[cs]?|pingCount|clientPcap|serverPcap|iperf[A-Z]\w*|snaplen_?[pP]cap)[ \t]*:|version[ \t]*: )",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One `key:value`, both without the blanks around them; line: from 1."""
+
+    key: str
+    value: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A file's entries by key in their order, the faults of other lines, and comments by the line of the entry
+    that they precede."""
+
+    entries: Mapping[str, Entry]
+    faults: tuple[Fault, ...]
+    comments: Mapping[int, tuple[str, ...]]
+
+
+def is_older(text: str) -> bool:
+    """Whether a text is of the older format, told by its keys."""
+    found = _DECISIVE.search(text)
+    return found is not None and found["older"] is not None
+
+
+def split(text: str, name: str) -> Lines:
+    """Comments begin in the first column by the older tool's rule; blanks before them are let pass."""
+    entries: dict[str, Entry] = {}
+    faults: list[Fault] = []
+    comments: dict[int, tuple[str, ...]] = {}
+    waiting: tuple[str, ...] = ()
+    lines = _LINE_END.split(text)
+    for number, raw in enumerate(lines, 1):
+        line = raw.strip(" \t")
+        if not line:
+            continue
+        if line.startswith("#") and not _CONTROL.search(line):
+            waiting = (*waiting, line)
+            continue
+        if waiting:
+            comments[number] = waiting
+            waiting = ()
+        key, colon, value = line.partition(":")
+        entry = Entry(key.rstrip(" \t"), value.lstrip(" \t"), number)
+        message = _find_fault(entry, colon, entries)
+        if message is None:
+            entries[entry.key] = entry
+        else:
+            path = (entry.key,) if colon and _KEY.fullmatch(entry.key) else ()
+            faults.append(Fault(name, number, path, message))
+    if waiting:
+        comments[len(lines) + 1] = waiting
+    return Lines(entries, tuple(faults), comments)
+
+
+def _find_fault(entry: Entry, colon: str, before: Mapping[str, Entry]) -> str | None:
+    if _CONTROL.search(entry.key + entry.value):
+        return "holds a control character: take it out"
+    if not colon:
+        return f"'{entry.key}' is no 'key:value': write one, or '#' before it"
+    if not _KEY.fullmatch(entry.key):
+        return f"'{entry.key}' is no key: write letters, digits and '_' before the colon"
+    if ":" in entry.value:
+        return "holds a second colon, and the older tool left such lines out: write one 'key:value' a line"
+    if not entry.value:
+        return "has no value: write one, or take the line out"
+    if entry.key in before:
+        return f"repeated key, first on line {before[entry.key].line}: keep one of the two"
+    return None

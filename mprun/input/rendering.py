@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tree of a file as YAML text, as a person would write it: an entry a line.
+
+Comments, as those of an older file, stand where the entry that they preceded went, at the top where it came to nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+
+from yaml.nodes import MappingNode, Node, ScalarNode
+
+from mprun.model.scalar import PLAIN, read_scalar
+
+_WIDTH = 140
+# Text that needs no quotes, in brackets and braces too.
+_BARE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/%+-]*(?: [A-Za-z0-9._/%+-]+)*")
+
+
+def render(root: MappingNode, comments: Mapping[int, tuple[str, ...]], modeline: str = "") -> str:
+    """comments: by the line of the entry that they precede; modeline: the first line, as one that names the schema for
+    editors."""
+    waiting = dict(comments)
+    body = [line for key, value in root.value for line in _entry(key.value, value, waiting)]
+    top = [line for number in sorted(waiting) for line in waiting[number]]
+    return "\n".join([*([modeline] if modeline else []), *top, *body, ""])
+
+
+def _entry(key: str, value: Node, comments: dict[int, tuple[str, ...]]) -> Iterator[str]:
+    """A key of the file with its value; lists and mappings have an entry a line."""
+    if isinstance(value, ScalarNode) or key == "probe":
+        yield from _comments(value, comments, "")
+        yield f"{key}: {_flow(value)}"
+    elif isinstance(value, MappingNode):
+        yield f"{key}:"
+        for name, item in value.value:
+            yield from _comments(item, comments, "  ")
+            yield from _mapping(name.value, item, "  ")
+    else:
+        yield f"{key}:"
+        for item in value.value:
+            yield from _comments(item, comments, "  ")
+            yield from _item(item)
+
+
+def _item(item: Node) -> Iterator[str]:
+    """An element of a list, on one line if it fits there."""
+    text = f"  - {_flow(item)}"
+    if len(text) <= _WIDTH or not isinstance(item, MappingNode):
+        yield text
+        return
+    lines = [line for name, value in item.value for line in _mapping(name.value, value, "    ")]
+    yield f"  - {lines[0].lstrip()}"
+    yield from lines[1:]
+
+
+def _mapping(key: str, value: Node, indent: str) -> Iterator[str]:
+    """On one line if it fits there."""
+    text = f"{indent}{key}: {_flow(value)}"
+    if len(text) <= _WIDTH or not isinstance(value, MappingNode):
+        yield text
+        return
+    yield f"{indent}{key}:"
+    for name, item in value.value:
+        yield from _mapping(name.value, item, f"{indent}  ")
+
+
+def _comments(node: Node, comments: dict[int, tuple[str, ...]], indent: str) -> Iterator[str]:
+    for line in comments.pop(node.start_mark.line + 1, ()):
+        yield f"{indent}{line}"
+
+
+def _flow(node: Node) -> str:
+    """On one line."""
+    if isinstance(node, MappingNode):
+        return "{" + ", ".join(f"{key.value}: {_flow(value)}" for key, value in node.value) + "}"
+    if not isinstance(node, ScalarNode):
+        return "[" + ", ".join(map(_flow, node.value)) + "]"
+    text = str(node.value)
+    if node.tag == PLAIN or (_BARE.fullmatch(text) and isinstance(read_scalar(text), str)):
+        return text
+    return json.dumps(text, ensure_ascii=False)

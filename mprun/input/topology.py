@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The topology that plain values stand for: written out, or made by a generator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+
+from mprun.input.agreement import check_links
+from mprun.input.document import Document
+from mprun.input.event import Event, Timeline, read_events
+from mprun.input.generator import COLLECTION, Generator, load_installed, load_own
+from mprun.input.middlebox import read_middleboxes
+from mprun.input.openflow import read_switches
+from mprun.input.subnet import check_mtu
+from mprun.model.address import families_of, mirror_text
+from mprun.model.fault import list_names, tell_unknown
+from mprun.model.spec import Addressing, Family, LinkSpec, NodeKind, OpenFlow, TopologySpec
+from mprun.plugin import PluginFault
+from mprun.schema.file_model import check, known_keys, salvage
+from mprun.schema.topology import Expansion, LinkEntry, TopologyFile, WrittenTopology
+from mprun.topologies import GENERATORS
+
+DEFAULT_ADDRESSING: Addressing = "ipv4"
+
+
+LayOver = Callable[[tuple[LinkSpec, ...]], tuple[LinkSpec, ...]]
+
+
+@dataclass(frozen=True)
+class Topology:
+    """What a topology file came to: spec None where it has faults.
+
+    nodes: those it surely has, so that an experiment can be held against a faulty topology too;
+    None where that cannot be told. events: as they are written.
+    """
+
+    spec: TopologySpec | None
+    nodes: Mapping[str, NodeKind] | None
+    events: tuple[Event, ...] = ()
+
+
+def read_topology(
+    values: Mapping[str, object], document: Document, lay_over: LayOver = lambda links: links
+) -> Topology:
+    """The topology that plain values stand for; faults go to the document. lay_over: what else becomes of its links."""
+    if "topology" in values:
+        return _generate(values, document, lay_over)
+    if "nodes" not in values and "links" not in values:
+        names = list_names(list(GENERATORS), "generators")
+        document.fault((), f"describes no network: write 'topology: multi-path', or 'nodes' and 'links'{names}")
+        _check_common(values, document)
+        return Topology(None, None)
+    written = check(WrittenTopology, values, document)
+    nodes = _written_nodes(values)
+    check_links(values, nodes, document)
+    if written is None or document.faults:
+        return Topology(None, nodes)
+    links = lay_over(_name_links(written.links))
+    check_mtu(values, links, written.addressing or DEFAULT_ADDRESSING, document)
+    switches = read_switches({name: node.openflow for name, node in written.nodes.items()}, nodes, links, document)
+    if document.faults:
+        return Topology(None, nodes)
+    events = read_events(written.events, document)
+    return Topology(_spec(document, written, (nodes, links), switches, events), nodes, events)
+
+
+def _generate(values: Mapping[str, object], document: Document, lay_over: LayOver) -> Topology:
+    name = values["topology"]
+    try:
+        generator = _find_generator(name, document)
+        if generator is None:
+            _check_common(values, document)
+            return Topology(None, None)
+        parameters = check(generator.Parameters, values, document)
+        if parameters is None:
+            # another's generator may not stand what a user never wrote
+            partial = salvage(generator.Parameters, values) if name in GENERATORS else None
+            return Topology(None, None if partial is None else generator.expand(partial)[0])
+        nodes, links = _number(generator.expand(parameters), parameters)
+        expansion = nodes, lay_over(links)
+    except PluginFault as fault:
+        document.fault(("topology",), str(fault))
+        return Topology(None, None)
+    if name not in GENERATORS:
+        # nobody but its author has looked at the addresses
+        check_links(_plain_links(expansion, parameters), expansion[0], document)
+    check_mtu(values, expansion[1], parameters.addressing or DEFAULT_ADDRESSING, document)
+    switches = read_switches(parameters.openflow, *expansion, document, lambda name: ("openflow", name))
+    is_sound = not document.faults
+    events = read_events(parameters.events, document)
+    spec = _spec(document, parameters, expansion, switches, events) if is_sound else None
+    return Topology(spec, expansion[0], events)
+
+
+def _find_generator(name: object, document: Document) -> Generator | None:
+    if isinstance(name, str):
+        generator = load_own(name) if name in GENERATORS else load_installed(name)
+        if generator is not None:
+            return generator
+    document.fault(("topology",), tell_unknown("generator", name, COLLECTION.list_names()))
+    return None
+
+
+def _check_common(values: Mapping[str, object], document: Document) -> None:
+    """What any topology may hold, where nothing tells what else this one may."""
+    check(TopologyFile, {k: v for k, v in values.items() if k in known_keys(TopologyFile)}, document)
+
+
+def _number(expansion: Expansion, file: TopologyFile) -> Expansion:
+    """The generator's addresses in the families that are asked for: IPv6 ones have the digits of IPv4."""
+    return expansion[0], tuple(_number_link(link, file) for link in expansion[1])
+
+
+def _number_link(link: LinkSpec, file: TopologyFile) -> LinkSpec:
+    wanted = families_of(link.addressing or file.addressing or DEFAULT_ADDRESSING)
+    first, second = (tuple(_number_end(texts, wanted)) for texts in link.addresses)
+    own = None if link.addressing == file.addressing else link.addressing
+    return replace(link, addresses=(first, second), addressing=own)
+
+
+def _number_end(texts: tuple[str, ...], wanted: tuple[Family, ...]) -> Iterator[str]:
+    """What has no counterpart in a family is left to be derived there."""
+    for text in texts:
+        if ":" in text or "ipv4" in wanted:
+            yield text
+        if "ipv6" in wanted and (counterpart := mirror_text(text)):
+            yield counterpart
+
+
+def _plain_links(expansion: Expansion, file: TopologyFile) -> Mapping[str, object]:
+    """As a file would have them, as far as `check_links` looks."""
+    links = [
+        {"name": link.name, "between": list(link.ends), "addressing": link.addressing}
+        | ({"addresses": [list(texts) or None for texts in link.addresses]} if any(link.addresses) else {})
+        for link in expansion[1]
+    ]
+    return {"addressing": file.addressing, "links": links}
+
+
+def _spec(
+    document: Document,
+    file: TopologyFile,
+    expansion: Expansion,
+    switches: Mapping[str, OpenFlow],
+    events: Sequence[Event],
+) -> TopologySpec:
+    nodes, links = expansion
+    middleboxes = read_middleboxes(file.middleboxes, nodes, links, document)
+    changes = Timeline(nodes, links, document).lay(events)
+    addressing = file.addressing or DEFAULT_ADDRESSING
+    name = PurePath(document.name).stem
+    return TopologySpec(name, file.description, nodes, links, changes, switches, middleboxes, addressing, file.ecmp)
+
+
+def _written_nodes(values: Mapping[str, object]) -> dict[str, NodeKind]:
+    """Names and kinds as far as they are well written; a host where the kind is not."""
+    nodes = values.get("nodes")
+    if not isinstance(nodes, dict):
+        return {}
+    kinds: dict[str, NodeKind] = {"host": "host", "router": "router", "switch": "switch"}
+    return {
+        name: kinds.get(str(entry.get("kind")) if isinstance(entry, dict) else "", "host")
+        for name, entry in nodes.items()
+    }
+
+
+def _name_links(entries: list[LinkEntry]) -> tuple[LinkSpec, ...]:
+    """Links with a name each: the user's, or the ends' with a number from the second one on."""
+    taken = {entry.name for entry in entries}
+    links = []
+    counts: dict[str, int] = {}
+    for entry in entries:
+        a, b = entry.between
+        name = entry.name
+        if name is None:
+            base = name = f"{a}-{b}"
+            while name in taken:
+                counts[base] = counts.get(base, 1) + 1
+                name = f"{base}-{counts[base]}"
+            taken.add(name)
+        first, second = entry.addresses or ((), ())
+        links.append(replace(entry.join(name, (a, b)), addresses=(first, second)))
+    return tuple(links)

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The entries of `traffic`: each held against its tool's model, named, made into flows, and all against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mprun.input.document import Document, Spread
+from mprun.input.repetition import names_of
+from mprun.model.fault import Fault, Notes, Path, name_nearest, tell_unknown
+from mprun.model.metric import OF_FLOWS, TOTAL, Metrics, group_metrics
+from mprun.model.spec import Flow
+from mprun.plugin import PluginFault
+from mprun.schema.field import MOST_NAME
+from mprun.schema.file_model import check
+from mprun.schema.flow import FlowEntry
+from mprun.schema.pairing import gather_hosts, pair_hosts
+from mprun.schema.trace import TraceError
+from mprun.tools.tool import COLLECTION, load, tool_of
+
+MOST_PORT = 65_535
+# Of one entry: each has a server of its own.
+MOST_PAIRS = 10_000
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """The flows of a file. notes: where what is wrong with the n-th of them goes, as `traffic[n]`."""
+
+    flows: tuple[Flow, ...]
+    notes: Notes
+
+
+def read_traffic(values: object, document: Document, hosts: Sequence[str] | None, seed: int) -> Traffic | None:
+    """The flows that plain values stand for, in the order of the entries; None where an entry is none, or nobody knows
+    which hosts it means. Faults go to the document; what is no list of mappings is for the model of the file.
+
+    hosts: those of the topology; None: not known. seed: what is drawn follows from it.
+    """
+    if values is None:
+        return Traffic((), document)
+    listed = values if isinstance(values, list) else [None]
+    entries = [_read_entry(value, n, document) if isinstance(value, dict) else None for n, value in enumerate(listed)]
+    known = [entry for entry in entries if entry is not None]
+    if len(known) < len(entries):
+        return None
+    names = _name(known, document)
+    named = enumerate(zip(known, names, strict=True))
+    expanded = [_expand(entry, name, n, document, hosts, seed) for n, (entry, name) in named]
+    if not all(expanded):
+        return None
+    flows = tuple(flow for some in expanded for flow in some)
+    notes = Spread(document, "traffic", [n for n, some in enumerate(expanded) for _ in some])
+    _check_names(flows, notes)
+    _check_groups(flows, notes)
+    _check_order(flows, notes)
+    _check_ports(flows, notes)
+    return Traffic(flows, notes)
+
+
+def owned_metrics(flows: Sequence[Flow]) -> dict[str, Metrics]:
+    """The metrics of each flow and each group of flows by its name."""
+    owned = {name: {**tool_of(flow).METRICS, **OF_FLOWS} for flow in flows for name in names_of(flow)}
+    return owned | {flow.group: group_metrics(tool_of(flow).METRICS) for flow in flows if flow.group is not None}
+
+
+def _read_entry(value: Mapping[str, object], n: int, document: Document) -> FlowEntry | None:
+    place: Path = ("traffic", n)
+    if "tool" not in value:
+        document.fault((*place, "tool"), "names no tool: write 'tool: iperf3' or 'tool: ping'")
+        return None
+    name = value["tool"]
+    try:
+        tool = load(name) if isinstance(name, str) else None
+    except PluginFault as fault:
+        document.fault((*place, "tool"), str(fault))
+        return None
+    if tool is None:
+        document.fault((*place, "tool"), tell_unknown("tool", name, COLLECTION.list_names()))
+        return None
+    entry = check(tool.Entry, value, document, place)
+    return None if entry is None else _read_companions(entry, place, document)
+
+
+def _read_companions(entry: FlowEntry, place: Path, document: Document) -> FlowEntry | None:
+    for field, name in entry.companions().items():
+        found = document.companion((*place, field), name)
+        if found is None:
+            return None
+        try:
+            entry = entry.with_companion(field, found[1])
+        except TraceError as error:
+            document.faults.append(Fault(found[0], error.line, (), str(error)))
+            return None
+    return entry
+
+
+def _name(entries: Sequence[FlowEntry], document: Document) -> list[str]:
+    """A name for each: its own, or that of its tool, numbered from the second on."""
+    first: dict[str, int] = {}
+    for n, entry in enumerate(entries):
+        if entry.name in first:
+            line = document.place(("traffic", first[entry.name], "name"))[1]
+            message = f"a second flow '{entry.name}', first on line {line}: give each flow its own name"
+            document.fault(("traffic", n, "name"), message)
+        elif entry.name:
+            first[entry.name] = n
+        if entry.name == TOTAL:
+            document.fault(("traffic", n, "name"), f"'{TOTAL}' names the sum over flows: name the flow anew")
+    names = []
+    taken = set(first)
+    for entry in entries:
+        name = entry.name or entry.tool
+        number = 1
+        while entry.name is None and name in taken:
+            number += 1
+            name = f"{entry.tool}-{number}"
+        taken.add(name)
+        names.append(name)
+    return names
+
+
+def _expand(
+    entry: FlowEntry, name: str, n: int, document: Document, hosts: Sequence[str] | None, seed: int
+) -> list[Flow]:
+    """The flows that an entry stands for, one for each pair of hosts; none after a fault."""
+    if isinstance(entry.source, str) and isinstance(entry.destination, str):
+        if entry.pairs is not None:
+            document.fault(("traffic", n, "pairs"), "is for several hosts at both ends: name them, or take it out")
+        return [entry.flow(name, entry.source, entry.destination, entry.group)]
+    if hosts is None:
+        return []
+    sources, destinations = (gather_hosts(named, hosts) for named in (entry.source, entry.destination))
+    if not sources or not destinations:
+        return []
+    are_both = not isinstance(entry.source, str) and not isinstance(entry.destination, str)
+    if are_both and entry.pairs is None:
+        message = "is missing, as both ends are several: write 'pairs: all-to-all', 'in-order' or 'permutation'"
+        document.fault(("traffic", n, "pairs"), message)
+        return []
+    pairing = entry.pairs or "all-to-all"
+    try:
+        pairs = pair_hosts(sources, destinations, pairing, f"{seed} {name}")
+    except ValueError as error:
+        document.fault(("traffic", n, "pairs"), str(error))
+        return []
+    if not 1 <= len(pairs) <= MOST_PAIRS:
+        message = f"makes {len(pairs)} flows, and 1 to {MOST_PAIRS} are one entry's: name other hosts"
+        document.fault(("traffic", n, "to"), message)
+        return []
+    flows = []
+    for source, destination in pairs:
+        ends = [source] if not isinstance(entry.source, str) else []
+        ends += [destination] if not isinstance(entry.destination, str) and pairing == "all-to-all" else []
+        flows.append(entry.flow("-".join((name, *ends)), source, destination, entry.group or name))
+    return flows
+
+
+def _check_names(flows: Sequence[Flow], notes: Notes) -> None:
+    """Faults of flows whose names, made of those of hosts or of numbers, another has, or nobody may have."""
+    holders: dict[str, int] = {}
+    for n, flow in enumerate(flows):
+        if flow.repetition is None:
+            holders.setdefault(flow.name, n)
+    for n, flow in enumerate(flows):
+        for name in names_of(flow):
+            key = "repeat" if flow.repetition else "name"
+            if holders.setdefault(name, n) != n:
+                message = f"calls one of the flows '{name}', as another is called: name that one anew"
+                notes.fault(("traffic", n, key), message)
+            elif len(name) > MOST_NAME:
+                message = f"makes names as long as '{name}', and {MOST_NAME} characters fit: shorten the flow's"
+                notes.fault(("traffic", n, key), message)
+
+
+def _check_groups(flows: Sequence[Flow], notes: Notes) -> None:
+    """Faults of groups that are called like a flow, or whose flows have different metrics."""
+    names = {name for flow in flows for name in (flow.name, *names_of(flow))}
+    first: dict[str, Flow] = {}
+    for n, flow in enumerate(flows):
+        if flow.group is None:
+            continue
+        other = first.setdefault(flow.group, flow)
+        if flow.group in names or flow.group == TOTAL:
+            message = f"'{flow.group}' names a flow too, or the sum over all: name the group anew"
+            notes.fault(("traffic", n, "group"), message)
+        elif (other.tool, other.protocol) != (flow.tool, flow.protocol):
+            message = (
+                f"'{flow.group}' holds {other.tool} over {other.protocol} and {flow.tool} over {flow.protocol}, which "
+                "cannot be measured together: make two groups"
+            )
+            notes.fault(("traffic", n, "group"), message)
+
+
+def _check_order(flows: Sequence[Flow], notes: Notes) -> None:
+    """Faults of flows that wait for one that is not there, or for each other."""
+    known: dict[str, list[Flow]] = {}
+    for flow in flows:
+        for name in dict.fromkeys((flow.name, flow.group, *names_of(flow))):
+            if name is not None:
+                known.setdefault(name, []).append(flow)
+    for n, flow in enumerate(flows):
+        if flow.after is not None and flow.after.flow not in known:
+            owners = [name for one in flows for name in (one.name, one.group) if name]
+            hint = name_nearest(flow.after.flow, owners, "flows")
+            notes.fault(("traffic", n, "start", "after"), f"no flow '{flow.after.flow}'{hint}")
+    for n, flow in enumerate(flows):
+        if circle := _find_circle(flow, known):
+            message = f"flows wait for each other, {' after '.join(circle)}: let one start at a time of its own"
+            notes.fault(("traffic", n, "start", "after"), message)
+            return
+
+
+def _find_circle(flow: Flow, known: Mapping[str, Sequence[Flow]]) -> list[str]:
+    """The names from a flow back to itself, if its start waits for it."""
+    ways = [(flow, [flow.name])]
+    seen = set()
+    while ways:
+        last, names = ways.pop()
+        for waited in known.get(last.after.flow, ()) if last.after else ():
+            if waited is flow:
+                return [*names, flow.name]
+            if waited.name not in seen:
+                seen.add(waited.name)
+                ways.append((waited, [*names, waited.name]))
+    return []
+
+
+def _check_ports(flows: Sequence[Flow], notes: Notes) -> None:
+    """Faults of ports that are not there, or that two flows want on one host."""
+    taken: dict[tuple[str, int], str] = {}
+    for n, flow in enumerate(flows):
+        if flow.port is None:
+            continue
+        needed = tool_of(flow).PORTS
+        if flow.repetition is not None:
+            message = "cannot be that of all repetitions: each has a server of its own, take it out"
+            notes.fault(("traffic", n, "port"), message)
+        elif flow.port + needed - 1 > MOST_PORT:
+            message = f"{flow.port} leaves no room: {flow.tool} has {needed} ports, and the last is {MOST_PORT}"
+            notes.fault(("traffic", n, "port"), message)
+        for port in range(flow.port, flow.port + needed):
+            holder = taken.setdefault((flow.destination, port), flow.name)
+            if holder != flow.name:
+                message = f"{port} on '{flow.destination}' is taken by flow '{holder}': write another, or none"
+                notes.fault(("traffic", n, "port"), message)

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Address families, and how IPv6 addresses follow the numbers of IPv4 ones.
+
+10.0.1.10/24 and fd00:10:0:1::10/64 are the same interface: each decimal number is written with the
+same digits, which as hexadecimal ones mean another value and are as unique. fd00::/8 is for
+networks of one's own (RFC 4193); its 40 bits of global ID are not drawn at random, as these
+addresses never meet those of another network.
+"""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
+
+from mprun.model.spec import FAMILIES, Addressing, Family
+
+Address = IPv4Address | IPv6Address
+InterfaceAddress = IPv4Interface | IPv6Interface
+Subnet = IPv4Network | IPv6Network
+
+# What derived subnets are cut from, and how long their prefixes are.
+POOL = IPv4Network("10.0.0.0/8")
+SUBNET_BITS = 24
+
+
+def families_of(addressing: Addressing) -> tuple[Family, ...]:
+    """The families that an interface has an address of, IPv4 first."""
+    return FAMILIES if addressing == "both" else (addressing,)
+
+
+def family_of(address: Address | InterfaceAddress | Subnet) -> Family:
+    return "ipv4" if address.version == 4 else "ipv6"
+
+
+def mirror_subnet(network: IPv4Network) -> IPv6Network:
+    """The IPv6 subnet with the digits of an IPv4 one of 24 bits."""
+    a, b, c, _ = str(network.network_address).split(".")
+    return IPv6Network(f"fd00:{a}:{b}:{c}::/64")
+
+
+def mirror(interface: IPv4Interface) -> IPv6Interface:
+    """The IPv6 address with the digits of an IPv4 one in a subnet of 24 bits."""
+    network = mirror_subnet(interface.network)
+    return IPv6Interface((number_host(network, int(interface.ip) & 0xFF), network.prefixlen))
+
+
+def mirror_text(text: str) -> str | None:
+    """The IPv6 counterpart of an address as it is written; None where it has none."""
+    try:
+        interface = IPv4Interface(text)
+    except ValueError:
+        return None
+    return str(mirror(interface)) if interface.network.prefixlen == SUBNET_BITS else None
+
+
+def number_host(network: IPv6Network, number: int) -> IPv6Address:
+    """The address in a subnet whose last digits are those of a decimal number."""
+    return IPv6Address(int(network.network_address) + int(str(number), 16))

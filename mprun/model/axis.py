@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values of an axis of a matrix as numbers of one base unit, where they are such. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from mprun.model import units
+from mprun.model.scalar import Scalar, spell_scalar
+from mprun.model.units import NS_PER_S, QuantityError
+
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+
+
+def read_axis(values: Sequence[Scalar]) -> tuple[dict[str, float], str] | None:
+    """Each value, as it is written, with its number, and their unit; None where they are not all of one kind."""
+    read = [read_number(value) for value in values]
+    kinds = {one[1] if one else None for one in read}
+    if len(kinds) != 1 or None in kinds:
+        return None
+    return {spell_scalar(value): one[0] for value, one in zip(values, read, strict=True) if one}, str(kinds.pop())
+
+
+def read_number(value: Scalar) -> tuple[float, str] | None:
+    """A value of a file as a number of a base unit; None for a name."""
+    if isinstance(value, bool):
+        return None
+    text = str(value)
+    if _NUMBER.fullmatch(text):
+        return float(text), "1"
+    for quantity, unit, factor in ((units.RATE, "bit/s", 1), (units.TIME, "s", NS_PER_S), (units.VOLUME, "byte", 1)):
+        try:
+            return quantity.parse(text) / factor, unit
+        except QuantityError:
+            continue
+    if text.endswith("%") and _NUMBER.fullmatch(text[:-1]):
+        return float(text[:-1]) / 100, "share"
+    for unit in ("packets", "bdp"):
+        if text.endswith(unit) and _NUMBER.fullmatch(text.removesuffix(unit)):
+            return float(text.removesuffix(unit)), unit
+    return None

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults in what the user wrote: where, what, and what would do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from mprun.errors import SpecError
+from mprun.model.scalar import name_value
+
+Path = tuple[str | int, ...]
+
+MOST_NAMES = 12
+MOST_TEXT = 400
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault. file: as the user gave it; line: from 1, None where no line is to blame."""
+
+    file: str
+    line: int | None
+    path: Path
+    message: str
+
+    def __str__(self) -> str:
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        text = ": ".join(part for part in (place, render_path(self.path), self.message) if part)
+        text = text.replace("\n", "\\n")
+        return text if len(text) <= MOST_TEXT else f"{text[: MOST_TEXT // 2]} ... {text[-MOST_TEXT // 2 :]}"
+
+
+class InputError(SpecError):
+    """Every fault of a topology and an experiment, as values too."""
+
+    def __init__(self, found: Sequence[Fault]) -> None:
+        self.found = tuple(found)
+        super().__init__([str(fault) for fault in self.found])
+
+
+class Notes(Protocol):
+    """A collection of faults and warnings, each at a path of the values of a file."""
+
+    def fault(self, path: Path, message: str) -> None: ...
+
+    def warn(self, path: Path, message: str) -> None: ...
+
+
+def render_path(path: Path) -> str:
+    """`traffic[1].to`."""
+    text = ""
+    for element in path:
+        text += f"[{element}]" if isinstance(element, int) else f".{element}" if text else element
+    return text
+
+
+def name_nearest(wrong: object, known: Iterable[str], noun: str) -> str:
+    """What would do instead of a wrong name, to follow it: the nearest known one, or all there are."""
+    import difflib
+
+    names = list(dict.fromkeys(known))
+    near = difflib.get_close_matches(wrong, names, n=1, cutoff=0.6) if isinstance(wrong, str) else []
+    if near:
+        return f": did you mean '{near[0]}'?"
+    return list_names(names, noun)
+
+
+def tell_unknown(noun: str, wrong: object, known: Iterable[str]) -> str:
+    """That there is no such thing, and what would do."""
+    what = f"no {noun} '{wrong}'" if isinstance(wrong, str) else f"{name_value(wrong)} is no {noun}"
+    return f"{what}{name_nearest(wrong, known, f'{noun}s')}"
+
+
+def list_names(names: Sequence[str], noun: str) -> str:
+    """`; hosts: client, server`, the first few of many."""
+    if not names:
+        return f"; there are no {noun}"
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return f"; {noun}: {', '.join(names[:MOST_NAMES])}{more}"

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Metrics: their kinds of unit, how a bound on each is written, and those of paths.
+
+Those of flows are said by their tools (`METRICS` of a module in `mprun.tools`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from mprun.model import units
+from mprun.model.spec import Protocol
+from mprun.model.units import NS_PER_S, QuantityError
+
+Unit = Literal["rate", "time", "ratio", "count", "size"]
+
+# The base unit of each, as a summary shows it.
+SYMBOLS: Mapping[Unit, str] = {"rate": "bit/s", "time": "s", "ratio": "share", "count": "1", "size": "byte"}
+# What each symbol stands for.
+UNITS: Mapping[str, Unit] = {symbol: unit for unit, symbol in SYMBOLS.items()}
+# How the name of a column in base units tells its unit, by the symbol.
+SUFFIXES: Mapping[str, str] = {"bit/s": "_bit_per_s", "s": "_s", "byte": "_bytes", "share": "", "1": ""}
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What is measured, and the kind of its unit.
+
+    protocols: of flows of these only; none: of all. by_path: there is one for each path, whose name follows.
+    over: how a group's follows from those of its flows: their sum (of rates: the payload of all over the time in
+    which at least one ran), their least, that of the delays of all, or as the tool's `pool` says; None: a group has
+    none.
+    """
+
+    unit: Unit
+    meaning: str
+    protocols: tuple[Protocol, ...] = ()
+    by_path: bool = False
+    over: Literal["sum", "least", "delays", "pool"] | None = None
+
+    @property
+    def symbol(self) -> str:
+        return SYMBOLS[self.unit]
+
+
+Metrics = Mapping[str, Metric]
+
+OF_PATH: Metrics = {"rtt": Metric("time", "mean round-trip time of the idle path")}
+# Of every flow of the real engine whose programs serve it alone, where CPU time is sampled.
+OF_FLOWS: Metrics = {
+    "cpu.client": Metric("time", "CPU time of its programs on the host that opens connections, user and system"),
+    "cpu.server": Metric("time", "CPU time of its server, user and system"),
+}
+# Of flows over several paths, under the same names whatever the transport.
+OF_PATHS: Metrics = {
+    "share": Metric("ratio", "share of the payload that a path carried, in the direction that had more", by_path=True),
+    "carried": Metric("size", "payload that a path carried, in the direction that had more", by_path=True),
+    "joined": Metric("time", "when a path was ready for use, from the flow's start", by_path=True),
+    "srtt": Metric("time", "smoothed round-trip time that the sender had of a path at the end", by_path=True),
+    "resent": Metric("count", "packets that were sent again on a path", by_path=True),
+    "resent.bytes": Metric("size", "their bytes", by_path=True),
+    "efficiency.sum": Metric("ratio", "goodput against the rates of all paths together"),
+    "efficiency.best": Metric("ratio", "goodput against the rate of the best path"),
+}
+# Of flows whose data is watched when a path has failed, under the same names whatever the transport.
+OF_HANDOVER: Metrics = {
+    "handover.gap": Metric("time", "longest time without progress of the data after a path had failed"),
+    "handover.time": Metric("time", "from a path's failure until the data waits for timers no longer"),
+}
+# Of flows whose connections the kernel is asked about.
+OF_CONNECTIONS: Metrics = {
+    "subflows": Metric("count", "subflows of the connection with the fewest", ("mptcp",), over="least"),
+    "flapping": Metric(
+        "ratio", "share of the seconds in which another subflow carried most than in the second before", ("mptcp",)
+    ),
+    "share.stdev": Metric(
+        "ratio",
+        "standard deviation, of the sample, of a path's share from one second to the next",
+        ("mptcp",),
+        by_path=True,
+    ),
+    "reinjected": Metric(
+        "count", "pieces of data that MPTCP's own timer sent again, as a rule on another subflow", ("mptcp",)
+    ),
+    **{name: replace(metric, protocols=("mptcp",)) for name, metric in {**OF_HANDOVER, **OF_PATHS}.items()},
+}
+# Of groups whose flows have a goodput each.
+FAIRNESS: Metrics = {
+    "fairness": Metric("ratio", "Jain's index of what its flows get while they run at one time: 1 where all are equal")
+}
+# Of all flows together that are not in the background and have a goodput, where two of them run at one time.
+OF_TOTAL: Metrics = {
+    "goodput": Metric(
+        "rate", "payload of all flows that are not in the background, over the time in which at least one of them ran"
+    ),
+    "fairness": Metric(
+        "ratio", "Jain's index of what these flows get while they run at one time: 1 where all are equal"
+    ),
+}
+TOTAL = "total"
+
+
+def delays(name: str, what: str) -> Metrics:
+    """The metrics of a series of delays, as `mprun.tools.tool.summarize_delays` fills them; what: one of them is."""
+    meanings = {
+        "mean": f"mean {what}",
+        "stdev": "its standard deviation, of the sample",
+        "median": "its median",
+        "p95": "its 95th percentile",
+        "p99": "its 99th percentile",
+        "min": "its shortest",
+        "max": "its longest",
+    }
+    return {f"{name}.{which}": Metric("time", meaning, over="delays") for which, meaning in meanings.items()}
+
+
+_RATE = units.Quantity("rate", units.RATE.units, "36mbit", ("mbit", "kbit"), mistaken=units.RATE.mistaken)
+
+
+def group_metrics(metrics: Metrics) -> Metrics:
+    """Those that a group of flows has whose own are these."""
+    own = {name: metric for name, metric in metrics.items() if metric.over is not None}
+    return {**own, **(FAIRNESS if "goodput" in own else {})}
+
+
+def metrics_of(owner: str, owned: Mapping[str, Metrics]) -> Metrics:
+    """The metrics of a flow or a group, of all flows together, or, whatever else has a name, of a path. owned: those
+    of flows and groups."""
+    if owner in owned:
+        return owned[owner]
+    return OF_TOTAL if owner == TOTAL else OF_PATH
+
+
+def find_metric(metrics: Metrics, name: str) -> tuple[Metric, str | None] | None:
+    """A metric by what follows the flow's name in `bulk.share.path0`, and the path; None if there is none."""
+    if name in metrics:
+        return None if metrics[name].by_path else (metrics[name], None)
+    head, _, path = name.rpartition(".")
+    return (metrics[head], path) if head in metrics and metrics[head].by_path else None
+
+
+def parse_bound(unit: Unit, value: object) -> float:
+    """A bound in the base unit: bit/s, s, 1 or bytes. Raises QuantityError."""
+    if unit == "rate":
+        return float(_RATE.parse(value))
+    if unit == "time":
+        return units.TIME.parse(value) / NS_PER_S
+    if unit == "ratio":
+        return units.parse_ratio(value)
+    if unit == "size":
+        return float(units.SIZE.parse(value))
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+        raise QuantityError("is a count: write a bare number, as in '2'")
+    return float(value)
+
+
+def render_bound(unit: Unit, value: float) -> str | float:
+    """The text of a bound given in the base unit, as `parse_bound` reads it."""
+    if unit == "rate":
+        return _RATE.render(round(value))
+    if unit == "time":
+        return units.TIME.render(round(value * NS_PER_S))
+    if unit == "ratio":
+        return units.render_ratio(value)
+    if unit == "size":
+        return units.SIZE.render(round(value))
+    return int(value) if value == int(value) else value

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which paths join two hosts, and what they are called: known before anything has an address.
+
+An expectation names a path, and so does a measurement; both ask here. A path is called after the
+interface that it leaves by, and after the one that it arrives at too where it could arrive at several.
+Where IPv4 and IPv6 join the same two interfaces, each is a path, as each can have a subflow, and is called
+after its family too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from mprun.model.address import families_of
+from mprun.model.spec import FAMILIES, Family, Flow, LinkSpec, Mptcp, TopologySpec
+
+Pair = tuple[str, str]
+# (host, name of its link): an interface, as no link joins a host to itself.
+End = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class NamedPath:
+    """A path by the links at its two ends and the addresses there."""
+
+    name: str
+    first_link: str
+    last_link: str
+    family: Family
+
+
+class Components:
+    """Sets of things that are joined (union-find): each thing is one of its own until it is joined to another."""
+
+    def __init__(self) -> None:
+        self._parent: dict[Hashable, Hashable] = {}
+
+    def find(self, item: Hashable) -> Hashable:
+        """The thing that stands for all that `item` is joined with."""
+        while (parent := self._parent.setdefault(item, item)) != item:
+            self._parent[item] = self._parent[parent]
+            item = parent
+        return item
+
+    def join(self, a: Hashable, b: Hashable) -> None:
+        self._parent[self.find(a)] = self.find(b)
+
+
+class _OfFamily(Protocol):
+    @property
+    def family(self) -> Family: ...
+
+
+AnyPath = TypeVar("AnyPath", bound=_OfFamily)
+
+
+def usable_paths(flow: Flow, paths: Sequence[AnyPath]) -> tuple[AnyPath, ...]:
+    """Those of the paths between a flow's hosts that its connection can use, the one that it begins on first.
+
+    An MPTCP socket of IPv6 has subflows of both families, one of IPv4 has its own only
+    (mptcp_pm_addr_families_match() in net/mptcp/pm.c). Without a wish IPv6 comes first, as in RFC 8305.
+    """
+    family = flow.family or ("ipv6" if any(path.family == "ipv6" for path in paths) else "ipv4")
+    first = tuple(path for path in paths if path.family == family)
+    if flow.protocol != "mptcp" or family == "ipv4":
+        return first
+    return first + tuple(path for path in paths if path.family != family)
+
+
+def take_in_order(paths: Sequence[AnyPath], ends: Callable[[AnyPath], tuple[Hashable, Hashable]]) -> list[AnyPath]:
+    """Of the paths between two hosts those from the n-th end of the source to the n-th end of the destination.
+
+    ends: both of a path. Each family by itself.
+    """
+    taken = []
+    for family in dict.fromkeys(path.family for path in paths):
+        alike = [path for path in paths if path.family == family]
+        sources, destinations = (list(dict.fromkeys(ends(path)[n] for path in alike)) for n in range(2))
+        wanted = set(zip(sources, destinations, strict=False))
+        taken += [path for path in alike if ends(path) in wanted]
+    return taken
+
+
+def are_side_by_side(
+    paths: Sequence[AnyPath], family: Family, ends: Callable[[AnyPath], tuple[Hashable, Hashable]]
+) -> bool:
+    """Whether there are several paths of a family, none of which shares an end with another. ends: both of a path."""
+    alike = [ends(path) for path in paths if path.family == family]
+    return len(alike) > 1 and all(len(set(side)) == len(alike) for side in zip(*alike, strict=True))
+
+
+def pairs_of(client: Mptcp, paths: Sequence[AnyPath], ends: Callable[[AnyPath], tuple[str, str]]) -> Sequence[AnyPath]:
+    """The paths whose pairs of addresses a client's path manager has subflows between, that of the first subflow first.
+
+    ends: the links at both ends of a path.
+    """
+    if client.path_manager == "in-order":
+        return take_in_order(paths, ends)
+    return paths[:1] if client.path_manager == "ndiffports" else paths
+
+
+def count_subflows(
+    client: Mptcp, server: Mptcp, paths: Sequence[AnyPath], ends: Callable[[AnyPath], tuple[str, str]]
+) -> int:
+    """Count the subflows that a connection over these paths has once the path managers of both hosts are done.
+
+    ends: the links at both ends of a path.
+    """
+
+    def arrives(path: AnyPath) -> tuple[str, Family]:
+        return ends(path)[1], path.family
+
+    if client.path_manager == "default":
+        # from each to the address that the connection was opened to; to announced ones as well if their limit allows
+        opening = {one.link for one in client.endpoints if not {"subflow", "fullmesh"}.isdisjoint(one.flags)}
+        near = [path for path in paths if arrives(path) == arrives(paths[0])]
+        pairs: Sequence[AnyPath] = [path for path in near if path is paths[0] or ends(path)[0] in opening]
+    else:
+        pairs = pairs_of(client, paths, ends)
+    if server.path_manager == "default":
+        # nothing is announced: only the address that the connection was opened to is known
+        pairs = [path for path in pairs if arrives(path) == arrives(pairs[0])]
+    wanted = len(pairs) * client.subflows_per_pair
+    return wanted if client.subflows is None else min(wanted, 1 + client.subflows)
+
+
+def find_areas(topology: TopologySpec, family: Family) -> dict[End, Hashable]:
+    """What each interface of a host is part of: two reach each other in a family if theirs is the same.
+
+    It is a chain of routers and switches, or one link between two hosts. Hosts do not forward.
+    """
+    has = {link.name: family in families_of(topology.addressing_of(link)) for link in topology.links}
+    forwarding = Components()
+    for link in topology.links:
+        a, b = link.ends
+        kinds = {topology.nodes[a], topology.nodes[b]}
+        if "host" not in kinds and (has[link.name] or kinds == {"switch"}):
+            forwarding.join(a, b)
+    areas: dict[End, Hashable] = {}
+    for link in topology.links:
+        for end, other in (link.ends, link.ends[::-1]):
+            if topology.nodes[end] == "host" and has[link.name]:
+                areas[end, link.name] = (link.name,) if topology.nodes[other] == "host" else forwarding.find(other)
+    return areas
+
+
+def name_ends(topology: TopologySpec) -> dict[End, str]:
+    """Interfaces of hosts by the name of the link that matters there.
+
+    That is the interface's own link; but if this is unshaped and leads to a switch with one way on,
+    then that way is what the user thinks of. The first host behind it has its name; for a further
+    one, which shares it, the own link says more.
+    """
+    at: dict[str, list[LinkSpec]] = {}
+    for link in topology.links:
+        for end in link.ends:
+            at.setdefault(end, []).append(link)
+    names: dict[End, str] = {}
+    taken: set[str] = set()
+    for host, kind in topology.nodes.items():
+        for link in at.get(host, ()) if kind == "host" else ():
+            beyond = link.ends[link.ends[0] == host]
+            names[host, link.name] = link.name
+            if topology.nodes[beyond] == "switch" and not _is_shaped(link):
+                onward = [other for other in at[beyond] if "host" not in map(topology.nodes.get, other.ends)]
+                if len(onward) == 1 and onward[0].name not in taken:
+                    names[host, link.name] = onward[0].name
+                    taken.add(onward[0].name)
+    return names
+
+
+def name_paths(topology: TopologySpec, pairs: Iterable[Pair]) -> Mapping[Pair, tuple[NamedPath, ...]]:
+    """The paths from the first host to the second of each pair; no name stands for two of them.
+
+    Where a name is taken by an earlier pair, the interface of arrival tells them apart.
+    """
+    areas, ends = {family: find_areas(topology, family) for family in FAMILIES}, name_ends(topology)
+    at: dict[str, list[End]] = {}
+    for end in ends:
+        if any(end in areas[family] for family in FAMILIES):
+            at.setdefault(end[0], []).append(end)
+    taken: dict[str, frozenset[End]] = {}
+    found: dict[Pair, tuple[NamedPath, ...]] = {}
+    for source, destination in dict.fromkeys(pairs):
+        paths = []
+        for first in at.get(source, ()):
+            reached = {last: _families_joining(first, last, areas) for last in at.get(destination, ())}
+            reached = {last: families for last, families in reached.items() if families}
+            for last, families in reached.items():
+                joined = frozenset((first, last))
+                name = ends[first]
+                if len(reached) > 1 or taken.get(name, joined) != joined:
+                    name = f"{name}-{ends[last]}"
+                taken.setdefault(name, joined)
+                for family in families:
+                    suffix = f"-{family}" if len(families) > 1 else ""
+                    paths.append(NamedPath(name + suffix, first[1], last[1], family))
+        found[source, destination] = tuple(paths)
+    return found
+
+
+def _families_joining(first: End, last: End, areas: Mapping[Family, Mapping[End, Hashable]]) -> list[Family]:
+    return [f for f, of in areas.items() if first in of and last in of and of[first] == of[last]]
+
+
+def _is_shaped(link: LinkSpec) -> bool:
+    return link.forward.is_shaped or link.reverse.is_shaped

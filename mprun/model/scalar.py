@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a YAML scalar means. Of plain ones, only null, true/false, and decimal numbers are not text.
+
+YAML 1.1 has many more (`on`, `yes`, `1:30`, `010`, `1_000`), each of which has bitten somebody.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import cast
+
+# Tags of our nodes; a refused one stands where a value would, whose fault is recorded.
+PLAIN = "plain"
+QUOTED = "quoted"
+REFUSED = "refused"
+TEXT_TAGS = (QUOTED, "tag:yaml.org,2002:str")
+# Keys that begin so are the user's own, anchors for instance, and are not read.
+PRIVATE = "x-"
+
+Scalar = str | int | float | bool | None
+
+_WORDS: dict[str, bool | None] = {
+    "": None, "~": None, "null": None, "Null": None, "NULL": None,
+    "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False,
+}  # fmt: skip
+_INT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,18})")
+_FLOAT = re.compile(r"[-+]?(?:[0-9]{1,18}\.[0-9]{0,18}|\.[0-9]{1,18}|[0-9]{1,18}(?=[eE]))(?:[eE][-+]?[0-9]{1,3})?")
+
+
+def read_scalar(text: str) -> Scalar:
+    """The value of an unquoted scalar."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if text[0] in "+-.0123456789":
+        if _INT.fullmatch(text):
+            return int(text)
+        if _FLOAT.fullmatch(text):
+            return float(text)
+    return text
+
+
+def spell_scalar(value: Scalar) -> str:
+    """As files and -p have it: `true`, not `True`."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def name_value(value: object) -> str:
+    """A value as a fault names it: what it is where it is no scalar, since Python's words for it help nobody."""
+    if value is None:
+        return "an empty value"
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    return f"'{value}'" if isinstance(value, str) else spell_scalar(cast(Scalar, value))
+
+
+def spell_values(values: Mapping[str, Scalar], between: str = " ") -> str:
+    """The values of a cell: `cc=cubic path0.rate=5mbit`."""
+    return between.join(f"{name}={spell_scalar(value)}" for name, value in values.items())

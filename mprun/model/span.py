@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When flows begin and end, as far as that can be told before they run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from mprun.model.spec import Flow
+
+
+@dataclass(frozen=True)
+class Span:
+    """From time zero, ns; None where only the run will tell."""
+
+    start_ns: int | None
+    end_ns: int | None
+
+
+UNKNOWN = Span(None, None)
+
+
+def find_spans(flows: Iterable[Flow]) -> dict[str, Span]:
+    """The span of each flow by its name. No flow waits for itself (`traffic` sees to that)."""
+    listed = tuple(flows)
+    members: dict[str, list[Flow]] = {flow.name: [flow] for flow in listed}
+    for flow in listed:
+        if flow.group is not None:
+            members.setdefault(flow.group, []).append(flow)
+    spans: dict[str, Span] = {}
+    # of a chain of flows that wait for each other each round settles one more
+    waiting = list(listed)
+    while waiting:
+        left = []
+        for flow in waiting:
+            awaited = [] if flow.after is None else members.get(flow.after.flow, [])
+            if all(one.name in spans for one in awaited):
+                spans[flow.name] = _span(flow, [spans[one.name] for one in awaited])
+            else:
+                left.append(flow)
+        if len(left) == len(waiting):
+            return spans | {flow.name: UNKNOWN for flow in left}
+        waiting = left
+    return spans
+
+
+def _span(flow: Flow, awaited: Sequence[Span]) -> Span:
+    """awaited: the spans of the flows whose first start or last end it waits for."""
+    base: int | None = 0
+    if flow.after is not None:
+        moments = [span.start_ns if flow.after.of == "start" else span.end_ns for span in awaited]
+        known = [moment for moment in moments if moment is not None]
+        base = None if len(known) < len(moments) or not known else (min if flow.after.of == "start" else max)(known)
+    if base is None:
+        return UNKNOWN
+    start_ns = base + flow.start_ns
+    return Span(start_ns, None if flow.duration_ns is None else start_ns + flow.duration_ns)

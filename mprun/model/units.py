@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantities as tc(8) spells them: text in, exact base units out, and back.
+
+Base units: bit/s, ns, bytes, and probabilities 0..1. A quantity that would lose a digit on the way
+is refused, and so is a number without a unit. Where a quantity may stand is not decided here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from mprun.model.spec import Queue, QueueUnit
+
+NS_PER_S = 1_000_000_000
+NS_PER_MS = 1_000_000
+DAY_NS = 86_400 * NS_PER_S
+FRAME_BYTES = 1514
+
+_QUANTITY = re.compile(r"([+-]?)([0-9]{1,20})(?:\.([0-9]{1,20}))?( *)([A-Za-z%][A-Za-z/%]*)?")
+
+
+class QuantityError(ValueError):
+    """A text that is no such quantity; the message says what to write."""
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One kind of quantity: the units it may be written in and the range that makes sense.
+
+    units: the base units in one of each, smallest first; bare: the units to offer for a bare number;
+    minimum and maximum: in base units, with the reason for refusing what lies beyond;
+    mistaken: units that people write, and what is wrong with them;
+    canonical: the units that `render` uses (default: all), smallest first.
+    """
+
+    noun: str
+    units: Mapping[str, int]
+    example: str
+    bare: tuple[str, ...]
+    minimum: int = 0
+    maximum: int | None = None
+    too_small: str = ""
+    too_large: str = ""
+    mistaken: Mapping[str, str] = field(default_factory=dict)
+    canonical: tuple[str, ...] = ()
+
+    def parse(self, value: object) -> int:
+        """Base units as a whole number. Raises QuantityError."""
+        numerator, denominator, unit = _split(self, value)
+        amount, rest = divmod(numerator * self.units[unit], denominator)
+        if rest:
+            smallest = next(iter(self.units))
+            raise QuantityError(f"'{value}' is finer than 1{smallest}, the smallest step: write whole {smallest}")
+        self._bound(str(value), amount)
+        return amount
+
+    def render(self, amount: int) -> str:
+        """The shortest exact text in one unit: `20mbit`, `1500us`."""
+        for unit in reversed(self.canonical or tuple(self.units)):
+            if amount and amount % self.units[unit] == 0:
+                return f"{amount // self.units[unit]}{unit}"
+        return f"0{(self.canonical or tuple(self.units))[0]}"
+
+    @property
+    def pattern(self) -> str:
+        """A regular expression (ECMA 262) for the JSON Schema."""
+        return rf"^[0-9]+(\.[0-9]+)?({'|'.join(self.units)})$"
+
+    def _bound(self, text: str, amount: int) -> None:
+        if amount < self.minimum:
+            least = self.render(self.minimum)
+            raise QuantityError(f"'{text}' is below {least}, the least {self.noun}: {self.too_small}")
+        if self.maximum is not None and amount > self.maximum:
+            most = self.render(self.maximum)
+            raise QuantityError(f"'{text}' is above {most}, the largest {self.noun}: {self.too_large}")
+
+
+def _split(kind: Quantity, value: object) -> tuple[int, int, str]:
+    """Numerator, denominator and unit of a quantity as it is written. Raises QuantityError."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        raise QuantityError(_bare(kind, format(value, "f").rstrip("0").rstrip(".") if value % 1 else f"{value:.0f}"))
+    if not isinstance(value, str):
+        raise QuantityError(f"must be a {kind.noun}: write one as in '{kind.example}'")
+    match = _QUANTITY.fullmatch(value)
+    if match is None:
+        raise QuantityError(f"'{value}' is not a {kind.noun}: write one as in '{kind.example}'")
+    sign, whole, decimals, space, unit = match.groups(default="")
+    number = f"{whole}.{decimals}" if decimals else whole
+    if sign:
+        fault = f"a {kind.noun} cannot be negative" if sign == "-" else f"a {kind.noun} has no sign"
+        raise QuantityError(f"{fault}: write '{number}{unit or kind.bare[0]}'")
+    if not unit:
+        raise QuantityError(_bare(kind, number))
+    if unit in kind.units:
+        if space:
+            raise QuantityError(f"number and unit are one word: write '{number}{unit}'")
+        return int(whole + decimals), int(10 ** len(decimals)), unit
+    lower = unit.lower()
+    if lower in kind.mistaken:
+        raise QuantityError(f"'{unit}' {kind.mistaken[lower]}".replace("{number}", number))
+    if lower in kind.units:
+        raise QuantityError(f"units are in lower case: write '{number}{lower}'")
+    raise QuantityError(
+        f"no unit '{unit}' for a {kind.noun}: write one of {', '.join(kind.units)}, as in '{kind.example}'"
+    )
+
+
+def _bare(kind: Quantity, number: str) -> str:
+    number = number.lstrip("-")
+    offers = [number + unit for unit in kind.bare]
+    if kind.units == {"%": 1} and 0 < float(number) < 1:
+        offers.append(f"{float(number) * 100:g}%")
+    return f"a bare number has no unit: write {' or '.join(map(repr, offers))}"
+
+
+_TIME_UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": NS_PER_S, "min": 60 * NS_PER_S}
+_TIME_MISTAKEN = {
+    "sec": "is not a unit here: write '{number}s'",
+    "m": "may be minutes or milliseconds: write '{number}ms' or '{number}min'",
+    "h": "is not a unit here: write minutes, as in '60min'",
+}
+_RATE_UNITS = {
+    "bit": 1, "kbit": 1_000, "kibit": 1 << 10, "mbit": 1_000_000, "mibit": 1 << 20, "gbit": 10**9, "gibit": 1 << 30,
+}  # fmt: skip
+_RATE_MISTAKEN = {
+    "bps": "is bytes per second to tc: write '{number}bit' for bits per second",
+    "kbps": "is kilobytes per second to tc: write '{number}kbit' for kilobits per second",
+    "mbps": "is megabytes per second to tc: write '{number}mbit' for megabits per second",
+    "gbps": "is gigabytes per second to tc: write '{number}gbit' for gigabits per second",
+    "kbit/s": "is written '{number}kbit'",
+    "mbit/s": "is written '{number}mbit'",
+    "gbit/s": "is written '{number}gbit'",
+}
+_RATE_CANONICAL = ("bit", "kbit", "mbit", "gbit")
+_TIME_CANONICAL = ("ns", "us", "ms", "s")
+
+RATE = Quantity(
+    noun="rate",
+    units=_RATE_UNITS,
+    example="20mbit",
+    bare=("mbit", "kbit"),
+    minimum=100,
+    maximum=100 * 10**9,
+    too_small="one full frame would take two minutes",
+    too_large="no link of this kind carries more",
+    mistaken=_RATE_MISTAKEN,
+    canonical=_RATE_CANONICAL,
+)
+DELAY = Quantity(
+    noun="delay",
+    units=_TIME_UNITS,
+    example="20ms",
+    bare=("ms", "us"),
+    maximum=60 * NS_PER_S,
+    too_large="no connection would open over it",
+    mistaken=_TIME_MISTAKEN,
+    canonical=_TIME_CANONICAL,
+)
+RTT = Quantity(
+    noun="round-trip time",
+    units=_TIME_UNITS,
+    example="40ms",
+    bare=("ms", "us"),
+    maximum=120 * NS_PER_S,
+    too_large="no connection would open over it",
+    mistaken=_TIME_MISTAKEN,
+    canonical=_TIME_CANONICAL,
+)
+TIME = Quantity(
+    noun="time",
+    units=_TIME_UNITS,
+    example="10s",
+    bare=("s", "ms"),
+    maximum=DAY_NS,
+    too_large="a run lasts a day at most",
+    mistaken=_TIME_MISTAKEN,
+    canonical=_TIME_CANONICAL,
+)
+INTERVAL = Quantity(
+    noun="interval",
+    units=_TIME_UNITS,
+    example="100ms",
+    bare=("ms", "s"),
+    minimum=1_000_000,
+    maximum=3600 * NS_PER_S,
+    too_small="samples would follow one another without a pause",
+    too_large="hardly a run would have a second sample",
+    mistaken=_TIME_MISTAKEN,
+    canonical=_TIME_CANONICAL,
+)
+SIZE = Quantity(
+    noun="size",
+    units={"byte": 1, "bytes": 1, "b": 1, "kb": 1 << 10, "kbyte": 1 << 10, "mb": 1 << 20, "mbyte": 1 << 20},
+    example="1400bytes",
+    bare=("bytes", "kb"),
+    maximum=1 << 30,
+    too_large="nothing here is larger than a gigabyte",
+    mistaken={"kib": "is what tc calls kb: write '{number}kb'", "mib": "is what tc calls mb: write '{number}mb'"},
+    canonical=("bytes",),
+)
+# How much a flow carries in all.
+VOLUME = replace(
+    SIZE,
+    units={**SIZE.units, "gb": 1 << 30, "gbyte": 1 << 30},
+    maximum=1 << 40,
+    too_large="no run would carry a terabyte",
+    mistaken={**SIZE.mistaken, "gib": "is what tc would call gb: write '{number}gb'"},
+)
+
+# netem draws a 32-bit number for each packet (tc-netem(8)): a smaller loss never happens.
+_LEAST_LOSS = 2**-32
+_PERCENT = Quantity("percentage", {"%": 1}, "1%", ("%",))
+
+_QUEUE = Quantity(
+    noun="queue",
+    units={
+        "packets": 1, "packet": 1, **SIZE.units, "ns": 1, "us": 1, "ms": 1, "s": 1, "bdp": 1,
+    },
+    example="100packets",
+    bare=("packets", "kb", "ms"),
+    mistaken=dict.fromkeys(("p", "pkts"), "is not a unit here: write '{number}packets'"),
+)  # fmt: skip
+QUEUE_PATTERN = _QUEUE.pattern
+PERCENT_PATTERN = _PERCENT.pattern
+
+_QUEUE_PACKETS = Quantity(
+    noun="queue",
+    units={"packets": 1, "packet": 1},
+    example="100packets",
+    bare=("packets",),
+    minimum=1,
+    maximum=1_000_000,
+    too_small="no packet would pass",
+    too_large="it would hold more than a gigabyte",
+    canonical=("packets",),
+)
+_QUEUE_BYTES = Quantity(
+    noun="queue",
+    units=SIZE.units,
+    example="64kb",
+    bare=("kb",),
+    minimum=FRAME_BYTES,
+    maximum=1 << 30,
+    too_small="no full frame would pass",
+    too_large="it would hold more than a gigabyte",
+    canonical=("bytes",),
+)
+_QUEUE_TIME = Quantity(
+    noun="queue",
+    units=_TIME_UNITS,
+    example="50ms",
+    bare=("ms",),
+    minimum=1,
+    maximum=60 * NS_PER_S,
+    too_small="no packet would pass",
+    too_large="TCP would take every packet for lost",
+    canonical=_TIME_CANONICAL,
+)
+
+
+def parse_ratio(value: object) -> float:
+    """A percentage as a fraction 0..1, correctly rounded. Raises QuantityError."""
+    numerator, denominator, _ = _split(_PERCENT, value)
+    ratio = numerator / (denominator * 100)
+    if ratio > 1:
+        raise QuantityError(f"'{value}' is above 100%: nothing happens more often than always")
+    return ratio
+
+
+def parse_loss(value: object) -> float:
+    """A loss probability. Raises QuantityError."""
+    ratio = parse_ratio(value)
+    if 0 < ratio < _LEAST_LOSS:
+        raise QuantityError(f"'{value}' is below netem's smallest step, 2^-32: write '0%' or at least '0.00000003%'")
+    return ratio
+
+
+def render_ratio(ratio: float) -> str:
+    """A fraction as a percentage, with no digit lost: `1%`, `0.25%`."""
+    digits = format(ratio, ".17f")
+    for places in range(18):
+        digits = format(ratio * 100, f".{places}f")
+        if parse_ratio(digits + "%") == ratio:
+            break
+    return digits + "%"
+
+
+def parse_queue(value: object) -> Queue:
+    """`80packets`, `64kb` (65536 bytes, as tc reads it), `50ms`, `1bdp`. Raises QuantityError."""
+    numerator, denominator, unit = _split(_QUEUE, value)
+    if unit == "bdp":
+        amount = numerator / denominator
+        if not 0.01 <= amount <= 1000:
+            raise QuantityError(f"'{value}' is not between 0.01bdp and 1000bdp: write '1bdp' for the usual queue")
+        return Queue(amount, "bdp")
+    kind, dimension = _queue_kind(unit)
+    return Queue(float(kind.parse(value)), dimension)
+
+
+def render_queue(queue: Queue) -> str:
+    """The canonical text: `80packets`, `65536bytes`, `50ms`, `1bdp`."""
+    if queue.unit == "bdp":
+        return f"{queue.amount:g}bdp"
+    kinds = {"packets": _QUEUE_PACKETS, "bytes": _QUEUE_BYTES, "time": _QUEUE_TIME}
+    return kinds[queue.unit].render(int(queue.amount))
+
+
+def _queue_kind(unit: str) -> tuple[Quantity, QueueUnit]:
+    if unit in _QUEUE_PACKETS.units:
+        return _QUEUE_PACKETS, "packets"
+    return (_QUEUE_BYTES, "bytes") if unit in SIZE.units else (_QUEUE_TIME, "time")

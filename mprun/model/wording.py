@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a link does, in words short enough to stand beside a line.
+
+The numbers are those of `mprun.model.units`, spelled for reading: `20 Mbit/s`, `delay 1.5 ms`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+
+from mprun.model.spec import Chance, Direction, Loss, Queue
+from mprun.model.units import DELAY, RATE, TIME, render_queue
+
+_QUANTITY = re.compile(r"([0-9.]+)([a-z%]+)")
+_LARGER = {"bit": "kbit", "kbit": "mbit", "mbit": "gbit", "ns": "us", "us": "ms", "ms": "s", "bytes": "kB", "kB": "MB"}
+_WRITTEN = {"bit": "bit/s", "kbit": "kbit/s", "mbit": "Mbit/s", "gbit": "Gbit/s", "us": "µs"}
+MOST_MOMENTS = 3
+_ONE = {"packets": "packet", "bytes": "byte"}
+
+Pair = tuple[Direction, Direction]
+
+# The fields of Direction, in the order in which they are read out; None: nothing to say.
+PROPERTIES: Mapping[str, Callable[[Direction], str | None]] = {
+    "rate_bit_per_s": lambda d: spell(RATE.render(d.rate_bit_per_s)) if d.rate_bit_per_s else None,
+    "delay_ns": lambda d: f"delay {spell(DELAY.render(d.delay_ns))}" if d.delay_ns else None,
+    "jitter": lambda d: f"jitter {spell(DELAY.render(d.jitter.amount_ns))}" if d.jitter else None,
+    "loss": lambda d: f"{_loss_noun(d.loss)} {_percent(d.loss.mean)}" if d.loss else None,
+    "duplicate": lambda d: f"duplicate {_percent(d.duplicate.probability)}" if d.duplicate else None,
+    "corrupt": lambda d: f"corrupt {_percent(d.corrupt.probability)}" if d.corrupt else None,
+    "reorder": lambda d: f"reorder {_percent(d.reorder.probability)}" if d.reorder else None,
+    "queue": lambda d: f"{_queue_noun(d.queue)} {spell(render_queue(d.queue))}" if d.queue else None,
+}
+
+
+def _loss_noun(loss: Loss) -> str:
+    """Of the models with states, the figure is the share lost in the long run."""
+    return "loss" if isinstance(loss, Chance) else "loss in bursts"
+
+
+def _percent(ratio: float) -> str:
+    return f"{ratio * 100:.4g} %"
+
+
+def _queue_noun(queue: Queue) -> str:
+    return "queue" if queue.discipline == "fifo" else queue.discipline.replace("_", "-")
+
+
+def spell(quantity: str) -> str:
+    """A canonical quantity for people, no digit lost: `1500kbit` -> `1.5 Mbit/s`."""
+    match = _QUANTITY.fullmatch(quantity)
+    assert match is not None, quantity
+    number, unit = Decimal(match[1]), match[2]
+    while number >= 1000 and unit in _LARGER:
+        number, unit = number / 1000, _LARGER[unit]
+    if number == 1:
+        unit = _ONE.get(unit, unit)
+    digits = f"{number:f}"
+    return f"{digits.rstrip('0').rstrip('.') if '.' in digits else digits} {_WRITTEN.get(unit, unit)}"
+
+
+def describe(forward: Direction, reverse: Direction, ahead: str, back: str) -> tuple[str, ...]:
+    """Lines of text: what holds both ways, then what differs, after the sign of its direction."""
+    one, other = _texts(forward), _texts(reverse)
+    shared = [text for key, text in one.items() if other.get(key) == text]
+    lines = _wrap("", shared)
+    for sign, texts in ((ahead, one), (back, other)):
+        lines += _wrap(f"{sign} ", [text for text in texts.values() if text not in shared])
+    return tuple(lines)
+
+
+def say_changes(moments_ns: Sequence[int]) -> list[str]:
+    """When a link changes: each moment of few, of many how many and from when to when; nothing for none."""
+    moments = [spell(TIME.render(moment)) if moment else "0 s" for moment in sorted(set(moments_ns))]
+    if len(moments) > MOST_MOMENTS:
+        return [f"{len(moments)} changes, {moments[0]} to {moments[-1]}"]
+    return [f"changes at {', '.join(moments)}"] if moments else []
+
+
+def say_change(before: Pair, after: Pair, is_up: bool, was_up: bool) -> str:
+    """What becomes of a link, both directions before and after: `loss 100 %`, `down`, `forward rate 5 Mbit/s`."""
+    if is_up != was_up:
+        return "up" if is_up else "down"
+    news = [_news(old, new) for old, new in zip(before, after, strict=True)]
+    shared = [text for text in news[0] if text in news[1]]
+    words = list(shared)
+    for name, texts in zip(("forward", "reverse"), news, strict=True):
+        words += [f"{name} {text}" for text in texts if text not in shared]
+    return ", ".join(words) or "as before"
+
+
+def _news(before: Direction, after: Direction) -> list[str]:
+    """Properties that are others now; of one that is gone, that it is."""
+    old, new = _texts(before), _texts(after)
+    changed = [key for key in PROPERTIES if old.get(key) != new.get(key)]
+    return [new.get(key) or f"no {key.split('_')[0]}" for key in changed]
+
+
+def _texts(direction: Direction) -> dict[str, str]:
+    return {key: text for key, say in PROPERTIES.items() if (text := say(direction)) is not None}
+
+
+def _wrap(sign: str, texts: list[str]) -> list[str]:
+    """Joined by commas, two to a line: rate and delay, what befalls packets, what waits."""
+    return [sign + ", ".join(texts[n : n + 2]) for n in range(0, len(texts), 2)]

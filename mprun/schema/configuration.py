@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The model of the file with which a user configures mprun: `config.yaml`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from mprun.schema.field import Version
+from mprun.schema.file_model import FileModel
+
+
+class ConfigurationFile(FileModel):
+    """What a user wants on a machine, whatever is run there."""
+
+    version: Version = Field(description="The version of this format.", examples=[1])
+    engine: Literal["virtual", "real"] = Field(
+        "virtual", description="The engine of a run that names none: what `--engine auto` means.", examples=["real"]
+    )

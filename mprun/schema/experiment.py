@@ -1,0 +1,383 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The model of the experiment file."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
+
+from mprun.model.fault import Path
+from mprun.model.scalar import name_value
+from mprun.model.spec import (
+    VARIATIONS,
+    Capture,
+    Endpoint,
+    EndpointFlag,
+    Mptcp,
+    PathManager,
+    Repeat,
+    Series,
+    Until,
+    Variation,
+)
+from mprun.model.units import INTERVAL, PERCENT_PATTERN, parse_ratio
+from mprun.schema.field import DEFAULT_SEED, SEED, CaptureSize, Name, Snaplen, Version, Whole
+from mprun.schema.file_model import FileModel, refuse
+from mprun.schema.impairment import text_schema
+from mprun.schema.plot import PlotEntry
+
+DEFAULT_PROBE_PINGS = 3
+# Of a cell that runs until an interval is narrow enough.
+LEAST_RUNS, MOST_RUNS = 5, 50
+RUNS = Whole(1, 10_000, "more would take days, and show no more")
+# Subflows of ndiffports where nobody says how many.
+NDIFFPORTS = 2
+# The last packets are kept in a ring of files, two at least, whose sizes tcpdump counts in millions of bytes.
+SMALLEST_RING_BYTES = 3 << 20
+
+_SYSCTL = re.compile(r"[a-z][a-z0-9_]*([./][A-Za-z0-9_-]+)+")
+# Of the network and of nothing else: files are shared between strangers, and others hold for a whole machine.
+_SYSCTL_PLACES = ("net.ipv4.", "net.ipv6.", "net.mptcp.", "net.sctp.", "net.core.")
+_LINK = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_RUN_FILE = re.compile(r"[A-Za-z0-9_*.-]+(/[A-Za-z0-9_*.-]+)*")
+_SCHEDULER = re.compile(r"[a-z][a-z0-9_-]{0,14}")
+
+
+def _parse_sysctl(value: object) -> str:
+    if not isinstance(value, str) or not _SYSCTL.fullmatch(value):
+        raise ValueError(f"'{value}' is no sysctl: write its full name, as in 'net.ipv4.tcp_congestion_control'")
+    name = value.replace("/", ".")
+    if not name.startswith(_SYSCTL_PLACES):
+        places = ", ".join(place + "*" for place in _SYSCTL_PLACES)
+        raise ValueError(f"'{name}' is not a setting of the network: only {places} may be set")
+    return name
+
+
+def _parse_sysctl_value(value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
+        raise ValueError("must be text or a whole number, as sysctl(8) takes it: write 1 for on and 0 for off")
+    if "\n" in str(value):
+        raise ValueError("must be one line: a sysctl takes one")
+    return str(value)
+
+
+def _parse_scheduler(value: object) -> str:
+    if not isinstance(value, str) or not _SCHEDULER.fullmatch(value):
+        raise ValueError(f"{name_value(value)} is no scheduler's name: write one as in 'default'")
+    return value
+
+
+def _parse_filter(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("must be text: write a filter as in 'tcp port 5201', see pcap-filter(7)")
+    if value.startswith("-"):
+        raise ValueError("begins with '-', which tcpdump takes for an option: put it in parentheses")
+    return value
+
+
+def _parse_link(value: object) -> str:
+    if not isinstance(value, str) or not _LINK.fullmatch(value) or value.endswith((".yaml", ".yml")):
+        raise ValueError(f"{name_value(value)} cannot be a link's name: write that of a file, as in 'iperf.log'")
+    return value
+
+
+def _parse_run_file(value: object) -> str:
+    if not isinstance(value, str) or not _RUN_FILE.fullmatch(value) or ".." in value.split("/"):
+        raise ValueError(
+            f"{name_value(value)} names no file of a run: write as in 'logs/bulk.log' or 'logs/probe.*.out'"
+        )
+    return value
+
+
+Sysctl = Annotated[str, PlainValidator(_parse_sysctl), WithJsonSchema({"type": "string", "pattern": _SYSCTL.pattern})]
+SysctlValue = Annotated[str, PlainValidator(_parse_sysctl_value), WithJsonSchema({"type": ["string", "integer"]})]
+Scheduler = Annotated[str, PlainValidator(_parse_scheduler), WithJsonSchema({"type": "string"})]
+
+
+def _parse_confidence(value: object) -> float:
+    confidence = parse_ratio(value)
+    if confidence not in (0.95, 0.99):
+        raise ValueError(f"{name_value(value)} is not a confidence that is given here: write '95%' or '99%'")
+    return confidence
+
+
+def _parse_within(value: object) -> float:
+    within = parse_ratio(value)
+    if not 0 < within < 1:
+        raise ValueError("is between 0% and 100%, and neither: write a share of the mean, as in '2%'")
+    return within
+
+
+_PERCENT = {"type": "string", "pattern": PERCENT_PATTERN}
+Confidence = Annotated[float, PlainValidator(_parse_confidence), WithJsonSchema({"enum": ["95%", "99%"]})]
+Within = Annotated[float, PlainValidator(_parse_within), WithJsonSchema(_PERCENT)]
+Filter = Annotated[str, PlainValidator(_parse_filter), WithJsonSchema({"type": "string"})]
+Link = Annotated[str, PlainValidator(_parse_link), WithJsonSchema({"type": "string", "pattern": _LINK.pattern})]
+RunFile = Annotated[str, PlainValidator(_parse_run_file), WithJsonSchema({"type": "string"})]
+Interval = Annotated[
+    int,
+    PlainValidator(INTERVAL.parse),
+    WithJsonSchema(text_schema(INTERVAL.pattern, "100ms", "1s")),
+]
+Bound = Annotated[
+    object,
+    PlainValidator(lambda value: value),
+    WithJsonSchema({"type": ["string", "number"], "examples": ["36mbit", 2]}),
+]
+_Limit = Annotated[int, Whole(0, 8, "the kernel's MPTCP limits end there")]
+
+
+class LimitsEntry(FileModel):
+    """`ip mptcp limits` of a host."""
+
+    subflows: _Limit | None = Field(
+        None, description="Additional subflows of a connection. Default: what the topology needs."
+    )
+    add_addr_accepted: _Limit | None = Field(
+        None, description="ADD_ADDRs that are acted upon. Default: what the topology needs."
+    )
+
+
+class EndpointEntry(FileModel):
+    """An MPTCP endpoint, see ip-mptcp(8)."""
+
+    link: Name = Field(description="The link on which the host has the address.", examples=["path1"])
+    flags: Annotated[list[EndpointFlag], Field(min_length=1)] = Field(
+        description="subflow: the host opens subflows from it; signal: it is announced; fullmesh: to each address of "
+        "the peer; backup: used when nothing else is left.",
+        examples=[["subflow", "backup"]],
+    )
+
+
+class MptcpEntry(FileModel):
+    """A host's MPTCP settings."""
+
+    path_manager: PathManager = Field(
+        "default",
+        description="default: opens no subflow by itself; fullmesh: one for each pair of addresses; in-order: from the "
+        "first address to the peer's first, the second to its second; ndiffports: several between the first pair of "
+        "addresses, from different ports.",
+    )
+    scheduler: Scheduler = Field(
+        "default",
+        description="The packet scheduler, by the kernel's name: default; of the experiment kernel also lowest-rtt, "
+        "roundrobin, redundant, balanced, blest.",
+    )
+    subflows_per_pair: Annotated[int, Whole(1, 9, "the kernel has room for no more")] | None = Field(
+        None, description="Subflows for each pair of addresses. Default: 2 for ndiffports, else 1.", examples=[4]
+    )
+    endpoints: list[EndpointEntry] = Field([], description="Endpoints written out, for path manager default.")
+    limits: LimitsEntry | None = Field(None, description="Limits on subflows. Default: what the topology needs.")
+
+    @model_validator(mode="after")
+    def _agree(self) -> MptcpEntry:
+        if self.endpoints and self.path_manager != "default":
+            raise refuse({("endpoints",): f"stand beside 'path_manager: {self.path_manager}': keep one"}, self)
+        if self.subflows_per_pair is not None and self.path_manager == "default":
+            message = "is for fullmesh and ndiffports: write 'path_manager: fullmesh', or take it out"
+            raise refuse({("subflows_per_pair",): message}, self)
+        return self
+
+    def settings(self) -> Mptcp:
+        per_pair = self.subflows_per_pair or (NDIFFPORTS if self.path_manager == "ndiffports" else 1)
+        limits = self.limits or LimitsEntry.model_validate({})
+        return Mptcp(
+            self.path_manager,
+            self.scheduler,
+            limits.subflows,
+            limits.add_addr_accepted,
+            per_pair,
+            tuple(Endpoint(entry.link, tuple(entry.flags)) for entry in self.endpoints),
+        )
+
+
+class HostEntry(FileModel):
+    """Settings of one host."""
+
+    mptcp: MptcpEntry | None = Field(None, description="MPTCP settings.")
+    sysctl: dict[Sysctl, SysctlValue] = Field(
+        {}, description="sysctls of the host's network namespace, set before traffic and read back."
+    )
+
+
+class CaptureEntry(FileModel):
+    """A capture of a host, router or switch: of all its interfaces, or of one."""
+
+    host: Name | None = Field(None, description="The host.", examples=["client"])
+    node: Name | None = Field(None, description="The host, router or switch; instead of 'host'.", examples=["router"])
+    link: Name | None = Field(
+        None, description="Only the node's interface on this link. Default: all interfaces.", examples=["path0"]
+    )
+    snaplen: Snaplen = Field(0, description="Bytes kept of each packet; 0, the default: all of it.")
+    filter: Filter = Field("", description="Which packets, see pcap-filter(7). Default: all.")
+    size: CaptureSize | None = Field(
+        None, description="What the file may come to. Default: as much as the disk holds.", examples=["100mb"]
+    )
+    keep: Literal["first", "last"] | None = Field(
+        None, description="Which packets a capture with a 'size' keeps. Default: first."
+    )
+
+    @model_validator(mode="after")
+    def _agree(self) -> CaptureEntry:
+        if (self.host is None) == (self.node is None):
+            raise ValueError("must name one node: write 'host: client', or 'node: router'")
+        if self.keep is not None and self.size is None:
+            raise refuse({("keep",): "has no effect without 'size': write 'size: 100mb' too"}, self)
+        if self.keep == "last" and self.size is not None and self.size < SMALLEST_RING_BYTES:
+            raise refuse({("size",): "is too small to keep the last packets: write '3mb' or more"}, self)
+        return self
+
+    def capture(self) -> Capture:
+        node = self.host or self.node or ""
+        return Capture(node, self.snaplen, self.filter, self.link, self.size, self.keep or "first")
+
+
+class ProbeEntry(FileModel):
+    """What is measured before time zero, when the network is idle."""
+
+    pings: Annotated[int, Whole(0, 1000, "more would only delay the start")] = Field(
+        DEFAULT_PROBE_PINGS, description="Pings of each path; 0: none."
+    )
+
+
+class SampleEntry(FileModel):
+    """What is sampled, and how often."""
+
+    interfaces: Interval | None = Field(
+        None, description="Bytes, packets and drops of every interface. Default: once at time zero, once at the end."
+    )
+    queues: Interval | None = Field(
+        None, description="Backlog and drops of every link's queues. Default: once at time zero, once at the end."
+    )
+    sockets: Interval | None = Field(
+        None,
+        description="Congestion window, round-trip time, rates and bytes of every TCP socket, so of every subflow of "
+        "MPTCP. Default: 500ms.",
+    )
+    cpu: Interval | None = Field(
+        None,
+        description="In the real engine, CPU time of every program of the run and of the machine's CPUs. Default: not "
+        "sampled.",
+    )
+
+    @model_validator(mode="after")
+    def _agree(self) -> SampleEntry:
+        if not self.intervals():
+            raise ValueError("samples nothing: write what, as in 'sockets: 100ms'")
+        return self
+
+    def intervals(self) -> dict[Series, int]:
+        asked = {"interfaces": self.interfaces, "queues": self.queues, "sockets": self.sockets, "cpu": self.cpu}
+        return {cast(Series, name): interval for name, interval in asked.items() if interval is not None}
+
+
+class ExpectEntry(FileModel):
+    """A bound on a metric, a run in which it does not hold has failed; or a statement about the cells of a sweep."""
+
+    metric: str | None = Field(None, description="A flow's or path's metric.", examples=["bulk.goodput"])
+    holds: str | None = Field(
+        None,
+        description="Instead of a metric: what must hold across cells, by the means over their runs.",
+        examples=["cells[cc=cubic].bulk.goodput >= 1.1 * cells[cc=reno].bulk.goodput"],
+    )
+    min: Bound | None = Field(None, description="The least that will do, in the metric's unit.")
+    max: Bound | None = Field(None, description="The most that will do, in the metric's unit.")
+    equals: Bound | None = Field(None, description="The value, exactly.")
+
+    @model_validator(mode="after")
+    def _agree(self) -> ExpectEntry:
+        bounds = (self.min, self.max, self.equals)
+        if self.holds is not None:
+            beside = [name for name in ("metric", "min", "max", "equals") if getattr(self, name) is not None]
+            if beside:
+                raise refuse({(beside[0],): "stands beside 'holds', which says all: keep one"}, self)
+            return self
+        if self.metric is None:
+            raise refuse({("metric",): "is missing: write 'metric: bulk.goodput'"}, self)
+        if bounds == (None, None, None):
+            raise ValueError("expects nothing: write 'min', 'max' or 'equals'")
+        if self.equals is not None and bounds != (None, None, self.equals):
+            raise refuse({("equals",): "stands beside 'min' or 'max': keep one kind of bound"}, self)
+        return self
+
+
+class UntilEntry(FileModel):
+    """When a cell of a sweep has run often enough."""
+
+    metric: str = Field(description="The metric whose mean is sought.", examples=["bulk.goodput"])
+    ci: Confidence = Field(0.95, description="Confidence of its interval: 95% or 99%.")
+    within: Within = Field(description="Half the interval's width against the mean.", examples=["2%"])
+
+
+class RepeatEntry(FileModel):
+    """How often each cell of a sweep runs, and what may differ from run to run."""
+
+    seed: Annotated[int, SEED] = Field(DEFAULT_SEED, description="The seed of all randomness.")
+    runs: Annotated[int, RUNS] | None = Field(
+        None, description="How often `mprun sweep` runs each cell. Default: once.", examples=[5]
+    )
+    until: UntilEntry | None = Field(None, description="Instead of `runs`: until an interval is narrow enough.")
+    min: Annotated[int, RUNS] | None = Field(None, description="Of `until`, the least number of runs. Default: 5.")
+    max: Annotated[int, RUNS] | None = Field(None, description="Of `until`, the largest number of runs. Default: 50.")
+    vary: list[Variation] | None = Field(
+        None,
+        description="What the seed varies beside what the kernel draws: start (of flows, within a round trip), wire "
+        "(below the time of a packet). Default: both where a sweep repeats, none in a lone run.",
+        examples=[["start", "wire"]],
+    )
+
+    @model_validator(mode="after")
+    def _agree(self) -> RepeatEntry:
+        faults: dict[Path, str] = {}
+        if self.until is not None and self.runs is not None:
+            faults[("runs",)] = "stands beside 'until', which decides how many: keep one of the two"
+        for name in ("min", "max"):
+            if getattr(self, name) is not None and self.until is None:
+                faults[(name,)] = "is of 'until': write 'runs', or 'until: {metric: bulk.goodput, within: 2%}'"
+        if self.until is not None and (self.min or LEAST_RUNS) > (self.max or MOST_RUNS):
+            faults[("max",)] = f"is below 'min', {self.min or LEAST_RUNS}: swap them"
+        if self.until is not None and self.min is not None and self.min < 2:
+            faults[("min",)] = "a single run has no interval: write 2 or more"
+        if self.vary is not None and len(set(self.vary)) < len(self.vary):
+            faults[("vary",)] = "has an entry twice: take one out"
+        if faults:
+            raise refuse(faults, self)
+        return self
+
+    def repeat(self) -> Repeat:
+        vary = VARIATIONS if self.vary is None else tuple(self.vary)
+        if self.until is None:
+            return Repeat(self.runs or 1, self.runs or 1, None, vary)
+        until = Until(self.until.metric, self.until.ci, self.until.within)
+        return Repeat(self.min or LEAST_RUNS, self.max or MOST_RUNS, until, vary)
+
+
+class ExperimentFile(FileModel):
+    """What happens on a topology, and what is expected of it."""
+
+    ELSEWHERE = dict.fromkeys(
+        ("topology", "nodes", "paths", "events", "middleboxes", "addressing", "ecmp"),
+        "is a key of topologies: write it there, or in a topology file of its own that begins with 'extends: FILE'",
+    )
+    version: Version = Field(description="The version of this format.", examples=[1])
+    description: str = Field("", description="What the experiment shows, for people.")
+    hosts: dict[Name, HostEntry] = Field({}, description="Settings by host.")
+    traffic: list[dict[str, Any]] = Field(default=[], description="What is sent, by whom, when.")
+    capture: list[CaptureEntry] = Field(default=[], description="Packets to keep.")
+    probe: ProbeEntry | None = Field(None, description="Measurements before traffic.")
+    sample: SampleEntry | None = Field(None, description="How often what is sampled during the run.")
+    expect: list[ExpectEntry] = Field(default=[], description="What must hold.")
+    calibrate: bool = Field(False, description="Measure each link before the run; one that is not as asked fails it.")
+    matrix: dict[str, Any] = Field({}, description="What a sweep varies.")
+    repeat: RepeatEntry | None = Field(None, description="Repetitions and seeds.")
+    links: dict[Link, RunFile] = Field(
+        {},
+        description="Names in the folder of this file that stand for files of the newest run, where it is made there. "
+        "Several files that fit a pattern are put one behind the other.",
+        examples=[{"iperf.log": "logs/bulk.log", "ping.log": "logs/probe.*.out"}],
+    )
+    plots: list[PlotEntry] = Field(
+        default=[], description="Figures of the report. Default: those that there is data for."
+    )

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The base of what the user may write, and pydantic's verdict in mprun's words.
+
+`check` holds plain values against a model and lays each fault at its path. Which models there are
+is for `topology` and `experiment`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from types import NoneType, UnionType
+from typing import Annotated, Any, ClassVar, TypeVar, Union, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
+
+from mprun.model.fault import Notes, Path, name_nearest
+from mprun.model.scalar import name_value
+
+
+class FileModel(BaseModel):
+    """A mapping in a file: no key but those named, no conversion but those of the quantities.
+
+    Built when first used: most models are parts of another and never stand alone.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
+
+    # Keys that a person may look for here, and where they belong.
+    ELSEWHERE: ClassVar[Mapping[str, str]] = {}
+
+
+Model = TypeVar("Model", bound=FileModel)
+
+
+def check(model: type[Model], values: Mapping[str, object], notes: Notes, place: Path = ()) -> Model | None:
+    """Return the values as a model; None after recording the faults.
+
+    place: the path of the values in their file.
+    """
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        for path, text in explain(model, error):
+            notes.fault((*place, *path), text)
+        return None
+
+
+def explain(model: type[FileModel], error: ValidationError) -> Iterator[tuple[Path, str]]:
+    """Each fault that pydantic found in values for a model: its path, and what we say of it."""
+    for detail in error.errors(include_url=False):
+        path, owner = _locate(model, detail["loc"])
+        yield path, _say(detail, path, owner)
+
+
+def salvage(model: type[Model], values: Mapping[str, object]) -> Model | None:
+    """A model of what is left when all that is faulty is taken out; None if that is too little."""
+    rest = deepcopy(dict(values))
+    for _ in range(4):
+        try:
+            return model.model_validate(rest)
+        except ValidationError as error:
+            for detail in error.errors(include_url=False):
+                _remove(rest, _locate(model, detail["loc"])[0])
+    return None
+
+
+def _remove(values: dict[str, object], path: Path) -> None:
+    """Take a value out; an item of a list becomes empty, so that the others keep their places."""
+    holder: Any = values
+    for element in path[:-1]:
+        try:
+            holder = holder[element]
+        except (KeyError, IndexError, TypeError):
+            return
+    if isinstance(holder, dict):
+        holder.pop(path[-1], None)
+    elif isinstance(holder, list) and isinstance(path[-1], int) and path[-1] < len(holder):
+        holder[path[-1]] = {}
+
+
+def refuse(faults: Mapping[Path, str], value: object) -> ValidationError:
+    """Faults below the value that a validator looks at, each at a path of its own."""
+    return ValidationError.from_exception_data(
+        "value",
+        [
+            InitErrorDetails(type=PydanticCustomError("mprun", "{text}", {"text": text}), loc=path, input=value)
+            for path, text in faults.items()
+        ],
+    )
+
+
+def faults_at(place: Path, error: ValueError) -> dict[Path, str]:
+    """What a parser of a value at `place` refused, by path: one fault, or those of `refuse`."""
+    if isinstance(error, ValidationError):
+        return {(*place, *detail["loc"]): str(detail["ctx"]["text"]) for detail in error.errors()}
+    return {place: str(error)}
+
+
+def known_keys(model: type[BaseModel]) -> list[str]:
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _locate(model: type[BaseModel], location: tuple[int | str, ...]) -> tuple[Path, type[FileModel] | None]:
+    """The path in the file, and the model of the mapping that holds its last element.
+
+    pydantic's location also names the key of a mapping.
+    """
+    path: Path = ()
+    kind: Any = model
+    owner: type[FileModel] | None = None
+    for element in location:
+        kind = _bare(kind)
+        if element == "[key]":
+            continue
+        owner = None
+        path = (*path, element)
+        if isinstance(kind, type) and issubclass(kind, FileModel):
+            owner = kind
+            fields = {field.alias or name: field.annotation for name, field in kind.model_fields.items()}
+            kind = fields.get(str(element))
+        else:
+            kind = get_args(kind)[-1] if get_args(kind) else None
+    return path, owner
+
+
+def _bare(kind: Any) -> Any:
+    """A type without its metadata and without None."""
+    while True:
+        if get_origin(kind) is Annotated:
+            kind = get_args(kind)[0]
+        elif get_origin(kind) in (Union, UnionType) and NoneType in get_args(kind):
+            rest = tuple(k for k in get_args(kind) if k is not NoneType)
+            kind = rest[0] if len(rest) == 1 else Union[rest]  # noqa: UP007
+        else:
+            return kind
+
+
+def _say(detail: ErrorDetails, path: Path, owner: type[FileModel] | None) -> str:
+    """A fault in our words."""
+    kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
+    if kind == "mprun":
+        return str(context["text"])
+    if kind == "value_error":
+        return str(context["error"])
+    if kind == "extra_forbidden":
+        if owner is not None and (where := owner.ELSEWHERE.get(str(path[-1]))):
+            return f"'{path[-1]}' {where}"
+        return f"unknown key '{path[-1]}'{name_nearest(str(path[-1]), known_keys(owner) if owner else (), 'keys here')}"
+    if kind == "missing":
+        return f"is missing: write '{_example(owner, str(path[-1]))}'"
+    if kind in ("too_short", "too_long"):
+        entries = "entry" if context["actual_length"] == 1 else "entries"
+        return f"has {context['actual_length']} {entries}: write '{_example(owner, str(path[-1]))}'"
+    if kind == "literal_error":
+        known = [word.strip("'") for word in context["expected"].replace(" or ", ", ").split(", ")]
+        return f"{name_value(value)} is not known here{name_nearest(value, known, 'write one of')}"
+    if kind in _WANTED:
+        what, advice = _WANTED[kind]
+        return f"{name_value(value)} is not {what}: {advice}"
+    return detail["msg"].lower()
+
+
+_MAPPING = ("a mapping", "write 'key: value' pairs")
+_WANTED = {
+    "string_type": ("text", "put it in quotes"),
+    "int_type": ("a whole number", "write one, as in '1'"),
+    "float_type": ("a number", "write one, as in '4' or '2.5'"),
+    "bool_type": ("true or false", "write one of the two"),
+    "list_type": ("a list", "write [a, b], or '- ' before each entry"),
+    "dict_type": _MAPPING,
+    "model_type": _MAPPING,
+    "model_attributes_type": _MAPPING,
+}
+
+
+def _example(owner: type[FileModel] | None, key: str) -> str:
+    if owner is not None:
+        for name, field in owner.model_fields.items():
+            if (field.alias or name) == key and field.examples:
+                return f"{key}: {_flow(field.examples[0])}"
+    return f"{key}: ..."
+
+
+def _flow(value: object) -> str:
+    """A value as YAML on one line."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {_flow(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_flow, value)) + "]"
+    return str(value)

@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a direction of a link suffers beside rate and delay, as it may be written (tc-netem(8)).
+
+Each kind is one value (`1%`, `5ms`, `80packets`) or a mapping that says more. Parsers give values of
+`spec`; whether they go together is for `link`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mprun.model import units
+from mprun.model.fault import Path, name_nearest
+from mprun.model.scalar import name_value
+from mprun.model.spec import IN_BYTES, IN_PACKETS, Chance, FourState, GilbertElliott, Jitter, Loss, Queue, Reorder
+from mprun.schema.file_model import faults_at, refuse
+
+Schema = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of a mapping: what reads its value, the JSON Schema of that, and what it is."""
+
+    parse: Callable[[object], Any]
+    schema: Schema
+    description: str
+    required: bool = False
+
+
+def text_schema(pattern: str, *examples: str) -> Schema:
+    """The JSON Schema of a quantity."""
+    return {"type": "string", "pattern": pattern, "examples": list(examples)}
+
+
+def read_mapping(value: Mapping[Any, object], keys: Mapping[str, Key]) -> dict[str, Any]:
+    """The parsed values of a mapping with these keys. Raises a ValidationError with every fault."""
+    faults: dict[Path, str] = {}
+    parsed: dict[str, Any] = {}
+    for name, one in value.items():
+        if name not in keys:
+            faults[(name,)] = f"unknown key '{name}'{name_nearest(str(name), list(keys), 'keys here')}"
+            continue
+        try:
+            parsed[name] = keys[name].parse(one)
+        except ValueError as error:
+            faults |= faults_at((name,), error)
+    for name, key in keys.items():
+        if key.required and name not in value:
+            faults[(name,)] = f"is missing: write '{name}: {key.schema['examples'][0]}'"
+    if faults:
+        raise refuse(faults, value)
+    return parsed
+
+
+def mapping_schema(keys: Mapping[str, Key]) -> Schema:
+    """The JSON Schema of a mapping with these keys."""
+    return {
+        "type": "object",
+        "properties": {name: {**key.schema, "description": key.description} for name, key in keys.items()},
+        "required": [name for name, key in keys.items() if key.required],
+        "additionalProperties": False,
+    }
+
+
+def _one_of(words: tuple[str, ...]) -> Callable[[object], str]:
+    def parse(value: object) -> str:
+        if value not in words:
+            raise ValueError(f"{name_value(value)} is not known here{name_nearest(value, words, 'write one of')}")
+        return str(value)
+
+    return parse
+
+
+def _yes_or_no(value: object) -> float:
+    if not isinstance(value, bool):
+        raise ValueError(f"{name_value(value)} is not true or false: write one of the two")
+    return float(value)
+
+
+def _whole(minimum: int, maximum: int, reason: str) -> Callable[[object], int]:
+    def parse(value: object) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or not minimum <= value <= maximum:
+            raise ValueError(f"{name_value(value)} is not a whole number from {minimum} to {maximum}: {reason}")
+        return value
+
+    return parse
+
+
+_PERCENT = text_schema(units.PERCENT_PATTERN, "1%", "25%")
+_TIME = text_schema(units.DELAY.pattern, "5ms")
+_SIZE = text_schema(units.SIZE.pattern, "15kb")
+
+
+def _share(description: str) -> Key:
+    return Key(units.parse_ratio, _PERCENT, description)
+
+
+def _probability(description: str) -> Key:
+    return Key(units.parse_loss, _PERCENT, description, required=True)
+
+
+def _correlation(description: str) -> Key:
+    return Key(_parse_correlation, _PERCENT, description)
+
+
+def _parse_correlation(value: object) -> float:
+    ratio = units.parse_ratio(value)
+    if ratio == 1:
+        raise ValueError(f"'{value}' makes every packet fare as the one before, for ever: write less, as in '25%'")
+    return ratio
+
+
+_CORRELATION = _correlation("With what happened to the packet before.")
+_DISTRIBUTIONS = ("uniform", "normal", "pareto", "paretonormal")
+_JITTER = {
+    "amount": Key(
+        units.DELAY.parse,
+        _TIME,
+        "The size of the variation. Of uniform: half the width, so the standard deviation is 0.577 of the amount. Of "
+        "normal: the standard deviation. Of pareto and paretonormal: the scale of tc's tables, whose standard "
+        "deviations are 0.820 and 0.834 of the amount.",
+        required=True,
+    ),
+    "correlation": _correlation("With the delay of the packet before."),
+    "distribution": Key(_one_of(_DISTRIBUTIONS), {"enum": list(_DISTRIBUTIONS)}, "How delays are spread."),
+}
+_RANDOM = {"random": _probability("Share of packets lost."), "correlation": _CORRELATION}
+_GEMODEL = {
+    "p": _probability("From the good state to the bad one."),
+    "r": _share("From the bad state to the good one; default 1 - p."),
+    "1-h": _share("Loss in the bad state; default 100%."),
+    "1-k": _share("Loss in the good state; default 0%."),
+}
+_STATE = {
+    "p13": _probability("From received to lost in a burst."),
+    "p31": _share("From lost in a burst to received; default 1 - p13."),
+    "p32": _share("From lost to received within a burst; default 0%."),
+    "p23": _share("From received to lost within a burst; default 100%."),
+    "p14": _share("From received to lost alone; default 0%."),
+}
+_REORDER = {
+    "probability": _probability("Share of packets sent at once."),
+    "gap": Key(
+        _whole(1, 10_000, "every so-many-th packet is up for it"),
+        {"type": "integer", "minimum": 1, "maximum": 10_000},
+        "Every so-many-th packet is up for it.",
+    ),
+}
+
+
+def parse_jitter(value: object) -> Jitter:
+    """`5ms` or `{amount: 5ms, correlation: 25%, distribution: normal}`."""
+    if not isinstance(value, dict):
+        return Jitter(units.DELAY.parse(value))
+    parsed = read_mapping(value, _JITTER)
+    return Jitter(parsed.pop("amount"), **parsed)
+
+
+def parse_chance(value: object) -> Chance:
+    """`1%`. Without a correlation: netem's takes most of what was asked away."""
+    return Chance(units.parse_loss(value))
+
+
+def parse_loss_model(value: object) -> Loss:
+    """`1%`, `{random: 1%, correlation: 25%}`, `{gemodel: {p: 1%, r: 10%}}` or `{state: {p13: 1%}}`."""
+    if not isinstance(value, dict):
+        return Chance(units.parse_loss(value))
+    models = [name for name in ("random", "gemodel", "state") if name in value]
+    if len(models) != 1:
+        raise ValueError("must name one loss model: write 'random: 1%', 'gemodel: {p: 1%}' or 'state: {p13: 1%}'")
+    if models[0] == "random":
+        parsed = read_mapping(value, _RANDOM)
+        return Chance(parsed["random"], parsed.get("correlation", 0.0))
+    keys = _GEMODEL if models[0] == "gemodel" else _STATE
+    read: Callable[[object], dict[str, Any]] = lambda inner: _read_inner(inner, keys)  # noqa: E731
+    inner = read_mapping(value, {models[0]: Key(read, {}, "")})[models[0]]
+    if models[0] == "gemodel":
+        p = inner["p"]
+        return GilbertElliott(p, inner.get("r", 1 - p), inner.get("1-h", 1.0), inner.get("1-k", 0.0))
+    p13 = inner["p13"]
+    rest = {"p31": 1 - p13, "p32": 0.0, "p23": 1.0, "p14": 0.0} | {k: v for k, v in inner.items() if k != "p13"}
+    chain = FourState(p13, **rest)
+    if chain.p13 + chain.p14 > 1 or chain.p31 + chain.p32 > 1:
+        raise refuse({("state",): "leaves a state more often than always: p13 + p14 and p31 + p32 are 100% at most"}, 0)
+    return chain
+
+
+def _read_inner(value: object, keys: Mapping[str, Key]) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"must be a mapping: write its keys, as in '{{{next(iter(keys))}: 1%}}'")
+    return read_mapping(value, keys)
+
+
+def parse_reorder(value: object) -> Reorder:
+    """`25%` or `{probability: 25%, gap: 5}`."""
+    if not isinstance(value, dict):
+        return Reorder(units.parse_loss(value))
+    return Reorder(**read_mapping(value, _REORDER))
+
+
+_ECN = Key(_yes_or_no, {"type": "boolean"}, "Mark packets of flows that can say so instead of dropping them.")
+_TARGET = Key(units.DELAY.parse, _TIME, "The waiting time that it aims at.")
+_INTERVAL = Key(units.DELAY.parse, _TIME, "How long the waiting time may lie above the target.")
+_SIZES = {
+    "min": Key(units.SIZE.parse, _SIZE, "Average queue at which dropping begins; default limit/6."),
+    "max": Key(units.SIZE.parse, _SIZE, "Average queue at which it is most likely; default 3 min."),
+}
+_FLOWS = Key(_whole(1, 65_536, "fq_codel has so many queues"), {"type": "integer"}, "Number of queues.")
+_MARKING = _share("Of dropping when the average queue is `max`; default 2%.")
+_RTT = Key(units.DELAY.parse, _TIME, "The round-trip time that it expects.")
+# The options of each discipline that a file may set.
+_OPTIONS: dict[str, dict[str, Key]] = {
+    "fifo": {},
+    "red": {**_SIZES, "probability": _MARKING, "ecn": _ECN},
+    "codel": {"target": _TARGET, "interval": _INTERVAL, "ecn": _ECN},
+    "fq_codel": {"target": _TARGET, "interval": _INTERVAL, "flows": _FLOWS, "ecn": _ECN},
+    "pie": {"target": _TARGET, "ecn": _ECN},
+    "cake": {"rtt": _RTT},
+}
+_ALL_OPTIONS = {name: key for options in _OPTIONS.values() for name, key in options.items()}
+_QUEUE = {
+    "limit": Key(units.parse_queue, text_schema(units.QUEUE_PATTERN, "80packets", "1bdp"), "How much it holds."),
+    "discipline": Key(_one_of(tuple(_OPTIONS)), {"enum": list(_OPTIONS)}, "Which packets wait, go and are dropped."),
+    **_ALL_OPTIONS,
+}
+
+
+def parse_discipline(value: object) -> Queue:
+    """`80packets` or `{limit: 80packets, discipline: codel, target: 5ms, ecn: true}`.
+
+    Without a limit it is one BDP.
+    """
+    if not isinstance(value, dict):
+        return units.parse_queue(value)
+    parsed = read_mapping(value, _QUEUE)
+    name = parsed.get("discipline", "fifo")
+    limit: Queue = parsed.get("limit", Queue(1.0, "bdp"))
+    faults: dict[Path, str] = {}
+    for key in parsed:
+        if key in _ALL_OPTIONS and key not in _OPTIONS[name]:
+            faults[(key,)] = f"is no option of {name}{name_nearest(key, list(_OPTIONS[name]), 'its options')}"
+    counted = "bytes" if name in IN_BYTES else "packets"
+    if (name in IN_BYTES and limit.unit == "packets") or (name in IN_PACKETS and limit.unit == "bytes"):
+        faults[("limit",)] = f"is in {limit.unit}, and {name} counts {counted}: write {counted}, a time or BDPs"
+    if "min" in parsed and parsed.get("max", parsed["min"] + 1) <= parsed["min"]:
+        faults[("max",)] = "is not above 'min', where dropping begins: raise it"
+    if faults:
+        raise refuse(faults, value)
+    options = tuple((key, float(parsed[key])) for key in sorted(parsed) if key in _ALL_OPTIONS)
+    return Queue(limit.amount, limit.unit, name, options)
+
+
+def _either(*schemas: Schema) -> Schema:
+    return {"oneOf": list(schemas)}
+
+
+JITTER_SCHEMA = _either(_TIME, mapping_schema(_JITTER))
+CHANCE_SCHEMA = _PERCENT
+REORDER_SCHEMA = _either(_PERCENT, mapping_schema(_REORDER))
+LOSS_SCHEMA = _either(
+    _PERCENT,
+    mapping_schema(_RANDOM),
+    mapping_schema({"gemodel": Key(parse_loss_model, mapping_schema(_GEMODEL), "Two states.", required=True)}),
+    mapping_schema({"state": Key(parse_loss_model, mapping_schema(_STATE), "Four states.", required=True)}),
+)
+QUEUE_SCHEMA = _either(_QUEUE["limit"].schema, mapping_schema(_QUEUE))

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A range of values in the matrix of an experiment."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from decimal import Decimal, localcontext
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, WithJsonSchema
+
+from mprun.model.scalar import Scalar
+from mprun.schema.field import Whole
+from mprun.schema.file_model import FileModel, refuse
+
+ZIP, EXCLUDE = "zip", "exclude"
+MOST_CELLS = 10_000
+# Digits that a value between the ends of a logarithmic range keeps.
+LOG_DIGITS = 3
+
+_NUMBER = re.compile(r"(-?[0-9]{1,18}(?:\.[0-9]{1,18})?)([A-Za-z%]*)")
+
+
+class RangeEntry(FileModel):
+    """Values between two ends: by a step, or so many of them."""
+
+    first: Annotated[Any, WithJsonSchema({"type": ["string", "number"]})] = Field(
+        alias="from", description="The first value.", examples=["1mbit"]
+    )
+    last: Annotated[Any, WithJsonSchema({"type": ["string", "number"]})] = Field(
+        alias="to", description="The last value, in the same unit.", examples=["100mbit"]
+    )
+    step: Annotated[Any, WithJsonSchema({"type": ["string", "number"]})] = Field(
+        None, description="From one value to the next, in the same unit."
+    )
+    steps: Annotated[int, Whole(2, MOST_CELLS, "a range has two ends at least")] | None = Field(
+        None, description="How many values, both ends counted."
+    )
+    scale: Literal["linear", "log"] = Field(
+        "linear", description="log: each value is the one before times the same, to three digits."
+    )
+
+    def values(self) -> tuple[Scalar, ...]:
+        """Raises a ValidationError."""
+        if (self.step is None) == (self.steps is None):
+            what = "is missing" if self.step is None else "stands beside 'step'"
+            raise refuse({("steps",): f"{what}: write 'steps: 5' (how many values) or 'step: 10mbit'"}, self)
+        if self.scale == "log" and self.step is not None:
+            raise refuse({("step",): "is for a linear scale: write 'steps', how many values"}, self)
+        (first, unit), (last, other) = self._read("first", "from"), self._read("last", "to")
+        if unit != other:
+            raise refuse({("to",): f"is not in the unit of 'from', '{unit}': give both the same"}, self)
+        if last == first:
+            raise refuse({("to",): "is the same as 'from': write one value in a list"}, self)
+        if self.scale == "log" and min(first, last) <= 0:
+            raise refuse({("from",): "has no logarithm: write a value above 0"}, self)
+        numbers = list(self._step(first, last, unit) if self.step is not None else self._divide(first, last))
+        if len(numbers) > MOST_CELLS:
+            raise refuse({("step",): f"comes to more than {MOST_CELLS} values: write a larger one"}, self)
+        return tuple(_spell(number, unit) for number in numbers)
+
+    def _step(self, first: Decimal, last: Decimal, unit: str) -> Iterator[Decimal]:
+        step, other = self._read("step", "step")
+        if unit != other or step <= 0:
+            raise refuse({("step",): f"must be above 0 and in the unit of 'from', '{unit}'"}, self)
+        count, rest = divmod(abs(last - first), step)
+        if rest:
+            raise refuse({("step",): f"does not lead from {self.first} to {self.last}: change one of the three"}, self)
+        sign = 1 if last > first else -1
+        return (first + sign * n * step for n in range(min(int(count), MOST_CELLS) + 1))
+
+    def _divide(self, first: Decimal, last: Decimal) -> Iterator[Decimal]:
+        assert self.steps is not None
+        with localcontext() as context:
+            context.prec = 30
+            for n in range(self.steps):
+                share = Decimal(n) / (self.steps - 1)
+                if n in (0, self.steps - 1):
+                    yield last if n else first
+                elif self.scale == "log":
+                    yield _round((first.ln() + (last.ln() - first.ln()) * share).exp())
+                else:
+                    yield (first + (last - first) * share).quantize(Decimal("1e-9"))
+
+    def _read(self, field: str, key: str) -> tuple[Decimal, str]:
+        """A number and its unit."""
+        value = getattr(self, field)
+        text = format(value, "f") if isinstance(value, float) else str(value)
+        match = _NUMBER.fullmatch(text)
+        if match is None or isinstance(value, bool):
+            raise refuse({(key,): f"'{value}' is not a number with a unit: write one as in '1mbit'"}, self)
+        return Decimal(match[1]), match[2]
+
+
+def _round(number: Decimal) -> Decimal:
+    digits = LOG_DIGITS - 1 - math.floor(number.log10())
+    return number.quantize(Decimal(1).scaleb(-digits))
+
+
+def _spell(number: Decimal, unit: str) -> Scalar:
+    text = format(number, "f")
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    if unit:
+        return text + unit
+    return float(text) if "." in text else int(text)

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The entries of `plots`: the figures of a report, and the forms that fit each series."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from mprun.model.axis import read_axis
+from mprun.model.fault import Path
+from mprun.model.scalar import Scalar
+from mprun.model.spec import Plot, PlotForm, Series, SeriesName
+from mprun.schema.field import Name
+from mprun.schema.file_model import FileModel, refuse
+
+# Which forms each series may take; the first where nobody says.
+FORMS: Mapping[SeriesName, tuple[PlotForm, ...]] = {
+    "rate": ("stack", "step"),
+    "goodput": ("step",),
+    "rtt": ("line",),
+    "cwnd": ("line",),
+    "queue": ("line",),
+    "interfaces": ("step",),
+    "delay": ("cdf", "points"),
+    "completion": ("cdf", "points"),
+    "buffer": ("line",),
+    "quality": ("step",),
+    "sequence": ("points",),
+}
+# What must be sampled for which; sockets always are.
+SAMPLES: Mapping[SeriesName, Series] = {"queue": "queues", "interfaces": "interfaces"}
+# Of a metric over cells: numbers make lines, where nobody says, and names bars.
+METRIC_FORMS: tuple[PlotForm, ...] = ("line", "bar", "box", "heat")
+_OF_METRICS = ("over", "by", "facet", "log")
+
+
+class PlotEntry(FileModel):
+    """A figure of the report: `series`, over a run's time, or `metric`, over the cells of a sweep."""
+
+    series: SeriesName | None = Field(
+        None,
+        description="rate, rtt, cwnd: of each subflow, where sockets are sampled; goodput: of each flow; queue, "
+        "interfaces: where these are sampled; delay: of requests, datagrams, pings; completion: of short flows; "
+        "buffer, quality: of videos; sequence: each packet's place in the data, once `mprun packets` has read the "
+        "captures.",
+        examples=["rate"],
+    )
+    flow: Name | None = Field(None, description="Of `series`: this flow only. Default: all.", examples=["bulk"])
+    metric: str | None = Field(None, description="A metric, mean of each cell's runs.", examples=["bulk.goodput"])
+    over: str | None = Field(None, description="Of `metric`: the axis of the matrix along the figure.")
+    by: str | None = Field(None, description="Of `metric`: an axis with a line or colour for each of its values.")
+    facet: str | None = Field(None, description="Of `metric`: an axis with a plot for each of its values.")
+    form: PlotForm | None = Field(
+        None,
+        description="rate: stack or step; delay, completion: cdf or points (over time); metric: line, bar, box, or "
+        "heat (a map of `over` and `by`). Default: the first that fits.",
+    )
+    log: Annotated[list[Literal["x", "y"]], Field(max_length=2)] = Field(
+        [], description="Of `metric`: which axes of the figure have a logarithmic scale.", examples=[["x"]]
+    )
+    title: str = Field("", description="Above the figure. Default: what it shows.")
+
+    @model_validator(mode="after")
+    def _agree(self) -> PlotEntry:
+        if (self.series is None) == (self.metric is None):
+            what = "shows nothing" if self.series is None else "shows two things"
+            raise ValueError(f"{what}: write 'series' (over a run's time) or 'metric' (over a sweep's cells)")
+        faults: dict[Path, str] = {}
+        if self.series is not None:
+            for key in _OF_METRICS:
+                if getattr(self, key):
+                    faults[(key,)] = "is of a metric over the cells of a sweep: take it out beside 'series'"
+        else:
+            if self.flow is not None:
+                faults[("flow",)] = "is of a series: the metric names its flow"
+            if self.over is None:
+                faults[("over",)] = "is missing: name an axis of the matrix"
+            if self.form == "heat" and self.by is None:
+                faults[("by",)] = "is missing: a heat map has two axes of the matrix"
+            if self.form == "heat" and self.log:
+                faults[("log",)] = "a heat map has no logarithmic axes: take it out"
+            elif self.form in ("bar", "box") and "x" in self.log:
+                faults[("log",)] = f"each value has a place of its own along '{self.form}': take x out, or write 'line'"
+            elif len(set(self.log)) < len(self.log):
+                faults[("log",)] = "has an entry twice: take one out"
+        fitting = METRIC_FORMS if self.series is None else FORMS[self.series]
+        if self.form is not None and self.form not in fitting:
+            faults[("form",)] = f"'{self.form}' does not fit here: write {' or '.join(fitting)}"
+        if faults:
+            raise refuse(faults, self)
+        return self
+
+    def plot(self) -> Plot:
+        return Plot(
+            self.series,
+            self.flow,
+            self.metric,
+            self.over,
+            self.by,
+            self.facet,
+            self.form,
+            tuple(self.log),
+            self.title,
+        )
+
+
+def choose_form(plot: Plot, values: Sequence[Scalar]) -> PlotForm:
+    """What a plot of a metric is that says nothing of it. values: of the axis along it."""
+    if read_axis(values) is None:
+        return "bar"
+    # two points are no line, but on a scale that was asked for
+    return "line" if len(values) > 2 or "x" in plot.log else "bar"

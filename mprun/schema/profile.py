@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ready-made links by name: rate, delay, jitter and loss as published; what a file says beside holds.
+
+Forward is up, from the user to the network. The first four are the technologies of a comparison of
+CMT-SCTP and MPTCP over emulated wireless links (2011): rates, one-way delays, losses. Of a GEO
+satellite the delay is that of 2 x 35 786 km at the speed of light and some processing; of a LEO
+constellation it is what its users measure.
+"""
+
+from __future__ import annotations
+
+from mprun.model.spec import Chance, Direction, Jitter
+
+_MBIT = 1_000_000
+_MS = 1_000_000
+
+
+def _pair(
+    up_mbit: int, down_mbit: int, delay_ms: int, loss: float = 0.0, jitter_ms: int = 0
+) -> tuple[Direction, Direction]:
+    up, down = (
+        Direction(
+            rate_bit_per_s=rate * _MBIT,
+            delay_ns=delay_ms * _MS,
+            jitter=Jitter(jitter_ms * _MS) if jitter_ms else None,
+            loss=Chance(loss) if loss else None,
+        )
+        for rate in (up_mbit, down_mbit)
+    )
+    return up, down
+
+
+PROFILES: dict[str, tuple[Direction, Direction]] = {
+    "ethernet": _pair(100, 100, 2, 0.01),
+    "wifi-802.11g": _pair(54, 54, 2, 0.02),
+    "3g-hspa+": _pair(22, 56, 80, 0.09),
+    "4g-lte": _pair(100, 100, 30, 0.05),
+    "satellite-leo": _pair(20, 200, 20, 0.001, jitter_ms=5),
+    "satellite-geo": _pair(5, 50, 270, 0.001),
+}

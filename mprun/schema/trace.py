@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of values over time: traces of a link's rate, and schedules of its properties. Pure.
+
+A mahimahi trace has one line per opportunity to deliver a packet, in ms, not decreasing, and is
+repeated from its last line on. A rate trace has one rate per line. A schedule is CSV with a header:
+`at` and names of properties, whose cells are written as in a topology file; an empty cell changes
+nothing.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from mprun.model.units import NS_PER_MS, NS_PER_S, RATE, TIME, QuantityError
+
+
+class TraceError(ValueError):
+    """A line that is wrong. line: from 1."""
+
+    def __init__(self, line: int, message: str) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+@dataclass(frozen=True)
+class RateTrace:
+    """Rates in bit/s from each moment on, ns from the trace's start; period_ns: when it begins anew."""
+
+    rates: tuple[tuple[int, int], ...]
+    period_ns: int
+
+
+def read_mahimahi(text: str, interval_ns: int, frame_bytes: int) -> RateTrace:
+    """One opportunity carries one full frame; the rate of each interval is that of its opportunities.
+
+    An interval without any has the least rate there is: so slow that no packet leaves within it.
+    Raises TraceError.
+    """
+    moments: list[int] = []
+    for number, line in _lines(text):
+        if not line.isascii() or not line.isdigit():
+            raise TraceError(number, f"'{line[:40]}' is not a whole number of ms")
+        moment = int(line)
+        if moments and moment < moments[-1]:
+            raise TraceError(number, f"{moment} ms comes after {moments[-1]} ms: sort the trace")
+        moments.append(moment)
+    if moments[-1] == 0:
+        raise TraceError(1, "lasts 0 ms: a mahimahi trace ends with the ms at which it is repeated")
+    period_ns = moments[-1] * NS_PER_MS
+    counts = [0] * -(-period_ns // interval_ns)
+    for moment in moments:
+        # an opportunity at the end of an interval belongs to it
+        counts[max(0, (moment * NS_PER_MS - 1) // interval_ns)] += 1
+    rates = []
+    for n, count in enumerate(counts):
+        length_ns = min(interval_ns, period_ns - n * interval_ns)
+        rates.append((n * interval_ns, max(RATE.minimum, count * frame_bytes * 8 * NS_PER_S // length_ns)))
+    return RateTrace(tuple(rates), period_ns)
+
+
+def read_rates(text: str, interval_ns: int) -> RateTrace:
+    """One rate per line, each for one interval. Raises TraceError."""
+    rates = []
+    for number, line in _lines(text):
+        try:
+            rates.append(RATE.parse(line))
+        except QuantityError as error:
+            raise TraceError(number, str(error)) from None
+    return RateTrace(tuple((n * interval_ns, rate) for n, rate in enumerate(rates)), len(rates) * interval_ns)
+
+
+def read_schedule(text: str, properties: tuple[str, ...]) -> Iterator[tuple[int, int, Mapping[str, str]]]:
+    """Line, time in ns and the cells that say something, row by row. Raises TraceError."""
+    rows = csv.reader(text.splitlines())
+    header = [cell.strip() for cell in next(rows, [])]
+    if header[:1] != ["at"] or len(header) < 2:
+        raise TraceError(1, "has no header: write 'at' and names of properties, as in 'at,rate,delay'")
+    for name in header[1:]:
+        if name not in properties:
+            raise TraceError(1, f"no property '{name}'; properties: {', '.join(properties)}")
+    before = -1
+    for row in rows:
+        cells = [cell.strip() for cell in row]
+        if not any(cells) or cells[0].startswith("#"):
+            continue
+        if len(cells) != len(header):
+            raise TraceError(rows.line_num, f"has {len(cells)} cells and the header {len(header)}")
+        try:
+            at_ns = TIME.parse(cells[0])
+        except QuantityError as error:
+            raise TraceError(rows.line_num, f"at: {error}") from None
+        if at_ns <= before:
+            raise TraceError(rows.line_num, f"{cells[0]} is not after the row before: sort the schedule")
+        before = at_ns
+        yield rows.line_num, at_ns, {name: cell for name, cell in zip(header[1:], cells[1:], strict=True) if cell}
+    if before < 0:
+        raise TraceError(1, "holds no row")
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """Numbered lines that hold something. Raises TraceError if there is none."""
+    found = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip() and not line.startswith("#"):
+            found = True
+            yield number, line.strip()
+    if not found:
+        raise TraceError(1, "is empty")

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a statement over measured values comes to, and whether its dimensions agree.
+
+A rate times a time is a size; a rate against a time is an error. What a name stands for is not known here: `evaluate`
+asks for it, by a `Reference`. It may be several values (the runs of a cell, the rows of a table); where one is wanted
+it is their mean.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+from mprun.model.metric import Unit
+from mprun.statement.expression import (
+    COMPARISONS,
+    FUNCTIONS,
+    Call,
+    Compared,
+    Expression,
+    ExpressionError,
+    Junction,
+    Literal,
+    Name,
+    Negation,
+    Node,
+    Operation,
+    Reference,
+    UnknownName,
+    Value,
+)
+
+Resolve = Callable[[Reference], Value]
+
+
+# Powers of bit and of second.
+_Dimension = tuple[int, int]
+_DIMENSIONS: dict[Unit, _Dimension] = {
+    "rate": (1, -1),
+    "time": (0, 1),
+    "size": (1, 0),
+    "ratio": (0, 0),
+    "count": (0, 0),
+}
+_NOUNS: dict[_Dimension, str] = {(1, -1): "a rate", (0, 1): "a time", (1, 0): "a size", (0, 0): "a number"}
+_EXAMPLES: dict[_Dimension, str] = {(1, -1): "36mbit", (0, 1): "20ms", (1, 0): "10kb"}
+_BITS_PER_BYTE = 8
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two sides, as they are written and what they came to; unit None: of no kind that has a name."""
+
+    left: str
+    operator: str
+    right: str
+    left_amount: float
+    right_amount: float
+    unit: Unit | None
+    is_true: bool
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a statement came to. measured: each name of it in order, with its value."""
+
+    is_true: bool
+    comparisons: tuple[Comparison, ...]
+    measured: tuple[tuple[str, Value], ...]
+
+
+def evaluate(expression: Expression, resolve: Resolve) -> Outcome:
+    """What a statement comes to. resolve: what a name stands for; may raise UnknownName.
+
+    Every part is looked at, also where another has decided. Raises ExpressionError.
+    """
+    evaluation = _Evaluation(expression.text, resolve)
+    is_true = evaluation.truth(expression.root)
+    return Outcome(is_true, tuple(evaluation.comparisons), tuple(evaluation.measured.items()))
+
+
+def check(expression: Expression, unit_of: Callable[[Reference], Unit]) -> None:
+    """Hold names and dimensions against what will be measured. unit_of: the kind of a name's unit; may raise
+    UnknownName. Raises ExpressionError."""
+    evaluate(expression, lambda reference: Value((math.nan,), unit_of(reference)))
+
+
+@dataclass(frozen=True)
+class _Number:
+    """Amounts in powers of bit and second; unit: how people would say it."""
+
+    amounts: tuple[float, ...]
+    dimension: _Dimension
+    unit: Unit | None
+
+    @property
+    def amount(self) -> float:
+        return statistics.fmean(self.amounts)
+
+
+class _Evaluation:
+    def __init__(self, text: str, resolve: Resolve) -> None:
+        self._text = text
+        self._resolve = resolve
+        self.comparisons: list[Comparison] = []
+        self.measured: dict[str, Value] = {}
+
+    def truth(self, node: Node) -> bool:
+        if isinstance(node, Junction):
+            truths = [self.truth(operand) for operand in node.operands]
+            return not truths[0] if node.word == "not" else all(truths) if node.word == "and" else any(truths)
+        if isinstance(node, Compared):
+            numbers = [self._number(operand) for operand in node.operands]
+            sides = pairwise(zip(node.operands, numbers, strict=True))
+            truths = [self._compare(word, *pair) for word, pair in zip(node.operators, sides, strict=True)]
+            return all(truths)
+        raise self._fault(node, "is a value, not a comparison: write as in 'a >= b'")
+
+    def _fault(self, node: Node, message: str) -> ExpressionError:
+        return ExpressionError(self._text, node.start, node.end, message)
+
+    def _compare(self, word: str, left: tuple[Node, _Number], right: tuple[Node, _Number]) -> bool:
+        (left_node, one), (right_node, other) = left, right
+        self._agree(right_node, one, other, "compared with")
+        amounts = one.amount, other.amount
+        is_true = COMPARISONS[word](*amounts)
+        unit = _shared_unit(one, other)
+        texts = [self._text[node.start : node.end] for node in (left_node, right_node)]
+        told = [amount / _scale(one.dimension) for amount in amounts]
+        self.comparisons.append(Comparison(texts[0], word, texts[1], told[0], told[1], unit, is_true))
+        return is_true
+
+    def _agree(self, node: Node, one: _Number, other: _Number, what: str) -> None:
+        if one.dimension == other.dimension:
+            return
+        message = f"{_say(one.dimension)} cannot be {what} {_say(other.dimension)}"
+        bare = (0, 0) in (one.dimension, other.dimension)
+        wanted = _EXAMPLES.get(one.dimension if other.dimension == (0, 0) else other.dimension)
+        raise self._fault(node, f"{message}: give the number a unit, as in '{wanted}'" if bare and wanted else message)
+
+    def _number(self, node: Node) -> _Number:
+        if isinstance(node, Literal):
+            return _number_of(Value((node.amount,), node.unit))
+        if isinstance(node, Name):
+            return self._ask(node)
+        if isinstance(node, Negation):
+            number = self._number(node.operand)
+            return _Number(tuple(-amount for amount in number.amounts), number.dimension, number.unit)
+        if isinstance(node, Operation):
+            return self._operate(node)
+        if isinstance(node, Call):
+            return self._call(node)
+        raise self._fault(node, "is true or false, not a value: join it with 'and' or 'or'")
+
+    def _ask(self, node: Name) -> _Number:
+        try:
+            value = self._resolve(node.reference)
+        except (UnknownName, ExpressionError) as error:
+            raise self._fault(node, str(error)) from None
+        if not value.amounts:
+            raise self._fault(node, "stands for no value at all")
+        self.measured[node.reference.text] = value
+        return _number_of(value)
+
+    def _operate(self, node: Operation) -> _Number:
+        left, right = self._number(node.left), self._number(node.right)
+        a, b = left.amount, right.amount
+        if node.operator in "+-":
+            self._agree(node.right, left, right, "added to" if node.operator == "+" else "taken from")
+            return _Number((a + b if node.operator == "+" else a - b,), left.dimension, _shared_unit(left, right))
+        sign = 1 if node.operator == "*" else -1
+        if sign < 0 and b == 0:
+            raise self._fault(node.right, "is 0, by which nothing can be divided")
+        bits, seconds = (x + sign * y for x, y in zip(left.dimension, right.dimension, strict=True))
+        is_share = "ratio" in (left.unit, right.unit) and sign > 0
+        return _Number((a * b if sign > 0 else a / b,), (bits, seconds), _unit_of((bits, seconds), is_share))
+
+    def _call(self, node: Call) -> _Number:
+        numbers = [self._number(argument) for argument in node.arguments]
+        for argument, number in zip(node.arguments[1:], numbers[1:], strict=True):
+            self._agree(argument, numbers[0], number, "put beside")
+        amounts = [amount for number in numbers for amount in number.amounts]
+        return _Number((FUNCTIONS[node.function](amounts),), numbers[0].dimension, numbers[0].unit)
+
+
+def _scale(dimension: _Dimension) -> int:
+    """Bits are told as bytes where they are a size."""
+    return _BITS_PER_BYTE if dimension == _DIMENSIONS["size"] else 1
+
+
+def _number_of(value: Value) -> _Number:
+    dimension = _DIMENSIONS[value.unit]
+    return _Number(tuple(amount * _scale(dimension) for amount in value.amounts), dimension, value.unit)
+
+
+def _unit_of(dimension: _Dimension, is_share: bool) -> Unit | None:
+    if dimension == (0, 0):
+        return "ratio" if is_share else "count"
+    return next((unit for unit, one in _DIMENSIONS.items() if one == dimension), None)
+
+
+def _shared_unit(one: _Number, other: _Number) -> Unit | None:
+    """Of two of one dimension: a share beside a bare number is a share."""
+    return "ratio" if "ratio" in (one.unit, other.unit) else one.unit
+
+
+def _say(dimension: _Dimension) -> str:
+    bits, seconds = dimension
+    return _NOUNS.get(dimension, f"bit^{bits} s^{seconds}")

@@ -1,0 +1,397 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Statements over measured values: `xp_mptcp.bulk.goodput >= 1.8 * xp_tcp.bulk.goodput`.
+
+Numbers carry the units of the files (`36mbit`, `20ms`, `50%`, `10kb`; counts are bare). There are `+ - * /`,
+comparisons, which may be chained, `and`, `or`, `not`, parentheses, and FUNCTIONS. Names may hold `-`, so a minus
+stands between spaces; conditions in brackets choose among cells, runs or rows. What they come to is for `evaluation`.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mprun.model import units
+from mprun.model.metric import Unit
+
+MOST_CHARACTERS = 2000
+MOST_LEVELS = 50
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>[0-9]+(?:\.[0-9]+)?(?P<unit>[A-Za-z%][A-Za-z/%]*)?)"
+    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*(?:-[A-Za-z0-9_]+)*)"
+    r"|(?P<sign><=|>=|==|!=|[-+*/<>()\[\],.=]))"
+)
+_CONDITION = re.compile(
+    r"\s*(?P<key>[A-Za-z_][A-Za-z0-9_.-]*)\s*=\s*(?:'(?P<quoted>[^']*)'|(?P<plain>[^,\]'\s]+))\s*(?P<end>[,\]])"
+)
+_WORDS = ("and", "or", "not")
+COMPARISONS: dict[str, Callable[[float, float], bool]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
+}  # fmt: skip
+# Each over all values of all its arguments; abs over one.
+FUNCTIONS: dict[str, Callable[[Sequence[float]], float]] = {
+    "min": min, "max": max, "sum": math.fsum, "mean": statistics.fmean, "median": statistics.median,
+    "abs": lambda amounts: abs(statistics.fmean(amounts)),
+}  # fmt: skip
+
+
+class ExpressionError(ValueError):
+    """A text that is no expression, or has no value; the message says where and what would do. reason: the same, to
+    stand below the text."""
+
+    def __init__(self, text: str, start: int, end: int, message: str) -> None:
+        self.start = start
+        self.end = end
+        what = f"'{text[start:end]}'" if text[start:end].strip() else "the end"
+        self.reason = f"{what}: {message}"
+        super().__init__(f"'{text}': at {what} (character {start + 1}): {message}")
+
+
+class UnknownName(LookupError):
+    """A name that stands for nothing; the message says what does, or why nothing was measured."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """`key=value` or `key=value..until` in brackets, as it is written; `until` itself is not meant."""
+
+    key: str
+    value: str
+    until: str | None = None
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One part of a name between dots, and the conditions in brackets behind it."""
+
+    name: str
+    conditions: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A name of something measured: `xp_tcp.bulk.goodput`, `cells[scheduler=roundrobin].delay.median`."""
+
+    segments: tuple[Segment, ...]
+    text: str
+
+    @property
+    def name(self) -> str:
+        """Its segments, without conditions."""
+        return ".".join(segment.name for segment in self.segments)
+
+
+@dataclass(frozen=True)
+class Value:
+    """What was measured, in the base unit of its kind: bit/s, s, bytes, or plain; several amounts: of several runs
+    or rows."""
+
+    amounts: tuple[float, ...]
+    unit: Unit
+
+    @property
+    def amount(self) -> float:
+        """The one amount that it comes to: the mean."""
+        return statistics.fmean(self.amounts)
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A statement that can be true or false."""
+
+    text: str
+    root: Node
+
+    def references(self) -> tuple[Reference, ...]:
+        """What it asks for, in order."""
+        return tuple(_references(self.root))
+
+
+def parse(text: str) -> Expression:
+    """A statement. Raises ExpressionError."""
+    if len(text) > MOST_CHARACTERS:
+        raise ExpressionError(text[:40], 0, 40, f"has more than {MOST_CHARACTERS} characters: make several of it")
+    root = _Parser(text).parse()
+    if isinstance(root, Arithmetic):
+        message = "is a value and nothing that may be true or false: compare it, as in 'a >= b'"
+        raise ExpressionError(text, root.start, root.end, message)
+    return Expression(text, root)
+
+
+def parse_amount(text: str) -> Value:
+    """A number with its unit, as in `20ms`. Raises ExpressionError."""
+    parser = _Parser(text)
+    node = parser.unary(0)
+    if not isinstance(node, Literal) or parser.peek() is not None:
+        raise ExpressionError(text, 0, len(text), "is no number: write one as in '20ms'")
+    return Value((node.amount,), node.unit)
+
+
+@dataclass(frozen=True)
+class Node:
+    """A part of a statement, and where in its text it stands."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Arithmetic(Node):
+    """What has a value."""
+
+
+@dataclass(frozen=True)
+class Literal(Arithmetic):
+    amount: float
+    unit: Unit
+
+
+@dataclass(frozen=True)
+class Name(Arithmetic):
+    reference: Reference
+
+
+@dataclass(frozen=True)
+class Negation(Arithmetic):
+    operand: Node
+
+
+@dataclass(frozen=True)
+class Operation(Arithmetic):
+    operator: str
+    left: Node
+    right: Node
+
+
+@dataclass(frozen=True)
+class Call(Arithmetic):
+    function: str
+    arguments: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Compared(Node):
+    """operands, and between each two of them an operator."""
+
+    operands: tuple[Node, ...]
+    operators: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Junction(Node):
+    """word: and, or, not."""
+
+    word: str
+    operands: tuple[Node, ...]
+
+
+def _references(node: Node) -> list[Reference]:
+    if isinstance(node, Name):
+        return [node.reference]
+    inner: tuple[Node, ...] = ()
+    if isinstance(node, Negation):
+        inner = (node.operand,)
+    elif isinstance(node, Operation):
+        inner = (node.left, node.right)
+    elif isinstance(node, Call):
+        inner = node.arguments
+    elif isinstance(node, Compared | Junction):
+        inner = node.operands
+    return [reference for one in inner for reference in _references(one)]
+
+
+@dataclass(frozen=True)
+class _Token:
+    kind: str
+    text: str
+    start: int
+    end: int
+
+
+class _Parser:
+    """Recursive descent, a method for each level of precedence."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+
+    def parse(self) -> Node:
+        node = self._junction("or", 0)
+        token = self.peek()
+        if token is not None:
+            raise self._fault(token, "the statement could end here: write an operator, 'and' or 'or' before it")
+        return node
+
+    def peek(self) -> _Token | None:
+        """The token that comes next; None at the end."""
+        match = _TOKEN.match(self._text, self._at)
+        if match is None:
+            rest = self._text[self._at :]
+            if rest.strip():
+                start = self._at + len(rest) - len(rest.lstrip())
+                raise ExpressionError(self._text, start, start + 1, "means nothing here: take it out")
+            return None
+        kind = "number" if match["number"] else "name" if match["name"] else "sign"
+        return _Token(kind, match[kind], match.start(kind), match.end(kind))
+
+    def _fault(self, token: _Token | None, message: str) -> ExpressionError:
+        start, end = (len(self._text),) * 2 if token is None else (token.start, token.end)
+        return ExpressionError(self._text, start, end, message)
+
+    def _take(self, *texts: str) -> _Token | None:
+        """The next token if it is one of these."""
+        token = self.peek()
+        if token is None or token.kind == "number" or token.text not in texts:
+            return None
+        self._at = token.end
+        return token
+
+    def _expect(self, text: str, what: str) -> _Token:
+        token = self._take(text)
+        if token is None:
+            raise self._fault(self.peek(), f"'{text}' is missing {what}")
+        return token
+
+    def _junction(self, word: str, level: int) -> Node:
+        if level > MOST_LEVELS:
+            raise self._fault(self.peek(), f"is nested more than {MOST_LEVELS} levels deep: make several of it")
+
+        def inner() -> Node:
+            return self._junction("and", level) if word == "or" else self._negated(level)
+
+        operands = [inner()]
+        while self._take(word):
+            operands.append(inner())
+        if len(operands) == 1:
+            return operands[0]
+        return Junction(operands[0].start, operands[-1].end, word, tuple(operands))
+
+    def _negated(self, level: int) -> Node:
+        token = self._take("not")
+        if token is None:
+            return self._compared(level)
+        operand = self._negated(level + 1)
+        return Junction(token.start, operand.end, "not", (operand,))
+
+    def _compared(self, level: int) -> Node:
+        operands = [self._sum(level)]
+        operators = []
+        while token := self._take(*COMPARISONS, "="):
+            if token.text == "=":
+                raise self._fault(token, "write '==' to compare")
+            operators.append(token.text)
+            operands.append(self._sum(level))
+        if not operators:
+            return operands[0]
+        return Compared(operands[0].start, operands[-1].end, tuple(operands), tuple(operators))
+
+    def _sum(self, level: int) -> Node:
+        node = self._product(level)
+        while token := self._take("+", "-"):
+            right = self._product(level)
+            node = Operation(node.start, right.end, token.text, node, right)
+        return node
+
+    def _product(self, level: int) -> Node:
+        node = self.unary(level)
+        while token := self._take("*", "/"):
+            right = self.unary(level)
+            node = Operation(node.start, right.end, token.text, node, right)
+        return node
+
+    def unary(self, level: int) -> Node:
+        """A value with or without a sign."""
+        if level > MOST_LEVELS:
+            raise self._fault(self.peek(), f"is nested more than {MOST_LEVELS} levels deep: make several of it")
+        token = self._take("-")
+        if token is not None:
+            operand = self.unary(level + 1)
+            return Negation(token.start, operand.end, operand)
+        return self._atom(level)
+
+    def _atom(self, level: int) -> Node:
+        token = self.peek()
+        if token is None:
+            raise self._fault(
+                token, "a value is missing: write a number with its unit, or a name as in 'xp.bulk.goodput'"
+            )
+        if token.kind == "number":
+            self._at = token.end
+            return self._literal(token)
+        if token.text == "(":
+            self._at = token.end
+            node = self._junction("or", level + 1)
+            self._expect(")", f"to end what begins at character {token.start + 1}")
+            return node
+        if token.kind != "name" or token.text in _WORDS:
+            raise self._fault(token, "a value belongs here: a number with its unit, or a name as in 'xp.bulk.goodput'")
+        self._at = token.end
+        if self._take("("):
+            return self._call(token, level + 1)
+        return self._name(token)
+
+    def _call(self, token: _Token, level: int) -> Node:
+        if token.text not in FUNCTIONS:
+            raise self._fault(token, f"no function of this name; functions: {', '.join(FUNCTIONS)}")
+        arguments = [self._sum(level)]
+        while self._take(","):
+            arguments.append(self._sum(level))
+        end = self._expect(")", f"to end what begins at character {token.end + 1}")
+        if token.text == "abs" and len(arguments) > 1:
+            raise self._fault(token, "is of one value")
+        return Call(token.start, end.end, token.text, tuple(arguments))
+
+    def _name(self, token: _Token) -> Node:
+        segments = [Segment(token.text, self._conditions())]
+        while self._take("."):
+            part = self.peek()
+            if part is None or part.kind != "name":
+                raise self._fault(part, "a name belongs behind the dot")
+            self._at = part.end
+            segments.append(Segment(part.text, self._conditions()))
+        text = self._text[token.start : self._at]
+        return Name(token.start, self._at, Reference(tuple(segments), text))
+
+    def _conditions(self) -> tuple[Condition, ...]:
+        opening = self._take("[")
+        conditions: list[Condition] = []
+        while opening is not None:
+            match = _CONDITION.match(self._text, self._at)
+            if match is None:
+                message = "write conditions as in '[scheduler=roundrobin]' or '[flow=bulk, start=10s..20s]'"
+                raise ExpressionError(self._text, opening.start, self._at + 1, message)
+            self._at = match.end()
+            value, until = match["quoted"], None
+            if value is None:
+                value, dots, rest = match["plain"].partition("..")
+                until = rest if dots else None
+            conditions.append(Condition(match["key"], value, until))
+            if match["end"] == "]":
+                break
+        return tuple(conditions)
+
+    def _literal(self, token: _Token) -> Literal:
+        match = _TOKEN.match(self._text, token.start)
+        assert match is not None
+        unit = match["unit"] or ""
+        number = float(token.text.removesuffix(unit))
+        if not unit or unit in ("packets", "packet"):
+            return Literal(token.start, token.end, number, "count")
+        if unit == "%":
+            return Literal(token.start, token.end, number / 100, "ratio")
+        for kind, base, size in (
+            ("rate", units.RATE, 1),
+            ("time", units.TIME, units.NS_PER_S),
+            ("size", units.VOLUME, 1),
+        ):
+            if unit in base.units:
+                return Literal(token.start, token.end, number * base.units[unit] / size, kind)  # type: ignore[arg-type]
+            if unit in base.mistaken:
+                raise self._fault(token, f"'{unit}' {base.mistaken[unit]}".replace("{number}", f"{number:g}"))
+        known = ", ".join([*units.RATE.units, *units.TIME.units, *units.VOLUME.units, "%", "packets"])
+        raise self._fault(token, f"no unit '{unit}'; units: {known}")

@@ -41,7 +41,7 @@ MOST_BYTES = 1 << 30
 # cases of one process; to start it costs as much as two cases
 BATCH = 25
 LOADED = (
-    *("mprun.input.stage", "mprun.schema.experiment", "mprun.compile", "mprun.runner", "mprun.report.report", "polars"),
+    *("mprun.input", "mprun.compile", "mprun.runner", "mprun.report.report", "polars"),
     *("mprun.sweep.directory", "mprun.sweep.sides", "mprun.dissection", "mprun.bundle.pack", "matplotlib.figure"),
     *("mprun.cli.plan", "mprun.cli.show", "mprun.cli.report", "mprun.cli.compare", "mprun.cli.export"),
     *("mprun.cli.packets", "mprun.cli.runs", "mprun.cli.bundle", "mprun.report.timeline", "mprun.analysis.summary"),

@@ -54,6 +54,11 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "completion": ("completion", "Print what makes a shell complete mprun."),
 }
 
+# Options that commands had in earlier versions, and what to do instead.
+REMOVED_OPTIONS: Mapping[str, str] = {
+    "--legacy-queue": "convert the older files first: `mprun convert --legacy-queue TOPOLOGY EXPERIMENT`"
+}
+
 # How much later a signal is sent again that was ignored.
 AGAIN_S = 0.02
 
@@ -92,6 +97,12 @@ class LateGroup(click.Group):
         """As a group does; where nobody reads what is printed, end as if by SIGPIPE: click would call it a failure."""
         try:
             return super().invoke(ctx)
+        except click.NoSuchOption as error:
+            if advice := REMOVED_OPTIONS.get(error.option_name):
+                raise click.UsageError(
+                    f"'{error.option_name}' is no longer an option here: {advice}", error.ctx
+                ) from None
+            raise
         except BrokenPipeError:
             # what is still to be written goes nowhere
             _stand_in((1, 2))

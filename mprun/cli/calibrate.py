@@ -17,7 +17,6 @@ from mprun.cli import options
 @options.topology
 @options.parameters
 @options.seed
-@options.legacy_queue
 @options.allow_python
 @options.allow_outside
 @options.engine
@@ -27,7 +26,6 @@ def command(
     topology: str,
     params: tuple[str, ...],
     seed: int | None,
-    legacy_queue: bool,
     allow_exec: bool,
     allow_outside: bool,
     engine: str,
@@ -47,7 +45,7 @@ def command(
 
     allowed = Permissions(allow_exec, allow_outside)
     given = options.parse_parameters(params)
-    loaded = load(topology, None, given, seed, legacy_queue=legacy_queue, allowed=allowed)
+    loaded = load(topology, None, given, seed, allowed=allowed)
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)
     place = runner.choose_place(engine, kernel)  # type: ignore[arg-type]

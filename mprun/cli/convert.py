@@ -33,7 +33,11 @@ STANDARD_OUTPUT = Path("-")
 )
 @click.option("--force", is_flag=True, help="Overwrite files that are there.")
 @options.strict
-@options.legacy_queue
+@click.option(
+    "--legacy-queue",
+    is_flag=True,
+    help="Give queues the size that the older tool gave them, not the size that is written.",
+)
 @options.allow_python
 @options.allow_outside
 def command(
@@ -79,16 +83,19 @@ def _convert(
 ) -> Mapping[str, str]:
     """The YAML text of each file that is of the older format, once all of them are known to be sound."""
     from mprun.errors import SpecError
-    from mprun.input import load
+    from mprun.input import load_trees
     from mprun.input.legacy.conversion import convert
     from mprun.input.legacy.entry import Role, is_older
-    from mprun.input.reader import find
+    from mprun.input.reader import find, read
     from mprun.input.rendering import render
 
+    network = read(topology, "topology", allowed, legacy_queue)
+    if legacy_queue and network.root is not None and not network.older_keys:
+        raise SpecError(f"--legacy-queue: {network.name} is not of the older format: its queues mean what they say")
     warnings: dict[str, None] = {}
     for experiment in experiments or (None,):
-        loaded = load(topology, experiment, strict=strict, legacy_queue=legacy_queue, allowed=allowed)
-        warnings |= dict.fromkeys(loaded.warnings)
+        tree = None if experiment is None else read(experiment, "experiment", allowed)
+        warnings |= dict.fromkeys(load_trees(network, tree, strict).warnings)
     for warning in warnings:
         click.echo(f"warning: {warning}", err=True)
     texts = {}

@@ -67,14 +67,6 @@ def strict(command: Command) -> Command:
     return click.option("--strict", is_flag=True, help="Treat warnings as errors.")(command)
 
 
-def legacy_queue(command: Command) -> Command:
-    return click.option(
-        "--legacy-queue",
-        is_flag=True,
-        help="Queues of an older key:value topology as large as the older tool made them, not as written.",
-    )(command)
-
-
 def engine(command: Command) -> Command:
     return click.option(
         "--engine",

@@ -21,7 +21,6 @@ from mprun.plan import Plan
 @options.parameters
 @options.seed
 @options.strict
-@options.legacy_queue
 @options.allow_python
 @options.allow_outside
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
@@ -32,7 +31,6 @@ def command(
     params: tuple[str, ...],
     seed: int | None,
     strict: bool,
-    legacy_queue: bool,
     allow_exec: bool,
     allow_outside: bool,
     as_json: bool,
@@ -55,7 +53,7 @@ def command(
     from mprun.model.permission import Permissions
 
     allowed = Permissions(allow_exec, allow_outside)
-    loaded = load(topology, experiment, options.parse_parameters(params), seed, strict, legacy_queue, allowed)
+    loaded = load(topology, experiment, options.parse_parameters(params), seed, strict, allowed)
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)
     plan = compile_plan(loaded.spec, allocate(loaded.spec))

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 @options.parameters
 @options.seed
 @options.strict
-@options.legacy_queue
 @options.engine
 @options.kernel
 @options.parent
@@ -39,7 +38,6 @@ def command(
     params: tuple[str, ...],
     seed: int | None,
     strict: bool,
-    legacy_queue: bool,
     engine: str,
     kernel: str,
     parent: Path,
@@ -58,7 +56,7 @@ def command(
     from mprun.model.permission import Permissions
 
     allowed = Permissions(consent.commands, allow_outside)
-    loaded = load(topology, experiment, options.parse_parameters(params), seed, strict, legacy_queue, allowed)
+    loaded = load(topology, experiment, options.parse_parameters(params), seed, strict, allowed)
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)
     chosen = {"engine": engine, "kernel": kernel} | dict(loaded.values)

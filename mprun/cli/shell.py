@@ -21,7 +21,6 @@ from mprun.scratch import scratch
 @click.command("shell")
 @options.topology
 @options.parameters
-@options.legacy_queue
 @options.allow_python
 @options.allow_outside
 @options.engine
@@ -29,7 +28,6 @@ from mprun.scratch import scratch
 def command(
     topology: str,
     params: tuple[str, ...],
-    legacy_queue: bool,
     allow_exec: bool,
     allow_outside: bool,
     engine: str,
@@ -46,7 +44,7 @@ def command(
     if not sys.stdin.isatty():
         sys.exit(_from_pipe([sys.executable, "-P", "-m", "mprun", *sys.argv[1:]]))
     allowed = Permissions(allow_exec, allow_outside)
-    loaded = load(topology, None, options.parse_parameters(params), legacy_queue=legacy_queue, allowed=allowed)
+    loaded = load(topology, None, options.parse_parameters(params), allowed=allowed)
     place = runner.choose_place(engine, kernel)  # type: ignore[arg-type]
     click.echo(f"engine: {place.engine} ({place.reason}), in real time", err=True)
     with scratch("mprun-shell-") as folder, _nothing_kept():

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 @options.parameters
 @options.seed
 @options.strict
-@options.legacy_queue
 @options.engine
 @options.kernel
 @options.parent
@@ -57,7 +56,6 @@ def command(
     params: tuple[str, ...],
     seed: int | None,
     strict: bool,
-    legacy_queue: bool,
     engine: str,
     kernel: str,
     parent: Path,
@@ -86,7 +84,7 @@ def command(
 
     allowed = Permissions(consent.commands, allow_outside)
     given = options.parse_parameters(params)
-    loaded = load_cells(topology, experiment, given, seed, strict, legacy_queue, allowed)
+    loaded = load_cells(topology, experiment, given, seed, strict, allowed)
     for warning in dict.fromkeys(warning for one in loaded for warning in one.warnings):
         click.echo(f"warning: {warning}", err=True)
     cells, kernels = conduct.place_cells(study.make_cells(loaded, engine, kernel), engine, consent)  # type: ignore[arg-type]

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 @click.option("-x", "--experiment", metavar="FILE", shell_complete=complete_files, help="Experiment: as -t.")
 @options.parameters
 @options.strict
-@options.legacy_queue
 @options.allow_python
 @options.allow_outside
 @click.option("--json", "as_json", is_flag=True, help="Print the faults as JSON on standard output.")
@@ -30,7 +29,6 @@ def command(
     experiment: str | None,
     params: tuple[str, ...],
     strict: bool,
-    legacy_queue: bool,
     allow_exec: bool,
     allow_outside: bool,
     as_json: bool,
@@ -43,7 +41,7 @@ def command(
     try:
         given = options.parse_parameters(params)
         allowed = Permissions(allow_exec, allow_outside)
-        cells = load_cells(topology, experiment, given, None, strict, legacy_queue, allowed)
+        cells = load_cells(topology, experiment, given, None, strict, allowed)
     except InputError as error:
         if as_json:
             _print_json(error.found)

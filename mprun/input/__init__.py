@@ -1,27 +1,205 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The input stage: `load` makes a Spec of two files, or refuses them with every fault at once.
+"""The input stage: two files in, one Spec out, or every fault of both.
 
-Imported when first asked for: the later stages need only the values of `model.spec`.
+The passes are on this page: `_read` makes trees of the files and cells of their matrix. For each cell `_load` then
+gathers the parameters, reads the topology and the experiment, and checks the two against each other.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePath
 
-if TYPE_CHECKING:
-    from mprun.input.stage import Loaded as Loaded
-    from mprun.input.stage import load as load
-    from mprun.input.stage import load_cells as load_cells
-    from mprun.input.stage import load_topology as load_topology
+from mprun.input.startup import pause_collection, skip_plugins
+from mprun.model.fault import InputError
+from mprun.model.path import name_paths
+from mprun.model.permission import NONE, Permissions
+from mprun.model.scalar import spell_values
+from mprun.model.spec import ExperimentSpec, Spec, TopologySpec
+
+skip_plugins()
+with pause_collection():
+    from mprun.input import agreement, files
+    from mprun.input.datagram import check_lengths, fill_lengths
+    from mprun.input.document import Document
+    from mprun.input.event import check_times
+    from mprun.input.experiment import read_experiment
+    from mprun.input.files import Files
+    from mprun.input.matrix import LinkValues, Values
+    from mprun.input.parameter import Parameters
+    from mprun.input.plot import check_axes
+    from mprun.input.reader import Tree, read
+    from mprun.input.repetition import expand
+    from mprun.input.topology import Topology, read_topology
+    from mprun.schema.field import DEFAULT_SEED
+
+# The experiment of a network that somebody only wants to look around in: nothing happens.
+EMPTY = ExperimentSpec("", "", {}, (), (), (), probe_pings=0, seed=DEFAULT_SEED)
 
 
-def __getattr__(name: str) -> object:
-    if name not in ("Loaded", "load", "load_cells", "load_topology"):
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    from mprun.input.startup import pause_collection, skip_plugins
+@dataclass(frozen=True)
+class Loaded:
+    """One run of checked files.
 
-    skip_plugins()
+    sources: all files that were read, those of the topology first.
+    values: the values of the matrix's axes in this run.
+    reseed: make the Spec for another seed, from which some workloads draw who sends to whom.
+    """
+
+    spec: Spec
+    warnings: tuple[str, ...]
+    sources: tuple[Path, ...]
+    values: Values
+    reseed: Callable[[int], Spec] = field(repr=False, compare=False)
+
+
+def load(
+    topology: Path | str,
+    experiment: Path | str | None,
+    parameters: Mapping[str, str] = {},
+    seed: int | None = None,
+    strict: bool = False,
+    allowed: Permissions = NONE,
+) -> Loaded:
+    """Read and check a topology and an experiment; without an experiment, nothing happens on the topology.
+
+    parameters: values in place of those of the files, as written on the command line.
+    seed: in place of the experiment's.
+    strict: warnings are faults.
+    allowed: rights that only the command line can give to files.
+
+    Raises InputError (a SpecError) with every fault of both files, in the order of files and lines. A matrix whose axes
+    are not all among the parameters is a fault, because it stands for several runs.
+    """
     with pause_collection():
-        from mprun.input import stage
+        return _load_one(_read(topology, experiment, parameters, seed, strict, allowed))
 
-    return getattr(stage, name)
+
+def load_cells(
+    topology: Path | str,
+    experiment: Path | str | None,
+    parameters: Mapping[str, str] = {},
+    seed: int | None = None,
+    strict: bool = False,
+    allowed: Permissions = NONE,
+) -> tuple[Loaded, ...]:
+    """Read and check each cell of the experiment's matrix as `load` does; without a matrix there is one.
+
+    parameters: also fix axes.
+
+    Raises InputError with every fault of the first cell that has any.
+    """
+    with pause_collection():
+        found = _read(topology, experiment, parameters, seed, strict, allowed)
+        first, *others = found.cells()
+        loaded = _load(found, first)
+        # these faults are the same in all cells
+        files.check_conditions(found, loaded.spec.experiment.across)
+        return (loaded, *(_load(found, values) for values in others))
+
+
+def load_trees(topology: Tree, experiment: Tree | None, strict: bool = False) -> Loaded:
+    """Check the trees of files that have been read, as `load` does."""
+    with pause_collection():
+        return _load_one(files.gather(topology, experiment, {}, None, strict))
+
+
+def load_topology(
+    topology: Path | str, parameters: Mapping[str, str] = {}, allowed: Permissions = NONE
+) -> TopologySpec:
+    """Read and check a topology alone. Raises InputError (a SpecError)."""
+    return load(topology, None, parameters, allowed=allowed).spec.topology
+
+
+def _read(
+    topology: Path | str,
+    experiment: Path | str | None,
+    parameters: Mapping[str, str],
+    seed: int | None,
+    strict: bool,
+    allowed: Permissions,
+) -> Files:
+    trees = [read(topology, "topology", allowed)]
+    trees += [] if experiment is None else [read(experiment, "experiment", allowed)]
+    return files.gather(trees[0], trees[1] if trees[1:] else None, parameters, seed, strict)
+
+
+def _load_one(found: Files) -> Loaded:
+    cells = found.cells()
+    files.refuse_several(found, cells)
+    loaded = _load(found, next(iter(cells), ()))
+    files.check_conditions(found, loaded.spec.experiment.across)
+    return loaded
+
+
+def _load(found: Files, values: Values) -> Loaded:
+    """All passes after reading, for one cell."""
+
+    def reseed(seed: int) -> Spec:
+        with pause_collection():
+            return _load(replace(found, seed=seed), values).spec
+
+    documents = found.documents()
+    first, last = documents[0], documents[-1]
+    files.check_seed(found.seed, first)
+    parameters = files.fill_in(found, documents, values)
+    network = _read_network(first, parameters, LinkValues({k: v for k, v in values if "." in k}, last))
+    if last is first:
+        action: ExperimentSpec | None = replace(EMPTY, seed=EMPTY.seed if found.seed is None else found.seed)
+    else:
+        action = _read_action(last, parameters, network, PurePath(first.name).stem, found.seed)
+    if action is not None:
+        check_times(network.events, action.traffic, first)
+        check_axes(action.plots, found.matrix.values(found.fixed), last)
+    faults = files.sort(documents, [fault for document in documents for fault in document.faults])
+    if values and faults:
+        where = spell_values(dict(values), ", ")
+        faults = [replace(fault, message=f"{fault.message} (in cell {where})") for fault in faults]
+    if last is not first and not faults:
+        files.warn_unused(parameters, documents)
+    warnings = files.sort(documents, [warning for document in documents for warning in document.warnings])
+    if faults or (found.strict and warnings) or network.spec is None or action is None:
+        raise InputError(files.sort(documents, faults + warnings) if found.strict else faults)
+    sources = dict.fromkeys(Path(file) for document in documents for file in document.files)
+    return Loaded(Spec(network.spec, action), tuple(map(str, warnings)), tuple(sources), values, reseed)
+
+
+def _read_network(document: Document, parameters: Parameters, on_links: LinkValues) -> Topology:
+    values = document.plain(parameters)
+    if values is None:
+        return Topology(None, None)
+    topology = read_topology(values, document, on_links.lay_over)
+    if topology.spec is not None:
+        for name in agreement.find_lonely(topology.spec):
+            document.warn(("nodes", name), "has no link: join it or take it out")
+    return topology
+
+
+def _read_action(
+    document: Document, parameters: Parameters, network: Topology, topology_name: str, seed: int | None
+) -> ExperimentSpec | None:
+    values = document.plain(parameters)
+    if values is None:
+        return None
+    hosts = None if network.nodes is None else [name for name, kind in network.nodes.items() if kind == "host"]
+    found = read_experiment(values, document, hosts, seed)
+    if network.nodes is not None:
+        agreement.check_references(values, network.nodes, topology_name, document)
+    if found is None:
+        return None
+    action, notes = found
+    if network.spec is not None:
+        agreement.check_routes(network.spec, action.traffic, notes)
+        named = name_paths(network.spec, [(flow.source, flow.destination) for flow in action.traffic])
+        agreement.check_metrics(named, action, notes)
+        agreement.check_mptcp(network.spec, named, action, notes)
+        agreement.check_path_managers(values, named, action, notes)
+        agreement.check_endpoints(network.spec, action, notes)
+        agreement.check_captures(network.spec, action, document)
+        agreement.check_tools(named, action, notes)
+        agreement.check_rates(network.spec, named, action, notes)
+        check_lengths(network.spec, named, action, notes)
+        if not document.faults:
+            action = fill_lengths(network.spec, replace(action, traffic=expand(action.traffic)))
+    return action

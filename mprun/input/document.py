@@ -33,7 +33,6 @@ class Document:
         self.files = tree.files
         self.faults = list(tree.faults)
         self.warnings = list(tree.warnings)
-        self.is_older = bool(tree.older_keys)
         self._allowed = tree.allowed
         self._root = tree.root
         self._older_keys = tree.older_keys

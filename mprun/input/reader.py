@@ -53,11 +53,11 @@ class Tree:
     older_keys: Mapping[tuple[str, int], str] = field(default_factory=dict)
 
 
-def read(given: Path | str, role: Role, legacy_queue: bool = False, allowed: Permissions = NONE) -> Tree:
+def read(given: Path | str, role: Role, allowed: Permissions = NONE, legacy_queue: bool = False) -> Tree:
     """Read a file that the user named and all that it builds on.
 
-    legacy_queue: queues of an older topology are as large as the older tool made them.
     allowed: whether a topology may be a Python file, and whether files may name others outside their folder.
+    legacy_queue: queues of an older topology are as large as the older tool made them.
     """
     name = str(given)
     reading = _Reading(name, role, legacy_queue, allowed)

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from mprun.input import Loaded, load
 from mprun.input.document import Document
 from mprun.input.parameter import Parameters
 from mprun.input.reader import SUFFIXES, is_outside, read
-from mprun.input.stage import Loaded, load
 from mprun.input.traffic import owned_metrics
 from mprun.model import metric
 from mprun.model.fault import Fault, InputError, name_nearest

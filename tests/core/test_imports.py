@@ -33,7 +33,7 @@ CORE = ("model", "statement", "schema", "topologies", "tools", "input", "compile
 )
 MACHINE = {"os", "subprocess", "socket", "time", "random", "mininet", "matplotlib"}
 # Reading the user's files is the input stage's work; a user's Mininet class is a program that describes a topology.
-READING = {"input/mininet_topo.py": {"mininet"}, "input/reader.py": {"os"}, "input/stage.py": {"os"}}
+READING = {"input/mininet_topo.py": {"mininet"}, "input/reader.py": {"os"}}
 
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if "__pycache__" not in path.parts)
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from mprun.cli import convert, validate
+from mprun.cli import convert, group, validate
 from mprun.compile import allocate, compile_plan
 from mprun.errors import HostError, SpecError
-from mprun.input import load
+from mprun.input import load, load_trees
 from mprun.input.document import Document
 from mprun.input.legacy import netem
 from mprun.input.legacy.conversion import Conversion
@@ -78,7 +78,8 @@ SCENARIOS = {
 
 
 def _digest(folder: Path, legacy_queue: bool = False) -> str:
-    spec = load(folder / "topo", folder / "xp", legacy_queue=legacy_queue).spec
+    trees = read(folder / "topo", "topology", legacy_queue=legacy_queue), read(folder / "xp", "experiment")
+    spec = load_trees(*trees).spec
     return compile_plan(spec, allocate(spec)).digest
 
 
@@ -127,6 +128,25 @@ def test_tutorial_converts_to_the_same_plan(
     _write_pair(tmp_path / "older", TOPOLOGIES[topology], (EXPERIMENTS | SCENARIOS)[experiment])
     _convert(tmp_path / "older" / "topo", tmp_path / "older" / "xp", "-o", tmp_path / "new", *options)
     assert _digest(tmp_path / "new") == _digest(tmp_path / "older", bool(options))
+
+
+def test_legacy_queues_of_yaml_are_refused() -> None:
+    with pytest.raises(SpecError, match="is not of the older format: its queues mean what they say"):
+        _convert(ROOT / "labs" / "01_multipath" / "topo", "--legacy-queue")
+
+
+def test_legacy_queues_that_hold_no_frame_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "topo").write_text("topoType:MultiIf\npath_c2r_0:0,1,1\n")
+    with pytest.raises(SpecError, match="topo:2: path_c2r_0: '1375bytes' is below 1514bytes, the least queue"):
+        _convert(tmp_path / "topo", "--legacy-queue")
+
+
+@pytest.mark.parametrize("command", ["run", "validate", "plan", "sweep", "shell", "calibrate"])
+def test_other_commands_say_who_has_the_option(command: str) -> None:
+    done = CliRunner().invoke(group, [command, "-t", "topo", "--legacy-queue"])
+    assert done.exit_code == 2
+    assert "'--legacy-queue' is no longer an option here" in done.stderr
+    assert "`mprun convert --legacy-queue TOPOLOGY EXPERIMENT`" in done.stderr
 
 
 @pytest.mark.parametrize("case", GOLDEN)

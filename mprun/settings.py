@@ -7,10 +7,10 @@ The file is `mprun/config.yaml` in $XDG_CONFIG_HOME, by default `~/.config` (XDG
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
 
 from mprun.cache import find_base
 from mprun.errors import HostError
+from mprun.model.engine import EngineName
 
 
 def configuration_path() -> Path | None:
@@ -22,7 +22,7 @@ def configuration_path() -> Path | None:
         return None
 
 
-def configured_engine() -> Literal["virtual", "real"] | None:
+def configured_engine() -> EngineName | None:
     """The engine that the configuration names; None without a configuration. Raises SpecError for a faulty one."""
     path = configuration_path()
     if path is None or not path.exists():

@@ -152,24 +152,40 @@ class Measured:
     accounts: Mapping[str, str]
 
 
-def measure(
-    intent: Mapping[str, Any],
-    agent: Mapping[str, Any],
-    observation: Observation,
-    logs: Logs,
-    expectations: Sequence[Expectation],
-    engine: str,
-    warnings: Sequence[str] = (),
-    calibration: Mapping[str, Any] | None = None,
-    files: Files = lambda flow, name: None,
-    captured: Mapping[str, Captured] | None = None,
-) -> Measured:
-    """The summary and the tables of a run.
+@dataclass(frozen=True)
+class Evidence:
+    """All that a run left, and what is expected of it.
+
+    intent: of the plan. agent: the agent's report. observation: of its record.
+    logs, files: outputs of processes, and files of flows.
+    is_simulated: the run had simulated time.
+    warnings: known before the run.
+    calibration: rows of a calibration before the run; None without one.
+    captured: what the capture files hold, by the name of the capture.
+    """
+
+    intent: Mapping[str, Any]
+    agent: Mapping[str, Any]
+    observation: Observation
+    logs: Logs
+    files: Files = lambda flow, name: None
+    engine: str = ""
+    is_simulated: bool = True
+    expectations: Sequence[Expectation] = ()
+    warnings: Sequence[str] = ()
+    calibration: Mapping[str, Any] | None = None
+    captured: Mapping[str, Captured] = field(default_factory=dict)
+
+
+def measure(evidence: Evidence) -> Measured:
+    """Return the summary and the tables of a run.
 
     status: `error` if a step failed, `failed` if the run did not do what it was asked for or an
     expectation does not hold, else `passed`.
     """
-    found = _Findings(warnings=list(warnings))
+    intent, agent, observation = evidence.intent, evidence.agent, evidence.observation
+    logs, files, calibration = evidence.logs, evidence.files, evidence.calibration
+    found = _Findings(warnings=list(evidence.warnings))
     if agent["error"]:
         found.errors.append(agent["error"])
     _read_probes(agent, logs, found)
@@ -200,11 +216,11 @@ def measure(
             _explain_efficiency(one, sampled["sockets"], observation, intent, agent, found)
     if "cpu" in sampled:
         _measure_cpu(agent, sampled["cpu"], found)
-    captures = _read_captures(intent, agent, logs, captured or {}, found)
+    captures = _read_captures(intent, agent, logs, evidence.captured, found)
     _read_logs(agent, found)
     found.warnings += doubt_host(agent.get("host"))
     found.warnings += tell_untaken(intent, observation)
-    found.notes += tell_real_links(intent) if engine == "real" else ()
+    found.notes += () if evidence.is_simulated else tell_real_links(intent)
     found.warnings += [
         f"{name}: more sockets closed at once than the kernel could tell of: the counts of some are missing"
         for name, host in observation.hosts.items()
@@ -222,13 +238,13 @@ def measure(
         elif row["held"] is None or row["note"]:
             found.warnings.append(f"calibration of {row['link']} {row['direction']}, {row['quantity']}: {row['note']}")
     allowances = find_allowances(intent, agent)
-    verdicts = [_judge(expectation, found, allowances) for expectation in expectations]
+    verdicts = [_judge(expectation, found, allowances) for expectation in evidence.expectations]
     _explain_expected(verdicts, intent, found)
     held = all(verdict["held"] for verdict in verdicts)
     status = "error" if found.errors else "passed" if held and not found.failures else "failed"
     summary = {
         "status": status,
-        "engine": engine,
+        "engine": evidence.engine,
         "complete": bool(agent["complete"]),
         "seed": intent["seed"],
         "metrics": found.metrics,

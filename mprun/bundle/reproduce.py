@@ -23,17 +23,17 @@ from mprun.analysis.comparison import Compared, compare, compare_expectations
 from mprun.analysis.statistics import CONFIDENCE
 from mprun.bundle.archive import unpack
 from mprun.bundle.pack import ALONE, ARTIFACTS, digest_of
-from mprun.engines import virtual
 from mprun.engines.engine import Progress
 from mprun.errors import SpecError
 from mprun.folder import Folder, UnsafeError
 from mprun.input import load
 from mprun.kernel.store import list_kernels
+from mprun.model.engine import DEFAULT_ENGINE, EngineName
 from mprun.model.permission import Consent
 from mprun.model.spec import Spec
+from mprun.place import Place, choose_place, refuse_commands
 from mprun.plan import canonical_json
 from mprun.rundir import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
-from mprun.runner import EngineName, Place
 from mprun.schema.experiment import RUNS
 from mprun.sweep.conduct import places_for
 from mprun.sweep.directory import Kept, SweepDirectory
@@ -174,12 +174,12 @@ def choose_engine(bundle: Bundle, asked: EngineName | None) -> tuple[EngineName,
         return asked, "as asked"
     source = bundle.source
     runs = [source] if isinstance(source, RunDirectory) else [kept.run for kept in _ended(source)]
-    if any(run.read("environment.json")["engine"] != virtual.NAME for run in runs):
+    if any(run.read("environment.json")["engine"] != DEFAULT_ENGINE for run in runs):
         raise SpecError(
             "it did not run in the virtual engine alone: add --engine real to run it on this machine's kernel, or "
             "--engine virtual for simulated time"
         )
-    return "virtual", "as it ran then"
+    return DEFAULT_ENGINE, "as it ran then"
 
 
 def reproduce(
@@ -200,7 +200,7 @@ def reproduce(
         return _reproduce_sweep(bundle, bundle.source, parent, engine, kernel, consent, progress, jobs)
     original = bundle.source
     before = original.read("environment.json")
-    place = runner.choose_place(engine, kernel or _find_alike(before))
+    place = choose_place(engine, kernel or _find_alike(before))
     again, _ = runner.repeat(original, parent, place, progress, consent)
     difference = _first_difference(bundle.artifacts.get(ALONE, {}), again)
     facts = _differing(before, again.read("environment.json"))
@@ -237,8 +237,8 @@ def _reproduce_sweep(
             return None
         name = waiting.pop(0)
         task = tasks[name]
-        told = (tuple(task.environment["warnings"]), task.place.engine, task.kernel)
-        running[name] = Job(task.spec, *told, again.begin(name), "pcaps", consent)
+        warnings, directory = tuple(task.environment["warnings"]), again.begin(name)
+        running[name] = Job(task.spec, warnings, task.place.name, task.kernel, directory, "pcaps", consent)
         return name, running[name]
 
     def look() -> None:
@@ -295,10 +295,10 @@ def _read_tasks(
     for kept in _ended(original):
         name = str(kept.run.path.relative_to(original.path / "runs"))
         spec = load(*kept.run.resolved_inputs).spec
-        runner.refuse_commands(spec, consent, engine)
+        refuse_commands(spec, consent, engine)
         environment = kept.run.read("environment.json")
         chosen = kernel or _find_alike(environment)
-        yield name, _Task(kept.cell, spec, environment, runner.choose_place(engine, chosen), chosen)
+        yield name, _Task(kept.cell, spec, environment, choose_place(engine, chosen), chosen)
 
 
 def _ended(sweep: SweepDirectory) -> Iterator[Kept]:
@@ -314,7 +314,7 @@ def _record(original: SweepDirectory, tasks: Mapping[str, _Task]) -> dict[str, A
         for task in tasks.values()
         if task.place.kernel
     }
-    now = {task.cell: {"engine": task.place.engine, "kernel": task.kernel} for task in tasks.values()}
+    now = {task.cell: {"engine": task.place.name, "kernel": task.kernel} for task in tasks.values()}
     cells = [{**cell, **now.get(n, {})} for n, cell in enumerate(before["cells"])]
     digest = hashlib.sha256(canonical_json(["reproduced", before["digest"], kernels]).encode()).hexdigest()
     return {**before, "digest": digest, "kernels": kernels, "cells": cells}

@@ -6,9 +6,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from mprun.model.engine import EngineChoice
 
 from mprun.cli import options
 
@@ -28,7 +31,7 @@ def command(
     seed: int | None,
     allow_exec: bool,
     allow_outside: bool,
-    engine: str,
+    engine: EngineChoice,
     kernel: str,
     as_json: bool,
 ) -> None:
@@ -42,15 +45,16 @@ def command(
     from mprun.compile import allocate
     from mprun.input import load
     from mprun.model.permission import Permissions
+    from mprun.place import choose_place
 
     allowed = Permissions(allow_exec, allow_outside)
     given = options.parse_parameters(params)
     loaded = load(topology, None, given, seed, allowed=allowed)
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)
-    place = runner.choose_place(engine, kernel)  # type: ignore[arg-type]
+    place = choose_place(engine, kernel)
     if not as_json:
-        click.echo(f"engine: {place.engine} ({place.reason})", err=True)
+        click.echo(f"engine: {place.name} ({place.reason})", err=True)
     with Bar() as bar:
         calibration = runner.calibrate(loaded.spec, allocate(loaded.spec), place, bar.show)
     if as_json:

@@ -57,7 +57,7 @@ def command(as_json: bool) -> None:
 
 
 def _all_checks() -> Iterator[Check]:
-    from mprun import landlock, runner
+    from mprun import landlock, place
     from mprun.engines import capability
     from mprun.engines.engine import find_library, find_program, unshare_command
     from mprun.errors import HostError
@@ -89,7 +89,7 @@ def _all_checks() -> Iterator[Check]:
     except HostError as error:
         yield Check("experiment kernel", "virtual", False, str(error), "mprun kernel build")
     version = landlock.abi()
-    says = f"Landlock, ABI {version}" if version else runner.UNCONFINED
+    says = f"Landlock, ABI {version}" if version else place.UNCONFINED
     mend = "boot a kernel from 5.13 on with lsm=...,landlock; --allow-exec needs --unconfined until then"
     yield Check("confinement", "virtual", bool(version), says, mend)
     yield from _configuration()

@@ -22,7 +22,9 @@ from mprun.cli.completion import complete_labs
 if TYPE_CHECKING:
     from mprun.analysis.claim import Judgement
     from mprun.lab.run import Done, LabRun
+    from mprun.model.engine import EngineChoice
     from mprun.model.permission import Consent
+    from mprun.schema.lab import Profile
     from mprun.statement.evaluation import Comparison
 
 _MARKS = {"held": ("✓", "green"), "failed": ("✗", "red"), "open": ("?", "yellow")}
@@ -63,17 +65,17 @@ def list_(as_json: bool) -> None:
 @command.command()
 @click.argument("name", metavar="LAB", shell_complete=complete_labs)
 @_profile
-def show(name: str, profile: str) -> None:
+def show(name: str, profile: Profile) -> None:
     """Show a lab: its aim, its commands, its questions, and what should be seen."""
     from mprun.lab.shelf import open_lab
 
     lab = open_lab(name)
     click.echo(f"{click.style(lab.title, bold=True)}  ({lab.folder})\n\n{options.wrap(lab.aim, '  ')}\n")
     click.echo("in its folder, or in a copy that `mprun lab start` makes:")
-    for step in lab.steps_of(profile):  # type: ignore[arg-type]
+    for step in lab.steps_of(profile):
         click.echo(f"  {step.command(lab.folder)}")
     click.echo("\nwhat should be seen:")
-    for claim in lab.claims_of(profile):  # type: ignore[arg-type]
+    for claim in lab.claims_of(profile):
         click.echo(options.wrap(claim.says, "  - ", "    "))
         click.echo(click.style(options.wrap(claim.holds.text, "    "), dim=True))
         click.echo(options.wrap(" ".join((claim.why, claim.tolerance)).strip(), "    "))
@@ -111,31 +113,31 @@ def start(name: str, directory: Path) -> None:
 def run(
     names: tuple[str, ...],
     all_: bool,
-    profile: str,
+    profile: Profile,
     params: tuple[str, ...],
     seed: int | None,
-    engine: str,
+    engine: EngineChoice,
     kernel: str,
     parent: Path,
     consent: Consent,
     as_json: bool,
 ) -> None:
     """Run all steps of labs, and hold what they claim against what was measured."""
-    from mprun import runner
     from mprun.cli.progress import Bar
     from mprun.lab.run import run_labs
     from mprun.lab.shelf import open_lab
+    from mprun.place import choose_place
     from mprun.shipped import find_labs
 
     if bool(names) == all_:
         raise click.UsageError("name the labs to run, or write --all")
     given = options.parse_parameters(params)
     labs = [open_lab(name, given) for name in (map(str, find_labs().values()) if all_ else names)]
-    place = runner.choose_place(engine, kernel)  # type: ignore[arg-type]
+    place = choose_place(engine, kernel)
     if not as_json:
-        click.echo(f"engine: {place.engine} ({place.reason})", err=True)
+        click.echo(f"engine: {place.name} ({place.reason})", err=True)
     began = time.monotonic()
-    runs = sum(len(lab.steps_of(profile)) for lab in labs)  # type: ignore[arg-type,misc]
+    runs = sum(len(lab.steps_of(profile)) for lab in labs)
     over: list[Done] = []
     results: list[LabRun] = []
     with Bar() as bar:
@@ -148,7 +150,7 @@ def run(
         def look() -> None:
             bar.show("running", len(over) / runs, f"{len(over)} of {runs} runs")
 
-        for result in run_labs(labs, profile, place, parent, report, look, consent, seed):  # type: ignore[arg-type]
+        for result in run_labs(labs, profile, place, parent, report, look, consent, seed):
             results.append(result)
             if not as_json:
                 _show_lab(result)
@@ -165,7 +167,7 @@ def run(
 @_profile
 @click.option("--json", "as_json", is_flag=True, help="Print the grades as JSON.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print a row for each directory, for a class, as CSV (RFC 4180).")
-def check(name: str, folders: tuple[Path, ...], profile: str, as_json: bool, as_csv: bool) -> None:
+def check(name: str, folders: tuple[Path, ...], profile: Profile, as_json: bool, as_csv: bool) -> None:
     """Grade the runs in DIRECTORY (default: here), one for each student.
 
     A run counts as a step of the lab if it was made of the lab's own files and parameters.
@@ -176,8 +178,8 @@ def check(name: str, folders: tuple[Path, ...], profile: str, as_json: bool, as_
     if as_json and as_csv:
         raise click.UsageError("take --json or --csv")
     lab = open_lab(name)
-    digests = digests_of(lab, profile)  # type: ignore[arg-type]
-    grades = [grade(lab, profile, digests, folder) for folder in folders or (Path(),)]  # type: ignore[arg-type]
+    digests = digests_of(lab, profile)
+    grades = [grade(lab, profile, digests, folder) for folder in folders or (Path(),)]
     if as_json:
         keys = ("directory", "lab", "held", "of", "runs", "claims")
         rows = [
@@ -194,7 +196,7 @@ def check(name: str, folders: tuple[Path, ...], profile: str, as_json: bool, as_
         click.echo(json.dumps([dict(zip(keys, row, strict=True)) for row in rows]))
     elif as_csv:
         writer = csv.writer(sys.stdout)
-        writer.writerow(["directory", "lab", "held", "of", *(claim.says for claim in lab.claims_of(profile))])  # type: ignore[arg-type]
+        writer.writerow(["directory", "lab", "held", "of", *(claim.says for claim in lab.claims_of(profile))])
         for one in grades:
             verdicts = [judgement.verdict for judgement in one.judgements]
             writer.writerow([one.folder, lab.name, one.held, len(verdicts), *verdicts])

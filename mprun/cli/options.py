@@ -15,6 +15,7 @@ import click
 from mprun import invoker
 from mprun.cli.completion import complete_files, complete_kernels
 from mprun.errors import SpecError
+from mprun.model.engine import ENGINE_CHOICES
 from mprun.text import printable
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def strict(command: Command) -> Command:
 def engine(command: Command) -> Command:
     return click.option(
         "--engine",
-        type=click.Choice(["auto", "virtual", "real"]),
+        type=click.Choice(ENGINE_CHOICES),
         default="auto",
         show_default=True,
         help="virtual: simulated time, rootless, repeatable. real: this machine's kernel. auto: the one that your "
@@ -108,9 +109,9 @@ class ResultFolder(click.Path):
 
 def note_unconfined() -> None:
     """Say so of a machine that cannot keep programs of a run from its files."""
-    from mprun import runner
+    from mprun.place import tell_unconfined
 
-    if note := runner.tell_unconfined():
+    if note := tell_unconfined():
         click.echo(f"note: {note}", err=True)
 
 

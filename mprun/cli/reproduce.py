@@ -13,6 +13,7 @@ import click
 
 from mprun import invoker
 from mprun.cli import options
+from mprun.model.engine import ENGINE_NAMES
 from mprun.model.scalar import spell_values
 from mprun.scratch import scratch
 from mprun.text import plain
@@ -20,8 +21,8 @@ from mprun.text import plain
 if TYPE_CHECKING:
     from mprun.analysis.comparison import Compared
     from mprun.bundle.reproduce import Outcome
+    from mprun.model.engine import EngineName
     from mprun.model.permission import Consent
-    from mprun.runner import EngineName
 
 MOST_SHOWN = 20
 _WORDS = {
@@ -35,7 +36,7 @@ _WORDS = {
 @click.argument("archive", metavar="BUNDLE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
     "--engine",
-    type=click.Choice(["virtual", "real"]),
+    type=click.Choice(ENGINE_NAMES),
     help="virtual: simulated time. real: this machine's kernel. Default: virtual, if it ran there.",
 )
 @click.option("--kernel", metavar="NAME", help="Experiment kernel. Default: the one that it ran on, if it is built.")

@@ -7,13 +7,15 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
 from mprun.cli import options
 
 if TYPE_CHECKING:
+    from mprun.engines.engine import Shell
+    from mprun.model.engine import EngineChoice
     from mprun.model.permission import Consent
     from mprun.rundir import RunDirectory
 
@@ -38,12 +40,12 @@ def command(
     params: tuple[str, ...],
     seed: int | None,
     strict: bool,
-    engine: str,
+    engine: EngineChoice,
     kernel: str,
     parent: Path,
     consent: Consent,
     allow_outside: bool,
-    shell: str | None,
+    shell: Shell | None,
     junit: Path | None,
     tap: Path | None,
     as_json: bool,
@@ -54,29 +56,23 @@ def command(
     from mprun.cli.show_run import show_summary
     from mprun.input import load
     from mprun.model.permission import Permissions
+    from mprun.place import choose_place, refuse_host_kernel
 
     allowed = Permissions(consent.commands, allow_outside)
     loaded = load(topology, experiment, options.parse_parameters(params), seed, strict, allowed)
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)
     chosen = {"engine": engine, "kernel": kernel} | dict(loaded.values)
-    runner.refuse_real(chosen["engine"], engine)  # type: ignore[arg-type]
-    place = runner.choose_place(chosen["engine"], chosen["kernel"])  # type: ignore[arg-type]
+    named = cast("EngineChoice", chosen["engine"])
+    refuse_host_kernel(named, engine)
+    place = choose_place(named, str(chosen["kernel"]))
     if not as_json:
-        click.echo(f"engine: {place.engine} ({place.reason})", err=True)
+        click.echo(f"engine: {place.name} ({place.reason})", err=True)
         if loaded.spec.experiment.repeat.most > 1:
             click.echo("note: this is one run; `mprun sweep` repeats it as the file asks", err=True)
+    request = runner.Request(loaded.spec, place, loaded.warnings, runner.read_inputs(loaded.sources), shell, consent)
     with Bar(quiet=shell is not None) as bar:
-        run, summary = runner.run_spec(
-            loaded.spec,
-            place,
-            parent,
-            loaded.sources,
-            loaded.warnings,
-            bar.show,
-            shell,  # type: ignore[arg-type]
-            consent,
-        )
+        run, summary = runner.run_request(request, parent, bar.show)
     linked = _link(run, loaded.spec.experiment.links, Path(experiment).parent)
     if junit or tap:
         from mprun.report.verdict import checks_of_run

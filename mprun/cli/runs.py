@@ -17,6 +17,7 @@ from mprun.cli import options, show
 from mprun.cli.completion import complete_runs
 
 if TYPE_CHECKING:
+    from mprun.model.engine import EngineChoice
     from mprun.model.permission import Consent
     from mprun.rundir import RunDirectory
     from mprun.sweep.directory import SweepDirectory
@@ -113,7 +114,7 @@ def _install_profile() -> str:
 @options.kernel
 @options.parent
 @options.consent
-def rerun(name: str, engine: str, kernel: str, parent: Path, consent: Consent) -> None:
+def rerun(name: str, engine: EngineChoice, kernel: str, parent: Path, consent: Consent) -> None:
     """Run the plan of a run again, into a directory of its own.
 
     It takes the engine of the run, and the real engine only if --engine or your configuration says so.
@@ -121,12 +122,13 @@ def rerun(name: str, engine: str, kernel: str, parent: Path, consent: Consent) -
     from mprun import rundir, runner
     from mprun.cli.progress import Bar
     from mprun.cli.show_run import show_summary
+    from mprun.place import choose_place, refuse_host_kernel
 
     original = rundir.find(parent, name)
     before = original.read("environment.json")["engine"]
     if engine == "auto":
-        runner.refuse_real(before, "auto")
-    place = runner.choose_place(before if engine == "auto" else engine, kernel)  # type: ignore[arg-type]
+        refuse_host_kernel(before, engine)
+    place = choose_place(before if engine == "auto" else engine, kernel)
     options.note_unconfined()
     with Bar() as bar:
         again, summary = runner.repeat(original, original.path.parent, place, bar.show, consent)

@@ -10,8 +10,12 @@ import select
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from mprun.model.engine import EngineChoice
 
 from mprun.cli import options
 from mprun.errors import Interrupted
@@ -30,7 +34,7 @@ def command(
     params: tuple[str, ...],
     allow_exec: bool,
     allow_outside: bool,
-    engine: str,
+    engine: EngineChoice,
     kernel: str,
 ) -> None:
     """Build the network and offer Mininet's prompt on it, in real time.
@@ -40,15 +44,17 @@ def command(
     from mprun import runner
     from mprun.input import load
     from mprun.model.permission import Permissions
+    from mprun.place import choose_place
 
     if not sys.stdin.isatty():
         sys.exit(_from_pipe([sys.executable, "-P", "-m", "mprun", *sys.argv[1:]]))
     allowed = Permissions(allow_exec, allow_outside)
     loaded = load(topology, None, options.parse_parameters(params), allowed=allowed)
-    place = runner.choose_place(engine, kernel)  # type: ignore[arg-type]
-    click.echo(f"engine: {place.engine} ({place.reason}), in real time", err=True)
+    place = choose_place(engine, kernel)
+    click.echo(f"engine: {place.name} ({place.reason}), in real time", err=True)
     with scratch("mprun-shell-") as folder, _nothing_kept():
-        runner.run_spec(loaded.spec, place, folder, (), loaded.warnings, lambda *_: None, "only")
+        request = runner.Request(loaded.spec, place, loaded.warnings, shell="only")
+        runner.run_request(request, folder, lambda *_: None)
 
 
 @contextlib.contextmanager

@@ -17,11 +17,13 @@ from mprun import invoker
 from mprun.cli import options
 
 if TYPE_CHECKING:
+    from mprun.model.engine import EngineChoice
     from mprun.model.permission import Consent
     from mprun.sweep.directory import SweepDirectory
     from mprun.sweep.estimate import Estimate
     from mprun.sweep.executor import Executor
     from mprun.sweep.study import Cell
+    from mprun.sweep.worker import Keep
 
 
 @click.command("sweep")
@@ -56,7 +58,7 @@ def command(
     params: tuple[str, ...],
     seed: int | None,
     strict: bool,
-    engine: str,
+    engine: EngineChoice,
     kernel: str,
     parent: Path,
     consent: Consent,
@@ -65,7 +67,7 @@ def command(
     address: str | None,
     jobs: int | None,
     retries: int,
-    keep: str,
+    keep: Keep,
     anew: bool,
     shown: tuple[str, ...],
     junit: Path | None,
@@ -87,9 +89,9 @@ def command(
     loaded = load_cells(topology, experiment, given, seed, strict, allowed)
     for warning in dict.fromkeys(warning for one in loaded for warning in one.warnings):
         click.echo(f"warning: {warning}", err=True)
-    cells, kernels = conduct.place_cells(study.make_cells(loaded, engine, kernel), engine, consent)  # type: ignore[arg-type]
+    cells, kernels = conduct.place_cells(study.make_cells(loaded, engine, kernel), engine, consent)
     options.note_unconfined()
-    places = conduct.places_for({cell.engine for cell in cells}, jobs, len(os.sched_getaffinity(0)))
+    places = conduct.places_for({cell.runs_in for cell in cells}, jobs, len(os.sched_getaffinity(0)))
     if dry_run:
         _show_cells(cells, places, parent, None if anew else conduct.find_unfinished(parent, cells, kernels))
         return
@@ -102,7 +104,7 @@ def command(
             click.echo(f"{'sweep' if is_new else 'going on with'}: {sweep.path}", err=True)
         with sweep.held():
             sweep.note_command(sys.argv[1:])
-            work = conduct.Conduct(sweep, cells, keep, retries, consent)  # type: ignore[arg-type]
+            work = conduct.Conduct(sweep, cells, keep, retries, consent)
             with SweepBar() as bar:
                 summary = work.run(executor, bar.show, bar.say)
     if junit or tap:
@@ -126,12 +128,12 @@ def _start_executor(cells: Sequence[Cell], places: int, address: str | None) -> 
         from mprun.sweep.local import LocalExecutor
 
         return LocalExecutor(places)
-    from mprun.engines import real
     from mprun.engines.capability import programs_needed
+    from mprun.engines.table import ENGINES
     from mprun.errors import SpecError
     from mprun.sweep.cluster import ClusterExecutor, Needs
 
-    if any(cell.engine == real.NAME for cell in cells):
+    if not all(ENGINES[cell.runs_in].IS_SIMULATED for cell in cells):
         raise SpecError("a cluster runs cells of the virtual engine: the machines of a cluster are no two alike")
     programs = {name: program for cell in cells for name, program in programs_needed(cell.spec).items()}
     kernels = tuple(dict.fromkeys(cell.kernel for cell in cells))

@@ -30,6 +30,8 @@ def command(name: str, kernel: str, parent: Path, consent: Consent, as_json: boo
     from mprun import rundir, runner
     from mprun.cli.progress import Bar
     from mprun.errors import RunError
+    from mprun.model.engine import DEFAULT_ENGINE
+    from mprun.place import choose_place
     from mprun.scratch import scratch
     from mprun.version import code_digest, code_of
 
@@ -37,7 +39,7 @@ def command(name: str, kernel: str, parent: Path, consent: Consent, as_json: boo
     before = original.read("environment.json")
     if before.get("real_time"):
         raise RunError(f"{original.name} ran in real time ({before['engine']} engine): no two such runs are equal")
-    place = runner.choose_place("virtual", kernel)
+    place = choose_place(DEFAULT_ENGINE, kernel)
     assert place.kernel is not None
     options.note_unconfined()
     ran_on = before["kernel"].get("digest", "unknown")

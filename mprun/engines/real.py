@@ -14,7 +14,7 @@ import subprocess
 from functools import partial
 
 from mprun.agent import sysctl
-from mprun.capabilities import SchedulerChoice
+from mprun.capabilities import Capabilities
 from mprun.engines.capability import (
     TRIALS,
     forbidden_congestion_control,
@@ -41,15 +41,25 @@ from mprun.engines.engine import (
     watch,
 )
 from mprun.errors import RunError
+from mprun.kernel.store import Kernel
+from mprun.model.engine import EngineName
 from mprun.plan import Plan
 from mprun.rundir import RunDirectory
 
-NAME = "real"
+NAME: EngineName = "real"
+IS_SIMULATED = False
+IS_ON_HOST_KERNEL = True
 # Where the folders of the channel are inside.
 REPORTS, ORDERS = "reports", "orders"
 
 
-def run_plan(plan: Plan, run: RunDirectory, progress: Progress, shell: Shell | None = None) -> None:
+def find_kernel(name: str) -> None:
+    """Return None: this engine boots no kernel."""
+
+
+def run_plan(
+    plan: Plan, run: RunDirectory, kernel: Kernel | None, progress: Progress, shell: Shell | None = None
+) -> None:
     """Run the agent in fresh namespaces; its record is then in the run directory.
 
     `missing` says beforehand what this host lacks for the plan. Raises RunError or Interrupted.
@@ -103,8 +113,9 @@ def _script(plan: Plan, run: RunDirectory, talk: Channel, shell: Shell | None) -
     return "\n".join([*lines, f"cd {INSIDE}/run", f"exec {shlex.join(agent)}"])
 
 
-def missing(plan: Plan, schedulers: SchedulerChoice) -> str | None:
-    """Return what this host lacks for a plan, with the way out; None if nothing. schedulers: MPTCP's on this host."""
+def missing(plan: Plan, capabilities: Capabilities) -> str | None:
+    """Return what this host lacks for a plan, with the way out; None if nothing."""
+    assert capabilities.schedulers is not None, "the capabilities of a host's kernel"
     tried = subprocess.run([*unshare_command(["--net"]), "true"], capture_output=True, text=True)
     if tried.returncode:
         return f"no namespaces for this user ({tried.stderr.strip()}): run as root, or with --engine virtual"
@@ -128,7 +139,7 @@ def missing(plan: Plan, schedulers: SchedulerChoice) -> str | None:
             f"this kernel ({os.uname().release}) has no SCTP, which {needy} needs; load sctp, write 'tool: sctp', "
             "which has it in user space, or run with --engine virtual"
         )
-    if unknown := missing_sysctls(plan, schedulers):
+    if unknown := missing_sysctls(plan, capabilities.schedulers):
         return f"this kernel ({os.uname().release}) has no {'; no '.join(unknown)}; run with --engine virtual"
     if forbidden := forbidden_congestion_control(plan):
         name, allowed = forbidden

@@ -12,8 +12,11 @@ import contextlib
 import importlib.util
 import os
 import py_compile
+import threading
+from importlib import import_module
 from pathlib import Path
 
+from mprun.capabilities import Capabilities
 from mprun.engines.computing import Computing
 from mprun.engines.engine import (
     INSIDE,
@@ -26,16 +29,19 @@ from mprun.engines.engine import (
     environment,
     find_built,
     find_library,
-    find_program,
     watch,
 )
 from mprun.engines.guest import MEMORY_MIB, Bounds, Guest, booted, lacking_memory
 from mprun.errors import HostError, RunError
-from mprun.kernel.store import Kernel, find_kernel
+from mprun.kernel import store
+from mprun.kernel.store import Kernel
+from mprun.model.engine import EngineName
 from mprun.plan import Plan, Process
 from mprun.rundir import RunDirectory
 
-NAME = "virtual"
+NAME: EngineName = "virtual"
+IS_SIMULATED = True
+IS_ON_HOST_KERNEL = False
 # Where the folders of the channel are inside. Folders that exist are mounted over: a folder more in a file system in
 # memory takes one of the kernel's random numbers, and would change what every run draws after it.
 REPORTS, ORDERS = "/sys/firmware", "/sys/fs"
@@ -56,7 +62,7 @@ OUT_OF_MEMORY = "System is deadlocked on memory"
 def run_plan(
     plan: Plan,
     run: RunDirectory,
-    kernel: Kernel,
+    kernel: Kernel | None,
     progress: Progress,
     shell: Shell | None = None,
     real_time: bool = False,
@@ -66,7 +72,10 @@ def run_plan(
     With a shell, or with `real_time`, time is that of the wall clock: simulated time would jump
     while a person types. Raises HostError, RunError (the kernel died or hung) or Interrupted.
     """
+    assert kernel is not None, "the kernel of `find_kernel`"
     real_time = real_time or shell is not None
+    # The tables of the run want it afterwards, and in simulated time nobody minds what another CPU does until then.
+    threading.Thread(target=import_module, args=("polars",), daemon=True).start()
     with channel() as talk, run.folder.create("logs/console.log") as output:
         guest = _guest(plan, run, talk, kernel, shell, real_time)
         with booted(kernel, guest, None if shell else output) as process:
@@ -149,23 +158,17 @@ def _tail(text: str, lines: int = 10) -> str:
     return "\n".join(text.strip().splitlines()[-lines:]) or "(it said nothing)"
 
 
-def lacks_kernel(kernel_name: str) -> str | None:
-    """Return why no kernel can be booted here, with the command that builds one; None if one can."""
+def find_kernel(name: str) -> Kernel:
+    """Return the kernel to boot. Raises HostError with the command that builds one."""
     if os.uname().machine != "x86_64":
-        return f"the virtual engine needs x86-64, this is {os.uname().machine}"
-    try:
-        find_kernel(kernel_name)
-    except HostError as error:
-        return str(error)
-    return None
+        raise HostError(f"the virtual engine needs x86-64, this is {os.uname().machine}")
+    return store.find_kernel(name)
 
 
-def missing() -> str | None:
-    """Return what this engine needs beside a kernel and is not there, with what installs it; None if nothing."""
+def missing(plan: Plan, capabilities: Capabilities) -> str | None:
+    """Return what this engine needs beside a kernel and the programs of a plan; None if it is there."""
     try:
         find_library()
     except HostError as error:
         return str(error)
-    if not find_program("tc"):
-        return "iproute2 is not installed: apt-get install iproute2"
     return None

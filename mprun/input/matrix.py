@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from mprun.input.document import Document
+from mprun.model.engine import ENGINE_NAMES
 from mprun.model.fault import Path, name_nearest
 from mprun.model.scalar import Scalar, name_value, spell_scalar
 from mprun.model.spec import LinkSpec
@@ -25,9 +26,6 @@ from mprun.schema.matrix import EXCLUDE, MOST_CELLS, ZIP, RangeEntry
 
 # Axes that are neither a parameter nor a link's: where a cell runs.
 PLACES = ("kernel", "engine")
-
-
-ENGINES = ("virtual", "real")
 
 
 # Cells that are made before those of `exclude` are taken out: 100,000 take 0.3 s.
@@ -242,8 +240,8 @@ def _read_axis(name: str, value: object, place: Path, parameters: Collection[str
 
 def check_place(name: str, value: Scalar) -> str | None:
     """What is wrong with the name of a kernel or an engine; whether it is there, a run finds out."""
-    if name == "engine" and value not in ENGINES:
-        return f"no engine '{spell_scalar(value)}'{name_nearest(str(value), ENGINES, 'engines')}"
+    if name == "engine" and value not in ENGINE_NAMES:
+        return f"no engine '{spell_scalar(value)}'{name_nearest(str(value), ENGINE_NAMES, 'engines')}"
     if name == "kernel" and not isinstance(value, str):
         return f"'{spell_scalar(value)}' is no name of a kernel: write it in quotes, or one as in 'default'"
     return None

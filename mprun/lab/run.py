@@ -17,12 +17,11 @@ from typing import Any, Literal
 from mprun import runner
 from mprun.analysis.claim import Columns, Judgement, Measured, judge
 from mprun.compile import allocate
-from mprun.engines import virtual
 from mprun.errors import HostError, MprunError
 from mprun.lab.file import Lab, Step
 from mprun.model.permission import NO_COMMANDS, Consent
+from mprun.place import Place
 from mprun.rundir import RunDirectory
-from mprun.runner import Place
 from mprun.schema.lab import Profile
 from mprun.sweep.executor import run_all
 from mprun.sweep.local import LocalExecutor
@@ -106,7 +105,7 @@ def _run_steps(
     seed: int | None,
 ) -> Generator[tuple[int, Done], None, None]:
     """Each step, with the number of its lab, when it is over."""
-    places = len(os.sched_getaffinity(0)) if place.engine == virtual.NAME else 1
+    places = len(os.sched_getaffinity(0)) if place.engine.IS_SIMULATED else 1
     left = list(steps)
     running: dict[str, tuple[int, Step, Path]] = {}
     refused: list[tuple[int, Done]] = []
@@ -134,7 +133,7 @@ def _prepare(step: Step, place: Place, parent: Path, consent: Consent, seed: int
     """The job that a step is, or why it cannot be run."""
     try:
         loaded = step.load(seed)
-        plan, _ = runner.make_plan(loaded.spec, allocate(loaded.spec), place)
+        plan, _ = runner.compile_for(loaded.spec, allocate(loaded.spec), place)
         inputs = runner.read_inputs(loaded.sources)
     except HostError as error:
         return Done(step, "impossible", 0.0, error=f"cannot run here: {error}")
@@ -142,7 +141,7 @@ def _prepare(step: Step, place: Place, parent: Path, consent: Consent, seed: int
         return Done(step, "broken", 0.0, error=str(error))
     directory = RunDirectory.reserve(parent, runner.title_of(loaded.spec), plan.digest)
     kernel = place.kernel.name if place.kernel else "default"
-    return Job(loaded.spec, loaded.warnings, place.engine, kernel, directory, "pcaps", consent, inputs)
+    return Job(loaded.spec, loaded.warnings, place.name, kernel, directory, "pcaps", consent, inputs)
 
 
 def _end(step: Step, directory: Path, outcome: Outcome) -> Done:

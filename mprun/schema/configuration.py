@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from pydantic import Field
 
+from mprun.model.engine import DEFAULT_ENGINE, EngineName
 from mprun.schema.field import Version
 from mprun.schema.file_model import FileModel
 
@@ -15,6 +14,8 @@ class ConfigurationFile(FileModel):
     """What a user wants on a machine, whatever is run there."""
 
     version: Version = Field(description="The version of this format.", examples=[1])
-    engine: Literal["virtual", "real"] = Field(
-        "virtual", description="The engine of a run that names none: what `--engine auto` means.", examples=["real"]
+    engine: EngineName = Field(
+        DEFAULT_ENGINE,
+        description="The engine of a run that names none: what `--engine auto` means.",
+        examples=["real"],
     )

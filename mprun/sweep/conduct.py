@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from mprun import runner
-from mprun.engines import real
+from mprun.engines.table import ENGINES
 from mprun.errors import Interrupted, MprunError, SpecError
+from mprun.model.engine import EngineChoice, EngineName
 from mprun.model.permission import NO_COMMANDS, Consent
+from mprun.place import choose_place, refuse_commands, refuse_host_kernel
 from mprun.sweep import study
 from mprun.sweep.directory import SweepDirectory, list_sweeps
 from mprun.sweep.executor import Executor, run_all
@@ -49,16 +51,16 @@ Say = Callable[[str], None]
 
 
 def place_cells(
-    cells: Sequence[Cell], asked: runner.EngineName, consent: Consent
+    cells: Sequence[Cell], asked: EngineChoice, consent: Consent
 ) -> tuple[tuple[Cell, ...], dict[str, Any]]:
     """Cells with the engine that each runs in, and what the record says of the kernels. asked: the engine that the
     command line names. Raises HostError, or SpecError for what the user has not consented to."""
     placed, kernels = [], {}
     for cell in cells:
-        runner.refuse_real(cell.engine, asked)
-        place = runner.choose_place(cell.engine, cell.kernel)  # type: ignore[arg-type]
-        runner.refuse_commands(cell.spec, consent, place.engine)
-        placed.append(replace(cell, engine=place.engine))
+        refuse_host_kernel(cell.engine, asked)
+        place = choose_place(cell.engine, cell.kernel)
+        refuse_commands(cell.spec, consent, place.name)
+        placed.append(replace(cell, engine=place.name))
         if place.kernel:
             kernels[cell.kernel] = {"version": place.kernel.version, "digest": place.kernel.digest}
     return tuple(placed), kernels
@@ -107,7 +109,7 @@ def find_unfinished(parent: Path, cells: Sequence[Cell], kernels: Mapping[str, A
 
 def _identify(cells: Sequence[Cell], kernels: Mapping[str, Any]) -> str:
     places = [f"{name} {kernel['digest']}" for name, kernel in kernels.items()]
-    return study.identify(cells, [*places, *({platform.release()} if any(_is_real(c) for c in cells) else ())])
+    return study.identify(cells, [*places, *({platform.release()} if any(_on_host_kernel(c) for c in cells) else ())])
 
 
 def is_finished(sweep: SweepDirectory) -> bool:
@@ -115,14 +117,16 @@ def is_finished(sweep: SweepDirectory) -> bool:
     return sweep.has_summary and bool(sweep.read("summary.json")["complete"])
 
 
-def _is_real(cell: Cell) -> bool:
-    return cell.engine == real.NAME
+def _on_host_kernel(cell: Cell) -> bool:
+    return ENGINES[cell.runs_in].IS_ON_HOST_KERNEL
 
 
-def places_for(engines: Collection[str], jobs: int | None, cpus: int) -> int:
-    """How many runs at one time: as many as asked for, else one a CPU; where any is in real time one in all, as it
-    would hear the others. Raises SpecError if more are asked for then."""
-    if real.NAME not in engines:
+def places_for(engines: Collection[EngineName], jobs: int | None, cpus: int) -> int:
+    """Return the number of runs at one time: as many as asked for, else one a CPU.
+
+    Where any is in real time it is one in all, as others would disturb it. Raises SpecError if more are asked for then.
+    """
+    if all(ENGINES[engine].IS_SIMULATED for engine in engines):
         return jobs or cpus
     if jobs is not None and jobs > 1:
         raise SpecError("runs in real time go one after the other, as they would disturb each other: leave out --jobs")

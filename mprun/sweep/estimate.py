@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mprun import runner
-from mprun.engines import real
+from mprun.engines.table import ENGINES
 from mprun.errors import MprunError
 from mprun.model.span import find_spans
 from mprun.rundir import RunDirectory, list_runs
@@ -35,7 +35,7 @@ def estimate(cells: Sequence[Cell], places: int, parent: Path, done: int = 0) ->
     """For the least number of runs. done: how many of them are there."""
     runs = sum(cell.spec.experiment.repeat.least for cell in cells)
     left = max(0, runs - done)
-    if any(cell.engine == real.NAME for cell in cells):
+    if not all(ENGINES[cell.runs_in].IS_SIMULATED for cell in cells):
         lasting_s = sum((_end_s(cell) + REAL_SETUP_S) * cell.spec.experiment.repeat.least for cell in cells)
         return Estimate(lasting_s * left / runs, is_real=True)
     known = list(_known_s(runner.title_of(cells[0].spec), parent))
@@ -55,7 +55,7 @@ def _known_s(title: str, parent: Path) -> Iterator[float]:
     ended.sort(key=lambda run: run.folder.stat("wall.json").st_mtime_ns)
     for run in ended[-MOST_LOOKED_AT:]:
         with contextlib.suppress(MprunError):
-            if run.read("environment.json")["engine"] != real.NAME:
+            if not run.read("environment.json")["real_time"]:
                 yield float(run.read("wall.json")[-1]["wall_s"])
 
 

@@ -11,11 +11,12 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from mprun.compile.variation import derive_seed, draw
 from mprun.input.matrix import PLACES, Values
 from mprun.input.writer import write_experiment, write_topology
+from mprun.model.engine import EngineChoice, EngineName
 from mprun.model.scalar import spell_scalar, spell_values
 from mprun.model.spec import Repeat, Spec, Until
 from mprun.plan import canonical_json
@@ -36,9 +37,15 @@ class Cell:
     folder: str
     spec: Spec
     warnings: tuple[str, ...]
-    engine: str
+    engine: EngineChoice
     kernel: str
     reseed: Callable[[int], Spec]
+
+    @property
+    def runs_in(self) -> EngineName:
+        """The engine, once the cell has been placed."""
+        assert self.engine != "auto", "a cell that has been placed"
+        return self.engine
 
     @property
     def label(self) -> str:
@@ -64,13 +71,15 @@ class Task:
         return self.spec.experiment.seed
 
 
-def make_cells(inputs: Iterable[Loaded], engine: str, kernel: str) -> tuple[Cell, ...]:
+def make_cells(inputs: Iterable[Loaded], engine: EngineChoice, kernel: str) -> tuple[Cell, ...]:
     """A cell of each input. engine, kernel: of those whose values name none."""
     cells = []
     for one in inputs:
         chosen = dict(one.values)
-        where = (str(chosen.get("engine", engine)), str(chosen.get("kernel", kernel)))
-        cells.append(Cell(one.values, name_folder(one.values), one.spec, one.warnings, *where, one.reseed))
+        # the matrix has been held against the names of engines
+        named = cast(EngineChoice, chosen.get("engine", engine))
+        on = str(chosen.get("kernel", kernel))
+        cells.append(Cell(one.values, name_folder(one.values), one.spec, one.warnings, named, on, one.reseed))
     return tuple(cells)
 
 

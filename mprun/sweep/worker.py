@@ -22,8 +22,10 @@ from typing import Any, BinaryIO, Literal
 
 from mprun import runner
 from mprun.errors import MprunError, explain_machine
+from mprun.model.engine import EngineChoice
 from mprun.model.permission import Consent
 from mprun.model.spec import Spec
+from mprun.place import choose_place
 from mprun.rundir import RunDirectory
 
 # Whose captures are kept: of all runs, of none, of those that did not pass.
@@ -36,7 +38,7 @@ class Job:
 
     spec: Spec
     warnings: tuple[str, ...]
-    engine: str
+    engine: EngineChoice
     kernel: str
     directory: Path
     keep: Keep
@@ -81,10 +83,9 @@ def perform(job: Job) -> Outcome:
 
 
 def _run(job: Job, run: RunDirectory) -> dict[str, Any]:
-    place = runner.choose_place(job.engine, job.kernel)  # type: ignore[arg-type]
-    warnings = job.warnings
-    told = (lambda text, done, note: None, None, job.consent)
-    _, summary = runner.run_into(lambda digest: run, job.spec, place, job.inputs, warnings, *told)
+    place = choose_place(job.engine, job.kernel)
+    request = runner.Request(job.spec, place, job.warnings, job.inputs, consent=job.consent)
+    _, summary = runner.run_into(lambda digest: run, request, lambda text, done, note: None)
     return summary
 
 

@@ -21,7 +21,7 @@ from mprun.analysis.diagnosis import (
 )
 from mprun.analysis.interference import Interference, on_paths
 from mprun.analysis.observation import NAMES, Host, Observation, SocketState
-from mprun.analysis.summary import Captured, find_complaints, measure
+from mprun.analysis.summary import Captured, Evidence, find_complaints, measure
 from mprun.model.spec import Expectation
 
 PATHS = [
@@ -233,14 +233,14 @@ PING += "rtt min/avg/max/mdev = 40.000/40.000/40.000/0.000 ms"
 )
 def test_verdicts(expectation: Expectation, held: bool) -> None:
     record = agent(processes={"probe.path0": {"role": "probe", "status": 0, "timed_out": False}})
-    summary = measure(INTENT, record, Observation(), lambda *_: PING, [expectation], "virtual").summary
+    summary = measure(Evidence(INTENT, record, Observation(), lambda *_: PING, expectations=[expectation])).summary
     assert summary["metrics"]["path0.rtt"] == {"value": 0.04, "unit": "s"}
     assert [verdict["held"] for verdict in summary["expectations"]] == [held]
     assert summary["status"] == ("passed" if held else "failed")
 
 
 def test_an_agent_that_failed_is_an_error_whatever_held() -> None:
-    summary = measure(INTENT, agent(error="no luck"), Observation(), lambda *_: "", [], "virtual").summary
+    summary = measure(Evidence(INTENT, agent(error="no luck"), Observation(), lambda *_: "")).summary
     assert summary["status"] == "error"
     assert summary["errors"] == ["no luck"]
     assert not summary["complete"]
@@ -253,9 +253,7 @@ def test_a_capture_that_cannot_tell_its_losses_is_a_warning() -> None:
     counts = "{} packets captured\n10 packets received by filter\n{} packets dropped by kernel\n"
     logs = (("", "did not say"), (counts.format(6, 4), "4 packets that passed"), (counts.format(7, 0), "3 packets"))
     for log, said in logs:
-        summary = measure(
-            intent, record, Observation(), lambda *_, log=log: log, [], "virtual", captured=captured
-        ).summary
+        summary = measure(Evidence(intent, record, Observation(), lambda *_, log=log: log, captured=captured)).summary
         assert said in summary["warnings"][0]
         assert (summary["captures"]["client"]["ready_s"], summary["captures"]["client"]["first_s"]) == (-2, -1)
 
@@ -277,7 +275,7 @@ def test_a_capture_says_what_its_file_lacks(
     record = agent(captures={"capture.client": {"ready_ns": 2_000_000_000, **seen}}, zero_ns=4_000_000_000)
     captured = {"client": Captured(packets=6, is_whole=True, first_ns=0, problem=problem)}
     log = "10 packets captured\n10 packets received by filter\n0 packets dropped by kernel\n"
-    summary = measure(intent, record, Observation(), lambda *_: log, [], "virtual", captured=captured).summary
+    summary = measure(Evidence(intent, record, Observation(), lambda *_: log, captured=captured)).summary
     where, text = said
     assert text in summary[where][0]
     assert sum(len(summary[kind]) for kind in ("errors", "failures", "warnings")) == 1
@@ -370,7 +368,7 @@ def test_only_middleboxes_on_its_paths_are_to_blame() -> None:
 )
 def test_a_host_that_could_not_keep_up_marks_its_run(host: dict[str, Any] | None, said: list[str]) -> None:
     summary = measure(
-        {**INTENT, "links": [], "nodes": []}, {**agent(), "host": host}, Observation(), lambda *_: "", [], "real"
+        Evidence({**INTENT, "links": [], "nodes": []}, {**agent(), "host": host}, Observation(), lambda *_: "")
     ).summary
     (warning,) = [text for text in summary["warnings"] if "keep up" in text] or [""]
     assert bool(warning) == bool(said)

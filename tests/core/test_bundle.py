@@ -22,7 +22,7 @@ from mprun.errors import SpecError
 from mprun.folder import Folder
 from mprun.input import load_cells
 from mprun.kernel.store import Kernel
-from mprun.runner import Place
+from mprun.place import Place
 from mprun.sweep.conduct import find_or_create
 from mprun.sweep.directory import SweepDirectory
 from mprun.sweep.study import make_cells

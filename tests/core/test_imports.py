@@ -22,7 +22,7 @@ ROOMS = """
     agent
     rundir kernel programs engines selftests
     analysis capture dissection
-    runner sweep report lab bundle results
+    place runner sweep report lab bundle results
     cli __init__ __main__
 """.split()
 CORE = ("model", "statement", "schema", "topologies", "tools", "input", "compile", "analysis") + (

@@ -11,7 +11,7 @@ import pytest
 
 from mprun.analysis.lateness import find_allowances
 from mprun.analysis.observation import Observation
-from mprun.analysis.summary import measure
+from mprun.analysis.summary import Evidence, measure
 from mprun.compile import allocate, compile_plan
 from mprun.input import load
 from mprun.model.spec import Expectation
@@ -42,7 +42,9 @@ def judge(intent: dict[str, Any], time_ms: str, idle: dict[str, Any] | None) -> 
     agent |= {"host_idle": idle} if idle else {}
     expected = [Expectation("path0.rtt", 0.0399, 0.0401, None)]
     said = PING.replace("TIME", time_ms)
-    return measure({**intent, "captures": []}, agent, Observation(), lambda *_: said, expected, "real").summary
+    return measure(
+        Evidence({**intent, "captures": []}, agent, Observation(), lambda *_: said, expectations=expected)
+    ).summary
 
 
 def test_a_round_trip_waits_for_the_delay_stages_of_both_directions(intent: dict[str, Any]) -> None:

@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from mprun import runner, settings
+from mprun import settings
 from mprun.cli import group
 from mprun.errors import HostError, SpecError
 from mprun.input import load
+from mprun.model.engine import EngineChoice, EngineName
 from mprun.model.permission import Consent
+from mprun.place import choose_place, refuse_commands
 
 RUN = Path(__file__).parents[1] / "outputs" / "run"
 TOPOLOGY = "version: 1\ntopology: multi-path\npaths: [{rate: 20mbit}]\n"
@@ -55,25 +57,26 @@ def call(*arguments: object) -> Result:
 def test_without_a_kernel_nothing_is_taken_in_its_place() -> None:
     """The real engine was, with a line that nobody had to answer."""
     with pytest.raises(HostError) as refused:
-        runner.choose_place("auto", "default")
+        choose_place("auto", "default")
     assert refused.value.exit_code == 3
     assert str(refused.value) == (
         "no experiment kernel is built for this user (built: none); run `mprun kernel build`; or run on this machine's "
         "own kernel, in real time: add `--engine real`"
     )
     with pytest.raises(HostError, match=r"run `mprun kernel build`$"):
-        runner.choose_place("virtual", "default")
-    assert runner.choose_place("real", "default").engine == "real"
+        choose_place("virtual", "default")
+    assert choose_place("real", "default").name == "real"
 
 
 def test_the_configuration_is_what_auto_means(configure: Write) -> None:
     path = configure("version: 1\nengine: real\n")
-    place = runner.choose_place("auto", "default")
-    assert (place.engine, place.reason) == ("real", f"as {path} says")
+    place = choose_place("auto", "default")
+    assert (place.name, place.reason) == ("real", f"as {path} says")
     # what the command line says comes first, and to name a kernel is to ask for what boots it
-    for wanted, kernel in (("virtual", "default"), ("auto", "mine")):
+    asked: tuple[tuple[EngineChoice, str], ...] = (("virtual", "default"), ("auto", "mine"))
+    for wanted, kernel in asked:
         with pytest.raises(HostError, match="no experiment kernel"):
-            runner.choose_place(wanted, kernel)  # type: ignore[arg-type]
+            choose_place(wanted, kernel)
     configure("version: 1\n")
     assert settings.configured_engine() == "virtual"
 
@@ -93,7 +96,7 @@ def test_the_configuration_is_what_auto_means(configure: Write) -> None:
 def test_a_faulty_configuration_is_one_line(text: str, fault: str, configure: Write) -> None:
     path = configure(text)
     with pytest.raises(SpecError) as refused:
-        runner.choose_place("auto", "default")
+        choose_place("auto", "default")
     assert len(refused.value.faults) == 1
     assert refused.value.faults[0].startswith(f"{path}:")
     assert fault in refused.value.faults[0]
@@ -132,7 +135,7 @@ def test_commands_need_consent_and_root_needs_more(monkeypatch: pytest.MonkeyPat
     (tmp_path / "xp.yaml").write_text(COMMANDS)
     spec = load("topo", "xp").spec
     allowed = Consent(commands=True, unconfined=True)
-    cases = [
+    cases: list[tuple[Consent, EngineName, int, str | None]] = [
         (Consent(), "virtual", 0, "; if you want them, add --allow-exec"),
         (Consent(unconfined=True, as_root=True), "virtual", 0, "; if you want them, add --allow-exec"),
         (allowed, "virtual", 0, None),
@@ -143,9 +146,9 @@ def test_commands_need_consent_and_root_needs_more(monkeypatch: pytest.MonkeyPat
     for consent, engine, user, lacking in cases:
         monkeypatch.setattr("os.geteuid", lambda user=user: user)
         if lacking is None:
-            runner.refuse_commands(spec, consent, engine)
+            refuse_commands(spec, consent, engine)
             continue
         with pytest.raises(SpecError) as refused:
-            runner.refuse_commands(spec, consent, engine)
+            refuse_commands(spec, consent, engine)
         assert refused.value.faults[0].startswith(f"this experiment runs commands of its own{lacking}")
         assert refused.value.faults[1:] == ("it: client: id",)

@@ -14,7 +14,7 @@ import pytest
 
 from mprun.analysis.handover import find_handover_of
 from mprun.analysis.observation import Observation
-from mprun.analysis.summary import measure
+from mprun.analysis.summary import Evidence, measure
 from mprun.capabilities import REFERENCE
 from mprun.compile import allocate, compile_plan
 from mprun.input import load
@@ -217,14 +217,7 @@ def test_shares_of_each_direction_reach_the_summary() -> None:
     plan = compile_plan(replace(spec, experiment=replace(spec.experiment, captures=())), allocate(spec))
     intent = json.loads(json.dumps(plan.to_json()))["intent"]
     agent = _agent(output("three-paths"))
-    found = measure(
-        intent,
-        agent,
-        Observation(),
-        lambda *log: agent["out"] if log == ("get", "out") else "",
-        (),
-        "v",
-    )
+    found = measure(Evidence(intent, agent, Observation(), lambda *log: agent["out"] if log == ("get", "out") else ""))
     metrics = {name: metric["value"] for name, metric in found.summary["metrics"].items()}
     assert found.summary["status"] == "passed"
     for direction in ("forward", "reverse"):
@@ -238,14 +231,7 @@ def test_a_silent_path_fails_the_run_by_its_name() -> None:
     plan = compile_plan(replace(spec, experiment=replace(spec.experiment, captures=())), allocate(spec))
     intent = json.loads(json.dumps(plan.to_json()))["intent"]
     agent = _agent(output("path-silent"))
-    found = measure(
-        intent,
-        agent,
-        Observation(),
-        lambda *log: agent["out"] if log == ("get", "out") else "",
-        (),
-        "v",
-    )
+    found = measure(Evidence(intent, agent, Observation(), lambda *log: agent["out"] if log == ("get", "out") else ""))
     assert found.summary["status"] == "failed"
     [failure] = found.summary["failures"]
     assert failure.startswith("get: path path1: no answer came over it")

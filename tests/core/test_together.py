@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from mprun.analysis.observation import NAMES, Observation
-from mprun.analysis.summary import Measured, measure
+from mprun.analysis.summary import Evidence, Measured, measure
 from mprun.analysis.together import find_fairness, find_rate
 from mprun.compile import allocate, compile_plan
 from mprun.input import load
@@ -131,7 +131,7 @@ def summarize(courses: Sequence[Course], tmp_path: Path, more: str = "") -> Meas
         }
     agent = {"error": None, "complete": True, "processes": processes, "zero_ns": 0}
     return measure(
-        intent, agent, observation, lambda name, stream: logs.get(name, "") if stream == "out" else "", (), "virtual"
+        Evidence(intent, agent, observation, lambda name, stream: logs.get(name, "") if stream == "out" else "")
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mprun.analysis.observation import observe
-from mprun.analysis.summary import measure
+from mprun.analysis.summary import Evidence, measure
 from mprun.compile import allocate, compile_plan
 from mprun.engines import virtual
 from mprun.input import load
@@ -165,7 +165,7 @@ def run_plan(plan: Plan, folder: Path) -> dict[str, Any]:
     virtual.run_plan(plan, run, find_kernel(), lambda *_: None)
     agent = run.read("agent.json")
     observation = observe(run.record(), agent["zero_ns"], plan.intent["links"])
-    return measure(plan.to_json()["intent"], agent, observation, run.log, (), "virtual").summary
+    return measure(Evidence(plan.to_json()["intent"], agent, observation, run.log)).summary
 
 
 def full_mesh(folder: Path) -> Plan:

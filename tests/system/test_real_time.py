@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from mprun.analysis.observation import observe
-from mprun.analysis.summary import measure
+from mprun.analysis.summary import Evidence, measure
 from mprun.compile import allocate, compile_plan
 from mprun.engines import virtual
 from mprun.input import load
@@ -85,7 +85,7 @@ def test_delays_in_an_experiment_kernel_in_real_time(files: Path) -> None:
     agent = run.read("agent.json")
     assert agent["error"] is None
     observation = observe(run.record(), agent["zero_ns"], plan.intent["links"])
-    summary = measure(plan.to_json()["intent"], agent, observation, run.log, (), "virtual").summary
+    summary = measure(Evidence(plan.to_json()["intent"], agent, observation, run.log)).summary
     assert summary["status"] == "passed", summary
     assert summary["metrics"]["bulk.subflows"]["value"] == 2
     # two paths for certain, how much of them is a matter of this machine's speed

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engines by name: all that the rest of mprun knows of them.
+
+Each engine is a module with the names of `Engine`. No other code compares the name of an engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from mprun.capabilities import Capabilities
+from mprun.engines import real, virtual
+from mprun.engines.engine import Progress, Shell
+from mprun.kernel.store import Kernel
+from mprun.model.engine import EngineName
+from mprun.plan import Plan
+from mprun.rundir import RunDirectory
+
+
+class Engine(Protocol):
+    """A way to carry out plans on this machine.
+
+    NAME: its name in files and results.
+    IS_SIMULATED: its clock is simulated. Runs repeat byte by byte, and several may run side by side.
+    IS_ON_HOST_KERNEL: runs take place on the kernel of the user's machine, and not on one that the engine boots.
+    """
+
+    @property
+    def NAME(self) -> EngineName: ...
+
+    @property
+    def IS_SIMULATED(self) -> bool: ...
+
+    @property
+    def IS_ON_HOST_KERNEL(self) -> bool: ...
+
+    def find_kernel(self, name: str) -> Kernel | None:
+        """Return the kernel that the engine boots; None if it boots none. Raises HostError with what to do."""
+        ...
+
+    def missing(self, plan: Plan, capabilities: Capabilities) -> str | None:
+        """Return what this machine lacks for a plan, and the way out; None if nothing."""
+        ...
+
+    def run_plan(
+        self, plan: Plan, run: RunDirectory, kernel: Kernel | None, progress: Progress, shell: Shell | None = None
+    ) -> None:
+        """Run the agent on a plan; its record is then in the run directory. kernel: of `find_kernel`.
+
+        Raises HostError, RunError or Interrupted.
+        """
+        ...
+
+
+ENGINES: Mapping[EngineName, Engine] = {"virtual": virtual, "real": real}

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The place of a run: its engine, the kernel that is booted there, and the consent that commands of files need."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from mprun import landlock
+from mprun.engines.table import ENGINES, Engine
+from mprun.errors import HostError, SpecError
+from mprun.kernel.store import DEFAULT_NAME, Kernel, is_current
+from mprun.model.engine import DEFAULT_ENGINE, EngineChoice, EngineName
+from mprun.model.permission import Consent
+from mprun.model.spec import Spec
+from mprun.settings import configuration_path, configured_engine
+from mprun.tools.tool import tool_of
+
+UNCONFINED = "no Landlock: programs of a run can read files of this machine"
+
+
+@dataclass(frozen=True)
+class Place:
+    """An engine, with the reason for it. kernel: the one that the engine boots; None if it boots none."""
+
+    name: EngineName
+    reason: str
+    kernel: Kernel | None
+
+    @property
+    def engine(self) -> Engine:
+        return ENGINES[self.name]
+
+
+def choose_place(wanted: EngineChoice, kernel_name: str) -> Place:
+    """Return the place of a run.
+
+    `auto` is the engine of the user's configuration, else the default. It is never another engine because that one
+    cannot be used.
+
+    Raises HostError with what is missing and the way out, SpecError for a faulty configuration.
+    """
+    name, reason = DEFAULT_ENGINE, "the default: simulated time, repeatable"
+    # to name a kernel is to ask for the engine that boots it
+    is_open = wanted == "auto" and kernel_name == DEFAULT_NAME
+    if wanted != "auto":
+        name, reason = wanted, "as asked"
+    elif kernel_name == DEFAULT_NAME and (configured := configured_engine()):
+        name, reason = configured, f"as {configuration_path()} says"
+    try:
+        kernel = ENGINES[name].find_kernel(kernel_name)
+    except HostError as error:
+        advice = "; or run on this machine's own kernel, in real time: add `--engine real`" if is_open else ""
+        raise HostError(f"{error}{advice}") from None
+    if kernel is None:
+        return Place(name, reason, None)
+    if kernel_name != DEFAULT_NAME:
+        reason = f"kernel {kernel_name}, {kernel.version} {kernel.digest[:12]}"
+        # a developer's own may be kept on purpose, as what another one is compared with
+        if not is_current(kernel):
+            reason += ", built by another version of mprun: build it again for what has changed"
+    elif not is_current(kernel):
+        raise HostError("the experiment kernel is of another version of mprun; run `mprun kernel build`")
+    if note := tell_unconfined():
+        reason += f"; {note}"
+    return Place(name, reason, kernel)
+
+
+def tell_unconfined() -> str | None:
+    """Return what to say of a machine that cannot keep programs of a run from its files; None of one that can."""
+    return None if landlock.abi() else f"this machine has {UNCONFINED}"
+
+
+def refuse_host_kernel(named: EngineChoice, asked: EngineChoice) -> None:
+    """Raise SpecError where a file names an engine on the host's kernel that its user did not ask for.
+
+    named: by the file. asked: by the command line; `auto` is the configuration. Strangers share files, and such an
+    engine runs them on the user's own kernel.
+    """
+    if named == "auto" or not ENGINES[named].IS_ON_HOST_KERNEL:
+        return
+    if (configured_engine() if asked == "auto" else asked) != named:
+        raise SpecError(
+            f"these files ask for the {named} engine, which runs them on this machine's own kernel: if you want that, "
+            f"add --engine {named}"
+        )
+
+
+def refuse_commands(spec: Spec, consent: Consent, engine: EngineName) -> None:
+    """Raise SpecError that shows the commands of a file's own, unless the user consents to all that they can do."""
+    found = [
+        f"{flow.name}: {line}"
+        for flow in spec.experiment.traffic
+        for line in getattr(tool_of(flow), "commands", lambda _: ())(flow)
+    ]
+    if found and (lacking := _lacking_consent(consent, ENGINES[engine])):
+        raise SpecError([f"this experiment runs commands of its own{lacking}", *found])
+
+
+def _lacking_consent(consent: Consent, engine: Engine) -> str | None:
+    if not consent.commands:
+        return "; if you want them, add --allow-exec"
+    if not consent.unconfined and not landlock.abi():
+        return ", and this machine has no Landlock that keeps them from your files; if you trust them, add --unconfined"
+    if engine.IS_ON_HOST_KERNEL and os.geteuid() == 0 and not consent.as_root:
+        return (
+            ", as root on this machine's own kernel; if you want that, add --allow-exec-as-root, else run it without "
+            "root's rights or with --engine virtual"
+        )
+    return None

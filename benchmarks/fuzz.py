@@ -42,7 +42,13 @@ MOST_BYTES = 1 << 30
 BATCH = 25
 LOADED = (
     *("mprun.input", "mprun.compile", "mprun.runner", "mprun.report.report", "polars"),
-    *("mprun.sweep.directory", "mprun.sweep.sides", "mprun.dissection", "mprun.bundle.pack", "matplotlib.figure"),
+    *(
+        "mprun.sweep.directory",
+        "mprun.sweep.sides",
+        "mprun.packets.dissection",
+        "mprun.bundle.pack",
+        "matplotlib.figure",
+    ),
     *("mprun.cli.plan", "mprun.cli.show", "mprun.cli.report", "mprun.cli.compare", "mprun.cli.export"),
     *("mprun.cli.packets", "mprun.cli.runs", "mprun.cli.bundle", "mprun.report.timeline", "mprun.analysis.summary"),
 )

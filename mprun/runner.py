@@ -18,7 +18,6 @@ from mprun.analysis.change import tabulate_changes
 from mprun.analysis.observation import observe
 from mprun.analysis.summary import Evidence, Measured, measure
 from mprun.capabilities import Capabilities
-from mprun.capture import finish_captures
 from mprun.compile import allocate, compile_plan, resolve
 from mprun.compile.calibration import compile_calibration, silence
 from mprun.compile.network import Network
@@ -31,6 +30,7 @@ from mprun.input.reader import read_text
 from mprun.input.writer import write_experiment, write_topology
 from mprun.model.permission import NO_COMMANDS, Consent
 from mprun.model.spec import Spec
+from mprun.packets.capture import finish_captures
 from mprun.place import Place, refuse_commands
 from mprun.plan import Plan
 from mprun.rundir import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory, reading

@@ -44,6 +44,7 @@ from mprun.analysis.together import find_fairness, find_rate
 from mprun.compile.failure import Failure, find_failures
 from mprun.model.metric import OF_CONNECTIONS, OF_FLOWS, OF_PATHS, OF_TOTAL, SYMBOLS, TOTAL, Metrics, Unit
 from mprun.model.spec import After, Expectation, Flow
+from mprun.packets.pcapng import Captured
 from mprun.text import make_printable
 from mprun.tools import probe, tcpdump
 from mprun.tools.tool import PathUse, Portion, Result, SocketSample, Table, Tool, summarize_delays, tool_of
@@ -127,20 +128,6 @@ class _FlowOutputs:
         role = "server" if process.endswith(".server") else "flow"
         shared = [n for n, p in self.processes.items() if p["role"] == role and self.flow in p["flows"]]
         return shared[0] if shared else process
-
-
-@dataclass(frozen=True)
-class Captured:
-    """What the file of a capture holds.
-
-    is_whole: its last packet was not cut off. first_ns: when its first packet passed, from time zero; None for none.
-    problem: why it is not as it should be; empty: it is.
-    """
-
-    packets: int
-    is_whole: bool
-    first_ns: int | None
-    problem: str = ""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ def command(name: str, parent: Path, as_json: bool) -> None:
     """
     from mprun import rundir
     from mprun.cli.progress import Bar
-    from mprun.dissection import dissect
+    from mprun.packets.dissection import dissect
 
     run = rundir.find(parent, name)
     with rundir.readable(run.path), Bar() as bar:

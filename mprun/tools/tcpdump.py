@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """tcpdump(8): captures of a node, of all its interfaces or of one, into one file or the last files of a ring.
 
-tcpdump writes pcap; what makes pcapng of it when the run is over is `mprun.analysis.pcapng`.
+tcpdump writes pcap; what makes pcapng of it when the run is over is `mprun.packets.pcapng`.
 """
 
 from __future__ import annotations

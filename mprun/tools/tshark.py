@@ -2,7 +2,7 @@
 """tshark(1): the packets of a capture as lines of fields, one line a packet.
 
 Each packet is dissected by itself: what needs the packets before it (streams, retransmissions, mappings) is
-`mprun.analysis.trace`, so that a capture may be read in portions, by several processes at once.
+`mprun.packets.connection`, so that a capture may be read in portions, by several processes at once.
 """
 
 from __future__ import annotations

@@ -21,8 +21,9 @@ from mprun.analysis.diagnosis import (
 )
 from mprun.analysis.interference import Interference, on_paths
 from mprun.analysis.observation import NAMES, Host, Observation, SocketState
-from mprun.analysis.summary import Captured, Evidence, find_complaints, measure
+from mprun.analysis.summary import Evidence, find_complaints, measure
 from mprun.model.spec import Expectation
+from mprun.packets.pcapng import Captured
 
 PATHS = [
     {"name": "path0", "source": "10.0.0.1", "destination": "10.1.0.1"},

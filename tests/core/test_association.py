@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from mprun.analysis.packet import Place, packet_schema, read_packets, shape_packets
-from mprun.analysis.stream import REINJECTION, RETRANSMISSION
-from mprun.analysis.trace import Trace
+from mprun.packets.connection import Trace
+from mprun.packets.packet import Place, packet_schema, read_packets, shape_packets
+from mprun.packets.stream import REINJECTION, RETRANSMISSION
 from mprun.tools import tshark
 from mprun.tools.tshark import FIELDS
 

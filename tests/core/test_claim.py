@@ -8,7 +8,7 @@ import pytest
 from mprun.analysis.claim import Columns, Measured, judge
 from mprun.analysis.counter import OF_INTERFACES, OF_QUEUES
 from mprun.analysis.observation import OF_SOCKETS
-from mprun.analysis.trace import CONNECTION_COLUMNS, SUBFLOW_COLUMNS
+from mprun.packets.connection import CONNECTION_COLUMNS, SUBFLOW_COLUMNS
 from mprun.statement.claim import Claim, column_unit
 from mprun.statement.expression import parse
 

@@ -21,7 +21,7 @@ ROOMS = """
     compile
     agent
     rundir kernel programs engines selftests
-    analysis capture dissection
+    packets analysis
     place runner sweep report lab bundle results
     cli __init__ __main__
 """.split()

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from mprun.analysis.pcapng import COOKED, ETHERNET, NANOSECOND_MAGIC, Conversion, Interface, Portions
 from mprun.errors import MprunError
+from mprun.packets.pcapng import COOKED, ETHERNET, NANOSECOND_MAGIC, Conversion, Interface, Portions
 
 INTERFACES = {101: Interface("client-eth0", "path0", "path0: 20 Mbit/s"), 1: Interface("lo")}
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from mprun.analysis.packet import Place, packet_schema, read_packets, shape_packets
-from mprun.analysis.sequence import Seen
-from mprun.analysis.stream import REINJECTION, RETRANSMISSION, token_of
-from mprun.analysis.trace import Trace
+from mprun.packets.connection import Trace
+from mprun.packets.packet import Place, packet_schema, read_packets, shape_packets
+from mprun.packets.sequence import Seen
+from mprun.packets.stream import REINJECTION, RETRANSMISSION, token_of
 from mprun.tools.tshark import FIELDS
 
 PLACE = Place({"client-eth0": "path0", "client-eth1": "path1"}, {})

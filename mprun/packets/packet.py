@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lines of tshark -> packets: a row each, with numbers for texts. Pure.
 
-What a packet is to its connection is for `trace`.
+What a packet is to its connection is for `connection`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mprun.analysis.association import spell_chunks, user_bytes
-from mprun.analysis.trace import ADDED, spell_flags, spell_options
+from mprun.packets.association import spell_chunks, user_bytes
+from mprun.packets.connection import ADDED, spell_flags, spell_options
 from mprun.tools.tshark import FIELDS
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 
-from mprun.analysis.sequence import Seen
+from mprun.packets.sequence import Seen
 
 RETRANSMISSION, REINJECTION = "retransmission", "reinjection"
 # The two ways through a connection, by who opened it.

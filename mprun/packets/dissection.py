@@ -2,7 +2,7 @@
 """The captures of a run -> tables of packets, connections and subflows: starts tshark, reads what it says.
 
 A capture goes to tshark in portions, one to each CPU at a time: memory stays what a few portions need, whatever the
-capture's length. What packets and connections are is `mprun.analysis.packet` and `trace`.
+capture's length. What packets and connections are is `mprun.packets.packet` and `connection`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from mprun.analysis.packet import Place, packet_schema, read_packets, shape_packets
-from mprun.analysis.pcapng import Portions
-from mprun.analysis.trace import CONNECTION_COLUMNS, SUBFLOW_COLUMNS, Trace
 from mprun.errors import HostError, MprunError
+from mprun.packets.connection import CONNECTION_COLUMNS, SUBFLOW_COLUMNS, Trace
+from mprun.packets.packet import Place, packet_schema, read_packets, shape_packets
+from mprun.packets.pcapng import Portions
 from mprun.rundir import RunDirectory
 from mprun.tools import tcpdump, tshark
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from mprun.analysis import association
-from mprun.analysis.association import Associations
-from mprun.analysis.stream import (
+from mprun.packets import association
+from mprun.packets.association import Associations
+from mprun.packets.stream import (
     DATA_SPACE,
     REINJECTION,
     RETRANSMISSION,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from mprun.analysis.stream import REINJECTION, RETRANSMISSION, WAYS, Addresses, Connection, Found, Stream, Way, signed
+from mprun.packets.stream import REINJECTION, RETRANSMISSION, WAYS, Addresses, Connection, Found, Stream, Way, signed
 
 # Types of chunks (IANA's list of them; RFC 9260 3.2, RFC 8260 for I-DATA).
 DATA, INIT, INIT_ACK, HEARTBEAT_ACK, ABORT, COOKIE_ACK, SHUTDOWN_COMPLETE, I_DATA = 0, 1, 2, 5, 6, 11, 14, 64

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """After a run: what tcpdump wrote becomes pcapng with the names of interfaces and what their links are.
 
-The one place that opens capture files for that; how their bytes change is `mprun.analysis.pcapng`.
+The one place that opens capture files for that; how their bytes change is `mprun.packets.pcapng`.
 """
 
 from __future__ import annotations
@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from mprun.analysis.pcapng import HEADER_BYTES, RECORD_BYTES, Conversion, Interface
-from mprun.analysis.summary import Captured
 from mprun.compile.network import Link, Network
 from mprun.errors import MprunError
 from mprun.model.spec import Capture
 from mprun.model.wording import describe
+from mprun.packets.pcapng import HEADER_BYTES, RECORD_BYTES, Captured, Conversion, Interface
 from mprun.plan import Plan
 from mprun.rundir import RunDirectory
 from mprun.tools import tcpdump

@@ -36,6 +36,21 @@ _length = struct.Struct("<I").pack
 
 
 @dataclass(frozen=True)
+class Captured:
+    """The content of a capture's file.
+
+    is_whole: the last packet was not cut off.
+    first_ns: time of the first packet from time zero; None without packets.
+    problem: empty if the file is as it should be.
+    """
+
+    packets: int
+    is_whole: bool
+    first_ns: int | None
+    problem: str = ""
+
+
+@dataclass(frozen=True)
 class Interface:
     """One interface of the captured node: what is said of it in the file."""
 

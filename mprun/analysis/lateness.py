@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-NS_PER_S = 1_000_000_000
+from mprun.model.units import NS_PER_S
+
 # The metric that `spec.metric.OF_PATH` names.
 ROUND_TRIP = "rtt"
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-NS_PER_S = 1_000_000_000
+from mprun.model.units import NS_PER_S
+
 # A sample is taken a little after its moment, in real time by as much as a busy machine is late.
 LATE_NS = 20_000_000
 

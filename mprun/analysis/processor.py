@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from mprun.analysis.rows import Kind, Rows
+from mprun.model.units import NS_PER_S
 
-NS_PER_S = 1_000_000_000
 OF_CPU: Mapping[str, Kind] = {
     **{"time_ns": "whole", "host": "text", "process": "text"},
     **dict.fromkeys(("user_ns", "system_ns"), "whole"),

@@ -66,7 +66,7 @@ def command(
 
 def show_calibration(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print the table, a line a quantity; what is not as asked in red."""
-    from mprun.report.reading import format_value
+    from mprun.model.units import format_measured
 
     if not rows:
         click.echo("no link has a rate, a delay or a loss to measure")
@@ -74,8 +74,8 @@ def show_calibration(rows: Sequence[Mapping[str, Any]]) -> None:
     width = max(4, *(len(row["link"]) for row in rows))
     click.echo(f"  {'link':{width}}           quantity           asked             got    deviation")
     for row in rows:
-        asked = format_value(row["asked"], row["unit"])
-        got = "not measured" if row["got"] is None else format_value(row["got"], row["unit"])
+        asked = format_measured(row["asked"], row["unit"])
+        got = "not measured" if row["got"] is None else format_measured(row["got"], row["unit"])
         mark, colour = {True: ("✓", "green"), False: ("✗", "red"), None: ("?", "yellow")}[row["held"]]
         line = f"  {row['link']:{width}}  {row['direction']:8} {row['quantity']:8} {asked:>15} {got:>15}"
         line += f" {_deviation(row):>12} {click.style(mark, fg=colour)}"

@@ -280,9 +280,9 @@ def _is_dull(one: Compared) -> bool:
 
 
 def _say_change(one: Compared) -> str:
-    from mprun.report.reading import format_value
+    from mprun.model.units import format_measured
 
-    first, second = ("-" if v is None else format_value(v, one.symbol) for v in (one.first, one.second))
+    first, second = ("-" if v is None else format_measured(v, one.symbol) for v in (one.first, one.second))
     text = f"{first} -> {second}"
     if one.change is not None:
         text += f"  {one.change:+.2%}"
@@ -290,7 +290,7 @@ def _say_change(one: Compared) -> str:
         low, high = one.ratio.interval.low - 1, one.ratio.interval.high - 1
         text += f" [{low:+.2%}, {high:+.2%}]" if high > low else ""
     elif one.difference is not None:
-        ends = (format_value(end, one.symbol) for end in (one.difference.interval.low, one.difference.interval.high))
+        ends = (format_measured(end, one.symbol) for end in (one.difference.interval.low, one.difference.interval.high))
         text += f"  difference [{', '.join(ends)}]"
     if any(one.left_out):
         left = " and ".join(f"{count} of {side}" for side, count in zip("AB", one.left_out, strict=True) if count)

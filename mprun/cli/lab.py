@@ -214,7 +214,7 @@ def _paths(runs: Mapping[str, Any]) -> dict[str, str]:
 
 def _show_lab(result: LabRun) -> None:
     """The outcome of each step with the metrics that the lab shows and the name of its run, and the claims."""
-    from mprun.report.reading import format_value
+    from mprun.model.units import format_measured
 
     lab = result.lab
     click.echo(f"\n{click.style(f'{lab.name}: {lab.title}', bold=True)}\n")
@@ -227,7 +227,7 @@ def _show_lab(result: LabRun) -> None:
         if done.summary is not None and done.summary["status"] != "passed":
             mark, colour = _STATES["broken"]
         metrics = {} if done.summary is None else done.summary["metrics"]
-        cells = [format_value(**metrics[name]) if name in metrics else "-" for name in lab.show]
+        cells = [format_measured(**metrics[name]) if name in metrics else "-" for name in lab.show]
         line = "".join(f"  {cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
         digest = done.directory.name.rsplit("-", 1)[-1] if done.directory else ""
         click.echo(f"  {click.style(mark, fg=colour)} {done.step.name:{first}}{line}  {digest}".rstrip())
@@ -261,10 +261,10 @@ def _show_judgements(judgements: Sequence[Judgement]) -> None:
 def say_comparison(comparison: Comparison) -> str:
     """`xp.bulk.goodput = 36.93 Mbit/s >= 34.02 Mbit/s = 1.8 * tcp.bulk.goodput`; a number stands for itself."""
     from mprun.model.metric import SYMBOLS
-    from mprun.report.reading import format_value
+    from mprun.model.units import format_measured
 
     symbol = SYMBOLS[comparison.unit] if comparison.unit else "1"
-    left, right = (format_value(value, symbol) for value in (comparison.left_amount, comparison.right_amount))
+    left, right = (format_measured(value, symbol) for value in (comparison.left_amount, comparison.right_amount))
     if not comparison.left[0].isdigit() or " " in comparison.left:
         left = f"{comparison.left} = {left}"
     if not comparison.right[0].isdigit() or " " in comparison.right:

@@ -67,7 +67,7 @@ def _show(capture: str, connections: Sequence[Mapping[str, Any]], subflows: Sequ
 
 
 def _say_connection(one: Mapping[str, Any]) -> str:
-    from mprun.report.reading import format_value
+    from mprun.model.units import format_measured
 
     parts = [f"{_say_end(one, 'source')} > {_say_end(one, 'destination')}"]
     protocol = one["protocol"].upper()
@@ -77,9 +77,9 @@ def _say_connection(one: Mapping[str, Any]) -> str:
     for way, sign in _SIGNS.items():
         if one[f"{way}_bytes"]:
             rate = one[f"{way}_bit_per_s"]
-            at = f" at {format_value(rate, 'bit/s')}" if rate else ""
+            at = f" at {format_measured(rate, 'bit/s')}" if rate else ""
             again = one[f"{way}_retransmissions"] + one[f"{way}_reinjections"]
-            said = f"{sign} {format_value(one[f'{way}_bytes'], 'byte')}{at}"
+            said = f"{sign} {format_measured(one[f'{way}_bytes'], 'byte')}{at}"
             if again:
                 said += f", {one[f'{way}_retransmissions']} retransmitted, {one[f'{way}_reinjections']} reinjected"
             parts.append(said)
@@ -88,7 +88,7 @@ def _say_connection(one: Mapping[str, Any]) -> str:
 
 def _say_subflows(members: Sequence[Mapping[str, Any]], connection: Mapping[str, Any]) -> list[str]:
     """A line for each subflow, in the way that carried more."""
-    from mprun.report.reading import format_value
+    from mprun.model.units import format_measured
 
     way = "forward" if connection["forward_bytes"] >= connection["reverse_bytes"] else "reverse"
     total = sum(one[f"{way}_new_bytes"] for one in members)
@@ -96,7 +96,7 @@ def _say_subflows(members: Sequence[Mapping[str, Any]], connection: Mapping[str,
     width = max(len(name) for name in names)
     lines = []
     for name, one in zip(names, members, strict=True):
-        share = format_value(one[f"{way}_new_bytes"] / total, "share") if total else "-"
+        share = format_measured(one[f"{way}_new_bytes"] / total, "share") if total else "-"
         words = [one["kind"], *(["backup"] if one["backup"] else [])]
         if one["established_ns"] is None and (total or connection["protocol"] != "sctp"):
             words.append("never established")

@@ -129,11 +129,11 @@ def _list_members(names: Sequence[str]) -> str:
 
 
 def _say(one: Compared) -> str:
-    from mprun.report.reading import format_value
+    from mprun.model.units import format_measured
 
     values: Mapping[str, Any] = one.values
     cell = spell_values(values)
     then, now = (
-        "not measured" if value is None else format_value(value, one.symbol) for value in (one.first, one.second)
+        "not measured" if value is None else format_measured(value, one.symbol) for value in (one.first, one.second)
     )
     return plain(f"{cell} {one.metric}: {then} then, {now} now".strip())

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from mprun.report.reading import format_bound, format_value
+from mprun.model.units import format_measured
+from mprun.report.reading import format_bound
 from mprun.rundir import RunDirectory
 
 MARKS = {
@@ -29,7 +30,7 @@ def show_summary(summary: Mapping[str, Any], run: RunDirectory) -> None:
     width = max((len(name) for name in names), default=0)
     for name in names:
         metric = metrics.get(name)
-        value = format_value(metric["value"], metric["unit"]) if metric else "not measured"
+        value = format_measured(metric["value"], metric["unit"]) if metric else "not measured"
         line = f"  {name:{width}}  {value:>14}"
         if name in expected:
             verdict = expected[name]

@@ -16,7 +16,8 @@ from mprun.analysis.statistics import CONFIDENCE
 from mprun.cli import options
 from mprun.cli.show_run import MARKS
 from mprun.model.scalar import spell_scalar, spell_values
-from mprun.report.reading import choose_metrics, format_bound, format_mean, format_value
+from mprun.model.units import format_measured
+from mprun.report.reading import choose_metrics, format_bound, format_mean
 from mprun.sweep.summary import tell_progress
 
 # So many metrics fit beside each other.
@@ -151,7 +152,7 @@ def _show_statements(statements: Sequence[Mapping[str, Any]], may_come: bool) ->
             mark = click.style("?", fg="yellow")
         click.echo(f"  {mark} {options.wrap(one['holds'], '    ').lstrip()}")
         for sides in one["comparisons"]:
-            left, right = (format_value(sides[side], sides["unit"]) for side in ("left", "right"))
+            left, right = (format_measured(sides[side], sides["unit"]) for side in ("left", "right"))
             click.echo(f"      measured: {left} {sides['operator']} {right}")
         if not one["comparisons"]:
             click.echo(options.wrap(one["found"], "      "))

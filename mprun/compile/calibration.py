@@ -16,12 +16,12 @@ from mprun.capabilities import Capabilities
 from mprun.compile.network import Interface, Link, Network
 from mprun.compile.planner import compile_plan
 from mprun.model.spec import Chance, Direction, FourState, GilbertElliott, Loss, Spec
+from mprun.model.units import NS_PER_S
 from mprun.plan import Plan, Train
 
 SMALL_BYTES = 64
 # A share of the rate offered to see the rate itself: less than all of it cannot see a link that is too fast.
 OVERLOAD = 1.2
-NS_PER_S = 1_000_000_000
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from fractions import Fraction
 
 from mprun.compile.network import Interface, Link
 from mprun.model.spec import DEFAULT_MTU, Chance, Direction, FourState, GilbertElliott, Jitter, LinkChange, Queue
+from mprun.model.units import RATE, TIME, render_ratio
 from mprun.plan import ROOT, Command
 
 # No name of a user begins so.
@@ -144,7 +144,7 @@ def _qdiscs(
         return
     limit = round(queue.amount * (frame_bytes if queue.unit == "packets" else 1))
     burst = frame_bytes + math.ceil(rate * timer_slack_ns / 8e9)
-    tbf = f"handle 10: tbf rate {spell_rate(rate)} burst {burst} limit {limit}"
+    tbf = f"handle 10: tbf rate {RATE.render(rate, 'tc')} burst {burst} limit {limit}"
     yield ["dev", port, *parent, *tbf.split()]
     if (queue.discipline, queue.unit) != ("fifo", "bytes"):
         yield [*f"dev {port} parent 10:1 handle 100:".split(), *_discipline(queue, rate, frame_bytes)]
@@ -164,27 +164,35 @@ def _netem(direction: Direction, is_changing: bool, wander_ns: int) -> list[str]
     words = ["limit", str(DELAY_LINE_PACKETS)]
     jitter, loss, reorder = direction.jitter, direction.loss, direction.reorder
     if direction.delay_ns or is_changing or wander_ns:
-        words += ["delay", spell_time(max(direction.delay_ns, wander_ns))]
+        words += ["delay", TIME.render(max(direction.delay_ns, wander_ns), "tc")]
     if wander_ns:
-        words += [spell_time(wander_ns), "0%"]
+        words += [TIME.render(wander_ns, "tc"), "0%"]
     elif jitter or is_changing:
         jitter = jitter or Jitter(0)
-        words += [spell_time(jitter.amount_ns), spell_percent(jitter.correlation)]
+        words += [TIME.render(jitter.amount_ns, "tc"), render_ratio(jitter.correlation, "tc")]
         if jitter.distribution != "uniform":
             words += ["distribution", jitter.distribution]
     if isinstance(loss, Chance) and loss.correlation:
         loss = correlate(loss)
     if isinstance(loss, GilbertElliott):
-        words += ["loss", "gemodel", *map(spell_percent, (loss.p, loss.r, loss.bad_loss, loss.good_loss))]
+        words += [
+            "loss",
+            "gemodel",
+            *(render_ratio(share, "tc") for share in (loss.p, loss.r, loss.bad_loss, loss.good_loss)),
+        ]
     elif isinstance(loss, FourState):
-        words += ["loss", "state", *map(spell_percent, (loss.p13, loss.p31, loss.p32, loss.p23, loss.p14))]
+        words += [
+            "loss",
+            "state",
+            *(render_ratio(share, "tc") for share in (loss.p13, loss.p31, loss.p32, loss.p23, loss.p14)),
+        ]
     elif loss or is_changing:
         words += ["loss", "random", *_chance(loss or Chance(0), is_changing)]
     for name, chance in (("duplicate", direction.duplicate), ("corrupt", direction.corrupt)):
         if chance or is_changing:
             words += [name, *_chance(chance or Chance(0), is_changing)]
     if reorder:
-        words += ["reorder", spell_percent(reorder.probability), "0%"]
+        words += ["reorder", render_ratio(reorder.probability, "tc"), "0%"]
         words += ["gap", str(reorder.gap)]
     elif is_changing:
         words += ["reorder", "0%", "0%"]
@@ -204,7 +212,7 @@ def correlate(loss: Chance) -> GilbertElliott:
 
 
 def _chance(chance: Chance, is_changing: bool) -> list[str]:
-    words = [spell_percent(chance.probability)]
+    words = [render_ratio(chance.probability, "tc")]
     return [*words, "0%"] if is_changing else words
 
 
@@ -223,7 +231,7 @@ def _discipline(queue: Queue, rate: int, frame_bytes: int) -> list[str]:
         words = [queue.discipline, "limit", limit]
     for name in ("target", "interval", "rtt"):
         if name in options:
-            words += [name, spell_time(round(options[name]))]
+            words += [name, TIME.render(round(options[name]), "tc")]
     if "flows" in options:
         words += ["flows", str(round(options["flows"]))]
     if queue.discipline == "fq_codel":
@@ -241,29 +249,8 @@ def _red(queue: Queue, rate: int, frame_bytes: int) -> list[str]:
     least = round(options.get("min", min(options.get("max", limit / 2) / 3, limit / 6)))
     most = round(options.get("max", min(3 * least, limit)))
     burst = max(1, (2 * least + most) // (3 * frame_bytes), -(-least // frame_bytes))
-    words = f"red limit {limit} min {least} max {most} avpkt {frame_bytes} burst {burst} bandwidth {spell_rate(rate)}"
-    probability = spell_percent(options.get("probability", 0.02)).rstrip("%")
+    bandwidth = RATE.render(rate, "tc")
+    words = f"red limit {limit} min {least} max {most} avpkt {frame_bytes} burst {burst} bandwidth {bandwidth}"
+    probability = render_ratio(options.get("probability", 0.02), "tc").rstrip("%")
     extra = ["probability", f"{float(probability) / 100:.10g}"]
     return [*words.split(), *extra, *(["ecn"] if options.get("ecn") else [])]
-
-
-def spell_time(ns: int) -> str:
-    """A time as tc reads it without loss: `20ms`, `1500us`, `0.007us`; it takes no ns."""
-    for unit, size in (("s", 10**9), ("ms", 10**6), ("us", 10**3)):
-        if ns % size == 0:
-            return f"{ns // size}{unit}"
-    return f"{ns // 1000}.{ns % 1000:03d}us"
-
-
-def spell_rate(bit_per_s: int) -> str:
-    """A rate as tc reads it without loss: `20mbit`, `1500bit`."""
-    for unit, size in (("gbit", 10**9), ("mbit", 10**6), ("kbit", 10**3)):
-        if bit_per_s % size == 0:
-            return f"{bit_per_s // size}{unit}"
-    return f"{bit_per_s}bit"
-
-
-def spell_percent(probability: float) -> str:
-    """A probability as tc reads it: `0.5%`."""
-    percent = float(Fraction(str(probability)) * 100)
-    return f"{percent:.10g}%"

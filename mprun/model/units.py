@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantities as tc(8) spells them: text in, exact base units out, and back.
+"""Quantities: text in, exact base units out, and back in the style of files, of tc(8) or of people.
 
-Base units: bit/s, ns, bytes, and probabilities 0..1. A quantity that would lose a digit on the way
-is refused, and so is a number without a unit. Where a quantity may stand is not decided here.
+Base units: bit/s, ns, bytes, and probabilities 0..1. A quantity that would lose a digit on the way is refused, and so
+is a number without a unit. Measured values, which are floats, have `format_measured`. Where a quantity may stand is
+not decided here.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from fractions import Fraction
+from typing import Literal
 
 from mprun.model.spec import Queue, QueueUnit
 
@@ -17,6 +21,22 @@ NS_PER_S = 1_000_000_000
 NS_PER_MS = 1_000_000
 DAY_NS = 86_400 * NS_PER_S
 FRAME_BYTES = 1514
+
+# file: as files have it. tc: as tc(8) reads it. people: with spaces, and the units that people say.
+Style = Literal["file", "tc", "people"]
+
+# Base unit of measured values -> (factor, name) of what people say, largest first.
+PREFIXES: Mapping[str, Sequence[tuple[float, str]]] = {
+    "bit/s": ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1, "bit/s")),
+    "s": ((1, "s"), (1e-3, "ms"), (1e-6, "µs")),
+    "byte": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B")),
+    "share": ((0.01, "%"),),
+    "1": ((1, ""),),
+}
+_LARGER = {"bit": "kbit", "kbit": "mbit", "mbit": "gbit", "ns": "us", "us": "ms", "ms": "s", "bytes": "kB", "kB": "MB"}
+_SAID = {"bit": "bit/s", "kbit": "kbit/s", "mbit": "Mbit/s", "gbit": "Gbit/s", "us": "µs"}
+_ONE = {"packets": "packet", "bytes": "byte"}
+_RENDERED = re.compile(r"([0-9.]+)([a-zA-Z%]+)")
 
 _QUANTITY = re.compile(r"([+-]?)([0-9]{1,20})(?:\.([0-9]{1,20}))?( *)([A-Za-z%][A-Za-z/%]*)?")
 
@@ -56,12 +76,23 @@ class Quantity:
         self._bound(str(value), amount)
         return amount
 
-    def render(self, amount: int) -> str:
-        """The shortest exact text in one unit: `20mbit`, `1500us`."""
-        for unit in reversed(self.canonical or tuple(self.units)):
-            if amount and amount % self.units[unit] == 0:
-                return f"{amount // self.units[unit]}{unit}"
-        return f"0{(self.canonical or tuple(self.units))[0]}"
+    def render(self, amount: int, style: Style = "file") -> str:
+        """Return an exact text of an amount.
+
+        file: the shortest in one unit: `20mbit`, `1500us`.
+        tc: the same without ns, which tc(8) does not take: `0.007us`.
+        people: `1.5 ms`, `20 Mbit/s`.
+        """
+        units = self.canonical or tuple(self.units)
+        if style == "tc" and self.units is _TIME_UNITS:
+            units = tuple(unit for unit in units if unit != "ns")
+            if amount % self.units["us"]:
+                return f"{amount // 1000}.{amount % 1000:03d}us"
+        fitting = [unit for unit in units if amount % self.units[unit] == 0]
+        # nothing at all is 0s to tc, as it has always been, and 0ns in files
+        unit = fitting[-1] if amount or style == "tc" else units[0]
+        text = f"{amount // self.units[unit]}{unit}"
+        return _say(text) if style == "people" else text
 
     @property
     def pattern(self) -> str:
@@ -277,8 +308,15 @@ def parse_loss(value: object) -> float:
     return ratio
 
 
-def render_ratio(ratio: float) -> str:
-    """A fraction as a percentage, with no digit lost: `1%`, `0.25%`."""
+def render_ratio(ratio: float, style: Style = "file") -> str:
+    """Return a fraction as a percentage, with no digit lost: `1%`, `0.25%`.
+
+    tc reads ten digits; people read four: `0.25 %`.
+    """
+    if style == "tc":
+        return f"{float(Fraction(str(ratio)) * 100):.10g}%"
+    if style == "people":
+        return f"{ratio * 100:.4g} %"
     digits = format(ratio, ".17f")
     for places in range(18):
         digits = format(ratio * 100, f".{places}f")
@@ -299,15 +337,58 @@ def parse_queue(value: object) -> Queue:
     return Queue(float(kind.parse(value)), dimension)
 
 
-def render_queue(queue: Queue) -> str:
-    """The canonical text: `80packets`, `65536bytes`, `50ms`, `1bdp`."""
+def render_queue(queue: Queue, style: Style = "file") -> str:
+    """Return the canonical text: `80packets`, `65536bytes`, `50ms`, `1bdp`; for people `80 packets`."""
     if queue.unit == "bdp":
-        return f"{queue.amount:g}bdp"
+        text = f"{queue.amount:g}bdp"
+        return _say(text) if style == "people" else text
     kinds = {"packets": _QUEUE_PACKETS, "bytes": _QUEUE_BYTES, "time": _QUEUE_TIME}
-    return kinds[queue.unit].render(int(queue.amount))
+    return kinds[queue.unit].render(int(queue.amount), style)
 
 
 def _queue_kind(unit: str) -> tuple[Quantity, QueueUnit]:
     if unit in _QUEUE_PACKETS.units:
         return _QUEUE_PACKETS, "packets"
     return (_QUEUE_BYTES, "bytes") if unit in SIZE.units else (_QUEUE_TIME, "time")
+
+
+def _say(text: str) -> str:
+    """Return a quantity for people, no digit lost: `1500kbit` -> `1.5 Mbit/s`."""
+    match = _RENDERED.fullmatch(text)
+    assert match is not None, text
+    number, unit = Decimal(match[1]), match[2]
+    while number >= 1000 and unit in _LARGER:
+        number, unit = number / 1000, _LARGER[unit]
+    if number == 1:
+        unit = _ONE.get(unit, unit)
+    digits = f"{number:f}"
+    return f"{digits.rstrip('0').rstrip('.') if '.' in digits else digits} {_SAID.get(unit, unit)}"
+
+
+def find_prefix(size: float, unit: str) -> tuple[float, str]:
+    """Return the largest of `PREFIXES` that a value of this size has one of, else the least.
+
+    A unit that is not there has no prefix.
+    """
+    known = PREFIXES.get(unit, ((1, unit),))
+    return next((one for one in known if size >= one[0]), known[-1])
+
+
+def factor_of(name: str) -> float:
+    """Return the size in base units of a unit that `format_measured` writes."""
+    return next(factor for known in PREFIXES.values() for factor, said in known if said == name)
+
+
+def format_measured(value: float, unit: str) -> str:
+    """Return a measured value for people: `36.90 Mbit/s`, `40.000 ms`, `50.1 %`. unit: a base unit of `PREFIXES`.
+
+    Delays below a second are all in milliseconds, so that those of one column can be compared.
+    """
+    if unit in ("bit/s", "byte"):
+        factor, name = find_prefix(abs(value), unit)
+        return f"{value / factor:.{0 if factor == 1 else 2}f} {name}"
+    if unit == "s":
+        return f"{value * 1e3:.3f} ms" if abs(value) < 1 else f"{value:.3f} s"
+    if unit == "share":
+        return f"{value:.1%}".replace("%", " %")
+    return f"{value:g}"

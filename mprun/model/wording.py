@@ -6,31 +6,25 @@ The numbers are those of `mprun.model.units`, spelled for reading: `20 Mbit/s`, 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal
 
 from mprun.model.spec import Chance, Direction, Loss, Queue
-from mprun.model.units import DELAY, RATE, TIME, render_queue
+from mprun.model.units import DELAY, RATE, TIME, render_queue, render_ratio
 
-_QUANTITY = re.compile(r"([0-9.]+)([a-z%]+)")
-_LARGER = {"bit": "kbit", "kbit": "mbit", "mbit": "gbit", "ns": "us", "us": "ms", "ms": "s", "bytes": "kB", "kB": "MB"}
-_WRITTEN = {"bit": "bit/s", "kbit": "kbit/s", "mbit": "Mbit/s", "gbit": "Gbit/s", "us": "µs"}
 MOST_MOMENTS = 3
-_ONE = {"packets": "packet", "bytes": "byte"}
 
 Pair = tuple[Direction, Direction]
 
 # The fields of Direction, in the order in which they are read out; None: nothing to say.
 PROPERTIES: Mapping[str, Callable[[Direction], str | None]] = {
-    "rate_bit_per_s": lambda d: spell(RATE.render(d.rate_bit_per_s)) if d.rate_bit_per_s else None,
-    "delay_ns": lambda d: f"delay {spell(DELAY.render(d.delay_ns))}" if d.delay_ns else None,
-    "jitter": lambda d: f"jitter {spell(DELAY.render(d.jitter.amount_ns))}" if d.jitter else None,
-    "loss": lambda d: f"{_loss_noun(d.loss)} {_percent(d.loss.mean)}" if d.loss else None,
-    "duplicate": lambda d: f"duplicate {_percent(d.duplicate.probability)}" if d.duplicate else None,
-    "corrupt": lambda d: f"corrupt {_percent(d.corrupt.probability)}" if d.corrupt else None,
-    "reorder": lambda d: f"reorder {_percent(d.reorder.probability)}" if d.reorder else None,
-    "queue": lambda d: f"{_queue_noun(d.queue)} {spell(render_queue(d.queue))}" if d.queue else None,
+    "rate_bit_per_s": lambda d: RATE.render(d.rate_bit_per_s, "people") if d.rate_bit_per_s else None,
+    "delay_ns": lambda d: f"delay {DELAY.render(d.delay_ns, 'people')}" if d.delay_ns else None,
+    "jitter": lambda d: f"jitter {DELAY.render(d.jitter.amount_ns, 'people')}" if d.jitter else None,
+    "loss": lambda d: f"{_loss_noun(d.loss)} {render_ratio(d.loss.mean, 'people')}" if d.loss else None,
+    "duplicate": lambda d: f"duplicate {render_ratio(d.duplicate.probability, 'people')}" if d.duplicate else None,
+    "corrupt": lambda d: f"corrupt {render_ratio(d.corrupt.probability, 'people')}" if d.corrupt else None,
+    "reorder": lambda d: f"reorder {render_ratio(d.reorder.probability, 'people')}" if d.reorder else None,
+    "queue": lambda d: f"{_queue_noun(d.queue)} {render_queue(d.queue, 'people')}" if d.queue else None,
 }
 
 
@@ -39,25 +33,8 @@ def _loss_noun(loss: Loss) -> str:
     return "loss" if isinstance(loss, Chance) else "loss in bursts"
 
 
-def _percent(ratio: float) -> str:
-    return f"{ratio * 100:.4g} %"
-
-
 def _queue_noun(queue: Queue) -> str:
     return "queue" if queue.discipline == "fifo" else queue.discipline.replace("_", "-")
-
-
-def spell(quantity: str) -> str:
-    """A canonical quantity for people, no digit lost: `1500kbit` -> `1.5 Mbit/s`."""
-    match = _QUANTITY.fullmatch(quantity)
-    assert match is not None, quantity
-    number, unit = Decimal(match[1]), match[2]
-    while number >= 1000 and unit in _LARGER:
-        number, unit = number / 1000, _LARGER[unit]
-    if number == 1:
-        unit = _ONE.get(unit, unit)
-    digits = f"{number:f}"
-    return f"{digits.rstrip('0').rstrip('.') if '.' in digits else digits} {_WRITTEN.get(unit, unit)}"
 
 
 def describe(forward: Direction, reverse: Direction, ahead: str, back: str) -> tuple[str, ...]:
@@ -72,7 +49,7 @@ def describe(forward: Direction, reverse: Direction, ahead: str, back: str) -> t
 
 def say_changes(moments_ns: Sequence[int]) -> list[str]:
     """When a link changes: each moment of few, of many how many and from when to when; nothing for none."""
-    moments = [spell(TIME.render(moment)) if moment else "0 s" for moment in sorted(set(moments_ns))]
+    moments = [TIME.render(moment, "people") if moment else "0 s" for moment in sorted(set(moments_ns))]
     if len(moments) > MOST_MOMENTS:
         return [f"{len(moments)} changes, {moments[0]} to {moments[-1]}"]
     return [f"changes at {', '.join(moments)}"] if moments else []

@@ -21,10 +21,10 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
+from mprun.model.units import find_prefix
 from mprun.report import figure
 from mprun.report.figure import TIME, Axis, Chart, Panel
 from mprun.report.palette import GREY, GRID, INK, PAPER, TONES
-from mprun.report.reading import find_prefix
 
 Image = Literal["svg", "pdf", "png"]
 

@@ -14,7 +14,7 @@ from typing import Literal
 
 from mprun.model.spec import Addressing, Flow, Forwarding, LinkSpec, NodeKind, TopologySpec
 from mprun.model.units import TIME
-from mprun.model.wording import describe, say_changes, spell
+from mprun.model.wording import describe, say_changes
 from mprun.report import interference, key, layout, tree
 
 Reading = Literal["right", "down"]
@@ -245,7 +245,7 @@ def _say(flow: Flow) -> str:
     """`bulk: iperf3 over MPTCP, client → server, from 0 s for 10 s`; a tool of one protocol needs no other word."""
     says_protocol = flow.tool in ("ping", flow.protocol)
     tool = flow.tool if says_protocol else f"{flow.tool} over {flow.protocol.upper()}"
-    start = spell(TIME.render(flow.start_ns)) if flow.start_ns else "0 s"
-    length = "" if flow.duration_ns is None else f" for {spell(TIME.render(flow.duration_ns))}"
+    start = TIME.render(flow.start_ns, "people") if flow.start_ns else "0 s"
+    length = "" if flow.duration_ns is None else f" for {TIME.render(flow.duration_ns, 'people')}"
     family = "" if flow.family is None else f" over {FAMILIES[flow.family]}"
     return f"{flow.name}: {tool}, {flow.source} → {flow.destination}{family}, from {start}{length}"

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from mprun.errors import MprunError
+from mprun.model.units import NS_PER_S
 from mprun.report.figure import MOST_POINTS, TIME, Axis, Chart, Form, Mark, Panel, Series
 from mprun.report.palette import FLOW_TONES, PATH_TONES
 
-NS = 1e9
+NS = float(NS_PER_S)
 # So many lines are told apart in one figure.
 MOST_LINES = 12
 

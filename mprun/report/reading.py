@@ -8,44 +8,17 @@ from decimal import Decimal
 from typing import Any
 
 from mprun.model.metric import TOTAL, Metrics, metrics_of
-
-# Base unit -> (factor, name) of what people say, largest first.
-PREFIXES: Mapping[str, Sequence[tuple[float, str]]] = {
-    "bit/s": ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1, "bit/s")),
-    "s": ((1, "s"), (1e-3, "ms"), (1e-6, "µs")),
-    "byte": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B")),
-    "share": ((0.01, "%"),),
-    "1": ((1, ""),),
-}
-
-
-def find_prefix(size: float, unit: str) -> tuple[float, str]:
-    """The largest of `PREFIXES` that a value of this size has one of, else the least; a unit not there has none."""
-    known = PREFIXES.get(unit, ((1, unit),))
-    return next((one for one in known if size >= one[0]), known[-1])
-
-
-def format_value(value: float, unit: str) -> str:
-    """A value as people say it: `36.90 Mbit/s`, `40.000 ms`, `50.1 %`. Delays below a second are all in milliseconds,
-    so that those of one column can be compared."""
-    if unit in ("bit/s", "byte"):
-        factor, name = find_prefix(abs(value), unit)
-        return f"{value / factor:.{0 if factor == 1 else 2}f} {name}"
-    if unit == "s":
-        return f"{value * 1e3:.3f} ms" if abs(value) < 1 else f"{value:.3f} s"
-    if unit == "share":
-        return f"{value:.1%}".replace("%", " %")
-    return f"{value:g}"
+from mprun.model.units import factor_of, format_measured
 
 
 def format_bound(verdict: Mapping[str, Any], unit: str) -> str:
     """What was expected, of a verdict in a summary: `≥ 36.0 Mbit/s`, `= 2`."""
     if verdict["equals"] is not None:
-        return f"= {format_value(verdict['equals'], unit)}"
+        return f"= {format_measured(verdict['equals'], unit)}"
     low, high = verdict["minimum"], verdict["maximum"]
     if low is not None and high is not None:
-        return f"{format_value(low, unit)} to {format_value(high, unit)}"
-    return f"≥ {format_value(low, unit)}" if low is not None else f"≤ {format_value(high, unit)}"
+        return f"{format_measured(low, unit)} to {format_measured(high, unit)}"
+    return f"≥ {format_measured(low, unit)}" if low is not None else f"≤ {format_measured(high, unit)}"
 
 
 def interval_of(metric: Mapping[str, Any], confidence: float) -> Sequence[float] | None:
@@ -59,19 +32,14 @@ def format_mean(metric: Mapping[str, Any] | None, confidence: float) -> str:
     """The mean over the runs of a cell, of a sweep's summary, with half its t interval where it has one."""
     if metric is None:
         return "-"
-    mean = format_value(metric["mean"], metric["unit"])
+    mean = format_measured(metric["mean"], metric["unit"])
     interval = interval_of(metric, confidence)
     if interval is None:
         return mean
     low, high = interval
     number, space, unit = mean.partition(" ")
-    factor = _factor_of(unit)
+    factor = factor_of(unit)
     return f"{_align(metric['mean'] / factor, (high - low) / 2 / factor, Decimal(number))}{space}{unit}"
-
-
-def _factor_of(unit: str) -> float:
-    """What one of a unit that `format_value` writes is in base units."""
-    return next(factor for known in PREFIXES.values() for factor, name in known if name == unit)
 
 
 def _align(mean: float, half: float, alone: Decimal) -> str:

@@ -15,12 +15,13 @@ from mprun.input import load
 from mprun.input.traffic import owned_metrics
 from mprun.model.metric import Metrics, find_metric, metrics_of
 from mprun.model.spec import LinkChange, Spec, TopologySpec
+from mprun.model.units import format_measured
 from mprun.model.wording import say_change
 from mprun.report.evidence import Association, Evidence
 from mprun.report.figure import Chart, Mark
 from mprun.report.gallery import Gallery, draw_topology
 from mprun.report.page import Grid, Page, Row, Tile, Verdict, render
-from mprun.report.reading import format_bound, format_value, order_metrics
+from mprun.report.reading import format_bound, order_metrics
 from mprun.report.timeline import draw_run, lacking
 from mprun.rundir import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
 from mprun.sweep.directory import title_of
@@ -149,7 +150,7 @@ def _verdicts(summary: Mapping[str, Any]) -> Iterator[Verdict]:
     for verdict in summary["expectations"]:
         metric = summary["metrics"].get(verdict["metric"])
         unit = metric["unit"] if metric else "1"
-        measured = format_value(metric["value"], unit) if metric else "not measured"
+        measured = format_measured(metric["value"], unit) if metric else "not measured"
         yield Verdict(verdict["metric"], format_bound(verdict, unit), measured, bool(verdict["held"]))
 
 
@@ -172,8 +173,8 @@ def _tiles(spec: Spec, metrics: Mapping[str, Mapping[str, Any]]) -> Iterator[Til
             if metric is None:
                 continue
             more = metrics.get(f"{owner}.{second}")
-            note = f"{format_value(more['value'], more['unit'])} {NOTES[str(second)]}" if more else ""
-            found.append(Tile(f"{owner}.{main}", format_value(metric["value"], metric["unit"]), note))
+            note = f"{format_measured(more['value'], more['unit'])} {NOTES[str(second)]}" if more else ""
+            found.append(Tile(f"{owner}.{main}", format_measured(metric["value"], metric["unit"]), note))
     yield from found[:MOST_TILES]
 
 
@@ -211,7 +212,7 @@ def _grids_of(owner: str, own: Mapping[str, Mapping[str, Any]], known: Metrics) 
     rows = []
     for stem in stems:
         cells = [own.get(f"{stem}.{path}") for path in paths]
-        texts = ["–" if cell is None else format_value(cell["value"], cell["unit"]) for cell in cells]
+        texts = ["–" if cell is None else format_measured(cell["value"], cell["unit"]) for cell in cells]
         rows.append(Row((stem, *texts), known[stem].meaning if stem in known else ""))
     if len(paths) > len(rows) + 3:
         columns = list(zip(*(row.cells for row in rows), strict=True))
@@ -222,7 +223,7 @@ def _grids_of(owner: str, own: Mapping[str, Mapping[str, Any]], known: Metrics) 
 
 
 def _row(name: str, metric: Mapping[str, Any], meaning: str) -> Row:
-    return Row((name, format_value(metric["value"], metric["unit"])), meaning)
+    return Row((name, format_measured(metric["value"], metric["unit"])), meaning)
 
 
 def _path_of(known: Metrics, what: str) -> str | None:

@@ -6,8 +6,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from mprun.model.units import format_measured
 from mprun.report.figure import Axis, Chart, Series
-from mprun.report.reading import format_value
 from mprun.tools.tool import percentile
 
 LEVELS = "▁▂▃▄▅▆▇█"
@@ -95,4 +95,4 @@ def _bars(series: Series, chart: Chart, most: float, room: int) -> Iterator[str]
 def _say(value: float, axis: Axis) -> str:
     if math.isnan(value):
         return "–"
-    return format_value(value, axis.unit) if axis.unit != "packets" else f"{value:g} packets"
+    return format_measured(value, axis.unit) if axis.unit != "packets" else f"{value:g} packets"

@@ -13,11 +13,12 @@ from mprun.analysis.statistics import CONFIDENCE
 from mprun.input import load
 from mprun.model.scalar import spell_scalar, spell_values
 from mprun.model.spec import Plot
+from mprun.model.units import format_measured
 from mprun.report.figure import Chart
 from mprun.report.gallery import Gallery, draw_topology
 from mprun.report.matrix import Study, draw_sweep, lacking
 from mprun.report.page import Grid, Page, Row, Tile, Verdict, render
-from mprun.report.reading import choose_metrics, format_bound, format_mean, format_value
+from mprun.report.reading import choose_metrics, format_bound, format_mean
 from mprun.report.report import Progress
 from mprun.sweep.directory import SweepDirectory
 from mprun.sweep.summary import read_summary, read_table, tell_progress
@@ -141,7 +142,7 @@ def _statements(summary: Mapping[str, Any]) -> Iterator[Verdict]:
     """What is expected across cells."""
     for one in summary.get("statements", ()):
         sides = [
-            f"{format_value(each['left'], each['unit'])} {each['operator']} {format_value(each['right'], each['unit'])}"
+            f" {each['operator']} ".join(format_measured(each[side], each["unit"]) for side in ("left", "right"))
             for each in one["comparisons"]
         ]
         held = None if one["held"] is None and summary["status"] == INCOMPLETE else bool(one["held"])

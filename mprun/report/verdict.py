@@ -9,7 +9,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from mprun.model.scalar import spell_values
-from mprun.report.reading import format_value
+from mprun.model.units import format_measured
 from mprun.text import printable
 
 
@@ -36,7 +36,7 @@ def checks_of_run(group: str, summary: Mapping[str, Any]) -> Iterator[Check]:
     for verdict in summary["expectations"]:
         found = "not measured"
         if verdict["value"] is not None:
-            found = f"measured {format_value(verdict['value'], summary['metrics'][verdict['metric']]['unit'])}"
+            found = f"measured {format_measured(verdict['value'], summary['metrics'][verdict['metric']]['unit'])}"
         yield Check(group, say_expectation(verdict), verdict["held"], found, verdict["value"] is None)
 
 

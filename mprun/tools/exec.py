@@ -18,6 +18,7 @@ from mprun.capabilities import Capabilities
 from mprun.model.fault import Path
 from mprun.model.metric import OF_CONNECTIONS, Metric
 from mprun.model.spec import Flow
+from mprun.model.units import NS_PER_S
 from mprun.plan import COMPUTE_S, Process, Ready
 from mprun.schema.file_model import refuse
 from mprun.schema.flow import PositiveTime, ServedEntry
@@ -33,7 +34,6 @@ METRICS = {
 }
 
 DEFAULT_TIMEOUT_NS = 60_000_000_000
-SECOND_NS = 1_000_000_000
 # Of what a program prints: one that never stops fills no disk.
 MOST_LOG_BYTES = 16 << 20
 KEY_LOG = "keys.log"
@@ -82,7 +82,7 @@ class Entry(ServedEntry):
     @model_validator(mode="after")
     def _agree(self) -> Entry:
         faults: dict[Path, str] = {}
-        if self.compute_ns is not None and self.compute_ns % SECOND_NS:
+        if self.compute_ns is not None and self.compute_ns % NS_PER_S:
             faults[("compute",)] = "is no number of whole seconds: write one, as in '120s'"
         for name, words in (("command", self.command), ("server", self.server or ())):
             for n, word in enumerate(words):
@@ -118,7 +118,7 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     # what TLS libraries write session secrets to, for Wireshark
     environment = {**told, "SSLKEYLOGFILE": f"{known['files']}/{KEY_LOG}", **mptcp_environment(flow, capabilities)}
     keeps = (kept(flow, KEY_LOG),)
-    compute_ns: Any = flow.options.get("compute_ns", COMPUTE_S * SECOND_NS)
+    compute_ns: Any = flow.options.get("compute_ns", COMPUTE_S * NS_PER_S)
     client = Process(
         name=flow.name,
         node=flow.source,
@@ -128,7 +128,7 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
         is_endless=flow.duration_ns is not None,
         keeps=keeps,
         most_log_bytes=MOST_LOG_BYTES,
-        compute_s=compute_ns // SECOND_NS,
+        compute_s=compute_ns // NS_PER_S,
         is_foreign=True,
     )
     if "server" not in flow.options:
@@ -148,7 +148,7 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
         ready=ready,
         keeps=keeps,
         most_log_bytes=MOST_LOG_BYTES,
-        compute_s=compute_ns // SECOND_NS,
+        compute_s=compute_ns // NS_PER_S,
         is_foreign=True,
     )
     return Work(clients=(client,), servers=(server,))

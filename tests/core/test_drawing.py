@@ -20,7 +20,7 @@ from mprun.compile import allocate, resolve
 from mprun.errors import HostError
 from mprun.input import load
 from mprun.model.spec import Chance, Direction
-from mprun.model.wording import PROPERTIES, describe, say_changes, spell
+from mprun.model.wording import PROPERTIES, describe, say_changes
 from mprun.report import tree
 from mprun.report.dot import to_dot
 from mprun.report.drawing import Drawing, draw
@@ -100,25 +100,6 @@ def test_drawing_does_not_depend_on_hash_seed(hash_seed: str) -> None:
 
 def test_every_property_of_a_direction_has_its_words() -> None:
     assert set(PROPERTIES) == {field.name for field in fields(Direction)}
-
-
-@pytest.mark.parametrize(
-    ("written", "read"),
-    [
-        ("20mbit", "20 Mbit/s"),
-        ("1500kbit", "1.5 Mbit/s"),
-        ("1000mbit", "1 Gbit/s"),
-        ("12345678bit", "12.345678 Mbit/s"),
-        ("100us", "100 µs"),
-        ("300ms", "300 ms"),
-        ("0.25%", "0.25 %"),
-        ("1packets", "1 packet"),
-        ("65536bytes", "65.536 kB"),
-        ("100packets", "100 packets"),
-    ],
-)
-def test_quantity_is_spelled_for_reading(written: str, read: str) -> None:
-    assert spell(written) == read
 
 
 def test_directions_that_differ_say_which_is_which() -> None:

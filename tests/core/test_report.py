@@ -16,6 +16,7 @@ import pytest
 
 from mprun.input import load
 from mprun.model.spec import Plot
+from mprun.model.units import format_measured
 from mprun.model.wording import say_change
 from mprun.report import figure, palette
 from mprun.report.chart import COLUMN, WIDE, paint
@@ -23,7 +24,7 @@ from mprun.report.evidence import Association, Evidence
 from mprun.report.figure import TIME, Axis, Chart, Form, Mark, Panel, Series, to_csv
 from mprun.report.gallery import Gallery
 from mprun.report.page import Page, Picture, Verdict, render
-from mprun.report.reading import format_mean, format_value
+from mprun.report.reading import format_mean
 from mprun.report.spark import to_text
 from mprun.report.timeline import draw_run, lacking
 from mprun.tools.tool import summarize_delays
@@ -444,7 +445,7 @@ def test_figures_in_a_terminal() -> None:
     ],
 )
 def test_values_as_people_say_them(value: float, unit: str, text: str) -> None:
-    assert format_value(value, unit) == text
+    assert format_measured(value, unit) == text
 
 
 @pytest.mark.parametrize(
@@ -466,7 +467,7 @@ def test_values_as_people_say_them(value: float, unit: str, text: str) -> None:
 def test_a_mean_with_its_interval(mean: float, half: float, unit: str, text: str) -> None:
     metric = {"mean": mean, "unit": unit, "t95": (mean - half, mean + half)}
     assert format_mean(metric, 0.95) == text
-    assert format_mean({**metric, "t95": None}, 0.95) == format_value(mean, unit)
+    assert format_mean({**metric, "t95": None}, 0.95) == format_measured(mean, unit)
 
 
 def test_distribution_in_a_terminal() -> None:

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import re
+from typing import get_args
 
 import pytest
 
+from mprun.agent import readback
 from mprun.model import units
 from mprun.model.spec import Queue
-from mprun.model.units import Quantity, QuantityError
+from mprun.model.units import RATE, TIME, Quantity, QuantityError, Style, parse_ratio, render_queue, render_ratio
 
 
 @pytest.mark.parametrize(
@@ -116,3 +118,53 @@ def test_what_is_no_text_is_refused(value: object) -> None:
 def test_bare_number_says_what_to_write(value: float, written: str) -> None:
     with pytest.raises(QuantityError, match=f"write '{written}mbit' or '{written}kbit'"):
         units.RATE.parse(value)
+
+
+ALL_STYLES: tuple[Style, ...] = get_args(Style)
+# A quantity, in base units, and its text in each style: of files, of tc(8), of people.
+STYLES = [
+    (RATE, 20_000_000, "20mbit", "20mbit", "20 Mbit/s"),
+    (RATE, 1_500_000, "1500kbit", "1500kbit", "1.5 Mbit/s"),
+    (RATE, 1_000_000_000, "1gbit", "1gbit", "1 Gbit/s"),
+    (RATE, 12_345_678, "12345678bit", "12345678bit", "12.345678 Mbit/s"),
+    (TIME, 0, "0ns", "0s", "0 ns"),
+    (TIME, 7, "7ns", "0.007us", "7 ns"),
+    (TIME, 100_000, "100us", "100us", "100 µs"),
+    (TIME, 1_500_007, "1500007ns", "1500.007us", "1.500007 ms"),
+    (TIME, 300_000_000, "300ms", "300ms", "300 ms"),
+    (TIME, 2_000_000_000, "2s", "2s", "2 s"),
+]
+SHARES = [
+    (0.0025, "0.25%", "0.25%", "0.25 %"),
+    (1.0, "100%", "100%", "100 %"),
+    (1 / 3, "33.33333333333333%", "33.33333333%", "33.33 %"),
+]
+
+
+@pytest.mark.parametrize(("kind", "amount", "file", "tc", "people"), STYLES)
+def test_a_quantity_has_a_text_in_each_style(kind: Quantity, amount: int, file: str, tc: str, people: str) -> None:
+    assert [kind.render(amount, style) for style in ALL_STYLES] == [file, tc, people]
+    assert kind.parse(file) == amount
+
+
+@pytest.mark.parametrize(("share", "file", "tc", "people"), SHARES)
+def test_a_share_has_a_text_in_each_style(share: float, file: str, tc: str, people: str) -> None:
+    assert [render_ratio(share, style) for style in ALL_STYLES] == [file, tc, people]
+    assert parse_ratio(file) == share
+
+
+def test_the_agent_reads_the_texts_for_tc_as_the_same_amounts() -> None:
+    """The agent has a reader of its own, as it may import little; both are held against one table."""
+    for kind, amount, _, tc, _ in STYLES:
+        form, size = (readback.RATE, 1) if kind is RATE else (readback.TIME, 1e9)
+        assert readback.read_value(form, tc) * size == pytest.approx(amount, rel=1e-12, abs=1e-6)
+    for share, _, tc, _ in SHARES:
+        assert readback.read_value(readback.RATIO, tc) == pytest.approx(share, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("queue", "read"),
+    [(Queue(1, "packets"), "1 packet"), (Queue(65536, "bytes"), "65.536 kB"), (Queue(100, "packets"), "100 packets")],
+)
+def test_a_queue_has_a_text_for_people(queue: Queue, read: str) -> None:
+    assert render_queue(queue, "people") == read

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from mprun import inside
+
 # The scheduler that a new namespace has, and the only one of mainline.
 DEFAULT_SCHEDULER = "default"
 # A bucket of exactly one frame makes the experiment kernel's tbf send bit by bit (kernel/src/mprun_line.c).
@@ -46,7 +48,7 @@ class Capabilities:
 
     iperf3_speaks_mptcp: bool = False
     mptcp_library: str = "/usr/lib/x86_64-linux-gnu/mptcpize/libmptcpwrap.so.0"
-    bulk_library: str | None = "/run/mprun/kernel/bulk.so"
+    bulk_library: str | None = inside.BULK_LIBRARY
     is_simulated: bool = True
     timer_slack_ns: int = SIMULATED_SLACK_NS
     kernel_wide: Mapping[str, str] | None = None

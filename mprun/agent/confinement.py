@@ -14,7 +14,7 @@ import struct
 from contextlib import ExitStack
 from pathlib import Path
 
-from mprun import landlock
+from mprun import inside, landlock
 from mprun.agent.namespace import call
 
 CLONE_NEWNS = 0x00020000
@@ -32,9 +32,9 @@ OF_NETWORK = (10, 11, 12, 13)
 
 NET_SYSCTLS = "/proc/sys/net"
 # What stays writable: settings of the network of the command's own node, and the run's folder in memory and directory.
-WRITABLE = (NET_SYSCTLS, "/run", "/run/mprun/run")
+WRITABLE = (NET_SYSCTLS, "/run", inside.RUN)
 # Of the run, what mprun and its agent say to each other; of the machine, homes and root's secrets.
-HIDDEN = ("/run/mprun/reports", "/run/mprun/orders", "/home", "/root", "/etc/ssh", "/etc/ssl/private")
+HIDDEN = (inside.REPORTS, inside.ORDERS, "/home", "/root", "/etc/ssh", "/etc/ssl/private")
 HIDDEN_FILES = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-")
 TEMPORARY = ("/tmp", "/var/tmp")
 TEMPORARY_SIZE = "size=256m"

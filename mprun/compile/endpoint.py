@@ -17,13 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mprun import inside
 from mprun.capabilities import DEFAULT_SCHEDULER, Capabilities
 from mprun.compile.network import Interface, Network, Node, Path
 from mprun.model.address import InterfaceAddress, family_of
 from mprun.model.path import are_side_by_side, count_subflows, pairs_of, usable_paths
 from mprun.model.spec import FAMILIES, MAX_ADDITIONAL_SUBFLOWS, ExperimentSpec, Flow, HostSpec
 from mprun.plan import Command, Process, Ready, sysctl
-from mprun.tools.tool import LIBRARY
 
 PATH_MANAGER = "mprun.agent.path_manager"
 
@@ -121,7 +121,7 @@ def path_managers(network: Network, experiment: ExperimentSpec) -> Iterator[Proc
             name=f"path_manager.{name}",
             node=name,
             argv=tuple(argv),
-            env={"PYTHONPATH": LIBRARY},
+            env={"PYTHONPATH": inside.LIBRARY},
             role="server",
             ready=Ready("output", "ready"),
         )

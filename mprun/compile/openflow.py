@@ -18,13 +18,14 @@ from mprun.compile.network import Interface, Network, Switch
 from mprun.model.ofctl import group_id, rename_ports
 from mprun.model.spec import HashedBy, LinkSpec, OpenFlow, TopologySpec
 from mprun.plan import Command, Process, Ready
+from mprun.tools.tool import AGENT
 
 # As Open vSwitch spells it: a controller's socket it takes below this folder only.
 FOLDER = "/var/run/openvswitch"
 DATABASE = f"{FOLDER}/conf.db"
 SOCKET = f"{FOLDER}/db.sock"
 # Ours (agent/controller.py), where a run finds it.
-CONTROLLER = "/run/mprun/lib/mprun/agent/controller.py"
+CONTROLLER = f"{AGENT}/controller.py"
 INTERFACE_NAME_BYTES = 15
 # Names that the namespace of the switches has for something else.
 _TAKEN = re.compile(r"lo|ovs-system|ovs-netdev|.*-eth\d+")

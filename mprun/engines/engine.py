@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 import mprun
-from mprun import mininet_library
+from mprun import inside, mininet_library
 from mprun.engines.computing import Computing
 from mprun.errors import HostError, Interrupted, RunError
 from mprun.folder import Folder, UnsafeError
@@ -34,13 +34,12 @@ from mprun.programs import PROGRAMS, store
 from mprun.rundir import RunDirectory
 from mprun.scratch import scratch
 
-INSIDE = "/run/mprun"
 # Where programs are looked for and run from, whoever calls: an ordinary user's path lacks the sbin's.
 PROGRAM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ENVIRONMENT = {
     "PATH": PROGRAM_PATH,
     "LANG": "C.UTF-8",
-    "HOME": "/run/mprun",
+    "HOME": inside.ROOT,
     "USER": "root",
     "TERM": "dumb",
     "TZ": "UTC",
@@ -119,10 +118,10 @@ def agent_command(shell: Shell | None, options: Sequence[str], reports: str, ord
 
     options: of the agent. reports, orders: where the folders of the channel are inside.
     """
-    start = f"import sys; sys.path.insert(0, '{INSIDE}/lib'); import mprun.agent.main as agent; "
+    start = f"import sys; sys.path.insert(0, '{inside.LIBRARY}'); import mprun.agent.main as agent; "
     start += "sys.exit(agent.main(sys.argv[1:]))"
     options = [*options, "--shell", shell] if shell else options
-    return [str(interpreter()), "-I", "-S", "-B", "-c", start, f"{INSIDE}/run", reports, orders, *options]
+    return [str(interpreter()), "-I", "-S", "-B", "-c", start, inside.RUN, reports, orders, *options]
 
 
 def die_with(parent: int) -> None:
@@ -184,12 +183,12 @@ def find_built(plan: Plan, as_user: bool = False) -> dict[str, Path]:
     words = [process.argv[0] for process in (*plan.preparations, *plan.daemons, *plan.flows)]
     found = {}
     for name in PROGRAMS:
-        inside = f"{INSIDE}/tools/{name}"
-        if any(word.startswith(inside + "/") for word in words):
+        place = f"{inside.TOOLS}/{name}"
+        if any(word.startswith(place + "/") for word in words):
             installed = store.find(name, as_user)
             if installed is None:
                 raise HostError(f"this run needs the tool '{name}', and it is not built: mprun tools install {name}")
-            found[inside] = installed.directory
+            found[place] = installed.directory
     return found
 
 

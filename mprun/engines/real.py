@@ -13,6 +13,7 @@ import shlex
 import subprocess
 from functools import partial
 
+from mprun import inside
 from mprun.agent import sysctl
 from mprun.capabilities import Capabilities
 from mprun.engines.capability import (
@@ -25,7 +26,6 @@ from mprun.engines.capability import (
     without_sctp,
 )
 from mprun.engines.engine import (
-    INSIDE,
     Channel,
     Progress,
     Shell,
@@ -49,8 +49,6 @@ from mprun.rundir import RunDirectory
 NAME: EngineName = "real"
 IS_SIMULATED = False
 IS_ON_HOST_KERNEL = True
-# Where the folders of the channel are inside.
-REPORTS, ORDERS = "reports", "orders"
 
 
 def find_kernel(name: str) -> None:
@@ -93,24 +91,23 @@ def _script(plan: Plan, run: RunDirectory, talk: Channel, shell: Shell | None) -
     # root could write what it is shown; a user's own mounts need no such care and may not be remounted
     is_root = os.geteuid() == 0
     places = [
-        (str(run.path.resolve()), "run", True),
-        (str(talk.reports.path), REPORTS, True),
-        (str(talk.orders.path), ORDERS, not is_root),
-        (str(library.package), "lib/mprun", not is_root),
-        (str(library.mininet), "lib/mininet", not is_root),
-        *(
-            (str(outside), inside.removeprefix(f"{INSIDE}/"), not is_root)
-            for inside, outside in find_built(plan).items()
-        ),
+        (run.path.resolve(), inside.RUN, True),
+        (talk.reports.path, inside.REPORTS, True),
+        (talk.orders.path, inside.ORDERS, not is_root),
+        (library.package, f"{inside.LIBRARY}/mprun", not is_root),
+        (library.mininet, f"{inside.LIBRARY}/mininet", not is_root),
+        *((outside, place, not is_root) for place, outside in find_built(plan).items()),
     ]
     lines = ["set -e", "base=$(mktemp -d)", "mount -n -t tmpfs -o mode=755 run $base"]
-    for outside, inside, writable in places:
-        lines += [f"mkdir -p $base/mprun/{inside}", f"mount -n --bind {shlex.quote(outside)} $base/mprun/{inside}"]
-        lines += [] if writable else [f"mount -n -o remount,bind,ro $base/mprun/{inside}"]
+    for outside, inner, writable in places:
+        # what becomes /run
+        place = inner.replace("/run", "$base", 1)
+        lines += [f"mkdir -p {place}", f"mount -n --bind {shlex.quote(str(outside))} {place}"]
+        lines += [] if writable else [f"mount -n -o remount,bind,ro {place}"]
     lines += ["mkdir -p $base/lock", "mount -n --move $base /run", "rmdir $base"]
     foreign = any(process.is_foreign for process in (*plan.daemons, *plan.flows))
-    agent = agent_command(shell, ["--confine"] if foreign else [], f"{INSIDE}/{REPORTS}", f"{INSIDE}/{ORDERS}")
-    return "\n".join([*lines, f"cd {INSIDE}/run", f"exec {shlex.join(agent)}"])
+    agent = agent_command(shell, ["--confine"] if foreign else [], inside.REPORTS, inside.ORDERS)
+    return "\n".join([*lines, f"cd {inside.RUN}", f"exec {shlex.join(agent)}"])
 
 
 def missing(plan: Plan, capabilities: Capabilities) -> str | None:

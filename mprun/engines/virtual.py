@@ -16,10 +16,10 @@ import threading
 from importlib import import_module
 from pathlib import Path
 
+from mprun import inside
 from mprun.capabilities import Capabilities
 from mprun.engines.computing import Computing
 from mprun.engines.engine import (
-    INSIDE,
     Channel,
     Library,
     Progress,
@@ -95,15 +95,15 @@ def _guest(plan: Plan, run: RunDirectory, talk: Channel, kernel: Kernel, shell: 
     _compile_agent(library)
     return Guest(
         argv=agent_command(shell, [] if real_time else ["--simulated"], REPORTS, ORDERS),
-        cwd=f"{INSIDE}/run",
-        log=None if shell else f"{INSIDE}/run/logs/agent.log",
-        opened={run.path: f"{INSIDE}/run", talk.reports.path: REPORTS},
+        cwd=inside.RUN,
+        log=None if shell else f"{inside.RUN}/logs/agent.log",
+        opened={run.path: inside.RUN, talk.reports.path: REPORTS},
         shown={
             talk.orders.path: ORDERS,
-            kernel.directory: f"{INSIDE}/kernel",
-            library.package: f"{INSIDE}/lib/mprun",
-            library.mininet: f"{INSIDE}/lib/mininet",
-            **{outside: inside for inside, outside in find_built(plan, as_user=True).items()},
+            kernel.directory: inside.KERNEL,
+            library.package: f"{inside.LIBRARY}/mprun",
+            library.mininet: f"{inside.LIBRARY}/mininet",
+            **{outside: place for place, outside in find_built(plan, as_user=True).items()},
         },
         environment=environment(shell),
         seed=plan.seed,

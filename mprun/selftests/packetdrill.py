@@ -11,8 +11,9 @@ import os
 import shutil
 from pathlib import Path
 
+from mprun import inside
 from mprun.errors import HostError, SpecError
-from mprun.selftests.source import INSIDE, Script, shown_tests
+from mprun.selftests.source import Script, shown_tests
 
 NAME = "packetdrill"
 NO_PROGRAM = (
@@ -39,20 +40,20 @@ def find_program(folder: Path | None) -> Path | None:
 def list_own(selftests: Path, program: Path) -> list[Script]:
     """Return the scripts of the kernel's tree, in order of names; its own runner says how each ended."""
     folder = selftests / "net" / NAME
-    shown = {**shown_tests(selftests), program: f"{INSIDE}/program"}
-    place = f"{INSIDE}/selftests/net/{NAME}"
+    shown = {**shown_tests(selftests), program: f"{inside.ROOT}/program"}
+    place = f"{inside.ROOT}/selftests/net/{NAME}"
     return [Script(NAME, path.stem, place, (f"./{RUNNER}", path.name), shown) for path in sorted(folder.glob("*.pkt"))]
 
 
 def list_suite(folder: Path, program: Path) -> list[Script]:
     """Return the scripts in a folder of the user's and below it, in order of their paths. Raises SpecError for none."""
     root = folder.resolve()
-    shown = {root: f"{INSIDE}/suite", program: f"{INSIDE}/program"}
+    shown = {root: f"{inside.ROOT}/suite", program: f"{inside.ROOT}/program"}
     scripts = []
     for path in sorted(root.rglob("*.pkt")):
         relative = path.relative_to(root)
-        place = f"{INSIDE}/suite/{relative.parent}"
-        command = (f"{INSIDE}/guest/packetdrill.sh", path.name)
+        place = f"{inside.ROOT}/suite/{relative.parent}"
+        command = (f"{inside.ROOT}/guest/packetdrill.sh", path.name)
         scripts.append(Script(NAME, str(relative.with_suffix("")), place, command, shown))
     if not scripts:
         raise SpecError(f"--suite {folder}: no file *.pkt in this folder or below it")

@@ -9,12 +9,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from mprun import inside
 from mprun.engines.engine import ENVIRONMENT
 from mprun.engines.guest import Guest, booted
 from mprun.errors import HostError, RunError
 from mprun.kernel.store import Kernel
 from mprun.selftests import tap
-from mprun.selftests.source import GUEST, INSIDE, Script
+from mprun.selftests.source import GUEST, Script
 
 # In the order to start them: what takes longest first, so that with several at once all end together.
 DEFAULT_SCRIPTS = (
@@ -95,7 +96,7 @@ def run_scripts(
 def check_scheduler(kernel: Kernel, name: str, output: Path) -> None:
     """Ask the kernel for a scheduler. Raises HostError that says which it has."""
     known = "/proc/sys/net/mptcp/available_schedulers"
-    guest = Guest(argv=("/bin/cat", known), cwd="/", log=f"{INSIDE}/run/schedulers", opened={output: f"{INSIDE}/run"})
+    guest = Guest(argv=("/bin/cat", known), cwd="/", log=f"{inside.RUN}/schedulers", opened={output: inside.RUN})
     said = output / "schedulers"
     said.unlink(missing_ok=True)
     with (output / "console.log").open("wb") as console, booted(kernel, guest, console) as process:
@@ -128,11 +129,11 @@ class _Run:
         for name in ("said.txt", "end"):
             (self._folder / name).unlink(missing_ok=True)
         guest = Guest(
-            argv=(f"{INSIDE}/guest/run.sh", script.folder, *script.command),
-            cwd=f"{INSIDE}/run",
-            log=f"{INSIDE}/run/{self._log.name}",
-            opened={self._folder: f"{INSIDE}/run"},
-            shown={**script.shown, GUEST: f"{INSIDE}/guest"},
+            argv=(f"{inside.ROOT}/guest/run.sh", script.folder, *script.command),
+            cwd=inside.RUN,
+            log=f"{inside.RUN}/{self._log.name}",
+            opened={self._folder: inside.RUN},
+            shown={**script.shown, GUEST: f"{inside.ROOT}/guest"},
             # failures that the scripts call flaky are failures: here nothing depends on chance
             environment={
                 **ENVIRONMENT,

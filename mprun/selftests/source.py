@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mprun import inside
 from mprun.cache import Progress, cache, locked
 from mprun.errors import HostError, RunError
 from mprun.kernel import store
@@ -26,7 +27,6 @@ SELFTESTS = Path("tools/testing/selftests")
 SCRIPTS = SELFTESTS / "net" / "mptcp"
 LIBRARY = "mptcp_lib.sh"
 # Where the tests and what they need are inside the experiment kernel.
-INSIDE = "/run/mprun"
 BUILD_TOOLS = {"make": "make", "gcc": "gcc", "xz": "xz-utils"}
 # What the scripts call beside what every Debian has.
 TOOLS = {
@@ -108,14 +108,14 @@ def prepare(kernel: store.Kernel, progress: Progress) -> tuple[Path, bool]:
 
 def shown_tests(selftests: Path) -> dict[Path, str]:
     """Return what each test of a prepared folder sees of it."""
-    return {selftests: f"{INSIDE}/selftests"}
+    return {selftests: f"{inside.ROOT}/selftests"}
 
 
 def list_scripts(selftests: Path) -> list[Script]:
     """Return the tests of MPTCP in a prepared folder, in order of names; a script of several groups is as many."""
     found = []
     shown = shown_tests(selftests)
-    place = f"{INSIDE}/selftests/net/mptcp"
+    place = f"{inside.ROOT}/selftests/net/mptcp"
     for path in sorted((selftests / "net" / "mptcp").glob("*.sh")):
         if path.name == LIBRARY:
             continue

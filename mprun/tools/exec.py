@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from mprun import inside
 from mprun.capabilities import Capabilities
 from mprun.model.fault import Path
 from mprun.model.metric import OF_CONNECTIONS, Metric
@@ -22,7 +23,7 @@ from mprun.model.units import NS_PER_S
 from mprun.plan import COMPUTE_S, Process, Ready
 from mprun.schema.file_model import refuse
 from mprun.schema.flow import PositiveTime, ServedEntry
-from mprun.tools.tool import AGENT, PYTHON, RUN, Endpoints, Outputs, Program, Result, Work, kept, mptcp_environment
+from mprun.tools.tool import AGENT, PYTHON, Endpoints, Outputs, Program, Result, Work, kept, mptcp_environment
 
 PROGRAMS: dict[str, Program] = {}
 PROGRAM = f"{AGENT}/until.py"
@@ -173,7 +174,7 @@ def _words(flow: Flow, which: str) -> Sequence[str]:
 def _known(flow: Flow, ends: Endpoints) -> dict[str, str]:
     """What stands for the flow's own in words, by name."""
     addresses = {"source": ends.source_address, "destination": ends.destination_address}
-    return {**addresses, "port": str(ends.port), "files": f"{RUN}/{kept(flow, '')}".rstrip("/")}
+    return {**addresses, "port": str(ends.port), "files": f"{inside.RUN}/{kept(flow, '')}".rstrip("/")}
 
 
 def _fill(words: Sequence[str], known: Mapping[str, str]) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
+from mprun import inside
 from mprun.capabilities import Capabilities
 from mprun.model.fault import tell_unknown
 from mprun.model.metric import OF_HANDOVER, OF_PATHS, Metric, delays
@@ -28,7 +29,6 @@ from mprun.schema.flow import ServedEntry, Size
 from mprun.tools import certificate
 from mprun.tools.account import tell_requests
 from mprun.tools.tool import (
-    BUILT,
     Endpoints,
     Movement,
     Outputs,
@@ -58,7 +58,7 @@ METRICS = {
     **delays("delay", "time from a request to the end of its answer"),
 }
 
-FOLDER = f"{BUILT}/quic"
+FOLDER = f"{inside.TOOLS}/quic"
 KEY_LOG = "tls-keys.log"
 # The library keeps connection identifiers for so many paths.
 MOST_PATHS = 8

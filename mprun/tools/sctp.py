@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
+from mprun import inside
 from mprun.capabilities import Capabilities
 from mprun.model.metric import OF_HANDOVER, OF_PATHS, Metric
 from mprun.model.path import NamedPath
@@ -24,7 +25,7 @@ from mprun.plan import Process, Ready
 from mprun.schema.field import SIZE_SCHEMA, TIME_SCHEMA
 from mprun.schema.file_model import refuse
 from mprun.schema.flow import OmitEntry, PositiveTime, ServedEntry, Size
-from mprun.tools.tool import BUILT, Endpoints, Movement, Outputs, PathUse, Portion, Program, Result, Table, Work
+from mprun.tools.tool import Endpoints, Movement, Outputs, PathUse, Portion, Program, Result, Table, Work
 
 PROGRAMS = {"cmtsctp": Program("", "--version", "mprun tools install cmtsctp")}
 PORTS = 1
@@ -175,7 +176,7 @@ def _argv(flow: Flow, ends: Endpoints, role: str, pairs: Sequence[tuple[str, str
     """The command of one end; pairs: of its own address and the other's."""
     options: Mapping[str, Any] = flow.options
     sends = (role == "--connect") != bool(options.get("reverse"))
-    argv = [f"{BUILT}/cmtsctp/cmtsctp", role, "--send" if sends else "--receive"]
+    argv = [f"{inside.TOOLS}/cmtsctp/cmtsctp", role, "--send" if sends else "--receive"]
     for local, remote in pairs:
         argv += ["--path", f"{local},{remote}"]
     argv += ["--port", str(ends.port), "--udp-port", str(udp_port(flow.port, ends.port))]

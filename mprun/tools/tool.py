@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
+from mprun import inside
 from mprun.capabilities import Capabilities
 from mprun.errors import HostError
 from mprun.model.metric import Metric
@@ -24,17 +25,10 @@ if TYPE_CHECKING:
 LENGTH = "length_bytes"
 COLLECTION = Collection("mprun.tools", "tool", TOOLS)
 
-# Where a run finds mprun's agent, for programs of ours that are modules of it; and its folder, for those that are not.
-LIBRARY = "/run/mprun/lib"
-AGENT = f"{LIBRARY}/mprun/agent"
-# A folder of the run that is gone after it, for what a workload needs; each flow has one of its own there.
-TEMPORARY = "/run/mprun/tmp"
-# Where the directory of the run is there.
-RUN = "/run/mprun/run"
+# The programs of ours that run as files.
+AGENT = f"{inside.LIBRARY}/mprun/agent"
 # Programs start in the run directory; what they leave for `parse` belongs in a folder of the flow there.
 FILES = "files"
-# Where a run finds the programs that `mprun tools install` has built, a folder for each.
-BUILT = "/run/mprun/tools"
 # How a program of ours is run: isolated, without site packages, writing nothing beside its source.
 PYTHON = ("python3", "-I", "-S", "-B")
 
@@ -280,7 +274,7 @@ def _fit(where: str, module: object) -> Tool:
 
 def temporary(flow: Flow, name: str) -> str:
     """The path of a file of the flow that is gone after the run."""
-    return f"{TEMPORARY}/{flow.name}/{name}"
+    return f"{inside.TEMPORARY}/{flow.name}/{name}"
 
 
 def kept(flow: Flow, name: str) -> str:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from mprun import inside
 from mprun.capabilities import Capabilities
 from mprun.model.fault import Path
 from mprun.model.metric import OF_CONNECTIONS, Metric, delays
@@ -20,7 +21,7 @@ from mprun.model.units import NS_PER_S, TIME
 from mprun.plan import Process, Ready
 from mprun.schema.file_model import refuse
 from mprun.schema.flow import Congestion, ConnectionEntry, FlowRate, PositiveTime
-from mprun.tools.tool import LIBRARY, Endpoints, Outputs, Program, Result, Table, Work
+from mprun.tools.tool import Endpoints, Outputs, Program, Result, Table, Work
 
 PROGRAMS = {"python3": Program("python3")}
 PORTS = 1
@@ -90,7 +91,7 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     options: Mapping[str, Any] = flow.options
     place = (ends.destination_address, str(ends.port))
     shared = (f"protocol={flow.protocol}", f"congestion={flow.congestion or ''}")
-    environment = {"PYTHONPATH": LIBRARY}
+    environment = {"PYTHONPATH": inside.LIBRARY}
     server = Process(
         name=f"{flow.name}.server",
         node=flow.destination,

@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parents[2] / "mprun"
 
 # The order of rooms: each may import those above it. A room is a package, or a module directly in `mprun`.
 ROOMS = """
-    errors text form version invoker landlock mininet_library plugin capabilities
+    errors text form version inside invoker landlock mininet_library plugin capabilities
     folder cache scratch shipped genuine table
     plan model statement schema topologies tools
     input json_schema settings

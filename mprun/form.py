@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The forms of the JSON files in runs and sweeps: what every reader of one may rely on.
+"""The forms of the JSON files in runs and sweeps that have no dataclass: what every reader of one may rely on.
 
 A file is held against its form once, when it is read. It may be damaged, or a stranger's. A form says what is needed; a
 file may hold more. No module is imported for it: each command that reads a run would wait.
@@ -97,38 +97,6 @@ ENVIRONMENT = {
     **{"engine": str, "kernel": _KERNEL, "versions": Map(str), "warnings": _TEXTS, "python": str},
     **{"real_time?": bool, "engine_reason?": str, "mprun?": (str, {"version": str})},
 }
-_COMMAND = {"node": str, "argv": _TEXTS}
-_PROCESS = {
-    **{"name": str, "node": str, "argv": _TEXTS, "role": str, "flows": _TEXTS, "keeps": _TEXTS, "needs": _TEXTS},
-    **{"at_ns": _WHOLE, "lasts_ns": _WHOLE, "timeout_ns": _WHOLE, "most_log_bytes": _WHOLE, "stop_signal": whole},
-    **{"env": Map(str), "output": (str, None), "is_endless": bool, "after": (None, [str])},
-    "ready": (None, {"kind": str, "value": (str, whole, None)}),
-    "files": [{"path": str, "text": str, "size_bytes": _WHOLE}],
-}
-_END = {"node": str, "name": str, "link": str, "mac": str, "address": (str, None), "ipv6?": (str, None)}
-_DIRECTION = {"rate_bit_per_s": _WHOLE, "delay_ns": whole, "loss": (dict, None), "queue": (dict, None)}
-_PATH = {"name": str, "source": str, "destination": str, "links": _TEXTS, "rtt_ns": _WHOLE}
-INTENT = {
-    "nodes": [{"name": str, "kind": str, "interfaces": [_END]}],
-    "links": [{"name": str, "ends": [_END], "wire": _WHOLE, "forward": _DIRECTION, "reverse": _DIRECTION}],
-    "traffic": [
-        {
-            **{"name": str, "tool": str, "source": str, "destination": str, "protocol": str, "options": dict},
-            **{"start_ns": whole, "duration_ns": _WHOLE, "endpoints": {"port?": _WHOLE}, "paths": [_PATH]},
-        }
-    ],
-    "captures": [{"host": str, "link?": (str, None), "snaplen": whole, "filter": str}],
-    "changes": [{"at_ns": whole}],
-    "hosts": Map({"mptcp?": dict}),
-    "seed": whole,
-}
-PLAN = {
-    **{"digest": str, "intent": INTENT, "seed": whole, "end_ns": _WHOLE, "samples": Map(whole)},
-    **{"build": [_COMMAND], "switching": [_COMMAND], "nodes": [{"name": str, "kind": str, "inside": (str, None)}]},
-    **{name: [_PROCESS] for name in ("daemons", "probes", "flows", "preparations", "switch_programs")},
-    **{"changes": [{"at_ns": whole, "name": str, "commands": [_COMMAND], "values": dict}], "trains": [dict]},
-    "watches": [[whole]],
-}
 AGENT = {
     **{"error": (str, None), "complete": bool, "zero_ns?": _WHOLE, "boot_ns?": _WHOLE},
     "processes": Map(
@@ -172,7 +140,7 @@ STEP = {
 }
 
 OF_RUN: Mapping[str, Form] = {
-    **{"summary.json": SUMMARY, "environment.json": ENVIRONMENT, "plan.json": PLAN, "agent.json": AGENT},
+    **{"summary.json": SUMMARY, "environment.json": ENVIRONMENT, "agent.json": AGENT},
     "wall.json": WALL,
 }
 OF_SWEEP: Mapping[str, Form] = {"sweep.json": SWEEP, "summary.json": SWEEP_SUMMARY}

@@ -11,15 +11,17 @@ beside it are bound to the machine's capabilities.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any, Literal
 
+from mprun.codec import Fault
 from mprun.errors import MprunError
+from mprun.intent import Intent
+from mprun.intent.document import CODEC, digest_of, write_intent
 
 # The node of the namespace in which the agent starts; it builds links from there.
 ROOT = ""
@@ -121,7 +123,7 @@ class Change:
 
     at_ns: int
     name: str
-    values: Mapping[str, Any]
+    values: Mapping[str, object]
     commands: tuple[Command, ...]
 
 
@@ -158,7 +160,7 @@ class Plan:
     watches: spans, from time zero, in which `progress` is, as no path of some flow works then.
     """
 
-    intent: Mapping[str, Any]
+    intent: Intent
     seed: int
     nodes: tuple[Node, ...]
     build: tuple[Command, ...]
@@ -174,74 +176,36 @@ class Plan:
     samples: Mapping[str, int] = field(default_factory=dict)
     watches: tuple[tuple[int, int], ...] = ()
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """SHA-256 of the intent, hexadecimal; equal on every machine."""
-        return digest_of_intent(self.intent)
+        return digest_of(write_intent(self.intent))
 
     def to_json(self) -> dict[str, Any]:
-        """The plan as JSON values, as the agent and `plan.json` have it."""
-        value = {"format": FORMAT, "digest": self.digest, "intent": self.intent}
-        return value | {one.name: to_plain(getattr(self, one.name)) for one in fields(self) if one.name != "intent"}
+        """Return the plan as JSON values, as the agent and `plan.json` have it."""
+        value = {one.name: CODEC.encode(getattr(self, one.name)) for one in fields(self)}
+        return {"format": FORMAT, "digest": self.digest, **value}
 
     def to_text(self) -> str:
-        """The text of `plan.json`: a line for each command, process, node, link and change."""
+        """Return the text of `plan.json`: a line for each command, process, node, link and change."""
         return _spell(self.to_json(), "") + "\n"
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Plan:
-        """The plan that `to_json` wrote. Raises MprunError for one of another format."""
-        if value.get("format") != FORMAT:
-            raise MprunError(f"a plan of format {value.get('format')}; this mprun reads format {FORMAT}")
-        return cls(
-            intent=value["intent"],
-            seed=value["seed"],
-            nodes=tuple(Node(**node) for node in value["nodes"]),
-            build=_commands(value["build"]),
-            daemons=tuple(_process(process) for process in value["daemons"]),
-            probes=tuple(_process(process) for process in value["probes"]),
-            flows=tuple(_process(process) for process in value["flows"]),
-            changes=tuple(Change(**{**c, "commands": _commands(c["commands"])}) for c in value["changes"]),
-            switch_programs=tuple(_process(process) for process in value["switch_programs"]),
-            switching=_commands(value["switching"]),
-            trains=tuple(Train(**train) for train in value["trains"]),
-            preparations=tuple(_process(process) for process in value["preparations"]),
-            end_ns=value["end_ns"],
-            samples=value["samples"],
-            watches=tuple((begin, end) for begin, end in value["watches"]),
-        )
+    def from_json(cls, value: object) -> Plan:
+        """Return the plan that `to_json` wrote.
+
+        Raises codec.Fault for one of another form, MprunError if it is so because its format is another.
+        """
+        try:
+            return CODEC.decode(cls, value)
+        except Fault:
+            if isinstance(value, dict) and value.get("format", FORMAT) != FORMAT:
+                raise MprunError(f"a plan of format {value['format']}; this mprun reads format {FORMAT}") from None
+            raise
 
     def commands_of(self, node: str) -> Iterator[str]:
         """The lines of `build` that a person would type on `node`."""
         return (shlex.join(command.argv) for command in self.build if command.node == node)
-
-
-def _commands(values: Sequence[Mapping[str, Any]]) -> tuple[Command, ...]:
-    return tuple(Command(value["node"], tuple(value["argv"])) for value in values)
-
-
-def _process(value: Mapping[str, Any]) -> Process:
-    ready = Ready(**value["ready"]) if value["ready"] else None
-    after = tuple(value["after"]) if value["after"] else None
-    files = tuple(File(**file) for file in value["files"])
-    parts = {"ready": ready, "after": after, "files": files}
-    lists = {name: tuple(value[name]) for name in ("argv", "flows", "keeps", "needs")}
-    return Process(**{**value, **parts, **lists})
-
-
-def to_plain(value: Any) -> Any:
-    """A value in JSON's types: dataclasses as objects, addresses as text."""
-    if value is None or isinstance(value, (str, int, float)):
-        return value
-    if isinstance(value, (list, tuple)):
-        return [to_plain(item) for item in value]
-    if isinstance(value, Mapping):
-        return {str(key): to_plain(item) for key, item in value.items()}
-    if is_dataclass(value):
-        return {name: to_plain(getattr(value, name)) for name in value.__dataclass_fields__}
-    if isinstance(value, (IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network)):
-        return str(value)
-    raise TypeError(f"{value!r} has no place in JSON")
 
 
 def _spell(value: Any, indent: str) -> str:
@@ -255,16 +219,6 @@ def _spell(value: Any, indent: str) -> str:
 
 
 _encode = json.JSONEncoder(sort_keys=True).encode
-
-
-def digest_of_intent(intent: Mapping[str, Any]) -> str:
-    """SHA-256 of what a plan means."""
-    return hashlib.sha256(canonical_json(intent).encode()).hexdigest()
-
-
-def canonical_json(value: object) -> str:
-    """JSON with one spelling for equal values: sorted keys, no spaces, ASCII."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
 def render(plan: Plan) -> str:
@@ -286,7 +240,7 @@ def render(plan: Plan) -> str:
     ):
         if processes:
             lines += ["", f"[{title}]", *(_render_process(process) for process in processes)]
-    if "samples" in plan.intent:
+    if plan.intent.samples:
         every = (f"{series} every {format_seconds(ns)}" for series, ns in plan.samples.items())
         lines += ["", "[samples, from time zero]", *every]
     if plan.changes:

@@ -27,21 +27,25 @@ import re
 import shutil
 import struct
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from io import BufferedReader
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mprun import invoker
+from mprun.codec import Fault
 from mprun.errors import HostError, MprunError, SpecError, explain_machine
 from mprun.folder import Folder, parse_json
 from mprun.form import OF_RUN, STEP, Form, anything, find_fault
-from mprun.plan import digest_of_intent
+from mprun.intent.document import digest_of
+from mprun.plan import Plan
 from mprun.table import is_of_polars, open_table, pack, writing
 from mprun.text import make_printable, plain, printable
 
 if TYPE_CHECKING:
     import polars
+
+T = TypeVar("T")
 
 LATEST = "latest"
 RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT = "resolved-topology.yaml", "resolved-experiment.yaml"
@@ -114,7 +118,7 @@ class RunDirectory:
         match = self._match_name()
         if match is None or match.string == self.name:
             return self.name
-        return f"{match[1]}-{match[2]}-{self.read('plan.json')['digest'][:8]}"
+        return f"{match[1]}-{match[2]}-{self.digest[:8]}"
 
     def _match_name(self) -> re.Match[str] | None:
         """That of its own directory, else of the sweep's that holds it as `runs/CELL/NUMBER`."""
@@ -147,10 +151,25 @@ class RunDirectory:
 
     def read(self, name: str) -> Any:
         """A JSON file of the layout, its text printable. Raises MprunError where it is missing or not whole."""
-        value = read_json(self.folder, name, "run", OF_RUN.get(name, anything))
-        if name == "plan.json" and digest_of_intent(value["intent"]) != value["digest"]:
-            raise damaged(self.path / name, "its digest is not that of its intent")
-        return value
+        return read_json(self.folder, name, "run", OF_RUN.get(name, anything))
+
+    def plan(self) -> Plan:
+        """Return the plan of the run. Raises MprunError if it is missing or damaged."""
+        return self._read_plan()[0]
+
+    @property
+    def digest(self) -> str:
+        """The digest of the run's intent. Raises as `plan`."""
+        return self._read_plan()[1]
+
+    def _read_plan(self) -> tuple[Plan, str]:
+        def decode(value: Any) -> tuple[Plan, str]:
+            plan = Plan.from_json(value)
+            if digest_of(value["intent"]) != value.get("digest"):
+                raise damaged(self.path / "plan.json", "its digest is not that of its intent")
+            return plan, value["digest"]
+
+        return read_as(self.folder, "plan.json", "run", decode)
 
     def record(self) -> Iterator[bytes]:
         """What the kernel said during the run, piece by piece; nothing if the run did not come so far."""
@@ -287,11 +306,10 @@ class RunDirectory:
 
     def addresses(self) -> Iterator[tuple[str, str]]:
         """(address, node) of every interface."""
-        for node in self.read("plan.json")["intent"]["nodes"]:
-            for interface in node["interfaces"]:
-                for address in (interface["address"], interface.get("ipv6")):
-                    if address:
-                        yield address.split("/")[0], node["name"]
+        for node in self.plan().intent.nodes:
+            for interface in node.interfaces:
+                for address in interface.addresses:
+                    yield str(address.ip), node.name
 
     def drop_captures(self) -> None:
         """Without its captures a run takes little room; they come again by running it again."""
@@ -343,17 +361,31 @@ def tell_form(fault: str) -> str:
 
 
 def read_json(folder: Folder, name: str, kind: str, form: Form) -> Any:
-    """A JSON file of a run or a sweep that has its form, its text printable. Raises MprunError where it is missing or
-    damaged."""
+    """Return the value of a JSON file of a run or a sweep that has its form, its text printable.
+
+    Raises MprunError where the file is missing or damaged.
+    """
+
+    def check(value: Any) -> Any:
+        if fault := find_fault(value, form):
+            raise Fault(fault)
+        return value
+
+    return read_as(folder, name, kind, check)
+
+
+def read_as(folder: Folder, name: str, kind: str, decode: Callable[[Any], T]) -> T:
+    """Return what a decoder makes of a JSON file, whose text is made printable first. Raises as `read_json`."""
     try:
         value = make_printable(folder.read_json(name))
     except (FileNotFoundError, NotADirectoryError):
         raise MprunError(f"{folder.path}: no {name}: the {kind} did not come so far") from None
     except ValueError as error:
         raise damaged(folder.path / name, str(error)) from None
-    if fault := find_fault(value, form):
-        raise damaged(folder.path / name, tell_form(fault))
-    return value
+    try:
+        return decode(value)
+    except Fault as fault:
+        raise damaged(folder.path / name, tell_form(str(fault))) from None
 
 
 # What a reader ends in whose file is damaged.

@@ -20,7 +20,6 @@ from mprun.analysis.summary import Evidence, Measured, measure
 from mprun.capabilities import Capabilities
 from mprun.compile import allocate, compile_plan, resolve
 from mprun.compile.calibration import compile_calibration, silence
-from mprun.compile.network import Network
 from mprun.compile.planner import kernel_wide_warnings, sampling_warnings
 from mprun.engines.capability import find_capabilities
 from mprun.engines.engine import Progress, Shell
@@ -28,6 +27,8 @@ from mprun.errors import HostError, RunError
 from mprun.input import load
 from mprun.input.reader import read_text
 from mprun.input.writer import write_experiment, write_topology
+from mprun.intent import Intent
+from mprun.model.network import Network
 from mprun.model.permission import NO_COMMANDS, Consent
 from mprun.model.spec import Spec
 from mprun.packets.capture import finish_captures
@@ -183,12 +184,12 @@ def _carry_out(prepared: Prepared, run: RunDirectory, progress: Progress) -> dic
 def restore_tables(run: RunDirectory) -> None:
     """Make the tables of a run again from what the agent, the kernel and the programs left, if it came so far."""
     if run.has("agent.json"):
-        _measure(run, _evidence_in(run, run.read("plan.json")["intent"], run.read("agent.json")))
+        _measure(run, _evidence_in(run, run.plan().intent, run.read("agent.json")))
 
 
-def _evidence_in(run: RunDirectory, intent: Mapping[str, Any], agent: Mapping[str, Any]) -> Evidence:
+def _evidence_in(run: RunDirectory, intent: Intent, agent: Mapping[str, Any]) -> Evidence:
     with reading(run.path / "record.gz"):
-        observation = observe(run.record(), agent["zero_ns"] or 0, intent["links"])
+        observation = observe(run.record(), agent["zero_ns"] or 0, intent.links)
     return Evidence(intent, agent, observation, run.log, run.flow_file)
 
 
@@ -209,7 +210,7 @@ def repeat(
     RunError if this mprun makes another intent of them.
     """
     prepared = prepare(Request(load(*original.resolved_inputs).spec, place, consent=consent))
-    if prepared.plan.digest != original.read("plan.json")["digest"]:
+    if prepared.plan.digest != original.digest:
         raise RunError(f"{original.name}: this version of mprun makes another plan of its inputs; run them again")
     run = RunDirectory.create(parent, original.title, prepared.plan.digest)
     run.keep_inputs(original.inputs())

@@ -16,8 +16,8 @@ CHOICES = {
     CONGESTION: "net.ipv4.tcp_available_congestion_control",
     "net.mptcp.scheduler": "net.mptcp.available_schedulers",
 }
-
-
+# The protocols whose flows may ask for a congestion control of the kernel's; QUIC brings its own.
+CONTROLLED = ("tcp", "mptcp")
 # What of a kernel's settings decides how its transports behave where a run sets nothing: folders below net, and how
 # names in them begin.
 TRANSPORTS = (("core", ""), ("ipv4", "tcp_"), ("ipv4", "udp_"), ("mptcp", ""), ("sctp", ""))
@@ -38,7 +38,7 @@ def read_transports() -> dict[str, str]:
 
 def congestion_controls(traffic: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Those that flows of a plan over TCP and MPTCP ask for by themselves, by flow; QUIC brings its own."""
-    flows = (flow for flow in traffic if flow["protocol"] in ("tcp", "mptcp"))
+    flows = (flow for flow in traffic if flow["protocol"] in CONTROLLED)
     return {flow["name"]: flow["congestion"] for flow in flows if flow.get("congestion")}
 
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, cast
 
-from mprun.compile.calibration import burstiness, inflation
-from mprun.compile.network import Link, Network
+from mprun.model.correlation import burstiness, inflation
+from mprun.model.network import Link, Network
 from mprun.model.spec import Direction
 from mprun.plan import Train
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the paths of a flow can carry, from the rates of their links."""
+"""The capacity of a flow's paths, from the rates of their links."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+
+from mprun.intent import Intent, PlacedFlow
 
 
 @dataclass(frozen=True)
@@ -20,25 +20,25 @@ class Capacity:
     best_paths: tuple[str, ...]
 
 
-def find_capacity(intent: Mapping[str, Any], flow: Mapping[str, Any], is_forward: bool) -> Capacity | None:
-    """Of a flow's paths in one direction; None where a path has no rate, or one that changes during the run.
+def find_capacity(intent: Intent, flow: PlacedFlow, is_forward: bool) -> Capacity | None:
+    """Return what a flow's paths carry in one direction; None where a path has no rate, or one that changes.
 
     is_forward: from the flow's source to its destination.
     """
-    links = {link["name"]: link for link in intent["links"]}
-    changing = {change["link"] for change in intent["changes"] if "link" in change}
+    links = {link.name: link for link in intent.links}
+    changing = {change.link for change in intent.changes}
     slowest: dict[tuple[str, str], float] = {}
     of_path: dict[str, float] = {}
-    for path in flow["paths"]:
+    for path in flow.paths:
         rates = []
-        node = flow["source"]
-        for name in path["links"]:
+        node = flow.source
+        for name in path.links:
             link = links[name]
-            ends = [end["node"] for end in link["ends"]]
+            ends = [end.node for end in link.ends]
             along = node == ends[0]
             node = ends[1] if along else ends[0]
             direction = "forward" if along == is_forward else "reverse"
-            rate = link[direction]["rate_bit_per_s"]
+            rate = (link.forward if direction == "forward" else link.reverse).rate_bit_per_s
             if rate is not None and name in changing:
                 return None
             if rate is not None:
@@ -46,7 +46,7 @@ def find_capacity(intent: Mapping[str, Any], flow: Mapping[str, Any], is_forward
         if not rates:
             return None
         rate, bottleneck = min(rates)
-        slowest[bottleneck] = of_path[path["name"]] = rate
+        slowest[bottleneck] = of_path[path.name] = rate
     if not slowest:
         return None
     best = max(slowest.values())

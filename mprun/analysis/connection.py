@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mprun.analysis.observation import Host, SocketState, Tuple4
+from mprun.intent import FlowPath
 
 # A further subflow takes the connection's handshake, the first data and its acknowledgement, and a handshake of its
 # own with its last packet (RFC 8684 3.1, 3.2).
@@ -63,7 +64,7 @@ class Connection:
 
 
 def find_connections(
-    observed: Host, peer: Host, ports: Iterable[int], paths: Sequence[Mapping[str, Any]]
+    observed: Host, peer: Host, ports: Iterable[int], paths: Sequence[FlowPath]
 ) -> tuple[Connection, ...]:
     """The connections whose initial subflow left from one of `ports`.
 
@@ -83,8 +84,8 @@ def find_connections(
         for event in peer.events
         if event["event"] == "created"
     }
-    names = {(path["source"], path["destination"]): path["name"] for path in paths}
-    seen = {(path["source"], path["destination"]): path.get("source_seen", path["source"]) for path in paths}
+    names = {path.ends: path.name for path in paths}
+    seen = {path.ends: path.seen_from for path in paths}
     totals = observed.sockets
     peers = {(b, q, a, p): state for (a, p, b, q), state in peer.sockets.items()}
     joined: dict[int, list[Mapping[str, Any]]] = {}

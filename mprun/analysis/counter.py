@@ -9,7 +9,7 @@ from typing import Any
 
 from mprun.agent.message import find_attribute
 from mprun.analysis.rows import Kind, Rows
-from mprun.compile.wire import ports
+from mprun.model.network import Link
 
 OF_INTERFACES: Mapping[str, Kind] = {
     **{"time_ns": "whole", "node": "text", "interface": "text", "link": "text"},
@@ -38,21 +38,21 @@ LOSS_STAGE, RATE_STAGE = 1 << 16, 0x10 << 16
 class Counters:
     """Rows of the interfaces and queues of a network. links: those of the intent."""
 
-    def __init__(self, links: Sequence[Mapping[str, Any]] = ()) -> None:
+    def __init__(self, links: Sequence[Link] = ()) -> None:
         self.interfaces = Rows(OF_INTERFACES)
         self.queues = Rows(OF_QUEUES)
-        self._links = {(end["node"], end["name"]): link["name"] for link in links for end in link["ends"]}
+        self._links = {(end.node, end.name): link.name for link in links for end in link.ends}
         self._sides = {
-            (end["node"], end["name"]): side
+            (end.node, end.name): side
             for link in links
-            for end, side in zip(link["ends"], ("forward", "reverse"), strict=True)
+            for end, side in zip(link.ends, ("forward", "reverse"), strict=True)
         }
         self._untaken: dict[tuple[str, ...], int] = {}
         self._ways = {
-            port: (link["name"], direction)
+            port: (link.name, direction)
             for link in links
-            if link["wire"] is not None
-            for port, direction in zip(ports(link["wire"]), ("reverse", "forward"), strict=True)
+            if link.ports
+            for port, direction in zip(link.ports, ("reverse", "forward"), strict=True)
         }
         self._names: dict[tuple[int, int], tuple[str, ...]] = {}
         self._first: dict[tuple[str, ...], tuple[int, ...]] = {}

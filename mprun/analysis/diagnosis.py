@@ -9,9 +9,9 @@ evidence than what did not arrive, and comes first.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 from mprun.analysis.interference import NONE, Interference
+from mprun.model.spec import Mptcp
 
 STALE_LOSSES = "net.mptcp.stale_loss_cnt"
 DEFAULT_STALE_LOSSES = 4
@@ -51,13 +51,13 @@ def explain_plain_tcp(client: Mapping[str, int], server: Mapping[str, int], inte
     return f"{fallback}: {culprit}" if culprit else fallback
 
 
-def explain_settings(client: Mapping[str, Any], server: Mapping[str, Any], wanted: float) -> str | None:
+def explain_settings(client: Mptcp, server: Mptcp, wanted: float) -> str | None:
     """Why two hosts' MPTCP settings ask for no more subflows than there were; None if they do not limit them.
 
-    client, server: of the intent; what is not said there is as mprun has it. wanted: as many were expected.
+    client, server: of the intent. wanted: the number that was expected.
     """
-    if client.get("path_manager", "default") == "default":
-        flags = [flag for endpoint in client.get("endpoints", ()) for flag in endpoint["flags"]]
+    if client.path_manager == "default":
+        flags = [flag for endpoint in client.endpoints for flag in endpoint.flags]
         if not flags:
             return (
                 "the client's path manager is default, which opens no subflow by itself: write fullmesh, or endpoints"
@@ -65,10 +65,10 @@ def explain_settings(client: Mapping[str, Any], server: Mapping[str, Any], wante
         if not {"subflow", "fullmesh"} & set(flags):
             has = ", ".join(dict.fromkeys(flags))
             return f"endpoint flags: the client opens subflows from endpoints with subflow or fullmesh, and has {has}"
-    if client.get("subflows") is not None and 1 + client["subflows"] < wanted:
-        return f"limits: the client may open {client['subflows']} additional subflows"
+    if client.subflows is not None and 1 + client.subflows < wanted:
+        return f"limits: the client may open {client.subflows} additional subflows"
     # ndiffports goes to the address that it knows
-    if client.get("path_manager") != "ndiffports" and server.get("path_manager", "default") == "default":
+    if client.path_manager != "ndiffports" and server.path_manager == "default":
         return (
             "the server's path manager is default, which announces no address by itself: write fullmesh, or endpoints"
         )

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mprun.intent import PlacedFlow
+
 # What a rule of a middlebox did to each packet that it counted; the words stand after the box's name.
 _WORDS = {
     "strip.mptcp": "removed the option of MPTCP from {packets}",
@@ -50,9 +52,9 @@ class Interference:
 NONE = Interference({})
 
 
-def on_paths(flow: Mapping[str, Any], agent: Mapping[str, Any]) -> Interference:
+def on_paths(flow: PlacedFlow, agent: Mapping[str, Any]) -> Interference:
     """flow: from the intent. agent: the agent's record."""
-    names = {name for path in flow["paths"] for name in path.get("middleboxes", ())}
+    names = {name for path in flow.paths for name in path.middleboxes}
     filtered = agent.get("filtered", {})
     return Interference({name: counted for name, counted in filtered.items() if name in names})
 

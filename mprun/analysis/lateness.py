@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mprun.intent import Intent
 from mprun.model.units import NS_PER_S
 
 # The metric that `spec.metric.OF_PATH` names.
@@ -49,19 +50,19 @@ class Allowance:
         )
 
 
-def find_allowances(intent: Mapping[str, Any], agent: Mapping[str, Any]) -> Mapping[str, Allowance]:
+def find_allowances(intent: Intent, agent: Mapping[str, Any]) -> Mapping[str, Allowance]:
     """The allowance of each path's round trip, by the metric's name. It is empty in simulated time, where no timer is
     late."""
     idle = agent.get("host_idle")
     if not idle or not idle["late_worst_ns"]:
         return {}
-    links = {link["name"]: link for link in intent["links"]}
-    paths = {path["name"]: path for flow in intent["traffic"] for path in flow["paths"]}
+    links = {link.name: link for link in intent.links}
+    paths = {path.name: path for flow in intent.traffic for path in flow.paths}
     late_ns = tuple(idle["late_worst_ns"])
     found = {}
     for name, path in paths.items():
-        ways = [links[link][way] for link in path["links"] for way in ("forward", "reverse")]
-        timers = sum(bool(way["delay_ns"]) for way in ways)
+        ways = [way for link in path.links for way in (links[link].forward, links[link].reverse)]
+        timers = sum(bool(way.delay_ns) for way in ways)
         if timers:
-            found[f"{name}.{ROUND_TRIP}"] = Allowance(timers, intent["probe_pings"], late_ns)
+            found[f"{name}.{ROUND_TRIP}"] = Allowance(timers, intent.probe_pings, late_ns)
     return found

@@ -32,6 +32,7 @@ from mprun.analysis.handover import Progress
 from mprun.analysis.limitation import ConnectionState
 from mprun.analysis.processor import Processors
 from mprun.analysis.rows import Kind, Rows
+from mprun.model.network import Link
 from mprun.tools.tool import SocketSample
 
 Tuple4 = tuple[str, int, str, int]
@@ -152,7 +153,7 @@ class Observation:
             )
 
 
-def observe(chunks: Iterable[bytes], zero_ns: int, links: Sequence[Mapping[str, Any]]) -> Observation:
+def observe(chunks: Iterable[bytes], zero_ns: int, links: Sequence[Link]) -> Observation:
     """Read a record. zero_ns: time zero on its clock; links: those of the intent."""
     found = Observation(counters=Counters(links))
     sources: dict[int, Mapping[str, Any]] = {}

@@ -7,26 +7,25 @@ The virtual engine's kernel has such lines. The real engine has the host kernel'
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
-WAYS = ("forward", "reverse")
+from mprun.intent import Intent
 
 
-def tell_real_links(intent: Mapping[str, Any]) -> Iterator[str]:
+def tell_real_links(intent: Intent) -> Iterator[str]:
     """Say which links pass a frame early, and which senders see the queue of their link."""
-    limited = [link["name"] for link in intent["links"] if any(link[way]["rate_bit_per_s"] for way in WAYS)]
+    limited = [link.name for link in intent.links if link.forward.rate_bit_per_s or link.reverse.rate_bit_per_s]
     if limited:
         yield (
             f"links {_list(limited)} let a frame pass at once where they are idle, up to a full frame's time early; "
             "the virtual engine sends bit by bit"
         )
-    hosts = {node["name"] for node in intent["nodes"] if node["kind"] == "host"}
+    hosts = {node.name for node in intent.nodes if node.kind == "host"}
     seen = [
-        f"'{link['name']}' from {sender}"
-        for link in intent["links"]
-        for way, sender in zip(WAYS, (end["node"] for end in link["ends"]), strict=True)
-        if sender in hosts and link[way]["rate_bit_per_s"] and not (link[way]["delay_ns"] or link[way]["jitter"])
+        f"'{link.name}' from {sender.node}"
+        for link in intent.links
+        for way, sender in zip((link.forward, link.reverse), link.ends, strict=True)
+        if sender.node in hosts and way.rate_bit_per_s and not (way.delay_ns or way.jitter)
     ]
     if seen:
         yield (
@@ -36,6 +35,6 @@ def tell_real_links(intent: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _list(names: list[str]) -> str:
-    """At most four of them."""
+    """Name at most four of them."""
     shown = ", ".join(names[:4])
     return shown if len(names) <= 4 else f"{shown} and {len(names) - 4} more"

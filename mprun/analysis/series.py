@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mprun.analysis.connection import Connection
 from mprun.analysis.observation import ENDS, Host, Observation
 from mprun.analysis.rows import Kind, Rows
+from mprun.intent import PlacedFlow
 
 if TYPE_CHECKING:
     import polars
@@ -32,7 +33,7 @@ class FlowConnections:
     """A flow of the intent and its data connections, in the order in which they were opened; when it began and ended,
     from time zero."""
 
-    flow: Mapping[str, Any]
+    flow: PlacedFlow
     connections: Sequence[Connection]
     began_ns: int
     ended_ns: int
@@ -72,14 +73,14 @@ def _find_members(found: Iterable[FlowConnections]) -> dict[_Socket, _Membership
     members = {}
     for one in found:
         flow = one.flow
-        seen = {(path["source"], path["destination"]): path.get("source_seen") for path in flow["paths"]}
+        seen = {path.ends: path.seen_from for path in flow.paths}
         for number, connection in enumerate(one.connections):
             for subflow in connection.subflows:
-                member = _Membership(flow["name"], number, subflow.path)
+                member = _Membership(flow.name, number, subflow.path)
                 local, local_port, remote, remote_port = subflow.addresses
-                members[flow["source"], subflow.addresses] = member
-                translated = seen.get((local, remote)) or local
-                members[flow["destination"], (remote, remote_port, translated, local_port)] = member
+                members[flow.source, subflow.addresses] = member
+                translated = seen.get((local, remote), local)
+                members[flow.destination, (remote, remote_port, translated, local_port)] = member
     return members
 
 

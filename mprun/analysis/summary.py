@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,6 @@ from mprun.analysis.connection import (
     ports_towards,
 )
 from mprun.analysis.diagnosis import (
-    MAINLINE_SCHEDULER,
     STALE_LOSSES,
     count_fallbacks,
     explain_dropped_data,
@@ -41,9 +40,10 @@ from mprun.analysis.preference import carry, find_flapping, share_deviations
 from mprun.analysis.real_link import tell_real_links
 from mprun.analysis.series import FlowConnections, tabulate
 from mprun.analysis.together import find_fairness, find_rate
-from mprun.compile.failure import Failure, find_failures
+from mprun.intent import Intent, PlacedFlow
+from mprun.intent.failure import Failure, find_failures
 from mprun.model.metric import OF_CONNECTIONS, OF_FLOWS, OF_PATHS, OF_TOTAL, SYMBOLS, TOTAL, Metrics, Unit
-from mprun.model.spec import After, Expectation, Flow
+from mprun.model.spec import Expectation, Flow, HostSpec, LinkChange
 from mprun.packets.pcapng import Captured
 from mprun.text import make_printable
 from mprun.tools import probe, tcpdump
@@ -151,7 +151,7 @@ class Evidence:
     captured: what the capture files hold, by the name of the capture.
     """
 
-    intent: Mapping[str, Any]
+    intent: Intent
     agent: Mapping[str, Any]
     observation: Observation
     logs: Logs
@@ -178,14 +178,14 @@ def measure(evidence: Evidence) -> Measured:
     _read_probes(agent, logs, found)
     results = {}
     zero_ns = agent.get("zero_ns") or 0
-    for flow in intent["traffic"]:
+    for flow in intent.traffic:
         outputs = _FlowOutputs(
-            flow["name"], logs, files, agent["processes"], zero_ns, agent.get("boot_ns", 0) + zero_ns, observation
+            flow.name, logs, files, agent["processes"], zero_ns, agent.get("boot_ns", 0) + zero_ns, observation
         )
         result = _read_flow(flow, intent, agent, observation, outputs, found)
         if result is not None:
-            results[flow["name"]] = result
-    flows = [read_flow(flow) for flow in intent["traffic"]]
+            results[flow.name] = result
+    flows = intent.traffic
     groups: dict[str, list[str]] = {}
     for member in flows:
         if member.group is not None:
@@ -198,7 +198,7 @@ def measure(evidence: Evidence) -> Measured:
     _sum_up(flows, results, found)
     sampled = tabulate(agent, observation, found.connections)
     for one in found.connections:
-        if one.flow["protocol"] == "mptcp" and "sockets" in sampled:
+        if one.flow.protocol == "mptcp" and "sockets" in sampled:
             _measure_preference(one, sampled["sockets"], found)
             _explain_efficiency(one, sampled["sockets"], observation, intent, agent, found)
     if "cpu" in sampled:
@@ -233,7 +233,7 @@ def measure(evidence: Evidence) -> Measured:
         "status": status,
         "engine": evidence.engine,
         "complete": bool(agent["complete"]),
-        "seed": intent["seed"],
+        "seed": intent.seed,
         "metrics": found.metrics,
         "expectations": verdicts,
         "errors": found.errors,
@@ -261,9 +261,9 @@ def doubt_host(host: Mapping[str, Any] | None) -> list[str]:
     return [f"this machine could not keep up: {'; '.join(reasons)}"] if reasons else []
 
 
-def tell_untaken(intent: Mapping[str, Any], observation: Observation) -> list[str]:
+def tell_untaken(intent: Intent, observation: Observation) -> list[str]:
     """Losses that no queue counts and nobody asked for; a link that goes down is asked to lose."""
-    cut = {change["link"] for change in intent["changes"] if change.get("is_up") is False}
+    cut = {change.link for change in intent.changes if isinstance(change, LinkChange) and not change.is_up}
     return [
         f"link '{link}' {direction}: {packets} packets lost beside its queue: the kernel had too many to take in "
         "(net.core.netdev_max_backlog)"
@@ -330,21 +330,22 @@ def _parse(tool: Tool, flow: Flow, outputs: _FlowOutputs, began_ns: int, ended_n
 
 
 def _read_flow(
-    flow: Mapping[str, Any],
-    intent: Mapping[str, Any],
+    flow: PlacedFlow,
+    intent: Intent,
     agent: Mapping[str, Any],
     observation: Observation,
     outputs: _FlowOutputs,
     found: _Findings,
 ) -> Result | None:
     """What a flow's outputs say, and what is wrong with it; None where it never ran."""
-    name = flow["name"]
+    name = flow.name
     processes = {n: p for n, p in agent["processes"].items() if p["role"] == "flow" and name in p["flows"]}
     if not processes:
         if not agent["error"]:
             found.errors.append(f"{name}: never started")
         return None
-    asked = read_flow(flow)
+    # a tool knows a flow by the port that its server was given
+    asked = replace(flow, port=flow.endpoints.port)
     tool = tool_of(asked)
     began_ns = min(ended["started_ns"] for ended in processes.values()) - outputs.zero_ns
     ended_ns = max(ended["ended_ns"] for ended in processes.values()) - outputs.zero_ns
@@ -359,7 +360,7 @@ def _read_flow(
         why = processes.get(failed, {}).get("why")
         said = result.error or why or outputs.log(failed, "err").strip()[-500:] or "without a word"
         status = statuses[0] if statuses else 0
-        found.errors.append(f"{name}: {flow['tool']} ended with status {status}: {said}{because}")
+        found.errors.append(f"{name}: {flow.tool} ended with status {status}: {said}{because}")
     values = dict(result.values)
     for what, delays_ns in result.delays_ns.items():
         values |= summarize_delays(what, delays_ns)
@@ -374,21 +375,21 @@ def _read_flow(
         uses = {(use.source, use.destination): use for use in result.paths}
         _tell_paths(flow, intent, uses, tool.METRICS, found)
     if result.movement:
-        failures = find_failures(flow, intent["changes"])
+        failures = find_failures(flow, intent.changes)
         spans = ((failure, failure.begin_ns, failure.watched_until_ns) for failure in failures)
         known = ((failure, find_handover_of(result.movement, begin, end)) for failure, begin, end in spans)
         _tell_handover(flow, [(failure, handover) for failure, handover in known if handover], None, found)
-    observed, peer = (observation.hosts.get(flow[end]) for end in ("source", "destination"))
+    observed, peer = (observation.hosts.get(host) for host in (flow.source, flow.destination))
     if not (result.data_ports or result.server_ports) or observed is None or peer is None:
         return result
     ports = result.data_ports or ports_towards(observed, result.server_ports)
-    connections = find_connections(observed, peer, ports, flow["paths"])
+    connections = find_connections(observed, peer, ports, flow.paths)
     found.connections.append(FlowConnections(flow, connections, began_ns, ended_ns))
     if result.server_ports and connections:
         lost = sum(subflow.client.resent for connection in connections for subflow in connection.subflows)
         found.add(f"{name}.retransmits", lost, "count")
     _count_subflows(flow, connections, observed, intent, agent, found)
-    if flow["protocol"] == "mptcp":
+    if flow.protocol == "mptcp":
         uses = _carried(flow, connections, began_ns)
         resent = [use.resent for use in uses.values() if use.resent is not None]
         if resent and "retransmits" in tool.METRICS:
@@ -409,13 +410,6 @@ def _with_portions(result: Result, metrics: Metrics, began_ns: int, ended_ns: in
         if metrics[name].unit == "rate" and metrics[name].over == "sum" and name not in result.portions
     }
     return replace(result, portions={**assumed, **result.portions})
-
-
-def read_flow(flow: Mapping[str, Any]) -> Flow:
-    """A flow of the intent as the value that it was, with the port that its server was given."""
-    known = {field.name: flow[field.name] for field in fields(Flow) if field.name in flow}
-    known["port"] = flow.get("endpoints", {}).get("port")
-    return Flow(**{**known, "after": After(**flow["after"]) if flow.get("after") else None})
 
 
 def _sum_up(flows: Sequence[Flow], results: Mapping[str, Result], found: _Findings) -> None:
@@ -447,23 +441,24 @@ def _measure_preference(one: FlowConnections, sockets: polars.DataFrame, found: 
     flow = one.flow
     began_ns, ended_ns = _find_span(one)
     is_forward = _is_forward(one)
-    mine = sockets.filter(flow=flow["name"], host=flow["source"]).sort("time_ns", maintain_order=True)
+    mine = sockets.filter(flow=flow.name, host=flow.source).sort("time_ns", maintain_order=True)
     columns = ("time_ns", "connection", "path", *ENDS, "bytes_acked" if is_forward else "bytes_received")
     samples = ((row[0], (row[1], row[2], row[3:-1]), row[-1]) for row in mine.select(columns).iter_rows())
     carried = carry(samples, began_ns, ended_ns)
     flapping = find_flapping(carried)
     if flapping is not None:
-        found.add(f"{flow['name']}.flapping", flapping, OF_CONNECTIONS["flapping"].unit)
-    for path, deviation in share_deviations(carried, [path["name"] for path in flow["paths"]]).items():
-        found.add(f"{flow['name']}.share.stdev.{path}", deviation, OF_CONNECTIONS["share.stdev"].unit)
+        found.add(f"{flow.name}.flapping", flapping, OF_CONNECTIONS["flapping"].unit)
+    for path, deviation in share_deviations(carried, [path.name for path in flow.paths]).items():
+        found.add(f"{flow.name}.share.stdev.{path}", deviation, OF_CONNECTIONS["share.stdev"].unit)
 
 
 def _find_span(one: FlowConnections) -> tuple[int, int]:
     """When the part of a flow that counts began and ended, from time zero: without what the flow omits."""
-    omit = one.flow["options"].get("omit", {"start_ns": 0, "end_ns": 0})
-    began_ns, ended_ns = one.began_ns + omit["start_ns"], one.ended_ns - omit["end_ns"]
-    if one.flow["duration_ns"] is not None:
-        ended_ns = min(ended_ns, one.began_ns + one.flow["duration_ns"] - omit["end_ns"])
+    omit = one.flow.options.get("omit")
+    first_ns, last_ns = (omit["start_ns"], omit["end_ns"]) if isinstance(omit, Mapping) else (0, 0)
+    began_ns, ended_ns = one.began_ns + first_ns, one.ended_ns - last_ns
+    if one.flow.duration_ns is not None:
+        ended_ns = min(ended_ns, one.began_ns + one.flow.duration_ns - last_ns)
     return began_ns, ended_ns
 
 
@@ -476,31 +471,31 @@ def _explain_efficiency(
     one: FlowConnections,
     sockets: polars.DataFrame,
     observation: Observation,
-    intent: Mapping[str, Any],
+    intent: Intent,
     agent: Mapping[str, Any],
     found: _Findings,
 ) -> None:
     """Why a flow of MPTCP got less than its best path would give: a warning if a cause was found, else a note."""
     flow = one.flow
-    efficiency = found.metrics.get(f"{flow['name']}.efficiency.best")
+    efficiency = found.metrics.get(f"{flow.name}.efficiency.best")
     capacity = find_capacity(intent, flow, _is_forward(one))
     if efficiency is None or efficiency["value"] >= GOOD or capacity is None:
         return
-    sender, receiver = (flow["source"], flow["destination"])[:: 1 if _is_forward(one) else -1]
+    sender, receiver = (flow.source, flow.destination)[:: 1 if _is_forward(one) else -1]
     counters = agent.get("counters", {})
     limits = Limits(
         sender,
         receiver,
-        _mptcp_of(sender, intent).get("scheduler", MAINLINE_SCHEDULER),
+        intent.mptcp_of(sender).scheduler,
         sum(counters.get(host, {}).get("TcpExtTCPMemoryPressures", 0) for host in (sender, receiver)),
     )
     text, is_known = explain_rate(
         efficiency["value"], list(_find_samples(one, sockets, observation)), capacity.best_paths, limits
     )
-    told = f"{flow['name']}: {efficiency['value']:.1%} of its best path's rate".replace("%", " %")
+    told = f"{flow.name}: {efficiency['value']:.1%} of its best path's rate".replace("%", " %")
     if is_known:
         found.warnings.append(f"{told}: {text}")
-    elif flow.get("group") is None:
+    elif flow.group is None:
         # nobody reads those of hundreds
         found.notes.append(f"{told}: {text}")
 
@@ -508,10 +503,10 @@ def _explain_efficiency(
 def _find_samples(one: FlowConnections, sockets: polars.DataFrame, observation: Observation) -> Iterator[Sample]:
     """Each moment of the sending ends of a flow's connections at which a connection and its subflows were sampled."""
     flow, is_forward = one.flow, _is_forward(one)
-    sender = flow["source" if is_forward else "destination"]
+    sender = flow.source if is_forward else flow.destination
     began_ns, ended_ns = _find_span(one)
     of_subflow = ("snd_cwnd_packets", "unacked_packets", "notsent_bytes", "snd_wnd_bytes", "last_ack_recv_ms")
-    mine = sockets.filter(flow=flow["name"], host=sender).sort("time_ns", maintain_order=True)
+    mine = sockets.filter(flow=flow.name, host=sender).sort("time_ns", maintain_order=True)
     moments: dict[tuple[int, int], list[SubflowState]] = {}
     for number, time_ns, path, *values in mine.select("connection", "time_ns", "path", *of_subflow).iter_rows():
         # older kernels do not tell all of it
@@ -524,98 +519,90 @@ def _find_samples(one: FlowConnections, sockets: polars.DataFrame, observation: 
                 yield Sample(held, subflows)
 
 
-def _addresses_at(connection: Connection, flow: Mapping[str, Any], is_client: bool) -> Tuple4:
+def _addresses_at(connection: Connection, flow: PlacedFlow, is_client: bool) -> Tuple4:
     """By which addresses an end of a flow knows one of its connections; a server beyond a NAT sees another client."""
     local, local_port, remote, remote_port = connection.subflows[0].addresses
     if is_client:
         return local, local_port, remote, remote_port
-    seen = {path["source"]: path.get("source_seen", path["source"]) for path in flow["paths"]}
+    seen = {path.source: path.seen_from for path in flow.paths}
     return remote, remote_port, seen.get(local, local), local_port
 
 
 def _count_subflows(
-    flow: Mapping[str, Any],
+    flow: PlacedFlow,
     connections: Sequence[Connection],
     observed: Host,
-    intent: Mapping[str, Any],
+    intent: Intent,
     agent: Mapping[str, Any],
     found: _Findings,
 ) -> None:
     """subflows: of the data connection with the fewest; fewer than the endpoints allow is a failure."""
     if not connections:
-        text = f"{flow['name']}: the kernel told nothing of its connection"
-        (found.failures if flow["protocol"] == "mptcp" else found.warnings).append(text)
+        text = f"{flow.name}: the kernel told nothing of its connection"
+        (found.failures if flow.protocol == "mptcp" else found.warnings).append(text)
         return
-    if flow["protocol"] != "mptcp":
+    if flow.protocol != "mptcp":
         return
-    client, server = (agent.get("counters", {}).get(flow[end], {}) for end in ("source", "destination"))
+    client, server = (agent.get("counters", {}).get(host, {}) for host in (flow.source, flow.destination))
     has_fallen = count_fallbacks(client, server) > 0
     whole = [one for one in connections if one.is_known or not has_fallen]
-    brief = set(find_brief(whole, max((path["rtt_ns"] for path in flow["paths"]), default=0), flow["subflows"]))
+    brief = set(find_brief(whole, max((path.rtt_ns for path in flow.paths), default=0), flow.subflows))
     lasting = [one for one in whole if one not in brief]
     if 0 < len(whole) < len(connections):
         found.warnings.append(
-            f"{flow['name']}: {len(connections) - len(whole)} of {len(connections)} connections went on as TCP "
+            f"{flow.name}: {len(connections) - len(whole)} of {len(connections)} connections went on as TCP "
             "after their handshake (fallback, RFC 8684 3.7): their subflows are not counted"
         )
     if brief:
         longest_ns = max(one.lived_ns or 0 for one in brief)
         found.warnings.append(
-            f"{flow['name']}: {len(brief)} of {len(connections)} connections ended after {longest_ns / 1e6:.0f} ms at "
+            f"{flow.name}: {len(brief)} of {len(connections)} connections ended after {longest_ns / 1e6:.0f} ms at "
             "most, too early for further subflows: they are not counted"
         )
     got = min((len(connection.subflows) for connection in lasting), default=0)
     if lasting:
-        found.add(f"{flow['name']}.subflows", got, "count")
+        found.add(f"{flow.name}.subflows", got, "count")
     interference = on_paths(flow, agent)
     is_plain = any(connection.token is None for connection in connections) or not whole
     if is_plain or has_fallen_back(client, server):
         cause = explain_plain_tcp(client, server, interference)
-        found.failures.append(f"{flow['name']}: asked for MPTCP and got TCP: {cause}")
-    elif lasting and got < flow["subflows"]:
-        accepted = _mptcp_of(flow["source"], intent).get("add_addr_accepted")
+        found.failures.append(f"{flow.name}: asked for MPTCP and got TCP: {cause}")
+    elif lasting and got < flow.subflows:
+        accepted = intent.mptcp_of(flow.source).add_addr_accepted
         refused = find_refused(observed, lasting)
-        cause = explain_missing_subflows(client, server, flow["subflows"], got, accepted, interference, refused)
-        found.failures.append(f"{flow['name']}: {got} of {flow['subflows']} subflows: {cause}")
+        cause = explain_missing_subflows(client, server, flow.subflows, got, accepted, interference, refused)
+        found.failures.append(f"{flow.name}: {got} of {flow.subflows} subflows: {cause}")
     astray = {(one.addresses[0], one.addresses[2]) for each in connections for one in each.subflows if not one.path}
     for local, remote in sorted(astray):
         found.warnings.append(
-            f"{flow['name']}: no path joins {local} and {remote}, between which it had a subflow: that goes where the "
+            f"{flow.name}: no path joins {local} and {remote}, between which it had a subflow: that goes where the "
             "routes of both hosts send it, and no path's share has its bytes"
         )
 
 
-def _explain_expected(verdicts: Sequence[Mapping[str, Any]], intent: Mapping[str, Any], found: _Findings) -> None:
+def _explain_expected(verdicts: Sequence[Mapping[str, Any]], intent: Intent, found: _Findings) -> None:
     """Why a flow has fewer subflows than an expectation says, where it has all that its hosts were set to open."""
-    for flow in intent["traffic"]:
+    for flow in intent.traffic:
         for verdict in verdicts:
             bounds = [verdict[bound] for bound in ("equals", "minimum") if verdict[bound] is not None]
-            if verdict["metric"] != f"{flow['name']}.subflows" or verdict["value"] is None or not bounds:
+            if verdict["metric"] != f"{flow.name}.subflows" or verdict["value"] is None or not bounds:
                 continue
-            if flow["subflows"] <= verdict["value"] < max(bounds):
-                client, server = (_mptcp_of(flow[end], intent) for end in ("source", "destination"))
+            if flow.subflows <= verdict["value"] < max(bounds):
+                client, server = (intent.mptcp_of(host) for host in (flow.source, flow.destination))
                 if cause := explain_settings(client, server, max(bounds)):
-                    found.failures.append(f"{flow['name']}: {verdict['value']} of {max(bounds):g} subflows: {cause}")
+                    found.failures.append(f"{flow.name}: {verdict['value']} of {max(bounds):g} subflows: {cause}")
 
 
-def _mptcp_of(host: str, intent: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A host's MPTCP settings, as far as the experiment gives any."""
-    settings: Mapping[str, Any] = intent["hosts"].get(host, {}).get("mptcp", {})
-    return settings
-
-
-def _carried(
-    flow: Mapping[str, Any], connections: Sequence[Connection], began_ns: int
-) -> dict[tuple[str, str], PathUse]:
+def _carried(flow: PlacedFlow, connections: Sequence[Connection], began_ns: int) -> dict[tuple[str, str], PathUse]:
     """What each path carried: the payload of its subflows. began_ns: when the flow did, from time zero."""
     every = [subflow for connection in connections for subflow in connection.subflows]
     is_forward = goes_forward(every)
     uses = {}
-    for path in flow["paths"]:
-        subflows = [subflow for subflow in every if subflow.path == path["name"]]
+    for path in flow.paths:
+        subflows = [subflow for subflow in every if subflow.path == path.name]
         senders = [s.client if is_forward else s.server for s in subflows]
         senders = [sender for sender in senders if sender.srtt_us]
-        ends = (path["source"], path["destination"])
+        ends = path.ends
         uses[ends] = PathUse(
             *ends,
             sum(s.bytes_acked for s in subflows),
@@ -628,46 +615,44 @@ def _carried(
     return uses
 
 
-def _count_reinjected(
-    flow: Mapping[str, Any], intent: Mapping[str, Any], agent: Mapping[str, Any], found: _Findings
-) -> None:
+def _count_reinjected(flow: PlacedFlow, intent: Intent, agent: Mapping[str, Any], found: _Findings) -> None:
     """The kernel counts them for a host: they are a flow's where it is the only one of MPTCP there."""
-    ends = {flow["source"], flow["destination"]}
-    flows = [one for one in intent["traffic"] if one["protocol"] == "mptcp"]
+    ends = {flow.source, flow.destination}
+    flows = [one for one in intent.traffic if one.protocol == "mptcp"]
     counters = agent.get("counters", {})
-    if sum(not ends.isdisjoint((one["source"], one["destination"])) for one in flows) == 1 and ends <= counters.keys():
+    if sum(not ends.isdisjoint((one.source, one.destination)) for one in flows) == 1 and ends <= counters.keys():
         total = sum(counters[host].get("MPTcpExtMPTCPRetrans", 0) for host in ends)
-        found.add(f"{flow['name']}.reinjected", total, "count")
+        found.add(f"{flow.name}.reinjected", total, "count")
 
 
 def _measure_handover(
-    flow: Mapping[str, Any],
+    flow: PlacedFlow,
     connections: Sequence[Connection],
-    intent: Mapping[str, Any],
+    intent: Intent,
     observation: Observation,
     found: _Findings,
 ) -> None:
     """The hand-overs of all connections of an MPTCP flow after all failures of its paths."""
-    failures = find_failures(flow, intent["changes"])
+    failures = find_failures(flow, intent.changes)
     handovers: list[tuple[Failure, Handover]] = []
     for connection in connections:
         at_client, at_server = (
-            observation.progress.get((flow[end], _addresses_at(connection, flow, end == "source")), [])
-            for end in ("source", "destination")
+            observation.progress.get((host, _addresses_at(connection, flow, host == flow.source)), [])
+            for host in (flow.source, flow.destination)
         )
         for failure in failures:
             handover = find_handover(at_client, at_server, failure.begin_ns, failure.watched_until_ns)
             if handover is not None:
                 handovers.append((failure, handover))
     every = [subflow for connection in connections for subflow in connection.subflows]
-    sender = intent["hosts"].get(flow["source" if goes_forward(every) else "destination"], {})
+    sender = intent.host(flow.source if goes_forward(every) else flow.destination)
     _tell_handover(flow, handovers, sender, found)
 
 
 def _tell_handover(
-    flow: Mapping[str, Any],
+    flow: PlacedFlow,
     handovers: Sequence[tuple[Failure, Handover]],
-    sender: Mapping[str, Any] | None,
+    sender: HostSpec | None,
     found: _Findings,
 ) -> None:
     """handover.gap, handover.time: the worst of all. sender: what the experiment says of the host that sent the more
@@ -675,22 +660,21 @@ def _tell_handover(
     if not handovers:
         return
     failure, worst = max(handovers, key=lambda one: one[1].time_ns)
-    found.add(f"{flow['name']}.handover.gap", max(one.gap_ns for _, one in handovers) / 1e9, "time")
-    found.add(f"{flow['name']}.handover.time", worst.time_ns / 1e9, "time")
+    found.add(f"{flow.name}.handover.gap", max(one.gap_ns for _, one in handovers) / 1e9, "time")
+    found.add(f"{flow.name}.handover.time", worst.time_ns / 1e9, "time")
     given: tuple[str | None, ...] = ()
     if sender is not None:
-        sysctls = dict(sender.get("sysctl", ()))
-        given = (sysctls.get(STALE_LOSSES), sender.get("mptcp", {}).get("scheduler", MAINLINE_SCHEDULER))
-    backups = [path["name"] for path in flow["paths"] if path["backup"]]
+        given = (dict(sender.sysctl).get(STALE_LOSSES), sender.mptcp.scheduler)
+    backups = [path.name for path in flow.paths if path.backup]
     if text := explain_handover(failure.path, worst.time_ns, worst.is_over, backups, *given):
-        found.warnings.append(f"{flow['name']}: {text}")
+        found.warnings.append(f"{flow.name}: {text}")
 
 
-def _judge_paths(flow: Mapping[str, Any], uses: Sequence[PathUse], because: str, found: _Findings) -> None:
+def _judge_paths(flow: PlacedFlow, uses: Sequence[PathUse], because: str, found: _Findings) -> None:
     """A path that was not used as asked is a failure. because: the middlebox that may have kept it from that."""
-    names = {(path["source"], path["destination"]): path["name"] for path in flow["paths"]}
+    names = {path.ends: path.name for path in flow.paths}
     for use in uses:
-        where = f"{flow['name']}: path {names[use.source, use.destination]}"
+        where = f"{flow.name}: path {names[use.source, use.destination]}"
         if use.failure:
             found.failures.append(f"{where}: {use.failure}{because}")
         if use.warning:
@@ -698,17 +682,17 @@ def _judge_paths(flow: Mapping[str, Any], uses: Sequence[PathUse], because: str,
 
 
 def _tell_paths(
-    flow: Mapping[str, Any],
-    intent: Mapping[str, Any],
+    flow: PlacedFlow,
+    intent: Intent,
     uses: Mapping[tuple[str, str], PathUse],
     metrics: Metrics,
     found: _Findings,
 ) -> None:
     """share.<path>: of the payload bytes of all paths, in the direction that carried more; of each direction, if
     the tool has it. And what else is known of each path, and how much of the paths the flow made use of."""
-    name = flow["name"]
+    name = flow.name
     forward, reverse = (sum(getattr(use, way) for use in uses.values()) for way in ("forward_bytes", "reverse_bytes"))
-    named = [(path["name"], uses.get((path["source"], path["destination"]))) for path in flow["paths"]]
+    named = [(path.name, uses.get(path.ends)) for path in flow.paths]
     told = {path: _facts(use, forward, reverse) for path, use in named if use is not None}
     for metric in (*OF_PATHS, "share.forward", "share.reverse"):
         for path, facts in told.items():
@@ -716,7 +700,7 @@ def _tell_paths(
                 found.add(f"{name}.{metric}.{path}", facts[metric], metrics[metric].unit)
     goodput = found.metrics.get(f"{name}.goodput")
     capacity = find_capacity(intent, flow, forward >= reverse)
-    if len(flow["paths"]) > 1 and goodput and capacity and "efficiency.sum" in metrics:
+    if len(flow.paths) > 1 and goodput and capacity and "efficiency.sum" in metrics:
         found.add(f"{name}.efficiency.sum", goodput["value"] / capacity.total, "ratio")
         found.add(f"{name}.efficiency.best", goodput["value"] / capacity.best, "ratio")
 
@@ -736,7 +720,7 @@ def _facts(use: PathUse, forward: int, reverse: int) -> dict[str, Any]:
 
 
 def _read_captures(
-    intent: Mapping[str, Any],
+    intent: Intent,
     agent: Mapping[str, Any],
     logs: Logs,
     captured: Mapping[str, Captured],
@@ -747,8 +731,7 @@ def _read_captures(
     packets: in its file; passed: read by tcpdump, which a file with a size does not all hold; lost: not read.
     """
     told: dict[str, dict[str, Any]] = {}
-    for value in intent["captures"]:
-        wanted = tcpdump.read_wanted(value)
+    for wanted in intent.captures:
         process = f"{tcpdump.PREFIX}{wanted.name}"
         seen, held = agent.get("captures", {}).get(process), captured.get(wanted.name)
         if seen is None or held is None:
@@ -786,14 +769,14 @@ def _read_captures(
     return told
 
 
-def _read_ways(intent: Mapping[str, Any], found: _Findings) -> None:
+def _read_ways(intent: Intent, found: _Findings) -> None:
     """A path whose flows may differ in delay, by the way that a hash chose for each."""
-    paths = {path["name"]: path for flow in intent["traffic"] for path in flow["paths"]}
+    paths = {path.name: path for flow in intent.traffic for path in flow.paths}
     for name, path in paths.items():
-        if path.get("least_rtt_ns", path["rtt_ns"]) != path["rtt_ns"]:
-            least_ms, most_ms = path["least_rtt_ns"] / 1e6, path["rtt_ns"] / 1e6
+        if path.least_rtt_ns is not None and path.least_rtt_ns != path.rtt_ns:
+            least_ms, most_ms = path.least_rtt_ns / 1e6, path.rtt_ns / 1e6
             found.warnings.append(
-                f"path {name}: its flows take {path['ways']} ways of {least_ms:g} to {most_ms:g} ms, and {name}.rtt is "
+                f"path {name}: its flows take {path.ways} ways of {least_ms:g} to {most_ms:g} ms, and {name}.rtt is "
                 "that of its pings"
             )
 

@@ -23,6 +23,7 @@ from mprun.analysis.comparison import Compared, compare, compare_expectations
 from mprun.analysis.statistics import CONFIDENCE
 from mprun.bundle.archive import unpack
 from mprun.bundle.pack import ALONE, ARTIFACTS, digest_of
+from mprun.codec import canonical_json
 from mprun.engines.engine import Progress
 from mprun.errors import SpecError
 from mprun.folder import Folder, UnsafeError
@@ -32,7 +33,6 @@ from mprun.model.engine import DEFAULT_ENGINE, EngineName
 from mprun.model.permission import Consent
 from mprun.model.spec import Spec
 from mprun.place import Place, choose_place, refuse_commands
-from mprun.plan import canonical_json
 from mprun.rundir import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
 from mprun.schema.experiment import RUNS
 from mprun.sweep.conduct import places_for

@@ -79,10 +79,9 @@ def _show_difference(first: str, second: str) -> None:
 def _read_plan(name: str) -> Plan:
     from mprun import rundir
     from mprun.folder import Folder
-    from mprun.form import PLAN
 
     path = Path(name)
     with rundir.readable(path):
         if path.is_file():
-            return Plan.from_json(rundir.read_json(Folder(path.parent), path.name, "run", PLAN))
-        return Plan.from_json(rundir.find(options.DEFAULT_PARENT, name).read("plan.json"))
+            return rundir.read_as(Folder(path.parent), path.name, "run", Plan.from_json)
+        return rundir.find(options.DEFAULT_PARENT, name).plan()

@@ -89,7 +89,7 @@ def open_(name: str, parent: Path, profile: bool) -> None:
         )
     run.write_text("logs/hosts", "".join(f"{address} {node}\n" for address, node in run.addresses()))
     names = run.path / "logs" / "hosts"
-    chosen = [*(["-C", _install_profile()] if profile else []), *decoding(run.read("plan.json")["intent"]["traffic"])]
+    chosen = [*(["-C", _install_profile()] if profile else []), *decoding(run.plan().intent.traffic)]
     for capture in (run.path / name for name in run.captures().values()):
         subprocess.Popen([program, *chosen, "-H", str(names), "-N", "n", str(capture)], start_new_session=True)
 

@@ -77,7 +77,7 @@ def _show_figures(run: RunDirectory, metrics: Mapping[str, Any]) -> Mapping[str,
     except SpecError as error:
         click.echo(f"no figures: {error}", err=True)
         return metrics
-    evidence = gather(run, spec, run.read("plan.json")["intent"], run.read("summary.json"))
+    evidence = gather(run, spec, run.plan().intent, run.read("summary.json"))
     width = options.terminal_width()
     for chart in draw_run(evidence, spec.experiment.plots):
         for line in to_text(chart, width):

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from mprun import plan
 from mprun.compile.multipath import group_ways
-from mprun.compile.network import Interface, Neighbour, Node, Route
 from mprun.model.address import Address, InterfaceAddress
+from mprun.model.network import Interface, Neighbour, Node, Route
 from mprun.plan import Command, sysctl
 
 # Before interfaces exist, so that they are born with them. IPv6 is off where no interface has such an

@@ -14,7 +14,11 @@ from dataclasses import replace
 from itertools import combinations
 
 from mprun.compile.middlebox import speakers
-from mprun.compile.network import (
+from mprun.compile.numbering import Numbering
+from mprun.compile.openflow import label, place_switches
+from mprun.compile.routing import Routing, number_segments
+from mprun.model.address import Subnet, families_of
+from mprun.model.network import (
     Interface,
     Link,
     Neighbour,
@@ -24,10 +28,6 @@ from mprun.compile.network import (
     Route,
     Rule,
 )
-from mprun.compile.numbering import Numbering
-from mprun.compile.openflow import label, place_switches
-from mprun.compile.routing import Routing, number_segments
-from mprun.model.address import Subnet, families_of
 from mprun.model.path import NamedPath, name_paths
 from mprun.model.spec import (
     FAMILIES,

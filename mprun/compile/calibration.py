@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from mprun.capabilities import Capabilities
-from mprun.compile.network import Interface, Link, Network
 from mprun.compile.planner import compile_plan
-from mprun.model.spec import Chance, Direction, FourState, GilbertElliott, Loss, Spec
+from mprun.model.correlation import burstiness, inflation
+from mprun.model.network import Interface, Link, Network
+from mprun.model.spec import Direction, Spec
 from mprun.model.units import NS_PER_S
 from mprun.plan import Plan, Train
 
@@ -131,22 +132,3 @@ def _tail_ns(way: Direction, frame_bytes: int) -> int:
     if way.rate_bit_per_s:
         queue_ns = (_queue_frames(way, frame_bytes) + 4) * frame_bytes * 8 * NS_PER_S // way.rate_bit_per_s
     return 50_000_000 + way.delay_ns + jitter_ns + queue_ns
-
-
-def burstiness(loss: Loss) -> float:
-    """How many times wider losses in bursts spread than single ones: (1 + l) / (1 - l), where l is how
-    much of its state a model keeps from one packet to the next."""
-    kept = 0.0
-    if isinstance(loss, GilbertElliott):
-        kept = 1 - loss.p - loss.r
-    elif isinstance(loss, FourState):
-        kept = 1 - loss.p13 - loss.p31
-    elif isinstance(loss, Chance):
-        kept = loss.correlation
-    return inflation(min(max(kept, 0.0), 0.999))
-
-
-def inflation(correlation: float) -> float:
-    """How many times more values of which each is so correlated with the one before tell as much as
-    independent ones."""
-    return (1 + correlation) / (1 - correlation) if correlation < 1 else math.inf

@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of a network over time as commands at their moments."""
+"""Changes of a network over time, as commands at their moments."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, fields
-from typing import Any
 
 from mprun.capabilities import Capabilities
 from mprun.compile.addressing import interface_commands, loss_commands
 from mprun.compile.endpoint import endpoint_commands
-from mprun.compile.network import Network
 from mprun.compile.variation import is_wire_varied
 from mprun.compile.wire import change_commands
+from mprun.model.network import Network
 from mprun.model.spec import AddressChange, Direction, LinkChange, Spec
 from mprun.plan import Change, Command
 
@@ -51,9 +50,9 @@ def _change_address(spec: Spec, network: Network, change: AddressChange) -> Chan
     return Change(change.at_ns, name, {"address": "added" if change.is_there else "removed"}, tuple(commands))
 
 
-def _values(before: LinkChange, after: LinkChange) -> dict[str, Any]:
-    """What is new, by direction, in base units."""
-    values: dict[str, Any] = {}
+def _values(before: LinkChange, after: LinkChange) -> dict[str, object]:
+    """Return what is new, by direction, in base units."""
+    values: dict[str, object] = {}
     if before.is_up != after.is_up:
         values["state"] = "up" if after.is_up else "down"
     for name, old, new in (("forward", before.forward, after.forward), ("reverse", before.reverse, after.reverse)):
@@ -62,6 +61,6 @@ def _values(before: LinkChange, after: LinkChange) -> dict[str, Any]:
     return values
 
 
-def _differences(old: Direction, new: Direction) -> dict[str, Any]:
+def _differences(old: Direction, new: Direction) -> dict[str, object]:
     names = [field.name for field in fields(Direction) if getattr(old, field.name) != getattr(new, field.name)]
     return {name: value for name, value in asdict(new).items() if name in names}

@@ -19,8 +19,8 @@ from collections.abc import Iterator
 
 from mprun import inside
 from mprun.capabilities import DEFAULT_SCHEDULER, Capabilities
-from mprun.compile.network import Interface, Network, Node, Path
 from mprun.model.address import InterfaceAddress, family_of
+from mprun.model.network import Interface, Network, Node, Path
 from mprun.model.path import are_side_by_side, count_subflows, pairs_of, usable_paths
 from mprun.model.spec import FAMILIES, MAX_ADDITIONAL_SUBFLOWS, ExperimentSpec, Flow, HostSpec
 from mprun.plan import Command, Process, Ready, sysctl

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mprun.compile.network import Interface, Network, Node, Path
 from mprun.model.address import Address
+from mprun.model.network import Interface, Network, Node, Path
 from mprun.model.spec import AlteredOption, Firewall, Middlebox, Nat, Proxy, SequenceRewriter, StrippedOption
 from mprun.plan import Command, Process, Ready
 from mprun.tools.tool import AGENT

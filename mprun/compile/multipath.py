@@ -19,7 +19,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from mprun.compile.network import Node, Route
+from mprun.model.network import Node, Route
 from mprun.model.spec import Family
 from mprun.plan import Command, sysctl
 

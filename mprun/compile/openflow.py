@@ -14,7 +14,7 @@ import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 
-from mprun.compile.network import Interface, Network, Switch
+from mprun.model.network import Interface, Network, Switch
 from mprun.model.ofctl import group_id, rename_ports
 from mprun.model.spec import HashedBy, LinkSpec, OpenFlow, TopologySpec
 from mprun.plan import Command, Process, Ready

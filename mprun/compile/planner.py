@@ -4,33 +4,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import fields, replace
 
 from mprun.capabilities import REFERENCE, Capabilities
 from mprun.compile.addressing import address_commands, namespace_commands
 from mprun.compile.change import plan_changes
 from mprun.compile.endpoint import mptcp_commands, path_managers, subflows_wanted
-from mprun.compile.failure import WATCH_EVERY_NS, find_watches
 from mprun.compile.middlebox import crossings, is_closed, middlebox_commands, relays, source_seen
 from mprun.compile.multipath import hashing_commands
-from mprun.compile.network import Interface, Network, Path
 from mprun.compile.openflow import home_of, preparing_commands, switch_commands, switch_programs
 from mprun.compile.sharing import share_processes
 from mprun.compile.variation import is_wire_varied, vary_starts
 from mprun.compile.wire import WIRES, link_commands, shaping_commands, start_commands
 from mprun.errors import HostError, SpecError
+from mprun.intent import Ends, FlowPath, Intent, PlacedFlow
+from mprun.intent.document import CODEC
+from mprun.intent.failure import WATCH_EVERY_NS, find_watches
+from mprun.model.network import Network, Path
 from mprun.model.path import usable_paths
 from mprun.model.span import find_spans
-from mprun.model.spec import Capture, Flow, HostSpec, LinkChange, Middlebox, Series, Spec
-from mprun.plan import ROOT, Command, Node, Plan, Process, sysctl, to_plain
+from mprun.model.spec import Flow, LinkChange, Series, Spec
+from mprun.plan import ROOT, Command, Node, Plan, Process, sysctl
 from mprun.tools import tcpdump
 from mprun.tools.probe import probe
 from mprun.tools.tool import Endpoints, Work, tool_of
 
 FIRST_PORT = 5201
-# Of a flow, in the intent only where a file gives it: digests of others do not know of it.
-UNASKED = ("after", "timeout_ns", "port", "congestion", "background", "group", "repetition")
 # The series of how far receivers have the data of MPTCP connections, sampled while a path does not work.
 PROGRESS = "progress"
 # What is sampled unasked, and how often, ns: what each subflow carried is told from it.
@@ -244,110 +243,57 @@ def probed_paths(network: Network) -> tuple[Path, ...]:
     return tuple(by_name.values())
 
 
-def _intent(spec: Spec, network: Network, flows: list[tuple[Flow, Endpoints]]) -> dict[str, Any]:
-    """The meaning of the inputs as JSON values: network, hosts, timeline, captures, seed.
-
-    What IPv6 and multipath routes add is there where they are, so that the digests of others do not know of it.
-    """
+def _intent(spec: Spec, network: Network, flows: list[tuple[Flow, Endpoints]]) -> Intent:
+    """Return the meaning of the inputs: network, hosts, timeline, captures, seed."""
     experiment = spec.experiment
-    value = {
-        "nodes": [
-            {**vars(node), "interfaces": list(map(_interface, node.interfaces))} for node in network.nodes.values()
-        ],
-        "links": [{**vars(link), "ends": list(map(_interface, link.ends))} for link in network.links],
-        "hosts": {name: _host(settings) for name, settings in experiment.hosts.items()},
-        "traffic": [
-            {
-                **_flow(flow),
-                "endpoints": _addresses(ends),
-                "paths": [
-                    _path(path) | _interference(spec, network, path)
-                    for path in usable_paths(flow, network.paths[flow.source, flow.destination])
-                ],
-                "subflows": subflows_wanted(network, experiment, flow) if flow.protocol == "mptcp" else 1,
-            }
-            for flow, ends in flows
-        ],
-        "captures": list(map(_capture, experiment.captures)),
-        "changes": network.changes,
-        "probe_pings": experiment.probe_pings,
-        "seed": experiment.seed,
-    }
-    if experiment.vary:
-        value["vary"] = list(experiment.vary)
-    if experiment.samples:
-        value["samples"] = dict(experiment.samples)
-    if network.switches:
-        value["switches"] = network.switches
-    if spec.topology.middleboxes:
-        value["middleboxes"] = {name: _middlebox(box) for name, box in spec.topology.middleboxes.items()}
-    plain: dict[str, Any] = to_plain(value)
-    return plain
+    return Intent(
+        nodes=tuple(network.nodes.values()),
+        links=network.links,
+        hosts=experiment.hosts,
+        traffic=tuple(_place(spec, network, flow, ends) for flow, ends in flows),
+        captures=experiment.captures,
+        changes=network.changes,
+        seed=experiment.seed,
+        probe_pings=experiment.probe_pings,
+        vary=experiment.vary,
+        samples=experiment.samples,
+        switches=network.switches,
+        middleboxes=spec.topology.middleboxes,
+    )
 
 
-def _middlebox(box: Middlebox) -> dict[str, Any]:
-    """What it alters is there where it does."""
-    value: dict[str, Any] = to_plain(box)
-    if not box.alter:
-        del value["alter"]
-    return value
+def _place(spec: Spec, network: Network, flow: Flow, ends: Endpoints) -> PlacedFlow:
+    """Return a flow of the intent. Its family is left out, as the endpoints tell it."""
+    asked = {one.name: getattr(flow, one.name) for one in fields(Flow)}
+    # options as a run's plan has them, whatever the tool made them of
+    asked |= {"family": None, "options": CODEC.encode(flow.options)}
+    paths = usable_paths(flow, network.paths[flow.source, flow.destination])
+    return PlacedFlow(
+        **asked,
+        endpoints=Ends(
+            ends.source_address,
+            ends.destination_address,
+            ends.port if ends.ports else None,
+            ends.ports if len(ends.ports) > 1 else (),
+        ),
+        paths=tuple(_flow_path(spec, network, path) for path in paths),
+        subflows=subflows_wanted(network, spec.experiment, flow) if flow.protocol == "mptcp" else 1,
+    )
 
 
-def _host(settings: HostSpec) -> dict[str, Any]:
-    """What a path manager in user space, and endpoints written out, add is there where they are."""
-    value: dict[str, Any] = to_plain(settings)
-    if not settings.mptcp.is_in_user_space:
-        del value["mptcp"]["subflows_per_pair"]
-    if not settings.mptcp.endpoints:
-        del value["mptcp"]["endpoints"]
-    return value
-
-
-def _capture(capture: Capture) -> dict[str, Any]:
-    """What follows `filter` is there only where it is asked for. host: the node, whatever its kind."""
-    value: dict[str, Any] = {"host": capture.node, "snaplen": capture.snaplen, "filter": capture.filter}
-    if capture.link is not None:
-        value["link"] = capture.link
-    return value if capture.size_bytes is None else value | {"size_bytes": capture.size_bytes, "keep": capture.keep}
-
-
-def _interface(interface: Interface) -> dict[str, Any]:
-    """address: that of IPv4, null where there is none; ipv6: only where there is one."""
-    value = vars(interface) | {"address": interface.address("ipv4"), "ipv6": interface.address("ipv6")}
-    del value["addresses"]
-    return value if value["ipv6"] else {name: one for name, one in value.items() if name != "ipv6"}
-
-
-def _path(path: Path) -> dict[str, Any]:
-    several = {"ways": path.ways, "least_rtt_ns": path.least_rtt_ns} if path.ways > 1 else {}
-    return {
-        "name": path.name,
-        "source": path.source_address,
-        "destination": path.destination_address,
-        "links": path.links,
-        "rtt_ns": path.rtt_ns,
-        "backup": path.backup,
-        **several,
-    }
-
-
-def _flow(flow: Flow) -> dict[str, Any]:
-    """Without its family, which its endpoints tell, and without what nobody asked for."""
-    value = vars(flow)
-    return {name: one for name, one in value.items() if name != "family" and (one or name not in UNASKED)}
-
-
-def _addresses(ends: Endpoints) -> dict[str, Any]:
-    """Where a flow begins; all its pairs of addresses are those of its paths."""
-    value: dict[str, Any] = {"source_address": ends.source_address, "destination_address": ends.destination_address}
-    if ends.ports:
-        value["port"] = ends.port
-    return value | ({"ports": ends.ports} if len(ends.ports) > 1 else {})
-
-
-def _interference(spec: Spec, network: Network, path: Path) -> dict[str, Any]:
-    """The middleboxes on a path, and what its source looks like beyond them; nothing where there are none."""
+def _flow_path(spec: Spec, network: Network, path: Path) -> FlowPath:
+    """Return a path of the intent, with the middleboxes on it and what its source looks like beyond them."""
     boxes = spec.topology.middleboxes
-    names = [crossing.name for crossing in crossings(network, boxes, path)]
     seen = source_seen(network, boxes, path)
-    return ({"middleboxes": names} if names else {}) | ({"source_seen": seen} if seen else {})
+    return FlowPath(
+        name=path.name,
+        source=str(path.source_address),
+        destination=str(path.destination_address),
+        links=path.links,
+        rtt_ns=path.rtt_ns,
+        backup=path.backup,
+        ways=path.ways,
+        least_rtt_ns=path.least_rtt_ns if path.ways > 1 else None,
+        middleboxes=tuple(crossing.name for crossing in crossings(network, boxes, path)),
+        source_seen=None if seen is None else str(seen),
+    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mprun.compile.network import Interface, Network
+from mprun.model.network import Interface, Network
 from mprun.model.spec import Spec
 
 

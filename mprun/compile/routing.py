@@ -16,7 +16,7 @@ from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from mprun.compile.network import Interface
+from mprun.model.network import Interface
 from mprun.model.path import Components
 from mprun.model.spec import Family, LinkSpec, NodeKind
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mprun.capabilities import Capabilities
-from mprun.compile.network import Network
+from mprun.model.network import Network
 from mprun.model.spec import Flow, Spec
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from mprun.compile.network import Interface, Link
+from mprun.model.network import Interface, Link
 from mprun.model.spec import DEFAULT_MTU, Chance, Direction, FourState, GilbertElliott, Jitter, LinkChange, Queue
 from mprun.model.units import RATE, TIME, render_ratio
 from mprun.plan import ROOT, Command
@@ -35,18 +35,13 @@ IN_ORDER = "1000gbit"
 OFFLOADS = ("tso", "gso", "gro", "tx-sctp-segmentation", "tx-udp-segmentation")
 
 
-def ports(wire: int) -> tuple[str, str]:
-    """Names of a wire's two inner ports: towards the link's first end and its second."""
-    return f"w{wire}a", f"w{wire}b"
-
-
 def link_commands(link: Link) -> Iterator[Command]:
     """What creates a link, offloads off: one packet on the wire is one packet in a capture."""
     a, b = link.ends
     if link.wire is None:
         yield _veth(a.node, a.name, a.mac, b.node, b.name, b.mac)
     else:
-        for end, port in zip(link.ends, ports(link.wire), strict=True):
+        for end, port in zip(link.ends, link.ports, strict=True):
             yield _veth(end.node, end.name, end.mac, WIRES, port, _port_mac(end))
     if link.mtu != DEFAULT_MTU:
         for node, name in _devices(link):
@@ -71,7 +66,7 @@ def _devices(link: Link) -> list[tuple[str, str]]:
     """The same, and of the ports between them."""
     devices = _ends(link)
     if link.wire is not None:
-        devices += [(WIRES, port) for port in ports(link.wire)]
+        devices += [(WIRES, port) for port in link.ports]
     return devices
 
 
@@ -96,7 +91,7 @@ def shaping_commands(link: Link, timer_slack_ns: int, is_changing: bool, is_vari
     """
     if link.wire is None:
         return
-    first, second = ports(link.wire)
+    first, second = link.ports
     for port, other, direction in ((second, first, link.forward), (first, second, link.reverse)):
         for words in _qdiscs(port, direction, link.frame_bytes, timer_slack_ns, is_changing, is_varied):
             yield Command(WIRES, ("tc", "qdisc", "add", *words))
@@ -112,7 +107,7 @@ def change_commands(
 ) -> Iterator[Command]:
     """What makes a link's wire into what it is to be; nothing in flight is lost unless the link goes down."""
     assert link.wire is not None
-    first, second = ports(link.wire)
+    first, second = link.ports
     if before.is_up != after.is_up:
         for port in (first, second):
             yield Command(WIRES, ("ip", "link", "set", port, "up" if after.is_up else "down"))

@@ -184,8 +184,8 @@ def missing_sysctls(plan: Plan, schedulers: SchedulerChoice) -> list[str]:
     """
     lacking: list[str] = []
     settings = [command.argv[2] for command in plan.build if command.argv[0] == "sysctl"]
-    asked = sysctl.congestion_controls(plan.intent["traffic"])
-    settings += [f"{sysctl.CONGESTION}={name}" for name in asked.values()]
+    asked = (flow.congestion for flow in plan.intent.traffic if flow.protocol in sysctl.CONTROLLED)
+    settings += [f"{sysctl.CONGESTION}={name}" for name in asked if name]
     for setting in dict.fromkeys(settings):
         name, value = setting.split("=", 1)
         if name == mptcp.SCHEDULER and Path(sysctl.path_of("net.mptcp.enabled")).exists():

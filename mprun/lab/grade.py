@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from mprun import rundir
 from mprun.analysis.claim import Judgement, judge
@@ -49,9 +48,9 @@ def grade(lab: Lab, profile: Profile, digests: Mapping[str, str], folder: Path) 
     newest: dict[str, RunDirectory] = {}
     titles: dict[str, str] = {}
     for run in _find_runs(folder):
-        plan = _plan(run)
-        if run.is_complete and plan is not None:
-            newest[plan["digest"]] = run
+        digest = _digest_of(run)
+        if run.is_complete and digest is not None:
+            newest[digest] = run
         titles[run.title] = "is incomplete" if not run.is_complete else "was run with other files or parameters"
     runs = {name: newest[digest] for name, digest in digests.items() if digest in newest}
     missing = {step.name: _say_missing(step, lab, titles) for step in lab.steps_of(profile) if step.name not in runs}
@@ -70,13 +69,13 @@ def _find_runs(folder: Path) -> list[RunDirectory]:
     return sorted((run for place in places for run in rundir.list_runs(place)), key=lambda run: rundir.age(run.path))
 
 
-def _plan(run: RunDirectory) -> Mapping[str, Any] | None:
+def _digest_of(run: RunDirectory) -> str | None:
+    """The digest of a run that can be graded; None for one whose files are missing or damaged."""
     try:
-        plan: Mapping[str, Any] = run.read("plan.json")
         run.read("summary.json")
+        return run.digest
     except MprunError:
         return None
-    return plan
 
 
 def _say_missing(step: Step, lab: Lab, titles: Mapping[str, str]) -> str:

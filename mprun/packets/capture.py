@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from mprun.compile.network import Link, Network
 from mprun.errors import MprunError
+from mprun.model.network import Link, Network
 from mprun.model.spec import Capture
 from mprun.model.wording import describe
 from mprun.packets.pcapng import HEADER_BYTES, RECORD_BYTES, Captured, Conversion, Interface
@@ -25,8 +25,7 @@ def finish_captures(run: RunDirectory, plan: Plan, network: Network, agent: Mapp
     """Make pcapng of each capture of a run; what each holds, by its name. One for which the disk has no room stays
     as tcpdump wrote it."""
     found = {}
-    for value in plan.intent["captures"]:
-        wanted = tcpdump.read_wanted(value)
+    for wanted in plan.intent.captures:
         seen = agent["captures"].get(f"{tcpdump.PREFIX}{wanted.name}")
         if seen is not None:
             found[wanted.name] = _finish(run, wanted, plan, network, agent, seen)

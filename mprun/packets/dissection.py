@@ -17,11 +17,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mprun.errors import HostError, MprunError
+from mprun.intent import Intent
+from mprun.model.spec import Capture
 from mprun.packets.connection import CONNECTION_COLUMNS, SUBFLOW_COLUMNS, Trace
 from mprun.packets.packet import Place, packet_schema, read_packets, shape_packets
 from mprun.packets.pcapng import Portions
 from mprun.rundir import RunDirectory
-from mprun.tools import tcpdump, tshark
+from mprun.tools import tshark
 
 if TYPE_CHECKING:
     import polars
@@ -70,7 +72,7 @@ def dissect(run: RunDirectory, progress: Progress) -> Dissection:
 def _read_all(
     run: RunDirectory, captures: Mapping[str, str], program: str, progress: Progress, found: Dissection
 ) -> Iterator[polars.DataFrame]:
-    intent = run.read("plan.json")["intent"]
+    intent = run.plan().intent
     agent = run.read("agent.json")
     zero_epoch_ns = 0
     if agent.get("zero_ns") is None or agent.get("boot_ns") is None:
@@ -78,13 +80,12 @@ def _read_all(
     else:
         zero_epoch_ns = agent["boot_ns"] + agent["zero_ns"]
     total = sum(run.folder.size(file) for file in captures.values())
-    wanted = {_name_of(capture): capture for capture in intent["captures"]}
+    wanted = {capture.name: capture for capture in intent.captures}
     done = 0
     for name, path in captures.items():
-        capture = wanted.get(name, {})
-        trace = Trace(_paths(intent), forwards=_forwards(intent, capture))
+        trace = Trace(_paths(intent), forwards=_forwards(intent, wanted.get(name)))
         number = 1
-        for text, read in _portions(run, path, [program, *tshark.argv(intent["traffic"])[1:]], name, found):
+        for text, read in _portions(run, path, [program, *tshark.argv(intent.traffic)[1:]], name, found):
             table = trace.follow(read_packets(text, _place(intent), zero_epoch_ns))
             yield shape_packets(table, name, number)
             number += len(table)
@@ -143,29 +144,23 @@ def _run_tshark(argv: list[str], portion: bytes) -> tuple[bytes, str]:
     return done.stdout, (said[-1] if said else f"ended with status {done.returncode}") if done.returncode else ""
 
 
-def _name_of(capture: Mapping[str, Any]) -> str:
-    return tcpdump.read_wanted(capture).name
+def _forwards(intent: Intent, capture: Capture | None) -> bool:
+    """Check whether a packet is in a capture twice, as it comes and as it goes: on all interfaces of a router."""
+    kinds = {node.name: node.kind for node in intent.nodes}
+    return capture is not None and not capture.link and kinds.get(capture.node, "host") != "host"
 
 
-def _forwards(intent: Mapping[str, Any], capture: Mapping[str, Any]) -> bool:
-    """Whether a packet is in a capture twice, as it comes and as it goes: on all interfaces of what is no host."""
-    kinds = {node["name"]: node["kind"] for node in intent["nodes"]}
-    return not capture.get("link") and kinds.get(capture.get("host", ""), "host") != "host"
+def _place(intent: Intent) -> Place:
+    switches = {node.name for node in intent.nodes if node.kind == "switch"}
+    ends = [end for link in intent.links for end in link.ends]
+    return Place({end.name: end.link for end in ends}, {end.name: end.mac for end in ends if end.node not in switches})
 
 
-def _place(intent: Mapping[str, Any]) -> Place:
-    switches = {node["name"] for node in intent["nodes"] if node["kind"] == "switch"}
-    ends = [end for link in intent["links"] for end in link["ends"]]
-    macs = {end["name"]: end["mac"] for end in ends if end["node"] not in switches}
-    return Place({end["name"]: end["link"] for end in ends}, macs)
-
-
-def _paths(intent: Mapping[str, Any]) -> dict[tuple[str, str], str]:
-    """By two addresses the name of the path that they are the ends of, also as it is seen beyond a NAT."""
+def _paths(intent: Intent) -> dict[tuple[str, str], str]:
+    """The name of each path by its two addresses, also as they are seen beyond a NAT."""
     found: dict[tuple[str, str], str] = {}
-    for flow in intent["traffic"]:
-        for path in flow["paths"]:
-            for source in (path["source"], path.get("source_seen")):
-                if source:
-                    found.setdefault((source, path["destination"]), path["name"])
+    for flow in intent.traffic:
+        for path in flow.paths:
+            for source in (path.source, path.seen_from):
+                found.setdefault((source, path.destination), path.name)
     return found

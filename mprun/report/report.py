@@ -13,10 +13,12 @@ from typing import Any
 
 from mprun.input import load
 from mprun.input.traffic import owned_metrics
+from mprun.intent import Intent, PlacedFlow
 from mprun.model.metric import Metrics, find_metric, metrics_of
 from mprun.model.spec import LinkChange, Spec, TopologySpec
 from mprun.model.units import format_measured
 from mprun.model.wording import say_change
+from mprun.plan import Plan
 from mprun.report.evidence import Association, Evidence
 from mprun.report.figure import Chart, Mark
 from mprun.report.gallery import Gallery, draw_topology
@@ -57,8 +59,8 @@ def make_report(run: RunDirectory, progress: Progress) -> Path:
     progress("reading the run", 0.0)
     spec = load(*run.resolved_inputs).spec
     summary = run.read("summary.json")
-    plan = run.read("plan.json")
-    evidence = gather(run, spec, plan["intent"], summary)
+    plan = run.plan()
+    evidence = gather(run, spec, plan.intent, summary)
     gallery = Gallery()
     charts = list(draw_run(evidence, spec.experiment.plots))
     progress("drawing the network", 0.05)
@@ -91,15 +93,15 @@ def make_report(run: RunDirectory, progress: Progress) -> Path:
 def charts_of(run: RunDirectory) -> list[Chart]:
     """The figures of its report, not yet painted. Raises as `make_report`."""
     spec = load(*run.resolved_inputs).spec
-    evidence = gather(run, spec, run.read("plan.json")["intent"], run.read("summary.json"))
+    evidence = gather(run, spec, run.plan().intent, run.read("summary.json"))
     return list(draw_run(evidence, spec.experiment.plots))
 
 
-def gather(run: RunDirectory, spec: Spec, intent: Mapping[str, Any], summary: Mapping[str, Any]) -> Evidence:
+def gather(run: RunDirectory, spec: Spec, intent: Intent, summary: Mapping[str, Any]) -> Evidence:
     """What the run has to show."""
     traffic = spec.experiment.traffic
     flows = sorted(traffic, key=lambda flow: flow.background)
-    paths = {path["name"]: path["links"] for flow in intent["traffic"] for path in flow["paths"]}
+    paths = {path.name: path.links for flow in intent.traffic for path in flow.paths}
     # in the order of the network
     order = {link.name: n for n, link in enumerate(spec.topology.links)}
     paths = dict(sorted(paths.items(), key=lambda item: min((order.get(link, 0) for link in item[1]), default=0)))
@@ -111,15 +113,13 @@ def gather(run: RunDirectory, spec: Spec, intent: Mapping[str, Any], summary: Ma
         groups={flow.name: flow.group for flow in flows if flow.group is not None},
         background=frozenset(flow.name for flow in flows if flow.background),
         captures={name: told["node"] for name, told in summary.get("captures", {}).items()},
-        associations={flow["name"]: _association(flow) for flow in intent["traffic"] if flow["protocol"] == "sctp"},
+        associations={flow.name: _association(flow) for flow in intent.traffic if flow.protocol == "sctp"},
     )
 
 
-def _association(flow: Mapping[str, Any]) -> Association:
-    ends = flow["endpoints"]
-    addresses = {ends["destination_address"], *(path["destination"] for path in flow["paths"])}
-    ports = ends.get("ports", (ends["port"],))
-    return Association(flow["source"], flow["destination"], frozenset(product(addresses, ports)))
+def _association(flow: PlacedFlow) -> Association:
+    addresses = {flow.endpoints.destination_address, *(path.destination for path in flow.paths)}
+    return Association(flow.source, flow.destination, frozenset(product(addresses, flow.endpoints.all_ports)))
 
 
 def _marks(topology: TopologySpec) -> Iterator[Mark]:
@@ -236,7 +236,7 @@ def _meaning(known: Metrics, what: str) -> str:
     return found[0].meaning if found else ""
 
 
-def _facts(run: RunDirectory, plan: Mapping[str, Any], summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _facts(run: RunDirectory, plan: Plan, summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     environment = run.read("environment.json")
     kernel = environment["kernel"]
     yield "run", run.name
@@ -246,7 +246,7 @@ def _facts(run: RunDirectory, plan: Mapping[str, Any], summary: Mapping[str, Any
     if "digest" in kernel:
         yield "kernel digest", kernel["digest"]
     yield "seed", str(summary["seed"])
-    yield "plan digest", plan["digest"]
+    yield "plan digest", plan.digest
     yield "mprun", code_of(environment)
     yield "tools", "; ".join(_short(text) for text in environment["versions"].values())
     yield "Python", environment["python"]

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
+from mprun.codec import canonical_json
 from mprun.compile.variation import derive_seed, draw
 from mprun.input.matrix import PLACES, Values
 from mprun.input.writer import write_experiment, write_topology
 from mprun.model.engine import EngineChoice, EngineName
 from mprun.model.scalar import spell_scalar, spell_values
 from mprun.model.spec import Repeat, Spec, Until
-from mprun.plan import canonical_json
 
 if TYPE_CHECKING:
     from mprun.input import Loaded

@@ -7,8 +7,6 @@ tcpdump writes pcap; what makes pcapng of it when the run is over is `mprun.pack
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
 from mprun.capabilities import Capabilities
 from mprun.model.spec import Capture
@@ -74,12 +72,6 @@ def ring(name: str) -> str:
     The profile of tcpdump that AppArmor enforces on Debian and Ubuntu allows `*.pcap[0-9]*` and no other numbered file.
     """
     return f"{name}.ring.pcap"
-
-
-def read_wanted(value: Mapping[str, Any]) -> Capture:
-    """A capture of the intent as the value that it was."""
-    size = {"size_bytes": value["size_bytes"], "keep": value["keep"]} if "size_bytes" in value else {}
-    return Capture(value["host"], value["snaplen"], value["filter"], value.get("link"), **size)
 
 
 def passed(log: str) -> int | None:

@@ -7,9 +7,9 @@ Each packet is dissected by itself: what needs the packets before it (streams, r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
+from mprun.intent import PlacedFlow
 from mprun.tools.sctp import udp_port
 from mprun.tools.tool import Program
 
@@ -80,10 +80,10 @@ _PREFERENCES = (
 )
 
 
-def argv(flows: Iterable[Mapping[str, Any]]) -> list[str]:
+def argv(flows: Iterable[PlacedFlow]) -> list[str]:
     """Reads a capture from standard input; fields of a packet are apart by tabs, values of one field by commas.
 
-    flows: those of the run, as its plan has them.
+    flows: those of the run's intent.
     """
     words = ["tshark", "-n", "-r", "-", "-T", "fields", *decoding(flows)]
     for preference in _PREFERENCES:
@@ -93,8 +93,8 @@ def argv(flows: Iterable[Mapping[str, Any]]) -> list[str]:
     return words
 
 
-def decoding(flows: Iterable[Mapping[str, Any]]) -> list[str]:
+def decoding(flows: Iterable[PlacedFlow]) -> list[str]:
     """What tells tshark, and Wireshark, where SCTP is in UDP: they know port 9899 alone."""
-    mine = (flow for flow in flows if flow["tool"] == "sctp")
-    ports = sorted({udp_port(flow.get("port"), flow["endpoints"]["port"]) for flow in mine})
+    mine = ((flow.port, flow.endpoints.port) for flow in flows if flow.tool == "sctp")
+    ports = sorted({udp_port(asked, port) for asked, port in mine if port is not None})
     return [word for port in ports for word in ("-d", f"udp.port=={port},sctp")]

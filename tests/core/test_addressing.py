@@ -11,10 +11,10 @@ import pytest
 
 from mprun.agent import message, rtnetlink
 from mprun.compile import allocate, compile_plan, resolve
-from mprun.compile.network import Network
 from mprun.errors import SpecError
 from mprun.input import load
 from mprun.input.writer import write_topology
+from mprun.model.network import Network
 from mprun.model.spec import Spec
 from mprun.plan import Plan
 from mprun.report.drawing import draw
@@ -146,9 +146,9 @@ def test_paths_of_a_flow(flow: str, paths: list[str], tmp_path: Path) -> None:
     keys = "topology: multi-path\naddressing: both\npaths: [{}, {addressing: ipv6}, {addressing: ipv4}]\n"
     spec = read(tmp_path, keys, f"{{tool: iperf3, from: client, to: server, duration: 1s, {flow}}}")
     plan = compile_plan(spec, allocate(spec))
-    described = plan.intent["traffic"][0]
-    assert [path["name"] for path in described["paths"]] == paths
-    assert described["endpoints"]["destination_address"] == described["paths"][0]["destination"]
+    described = plan.intent.traffic[0]
+    assert [path.name for path in described.paths] == paths
+    assert described.endpoints.destination_address == described.paths[0].destination
 
 
 @pytest.mark.parametrize(("family", "length"), [("ipv4", 1472), ("ipv6", 1452)])
@@ -257,7 +257,7 @@ def test_links_side_by_side_are_so_in_one_family(tmp_path: Path) -> None:
     )
     spec = load(tmp_path / "topo", tmp_path / "xp").spec
     plan = compile_plan(spec, allocate(spec))
-    assert plan.intent["traffic"][0]["subflows"] == 3
+    assert plan.intent.traffic[0].subflows == 3
     assert [" ".join(c.argv[3:]) for c in plan.build if c.argv[:3] == ("ip", "mptcp", "endpoint")] == [
         "add fd00:10:0:2::1 id 3 subflow fullmesh",
         "add 10.0.0.2 id 1 signal",

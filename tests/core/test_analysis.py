@@ -22,13 +22,12 @@ from mprun.analysis.diagnosis import (
 from mprun.analysis.interference import Interference, on_paths
 from mprun.analysis.observation import NAMES, Host, Observation, SocketState
 from mprun.analysis.summary import Evidence, find_complaints, measure
-from mprun.model.spec import Expectation
+from mprun.intent import PlacedFlow
+from mprun.model.spec import Capture, Direction, Endpoint, Expectation, LinkChange, Mptcp
 from mprun.packets.pcapng import Captured
+from tests.intents import flow, intent, link, path
 
-PATHS = [
-    {"name": "path0", "source": "10.0.0.1", "destination": "10.1.0.1"},
-    {"name": "path1", "source": "10.0.1.1", "destination": "10.1.0.1"},
-]
+PATHS = [path(f"path{n}", source=f"10.0.{n}.1", destination="10.1.0.1") for n in range(2)]
 
 
 def socket(local: str, port: int, acked: int, received: int = 0) -> SocketState:
@@ -153,18 +152,16 @@ def test_causes_of_missing_subflows(
 @pytest.mark.parametrize(
     ("client", "server", "cause"),
     [
-        ({"path_manager": "fullmesh", "subflows": 1}, {}, "the server's path manager is default"),
-        ({"path_manager": "ndiffports"}, {}, None),
-        ({}, {}, "the client's path manager is default"),
-        ({"endpoints": [{"link": "path1", "flags": ["signal", "backup"]}]}, {}, "and has signal, backup"),
-        ({"path_manager": "fullmesh", "subflows": 0}, {}, "limits: the client may open 0"),
-        ({"path_manager": "fullmesh"}, {}, "the server's path manager is default"),
-        ({"endpoints": [{"link": "path1", "flags": ["subflow"]}]}, {"path_manager": "fullmesh"}, None),
+        (Mptcp("fullmesh", subflows=1), Mptcp(), "the server's path manager is default"),
+        (Mptcp("ndiffports"), Mptcp(), None),
+        (Mptcp(), Mptcp(), "the client's path manager is default"),
+        (Mptcp(endpoints=(Endpoint("path1", ("signal", "backup")),)), Mptcp(), "and has signal, backup"),
+        (Mptcp("fullmesh", subflows=0), Mptcp(), "limits: the client may open 0"),
+        (Mptcp("fullmesh"), Mptcp(), "the server's path manager is default"),
+        (Mptcp(endpoints=(Endpoint("path1", ("subflow",)),)), Mptcp("fullmesh"), None),
     ],
 )
-def test_settings_that_ask_for_no_more_subflows(
-    client: dict[str, Any], server: dict[str, Any], cause: str | None
-) -> None:
+def test_settings_that_ask_for_no_more_subflows(client: Mptcp, server: Mptcp, cause: str | None) -> None:
     said = explain_settings(client, server, 2)
     assert (said is None) == (cause is None)
     assert cause is None or (said is not None and cause in said)
@@ -216,7 +213,7 @@ def agent(error: str | None = None, **parts: Any) -> dict[str, Any]:
     return {"error": error, "complete": error is None, "processes": {}, **parts}
 
 
-INTENT: dict[str, Any] = {"traffic": [], "captures": [], "seed": 1, "hosts": {}, "changes": []}
+INTENT = intent()
 PING = "3 packets transmitted, 3 received, 0% packet loss, time 400ms\n"
 PING += "rtt min/avg/max/mdev = 40.000/40.000/40.000/0.000 ms"
 
@@ -248,13 +245,13 @@ def test_an_agent_that_failed_is_an_error_whatever_held() -> None:
 
 
 def test_a_capture_that_cannot_tell_its_losses_is_a_warning() -> None:
-    intent = {**INTENT, "captures": [{"host": "client", "snaplen": 0, "filter": ""}]}
+    wanted = replace(INTENT, captures=(Capture("client"),))
     record = agent(captures={"capture.client": {"ready_ns": 2_000_000_000}}, zero_ns=4_000_000_000)
     captured = {"client": Captured(packets=6, is_whole=True, first_ns=-1_000_000_000)}
     counts = "{} packets captured\n10 packets received by filter\n{} packets dropped by kernel\n"
     logs = (("", "did not say"), (counts.format(6, 4), "4 packets that passed"), (counts.format(7, 0), "3 packets"))
     for log, said in logs:
-        summary = measure(Evidence(intent, record, Observation(), lambda *_, log=log: log, captured=captured)).summary
+        summary = measure(Evidence(wanted, record, Observation(), lambda *_, log=log: log, captured=captured)).summary
         assert said in summary["warnings"][0]
         assert (summary["captures"]["client"]["ready_s"], summary["captures"]["client"]["first_s"]) == (-2, -1)
 
@@ -272,11 +269,11 @@ def test_a_capture_that_cannot_tell_its_losses_is_a_warning() -> None:
 def test_a_capture_says_what_its_file_lacks(
     size: dict[str, Any], seen: dict[str, Any], problem: str, said: tuple[str, str]
 ) -> None:
-    intent = {**INTENT, "captures": [{"host": "client", "snaplen": 0, "filter": "", **size}]}
+    wanted = replace(INTENT, captures=(Capture("client", **size),))
     record = agent(captures={"capture.client": {"ready_ns": 2_000_000_000, **seen}}, zero_ns=4_000_000_000)
     captured = {"client": Captured(packets=6, is_whole=True, first_ns=0, problem=problem)}
     log = "10 packets captured\n10 packets received by filter\n0 packets dropped by kernel\n"
-    summary = measure(Evidence(intent, record, Observation(), lambda *_: log, captured=captured)).summary
+    summary = measure(Evidence(wanted, record, Observation(), lambda *_: log, captured=captured)).summary
     where, text = said
     assert text in summary[where][0]
     assert sum(len(summary[kind]) for kind in ("errors", "failures", "warnings")) == 1
@@ -285,7 +282,7 @@ def test_a_capture_says_what_its_file_lacks(
 def test_a_subflow_behind_a_nat_is_known_by_the_address_that_its_server_sees() -> None:
     translated = {**event("subflow established", "10.9.0.1", 41)}
     client = observed(events=[event("created", "10.0.0.1", 31), event("subflow established", "10.0.1.1", 41)])
-    paths = [PATHS[0], {**PATHS[1], "source_seen": "10.9.0.1"}]
+    paths = [PATHS[0], replace(PATHS[1], source_seen="10.9.0.1")]
     (connection,) = find_connections(client, observed(events=[mirrored(translated)]), [31], paths)
     assert [subflow.path for subflow in connection.subflows] == ["path0", "path1"]
 
@@ -352,10 +349,10 @@ def test_a_fallback_is_one_of_all_connections() -> None:
 
 
 def test_only_middleboxes_on_its_paths_are_to_blame() -> None:
-    flow = {"paths": [{"name": "path0"}, {"name": "path1", "middleboxes": ["near"]}]}
+    blamed = flow([path("path0"), path("path1", middleboxes=("near",))])
     filtered = {"near": {"strip.mp_join": 1}, "far": {"strip.mp_join": 5}}
-    assert list(on_paths(flow, {"filtered": filtered}).tell()) == ["middlebox 'near' removed MP_JOIN from 1 packet"]
-    assert on_paths(flow, {}).blame("strip.mp_join") is None
+    assert list(on_paths(blamed, {"filtered": filtered}).tell()) == ["middlebox 'near' removed MP_JOIN from 1 packet"]
+    assert on_paths(blamed, {}).blame("strip.mp_join") is None
 
 
 @pytest.mark.parametrize(
@@ -368,45 +365,35 @@ def test_only_middleboxes_on_its_paths_are_to_blame() -> None:
     ],
 )
 def test_a_host_that_could_not_keep_up_marks_its_run(host: dict[str, Any] | None, said: list[str]) -> None:
-    summary = measure(
-        Evidence({**INTENT, "links": [], "nodes": []}, {**agent(), "host": host}, Observation(), lambda *_: "")
-    ).summary
+    summary = measure(Evidence(INTENT, {**agent(), "host": host}, Observation(), lambda *_: "")).summary
     (warning,) = [text for text in summary["warnings"] if "keep up" in text] or [""]
     assert bool(warning) == bool(said)
     assert all(text in warning for text in said)
 
 
-def link(name: str, ends: tuple[str, str], forward: int | None, reverse: int | None) -> dict[str, Any]:
-    return {
-        "name": name,
-        "ends": [{"node": end} for end in ends],
-        "forward": {"rate_bit_per_s": forward},
-        "reverse": {"rate_bit_per_s": reverse},
-    }
-
-
-LINKS = [
-    link("a", ("client", "router"), 20, 2),
+LINKS = (
+    link("a", ("client", "router"), Direction(20), Direction(2)),
     # written from the router's end
-    link("b", ("router", "client"), 3, 30),
-    link("c", ("router", "server"), None, None),
-]
+    link("b", ("router", "client"), Direction(3), Direction(30)),
+    link("c", ("router", "server"), Direction(), Direction()),
+)
 
 
-def flow_over(*paths: list[str]) -> dict[str, Any]:
-    return {"source": "client", "paths": [{"name": f"path{n}", "links": links} for n, links in enumerate(paths)]}
+def flow_over(*paths: list[str]) -> PlacedFlow:
+    return flow([path(f"path{n}", links) for n, links in enumerate(paths)])
 
 
 def test_what_paths_can_carry() -> None:
-    intent = {"links": LINKS, "changes": []}
-    assert find_capacity(intent, flow_over(["a", "c"], ["b", "c"]), is_forward=True) == Capacity(50, 30, ("path1",))
-    assert find_capacity(intent, flow_over(["a", "c"], ["b", "c"]), is_forward=False) == Capacity(5, 3, ("path1",))
+    network = intent(links=LINKS)
+    assert find_capacity(network, flow_over(["a", "c"], ["b", "c"]), is_forward=True) == Capacity(50, 30, ("path1",))
+    assert find_capacity(network, flow_over(["a", "c"], ["b", "c"]), is_forward=False) == Capacity(5, 3, ("path1",))
     # two paths through one bottleneck have it once
-    assert find_capacity(intent, flow_over(["a", "c"], ["a", "c"]), is_forward=True) == Capacity(
+    assert find_capacity(network, flow_over(["a", "c"], ["a", "c"]), is_forward=True) == Capacity(
         20, 20, ("path0", "path1")
     )
-    assert find_capacity(intent, flow_over(["c"]), is_forward=True) is None
-    assert find_capacity({**intent, "changes": [{"link": "a"}]}, flow_over(["a", "c"]), is_forward=True) is None
+    assert find_capacity(network, flow_over(["c"]), is_forward=True) is None
+    change = LinkChange(0, "a", Direction(), Direction())
+    assert find_capacity(replace(network, changes=(change,)), flow_over(["a", "c"]), is_forward=True) is None
 
 
 def test_what_the_kernel_complains_of_is_told() -> None:

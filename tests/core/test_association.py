@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from mprun.intent import Ends
 from mprun.packets.connection import Trace
 from mprun.packets.packet import Place, packet_schema, read_packets, shape_packets
 from mprun.packets.stream import REINJECTION, RETRANSMISSION
 from mprun.tools import tshark
 from mprun.tools.tshark import FIELDS
+from tests.intents import flow
 
 PATHS = {("10.0.0.1", "10.1.0.1"): "path0", ("10.0.1.1", "10.1.1.1"): "path1"}
 CLIENT, SERVER = ("10.0.0.1", 1000), ("10.1.0.1", 5201)
@@ -197,10 +199,10 @@ def test_sctp_within_udp_and_beside_tcp() -> None:
     udp = {"ipv4_protocol": 17, "udp_source_port": 9900, "udp_destination_port": 9900, "udp_length": 1480}
     one, rows = trace([*HANDSHAKE, data(1, 0, size=1444, **udp)])
     assert (rows[-1]["protocol"], rows[-1]["source_port"], rows[-1]["payload_bytes"]) == ("sctp", 1000, 1444)
-    flows: list[dict[str, Any]] = [
-        {"tool": "sctp", "endpoints": {"port": 5202}},
-        {"tool": "sctp", "port": 700, "endpoints": {"port": 5201}},
-        {"tool": "iperf3", "endpoints": {"port": 5203}},
+    flows = [
+        flow(tool="sctp", endpoints=Ends("", "", 5202)),
+        flow(tool="sctp", port=700, endpoints=Ends("", "", 5201)),
+        flow(tool="iperf3", endpoints=Ends("", "", 5203)),
     ]
     assert tshark.decoding(flows) == ["-d", "udp.port==700,sctp", "-d", "udp.port==9900,sctp"]
     assert len(one.tell_connections()) == 1

@@ -18,9 +18,9 @@ from mprun.analysis.summary import say_row
 from mprun.capabilities import REFERENCE, Capabilities
 from mprun.compile import allocate
 from mprun.compile.calibration import compile_calibration
-from mprun.compile.network import Network
 from mprun.compile.wire import correlate
 from mprun.input import load
+from mprun.model.network import Network
 from mprun.model.spec import Chance, FourState, GilbertElliott
 from mprun.plan import Plan, Train
 from mprun.schema.impairment import JITTER_SCHEMA

@@ -3,31 +3,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from mprun.analysis.diagnosis import explain_handover
 from mprun.analysis.handover import Handover, Progress, find_handover, find_handover_of
-from mprun.compile.failure import Failure, find_failures, find_watches
+from mprun.intent.failure import Failure, find_failures, find_watches
+from mprun.model.spec import AddressChange, Chance, Change, Direction, GilbertElliott, LinkChange, Loss
 from mprun.tools.tool import Movement
+from tests.intents import flow, intent, path
 
 MS = 1_000_000
 SECOND = 1_000_000_000
-PATHS = [{"name": "path0", "links": ["path0", "server0"]}, {"name": "path1", "links": ["path1", "server0"]}]
-FLOW = {"source": "client", "destination": "server", "protocol": "mptcp", "paths": PATHS}
+FLOW = flow([path(name, [name, "server0"]) for name in ("path0", "path1")])
 
 
-def link(at_s: float, name: str, loss: dict[str, Any] | None = None, is_up: bool = True) -> dict[str, Any]:
-    ways = {"forward": {"loss": None}, "reverse": {"loss": loss}}
-    return {"at_ns": int(at_s * SECOND), "link": name, "is_up": is_up, **ways}
+def link(at_s: float, name: str, loss: Loss | None = None, is_up: bool = True) -> LinkChange:
+    return LinkChange(int(at_s * SECOND), name, Direction(), Direction(loss=loss), is_up)
 
 
-def address(at_s: float, host: str, name: str, is_there: bool) -> dict[str, Any]:
-    return {"at_ns": int(at_s * SECOND), "host": host, "link": name, "is_there": is_there}
+def address(at_s: float, host: str, name: str, is_there: bool) -> AddressChange:
+    return AddressChange(int(at_s * SECOND), host, name, is_there)
 
 
-ALL, HALF, BURSTS = {"probability": 1}, {"probability": 0.5}, {"p": 1}
+ALL, HALF, BURSTS = Chance(1), Chance(0.5), GilbertElliott(1, 0)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +47,7 @@ ALL, HALF, BURSTS = {"probability": 1}, {"probability": 0.5}, {"p": 1}
         ),
     ],
 )
-def test_failures_of_paths(changes: list[dict[str, Any]], failures: list[tuple[str, float, float | None]]) -> None:
+def test_failures_of_paths(changes: list[Change], failures: list[tuple[str, float, float | None]]) -> None:
     found = find_failures(FLOW, changes)
     assert found == tuple(Failure(p, int(b * SECOND), None if e is None else int(e * SECOND)) for p, b, e in failures)
 
@@ -59,11 +60,12 @@ def test_watches_last_ten_seconds_at_most_and_do_not_overlap() -> None:
         link(41, "path0", ALL),
         link(43, "path0"),
     ]
-    intent = {"traffic": [FLOW, {**FLOW, "protocol": "tcp"}], "changes": changes}
-    assert find_watches(intent) == ((SECOND, 13 * SECOND), (41 * SECOND, 43 * SECOND))
-    assert find_watches({"traffic": [{**FLOW, "protocol": "tcp"}], "changes": changes}) == ()
+    plain = replace(FLOW, protocol="tcp")
+    both = intent(traffic=(FLOW, plain), changes=tuple(changes))
+    assert find_watches(both) == ((SECOND, 13 * SECOND), (41 * SECOND, 43 * SECOND))
+    assert find_watches(replace(both, traffic=(plain,))) == ()
     often = [change for at in range(0, 900, 9) for change in (link(at, "path0", ALL), link(at + 7, "path0"))]
-    watches = find_watches({"traffic": [FLOW], "changes": often})
+    watches = find_watches(intent(traffic=(FLOW,), changes=tuple(often)))
     assert len(watches) == 9
     assert sum(end - begin for begin, end in watches) == 60 * SECOND
 

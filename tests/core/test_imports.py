@@ -14,9 +14,9 @@ PACKAGE = Path(__file__).parents[2] / "mprun"
 
 # The order of rooms: each may import those above it. A room is a package, or a module directly in `mprun`.
 ROOMS = """
-    errors text form version inside invoker landlock mininet_library plugin capabilities
+    errors text form codec version inside invoker landlock mininet_library plugin capabilities
     folder cache scratch shipped genuine table
-    plan model statement schema topologies tools
+    model intent plan statement schema topologies tools
     input json_schema settings
     compile
     agent
@@ -25,7 +25,7 @@ ROOMS = """
     place runner sweep report lab bundle results
     cli __init__ __main__
 """.split()
-CORE = ("model", "statement", "schema", "topologies", "tools", "input", "compile", "analysis") + (
+CORE = ("model", "intent", "statement", "schema", "topologies", "tools", "input", "compile", "analysis") + (
     "plan.py",
     "plugin.py",
     "text.py",

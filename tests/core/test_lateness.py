@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from mprun.analysis.observation import Observation
 from mprun.analysis.summary import Evidence, measure
 from mprun.compile import allocate, compile_plan
 from mprun.input import load
+from mprun.intent import Intent
 from mprun.model.spec import Expectation
 
 LAB = Path(__file__).parents[2] / "labs" / "01_multipath"
@@ -29,13 +30,12 @@ IDLE = {"late_worst_ns": [9_000_000, 3_000_000, 3_000_000]}
 
 
 @pytest.fixture(scope="module")
-def intent() -> dict[str, Any]:
+def intent() -> Intent:
     spec = load(LAB / "topo", LAB / "xp_mptcp").spec
-    found: dict[str, Any] = json.loads(json.dumps(compile_plan(spec, allocate(spec)).intent))
-    return found
+    return compile_plan(spec, allocate(spec)).intent
 
 
-def judge(intent: dict[str, Any], time_ms: str, idle: dict[str, Any] | None) -> dict[str, Any]:
+def judge(intent: Intent, time_ms: str, idle: dict[str, Any] | None) -> dict[str, Any]:
     """The summary of a run of which only the pings of path0 are known; 39.9 ms to 40.1 ms are expected."""
     probe = {"role": "probe", "status": 0, "timed_out": False, "flows": [], "started_ns": 0, "ended_ns": 1}
     agent: dict[str, Any] = {"error": None, "complete": True, "processes": {"probe.path0": probe}, "captures": {}}
@@ -43,11 +43,11 @@ def judge(intent: dict[str, Any], time_ms: str, idle: dict[str, Any] | None) -> 
     expected = [Expectation("path0.rtt", 0.0399, 0.0401, None)]
     said = PING.replace("TIME", time_ms)
     return measure(
-        Evidence({**intent, "captures": []}, agent, Observation(), lambda *_: said, expectations=expected)
+        Evidence(replace(intent, captures=()), agent, Observation(), lambda *_: said, expectations=expected)
     ).summary
 
 
-def test_a_round_trip_waits_for_the_delay_stages_of_both_directions(intent: dict[str, Any]) -> None:
+def test_a_round_trip_waits_for_the_delay_stages_of_both_directions(intent: Intent) -> None:
     """path0 delays both ways; the link behind the router delays nothing.
 
     Five round trips wait for ten timers: one is 9 ms late, and none of the other nine more than 3 ms.
@@ -58,7 +58,7 @@ def test_a_round_trip_waits_for_the_delay_stages_of_both_directions(intent: dict
 
 
 @pytest.mark.parametrize("agent", [{}, {"host_idle": None}, {"host_idle": {"late_worst_ns": []}}])
-def test_without_a_measurement_nothing_is_allowed(intent: dict[str, Any], agent: dict[str, Any]) -> None:
+def test_without_a_measurement_nothing_is_allowed(intent: Intent, agent: dict[str, Any]) -> None:
     """In simulated time nothing measures timers, as none is late."""
     assert find_allowances(intent, agent) == {}
 
@@ -76,7 +76,7 @@ def test_without_a_measurement_nothing_is_allowed(intent: dict[str, Any], agent:
     ],
 )
 def test_a_bound_holds_as_far_as_timers_were_late(
-    intent: dict[str, Any], time_ms: str, idle: dict[str, Any] | None, holds: bool, warns: bool
+    intent: Intent, time_ms: str, idle: dict[str, Any] | None, holds: bool, warns: bool
 ) -> None:
     summary = judge(intent, time_ms, idle)
     assert [verdict["held"] for verdict in summary["expectations"]] == [holds]

@@ -12,9 +12,9 @@ import pytest
 from mprun.agent import message, rtnetlink
 from mprun.compile import allocate, compile_plan
 from mprun.compile.multipath import group_ways
-from mprun.compile.network import Network
 from mprun.input import load
 from mprun.input.writer import write_topology
+from mprun.model.network import Network
 from mprun.plan import Plan
 from tests.core.test_topologies import SAMPLES, write
 
@@ -36,7 +36,7 @@ def test_a_fat_tree_has_a_way_over_each_core(tmp_path: Path) -> None:
     assert len(path.links) == len(set(path.links)) == 1 + 2 + 4 + 4 + 2 + 1
     assert path.links[:6] == ("h0", "e0-a0", "a0-c0", "a6-c0", "e7-a6", "h15")
     assert path.rtt_ns == path.least_rtt_ns == 12_000_000
-    assert plan.intent["traffic"][0]["paths"][0]["ways"] == 4
+    assert plan.intent.traffic[0].paths[0].ways == 4
     # up there is a choice, down there is none; the hosts of an edge router need no route there
     choices = {name: [len(w) for w in group_ways(node.routes)] for name, node in network.nodes.items()}
     assert set(choices["e0"]) == {2}
@@ -78,7 +78,7 @@ def test_nothing_changes_where_it_is_not_asked_for(generator: str, tmp_path: Pat
     ends = ("client", "server") if generator == "multi-path" else ("h0", "h2")
     plans = [both(tmp_path, generator, keys + SAMPLES[generator], *ends)[1] for keys in ("", "ecmp: false\n")]
     assert plans[0] == plans[1]
-    assert "ways" not in plans[0].intent["traffic"][0]["paths"][0]
+    assert "ways" not in plans[0].to_json()["intent"]["traffic"][0]["paths"][0]
     assert not any("nexthop" in command.argv for command in plans[0].build)
 
 

@@ -19,6 +19,8 @@ from mprun.analysis.connection import Connection, SendingEnd, Subflow
 from mprun.analysis.limitation import ConnectionState
 from mprun.analysis.observation import NAMES, TCP_INFO, Observation, observe
 from mprun.analysis.series import FlowConnections, tabulate
+from tests import intents
+from tests.intents import flow
 
 ZERO_NS = 5_000_000_000
 ENDS = ("10.0.0.1", 40, "10.1.0.1", 5201)
@@ -129,18 +131,14 @@ def test_a_socket_that_was_disconnected_keeps_what_it_had(tmp_path: Path) -> Non
     assert more.sockets.frame()["bytes_acked"].to_list() == [600, 700]
 
 
-PATH = {"name": "path0", "source": "10.0.0.1", "destination": "10.1.0.1"}
-FLOW = {"name": "bulk", "source": "client", "destination": "server"}
-
-
 def connection(token: int | None) -> Connection:
     return Connection(token, (Subflow(ENDS, "path0", True, 0, 0, 0, SendingEnd(), SendingEnd()),))
 
 
 def tables(observation: Observation, **path: str) -> dict[str, list[dict[str, Any]]]:
-    flow = {**FLOW, "paths": [{**PATH, **path}]}
+    carried = flow([intents.path("path0", source="10.0.0.1", destination="10.1.0.1", **path)])
     agent = {"counters": {"client": {"TcpOutSegs": 5, "TcpInSegs": 4}}}
-    made = tabulate(agent, observation, [FlowConnections(flow, (connection(7),), 0, 10)])
+    made = tabulate(agent, observation, [FlowConnections(carried, (connection(7),), 0, 10)])
     return {name: table.to_dicts() for name, table in made.items()}
 
 

@@ -215,9 +215,10 @@ def _agent(out: str) -> dict[str, Any]:
 def test_shares_of_each_direction_reach_the_summary() -> None:
     spec = load(LAB / "topo_three_paths.yaml", LAB / "asymmetric.yaml").spec
     plan = compile_plan(replace(spec, experiment=replace(spec.experiment, captures=())), allocate(spec))
-    intent = json.loads(json.dumps(plan.to_json()))["intent"]
     agent = _agent(output("three-paths"))
-    found = measure(Evidence(intent, agent, Observation(), lambda *log: agent["out"] if log == ("get", "out") else ""))
+    found = measure(
+        Evidence(plan.intent, agent, Observation(), lambda *log: agent["out"] if log == ("get", "out") else "")
+    )
     metrics = {name: metric["value"] for name, metric in found.summary["metrics"].items()}
     assert found.summary["status"] == "passed"
     for direction in ("forward", "reverse"):
@@ -229,9 +230,10 @@ def test_shares_of_each_direction_reach_the_summary() -> None:
 def test_a_silent_path_fails_the_run_by_its_name() -> None:
     spec = load(LAB / "topo.yaml", LAB / "xp_multipath_rtt.yaml").spec
     plan = compile_plan(replace(spec, experiment=replace(spec.experiment, captures=())), allocate(spec))
-    intent = json.loads(json.dumps(plan.to_json()))["intent"]
     agent = _agent(output("path-silent"))
-    found = measure(Evidence(intent, agent, Observation(), lambda *log: agent["out"] if log == ("get", "out") else ""))
+    found = measure(
+        Evidence(plan.intent, agent, Observation(), lambda *log: agent["out"] if log == ("get", "out") else "")
+    )
     assert found.summary["status"] == "failed"
     [failure] = found.summary["failures"]
     assert failure.startswith("get: path path1: no answer came over it")

@@ -3,24 +3,22 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 from mprun.analysis.real_link import tell_real_links
 from mprun.compile import allocate, compile_plan
 from mprun.input import load
+from mprun.intent import Intent
 
 XP = "version: 1\nprobe: {pings: 0}\ntraffic:\n  - {tool: ping, from: client, to: server, count: 1}\n"
 PATH = "version: 1\ntopology: multi-path\npaths:\n  - "
 
 
-def intent(folder: Path, path: str) -> dict[str, Any]:
+def intent(folder: Path, path: str) -> Intent:
     (folder / "topo.yaml").write_text(PATH + path)
     (folder / "xp.yaml").write_text(XP)
     spec = load(folder / "topo", folder / "xp").spec
-    found: dict[str, Any] = json.loads(json.dumps(compile_plan(spec, allocate(spec)).intent))
-    return found
+    return compile_plan(spec, allocate(spec)).intent
 
 
 def test_an_idle_link_with_a_rate_passes_a_frame_early(tmp_path: Path) -> None:

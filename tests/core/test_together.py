@@ -114,18 +114,19 @@ def summarize(courses: Sequence[Course], tmp_path: Path, more: str = "") -> Meas
     ]
     (tmp_path / "xp.yaml").write_text(f"version: 1\ntraffic:\n{''.join(lines)}")
     spec = load(tmp_path / "topo.yaml", tmp_path / "xp.yaml").spec
-    intent = json.loads(json.dumps(compile_plan(spec, allocate(spec)).to_json()))["intent"]
+    intent = compile_plan(spec, allocate(spec)).intent
     observation = Observation()
     processes, logs = {}, {}
-    for flow, course in zip(intent["traffic"], courses, strict=True):
-        port, data_port = flow["endpoints"]["port"], 40_000 + 2 * flow["endpoints"]["port"]
+    for flow, course in zip(intent.traffic, courses, strict=True):
+        (port,) = flow.endpoints.all_ports
+        data_port = 40_000 + 2 * port
         sample(observation, course, port, data_port)
-        logs[flow["name"]] = report(course, port, data_port)
-        processes[flow["name"]] = {
+        logs[flow.name] = report(course, port, data_port)
+        processes[flow.name] = {
             "status": 0,
             "timed_out": False,
             "role": "flow",
-            "flows": [flow["name"]],
+            "flows": [flow.name],
             "started_ns": round(course.start_s * SECOND_NS),
             "ended_ns": round((course.end_s + 0.2) * SECOND_NS),
         }

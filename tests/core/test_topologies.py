@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from mprun.compile import allocate, compile_plan
-from mprun.compile.network import Network
 from mprun.input import load, load_topology
 from mprun.input.writer import write_topology
+from mprun.model.network import Network
 from mprun.model.path import name_paths
 from mprun.model.spec import TopologySpec
 from mprun.schema.field import NAME_PATTERN

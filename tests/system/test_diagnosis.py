@@ -164,8 +164,8 @@ def run_plan(plan: Plan, folder: Path) -> dict[str, Any]:
     run.write("plan.json", plan.to_json())
     virtual.run_plan(plan, run, find_kernel(), lambda *_: None)
     agent = run.read("agent.json")
-    observation = observe(run.record(), agent["zero_ns"], plan.intent["links"])
-    return measure(Evidence(plan.to_json()["intent"], agent, observation, run.log)).summary
+    observation = observe(run.record(), agent["zero_ns"], plan.intent.links)
+    return measure(Evidence(plan.intent, agent, observation, run.log)).summary
 
 
 def full_mesh(folder: Path) -> Plan:
@@ -243,8 +243,8 @@ def test_a_join_that_is_bound_to_a_device(tmp_path: Path, is_bound: bool, is_els
     """It stays without an answer where the server's routes send that by another device, and there alone."""
     plan = joining_the_first_address(tmp_path)
     # both ends have two addresses: the first join is all that is asked for
-    intent = {**plan.intent, "traffic": [{**plan.intent["traffic"][0], "subflows": 2}]}
-    plan = replace(plan, intent=intent)
+    (flow,) = plan.intent.traffic
+    plan = replace(plan, intent=replace(plan.intent, traffic=(replace(flow, subflows=2),)))
     if is_bound:
         endpoint = "ip mptcp endpoint add 10.0.1.1 id 2 subflow"
         plan = change(plan, "client", endpoint, f"{endpoint} dev client-eth1")

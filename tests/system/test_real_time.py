@@ -84,8 +84,8 @@ def test_delays_in_an_experiment_kernel_in_real_time(files: Path) -> None:
     virtual.run_plan(plan, run, find_kernel(), lambda *_: None, real_time=True)
     agent = run.read("agent.json")
     assert agent["error"] is None
-    observation = observe(run.record(), agent["zero_ns"], plan.intent["links"])
-    summary = measure(Evidence(plan.to_json()["intent"], agent, observation, run.log)).summary
+    observation = observe(run.record(), agent["zero_ns"], plan.intent.links)
+    summary = measure(Evidence(plan.intent, agent, observation, run.log)).summary
     assert summary["status"] == "passed", summary
     assert summary["metrics"]["bulk.subflows"]["value"] == 2
     # two paths for certain, how much of them is a matter of this machine's speed

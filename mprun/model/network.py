@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Network: the topology with every name, address, route and queue decided.
 
-Values only; `allocate.py` makes them from a Spec, `planner.py` and its neighbours turn them into
-commands.
+`mprun.compile.allocate` makes these values from a Spec, and the other modules of `mprun.compile` make commands of them.
 """
 
 from __future__ import annotations
@@ -46,6 +45,11 @@ class Link:
     reverse: Direction
     mtu: int
     wire: int | None
+
+    @property
+    def ports(self) -> tuple[str, ...]:
+        """The names of the wire's inner ports, towards the link's first end and its second; none without a wire."""
+        return () if self.wire is None else (f"w{self.wire}a", f"w{self.wire}b")
 
     @property
     def frame_bytes(self) -> int:

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The values of an intent: the network, the flows with their addresses and paths, captures, changes and the seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mprun.model.network import Link, Node, Switch
+from mprun.model.spec import Capture, Change, Flow, HostSpec, Middlebox, Mptcp, Series, Variation
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The addresses that a flow begins on, and the ports of its server.
+
+    `port`: the first port; None for a flow without ports.
+    `ports`: all of them, where there are several.
+    """
+
+    source_address: str
+    destination_address: str
+    port: int | None = None
+    ports: tuple[int, ...] = ()
+
+    @property
+    def all_ports(self) -> tuple[int, ...]:
+        """Every port of the server."""
+        return self.ports or (() if self.port is None else (self.port,))
+
+
+@dataclass(frozen=True)
+class FlowPath:
+    """A path that a flow may use.
+
+    `source`, `destination`: its addresses as the kernel spells them.
+    `links`: names in the order in which a packet from the source meets them.
+    `rtt_ns`: the sum of the delays of its links; of several ways, that of the slowest.
+    `ways`: the number of ways that packets may go; a flow takes one.
+    `least_rtt_ns`: the round trip of the fastest way; None where there is one way.
+    `middleboxes`: the names of the routers on it that do more than forward.
+    `source_seen`: the source's address beyond a NAT; None without NAT.
+    """
+
+    name: str
+    source: str
+    destination: str
+    links: tuple[str, ...]
+    rtt_ns: int = 0
+    backup: bool = False
+    ways: int = 1
+    least_rtt_ns: int | None = None
+    middleboxes: tuple[str, ...] = ()
+    source_seen: str | None = None
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """Both addresses, the source's first."""
+        return self.source, self.destination
+
+    @property
+    def seen_from(self) -> str:
+        """The address that the destination takes for the source's."""
+        return self.source_seen or self.source
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlacedFlow(Flow):
+    """A flow with what the network decides for it.
+
+    `port`: the port that the file gives; None if the file gives none. The server's port is in `endpoints`.
+    `family`: not part of an intent; the endpoints tell it.
+    `paths`: the paths that its connection can use, the one that it begins on first.
+    `subflows`: the number that the path managers of both hosts open; 1 without MPTCP.
+    """
+
+    endpoints: Ends
+    paths: tuple[FlowPath, ...] = ()
+    subflows: int = 1
+
+
+@dataclass(frozen=True)
+class Intent:
+    """The meaning of the inputs.
+
+    `hosts`: settings by the name of the host, for hosts that the experiment names.
+    `vary`: what the seed varies.
+    `samples`: the interval of each series that the file asks for, ns.
+    `switches`: the Open vSwitches among the nodes.
+    `middleboxes`: by the name of their router.
+    """
+
+    nodes: tuple[Node, ...]
+    links: tuple[Link, ...]
+    hosts: Mapping[str, HostSpec]
+    traffic: tuple[PlacedFlow, ...]
+    captures: tuple[Capture, ...]
+    changes: tuple[Change, ...]
+    seed: int
+    probe_pings: int = 0
+    vary: tuple[Variation, ...] = ()
+    samples: Mapping[Series, int] = field(default_factory=dict)
+    switches: Mapping[str, Switch] = field(default_factory=dict)
+    middleboxes: Mapping[str, Middlebox] = field(default_factory=dict)
+
+    def host(self, name: str) -> HostSpec:
+        """The settings of a host, as far as the experiment gives any."""
+        return self.hosts.get(name) or HostSpec()
+
+    def mptcp_of(self, host: str) -> Mptcp:
+        """A host's MPTCP settings."""
+        return self.host(host).mptcp

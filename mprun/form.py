@@ -97,17 +97,6 @@ ENVIRONMENT = {
     **{"engine": str, "kernel": _KERNEL, "versions": Map(str), "warnings": _TEXTS, "python": str},
     **{"real_time?": bool, "engine_reason?": str, "mprun?": (str, {"version": str})},
 }
-AGENT = {
-    **{"error": (str, None), "complete": bool, "zero_ns?": _WHOLE, "boot_ns?": _WHOLE},
-    "processes": Map(
-        {
-            **{"status": _WHOLE, "timed_out": bool, "role": str, "flows": _TEXTS},
-            **{"started_ns": _WHOLE, "ended_ns": _WHOLE},
-        }
-    ),
-    "captures?": Map({"ready_ns": _WHOLE, "interfaces": Map(whole)}),
-    **{"counters?": Map(Map(whole)), "filtered?": Map(anything), "readback?": dict, "sysctls?": dict},
-}
 WALL = [{"wall_s": number}]
 _REPEAT = {
     **{"seed": whole, "least": whole, "most": whole, "vary": _TEXTS},
@@ -140,7 +129,7 @@ STEP = {
 }
 
 OF_RUN: Mapping[str, Form] = {
-    **{"summary.json": SUMMARY, "environment.json": ENVIRONMENT, "agent.json": AGENT},
+    **{"summary.json": SUMMARY, "environment.json": ENVIRONMENT},
     "wall.json": WALL,
 }
 OF_SWEEP: Mapping[str, Form] = {"sweep.json": SWEEP, "summary.json": SWEEP_SUMMARY}

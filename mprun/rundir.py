@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mprun import invoker
+from mprun.agent_report import AgentReport, read_report
 from mprun.codec import Fault
 from mprun.errors import HostError, MprunError, SpecError, explain_machine
 from mprun.folder import Folder, parse_json
@@ -152,6 +153,10 @@ class RunDirectory:
     def read(self, name: str) -> Any:
         """A JSON file of the layout, its text printable. Raises MprunError where it is missing or not whole."""
         return read_json(self.folder, name, "run", OF_RUN.get(name, anything))
+
+    def agent_report(self) -> AgentReport:
+        """Return what the agent reported. Raises MprunError if it is missing or damaged."""
+        return read_as(self.folder, "agent.json", "run", read_report)
 
     def plan(self) -> Plan:
         """Return the plan of the run. Raises MprunError if it is missing or damaged."""

@@ -13,7 +13,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from mprun.analysis.calibration import judge, to_json
+from mprun.agent_report import AgentReport
+from mprun.analysis.calibration import Calibration, judge
 from mprun.analysis.change import tabulate_changes
 from mprun.analysis.observation import observe
 from mprun.analysis.summary import Evidence, Measured, measure
@@ -131,8 +132,8 @@ def read_inputs(paths: Sequence[Path]) -> dict[str, str]:
     return files
 
 
-def calibrate(spec: Spec, network: Network, place: Place, progress: Progress) -> dict[str, Any]:
-    """Measure each link of a network, on one of its own that carries nothing else: {passed, rows}.
+def calibrate(spec: Spec, network: Network, place: Place, progress: Progress) -> Calibration:
+    """Measure each link of a network, on a network of its own that carries nothing else.
 
     Raises HostError or RunError.
     """
@@ -141,28 +142,29 @@ def calibrate(spec: Spec, network: Network, place: Place, progress: Progress) ->
         run = RunDirectory.create(folder, "calibration", plan.digest)
         run.write_text("plan.json", plan.to_text())
         place.engine.run_plan(plan, run, place.kernel, progress)
-        agent = run.read("agent.json")
-    if agent["error"]:
-        raise RunError(f"calibration: {agent['error']}")
-    return to_json(judge(network, plan.trains, agent["trains"], capabilities.is_simulated))
+        agent = run.agent_report()
+    if agent.error:
+        raise RunError(f"calibration: {agent.error}")
+    return judge(network, plan.trains, agent.trains, capabilities.is_simulated)
 
 
 def _carry_out(prepared: Prepared, run: RunDirectory, progress: Progress) -> dict[str, Any]:
     """Run into a directory that exists, after its links were measured if that was asked for; return the summary."""
     request, plan, network = prepared.request, prepared.plan, prepared.network
     spec, place = request.spec, request.place
-    if spec.experiment.calibrate:
-        run.write(CALIBRATION, calibrate(spec, network, place, progress))
+    calibration = calibrate(spec, network, place, progress) if spec.experiment.calibrate else None
+    if calibration is not None:
+        run.write(CALIBRATION, calibration.to_json())
     run.write_text("plan.json", plan.to_text())
     environment = _environment(prepared)
     run.write("environment.json", environment)
     place.engine.run_plan(plan, run, place.kernel, progress, request.shell)
-    agent = run.read("agent.json")
-    if "sysctls" in agent:
-        run.write("environment.json", environment | {"sysctls": agent["sysctls"]})
+    agent = run.agent_report()
+    if agent.sysctls is not None:
+        run.write("environment.json", environment | {"sysctls": agent.sysctls})
     if request.shell == "only":
-        if agent["error"]:
-            raise RunError(agent["error"])
+        if agent.error:
+            raise RunError(agent.error)
         return {"status": "passed", "metrics": {}, "expectations": []}
     evidence = replace(
         _evidence_in(run, plan.intent, agent),
@@ -170,13 +172,13 @@ def _carry_out(prepared: Prepared, run: RunDirectory, progress: Progress) -> dic
         is_simulated=place.engine.IS_SIMULATED,
         expectations=spec.experiment.expectations,
         warnings=prepared.warnings,
-        calibration=run.read(CALIBRATION) if run.has(CALIBRATION) else None,
+        calibration=calibration,
         captured=finish_captures(run, plan, network, agent),
     )
     measured = _measure(run, evidence)
     run.write_accounts(measured.accounts)
     run.write("summary.json", measured.summary)
-    if agent["complete"]:
+    if agent.complete:
         run.mark_complete()
     return measured.summary
 
@@ -184,12 +186,12 @@ def _carry_out(prepared: Prepared, run: RunDirectory, progress: Progress) -> dic
 def restore_tables(run: RunDirectory) -> None:
     """Make the tables of a run again from what the agent, the kernel and the programs left, if it came so far."""
     if run.has("agent.json"):
-        _measure(run, _evidence_in(run, run.plan().intent, run.read("agent.json")))
+        _measure(run, _evidence_in(run, run.plan().intent, run.agent_report()))
 
 
-def _evidence_in(run: RunDirectory, intent: Intent, agent: Mapping[str, Any]) -> Evidence:
+def _evidence_in(run: RunDirectory, intent: Intent, agent: AgentReport) -> Evidence:
     with reading(run.path / "record.gz"):
-        observation = observe(run.record(), agent["zero_ns"] or 0, intent.links)
+        observation = observe(run.record(), agent.zero_ns or 0, intent.links)
     return Evidence(intent, agent, observation, run.log, run.flow_file)
 
 

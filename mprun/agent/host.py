@@ -8,7 +8,10 @@ how late timers are is seen from the agent's own. In simulated time none of this
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mprun.agent.result import HostLoad
 
 # How many of the latest timers are written down.
 WORST = 20
@@ -27,7 +30,7 @@ class HostWatch:
         """How long after it was due a timer of the agent came."""
         self._late_ns.append(late_ns)
 
-    def sum_up(self) -> dict[str, Any]:
+    def sum_up(self) -> HostLoad:
         """Shares of the time that has passed; times in ns."""
         elapsed_us = max(1, (time.monotonic_ns() - self._began_ns) // 1000)
         steal, total = read_cpu_ticks()

@@ -11,7 +11,7 @@ import select
 import socket
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mprun.agent import namespace
 from mprun.agent.build import Builder
@@ -24,6 +24,9 @@ from mprun.agent.record import Recorder
 from mprun.agent.sampler import Sampler, interface_sampler, queue_sampler
 from mprun.agent.schedule import PROGRESS
 from mprun.agent.train import send_train
+
+if TYPE_CHECKING:
+    from mprun.agent.result import Arrivals
 
 SECOND_NS = 1_000_000_000
 # Only where the kernel's SCTP is loaded.
@@ -108,7 +111,7 @@ class Machine:
         """Change the running network. Raises BuildError."""
         self._builder.change(commands)
 
-    def send_train(self, train: dict[str, Any]) -> dict[str, Any]:
+    def send_train(self, train: dict[str, Any]) -> Arrivals:
         """Send frames over a link and measure how they arrive."""
         return send_train(train, self._inside)
 

@@ -17,7 +17,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from functools import partial
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from mprun.agent import limit, memory, namespace, sysctl
 from mprun.agent.build import BuildError
@@ -26,6 +26,9 @@ from mprun.agent.machine import SECOND_NS, Machine, Running
 from mprun.agent.openvswitch import EARLIEST_NS
 from mprun.agent.process import NoProcess, ProcessError
 from mprun.agent.schedule import Sampling, Schedule
+
+if TYPE_CHECKING:
+    from mprun.agent.result import Ended, Result
 
 TICK_NS = SECOND_NS // 2
 # How often timers are looked at while idle paths are measured.
@@ -70,7 +73,7 @@ class Run:
         self.flows: list[Running] = []
         self.captures_are_read = False
         self.counters_before: dict[str, dict[str, int]] = {}
-        self.result: dict[str, Any] = {"error": None, "complete": False, "processes": {}, "captures": {}}
+        self.result: Result = {"error": None, "complete": False, "processes": {}, "captures": {}}
         self._steps: IO[str] = open(f"{directory}/steps.jsonl", "w", buffering=1)  # noqa: SIM115  until the end
         self._progress = os.open(f"{reports}/progress", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         self._stop = f"{orders}/stop"
@@ -110,8 +113,14 @@ class Run:
     def end_of(self, process: Running) -> None:
         """Write down how a process ended."""
         self.note("end", None, name=process.name, status=process.status)
-        ended = {"status": process.status, "timed_out": process.timed_out, "role": process.plan["role"]}
-        ended |= {"flows": process.plan["flows"], "started_ns": process.started_ns, "ended_ns": self.machine.now_ns()}
+        ended: Ended = {
+            "status": process.status,
+            "timed_out": process.timed_out,
+            "role": process.plan["role"],
+            "flows": process.plan["flows"],
+            "started_ns": process.started_ns,
+            "ended_ns": self.machine.now_ns(),
+        }
         if cut := process.cut():
             ended["cut"] = cut
         if process.why:
@@ -122,8 +131,15 @@ class Run:
         """Write down that a process could not be started; the others go on."""
         self.note("end", None, name=planned["name"], status=NOT_FOUND)
         now = self.machine.now_ns()
-        ended = {"status": NOT_FOUND, "timed_out": False, "role": planned["role"], "flows": planned["flows"]}
-        self.result["processes"][planned["name"]] = {**ended, "started_ns": now, "ended_ns": now, "why": why}
+        self.result["processes"][planned["name"]] = {
+            "status": NOT_FOUND,
+            "timed_out": False,
+            "role": planned["role"],
+            "flows": planned["flows"],
+            "started_ns": now,
+            "ended_ns": now,
+            "why": why,
+        }
 
     def next_phase(self, at_least_ns: int = 0) -> None:
         """Where waiting is free, sleep until the next whole second of the clock: phases then start at

@@ -14,7 +14,10 @@ import struct
 import time
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mprun.agent.result import Arrivals
 
 ETHERTYPE = 0x88B5
 SO_TIMESTAMPNS = 35
@@ -43,7 +46,7 @@ def open_socket(interface: str) -> socket.socket:
     return opened
 
 
-def send_train(train: dict[str, Any], inside: Inside) -> dict[str, Any]:
+def send_train(train: dict[str, Any], inside: Inside) -> Arrivals:
     """Send a train of the plan and measure it: counts, and times in ns.
 
     delays: of the frames that came, from their sending; first_ns, last_ns: arrivals, from the first sending.
@@ -60,7 +63,7 @@ def send_train(train: dict[str, Any], inside: Inside) -> dict[str, Any]:
     finally:
         sender.close()
         receiver.close()
-    return {**_sum_up(sent_ns, arrivals), "took_ns": took_ns, "unseen": dropped}
+    return _sum_up(sent_ns, arrivals, took_ns, dropped)
 
 
 def _send(
@@ -115,7 +118,7 @@ def _drain(receiver: socket.socket, arrivals: list[tuple[int, int]]) -> None:
         arrivals.append((_NUMBER.unpack_from(data, 14)[0], seconds * 1_000_000_000 + nanoseconds))
 
 
-def _sum_up(sent_ns: list[int], arrivals: list[tuple[int, int]]) -> dict[str, Any]:
+def _sum_up(sent_ns: list[int], arrivals: list[tuple[int, int]], took_ns: int, unseen: int) -> Arrivals:
     numbers = [number for number, _ in arrivals if number < len(sent_ns)]
     delays = [moment - sent_ns[number] for number, moment in arrivals if number < len(sent_ns)]
     highest, late = -1, 0
@@ -138,6 +141,8 @@ def _sum_up(sent_ns: list[int], arrivals: list[tuple[int, int]]) -> dict[str, An
         else None,
         "first_ns": min(moments) - sent_ns[0] if moments else None,
         "last_ns": max(moments) - sent_ns[0] if moments else None,
+        "took_ns": took_ns,
+        "unseen": unseen,
     }
 
 

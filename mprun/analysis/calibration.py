@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the trains of a calibration showed, held against what was asked. Pure.
+"""Measured links held against the links that were asked for. Pure.
 
 Tolerances: rate 1 %; delay 0.01 ms where time is simulated, else 0.1 ms or 1 %; jitter 10 % of its
 standard deviation; loss its binomial interval of 99.99 %; queue one packet.
@@ -8,10 +8,11 @@ standard deviation; loss its binomial interval of 99.99 %; queue one packet.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, cast
+from typing import Protocol
 
+from mprun.agent_report import Arrivals
 from mprun.model.correlation import burstiness, inflation
 from mprun.model.network import Link, Network
 from mprun.model.spec import Direction
@@ -53,31 +54,48 @@ class Row:
     basis: str = ""
 
 
-def judge(
-    network: Network, trains: Sequence[Train], measured: Sequence[Mapping[str, Any]], is_simulated: bool
-) -> tuple[Row, ...]:
-    """A row for each quantity that a train shows."""
+@dataclass(frozen=True)
+class Calibration:
+    """The rows of all directions of all links."""
+
+    rows: tuple[Row, ...]
+
+    @property
+    def passed(self) -> bool:
+        """No quantity is out of its bounds."""
+        return all(row.held is not False for row in self.rows)
+
+    def to_json(self) -> dict[str, object]:
+        """Return the content of `calibration.json`."""
+        return {"passed": self.passed, "rows": [asdict(row) for row in self.rows]}
+
+
+def judge(network: Network, trains: Sequence[Train], measured: Sequence[Arrivals], is_simulated: bool) -> Calibration:
+    """Make a row for each quantity that a train shows."""
     links = {link.name: link for link in network.links}
     rows: list[Row] = []
     for train, found in zip(trains, measured, strict=True):
         link = links[train.link]
         way = link.forward if train.direction == "forward" else link.reverse
         rows += _rows(train, found, link, way, is_simulated)
-    return tuple(rows)
+    return Calibration(tuple(rows))
 
 
-def to_json(rows: Sequence[Row]) -> dict[str, Any]:
-    """What `calibration.json` holds."""
-    return {"passed": all(row.held is not False for row in rows), "rows": [asdict(row) for row in rows]}
+class _MakeRow(Protocol):
+    """Make a row of one direction; it holds if the value lies within the bounds."""
+
+    def __call__(
+        self, quantity: str, unit: str, asked: float, got: float | None, low: float, high: float, note: str = ""
+    ) -> Row: ...
 
 
-def _rows(train: Train, found: Mapping[str, Any], link: Link, way: Direction, is_simulated: bool) -> Iterator[Row]:
+def _rows(train: Train, found: Arrivals, link: Link, way: Direction, is_simulated: bool) -> Iterator[Row]:
     def row(quantity: str, unit: str, asked: float, got: float | None, low: float, high: float, note: str = "") -> Row:
         held = None if got is None else low <= got <= high
         return Row(link.name, train.direction, quantity, unit, asked, got, low, high, held, note)
 
-    if found["unseen"]:
-        yield row(train.kind, "", 0, None, 0, 0, f"{found['unseen']} frames came too fast to be counted")
+    if found.unseen:
+        yield row(train.kind, "", 0, None, 0, 0, f"{found.unseen} frames came too fast to be counted")
         return
     if train.kind == "delay":
         # links of simulated time send bit by bit; in real time a frame that finds the link idle passes at once
@@ -85,59 +103,61 @@ def _rows(train: Train, found: Mapping[str, Any], link: Link, way: Direction, is
         yield from _delay_rows(found, way, sending_ns, is_simulated, row)
     elif train.kind == "loss":
         assert way.loss is not None
-        n = found["sent"]
+        n = found.sent
         low, high = binomial_interval(max(1, round(n / burstiness(way.loss))), way.loss.mean, LEVEL)
         few = "" if n >= 100 / way.loss.mean else f"{n} packets are fewer than 100 losses need"
-        yield row("loss", "share", way.loss.mean, (n - found["distinct"]) / n, low, high, few)
+        yield row("loss", "share", way.loss.mean, (n - found.distinct) / n, low, high, few)
     elif train.kind == "rate":
         yield _rate_row(train, found, way, row)
     elif train.kind == "queue":
         yield _queue_row(train, found, way, is_simulated, row)
 
 
-def _rate_row(train: Train, found: Mapping[str, Any], way: Direction, row: Any) -> Row:
+def _rate_row(train: Train, found: Arrivals, way: Direction, row: _MakeRow) -> Row:
     asked = float(way.rate_bit_per_s or 0)
     bounds = asked * (1 - RATE_TOLERANCE), asked * (1 + RATE_TOLERANCE)
     arriving = 1 - way.loss.mean if way.loss else 1.0
-    offered = arriving * found["sent"] * train.frame_bytes * 8e9 / max(found["took_ns"], 1)
+    offered = arriving * found.sent * train.frame_bytes * 8e9 / max(found.took_ns, 1)
     got = None
-    if found["received"] > 1:
-        got = (found["received"] - 1) * train.frame_bytes * 8e9 / (found["last_ns"] - found["first_ns"])
+    if found.received > 1 and found.first_ns is not None and found.last_ns is not None:
+        got = (found.received - 1) * train.frame_bytes * 8e9 / (found.last_ns - found.first_ns)
     if offered < LEAST_OFFERED * asked:
         note = f"this machine could offer {offered / 1e6:.0f} Mbit/s, too little to tell"
-        return cast(Row, row("rate", "bit/s", asked, None, *bounds, note))
-    return cast(Row, row("rate", "bit/s", asked, got, *bounds))
+        return row("rate", "bit/s", asked, None, *bounds, note)
+    return row("rate", "bit/s", asked, got, *bounds)
 
 
-def _queue_row(train: Train, found: Mapping[str, Any], way: Direction, is_simulated: bool, row: Any) -> Row:
-    """How many frames of a burst waited: those that came, but for the first, which went on at once, and for
-    those that left while others were still being sent. In real time nobody knows how many these were."""
+def _queue_row(train: Train, found: Arrivals, way: Direction, is_simulated: bool, row: _MakeRow) -> Row:
+    """Return the number of frames of a burst that waited.
+
+    All that came waited, but for the first, which was sent at once, and for those that left while others were still
+    being sent. In real time the number of these is not known.
+    """
     assert way.queue is not None
     asked = way.queue.amount if way.queue.unit == "packets" else float(way.queue.amount // train.frame_bytes)
-    left = math.floor(found["took_ns"] * (way.rate_bit_per_s or 0) / 8e9 / train.frame_bytes)
-    most = found["received"] - 1
+    left = math.floor(found.took_ns * (way.rate_bit_per_s or 0) / 8e9 / train.frame_bytes)
+    most = found.received - 1
     got = most - left
     if is_simulated or not left:
-        return cast(Row, row("queue", "packets", asked, got, asked - 1, asked + 1))
+        return row("queue", "packets", asked, got, asked - 1, asked + 1)
     if left > max(1, asked / 4):
         note = f"{left} frames may have left while the burst was sent, too many to tell"
-        return cast(Row, row("queue", "packets", asked, None, asked - 1, asked + 1, note))
+        return row("queue", "packets", asked, None, asked - 1, asked + 1, note)
     nearest = min(max(asked, got), most)
-    return cast(Row, row("queue", "packets", asked, nearest, asked - 1, asked + 1))
+    return row("queue", "packets", asked, nearest, asked - 1, asked + 1)
 
 
-def _delay_rows(
-    found: Mapping[str, Any], way: Direction, sending_ns: float, is_simulated: bool, row: Any
-) -> Iterator[Row]:
-    """The delay of the link alone: what was measured less the time that a frame takes to be sent."""
+def _delay_rows(found: Arrivals, way: Direction, sending_ns: float, is_simulated: bool, row: _MakeRow) -> Iterator[Row]:
+    """Return the delay of the link alone: the measured delay less the time that a frame takes to be sent."""
     asked_ns = float(way.delay_ns)
     slack_ns = SIMULATED_DELAY_NS if is_simulated else max(REAL_DELAY_NS, REAL_DELAY_SHARE * asked_ns)
-    if found["delay_ns"] is None:
+    delays = found.delay_ns
+    if delays is None:
         yield replace(row("delay", "s", asked_ns / 1e9, None, 0, 0, "nothing arrived"), held=False)
         return
     # fewer than half of the frames do not wait, or their median would be that of those that do not
     if way.jitter is None and (way.reorder is None or way.reorder.probability < MOST_REORDERED):
-        got_ns = found["delay_ns"]["median"] - sending_ns
+        got_ns = delays.median - sending_ns
         yield row("delay", "s", asked_ns / 1e9, got_ns / 1e9, (asked_ns - slack_ns) / 1e9, (asked_ns + slack_ns) / 1e9)
         return
     if way.jitter is None or way.reorder is not None:
@@ -147,15 +167,15 @@ def _delay_rows(
     scale = DEVIATIONS[way.jitter.distribution]
     deviation_ns = way.jitter.amount_ns * scale
     # the mean of so many delays lies within four of its standard errors
-    error_ns = slack_ns + 4 * deviation_ns / math.sqrt(found["received"] / inflation(way.jitter.correlation))
-    got_ns = found["delay_ns"]["mean"] - sending_ns
+    error_ns = slack_ns + 4 * deviation_ns / math.sqrt(found.received / inflation(way.jitter.correlation))
+    got_ns = delays.mean - sending_ns
     yield row("delay", "s", asked_ns / 1e9, got_ns / 1e9, (asked_ns - error_ns) / 1e9, (asked_ns + error_ns) / 1e9)
-    asked, got = deviation_ns / 1e9, found["delay_ns"]["deviation"] / 1e9
+    asked, got = deviation_ns / 1e9, delays.deviation / 1e9
     bounds = asked * (1 - JITTER_TOLERANCE), asked * (1 + JITTER_TOLERANCE)
     basis = f"standard deviation of {way.jitter.distribution}, amount {way.jitter.amount_ns / 1e6:g} ms"
     yield replace(row("jitter", "s", asked, got, *bounds), basis=basis)
     if way.jitter.correlation:
-        asked, got = way.jitter.correlation, found["delay_ns"]["correlation"]
+        asked, got = way.jitter.correlation, delays.correlation
         yield row("jitter correlation", "share", asked, got, asked - CORRELATION, asked + CORRELATION)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from mprun.intent import PlacedFlow
 
@@ -52,10 +51,9 @@ class Interference:
 NONE = Interference({})
 
 
-def on_paths(flow: PlacedFlow, agent: Mapping[str, Any]) -> Interference:
-    """flow: from the intent. agent: the agent's record."""
+def on_paths(flow: PlacedFlow, filtered: Mapping[str, Mapping[str, int]]) -> Interference:
+    """Return what the middleboxes on a flow's paths did. filtered: the counts of all, as the agent reports them."""
     names = {name for path in flow.paths for name in path.middleboxes}
-    filtered = agent.get("filtered", {})
     return Interference({name: counted for name, counted in filtered.items() if name in names})
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from mprun.agent_report import HostLoad
 from mprun.intent import Intent
 from mprun.model.units import NS_PER_S
 
@@ -50,19 +50,19 @@ class Allowance:
         )
 
 
-def find_allowances(intent: Intent, agent: Mapping[str, Any]) -> Mapping[str, Allowance]:
-    """The allowance of each path's round trip, by the metric's name. It is empty in simulated time, where no timer is
-    late."""
-    idle = agent.get("host_idle")
-    if not idle or not idle["late_worst_ns"]:
+def find_allowances(intent: Intent, idle: HostLoad | None) -> Mapping[str, Allowance]:
+    """Return the allowance of each path's round trip, by the metric's name.
+
+    idle: how the host kept up while idle paths were measured; None in simulated time, where no timer is late.
+    """
+    if idle is None or not idle.late_worst_ns:
         return {}
     links = {link.name: link for link in intent.links}
     paths = {path.name: path for flow in intent.traffic for path in flow.paths}
-    late_ns = tuple(idle["late_worst_ns"])
     found = {}
     for name, path in paths.items():
         ways = [way for link in path.links for way in (links[link].forward, links[link].reverse)]
         timers = sum(bool(way.delay_ns) for way in ways)
         if timers:
-            found[f"{name}.{ROUND_TRIP}"] = Allowance(timers, intent.probe_pings, late_ns)
+            found[f"{name}.{ROUND_TRIP}"] = Allowance(timers, intent.probe_pings, idle.late_worst_ns)
     return found

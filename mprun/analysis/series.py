@@ -52,9 +52,12 @@ NOBODY = _Membership()
 
 
 def tabulate(
-    agent: Mapping[str, Any], observation: Observation, found: Iterable[FlowConnections]
+    counters: Mapping[str, Mapping[str, int]], observation: Observation, found: Iterable[FlowConnections]
 ) -> dict[str, polars.DataFrame]:
-    """The tables of a run beside those of its workloads; one that would be empty is left out."""
+    """Return the tables of a run beside those of its workloads; empty tables are left out.
+
+    counters: by host, as the agent reports them.
+    """
     members = _find_members(found)
     tables = {
         "interfaces": observation.counters.interfaces.frame(),
@@ -63,7 +66,7 @@ def tabulate(
         "processors": observation.processors.processors.frame(),
         "sockets": _sockets(observation, members),
         "events": _events(observation.hosts, members),
-        "counters": _counters(agent.get("counters", {})),
+        "counters": _counters(counters),
     }
     return {name: table for name, table in tables.items() if len(table)}
 

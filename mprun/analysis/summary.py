@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from mprun.agent_report import AgentReport, Ended, HostLoad
+from mprun.analysis.calibration import Calibration, Row
 from mprun.analysis.capacity import find_capacity
 from mprun.analysis.connection import (
     Connection,
@@ -103,7 +105,7 @@ class _FlowOutputs:
     flow: str
     logs: Logs
     files: Files
-    processes: Mapping[str, Mapping[str, Any]]
+    processes: Mapping[str, Ended]
     zero_ns: int
     epoch_ns: int
     observation: Observation
@@ -113,7 +115,7 @@ class _FlowOutputs:
 
     def span(self, process: str) -> tuple[int, int] | None:
         ended = self.processes.get(self._find(process))
-        return None if ended is None else (ended["started_ns"], ended["ended_ns"])
+        return None if ended is None else (ended.started_ns, ended.ended_ns)
 
     def file(self, name: str) -> bytes | None:
         return self.files(self.flow, name)
@@ -126,7 +128,7 @@ class _FlowOutputs:
         if process in self.processes:
             return process
         role = "server" if process.endswith(".server") else "flow"
-        shared = [n for n, p in self.processes.items() if p["role"] == role and self.flow in p["flows"]]
+        shared = [n for n, p in self.processes.items() if p.role == role and self.flow in p.flows]
         return shared[0] if shared else process
 
 
@@ -152,7 +154,7 @@ class Evidence:
     """
 
     intent: Intent
-    agent: Mapping[str, Any]
+    agent: AgentReport
     observation: Observation
     logs: Logs
     files: Files = lambda flow, name: None
@@ -160,7 +162,7 @@ class Evidence:
     is_simulated: bool = True
     expectations: Sequence[Expectation] = ()
     warnings: Sequence[str] = ()
-    calibration: Mapping[str, Any] | None = None
+    calibration: Calibration | None = None
     captured: Mapping[str, Captured] = field(default_factory=dict)
 
 
@@ -173,14 +175,14 @@ def measure(evidence: Evidence) -> Measured:
     intent, agent, observation = evidence.intent, evidence.agent, evidence.observation
     logs, files, calibration = evidence.logs, evidence.files, evidence.calibration
     found = _Findings(warnings=list(evidence.warnings))
-    if agent["error"]:
-        found.errors.append(agent["error"])
+    if agent.error:
+        found.errors.append(agent.error)
     _read_probes(agent, logs, found)
     results = {}
-    zero_ns = agent.get("zero_ns") or 0
+    zero_ns = agent.zero_ns or 0
     for flow in intent.traffic:
         outputs = _FlowOutputs(
-            flow.name, logs, files, agent["processes"], zero_ns, agent.get("boot_ns", 0) + zero_ns, observation
+            flow.name, logs, files, agent.processes, zero_ns, (agent.boot_ns or 0) + zero_ns, observation
         )
         result = _read_flow(flow, intent, agent, observation, outputs, found)
         if result is not None:
@@ -196,7 +198,7 @@ def measure(evidence: Evidence) -> Measured:
         for title, table in tables.items():
             found.add_table(title, group, table)
     _sum_up(flows, results, found)
-    sampled = tabulate(agent, observation, found.connections)
+    sampled = tabulate(agent.counters, observation, found.connections)
     for one in found.connections:
         if one.flow.protocol == "mptcp" and "sockets" in sampled:
             _measure_preference(one, sampled["sockets"], found)
@@ -205,7 +207,7 @@ def measure(evidence: Evidence) -> Measured:
         _measure_cpu(agent, sampled["cpu"], found)
     captures = _read_captures(intent, agent, logs, evidence.captured, found)
     _read_logs(agent, found)
-    found.warnings += doubt_host(agent.get("host"))
+    found.warnings += doubt_host(agent.host)
     found.warnings += tell_untaken(intent, observation)
     found.notes += () if evidence.is_simulated else tell_real_links(intent)
     found.warnings += [
@@ -215,16 +217,16 @@ def measure(evidence: Evidence) -> Measured:
     ]
     found.warnings += find_complaints(logs("console", "log"))
     _read_ways(intent, found)
-    interference = Interference(agent.get("filtered", {}))
-    for host, counters in agent.get("counters", {}).items():
+    interference = Interference(agent.filtered)
+    for host, counters in agent.counters.items():
         texts = (explain_dropped_data(counters, interference), explain_memory_pressure(counters))
         found.warnings += [f"{host}: {text}" for text in texts if text]
-    for row in calibration["rows"] if calibration else ():
-        if row["held"] is False:
-            found.failures.append(f"calibration of {row['link']} {row['direction']}: {say_row(row)}")
-        elif row["held"] is None or row["note"]:
-            found.warnings.append(f"calibration of {row['link']} {row['direction']}, {row['quantity']}: {row['note']}")
-    allowances = find_allowances(intent, agent)
+    for row in calibration.rows if calibration else ():
+        if row.held is False:
+            found.failures.append(f"calibration of {row.link} {row.direction}: {say_row(row)}")
+        elif row.held is None or row.note:
+            found.warnings.append(f"calibration of {row.link} {row.direction}, {row.quantity}: {row.note}")
+    allowances = find_allowances(intent, agent.host_idle)
     verdicts = [_judge(expectation, found, allowances) for expectation in evidence.expectations]
     _explain_expected(verdicts, intent, found)
     held = all(verdict["held"] for verdict in verdicts)
@@ -232,7 +234,7 @@ def measure(evidence: Evidence) -> Measured:
     summary = {
         "status": status,
         "engine": evidence.engine,
-        "complete": bool(agent["complete"]),
+        "complete": bool(agent.complete),
         "seed": intent.seed,
         "metrics": found.metrics,
         "expectations": verdicts,
@@ -247,17 +249,17 @@ def measure(evidence: Evidence) -> Measured:
     return Measured(make_printable(summary), {**found.tables, **sampled}, found.accounts)
 
 
-def doubt_host(host: Mapping[str, Any] | None) -> list[str]:
+def doubt_host(host: HostLoad | None) -> list[str]:
     """Why a run in real time may show its machine rather than its network; empty if nothing speaks for it."""
     if host is None:
         return []
     reasons = []
-    if host["late_most_ns"] > LATE_NS:
-        reasons.append(f"a timer came {host['late_most_ns'] / 1e6:.0f} ms late")
-    if host["steal"] > MOST_STEAL:
-        reasons.append(f"its hypervisor took {host['steal']:.0%} of the time")
-    if (host["cpu_pressure"] or 0) > MOST_PRESSURE:
-        reasons.append(f"some program waited for a CPU {host['cpu_pressure']:.0%} of the time")
+    if host.late_most_ns > LATE_NS:
+        reasons.append(f"a timer came {host.late_most_ns / 1e6:.0f} ms late")
+    if host.steal > MOST_STEAL:
+        reasons.append(f"its hypervisor took {host.steal:.0%} of the time")
+    if (host.cpu_pressure or 0) > MOST_PRESSURE:
+        reasons.append(f"some program waited for a CPU {host.cpu_pressure:.0%} of the time")
     return [f"this machine could not keep up: {'; '.join(reasons)}"] if reasons else []
 
 
@@ -279,27 +281,27 @@ def find_complaints(console: str) -> list[str]:
     return [f"the kernel complained: {lines[0].strip()}{more}"] if lines else []
 
 
-def _read_logs(agent: Mapping[str, Any], found: _Findings) -> None:
+def _read_logs(agent: AgentReport, found: _Findings) -> None:
     """Logs that do not hold all that their program printed."""
-    for ended in agent["processes"].values():
-        for log, printed_bytes in ended.get("cut", {}).items():
+    for ended in agent.processes.values():
+        for log, printed_bytes in ended.cut.items():
             found.warnings.append(f"logs/{log} is cut off: its program printed {printed_bytes / 1e6:.0f} MB")
 
 
-def say_row(row: Mapping[str, Any]) -> str:
+def say_row(row: Row) -> str:
     """`rate: asked 20 Mbit/s, got 19.1 (19.8 to 20.2 would do)`."""
-    factor, unit = _SPOKEN.get(row["unit"], (1, row["unit"]))
-    basis = f" ({row['basis']})" if row["basis"] else ""
-    asked = f"{row['quantity']}{basis}: asked {row['asked'] * factor:.6g} {unit}"
-    if row["got"] is None:
-        return f"{asked}, {row['note']}"
-    got, least, most = (f"{row[key] * factor:.6g}" for key in ("got", "minimum", "maximum"))
+    factor, unit = _SPOKEN.get(row.unit, (1, row.unit))
+    basis = f" ({row.basis})" if row.basis else ""
+    asked = f"{row.quantity}{basis}: asked {row.asked * factor:.6g} {unit}"
+    if row.got is None:
+        return f"{asked}, {row.note}"
+    got, least, most = (f"{one * factor:.6g}" for one in (row.got, row.minimum, row.maximum))
     return f"{asked}, got {got} ({least} to {most} would do)"
 
 
-def _read_probes(agent: Mapping[str, Any], logs: Logs, found: _Findings) -> None:
-    for name, ended in agent["processes"].items():
-        if ended["role"] == "probe":
+def _read_probes(agent: AgentReport, logs: Logs, found: _Findings) -> None:
+    for name, ended in agent.processes.items():
+        if ended.role == "probe":
             values = probe.read_statistics(logs(name, "out"))
             if "rtt" in values:
                 found.add(f"{name.removeprefix('probe.')}.rtt", values["rtt"], "time")
@@ -332,32 +334,32 @@ def _parse(tool: Tool, flow: Flow, outputs: _FlowOutputs, began_ns: int, ended_n
 def _read_flow(
     flow: PlacedFlow,
     intent: Intent,
-    agent: Mapping[str, Any],
+    agent: AgentReport,
     observation: Observation,
     outputs: _FlowOutputs,
     found: _Findings,
 ) -> Result | None:
     """What a flow's outputs say, and what is wrong with it; None where it never ran."""
     name = flow.name
-    processes = {n: p for n, p in agent["processes"].items() if p["role"] == "flow" and name in p["flows"]}
+    processes = {n: p for n, p in agent.processes.items() if p.role == "flow" and name in p.flows}
     if not processes:
-        if not agent["error"]:
+        if not agent.error:
             found.errors.append(f"{name}: never started")
         return None
     # a tool knows a flow by the port that its server was given
     asked = replace(flow, port=flow.endpoints.port)
     tool = tool_of(asked)
-    began_ns = min(ended["started_ns"] for ended in processes.values()) - outputs.zero_ns
-    ended_ns = max(ended["ended_ns"] for ended in processes.values()) - outputs.zero_ns
+    began_ns = min(ended.started_ns for ended in processes.values()) - outputs.zero_ns
+    ended_ns = max(ended.ended_ns for ended in processes.values()) - outputs.zero_ns
     result = _parse(tool, asked, outputs, began_ns, ended_ns)
-    culprit = explain_refusal(on_paths(flow, agent))
+    culprit = explain_refusal(on_paths(flow, agent.filtered))
     because = f"; {culprit}" if culprit else ""
-    statuses = [ended["status"] for ended in processes.values() if ended["status"]]
-    if any(ended["timed_out"] for ended in processes.values()):
+    statuses = [ended.status for ended in processes.values() if ended.status]
+    if any(ended.timed_out for ended in processes.values()):
         found.errors.append(f"{name}: did not end in time and was stopped{because}")
     elif statuses or result.error:
-        failed = next((process for process, ended in processes.items() if ended["status"]), name)
-        why = processes.get(failed, {}).get("why")
+        failed = next((process for process, ended in processes.items() if ended.status), name)
+        why = processes[failed].why if failed in processes else ""
         said = result.error or why or outputs.log(failed, "err").strip()[-500:] or "without a word"
         status = statuses[0] if statuses else 0
         found.errors.append(f"{name}: {flow.tool} ended with status {status}: {said}{because}")
@@ -422,15 +424,15 @@ def _sum_up(flows: Sequence[Flow], results: Mapping[str, Result], found: _Findin
             found.add(f"{TOTAL}.{metric}", value, OF_TOTAL[metric].unit)
 
 
-def _measure_cpu(agent: Mapping[str, Any], programs: polars.DataFrame, found: _Findings) -> None:
+def _measure_cpu(agent: AgentReport, programs: polars.DataFrame, found: _Findings) -> None:
     """cpu.client, cpu.server: by the last sample of each program. One that serves several flows is no flow's own."""
     last = programs.group_by("process", maintain_order=True).last()
     used_ns = {row["process"]: row["user_ns"] + row["system_ns"] for row in last.iter_rows(named=True)}
     for role, metric in (("flow", "cpu.client"), ("server", "cpu.server")):
         sums: dict[str, int] = {}
-        for name, process in agent["processes"].items():
-            if process["role"] == role and len(process["flows"]) == 1 and name in used_ns:
-                (flow,) = process["flows"]
+        for name, process in agent.processes.items():
+            if process.role == role and len(process.flows) == 1 and name in used_ns:
+                (flow,) = process.flows
                 sums[flow] = sums.get(flow, 0) + used_ns[name]
         for flow, total_ns in sums.items():
             found.add(f"{flow}.{metric}", total_ns / 1e9, OF_FLOWS[metric].unit)
@@ -472,7 +474,7 @@ def _explain_efficiency(
     sockets: polars.DataFrame,
     observation: Observation,
     intent: Intent,
-    agent: Mapping[str, Any],
+    agent: AgentReport,
     found: _Findings,
 ) -> None:
     """Why a flow of MPTCP got less than its best path would give: a warning if a cause was found, else a note."""
@@ -482,7 +484,7 @@ def _explain_efficiency(
     if efficiency is None or efficiency["value"] >= GOOD or capacity is None:
         return
     sender, receiver = (flow.source, flow.destination)[:: 1 if _is_forward(one) else -1]
-    counters = agent.get("counters", {})
+    counters = agent.counters
     limits = Limits(
         sender,
         receiver,
@@ -533,7 +535,7 @@ def _count_subflows(
     connections: Sequence[Connection],
     observed: Host,
     intent: Intent,
-    agent: Mapping[str, Any],
+    agent: AgentReport,
     found: _Findings,
 ) -> None:
     """subflows: of the data connection with the fewest; fewer than the endpoints allow is a failure."""
@@ -543,7 +545,7 @@ def _count_subflows(
         return
     if flow.protocol != "mptcp":
         return
-    client, server = (agent.get("counters", {}).get(host, {}) for host in (flow.source, flow.destination))
+    client, server = (agent.counters_of(host) for host in (flow.source, flow.destination))
     has_fallen = count_fallbacks(client, server) > 0
     whole = [one for one in connections if one.is_known or not has_fallen]
     brief = set(find_brief(whole, max((path.rtt_ns for path in flow.paths), default=0), flow.subflows))
@@ -562,7 +564,7 @@ def _count_subflows(
     got = min((len(connection.subflows) for connection in lasting), default=0)
     if lasting:
         found.add(f"{flow.name}.subflows", got, "count")
-    interference = on_paths(flow, agent)
+    interference = on_paths(flow, agent.filtered)
     is_plain = any(connection.token is None for connection in connections) or not whole
     if is_plain or has_fallen_back(client, server):
         cause = explain_plain_tcp(client, server, interference)
@@ -615,11 +617,11 @@ def _carried(flow: PlacedFlow, connections: Sequence[Connection], began_ns: int)
     return uses
 
 
-def _count_reinjected(flow: PlacedFlow, intent: Intent, agent: Mapping[str, Any], found: _Findings) -> None:
+def _count_reinjected(flow: PlacedFlow, intent: Intent, agent: AgentReport, found: _Findings) -> None:
     """The kernel counts them for a host: they are a flow's where it is the only one of MPTCP there."""
     ends = {flow.source, flow.destination}
     flows = [one for one in intent.traffic if one.protocol == "mptcp"]
-    counters = agent.get("counters", {})
+    counters = agent.counters
     if sum(not ends.isdisjoint((one.source, one.destination)) for one in flows) == 1 and ends <= counters.keys():
         total = sum(counters[host].get("MPTcpExtMPTCPRetrans", 0) for host in ends)
         found.add(f"{flow.name}.reinjected", total, "count")
@@ -721,7 +723,7 @@ def _facts(use: PathUse, forward: int, reverse: int) -> dict[str, Any]:
 
 def _read_captures(
     intent: Intent,
-    agent: Mapping[str, Any],
+    agent: AgentReport,
     logs: Logs,
     captured: Mapping[str, Captured],
     found: _Findings,
@@ -733,17 +735,17 @@ def _read_captures(
     told: dict[str, dict[str, Any]] = {}
     for wanted in intent.captures:
         process = f"{tcpdump.PREFIX}{wanted.name}"
-        seen, held = agent.get("captures", {}).get(process), captured.get(wanted.name)
+        seen, held = agent.captures.get(process), captured.get(wanted.name)
         if seen is None or held is None:
             continue
         log = logs(process, "err")
         passed, lost = tcpdump.passed(log), tcpdump.lost(log)
-        zero_ns = agent.get("zero_ns")
+        zero_ns = agent.zero_ns
         told[wanted.name] = {
             "node": wanted.node,
             "link": wanted.link,
             # to the millisecond, as steps before time zero are in simulated time
-            "ready_s": None if zero_ns is None else round((seen["ready_ns"] - zero_ns) / 1e9, 3),
+            "ready_s": None if zero_ns is None else round((seen.ready_ns - zero_ns) / 1e9, 3),
             "first_s": None if held.first_ns is None else held.first_ns / 1e9,
             "packets": held.packets,
             "passed": passed,
@@ -758,8 +760,8 @@ def _read_captures(
         if lost:
             missing = "1 packet that passed is" if lost == 1 else f"{lost} packets that passed are"
             found.warnings.append(f"{where}: {missing} not in it")
-        if "ended_ns" in seen:
-            ended_s = (seen["ended_ns"] - (zero_ns or 0)) / 1e9
+        if seen.ended_ns is not None:
+            ended_s = (seen.ended_ns - (zero_ns or 0)) / 1e9
             found.failures.append(f"{where}: ended at {ended_s:g} s, when the disk was nearly full; the run went on")
         elif held.packets < passed and wanted.size_bytes is not None:
             which = f"{wanted.keep} {held.packets} of {passed} packets"

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
+    from mprun.analysis.calibration import Row
     from mprun.model.engine import EngineChoice
 
 from mprun.cli import options
@@ -58,29 +59,29 @@ def command(
     with Bar() as bar:
         calibration = runner.calibrate(loaded.spec, allocate(loaded.spec), place, bar.show)
     if as_json:
-        click.echo(json.dumps(calibration))
+        click.echo(json.dumps(calibration.to_json()))
     else:
-        show_calibration(calibration["rows"])
-    sys.exit(0 if calibration["passed"] else 1)
+        show_calibration(calibration.rows)
+    sys.exit(0 if calibration.passed else 1)
 
 
-def show_calibration(rows: Sequence[Mapping[str, Any]]) -> None:
+def show_calibration(rows: Sequence[Row]) -> None:
     """Print the table, a line a quantity; what is not as asked in red."""
     from mprun.model.units import format_measured
 
     if not rows:
         click.echo("no link has a rate, a delay or a loss to measure")
         return
-    width = max(4, *(len(row["link"]) for row in rows))
+    width = max(4, *(len(row.link) for row in rows))
     click.echo(f"  {'link':{width}}           quantity           asked             got    deviation")
     for row in rows:
-        asked = format_measured(row["asked"], row["unit"])
-        got = "not measured" if row["got"] is None else format_measured(row["got"], row["unit"])
-        mark, colour = {True: ("✓", "green"), False: ("✗", "red"), None: ("?", "yellow")}[row["held"]]
-        line = f"  {row['link']:{width}}  {row['direction']:8} {row['quantity']:8} {asked:>15} {got:>15}"
+        asked = format_measured(row.asked, row.unit)
+        got = "not measured" if row.got is None else format_measured(row.got, row.unit)
+        mark, colour = {True: ("✓", "green"), False: ("✗", "red"), None: ("?", "yellow")}[row.held]
+        line = f"  {row.link:{width}}  {row.direction:8} {row.quantity:8} {asked:>15} {got:>15}"
         line += f" {_deviation(row):>12} {click.style(mark, fg=colour)}"
-        click.echo("  ".join([line, *(text for text in (row["basis"], row["note"]) if text)]))
-    wrong, unknown = (sum(row["held"] is held for row in rows) for held in (False, None))
+        click.echo("  ".join([line, *(text for text in (row.basis, row.note) if text)]))
+    wrong, unknown = (sum(row.held is held for row in rows) for held in (False, None))
     if wrong:
         click.echo(click.style(f"{wrong} of {len(rows)} are not as asked", fg="red"))
     elif unknown:
@@ -89,12 +90,12 @@ def show_calibration(rows: Sequence[Mapping[str, Any]]) -> None:
         click.echo(click.style(f"all {len(rows)} as asked", fg="green"))
 
 
-def _deviation(row: Mapping[str, Any]) -> str:
-    if row["got"] is None:
+def _deviation(row: Row) -> str:
+    if row.got is None:
         return ""
-    difference = row["got"] - row["asked"]
-    if row["unit"] == "packets":
+    difference = row.got - row.asked
+    if row.unit == "packets":
         return f"{difference:+.0f}"
-    if row["asked"] == 0:
-        return f"{difference * 1e6:+.1f} us" if row["unit"] == "s" else f"{difference:+.3g}"
-    return f"{difference / row['asked'] * 100:+.3f} %"
+    if row.asked == 0:
+        return f"{difference * 1e6:+.1f} us" if row.unit == "s" else f"{difference:+.3g}"
+    return f"{difference / row.asked * 100:+.3f} %"

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from mprun import agent_report
+from mprun.agent_report import AgentReport
 from mprun.errors import MprunError
 from mprun.model.network import Link, Network
 from mprun.model.spec import Capture
@@ -21,12 +23,12 @@ from mprun.tools import tcpdump
 CHUNK_BYTES = 8 << 20
 
 
-def finish_captures(run: RunDirectory, plan: Plan, network: Network, agent: Mapping[str, Any]) -> dict[str, Captured]:
+def finish_captures(run: RunDirectory, plan: Plan, network: Network, agent: AgentReport) -> dict[str, Captured]:
     """Make pcapng of each capture of a run; what each holds, by its name. One for which the disk has no room stays
     as tcpdump wrote it."""
     found = {}
     for wanted in plan.intent.captures:
-        seen = agent["captures"].get(f"{tcpdump.PREFIX}{wanted.name}")
+        seen = agent.captures.get(f"{tcpdump.PREFIX}{wanted.name}")
         if seen is not None:
             found[wanted.name] = _finish(run, wanted, plan, network, agent, seen)
     return found
@@ -37,12 +39,12 @@ def _finish(
     wanted: Capture,
     plan: Plan,
     network: Network,
-    agent: Mapping[str, Any],
-    seen: Mapping[str, Any],
+    agent: AgentReport,
+    seen: agent_report.Captured,
 ) -> Captured:
     target = f"pcap/{wanted.name}.pcap"
     parts = _parts(run, target, wanted)
-    conversion = Conversion(_comment(wanted, plan, agent), _interfaces(wanted, network, seen["interfaces"]))
+    conversion = Conversion(_comment(wanted, plan, agent), _interfaces(wanted, network, seen.interfaces))
     problem = ""
     try:
         with run.folder.whole(target) as file:
@@ -58,8 +60,8 @@ def _finish(
                 run.folder.remove(part)
     except (OSError, MprunError) as error:
         problem = f"stays as tcpdump wrote it: {error}"
-    zero_ns = agent.get("zero_ns") or 0
-    boot_ns = agent.get("boot_ns")
+    zero_ns = agent.zero_ns or 0
+    boot_ns = agent.boot_ns
     first_ns = conversion.first_ns
     return Captured(
         packets=conversion.packets,
@@ -89,12 +91,12 @@ def _chunks(source: Any) -> Iterator[bytes]:
         yield chunk
 
 
-def _comment(wanted: Capture, plan: Plan, agent: Mapping[str, Any]) -> str:
+def _comment(wanted: Capture, plan: Plan, agent: AgentReport) -> str:
     """What the file says of itself: which run it is of, where it was taken, and when time zero is."""
     where = f"node {wanted.node}" if wanted.link is None else f"node {wanted.node}, link {wanted.link}"
     texts = [f"mprun, run of digest {plan.digest}, seed {plan.seed}", where]
-    if agent.get("zero_ns") is not None:
-        seconds, rest_ns = divmod(agent["boot_ns"] + agent["zero_ns"], 1_000_000_000)
+    if agent.zero_epoch_ns is not None:
+        seconds, rest_ns = divmod(agent.zero_epoch_ns, 1_000_000_000)
         texts.append(f"time zero is {seconds}.{rest_ns:09d}")
     return "; ".join(texts)
 

@@ -73,12 +73,9 @@ def _read_all(
     run: RunDirectory, captures: Mapping[str, str], program: str, progress: Progress, found: Dissection
 ) -> Iterator[polars.DataFrame]:
     intent = run.plan().intent
-    agent = run.read("agent.json")
-    zero_epoch_ns = 0
-    if agent.get("zero_ns") is None or agent.get("boot_ns") is None:
+    zero_epoch_ns = run.agent_report().zero_epoch_ns
+    if zero_epoch_ns is None:
         found.warnings.append("the run did not come to time zero: times are those of the captures' clock")
-    else:
-        zero_epoch_ns = agent["boot_ns"] + agent["zero_ns"]
     total = sum(run.folder.size(file) for file in captures.values())
     wanted = {capture.name: capture for capture in intent.captures}
     done = 0
@@ -86,7 +83,7 @@ def _read_all(
         trace = Trace(_paths(intent), forwards=_forwards(intent, wanted.get(name)))
         number = 1
         for text, read in _portions(run, path, [program, *tshark.argv(intent.traffic)[1:]], name, found):
-            table = trace.follow(read_packets(text, _place(intent), zero_epoch_ns))
+            table = trace.follow(read_packets(text, _place(intent), zero_epoch_ns or 0))
             yield shape_packets(table, name, number)
             number += len(table)
             found.packets += len(table)

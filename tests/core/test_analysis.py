@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from mprun import agent_report
+from mprun.agent_report import AgentReport, Ended, HostLoad
 from mprun.analysis.capacity import Capacity, find_capacity
 from mprun.analysis.connection import Connection, SendingEnd, Subflow, find_brief, find_connections, find_refused
 from mprun.analysis.diagnosis import (
@@ -209,8 +211,8 @@ def test_a_join_to_an_address_where_nobody_listens_is_told() -> None:
     assert "the server refused the join" in limited
 
 
-def agent(error: str | None = None, **parts: Any) -> dict[str, Any]:
-    return {"error": error, "complete": error is None, "processes": {}, **parts}
+def agent(error: str | None = None, **parts: Any) -> AgentReport:
+    return AgentReport(error, error is None, **parts)
 
 
 INTENT = intent()
@@ -230,7 +232,7 @@ PING += "rtt min/avg/max/mdev = 40.000/40.000/40.000/0.000 ms"
     ],
 )
 def test_verdicts(expectation: Expectation, held: bool) -> None:
-    record = agent(processes={"probe.path0": {"role": "probe", "status": 0, "timed_out": False}})
+    record = agent(processes={"probe.path0": Ended(0, False, "probe")})
     summary = measure(Evidence(INTENT, record, Observation(), lambda *_: PING, expectations=[expectation])).summary
     assert summary["metrics"]["path0.rtt"] == {"value": 0.04, "unit": "s"}
     assert [verdict["held"] for verdict in summary["expectations"]] == [held]
@@ -246,7 +248,7 @@ def test_an_agent_that_failed_is_an_error_whatever_held() -> None:
 
 def test_a_capture_that_cannot_tell_its_losses_is_a_warning() -> None:
     wanted = replace(INTENT, captures=(Capture("client"),))
-    record = agent(captures={"capture.client": {"ready_ns": 2_000_000_000}}, zero_ns=4_000_000_000)
+    record = agent(captures={"capture.client": agent_report.Captured(2_000_000_000)}, zero_ns=4_000_000_000)
     captured = {"client": Captured(packets=6, is_whole=True, first_ns=-1_000_000_000)}
     counts = "{} packets captured\n10 packets received by filter\n{} packets dropped by kernel\n"
     logs = (("", "did not say"), (counts.format(6, 4), "4 packets that passed"), (counts.format(7, 0), "3 packets"))
@@ -270,7 +272,7 @@ def test_a_capture_says_what_its_file_lacks(
     size: dict[str, Any], seen: dict[str, Any], problem: str, said: tuple[str, str]
 ) -> None:
     wanted = replace(INTENT, captures=(Capture("client", **size),))
-    record = agent(captures={"capture.client": {"ready_ns": 2_000_000_000, **seen}}, zero_ns=4_000_000_000)
+    record = agent(captures={"capture.client": agent_report.Captured(2_000_000_000, **seen)}, zero_ns=4_000_000_000)
     captured = {"client": Captured(packets=6, is_whole=True, first_ns=0, problem=problem)}
     log = "10 packets captured\n10 packets received by filter\n0 packets dropped by kernel\n"
     summary = measure(Evidence(wanted, record, Observation(), lambda *_: log, captured=captured)).summary
@@ -351,7 +353,7 @@ def test_a_fallback_is_one_of_all_connections() -> None:
 def test_only_middleboxes_on_its_paths_are_to_blame() -> None:
     blamed = flow([path("path0"), path("path1", middleboxes=("near",))])
     filtered = {"near": {"strip.mp_join": 1}, "far": {"strip.mp_join": 5}}
-    assert list(on_paths(blamed, {"filtered": filtered}).tell()) == ["middlebox 'near' removed MP_JOIN from 1 packet"]
+    assert list(on_paths(blamed, filtered).tell()) == ["middlebox 'near' removed MP_JOIN from 1 packet"]
     assert on_paths(blamed, {}).blame("strip.mp_join") is None
 
 
@@ -359,13 +361,13 @@ def test_only_middleboxes_on_its_paths_are_to_blame() -> None:
     ("host", "said"),
     [
         (None, []),
-        ({"late_most_ns": 9_000_000, "steal": 0.0, "cpu_pressure": None}, []),
-        ({"late_most_ns": 25_000_000, "steal": 0.0, "cpu_pressure": 0.1}, ["a timer came 25 ms late"]),
-        ({"late_most_ns": 0, "steal": 0.05, "cpu_pressure": 0.5}, ["took 5%", "waited for a CPU 50%"]),
+        (HostLoad(None, 0.0, late_most_ns=9_000_000), []),
+        (HostLoad(0.1, 0.0, late_most_ns=25_000_000), ["a timer came 25 ms late"]),
+        (HostLoad(0.5, 0.05, late_most_ns=0), ["took 5%", "waited for a CPU 50%"]),
     ],
 )
-def test_a_host_that_could_not_keep_up_marks_its_run(host: dict[str, Any] | None, said: list[str]) -> None:
-    summary = measure(Evidence(INTENT, {**agent(), "host": host}, Observation(), lambda *_: "")).summary
+def test_a_host_that_could_not_keep_up_marks_its_run(host: HostLoad | None, said: list[str]) -> None:
+    summary = measure(Evidence(INTENT, agent(host=host), Observation(), lambda *_: "")).summary
     (warning,) = [text for text in summary["warnings"] if "keep up" in text] or [""]
     assert bool(warning) == bool(said)
     assert all(text in warning for text in said)

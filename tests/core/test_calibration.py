@@ -7,13 +7,14 @@ import json
 import math
 import re
 import statistics
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mprun.analysis.calibration import DEVIATIONS, binomial_interval, judge, to_json
+from mprun.agent_report import Arrivals, Delays
+from mprun.analysis.calibration import DEVIATIONS, binomial_interval, judge
 from mprun.analysis.summary import say_row
 from mprun.capabilities import REFERENCE, Capabilities
 from mprun.compile import allocate
@@ -47,28 +48,19 @@ def calibration_of(folder: Path, link: str, capabilities: Capabilities = REFEREN
     return network, compile_calibration(spec, network, capabilities)
 
 
-def arrivals(train: Train, **changes: Any) -> dict[str, Any]:
+def arrivals(train: Train, **changes: Any) -> Arrivals:
     """A train that arrives whole, evenly over its length."""
     span = (train.count - 1) * train.gap_ns // train.batch
-    measured = {
-        "sent": train.count,
-        "received": train.count,
-        "distinct": train.count,
-        "late": 0,
-        "delay_ns": {"median": 5e6, "mean": 5e6, "deviation": 0.0, "correlation": 0.0},
-        "first_ns": 5_000_000,
-        "last_ns": 5_000_000 + span,
-        "took_ns": span,
-        "unseen": 0,
-    }
-    return {**measured, **changes}
+    counts = (train.count, train.count, train.count)
+    measured = Arrivals(*counts, Delays(5e6, 5e6, 0.0, 0.0), 5_000_000, 5_000_000 + span, took_ns=span)
+    return replace(measured, **changes)
 
 
 def verdict(folder: Path, link: str, kind: str, simulated: bool = True, **changes: Any) -> dict[str, Any]:
     """The row of one quantity of the forward direction when its train arrives so."""
     network, plan = calibration_of(folder, link, REFERENCE if simulated else REAL)
     train = next(train for train in plan.trains if train.kind == kind)
-    (row, *_) = judge(network, [train], [arrivals(train, **changes)], simulated)
+    (row, *_) = judge(network, [train], [arrivals(train, **changes)], simulated).rows
     return asdict(row)
 
 
@@ -111,7 +103,7 @@ def test_in_real_time_a_train_is_bounded(tmp_path: Path) -> None:
     [(True, 5_009_000, True), (True, 5_011_000, False), (False, 5_090_000, True), (False, 5_110_000, False)],
 )
 def test_delay_is_held_to_its_tolerance(tmp_path: Path, simulated: bool, median: float, held: bool) -> None:
-    found = {"median": median, "mean": median, "deviation": 0.0}
+    found = Delays(median, median, 0.0)
     assert verdict(tmp_path, "delay: 5ms", "delay", simulated, delay_ns=found)["held"] is held
 
 
@@ -162,11 +154,11 @@ def test_binomial_interval_is_exact() -> None:
 def test_one_row_that_is_off_fails_the_table(tmp_path: Path) -> None:
     network, plan = calibration_of(tmp_path, "delay: 5ms")
     good = judge(network, plan.trains, [arrivals(train) for train in plan.trains], True)
-    assert to_json(good)["passed"]
+    assert good.to_json()["passed"]
     bad = judge(network, plan.trains, [arrivals(plan.trains[0]), arrivals(plan.trains[1], delay_ns=None)], True)
-    assert bad[1].note == "nothing arrived"
-    assert bad[1].held is False
-    assert not to_json(bad)["passed"]
+    assert bad.rows[1].note == "nothing arrived"
+    assert bad.rows[1].held is False
+    assert not bad.to_json()["passed"]
 
 
 def test_correlated_loss_has_the_asked_mean_and_correlation() -> None:
@@ -218,11 +210,11 @@ def test_jitter_is_told_as_a_standard_deviation(tmp_path: Path, distribution: st
     network, plan = calibration_of(tmp_path, link)
     train = next(train for train in plan.trains if train.kind == "delay")
     deviation = 1.02 * share * 3e6
-    found = {"median": 20e6, "mean": 20e6, "deviation": deviation, "correlation": 0.0}
-    rows = judge(network, [train], [arrivals(train, delay_ns=found)], True)
+    found = Delays(20e6, 20e6, deviation)
+    rows = judge(network, [train], [arrivals(train, delay_ns=found)], True).rows
     (row,) = (row for row in rows if row.quantity == "jitter")
     assert row.asked == pytest.approx(share * 3e-3)
     assert row.got == pytest.approx(deviation / 1e9)
     assert row.held
     assert row.basis == f"standard deviation of {distribution}, amount 3 ms"
-    assert say_row(asdict(row)).startswith(f"jitter (standard deviation of {distribution}, amount 3 ms): asked ")
+    assert say_row(row).startswith(f"jitter (standard deviation of {distribution}, amount 3 ms): asked ")

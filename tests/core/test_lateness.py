@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mprun.agent_report import AgentReport, Ended, HostLoad
 from mprun.analysis.lateness import find_allowances
 from mprun.analysis.observation import Observation
 from mprun.analysis.summary import Evidence, measure
@@ -26,7 +27,7 @@ PING 10.1.0.1 (10.1.0.1) 56(84) bytes of data.
 1 packets transmitted, 1 received, 0% packet loss, time 0ms
 rtt min/avg/max/mdev = TIME/TIME/TIME/0.000 ms
 """
-IDLE = {"late_worst_ns": [9_000_000, 3_000_000, 3_000_000]}
+IDLE = HostLoad(late_worst_ns=(9_000_000, 3_000_000, 3_000_000))
 
 
 @pytest.fixture(scope="module")
@@ -35,11 +36,9 @@ def intent() -> Intent:
     return compile_plan(spec, allocate(spec)).intent
 
 
-def judge(intent: Intent, time_ms: str, idle: dict[str, Any] | None) -> dict[str, Any]:
+def judge(intent: Intent, time_ms: str, idle: HostLoad | None) -> dict[str, Any]:
     """The summary of a run of which only the pings of path0 are known; 39.9 ms to 40.1 ms are expected."""
-    probe = {"role": "probe", "status": 0, "timed_out": False, "flows": [], "started_ns": 0, "ended_ns": 1}
-    agent: dict[str, Any] = {"error": None, "complete": True, "processes": {"probe.path0": probe}, "captures": {}}
-    agent |= {"host_idle": idle} if idle else {}
+    agent = AgentReport(None, True, {"probe.path0": Ended(0, False, "probe")}, host_idle=idle)
     expected = [Expectation("path0.rtt", 0.0399, 0.0401, None)]
     said = PING.replace("TIME", time_ms)
     return measure(
@@ -52,15 +51,15 @@ def test_a_round_trip_waits_for_the_delay_stages_of_both_directions(intent: Inte
 
     Five round trips wait for ten timers: one is 9 ms late, and none of the other nine more than 3 ms.
     """
-    allowance = find_allowances(intent, {"host_idle": IDLE})["path0.rtt"]
+    allowance = find_allowances(intent, IDLE)["path0.rtt"]
     assert (allowance.timers, allowance.round_trips) == (2, 5)
     assert allowance.most_s == pytest.approx((0.009 + 9 * 0.003) / 5)
 
 
-@pytest.mark.parametrize("agent", [{}, {"host_idle": None}, {"host_idle": {"late_worst_ns": []}}])
-def test_without_a_measurement_nothing_is_allowed(intent: Intent, agent: dict[str, Any]) -> None:
+@pytest.mark.parametrize("idle", [None, HostLoad()])
+def test_without_a_measurement_nothing_is_allowed(intent: Intent, idle: HostLoad | None) -> None:
     """In simulated time nothing measures timers, as none is late."""
-    assert find_allowances(intent, agent) == {}
+    assert find_allowances(intent, idle) == {}
 
 
 # 40.1 ms and 36 ms / 5: 47.3 ms
@@ -76,7 +75,7 @@ def test_without_a_measurement_nothing_is_allowed(intent: Intent, agent: dict[st
     ],
 )
 def test_a_bound_holds_as_far_as_timers_were_late(
-    intent: Intent, time_ms: str, idle: dict[str, Any] | None, holds: bool, warns: bool
+    intent: Intent, time_ms: str, idle: HostLoad | None, holds: bool, warns: bool
 ) -> None:
     summary = judge(intent, time_ms, idle)
     assert [verdict["held"] for verdict in summary["expectations"]] == [holds]

@@ -137,8 +137,8 @@ def connection(token: int | None) -> Connection:
 
 def tables(observation: Observation, **path: str) -> dict[str, list[dict[str, Any]]]:
     carried = flow([intents.path("path0", source="10.0.0.1", destination="10.1.0.1", **path)])
-    agent = {"counters": {"client": {"TcpOutSegs": 5, "TcpInSegs": 4}}}
-    made = tabulate(agent, observation, [FlowConnections(carried, (connection(7),), 0, 10)])
+    counters = {"client": {"TcpOutSegs": 5, "TcpInSegs": 4}}
+    made = tabulate(counters, observation, [FlowConnections(carried, (connection(7),), 0, 10)])
     return {name: table.to_dicts() for name, table in made.items()}
 
 

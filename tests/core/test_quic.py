@@ -8,17 +8,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import pytest
 
+from mprun.agent_report import AgentReport, Ended
 from mprun.analysis.handover import find_handover_of
 from mprun.analysis.observation import Observation
-from mprun.analysis.summary import Evidence, measure
+from mprun.analysis.summary import Evidence, Measured, measure
 from mprun.capabilities import REFERENCE
 from mprun.compile import allocate, compile_plan
 from mprun.input import load
 from mprun.model.spec import Flow
+from mprun.plan import Plan
 from mprun.programs import PROGRAMS, store
 from mprun.tools import quic
 from mprun.tools.tool import Endpoints, Outputs, SocketSample
@@ -207,18 +208,15 @@ def test_ipv6_addresses_stand_in_brackets() -> None:
     assert after(argv, "--path") == ["fd00::1,[fd01::1]:5201"]
 
 
-def _agent(out: str) -> dict[str, Any]:
-    ended = {"status": 0, "timed_out": False, "role": "flow", "flows": ["get"], "started_ns": 0, "ended_ns": 1}
-    return {"error": None, "complete": True, "processes": {"get": ended}, "zero_ns": 0, "out": out}
+def _measure(plan: Plan, out: str) -> Measured:
+    agent = AgentReport(None, True, {"get": Ended(0, False, "flow", ("get",), 0, 1)}, zero_ns=0)
+    return measure(Evidence(plan.intent, agent, Observation(), lambda *log: out if log == ("get", "out") else ""))
 
 
 def test_shares_of_each_direction_reach_the_summary() -> None:
     spec = load(LAB / "topo_three_paths.yaml", LAB / "asymmetric.yaml").spec
     plan = compile_plan(replace(spec, experiment=replace(spec.experiment, captures=())), allocate(spec))
-    agent = _agent(output("three-paths"))
-    found = measure(
-        Evidence(plan.intent, agent, Observation(), lambda *log: agent["out"] if log == ("get", "out") else "")
-    )
+    found = _measure(plan, output("three-paths"))
     metrics = {name: metric["value"] for name, metric in found.summary["metrics"].items()}
     assert found.summary["status"] == "passed"
     for direction in ("forward", "reverse"):
@@ -230,10 +228,7 @@ def test_shares_of_each_direction_reach_the_summary() -> None:
 def test_a_silent_path_fails_the_run_by_its_name() -> None:
     spec = load(LAB / "topo.yaml", LAB / "xp_multipath_rtt.yaml").spec
     plan = compile_plan(replace(spec, experiment=replace(spec.experiment, captures=())), allocate(spec))
-    agent = _agent(output("path-silent"))
-    found = measure(
-        Evidence(plan.intent, agent, Observation(), lambda *log: agent["out"] if log == ("get", "out") else "")
-    )
+    found = _measure(plan, output("path-silent"))
     assert found.summary["status"] == "failed"
     [failure] = found.summary["failures"]
     assert failure.startswith("get: path path1: no answer came over it")

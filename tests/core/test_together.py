@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from mprun.agent_report import AgentReport, Ended
 from mprun.analysis.observation import NAMES, Observation
 from mprun.analysis.summary import Evidence, Measured, measure
 from mprun.analysis.together import find_fairness, find_rate
@@ -122,15 +123,9 @@ def summarize(courses: Sequence[Course], tmp_path: Path, more: str = "") -> Meas
         data_port = 40_000 + 2 * port
         sample(observation, course, port, data_port)
         logs[flow.name] = report(course, port, data_port)
-        processes[flow.name] = {
-            "status": 0,
-            "timed_out": False,
-            "role": "flow",
-            "flows": [flow.name],
-            "started_ns": round(course.start_s * SECOND_NS),
-            "ended_ns": round((course.end_s + 0.2) * SECOND_NS),
-        }
-    agent = {"error": None, "complete": True, "processes": processes, "zero_ns": 0}
+        span = (round(course.start_s * SECOND_NS), round((course.end_s + 0.2) * SECOND_NS))
+        processes[flow.name] = Ended(0, False, "flow", (flow.name,), *span)
+    agent = AgentReport(None, True, processes, zero_ns=0)
     return measure(
         Evidence(intent, agent, observation, lambda name, stream: logs.get(name, "") if stream == "out" else "")
     )

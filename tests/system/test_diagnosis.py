@@ -163,8 +163,8 @@ def run_plan(plan: Plan, folder: Path) -> dict[str, Any]:
     run = RunDirectory.create(folder / "runs", "test", plan.digest)
     run.write("plan.json", plan.to_json())
     virtual.run_plan(plan, run, find_kernel(), lambda *_: None)
-    agent = run.read("agent.json")
-    observation = observe(run.record(), agent["zero_ns"], plan.intent.links)
+    agent = run.agent_report()
+    observation = observe(run.record(), agent.zero_ns or 0, plan.intent.links)
     return measure(Evidence(plan.intent, agent, observation, run.log)).summary
 
 

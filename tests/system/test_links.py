@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from mprun.analysis.calibration import judge, to_json
+from mprun.analysis.calibration import judge
 from mprun.capabilities import REFERENCE
 from mprun.compile import allocate
 from mprun.compile.calibration import compile_calibration
@@ -193,10 +193,10 @@ def test_calibration_finds_each_link_that_is_built_otherwise(tmp_path: Path) -> 
     run = RunDirectory.create(tmp_path / "runs", "calibration", plan.digest)
     run.write_text("plan.json", plan.to_text())
     virtual.run_plan(plan, run, find_kernel(), lambda *_: None)
-    rows = judge(networks[0], plan.trains, run.read("agent.json")["trains"], is_simulated=True)
-    wrong = [(row.link, row.direction, row.quantity) for row in rows if not row.held]
+    found = judge(networks[0], plan.trains, run.agent_report().trains, is_simulated=True)
+    wrong = [(row.link, row.direction, row.quantity) for row in found.rows if not row.held]
     assert wrong == [(name, "forward", name) for name in ("rate", "delay", "loss", "queue", "jitter")]
-    assert not to_json(rows)["passed"]
+    assert not found.passed
 
 
 @pytest.mark.usefixtures("leaves_nothing")

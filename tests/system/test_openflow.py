@@ -225,7 +225,7 @@ def test_switches_in_real_time(tmp_path: Path) -> None:
     run = RunDirectory.create(tmp_path / "runs", "real-time", plan.digest)
     run.write("plan.json", plan.to_json())
     virtual.run_plan(plan, run, find_kernel(), lambda *_: None, real_time=True)
-    assert run.read("agent.json")["error"] is None
+    assert run.agent_report().error is None
     first, *rest = (float(text) for text in re.findall(r"time=([\d.]+) ms", run.log("first", "out")))
     assert first > 84
     assert min(rest) < 60

@@ -82,9 +82,9 @@ def test_delays_in_an_experiment_kernel_in_real_time(files: Path) -> None:
     run = RunDirectory.create(files / "runs", "real-time", plan.digest)
     run.write("plan.json", plan.to_json())
     virtual.run_plan(plan, run, find_kernel(), lambda *_: None, real_time=True)
-    agent = run.read("agent.json")
-    assert agent["error"] is None
-    observation = observe(run.record(), agent["zero_ns"], plan.intent.links)
+    agent = run.agent_report()
+    assert agent.error is None
+    observation = observe(run.record(), agent.zero_ns or 0, plan.intent.links)
     summary = measure(Evidence(plan.intent, agent, observation, run.log)).summary
     assert summary["status"] == "passed", summary
     assert summary["metrics"]["bulk.subflows"]["value"] == 2

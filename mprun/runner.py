@@ -16,8 +16,9 @@ from typing import Any
 from mprun.agent_report import AgentReport
 from mprun.analysis.calibration import Calibration, judge
 from mprun.analysis.change import tabulate_changes
+from mprun.analysis.evidence import Evidence
 from mprun.analysis.observation import observe
-from mprun.analysis.summary import Evidence, Measured, measure
+from mprun.analysis.summary import Measured, measure
 from mprun.capabilities import Capabilities
 from mprun.compile import allocate, compile_plan, resolve
 from mprun.compile.calibration import compile_calibration, silence

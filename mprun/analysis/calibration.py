@@ -13,11 +13,14 @@ from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
 from mprun.agent_report import Arrivals
+from mprun.analysis.findings import Findings
 from mprun.model.correlation import burstiness, inflation
 from mprun.model.network import Link, Network
 from mprun.model.spec import Direction
 from mprun.plan import Train
 
+# How a person says what a calibration measured in base units.
+_SPOKEN = {"bit/s": (1e-6, "Mbit/s"), "s": (1e3, "ms"), "share": (100, "%")}
 LEVEL = 0.9999
 RATE_TOLERANCE = 0.01
 # Less than this times the rate cannot see a link that is too fast.
@@ -79,6 +82,30 @@ def judge(network: Network, trains: Sequence[Train], measured: Sequence[Arrivals
         way = link.forward if train.direction == "forward" else link.reverse
         rows += _rows(train, found, link, way, is_simulated)
     return Calibration(tuple(rows))
+
+
+def tell(rows: Sequence[Row]) -> Findings:
+    """Report each quantity that is out of its bounds as a failure, and each that could not be measured as a warning."""
+    where = [(f"calibration of {row.link} {row.direction}", row) for row in rows]
+    return Findings(
+        failures=tuple(f"{place}: {say_row(row)}" for place, row in where if row.held is False),
+        warnings=tuple(
+            f"{place}, {row.quantity}: {row.note}"
+            for place, row in where
+            if row.held is None or (row.held and row.note)
+        ),
+    )
+
+
+def say_row(row: Row) -> str:
+    """Say a row, such as `rate: asked 20 Mbit/s, got 19.1 (19.8 to 20.2 would do)`."""
+    factor, unit = _SPOKEN.get(row.unit, (1, row.unit))
+    basis = f" ({row.basis})" if row.basis else ""
+    asked = f"{row.quantity}{basis}: asked {row.asked * factor:.6g} {unit}"
+    if row.got is None:
+        return f"{asked}, {row.note}"
+    got, least, most = (f"{one * factor:.6g}" for one in (row.got, row.minimum, row.maximum))
+    return f"{asked}, got {got} ({least} to {most} would do)"
 
 
 class _MakeRow(Protocol):

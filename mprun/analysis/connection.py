@@ -119,6 +119,15 @@ def goes_forward(subflows: Iterable[Subflow]) -> bool:
     return sum(one.bytes_acked - one.bytes_received for one in subflows) >= 0
 
 
+def addresses_at(connection: Connection, paths: Sequence[FlowPath], is_client: bool) -> Tuple4:
+    """Return the addresses by which an end of a flow knows a connection; a server beyond a NAT sees another client."""
+    local, local_port, remote, remote_port = connection.subflows[0].addresses
+    if is_client:
+        return local, local_port, remote, remote_port
+    seen = {path.source: path.seen_from for path in paths}
+    return remote, remote_port, seen.get(local, local), local_port
+
+
 def find_brief(connections: Sequence[Connection], idle_ns: int, wanted: int) -> tuple[Connection, ...]:
     """Those without all the subflows that are wanted that ended before these could be there.
 

@@ -5,8 +5,8 @@ where the metric is (`mprun.model.metric.Metric.over`), or by the tool's own `po
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
+from mprun.analysis.findings import Metrics
 from mprun.analysis.together import find_fairness, find_rate
 from mprun.model.metric import FAIRNESS, Unit, group_metrics
 from mprun.model.spec import Flow
@@ -16,7 +16,7 @@ Values = dict[str, tuple[float, Unit]]
 
 
 def measure_groups(
-    flows: Sequence[Flow], results: Mapping[str, Result], measured: Mapping[str, Mapping[str, Any]]
+    flows: Sequence[Flow], results: Mapping[str, Result], measured: Metrics
 ) -> Iterator[tuple[str, Values, Mapping[str, Table]]]:
     """(group, values by the names of metrics, tables) of each group, all of whose flows have a result.
 
@@ -46,7 +46,7 @@ def _pool_delays(flows: Sequence[Flow], results: Sequence[Result]) -> Result:
     return Result(delays_ns={n: [ns for r in results for ns in r.delays_ns.get(n, ())] for n in names})
 
 
-def _over(flows: Sequence[Flow], results: Mapping[str, Result], measured: Mapping[str, Mapping[str, Any]]) -> Values:
+def _over(flows: Sequence[Flow], results: Mapping[str, Result], measured: Metrics) -> Values:
     """Sums and leasts of what all flows have, and their rates together (`mprun.analysis.together`)."""
     values: Values = {}
     for name, metric in group_metrics(tool_of(flows[0]).METRICS).items():

@@ -4,10 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from mprun.agent_report import Ended
+from mprun.analysis.findings import Findings, measured
 from mprun.analysis.rows import Kind, Rows
+from mprun.model.metric import OF_FLOWS
 from mprun.model.units import NS_PER_S
+
+if TYPE_CHECKING:
+    import polars
 
 OF_CPU: Mapping[str, Kind] = {
     **{"time_ns": "whole", "host": "text", "process": "text"},
@@ -60,3 +66,22 @@ class Processors:
         first = self._first.setdefault(words[0], values)
         since = (value - before for value, before in zip(values, first, strict=True))
         self.processors.add((at_ns, words[0], *since))
+
+
+def measure_cpu(processes: Mapping[str, Ended], programs: polars.DataFrame) -> Findings:
+    """Return cpu.client and cpu.server of each flow, by the last sample of each program.
+
+    A program that serves several flows is left out.
+    """
+    last = programs.group_by("process", maintain_order=True).last()
+    used_ns = {row["process"]: row["user_ns"] + row["system_ns"] for row in last.iter_rows(named=True)}
+    metrics = {}
+    for role, metric in (("flow", "cpu.client"), ("server", "cpu.server")):
+        sums: dict[str, int] = {}
+        for name, process in processes.items():
+            if process.role == role and len(process.flows) == 1 and name in used_ns:
+                (flow,) = process.flows
+                sums[flow] = sums.get(flow, 0) + used_ns[name]
+        for flow, total_ns in sums.items():
+            metrics[f"{flow}.{metric}"] = measured(total_ns / 1e9, OF_FLOWS[metric].unit)
+    return Findings(metrics)

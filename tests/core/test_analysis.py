@@ -21,9 +21,11 @@ from mprun.analysis.diagnosis import (
     explain_settings,
     has_fallen_back,
 )
+from mprun.analysis.evidence import Evidence
+from mprun.analysis.host import find_complaints
 from mprun.analysis.interference import Interference, on_paths
 from mprun.analysis.observation import NAMES, Host, Observation, SocketState
-from mprun.analysis.summary import Evidence, find_complaints, measure
+from mprun.analysis.summary import measure
 from mprun.intent import PlacedFlow
 from mprun.model.spec import Capture, Direction, Endpoint, Expectation, LinkChange, Mptcp
 from mprun.packets.pcapng import Captured
@@ -400,7 +402,7 @@ def test_what_paths_can_carry() -> None:
 
 def test_what_the_kernel_complains_of_is_told() -> None:
     calm = "This architecture does not have kernel memory protection.\nreboot: Power down\n"
-    assert find_complaints(calm) == []
+    assert list(find_complaints(calm)) == []
     said = f"1.00 WARNING: CPU: 0 PID: 9 at net/mptcp/protocol.c:1098\n1.00 Call Trace:\n{calm}"
     (told,) = find_complaints(said)
     assert told.startswith(

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from mprun.agent_report import Arrivals, Delays
-from mprun.analysis.calibration import DEVIATIONS, binomial_interval, judge
-from mprun.analysis.summary import say_row
+from mprun.analysis.calibration import DEVIATIONS, binomial_interval, judge, say_row
 from mprun.capabilities import REFERENCE, Capabilities
 from mprun.compile import allocate
 from mprun.compile.calibration import compile_calibration

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from mprun.agent_report import AgentReport, Ended, HostLoad
+from mprun.analysis.evidence import Evidence
 from mprun.analysis.lateness import find_allowances
 from mprun.analysis.observation import Observation
-from mprun.analysis.summary import Evidence, measure
+from mprun.analysis.summary import measure
 from mprun.compile import allocate, compile_plan
 from mprun.input import load
 from mprun.intent import Intent

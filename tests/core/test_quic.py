@@ -12,9 +12,10 @@ from statistics import median
 import pytest
 
 from mprun.agent_report import AgentReport, Ended
+from mprun.analysis.evidence import Evidence
 from mprun.analysis.handover import find_handover_of
 from mprun.analysis.observation import Observation
-from mprun.analysis.summary import Evidence, Measured, measure
+from mprun.analysis.summary import Measured, measure
 from mprun.capabilities import REFERENCE
 from mprun.compile import allocate, compile_plan
 from mprun.input import load

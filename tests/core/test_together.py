@@ -17,8 +17,9 @@ from typing import Any
 import pytest
 
 from mprun.agent_report import AgentReport, Ended
+from mprun.analysis.evidence import Evidence
 from mprun.analysis.observation import NAMES, Observation
-from mprun.analysis.summary import Evidence, Measured, measure
+from mprun.analysis.summary import Measured, measure
 from mprun.analysis.together import find_fairness, find_rate
 from mprun.compile import allocate, compile_plan
 from mprun.input import load

@@ -16,8 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from mprun.analysis.evidence import Evidence
 from mprun.analysis.observation import observe
-from mprun.analysis.summary import Evidence, measure
+from mprun.analysis.summary import measure
 from mprun.compile import allocate, compile_plan
 from mprun.engines import virtual
 from mprun.input import load

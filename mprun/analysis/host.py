@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Doubts about hosts: a slow machine, an overloaded kernel, its complaints, and logs that are cut off. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from mprun.agent_report import AgentReport, Ended, HostLoad
+from mprun.analysis.diagnosis import explain_dropped_data, explain_memory_pressure
+from mprun.analysis.interference import Interference
+from mprun.analysis.observation import Host, Observation
+from mprun.intent import Intent
+from mprun.model.spec import LinkChange
+
+# Beyond these a run in real time is marked: a timer this late holds back what a link at 10 Mbit/s sends in it,
+# and a program that waits for a CPU may be the one that sends or receives.
+LATE_NS = 10_000_000
+MOST_STEAL = 0.02
+MOST_PRESSURE = 0.3
+_COMPLAINT = re.compile(r"\b(WARNING|BUG|Oops|Call Trace|INFO: task|possible .* deadlock)\b")
+
+
+def doubt_host(load: HostLoad | None) -> Iterator[str]:
+    """Say why a run in real time may show its machine rather than its network."""
+    if load is None:
+        return
+    reasons = []
+    if load.late_most_ns > LATE_NS:
+        reasons.append(f"a timer came {load.late_most_ns / 1e6:.0f} ms late")
+    if load.steal > MOST_STEAL:
+        reasons.append(f"its hypervisor took {load.steal:.0%} of the time")
+    if (load.cpu_pressure or 0) > MOST_PRESSURE:
+        reasons.append(f"some program waited for a CPU {load.cpu_pressure:.0%} of the time")
+    if reasons:
+        yield f"this machine could not keep up: {'; '.join(reasons)}"
+
+
+def warn_of_untaken(intent: Intent, observation: Observation) -> Iterator[str]:
+    """Warn of losses that no queue counts and no file asks for. A link that goes down is asked to lose."""
+    cut = {change.link for change in intent.changes if isinstance(change, LinkChange) and not change.is_up}
+    for (link, direction), packets in sorted(observation.counters.find_untaken().items()):
+        if link not in cut:
+            yield (
+                f"link '{link}' {direction}: {packets} packets lost beside its queue: the kernel had too many to take "
+                "in (net.core.netdev_max_backlog)"
+            )
+
+
+def warn_of_lost_sockets(hosts: Mapping[str, Host]) -> Iterator[str]:
+    """Warn of hosts where the kernel could not tell of all sockets that closed."""
+    for name, host in hosts.items():
+        if host.has_lost_sockets:
+            yield f"{name}: more sockets closed at once than the kernel could tell of: the counts of some are missing"
+
+
+def find_complaints(console: str) -> Iterator[str]:
+    """Quote what the experiment kernel warned of on its console."""
+    lines = [line for line in console.splitlines() if _COMPLAINT.search(line)]
+    more = f", and {len(lines) - 1} more, see logs/console.log" if len(lines) > 1 else ""
+    if lines:
+        yield f"the kernel complained: {lines[0].strip()}{more}"
+
+
+def warn_of_counters(agent: AgentReport) -> Iterator[str]:
+    """Warn of data that a host dropped, and of memory pressure there."""
+    interference = Interference(agent.filtered)
+    for host, counters in agent.counters.items():
+        texts = (explain_dropped_data(counters, interference), explain_memory_pressure(counters))
+        yield from (f"{host}: {text}" for text in texts if text)
+
+
+def warn_of_cut_logs(processes: Mapping[str, Ended]) -> Iterator[str]:
+    """Warn of logs that do not hold all that their program printed."""
+    for ended in processes.values():
+        for log, printed_bytes in ended.cut.items():
+            yield f"logs/{log} is cut off: its program printed {printed_bytes / 1e6:.0f} MB"

@@ -6,22 +6,22 @@ A name stands for the values of all runs of all cells that its conditions choose
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from mprun.analysis.cells import Row
+from mprun.analysis.cells import Cell, Row
 from mprun.model.metric import SYMBOLS, UNITS
 from mprun.model.scalar import spell_scalar
 from mprun.statement.evaluation import evaluate
 from mprun.statement.expression import ExpressionError, Reference, UnknownName, Value, parse
 
 
-def judge_across(texts: Sequence[str], cells: Sequence[Mapping[str, Any]], rows: Sequence[Row]) -> list[dict[str, Any]]:
+def judge_across(texts: Sequence[str], cells: Sequence[Cell], rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Each statement, whether it held (None: that cannot be told), and what was found. cells: as in `sweep.json`."""
     return [_judge(text, cells, rows) for text in texts]
 
 
-def _judge(text: str, cells: Sequence[Mapping[str, Any]], rows: Sequence[Row]) -> dict[str, Any]:
+def _judge(text: str, cells: Sequence[Cell], rows: Sequence[Row]) -> dict[str, Any]:
     try:
         outcome = evaluate(parse(text), lambda reference: _find(reference, cells, rows))
     except ExpressionError as error:
@@ -39,7 +39,7 @@ def _judge(text: str, cells: Sequence[Mapping[str, Any]], rows: Sequence[Row]) -
     return {"holds": text, "held": outcome.is_true, "found": found, "comparisons": comparisons}
 
 
-def _find(reference: Reference, cells: Sequence[Mapping[str, Any]], rows: Sequence[Row]) -> Value:
+def _find(reference: Reference, cells: Sequence[Cell], rows: Sequence[Row]) -> Value:
     """Raises UnknownName."""
     first, *rest = reference.segments
     name = ".".join(segment.name for segment in rest)

@@ -6,13 +6,26 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from mprun.analysis.statistics import LEAST_BOOTSTRAP, summarize
 from mprun.model.metric import SUFFIXES
+from mprun.model.scalar import Scalar
+
+if TYPE_CHECKING:
+    from mprun.analysis.summary import RunSummary
 
 # The status of a sweep that has not all its runs.
 INCOMPLETE = "incomplete"
+Kind = Literal["errors", "failures", "warnings"]
+TEXTS: tuple[Kind, ...] = ("errors", "failures", "warnings")
+
+
+class Cell(TypedDict):
+    """A cell of `sweep.json`, as far as its runs are summed up. `values`: of its axes."""
+
+    values: Mapping[str, Scalar]
+    folder: str
 
 
 @dataclass(frozen=True)
@@ -22,7 +35,7 @@ class Row:
     cell: int
     number: int
     directory: str
-    summary: Mapping[str, Any]
+    summary: RunSummary
 
     def value(self, metric: str) -> float | None:
         found = self.summary["metrics"].get(metric)
@@ -35,7 +48,7 @@ def column_of(metric: str, symbol: str) -> str:
     return metric if re.split(r"[._]", metric)[-1] == suffix[1:] else metric + suffix
 
 
-def tabulate(cells: Sequence[Mapping[str, Any]], rows: Sequence[Row]) -> dict[str, list[Any]]:
+def tabulate(cells: Sequence[Cell], rows: Sequence[Row]) -> dict[str, list[Any]]:
     """Columns: the axes, `run`, `seed`, `status`, `directory`, then the metrics. cells: as in `sweep.json`."""
     axes = list(dict.fromkeys(name for cell in cells for name in cell["values"]))
     columns: dict[str, list[Any]] = {name: [cells[row.cell]["values"].get(name) for row in rows] for name in axes}
@@ -46,7 +59,8 @@ def tabulate(cells: Sequence[Mapping[str, Any]], rows: Sequence[Row]) -> dict[st
         "directory": [row.directory for row in rows],
     }
     for metric, symbol in metrics_of(rows).items():
-        columns[column_of(metric, symbol)] = [row.summary["metrics"].get(metric, {}).get("value") for row in rows]
+        found = (row.summary["metrics"].get(metric) for row in rows)
+        columns[column_of(metric, symbol)] = [None if one is None else one["value"] for one in found]
     return columns
 
 
@@ -59,7 +73,7 @@ def metrics_of(rows: Iterable[Row]) -> dict[str, str]:
     return found
 
 
-def sum_up(cells: Sequence[Mapping[str, Any]], rows: Sequence[Row]) -> list[dict[str, Any]]:
+def sum_up(cells: Sequence[Cell], rows: Sequence[Row]) -> list[dict[str, Any]]:
     """For each cell: its values, how its runs ended and what they told of themselves, statistics of its metrics without
     those of runs that ended with an error, and how often expectations held."""
     found = []
@@ -78,13 +92,13 @@ def sum_up(cells: Sequence[Mapping[str, Any]], rows: Sequence[Row]) -> list[dict
                 "runs": {status: statuses.count(status) for status in ("passed", "failed", "error")},
                 "metrics": metrics,
                 "expectations": _count_held(own),
-                "told": {kind: _count_texts(own, kind) for kind in ("errors", "failures", "warnings")},
+                "told": {kind: _count_texts(own, kind) for kind in TEXTS},
             }
         )
     return found
 
 
-def _count_texts(rows: Sequence[Row], kind: str) -> dict[str, int]:
+def _count_texts(rows: Sequence[Row], kind: Kind) -> dict[str, int]:
     """In how many runs each error, failure or warning stands."""
     texts = [text for row in rows for text in dict.fromkeys(row.summary[kind])]
     return {text: texts.count(text) for text in dict.fromkeys(texts)}

@@ -5,13 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from mprun.model.fault import name_nearest
 from mprun.model.metric import UNITS
 from mprun.statement.claim import Claim, column_unit, split_table
 from mprun.statement.evaluation import Outcome, evaluate
 from mprun.statement.expression import Condition, ExpressionError, Reference, UnknownName, Value, parse_amount
+
+if TYPE_CHECKING:
+    from mprun.analysis.findings import Metrics
 
 Verdict = Literal["held", "failed", "open"]
 Columns = Mapping[str, Sequence[Any]]
@@ -21,7 +24,7 @@ Columns = Mapping[str, Sequence[Any]]
 class Measured:
     """What one run measured: `metrics` of its summary; table: one by its name, None if there is none."""
 
-    metrics: Mapping[str, Mapping[str, Any]]
+    metrics: Metrics
     table: Callable[[str], Columns | None]
 
 

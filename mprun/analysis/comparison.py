@@ -11,13 +11,19 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from mprun.analysis.statistics import CONFIDENCE, Difference, Ratio, difference, paired_difference, paired_ratio, ratio
+from mprun.model.scalar import Scalar
+
+if TYPE_CHECKING:
+    from mprun.analysis.summary import RunSummary
 
 # In place of a metric's name, which always has a dot.
 RUNS = "runs"
 
+# A metric and its bounds, or a statement across cells.
+Bounds = Mapping[str, object]
 Verdict = Literal["same", "higher", "lower", "unclear", "unknown"]
 
 
@@ -25,8 +31,8 @@ Verdict = Literal["same", "higher", "lower", "unclear", "unknown"]
 class Side:
     """A cell of one side: the summaries of its runs by their number. errors: runs beside those that ended with one."""
 
-    values: Mapping[str, Any]
-    runs: Mapping[int, Mapping[str, Any]]
+    values: Mapping[str, Scalar]
+    runs: Mapping[int, RunSummary]
     errors: int = 0
 
     def metrics(self) -> dict[str, str]:
@@ -46,7 +52,7 @@ class Compared:
     left_out: runs of each side that have the metric and no partner, where others do.
     """
 
-    values: Mapping[str, Any]
+    values: Mapping[str, Scalar]
     metric: str
     symbol: str
     first: float | None
@@ -77,7 +83,7 @@ class Compared:
             return None
         return self.second / self.first - 1
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         gap, share = self.difference, self.ratio
         return {
             "values": dict(self.values),
@@ -114,14 +120,14 @@ def compare(first: Sequence[Side], second: Sequence[Side], confidence: float = C
             yield _compare(side, other, metric, symbol, confidence)
 
 
-def unmatched(first: Sequence[Side], second: Sequence[Side]) -> Iterator[tuple[Mapping[str, Any], Literal[1, 2]]]:
+def unmatched(first: Sequence[Side], second: Sequence[Side]) -> Iterator[tuple[Mapping[str, Scalar], Literal[1, 2]]]:
     """The values of cells that one side alone has, and which."""
     keys = [{_key(side.values) for side in sides} for sides in (first, second)]
     yield from ((side.values, 1) for side in first if _key(side.values) not in keys[1])
     yield from ((side.values, 2) for side in second if _key(side.values) not in keys[0])
 
 
-def _key(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+def _key(values: Mapping[str, Scalar]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((name, str(value)) for name, value in values.items()))
 
 
@@ -152,8 +158,8 @@ class Expected:
     statement across cells (`holds`).
     """
 
-    values: Mapping[str, Any]
-    expectation: Mapping[str, Any]
+    values: Mapping[str, Scalar]
+    expectation: Bounds
     first: tuple[int, int] | None
     second: tuple[int, int] | None
 
@@ -201,10 +207,10 @@ def compare_statements(
         yield Expected({}, {"holds": text}, one, other)
 
 
-def _verdicts(side: Side) -> dict[str, tuple[Mapping[str, Any], tuple[int, int]]]:
+def _verdicts(side: Side) -> dict[str, tuple[Bounds, tuple[int, int]]]:
     good = sum(not run["failures"] for run in side.runs.values())
-    bounds = {"metric": RUNS, "minimum": None, "maximum": None, "equals": None}
-    found: dict[str, tuple[Mapping[str, Any], tuple[int, int]]] = {RUNS: (bounds, (good, len(side.runs) + side.errors))}
+    bounds: Bounds = {"metric": RUNS, "minimum": None, "maximum": None, "equals": None}
+    found: dict[str, tuple[Bounds, tuple[int, int]]] = {RUNS: (bounds, (good, len(side.runs) + side.errors))}
     for run in side.runs.values():
         for verdict in run["expectations"]:
             bounds = {name: value for name, value in verdict.items() if name not in ("value", "held")}
@@ -242,7 +248,7 @@ def _pair_names(first: Mapping[str, str], second: Mapping[str, str]) -> Iterator
     yield from ((name, name) for name in alone)
 
 
-def differing_values(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+def differing_values(first: Mapping[str, object], second: Mapping[str, object]) -> dict[str, tuple[object, object]]:
     """Facts (kernel, versions, engine ...) that are not the same."""
     names = list(dict.fromkeys((*first, *second)))
     return {name: (first.get(name), second.get(name)) for name in names if first.get(name) != second.get(name)}

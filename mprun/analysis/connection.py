@@ -10,9 +10,9 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
-from mprun.analysis.observation import Host, SocketState, Tuple4
+from mprun.analysis.observation import Event, Host, SocketState, Tuple4
 from mprun.intent import FlowPath
 
 # A further subflow takes the connection's handshake, the first data and its acknowledgement, and a handshake of its
@@ -88,7 +88,7 @@ def find_connections(
     seen = {path.ends: path.seen_from for path in paths}
     totals = observed.sockets
     peers = {(b, q, a, p): state for (a, p, b, q), state in peer.sockets.items()}
-    joined: dict[int, list[Mapping[str, Any]]] = {}
+    joined: dict[int, list[Event]] = {}
     ended: dict[int, int] = {}
     for event in observed.events:
         if event["event"] == "subflow established" and _as_seen(_addresses(event), seen) in accepted:
@@ -107,8 +107,9 @@ def find_connections(
             connections.append(Connection(token, subflows, lived_ns, is_known))
     for addresses in totals:
         if addresses[1] in wanted:
-            plain = {"local": addresses[0], "local_port": addresses[1], "remote": addresses[2]}
-            plain |= {"remote_port": addresses[3], "at_ns": 0}
+            local, local_port, remote, remote_port = addresses
+            ends = {"local": local, "local_port": local_port, "remote": remote, "remote_port": remote_port}
+            plain = cast(Event, {"at_ns": 0, "event": "created", **ends})
             connections.append(Connection(None, (_subflow(plain, True, totals, peers, names),)))
             wanted.discard(addresses[1])
     return tuple(connections)
@@ -165,7 +166,7 @@ def ports_towards(observed: Host, server_ports: Iterable[int]) -> tuple[int, ...
 
 
 def _subflow(
-    event: Mapping[str, Any],
+    event: Event,
     is_initial: bool,
     totals: Mapping[Tuple4, SocketState],
     peers: Mapping[Tuple4, SocketState],
@@ -191,8 +192,8 @@ def _sending_end(state: SocketState | None) -> SendingEnd:
     return SendingEnd(state.get("rtt_us"), state.get("retransmits_packets"), state.get("bytes_retransmitted"))
 
 
-def _addresses(record: Mapping[str, Any]) -> Tuple4:
-    return record["local"], record["local_port"], record["remote"], record["remote_port"]
+def _addresses(event: Event) -> Tuple4:
+    return event["local"], event["local_port"], event["remote"], event["remote_port"]
 
 
 def _as_seen(addresses: Tuple4, seen: Mapping[tuple[str, str], str]) -> Tuple4:

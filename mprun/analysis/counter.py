@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from mprun.agent.message import find_attribute
 from mprun.analysis.rows import Kind, Rows
+from mprun.analysis.source import Source
 from mprun.model.network import Link
 
 OF_INTERFACES: Mapping[str, Kind] = {
@@ -57,7 +57,7 @@ class Counters:
         self._names: dict[tuple[int, int], tuple[str, ...]] = {}
         self._first: dict[tuple[str, ...], tuple[int, ...]] = {}
 
-    def add(self, source: int, facts: Mapping[str, Any]) -> None:
+    def add(self, source: int, facts: Source) -> None:
         """A source of samples: the nodes that share its namespace, and the numbers of its interfaces by name."""
         for interface, index in facts["indices"].items():
             if interface in self._ways:

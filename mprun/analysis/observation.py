@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple, NotRequired, TypedDict, cast
 
 from mprun.agent.event import read_events, spell_address
 from mprun.agent.message import (
@@ -32,6 +32,7 @@ from mprun.analysis.handover import Progress
 from mprun.analysis.limitation import ConnectionState
 from mprun.analysis.processor import Processors
 from mprun.analysis.rows import Kind, Rows
+from mprun.analysis.source import Source
 from mprun.model.network import Link
 from mprun.tools.tool import SocketSample
 
@@ -89,6 +90,22 @@ _SNDBUF, _MEMORY = 12, struct.Struct("=I4xI")
 _PORTS = struct.Struct("!HH")
 
 
+class Event(TypedDict):
+    """An event of a path manager (`mprun.agent.event`). `at_ns`: from time zero."""
+
+    at_ns: int
+    event: str
+    token: NotRequired[int]
+    local: NotRequired[str]
+    local_port: NotRequired[int]
+    remote: NotRequired[str]
+    remote_port: NotRequired[int]
+    local_id: NotRequired[int]
+    remote_id: NotRequired[int]
+    backup: NotRequired[int]
+    error: NotRequired[int]
+
+
 @dataclass
 class Host:
     """What is known of a host's connections.
@@ -97,7 +114,7 @@ class Host:
     last state of each that was seen. has_lost_sockets: more closed at once than the kernel could tell of.
     """
 
-    events: list[dict[str, Any]] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
     sockets: dict[Tuple4, SocketState] = field(default_factory=dict)
     has_lost_sockets: bool = False
 
@@ -156,7 +173,7 @@ class Observation:
 def observe(chunks: Iterable[bytes], zero_ns: int, links: Sequence[Link]) -> Observation:
     """Read a record. zero_ns: time zero on its clock; links: those of the intent."""
     found = Observation(counters=Counters(links))
-    sources: dict[int, Mapping[str, Any]] = {}
+    sources: dict[int, Source] = {}
     for kind, number, moment_ns, content in read_entries(chunks):
         at_ns = moment_ns - zero_ns
         if kind == SOURCE:
@@ -189,7 +206,7 @@ def observe(chunks: Iterable[bytes], zero_ns: int, links: Sequence[Link]) -> Obs
 def _read_host(kind: int, content: bytes, at_ns: int, host: str, found: Observation) -> None:
     """Take in what was recorded of a host's connections."""
     if kind == EVENTS:
-        found.hosts[host].events += [{"at_ns": at_ns, **event} for event in read_events(content)]
+        found.hosts[host].events += [cast(Event, {"at_ns": at_ns, **event}) for event in read_events(content)]
         return
     if kind == LOST:
         found.hosts[host].has_lost_sockets = True

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mprun.agent_report import Ended
 from mprun.analysis.findings import Findings, measured
 from mprun.analysis.rows import Kind, Rows
+from mprun.analysis.source import Source
 from mprun.model.metric import OF_FLOWS
 from mprun.model.units import NS_PER_S
 
@@ -37,7 +38,7 @@ class Processors:
         self._names: dict[int, tuple[str | None, str]] = {AGENT_SESSION: (None, "agent")}
         self._first: dict[str, list[int]] = {}
 
-    def add(self, facts: Mapping[str, Any]) -> None:
+    def add(self, facts: Source) -> None:
         """A program that was started: its session, its name and the node that it runs on."""
         self._names[facts["session"]] = (facts["node"], facts["process"])
 

@@ -13,7 +13,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from mprun.tools.tool import percentile
 
@@ -66,7 +66,7 @@ class Summary:
     def interval(self, method: Method, confidence: float) -> Interval | None:
         return next((one for one in self.intervals if (one.method, one.confidence) == (method, confidence)), None)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """As `summary.json` of a sweep has it."""
         return {
             "count": self.count,

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
 
 from mprun.analysis import calibration
-from mprun.analysis.capture import read_captures
+from mprun.analysis.capture import CaptureFacts, read_captures
 from mprun.analysis.efficiency import explain_efficiency, measure_preference
 from mprun.analysis.evidence import Evidence
 from mprun.analysis.findings import Findings, Metrics, join, join_tables, measured
@@ -28,7 +28,7 @@ from mprun.analysis.path import read_probes, warn_of_ways
 from mprun.analysis.processor import measure_cpu
 from mprun.analysis.real_link import tell_real_links
 from mprun.analysis.series import FlowConnections, tabulate
-from mprun.analysis.verdict import explain_expected, judge_all
+from mprun.analysis.verdict import Verdict, explain_expected, judge_all
 from mprun.intent import PlacedFlow
 from mprun.text import make_printable
 from mprun.tools.tool import Result
@@ -37,6 +37,24 @@ if TYPE_CHECKING:
     import polars
 
 Frames = Mapping[str, "polars.DataFrame"]
+
+
+class RunSummary(TypedDict):
+    """The content of `summary.json`."""
+
+    status: Literal["passed", "failed", "error"]
+    engine: str
+    complete: bool
+    seed: int
+    metrics: Metrics
+    expectations: list[Verdict]
+    errors: list[str]
+    failures: list[str]
+    warnings: list[str]
+    groups: NotRequired[dict[str, list[str]]]
+    captures: NotRequired[dict[str, CaptureFacts]]
+    notes: NotRequired[list[str]]
+    middleboxes: NotRequired[list[str]]
 
 
 @dataclass(frozen=True)

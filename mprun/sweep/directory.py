@@ -42,6 +42,8 @@ from mprun.table import pack
 if TYPE_CHECKING:
     import polars
 
+    from mprun.analysis.summary import RunSummary
+
 FORMAT = 1
 LATEST = "latest-sweep"
 # A directory that is being made takes its name within this time, unless who made it was killed.
@@ -58,7 +60,7 @@ class Kept:
     cell: int
     number: int
     run: RunDirectory
-    summary: Mapping[str, Any]
+    summary: RunSummary
 
 
 class SweepDirectory:

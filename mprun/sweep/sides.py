@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mprun.analysis.across import judge_across
 from mprun.analysis.cells import Row
@@ -20,6 +20,9 @@ from mprun.sweep import directory
 from mprun.sweep.directory import Kept, SweepDirectory
 from mprun.sweep.summary import find_missing
 from mprun.version import code_of
+
+if TYPE_CHECKING:
+    from mprun.analysis.summary import RunSummary
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ def _of_runs(one: RunDirectory, other: RunDirectory) -> Sides:
     return Sides((str(one.path), str(other.path)), (cells[0], cells[1]), facts, lines, [])
 
 
-def _of_run(summary: Mapping[str, Any]) -> Side:
+def _of_run(summary: RunSummary) -> Side:
     return Side({}, {}, errors=1) if summary["status"] == "error" else Side({}, {1: summary})
 
 
@@ -124,7 +127,7 @@ def _programs_of_all(sweep: SweepDirectory) -> dict[str, str]:
 
 
 def _cells(sweep: SweepDirectory, made: Iterable[Kept]) -> tuple[Side, ...]:
-    runs: dict[int, dict[int, Mapping[str, Any]]] = {}
+    runs: dict[int, dict[int, RunSummary]] = {}
     errors: Counter[int] = Counter()
     for kept in made:
         if kept.summary["status"] == "error":

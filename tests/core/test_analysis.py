@@ -24,7 +24,7 @@ from mprun.analysis.diagnosis import (
 from mprun.analysis.evidence import Evidence
 from mprun.analysis.host import find_complaints
 from mprun.analysis.interference import Interference, on_paths
-from mprun.analysis.observation import NAMES, Host, Observation, SocketState
+from mprun.analysis.observation import NAMES, Event, Host, Observation, SocketState
 from mprun.analysis.summary import measure
 from mprun.intent import PlacedFlow
 from mprun.model.spec import Capture, Direction, Endpoint, Expectation, LinkChange, Mptcp
@@ -39,17 +39,29 @@ def socket(local: str, port: int, acked: int, received: int = 0) -> SocketState:
     return SocketState(5, "client", (local, port, "10.1.0.1", 5201), tuple(known.get(name) for name in NAMES))
 
 
-def event(kind: str, local: str, port: int, token: int = 7) -> dict[str, Any]:
-    ends = {"local": local, "local_port": port, "remote": "10.1.0.1", "remote_port": 5201}
-    return {"at_ns": 1, "event": kind, "token": token, **ends}
+def event(kind: str, local: str, port: int, token: int = 7) -> Event:
+    return {
+        "at_ns": 1,
+        "event": kind,
+        "token": token,
+        "local": local,
+        "local_port": port,
+        "remote": "10.1.0.1",
+        "remote_port": 5201,
+    }
 
 
-def mirrored(found: dict[str, Any]) -> dict[str, Any]:
-    ends = {"local": found["remote"], "local_port": found["remote_port"]}
-    return {**found, **ends, "remote": found["local"], "remote_port": found["local_port"]}
+def mirrored(found: Event) -> Event:
+    return {
+        **found,
+        "local": found["remote"],
+        "local_port": found["remote_port"],
+        "remote": found["local"],
+        "remote_port": found["local_port"],
+    }
 
 
-def observed(events: Sequence[dict[str, Any]] = (), sockets: Sequence[SocketState] = ()) -> Host:
+def observed(events: Sequence[Event] = (), sockets: Sequence[SocketState] = ()) -> Host:
     return Host(list(events), {state.addresses: state for state in sockets})
 
 
@@ -199,11 +211,11 @@ def test_routing_is_blamed_for_a_join_without_answer(counter: str, cause: str) -
 
 
 def test_a_join_to_an_address_where_nobody_listens_is_told() -> None:
-    refused = {**event("subflow closed", "10.0.1.1", 4001), "remote": "10.1.1.1", "error": 111}
-    elsewhere = {**refused, "remote": "10.1.2.1", "token": 8}
-    timed_out = {**refused, "remote": "10.1.3.1", "error": 110}
+    refused: Event = {**event("subflow closed", "10.0.1.1", 4001), "remote": "10.1.1.1", "error": 111}
+    elsewhere: Event = {**refused, "remote": "10.1.2.1", "token": 8}
+    timed_out: Event = {**refused, "remote": "10.1.3.1", "error": 110}
     # the kernel says no error where a subflow was refused as established
-    silent = {key: value for key, value in refused.items() if key != "error"} | {"remote": "10.1.4.1"}
+    silent: Event = {**event("subflow closed", "10.0.1.1", 4001), "remote": "10.1.4.1"}
     found = find_refused(observed([refused, elsewhere, timed_out, silent]), [Connection(7, ())])
     assert found == {"10.1.1.1"}
     client, server = counters(MPJoinSynTx=2, MPJoinSynAckRx=1), counters(MPJoinSynRx=1, MPJoinAckRx=1)
@@ -284,7 +296,7 @@ def test_a_capture_says_what_its_file_lacks(
 
 
 def test_a_subflow_behind_a_nat_is_known_by_the_address_that_its_server_sees() -> None:
-    translated = {**event("subflow established", "10.9.0.1", 41)}
+    translated = event("subflow established", "10.9.0.1", 41)
     client = observed(events=[event("created", "10.0.0.1", 31), event("subflow established", "10.0.1.1", 41)])
     paths = [PATHS[0], replace(PATHS[1], source_seen="10.9.0.1")]
     (connection,) = find_connections(client, observed(events=[mirrored(translated)]), [31], paths)

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from mprun.analysis.across import judge_across
-from mprun.analysis.cells import Row, column_of, sum_up, tabulate
+from mprun.analysis.cells import Cell, Row, column_of, sum_up, tabulate
 from mprun.analysis.comparison import (
     Compared,
     Side,
@@ -20,16 +20,34 @@ from mprun.analysis.comparison import (
     differing_lines,
     unmatched,
 )
+from mprun.analysis.findings import Metric
+from mprun.analysis.summary import RunSummary
+from mprun.analysis.verdict import Verdict
 from mprun.cli.compare import _say_change
 from mprun.report.verdict import Check, checks_of_run, checks_of_sweep, to_junit, to_tap
 
 
-def summary(value: float | None, seed: int = 1, held: bool = True) -> dict[str, Any]:
-    metrics = {} if value is None else {"bulk.goodput": {"value": value, "unit": "bit/s"}}
-    bounds = {"metric": "bulk.goodput", "minimum": 1.0, "maximum": None, "equals": None}
-    expectations = [{**bounds, "value": value, "held": held}]
-    lists: dict[str, list[str]] = {"errors": [], "failures": [], "warnings": []}
-    return {"status": "passed", "seed": seed, "metrics": metrics, "expectations": expectations, **lists}
+def summary(value: float | None, seed: int = 1, held: bool = True) -> RunSummary:
+    metrics: dict[str, Metric] = {} if value is None else {"bulk.goodput": {"value": value, "unit": "bit/s"}}
+    verdict: Verdict = {
+        "metric": "bulk.goodput",
+        "minimum": 1.0,
+        "maximum": None,
+        "equals": None,
+        "value": value,
+        "held": held,
+    }
+    return {
+        "status": "passed",
+        "engine": "virtual",
+        "complete": True,
+        "seed": seed,
+        "metrics": metrics,
+        "expectations": [verdict],
+        "errors": [],
+        "failures": [],
+        "warnings": [],
+    }
 
 
 def side(*values: float, first_seed: int = 1, **cell: Any) -> Side:
@@ -114,7 +132,7 @@ def test_runs_that_did_not_do_what_was_asked_are_worse(broken: Side, counts: tup
 
 
 def test_what_one_side_alone_expects_is_told_and_decides_nothing() -> None:
-    other = {**summary(2, held=False)}
+    other = summary(2, held=False)
     other["expectations"] = [{**other["expectations"][0], "minimum": 9.0}]
     _, theirs, ours = compare_expectations([Side({}, {1: summary(2)})], [Side({}, {1: other})])
     assert (theirs.expectation["minimum"], theirs.first, theirs.second, theirs.is_worse) == (9.0, None, (0, 1), False)
@@ -139,7 +157,7 @@ def test_files_of_two_names_are_one_where_they_are_alike() -> None:
     ]  # fmt: skip
 
 
-CELLS = [{"values": {"cc": "cubic"}, "folder": "cc=cubic"}, {"values": {"cc": "reno"}, "folder": "cc=reno"}]
+CELLS: list[Cell] = [{"values": {"cc": "cubic"}, "folder": "cc=cubic"}, {"values": {"cc": "reno"}, "folder": "cc=reno"}]
 ROWS = [Row(cell, n, f"runs/{cell}/{n}", summary(10.0 * (cell + 1) + n)) for cell in (0, 1) for n in (1, 2)]
 
 

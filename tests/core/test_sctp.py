@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mprun.analysis.connection import ports_towards
-from mprun.analysis.observation import Host, SocketState
+from mprun.analysis.observation import Event, Host, SocketState
 from mprun.compile import allocate, compile_plan
 from mprun.errors import HostError, RunError
 from mprun.input import load
@@ -224,8 +224,8 @@ def test_netperfmeter_without_files_is_an_error(kept: tuple[str, ...]) -> None:
 
 
 def test_ports_of_the_client_by_those_of_the_server() -> None:
-    def event(kind: str, local: int, remote: int) -> dict[str, object]:
-        return {"event": kind, "local": "c", "local_port": local, "remote": "s", "remote_port": remote}
+    def event(kind: str, local: int, remote: int) -> Event:
+        return {"at_ns": 0, "event": kind, "local": "c", "local_port": local, "remote": "s", "remote_port": remote}
 
     def state(local: int, remote: int) -> SocketState:
         return SocketState(0, "client", ("c", local, "s", remote), ())

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`exec`: any command on one host, and one on another that it talks to. Runs with --allow-exec only.
 
-In a word of a command `{source}`, `{destination}` and `{port}` stand for the flow's addresses and its port, and
-`{files}` for the folder of the run that keeps what both leave there. The environment has the same, and the names of
-the hosts.
+The words of a command may contain `{source}`, `{destination}`, `{port}` and `{files}`. They are replaced by the flow's
+addresses, its port, and the folder of the run that keeps the files of both programs. The environment has the same
+values, and the names of the hosts.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ METRICS = {
 }
 
 DEFAULT_TIMEOUT_NS = 60_000_000_000
-# Of what a program prints: one that never stops fills no disk.
+# The limit of a program's log, so that a program that never stops does not fill the disk.
 MOST_LOG_BYTES = 16 << 20
 KEY_LOG = "keys.log"
 
@@ -112,11 +112,11 @@ class Entry(ServedEntry):
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
-    """The command and its server, as they are written."""
+    """Return the command and its server as processes, with the placeholders filled."""
     known = _known(flow, ends)
     told = {f"MPRUN_{name.upper()}": value for name, value in known.items()}
     told |= {"MPRUN_SOURCE_HOST": flow.source, "MPRUN_DESTINATION_HOST": flow.destination}
-    # what TLS libraries write session secrets to, for Wireshark
+    # TLS libraries write their session secrets to this file, for Wireshark
     environment = {**told, "SSLKEYLOGFILE": f"{known['files']}/{KEY_LOG}", **mptcp_environment(flow, capabilities)}
     keeps = (kept(flow, KEY_LOG),)
     compute_ns: Any = flow.options.get("compute_ns", COMPUTE_S * NS_PER_S)
@@ -156,13 +156,13 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
 
 
 def commands(flow: Flow) -> tuple[str, ...]:
-    """What the file has run, as it would be typed: a person must have seen and allowed it."""
+    """Return the commands that the file runs, as a person would type them. A person must allow them."""
     lines = [(flow.source, _words(flow, "command")), (flow.destination, _words(flow, "server"))]
     return tuple(f"{host}: {shlex.join(words)}" for host, words in lines if words)
 
 
 def _watcher(flow: Flow) -> Sequence[str]:
-    """What runs the command, where that is over when a text is printed."""
+    """Return the words before a command that ends it when it prints a text; empty if the flow has no `until`."""
     return (*PYTHON, PROGRAM, str(flow.options["until"])) if "until" in flow.options else ()
 
 
@@ -172,7 +172,7 @@ def _words(flow: Flow, which: str) -> Sequence[str]:
 
 
 def _known(flow: Flow, ends: Endpoints) -> dict[str, str]:
-    """What stands for the flow's own in words, by name."""
+    """Return the values of the placeholders, by name."""
     addresses = {"source": ends.source_address, "destination": ends.destination_address}
     return {**addresses, "port": str(ends.port), "files": f"{inside.RUN}/{kept(flow, '')}".rstrip("/")}
 
@@ -187,7 +187,10 @@ def _fill(words: Sequence[str], known: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:
-    """How long it took; what it printed is in the run's logs. Of MPTCP with a server, what its connections were."""
+    """Return the duration of the command. The output is in the run's logs.
+
+    For MPTCP with a server, the result has the server's port, so that its connections are looked up.
+    """
     span = outputs.span(flow.name)
     is_followed = flow.protocol == "mptcp" and "server" in flow.options
     ports = (flow.port,) if is_followed and flow.port is not None else ()

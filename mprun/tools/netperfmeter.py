@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """`netperfmeter`: bulk or paced messages over TCP, MPTCP, the kernel's SCTP or UDP, see netperfmeter(1).
 
-Its passive side has three ports: for data the middle one, above it that of the control connection, which
-is SCTP whatever the data, and below it one for a patched kernel's MPTCP. Here MPTCP is the wrap
-library of mptcpize. What both sides measured the active one gathers at the end: scalars, and vectors with a line
-for each message.
+Its passive side has three consecutive ports. The middle one is for data. The port above is for the control connection,
+which always uses SCTP. The port below is for the MPTCP of a patched kernel. Here mptcpize's library is used for MPTCP
+instead.
+
+At the end the active side collects the measurements of both sides: scalars, and vectors with a line for each message.
 """
 
 from __future__ import annotations
@@ -49,21 +50,21 @@ METRICS = {
     "retransmits": Metric("count", "segments sent again, of all subflows", ("tcp", "mptcp"), over="sum"),
     "loss": Metric("ratio", "share of the messages that did not arrive", ("udp",)),
     **OF_CONNECTIONS,
-    # of MPTCP by the kernel, of SCTP by when messages arrived
+    # of MPTCP by the kernel, of SCTP by the arrival times of messages
     **{name: replace(metric, protocols=("mptcp", "sctp")) for name, metric in OF_HANDOVER.items()},
 }
 
-# A measurement ends with the transfer of what the passive side saw, over the same network.
+# A measurement ends with the transfer of the passive side's results over the same network.
 GRACE_NS = 120_000_000_000
-# What fits into a packet of 1500 bytes over SCTP; over TCP and UDP nearly so. The passive side's socket is of
-# IPv6 whatever it is used for, and its SCTP leaves room for the longer header.
+# The payload that fits into a packet of 1500 bytes over SCTP, and nearly so over TCP and UDP. The passive side's socket
+# is always IPv6, and its SCTP leaves room for the longer header.
 DEFAULT_MESSAGE_BYTES, DEFAULT_REVERSE_BYTES = 1452, 1432
 MOST_MESSAGE_BYTES = 65_535
-# A time in which nothing arrived that is worth a word, ns.
+# The shortest time without arrivals that is reported, in ns.
 STANDSTILL_NS = 10_000_000
-# Larger ones it sends in parts, if it is not told otherwise.
+# By default netperfmeter sends larger messages in parts.
 WHOLE_BYTES = 16_000
-# Less than this share of the rate that was asked for is worth a word.
+# A smaller share of the requested rate gives a warning.
 LEAST_OFFERED = 0.97
 SCALARS, VECTORS, CONFIGURATION = "flow.sca", "flow.vec.bz2", "flow.config"
 
@@ -138,7 +139,7 @@ class Entry(ServedEntry):
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
-    """The passive side, and the active one, which leaves what both have measured."""
+    """Return the passive side and the active side. The active side leaves the measurements of both."""
     environment = mptcp_environment(flow, capabilities)
     port = str(ends.ports[1])
     server = Process(
@@ -174,7 +175,7 @@ def _bracket(address: str) -> str:
 
 
 def _flow_words(flow: Flow) -> str:
-    """FLOWSPEC of netperfmeter(1): messages per second and their size, out and in, then options."""
+    """Return FLOWSPEC of netperfmeter(1): messages per second and their size, out and in, then options."""
     options: Mapping[str, Any] = flow.options
     size = options["message_bytes"]
     rate = options["rate_bit_per_s"] / 8 / size if "rate_bit_per_s" in options else 0
@@ -194,7 +195,7 @@ def _flow_words(flow: Flow) -> str:
 
 
 def _left(flow: Flow) -> Iterator[str]:
-    """The names of the files that netperfmeter makes of those that it was given."""
+    """Yield the names of the files that netperfmeter writes. It derives them from the names that it was given."""
     yield CONFIGURATION
     for side in ("active", "passive"):
         yield SCALARS.replace(".", f"-{side}.", 1)
@@ -204,7 +205,7 @@ def _left(flow: Flow) -> Iterator[str]:
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:
-    """Sums over the parallel flows of one entry, as the receiver's side measured them."""
+    """Return the sums over the parallel flows of one entry, as the receiver's side measured them."""
     sides = ("active", "passive") if flow.options.get("reverse") else ("passive", "active")
     receiver, sender = (_read_scalars(outputs, side) for side in sides)
     if receiver is None or sender is None:
@@ -248,7 +249,7 @@ def _doubt(flow: Flow, sent_bytes: float) -> Iterator[str]:
 
 
 def _read_scalars(outputs: Outputs, side: str) -> dict[str, dict[str, float]] | None:
-    """Object (`flow[0]`, `total`) -> name -> value; None where the file is missing."""
+    """Return object (`flow[0]`, `total`) -> name -> value; None if the file is missing."""
     text = outputs.file(SCALARS.replace(".", f"-{side}.", 1))
     if text is None:
         return None
@@ -259,12 +260,12 @@ def _read_scalars(outputs: Outputs, side: str) -> dict[str, dict[str, float]] | 
 
 
 def _data_ports(flow: Flow, outputs: Outputs) -> tuple[int, ...]:
-    """The passive side's port for data, as the active one says it."""
+    """Return the passive side's data port, as the active side printed it."""
     return tuple(int(port) for port in _REMOTE.findall(outputs.log(flow.name))[:1])
 
 
 def _read_tables(flow: Flow, outputs: Outputs, side: str) -> dict[str, Table]:
-    """goodput: a row for each second and stream; messages: one for each message, if the flow asks for it."""
+    """Return the tables. goodput: a row for each second and stream. messages: a row for each message, if requested."""
     intervals = _INTERVAL.findall(_read_vector(outputs, VECTORS.replace(".", f"-{side}.", 1)))
     rows = [
         (_from_zero_s(outputs, end_us), float(length), int(stream), int(bytes_))
@@ -286,15 +287,18 @@ def _read_tables(flow: Flow, outputs: Outputs, side: str) -> dict[str, Table]:
 
 
 def _from_zero_s(outputs: Outputs, at_us: str) -> float:
-    """Seconds from time zero of a moment of the day's clock in microseconds, as netperfmeter writes it."""
+    """Return a time of the real-time clock in microseconds (netperfmeter's format) as seconds from time zero."""
     return (int(at_us) * 1_000 - outputs.epoch_ns) / 1e9
 
 
 def _find_portions(
     flow: Flow, outputs: Outputs, side: str, receiver: Mapping[str, Mapping[str, float]]
 ) -> list[Portion]:
-    """The payload of each stream between two lines of the vector; the first begins with the first message of all, and
-    the last ends with the last. receiver: the scalars of this side."""
+    """Return the payload of each stream between two lines of the vector.
+
+    The first portion begins with the stream's first message, and the last one ends with its last message. receiver: the
+    scalars of this side.
+    """
     intervals = _INTERVAL.findall(_read_vector(outputs, VECTORS.replace(".", f"-{side}.", 1)))
     portions = []
     for stream in range(int(str(flow.options.get("parallel", 1)))):
@@ -313,8 +317,10 @@ def _find_portions(
 
 
 def _read_messages(flow: Flow, outputs: Outputs, side: str) -> Table:
-    """Times from time zero; the delay is from a message's sending to its arrival. netperfmeter leaves out what arrives
-    before both sides have begun to measure."""
+    """Return a row for each message, with times from time zero. The delay is from its sending to its arrival.
+
+    netperfmeter leaves out messages that arrive before both sides have begun to measure.
+    """
     table: dict[str, list[float]] = {
         "stream": [],
         "time_s": [],
@@ -333,9 +339,9 @@ def _read_messages(flow: Flow, outputs: Outputs, side: str) -> Table:
 
 
 def _find_movement(flow: Flow, outputs: Outputs, side: str, is_whole: bool) -> Movement | None:
-    """When messages of the parallel streams, taken together, were under way and none arrived; `side` received them.
+    """Return when messages of all parallel streams were in transit, and when none arrived. `side` received them.
 
-    is_whole: all that was sent arrived; else what did not was under way until the flow's time was over.
+    is_whole: all messages arrived. If not, the missing messages count as in transit until the end of the flow's time.
     """
     arrivals = []
     for stream in range(int(str(flow.options.get("parallel", 1)))):
@@ -347,7 +353,7 @@ def _find_movement(flow: Flow, outputs: Outputs, side: str, is_whole: bool) -> M
     if not arrivals:
         return None
     arrivals.sort()
-    # what arrives next need not be what was sent first: a message that had been lost comes late
+    # a message that was lost arrives later than messages sent after it
     sent_ns, earliest = arrivals[-1][1], []
     for _, one_ns in reversed(arrivals):
         sent_ns = min(sent_ns, one_ns)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ping`: round-trip times at moments counted from the first request.
 
-The program is `mprun.agent.echo`, with the output of ping(8). The idle probes of paths are iputils' own ping: `probe`.
+The program is `mprun.agent.echo`, whose output has the format of ping(8). The idle probes of paths use iputils' ping:
+`probe`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ METRICS = {
 }
 
 PROGRAM = f"{AGENT}/echo.py"
-# Beyond its last interval a ping gets this long to start, and to wait 10 s for an answer.
+# A ping has this time in addition to its last interval, to start, and to wait 10 s for an answer.
 GRACE_NS = 20_000_000_000
 DEFAULT_COUNT = 5
 DEFAULT_INTERVAL_NS = 200_000_000
@@ -90,7 +91,7 @@ class Entry(FlowEntry):
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
-    """One ping, which the kernel answers; without a count it takes as many as fit in its duration."""
+    """Return one ping, which the kernel answers. Without a count, it sends as many requests as fit in its duration."""
     options: Mapping[str, Any] = flow.options
     interval_ns = options["interval_ns"]
     count = options.get("count") or max(1, (flow.duration_ns or 0) // interval_ns)
@@ -107,8 +108,10 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:
-    """Return the statistics, and of each answer its number, the moment of its request and its round-trip time. The
-    answers of a ping that was ended early count too."""
+    """Return the statistics, and a table with the number, request time and round-trip time of each answer.
+
+    The answers of a ping that was ended early count too.
+    """
     log = outputs.log(flow.name)
     replies = _REPLY.findall(log)
     table: Table = {

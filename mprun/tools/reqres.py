@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`reqres`: requests and answers, one after the other over one TCP or MPTCP connection, each one's delay measured.
 
-The delay of a request is the time from before it is sent until its whole answer is received, at the client, with the
-server's think time in it. Client and server are `mprun.agent.reqres`.
+The delay is the time from the sending of a request until its whole answer has arrived at the client. It includes the
+server's think time. Client and server are `mprun.agent.reqres`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ METRICS = {
 }
 
 PROGRAM = f"{AGENT}/reqres.py"
-# A request and its answer get so long beside the think times, and the connection once.
+# The time limit of the connection, and of a request with its answer; think times are added.
 GRACE_NS, REQUEST_NS = 60_000_000_000, 1_000_000_000
 
 
@@ -51,7 +51,7 @@ class Entry(ConnectionEntry):
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
-    """A server for one connection, and the client."""
+    """Return a server for one connection, and the client."""
     options: Mapping[str, Any] = flow.options
     shared = [
         f"protocol={flow.protocol}",
@@ -79,7 +79,7 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:
-    """The delays of all requests; fewer than asked for is an error."""
+    """Return the delays of all requests. Fewer answers than requests are an error."""
     ports: list[int] = []
     times: list[tuple[int, int]] = []
     for line in outputs.log(flow.name).splitlines():

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """`sctp`: bulk transfer over SCTP with concurrent multipath transfer (CMT), in user space.
 
-The program is ours, `cmtsctp` on FreeBSD's SCTP (usrsctp), inside UDP (RFC 6951): no kernel has CMT, and
-this one needs no SCTP of the kernel. SCTP tells paths apart by the address of the other end (RFC 9260,
-section 6.4), so an association has as many paths as its receiver has addresses; each is given a source of
-its own while there are any.
+The program is our `cmtsctp`, built on FreeBSD's SCTP (usrsctp), with encapsulation in UDP (RFC 6951). No kernel has
+CMT, and this program does not need the kernel's SCTP.
+
+SCTP identifies a path by the address of the peer (RFC 9260, section 6.4). An association therefore has as many paths as
+its receiver has addresses. Each path gets a source address of its own as long as there are any.
 """
 
 from __future__ import annotations
@@ -38,13 +39,14 @@ METRICS = {
     "timeouts": Metric("count", "retransmission timers (T3-rtx) that ran out", over="sum"),
     **OF_PATHS,
     **OF_HANDOVER,
-    # the library counts no payload by path
+    # the library does not count payload by path
     "carried": Metric("size", "the sender's SCTP packets, in bytes, that a path carried", by_path=True),
     "resent": Metric("count", "DATA chunks that were sent again on a path", by_path=True),
     "share": Metric("ratio", "share of the sender's SCTP packets, in bytes, that a path carried", by_path=True),
 }
 
-# The port of SCTP over UDP (RFC 6951), which Wireshark knows: the first flow has it, others what follows.
+# The port of SCTP over UDP (RFC 6951), which Wireshark knows. The first flow has this port, other flows the following
+# ports.
 UDP_PORT = 9899
 FIRST_PORT = 5201
 # An association may take a minute to come up, and some seconds to end.
@@ -63,7 +65,7 @@ def _parse_message(value: object) -> int:
 
 
 def _parse_rto_min(value: object) -> int:
-    """Whole milliseconds, as the library counts them."""
+    """Return whole milliseconds, because the library counts them."""
     least_ns = TIME.parse(value)
     if not NS_PER_MS <= least_ns <= MOST_RTO_MIN_NS or least_ns % NS_PER_MS:
         raise ValueError(f"{TIME.render(least_ns)} is no whole number of milliseconds from 1ms to 60s: write '200ms'")
@@ -123,7 +125,7 @@ class Entry(ServedEntry):
 
 
 def check_paths(flow: Flow, paths: Sequence[NamedPath]) -> Iterator[tuple[str, str]]:
-    """Faults of flows that are to use several paths and have one, which their receiver's only address makes."""
+    """Yield a fault if a flow with CMT has only one path, because its receiver has only one address."""
     is_reverse = bool(flow.options.get("reverse"))
     firsts, lasts = {path.first_link for path in paths}, {path.last_link for path in paths}
     if flow.options.get("cmt") == "off" or len(firsts if is_reverse else lasts) > 1:
@@ -136,7 +138,7 @@ def check_paths(flow: Flow, paths: Sequence[NamedPath]) -> Iterator[tuple[str, s
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
-    """A program at either end; one sends and one receives, and each prints what it saw."""
+    """Return a program for each end. One sends and one receives; each prints its report."""
     pairs = choose_pairs(ends.pairs, bool(flow.options.get("reverse")))
     server = Process(
         name=f"{flow.name}.server",
@@ -156,8 +158,10 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
 
 
 def choose_pairs(pairs: Sequence[tuple[str, str]], is_reverse: bool) -> list[tuple[str, str]]:
-    """The paths of an association: for each address of the receiver one pair, with a source that no other path has
-    where there is one."""
+    """Return the paths of an association: one pair for each address of the receiver.
+
+    A pair has a source that no other path has, if possible.
+    """
     sender, receiver = (1, 0) if is_reverse else (0, 1)
     chosen: list[tuple[str, str]] = []
     for address in dict.fromkeys(pair[receiver] for pair in pairs):
@@ -168,12 +172,12 @@ def choose_pairs(pairs: Sequence[tuple[str, str]], is_reverse: bool) -> list[tup
 
 
 def udp_port(asked: int | None, server_port: int) -> int:
-    """The port of UDP that a flow's packets have; asked: what the flow asks for."""
+    """Return the UDP port of a flow's packets. asked: the port that the flow requests."""
     return asked or UDP_PORT + server_port - FIRST_PORT
 
 
 def _argv(flow: Flow, ends: Endpoints, role: str, pairs: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    """The command of one end; pairs: of its own address and the other's."""
+    """Return the command of one end. pairs: (own address, the peer's address) of each path."""
     options: Mapping[str, Any] = flow.options
     sends = (role == "--connect") != bool(options.get("reverse"))
     argv = [f"{inside.TOOLS}/cmtsctp/cmtsctp", role, "--send" if sends else "--receive"]
@@ -197,7 +201,7 @@ def _argv(flow: Flow, ends: Endpoints, role: str, pairs: Sequence[tuple[str, str
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:
-    """goodput: of the receiver's intervals that are not omitted; shares: of what the sender sent on each path."""
+    """Return goodput from the receiver's intervals that are not omitted, and the sender's bytes on each path."""
     is_reverse = bool(flow.options.get("reverse"))
     ends = (flow.name, f"{flow.name}.server")
     try:
@@ -246,14 +250,15 @@ def _read(
 
 
 def _use(flow: Flow, path: Mapping[str, Any], is_reverse: bool, up_ns: int, began_ns: int) -> PathUse:
-    """What the sender sent on a path; that CMT did not use it, or that it broke.
+    """Return what the sender sent on a path, with a failure if CMT did not use it, or a warning if it broke.
 
-    up_ns, began_ns: when the association was up, with which its first path is, and when the flow began.
+    - up_ns: when the association was up, and with it its first path.
+    - began_ns: when the flow began.
     """
     ends, carried = (path["local"], path["remote"]), (path["bytes"], 0)
     if is_reverse:
         ends, carried = ends[::-1], carried[::-1]
-    # the sender tells it of paths that it has measured
+    # the sender reports it for paths that it has measured
     srtt_s = path["srtt_ms"] / 1e3 if path.get("srtt_ms") else None
     is_confirmed = path.get("state") != "unconfirmed"
     joined_s = (path.get("confirmed_ns", up_ns) - began_ns) / 1e9 if is_confirmed else None
@@ -265,7 +270,7 @@ def _use(flow: Flow, path: Mapping[str, Any], is_reverse: bool, up_ns: int, bega
 
 
 def _steady(flow: Flow, intervals: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """The intervals without those that the flow omits; their ends are exact to the microsecond."""
+    """Yield the intervals that the flow does not omit. Their ends are exact to a microsecond."""
     omit: Any = flow.options.get("omit", {"start_ns": 0, "end_ns": 0})
     for interval in intervals:
         start_ns, end_ns = round(interval["start"] * 1e9), round(interval["end"] * 1e9)
@@ -274,7 +279,7 @@ def _steady(flow: Flow, intervals: Sequence[Mapping[str, Any]]) -> Iterator[Mapp
 
 
 def _goodput_table(intervals: Sequence[Mapping[str, Any]], up_ns: int, is_reverse: bool) -> Table:
-    """A row for each interval of the receiver. up_ns: when its association came up, from time zero."""
+    """Return a row for each interval of the receiver. up_ns: when its association came up, from time zero."""
     return {
         "direction": ["back" if is_reverse else "forth"] * len(intervals),
         "start_s": [round(up_ns / 1e9 + i["start"], 9) for i in intervals],
@@ -284,8 +289,10 @@ def _goodput_table(intervals: Sequence[Mapping[str, Any]], up_ns: int, is_revers
 
 
 def _path_table(intervals: Sequence[Mapping[str, Any]], up_ns: int) -> Table:
-    """A row for each path at the end of each interval, as its sender has it; sent_bytes: so far. up_ns: when the
-    sender's association came up, from time zero."""
+    """Return a row for each path at the end of each interval, as the sender reports it.
+
+    sent_bytes: so far. up_ns: when the sender's association came up, from time zero.
+    """
     rows = [(interval["end"], path) for interval in intervals for path in interval["paths"]]
     return {
         "time_s": [round(up_ns / 1e9 + end, 9) for end, _ in rows],

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`udp`: numbered packets at a constant rate: loss, reordering, one-way delay of each.
 
-Both ends read one clock, as they run on one kernel: the delay of a packet is the time from its sending to its reading.
+Both ends run on one kernel and read one clock. The delay of a packet is the time from its sending to its reading.
 Sender and receiver are `mprun.agent.datagrams`.
 """
 
@@ -50,9 +50,9 @@ METRICS = {
 
 PROGRAM = f"{AGENT}/datagrams.py"
 RECEIVED = "packets"
-# Number, sent, received; the number and the moment of sending are in each packet.
+# Number, sent, received; each packet holds the number and the sending time.
 _RECORD, LEAST_BYTES = struct.Struct("<QQQ"), 16
-# What fills a packet of 1500 bytes over IPv4.
+# The payload that fills a packet of 1500 bytes over IPv4.
 FULL_BYTES = 1472
 MOST_BYTES, MOST_PACKETS = 65_507, 1_000_000
 GRACE_NS = 30_000_000_000
@@ -91,7 +91,7 @@ class Entry(ServedEntry):
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
-    """The receiver, which listens until the end of the run, and the sender."""
+    """Return the receiver, which listens until the end of the run, and the sender."""
     options: Mapping[str, Any] = flow.options
     assert flow.duration_ns is not None
     packets = max(1, _due(flow.duration_ns, options["rate_bit_per_s"], options["length_bytes"]))
@@ -117,7 +117,7 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:
-    """What arrived against how many were sent."""
+    """Return goodput, delays, loss, reordering and duplicates of the packets that arrived."""
     said = outputs.log(flow.name).strip()
     if not said.isdigit():
         return Result(error=outputs.log(flow.name, "err").strip()[-200:] or "it did not say how many packets it sent")
@@ -150,17 +150,23 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
 
 
 def _whole(flow: Flow, arrived: Sequence[tuple[int, int, int]], size_bytes: int, zero_ns: int) -> Portion:
-    """All payload, from the flow's start to its end, or to the last arrival: queues may hold packets for longer."""
+    """Return all payload from the flow's start to its end, or to the last arrival.
+
+    Queues may hold packets for longer than the flow's time.
+    """
     options: Mapping[str, Any] = flow.options
     bits, rate = options["length_bytes"] * 8, options["rate_bit_per_s"]
-    # a packet is late if the sender had to wait for a CPU, never early
+    # a packet is late if the sender had to wait for a CPU, but never early
     began_ns = min(sent_ns - number * bits * 10**9 // rate for number, sent_ns, _ in arrived) - zero_ns
     ended_ns = max(received_ns for _, _, received_ns in arrived) - zero_ns
     return Portion(began_ns, max(ended_ns, began_ns + (flow.duration_ns or 0)), size_bytes)
 
 
 def _arriving_ns(arrived: Sequence[tuple[int, int, int]]) -> float:
-    """The time in which the packets arrived, each with the time to the next: full queues go on after the flow's end."""
+    """Return the time in which the packets arrived, in ns, with one mean gap for the last packet.
+
+    Full queues deliver packets after the flow's end.
+    """
     moments = [received_ns for _, _, received_ns in arrived]
     if len(moments) < 2:
         return 0
@@ -168,12 +174,12 @@ def _arriving_ns(arrived: Sequence[tuple[int, int, int]]) -> float:
 
 
 def _due(duration_ns: int, rate_bit_per_s: int, length_bytes: int) -> int:
-    """How many packets are due within a time."""
+    """Return the number of packets that are due within a time."""
     return duration_ns * rate_bit_per_s // (length_bytes * 8 * 10**9)
 
 
 def count_reordered(numbers: Sequence[int]) -> int:
-    """Packets that arrive when one of a higher number has been there already (RFC 4737, 3.3); copies are none."""
+    """Return the packets that arrive after a packet with a higher number (RFC 4737, 3.3). Copies do not count."""
     expected, seen, reordered = 0, set(), 0
     for number in numbers:
         if number >= expected:

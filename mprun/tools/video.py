@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`video`: a video in chunks of several qualities, played while it is fetched, as MPEG-DASH does.
 
-One TCP or MPTCP connection; chunks are zeros of a constant bit rate. Server and player are `mprun.agent.video`.
+It uses one TCP or MPTCP connection. Chunks are zeros of a constant bit rate. Server and player are `mprun.agent.video`.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ METRICS = {
     **OF_CONNECTIONS,
 }
 
-# Without site packages, writing nothing beside the source.
+# Without site packages and without writing bytecode.
 PLAYER = ("python3", "-S", "-B", "-m", "mprun.agent.video")
 MOST_CHUNKS, MOST_QUALITIES = 10_000, 30
-# A flow may take a minute, and this much longer than the video.
+# A flow may last ten times as long as the video, plus a minute.
 GRACE_NS, SLOWNESS = 60 * NS_PER_S, 10
 
 
@@ -87,7 +87,7 @@ class Entry(ConnectionEntry):
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
-    """A server for one connection, and the player."""
+    """Return a server for one connection, and the player."""
     options: Mapping[str, Any] = flow.options
     place = (ends.destination_address, str(ends.port))
     shared = (f"protocol={flow.protocol}", f"congestion={flow.congestion or ''}")
@@ -114,7 +114,7 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:
-    """Chunks and stalls; a video that was not fetched whole is an error."""
+    """Return chunks and stalls. A video that was not fetched completely is an error."""
     options: Mapping[str, Any] = flow.options
     ports: list[int] = []
     chunks: list[tuple[int, ...]] = []

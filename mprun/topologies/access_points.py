@@ -9,8 +9,8 @@ single0 -| ap1 |--ap1--+--------+
          +-----+
 
 The nodes are the multipath users user0, user1 ..., the single-path users single0, single1 ..., the
-access points ap0 and ap1, which are routers, router and server. The links are ap0 and ap1, which all
-users of an access point share, `user0-ap0`, `user0-ap1` ..., `single0` ... and `server`.
+access points ap0 and ap1 (two routers), router and server. All users of an access point share its
+link ap0 or ap1. The other links are `user0-ap0`, `user0-ap1` ..., `single0` ... and `server`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Parameters(GeneratedTopology):
 
 
 def expand(parameters: Parameters) -> Expansion:
-    """Addresses are left to be derived."""
+    """Return nodes and links; addresses are derived later."""
     users = [f"user{n}" for n in range(parameters.multipath_users)]
     single = [f"single{n}" for n in range(parameters.single_path_users)]
     nodes: dict[str, NodeKind] = {**dict.fromkeys(users + single, "host"), **dict.fromkeys(POINTS, "router")}

@@ -5,8 +5,8 @@ client0 ----+------+              +-------+---- server0
 client1 ----| left |--bottleneck--| right |---- server1
             +------+              +-------+
 
-The nodes are client0, client1 ..., the routers left and right, server0, server1 ...; the links
-bottleneck, and one for each host, called like it.
+The nodes are client0, client1 ..., the routers left and right, server0, server1 ... The links are
+bottleneck, and one for each host with the host's name.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Parameters(GeneratedTopology):
 
 
 def expand(parameters: Parameters) -> Expansion:
-    """Addresses are left to be derived."""
+    """Return nodes and links; addresses are derived later."""
     clients = [f"client{n}" for n in range(parameters.pairs)]
     servers = [f"server{n}" for n in range(parameters.pairs)]
     nodes: dict[str, NodeKind] = {**dict.fromkeys(clients, "host"), "left": "router", "right": "router"}

@@ -27,7 +27,7 @@ class Parameters(GeneratedTopology, LinkProperties):
 
 
 def expand(parameters: Parameters) -> Expansion:
-    """Links are named after their ends; addresses are left to be derived."""
+    """Return nodes and links. Links are named after their ends; addresses are derived later."""
     routers = [f"r{n + 1}" for n in range(parameters.routers)]
     chain = ["client", *routers, "server"]
     nodes: dict[str, NodeKind] = {"client": "host", **dict.fromkeys(routers, "router"), "server": "host"}

@@ -79,12 +79,12 @@ class Paths(GeneratedTopology):
         return self
 
     def other_links(self) -> Sequence[str]:
-        """Names that the generator gives to other links than these."""
+        """Return the names that the generator gives to other links than these."""
         return ()
 
     @property
     def server_links(self) -> list[PathEntry]:
-        """The links between the router and the server: one, unshaped, where the file has none."""
+        """The links between the router and the server: one, unshaped, if the file has none."""
         return self.server_paths or [PathEntry.model_construct()]
 
 
@@ -95,13 +95,16 @@ class Parameters(Paths):
 
 
 def find_addresses(subnets: IPv4Network, n: int) -> tuple[str, str]:
-    """Those of a host and of the router in one of the subnets."""
+    """Return the addresses of a host and of the router in subnet number n."""
     base = subnets[n << 8]
     return f"{base + 1}/24", f"{base + 2}/24"
 
 
 def expand(parameters: Parameters) -> Expansion:
-    """Path i has subnet 10.0.i.0/24, link j to the server 10.1.j.0/24; the router is .2 on each."""
+    """Return nodes and links.
+
+    Path i has subnet 10.0.i.0/24, link j to the server 10.1.j.0/24; the router is .2 on each.
+    """
     paths = [
         entry.join(entry.name or f"path{n}", ("client", "router"), find_addresses(parameters.client_subnets, n))
         for n, entry in enumerate(parameters.paths)
@@ -110,7 +113,7 @@ def expand(parameters: Parameters) -> Expansion:
 
 
 def join_server(parameters: Paths) -> Iterator[LinkSpec]:
-    """The links between the router and the server."""
+    """Yield the links between the router and the server."""
     for n, entry in enumerate(parameters.server_links):
         server, router = find_addresses(parameters.server_subnets, n)
         yield entry.join(entry.name or f"server{n}", ("router", "server"), (router, server))

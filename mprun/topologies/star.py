@@ -21,7 +21,7 @@ from mprun.schema.link import LinkProperties
 from mprun.schema.topology import Expansion, GeneratedTopology
 from mprun.topologies.host import Access, Interfaces, join_host
 
-# As many as have static neighbours on one segment.
+# The largest number of interfaces on one segment that get static neighbours.
 MOST_ON_ONE_LAN = 32
 
 
@@ -53,7 +53,7 @@ class Parameters(GeneratedTopology):
 
 
 def expand(parameters: Parameters) -> Expansion:
-    """A host's link is called like it, or `client0-0`, `client0-1` ..."""
+    """Return nodes and links. A host's link has the host's name, or `client0-0`, `client0-1` ..."""
     clients = [f"client{n}" for n in range(parameters.clients)]
     nodes: dict[str, NodeKind] = {**dict.fromkeys(clients, "host"), "hub": "switch", "server": "host"}
     links = [link for name in clients for link in join_host(name, "hub", parameters.interfaces, parameters.access)]

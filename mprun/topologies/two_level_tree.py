@@ -9,13 +9,13 @@
     / | \\                     hosts on all ports that are left
   h0 h1 h2 ...
 
-Nodes are c0 ..., e0 ... and the hosts h0 ..., numbered from the left. Links: `e0-c0`, or `e0-c0-0`,
-`e0-c0-1` ... where there are several, and those of hosts `h0`, or with several interfaces `h0-0`,
-`h0-1` ..., each on a port and a subnet of its own.
+Nodes are c0 ..., e0 ... and the hosts h0 ..., numbered from the left. The links between routers are
+`e0-c0` ..., or `e0-c0-0`, `e0-c0-1` ... if there are several. A host's link is `h0`; with several
+interfaces its links are `h0-0`, `h0-1` ... Each has a port and a subnet of its own.
 
-Between two edge routers there are core x parallel ways that share no link. The subnets behind an
-edge router take turns with them, core after core (see `mprun.compile.routing`), so up to so many
-interfaces of a host each have a way of their own.
+Between two edge routers there are (core x parallel) routes that share no link. The subnets behind an
+edge router use them in turn, core after core (see `mprun.compile.routing`). Up to this number of
+interfaces, each interface of a host has a route of its own.
 """
 
 from __future__ import annotations
@@ -86,12 +86,12 @@ class Parameters(GeneratedTopology):
 
     @property
     def hosts(self) -> int:
-        """How many hosts there are."""
+        """The number of hosts."""
         return self.edge * self._per_edge
 
 
 def expand(parameters: Parameters) -> Expansion:
-    """Addresses are left to be derived, in the order of the hosts."""
+    """Return nodes and links; addresses are derived later, in the order of the hosts."""
     cores = [f"c{n}" for n in range(parameters.core)]
     edges = [f"e{n}" for n in range(parameters.edge)]
     hosts = [f"h{n}" for n in range(parameters.hosts)]
@@ -103,7 +103,7 @@ def expand(parameters: Parameters) -> Expansion:
     for n, host in enumerate(hosts):
         links += join_host(host, edges[n // per_edge], parameters.interfaces, parameters.access)
     for edge in edges:
-        # core after core, so that the first ways that routing takes go over different ones
+        # one core after the other, so that the first ways that routing uses have different cores
         for n in range(parameters.parallel):
             suffix = f"-{n}" if parameters.parallel > 1 else ""
             links += [trunk.join(f"{edge}-{core}{suffix}", (edge, core)) for core in cores]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lines that the experiment kernel changes in a kernel tree, and the step that changes them.
+"""The lines that mprun changes in a kernel tree, and the step that changes them.
 
-Everything larger lives in `src/` as files of its own. A hook names the exact text it replaces, or, where trees
-differ, the text of each; a tree in which one of them does not stand exactly once is refused, never patched by guess.
+Larger changes are files of their own in `src/`. A hook names the exact text that it replaces. If trees differ, it has
+one text for each. A tree in which the text does not occur exactly once is refused; nothing is patched by guessing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mprun.errors import HostError
 class Hook:
     """Replace `find` by `replace` in `file` (relative to the kernel tree).
 
-    instead: (find, replace) of trees that have other text there.
+    instead: (find, replace) for trees that have another text there.
     """
 
     file: str
@@ -27,7 +27,7 @@ class Hook:
     instead: tuple[tuple[str, str], ...] = ()
 
     def apply(self, text: str) -> str:
-        """The text with the hook in it. Raises HostError where it does not fit once."""
+        """Return the text with the hook applied. Raises HostError if the hook does not fit exactly once."""
         fitting = [(find, replace) for find, replace in ((self.find, self.replace), *self.instead) if find in text]
         count = sum(text.count(find) for find, _ in fitting)
         if count != 1:
@@ -547,7 +547,7 @@ MPTCP_FILES = (
     *("mprun_mptcp.h", "mprun_sched.h", "mprun_sched.c", "mprun_redundant.c", "mprun_balanced.c", "mprun_blest.c"),
     *("mprun_coupled.h", "mprun_coupled_math.h", "mprun_coupled.c", "mprun_wvegas.c"),
 )
-# Our file -> where it goes in the tree.
+# Our file -> its place in the tree.
 PLACES = {
     "mprun.h": "include/linux/mprun.h",
     "mprun_random.c": "arch/um/kernel/mprun_random.c",
@@ -559,8 +559,8 @@ PLACES = {
     **{f"mptcp/{name}": f"net/mptcp/{name}" for name in MPTCP_FILES},
 }
 
-# Folders whose code no packet meets: compiled with less optimisation, which takes a fourth less time.
-# An IPv4 experiment spends nothing in them that could be measured.
+# Folders whose code no packet meets. They are compiled with less optimisation, which saves a quarter of the time. An
+# IPv4 experiment spends no measurable time in them.
 COLD = (
     *("fs", "drivers/base", "drivers/tty", "init", "ipc", "security", "kernel/irq", "kernel/printk"),
     *("net/bridge", "net/ethtool", "net/ipv6", "net/llc", "net/802"),
@@ -570,7 +570,7 @@ COLD_LINE = "\nsubdir-ccflags-y += -O1 # mprun\n"
 
 
 def apply_hooks(tree: Path, sources: Path) -> None:
-    """Put our files into `tree` and apply every hook.
+    """Copy our files into `tree` and apply every hook.
 
     Raises HostError, with nothing changed, if a hook does not fit.
     """

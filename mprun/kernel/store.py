@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Experiment kernels of this user: build them, find them, tell about them.
+"""Experiment kernels of this user: build, find and describe them.
 
-A kernel lives in `~/.cache/mprun/kernels/<digest>/` beside `init` and `bulk.so`; the digest is that
-of its source, its configuration and our sources, so what is built already is not built again.
-Names (`default`, or what `--name` gave) are links to digests.
+A kernel is in `~/.cache/mprun/kernels/<digest>/` with `init` and `bulk.so`. The digest covers its source, its
+configuration and our sources, so nothing is built twice. Names (`default`, or the value of `--name`) are links to
+digests.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ HERE = Path(__file__).parent
 SOURCES = HERE / "src"
 GUEST = HERE / "guest"
 FRAGMENT = HERE / "config.fragment"
-# Debian's; on other releases what their linux-source package of 6.12 or later is called. The second folder holds what
-# setup.sh fetched where there is no such package.
+# The path on Debian. On other releases the linux-source package of 6.12 or later has another name. The second folder
+# has the source that setup.sh fetches if there is no such package.
 SOURCE_FOLDERS = (Path("/usr/src"), Path("/usr/local/src"))
 DEFAULT_SOURCE = SOURCE_FOLDERS[0] / "linux-source-6.12.tar.xz"
 SOURCE_REMEDY = "apt-get install linux-source-6.12; on Ubuntu, in a checkout: ./setup.sh"
@@ -40,8 +40,8 @@ OLDEST = (6, 12)
 DEFAULT_NAME = "default"
 BUILD_TOOLS = {"make": "make", "gcc": "gcc", "flex": "flex", "bison": "bison", "bc": "bc", "xz": "xz-utils"}
 
-# What no build for this architecture reads; leaving it packed saves a third of the unpacking.
-# Kconfig files stay, since those of all subsystems are read.
+# Files that no build for this architecture reads. Leaving them out saves a third of the unpacking time. Kconfig files
+# stay, because those of all subsystems are read.
 _NOT_NEEDED = (
     *(f"*/Documentation/*.{suffix}" for suffix in ("rst", "yaml", "txt", "svg")),
     *(f"*/{folder}/*.[ch]" for folder in ("samples", "tools/testing", "tools/perf")),
@@ -55,26 +55,26 @@ _NOT_NEEDED = (
         for suffix in ("[chS]", "dts*")
     ),
 )
-# Fixed, so that the build's place, time and user do not enter the kernel (they are in utsname, which
-# is mixed into its random pool).
+# Fixed, so that place, time and user of the build do not enter the kernel. They are in utsname, which is mixed into the
+# kernel's random pool.
 _BUILD_IDENTITY = {
     "KBUILD_BUILD_TIMESTAMP": "2026-01-01 00:00:00 UTC",
     "KBUILD_BUILD_USER": "mprun",
     "KBUILD_BUILD_HOST": "mprun",
     "KBUILD_BUILD_VERSION": "1",
 }
-# What of the user's environment a build sees: the rest, from ARCH and CROSS_COMPILE to the MAKEFLAGS of a make above
-# this one, would make another kernel, or none.
+# The variables of the user's environment that a build gets. Others, such as ARCH, CROSS_COMPILE or MAKEFLAGS of a
+# parent make, would give another kernel or none.
 _BUILD_SEES = ("PATH", "HOME")
-# What a build leaves in a tree that it was made in.
+# Files and folders that show that a tree has been built in.
 _BUILT_IN = (".config", "include/config", "include/generated")
 _NAME = re.compile(r"[A-Za-z0-9_][\w.+-]*")
-# What a tree without the parts above takes with what is compiled in it, and a tenth more.
+# The size of a tree without the parts above and with its objects, plus a tenth.
 _BUILD_BYTES = 1_000_000_000
-# Files compiled by the configuration as it is; only the progress bar needs it.
+# The number of files that the configuration compiles; only the progress bar needs it.
 _EXPECTED_STEPS = 1090
 FACTS = "kernel.json"
-# What is told of a kernel; where the digests of its files are kept, and the programs that it is made of.
+# The keys that describe a kernel, the key of its files' digests, and the files themselves.
 _TOLD = ("version", "digest", "source", "options", "compiler", "build_seconds")
 FILES = "files"
 PROGRAMS = ("linux", "init", "bulk.so")
@@ -82,7 +82,10 @@ PROGRAMS = ("linux", "init", "bulk.so")
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel that can be booted. name: that of its folder if it has none. options: how many are on."""
+    """A kernel that can be booted.
+
+    name: the name of its link, or of its folder if it has none. options: the number of options that are on.
+    """
 
     name: str
     path: str
@@ -99,12 +102,15 @@ class Kernel:
 
 
 def store() -> Path:
-    """Where this user's kernels are."""
+    """Return the folder of this user's kernels."""
     return cache("kernels")
 
 
 def list_kernels() -> list[Kernel]:
-    """All that are built, by name; after them those without one, which another build took it from."""
+    """Return all built kernels, sorted by name.
+
+    Kernels that have lost their name to another build come last.
+    """
     if not store().is_dir():
         return []
     whole = [path for path in sorted(store().iterdir()) if not _damage(path, ())]
@@ -114,14 +120,14 @@ def list_kernels() -> list[Kernel]:
 
 
 def size_bytes(kernel: Kernel) -> int:
-    """What it takes on the disk."""
+    """Return the size of a kernel on the disk."""
     return sum(path.stat().st_size for path in kernel.directory.iterdir())
 
 
 def choose(names: Sequence[str]) -> list[Kernel]:
-    """Kernels by name, or by digest or at least four digits of its beginning.
+    """Return kernels by name, by digest, or by at least four leading digits of a digest.
 
-    Raises SpecError for a name that there is not, or that is of several.
+    Raises SpecError for a name that does not exist or that fits several kernels.
     """
     kernels = list_kernels()
     chosen = []
@@ -140,7 +146,7 @@ def _of_digest(kernels: Sequence[Kernel], digits: str) -> list[Kernel]:
 
 
 def remove(kernel: Kernel) -> None:
-    """Remove the name of a kernel, and the kernel with the last of its names."""
+    """Remove the name of a kernel. Remove the kernel too if it has no other name."""
     with locked(store(), lambda: None):
         link = store() / kernel.name
         if link.is_symlink():
@@ -150,8 +156,11 @@ def remove(kernel: Kernel) -> None:
 
 
 def find_kernel(name: str = DEFAULT_NAME) -> Kernel:
-    """A built kernel, by name or digest. Raises HostError that says how to build it where there is none, or where its
-    files are not those that were built, or could be replaced by another user."""
+    """Return a built kernel, by name or digest.
+
+    Raises HostError, with the command that builds it, if the kernel does not exist, if its files have changed since the
+    build, or if another user could replace them.
+    """
     link = store() / name
     what, how = "experiment kernel", "mprun kernel build"
     if name != DEFAULT_NAME:
@@ -170,13 +179,13 @@ def find_kernel(name: str = DEFAULT_NAME) -> Kernel:
 
 
 def is_current(kernel: Kernel) -> bool:
-    """Whether it was built by this version of the recipe."""
+    """Return True if the kernel was built by this version of the recipe."""
     facts = json.loads((kernel.directory / FACTS).read_text())
     return bool(facts["recipe"] == recipe_digest() and facts.get("guest") == guest_digest())
 
 
 def is_built_from(kernel: Kernel, source_digest: str) -> bool:
-    """Whether a source that has this digest now is what the kernel was built from."""
+    """Return True if the kernel was built from a source that has this digest now."""
     facts = json.loads((kernel.directory / FACTS).read_text())
     return _kernel_digest(source_digest, facts["recipe"]) == kernel.digest
 
@@ -186,7 +195,7 @@ def _kernel_digest(source_digest: str, recipe: str) -> str:
 
 
 def _damage(folder: Path, programs: Sequence[str] = PROGRAMS) -> str | None:
-    """Return what is wrong with the files of a kernel; None if they are those that were built."""
+    """Return what is wrong with the files of a kernel; None if they are as they were built."""
     try:
         facts = json.loads((folder / FACTS).read_text())
         if lacking := [key for key in (*_TOLD, "recipe", FILES) if key not in facts]:
@@ -207,22 +216,22 @@ def _load(link: Path) -> Kernel:
 
 
 def recipe_digest() -> str:
-    """SHA-256 over what the kernel is made of beside its source: configuration, hooks, our files."""
+    """Return the SHA-256 of the kernel's recipe: configuration, hooks and our files, without its source."""
     options = "\n".join(_asked_options())
     hooks = json.dumps([[asdict(hook) for hook in HOOKS], PLACES, sorted(COLD), COLD_LINE])
     return _digest({"options": options.encode(), "hooks": hooks.encode()} | _contents(SOURCES, "*.[ch]"))
 
 
 def guest_digest() -> str:
-    """SHA-256 over the sources of the programs that run beside the kernel; these build at once."""
+    """Return the SHA-256 of the sources of the programs that run beside the kernel. These programs build in no time."""
     return _digest(_contents(GUEST, "*.c"))
 
 
 def describe_recipe(digest: str) -> dict[str, bytes]:
-    """What a kernel of this user was made from, as files by name below `kernel/`; none if it is not here any more.
+    """Return the files that describe how a kernel was made, by name below `kernel/`; empty if no such kernel exists.
 
-    Its configuration, and where it is of this version of the recipe our files and hooks too; its source is the
-    distribution's, told by name and digest.
+    The files are its configuration and, if it has this version of the recipe, our files and hooks. The source is the
+    distribution's, and is given by name and digest.
     """
     found = next((kernel for kernel in list_kernels() if kernel.digest == digest), None)
     if found is None:
@@ -250,13 +259,16 @@ def _digest(parts: Mapping[str, bytes]) -> str:
 
 
 def _asked_options() -> list[str]:
-    """The lines of the configuration that say something."""
+    """Return the configuration's lines that set an option."""
     return [line for line in FRAGMENT.read_text().splitlines() if line.startswith("CONFIG_")]
 
 
 def default_source() -> Path:
-    """Debian's source of 6.12 if it is there, else the newest installed from 6.12 on, else where the
-    former would be."""
+    """Return the path of the default source.
+
+    It is Debian's source of 6.12 if it exists, else the newest installed source from 6.12 on. If there is none, it is
+    the path of Debian's source.
+    """
     if DEFAULT_SOURCE.exists():
         return DEFAULT_SOURCE
     found = []
@@ -268,7 +280,7 @@ def default_source() -> Path:
 
 
 def digest_source(source: Path) -> str:
-    """SHA-256 of a tarball, or of names, sizes and times of a tree."""
+    """Return the SHA-256 of a tarball, or of names, sizes and times of the files of a tree."""
     total = hashlib.sha256()
     if source.is_file():
         with source.open("rb") as file:
@@ -286,11 +298,11 @@ def digest_source(source: Path) -> str:
 
 
 def build(source: Path | None, name: str, jobs: int, progress: Progress) -> tuple[Kernel, bool]:
-    """Build the kernel of `source` (tarball or tree) and call it `name`.
+    """Build the kernel of `source` (tarball or tree) and name it `name`. Return the kernel, and True if it was built.
 
-    Returns it and whether there was anything to do: without a `source`, nor one where packages put theirs, one that is
-    built is as good. Raises SpecError for a name that cannot be one, HostError for what is missing here, RunError with
-    the end of the log if the build fails.
+    If `source` is None and no package's source exists, an existing kernel of this name is returned. Raises SpecError
+    for an invalid name, HostError for what is missing on this machine, RunError with the end of the log if the build
+    fails.
     """
     if not _NAME.fullmatch(name):
         raise SpecError(
@@ -371,7 +383,7 @@ def _build_into(target: Path, source: Path, digest: str, jobs: int, progress: Pr
 
 
 def _write_facts(folder: Path, facts: Mapping[str, object]) -> None:
-    """Write what is told of a kernel, with the digests of its programs as they are now."""
+    """Write the facts about a kernel, with the current digests of its programs."""
     facts = {**facts, FILES: genuine.digest_files(folder, PROGRAMS)}
     partial = folder / ".kernel.json.new"
     partial.write_text(json.dumps(facts, indent=1) + "\n")
@@ -387,7 +399,7 @@ def _build_guest(target: Path) -> None:
 
 
 def _unpack(source: Path, work: Path) -> Path:
-    """The source as a tree that we may change."""
+    """Return the source as a tree that may be changed."""
     if source.is_dir():
         tree = work / "tree"
         try:
@@ -396,7 +408,8 @@ def _unpack(source: Path, work: Path) -> Path:
             failures = error.args[0]
             raise HostError(f"{source}: cannot be copied: {failures[0][2]} ({len(failures)} in all)") from error
         if any((tree / name).exists() for name in _BUILT_IN):
-            # for the architecture of whoever built there, and for ours, which generates files of this machine's
+            # one clean-up for the architecture that was built there, and one for ours, which generates files of this
+            # machine's
             for architecture in ("x86", "um"):
                 _compile(["make", "-s", f"ARCH={architecture}", "mrproper"], tree)
         return tree
@@ -404,8 +417,8 @@ def _unpack(source: Path, work: Path) -> Path:
 
 
 def unpack(source: Path, work: Path, words: Sequence[str]) -> Path:
-    """The tree of a tarball, or the part of it that `words` (options and patterns of tar(1)) select."""
-    # Debian's tarball is made of blocks that xz can unpack side by side
+    """Return the tree of a tarball, or the part that `words` (options and patterns of tar(1)) select."""
+    # Debian's tarball has blocks that xz can unpack in parallel
     environment = {**os.environ, "XZ_DEFAULTS": "-T0"}
     argv = ["tar", "-x", "-f", str(source), "-C", str(work), *words]
     done = subprocess.run(argv, capture_output=True, text=True, env=environment)
@@ -443,7 +456,7 @@ def _make(tree: Path, log: Path, output: TextIO, words: list[str], progress: Cal
                 if progress:
                     progress(min(0.99, steps / _EXPECTED_STEPS))
     except BaseException:
-        # the compilers too, which would go on to write into what is being removed
+        # also the compilers, which would otherwise continue to write into the folder that is being removed
         os.killpg(process.pid, signal.SIGKILL)
         raise
     finally:
@@ -458,7 +471,7 @@ def _environment() -> dict[str, str]:
 
 
 def _check_version(tree: Path, source: Path) -> None:
-    """The tree must be one of Linux, and no older than what our files are written for."""
+    """Raise HostError if the tree is not Linux, or is older than our files require."""
     try:
         makefile = (tree / "Makefile").read_text(errors="replace")
     except OSError:
@@ -473,7 +486,7 @@ def _check_version(tree: Path, source: Path) -> None:
 
 
 def _check_configuration(tree: Path) -> None:
-    """Every option that was asked for must be on: an unmet dependency drops one without a word."""
+    """Raise HostError if a requested option is off. An unmet dependency switches an option off silently."""
     made = set((tree / ".config").read_text().splitlines())
     if missing := [line for line in _asked_options() if line not in made]:
         raise HostError(f"this kernel tree has no {', '.join(missing)}; mprun needs 6.12 or later")

@@ -323,7 +323,10 @@ def read_records(outputs: Outputs, name: str, form: struct.Struct) -> list[tuple
 
 
 def summarize_delays(name: str, delays_ns: Sequence[int]) -> dict[str, float]:
-    """Return the metrics of `mprun.model.metric.delays`, in s; empty without delays. A single delay has no deviation."""
+    """Return the metrics of `mprun.model.metric.delays`, in s; empty without delays.
+
+    A single delay has no deviation.
+    """
     if not delays_ns:
         return {}
     ordered = sorted(delays_ns)

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a sweep to its end, or go on with one: which run comes next, what becomes of one that ended, the sum.
+"""Run a sweep to its end, or resume one: choose the next run, record the runs that ended, write the summary.
 
-What has been done is what the directory holds; nothing else is kept. A run that is whole there is not run again,
-one that ended with an error is.
+The state of a sweep is only in its directory. A complete run in it is not run again. A run that ended with an error is.
 """
 
 from __future__ import annotations
@@ -32,8 +31,13 @@ from mprun.sweep.worker import Job, Keep, Outcome, settle
 
 @dataclass(frozen=True)
 class State:
-    """How far a sweep is. total: runs that are known to be needed; failed: that did not do what was asked;
-    errors: that did not come to an end; left_s: None while nothing is known of how long a run takes."""
+    """The progress of a sweep.
+
+    - total: the runs that are known to be needed.
+    - failed: runs that did not meet an expectation.
+    - errors: runs that did not come to their end.
+    - left_s: the estimated remaining time; None while the duration of a run is not known.
+    """
 
     done: int
     total: int
@@ -43,7 +47,7 @@ class State:
     left_s: float | None
 
 
-# Runs of somebody else that a warning names.
+# The largest number of other people's runs that a warning names.
 MOST_NAMED = 5
 
 Tell = Callable[[State], None]
@@ -53,8 +57,10 @@ Say = Callable[[str], None]
 def place_cells(
     cells: Sequence[Cell], asked: EngineChoice, consent: Consent
 ) -> tuple[tuple[Cell, ...], dict[str, Any]]:
-    """Cells with the engine that each runs in, and what the record says of the kernels. asked: the engine that the
-    command line names. Raises HostError, or SpecError for what the user has not consented to."""
+    """Return the cells, each with its engine, and the kernels for the record.
+
+    asked: the engine on the command line. Raises HostError, or SpecError for commands without the user's consent.
+    """
     placed, kernels = [], {}
     for cell in cells:
         refuse_host_kernel(cell.engine, asked)
@@ -69,10 +75,10 @@ def place_cells(
 def find_or_create(
     parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Any], inputs: Mapping[str, str], anew: bool
 ) -> tuple[SweepDirectory, bool]:
-    """The sweep to go on with, else a new one, and whether it is new. anew: a new one in any case."""
+    """Return the sweep to resume, or else a new one; and True if it is new. `anew`: create a new one in any case."""
     found = None if anew else find_unfinished(parent, cells, kernels)
     if found is not None:
-        # one that was killed as it was made may not have come so far
+        # a sweep that was killed while it was created may not have this link
         found.become_latest()
         return found, False
     record = {
@@ -97,10 +103,10 @@ def find_or_create(
 
 
 def find_unfinished(parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Any]) -> SweepDirectory | None:
-    """The newest under `parent` that is the same and has not all its runs."""
+    """Return the newest unfinished sweep under `parent` with the same digest; None if there is none."""
     digest = _identify(cells, kernels)
     for sweep in reversed(list_sweeps(parent)):
-        # one of another format, or not whole, is none to go on with
+        # a sweep of another format, or a damaged one, cannot be resumed
         with contextlib.suppress(MprunError):
             if sweep.record["digest"] == digest and not is_finished(sweep):
                 return sweep
@@ -113,7 +119,7 @@ def _identify(cells: Sequence[Cell], kernels: Mapping[str, Any]) -> str:
 
 
 def is_finished(sweep: SweepDirectory) -> bool:
-    """Whether every run that it asks for has been made, and none ended with an error."""
+    """Return True if every run of the sweep has been made, and none ended with an error."""
     return sweep.has_summary and bool(sweep.read("summary.json")["complete"])
 
 
@@ -122,9 +128,10 @@ def _on_host_kernel(cell: Cell) -> bool:
 
 
 def places_for(engines: Collection[EngineName], jobs: int | None, cpus: int) -> int:
-    """Return the number of runs at one time: as many as asked for, else one a CPU.
+    """Return the number of concurrent runs: `jobs`, or else one per CPU.
 
-    Where any is in real time it is one in all, as others would disturb it. Raises SpecError if more are asked for then.
+    If a cell runs in real time, only one run at a time is allowed, because runs would disturb each other. Raises
+    SpecError if `jobs` is more.
     """
     if all(ENGINES[engine].IS_SIMULATED for engine in engines):
         return jobs or cpus
@@ -134,14 +141,16 @@ def places_for(engines: Collection[EngineName], jobs: int | None, cpus: int) -> 
 
 
 def tell_strange(names: Sequence[str]) -> str:
-    """Return the warning that runs which count were made by somebody else."""
+    """Return the warning that other people made some of the runs that count."""
     few = f"{', '.join(names[:MOST_NAMED])}{f' and {len(names) - MOST_NAMED} more' if len(names) > MOST_NAMED else ''}"
     return f"warning: {len(names)} of them were not made by your mprun, and count: {few}; --new starts without them"
 
 
 class Conduct:
-    """A sweep under way. keep: which captures stay; retries: how often a run that ended with an error is tried
-    again."""
+    """A sweep that is being run.
+
+    keep: the captures to keep. retries: the number of further attempts after an error.
+    """
 
     def __init__(
         self,
@@ -165,14 +174,14 @@ class Conduct:
         self._simulations_s = 0.0
 
     def run(self, executor: Executor, tell: Tell, say: Say) -> dict[str, Any]:
-        """Until all is done; the summary. say: of runs that end with an error.
+        """Run until all is done. Return the summary. say: gets a message for each error.
 
-        Raises Interrupted on Ctrl-C: what has ended is kept.
+        Raises Interrupted on Ctrl-C; the runs that have ended are kept.
         """
         self._sweep.tidy()
         started = time.monotonic()
         try:
-            # of what was there before; at the end there is more
+            # they describe the runs that existed before; there will be more
             self._sweep.forget()
             self._take_in()
             if any(standing.ended for standing in self._standings.values()):
@@ -194,7 +203,7 @@ class Conduct:
         return write_summary(self._sweep)
 
     def _take_in(self) -> None:
-        """What is there already; what ended with an error is to be done again."""
+        """Note the runs that exist already. Remove those that ended with an error: they are run again."""
         for kept in list(self._sweep.runs()):
             cell = self._cells[kept.cell]
             if kept.summary["status"] == "error":
@@ -203,7 +212,7 @@ class Conduct:
                 self._standings[cell.folder].note(kept.number, kept.summary)
 
     def _next(self) -> Task | None:
-        """The next run that may begin, in the order of the blocks; None if all must wait or nothing is left."""
+        """Return the next run that may begin, in the order of the blocks; None if all must wait or none is left."""
         most = max(cell.spec.experiment.repeat.most for cell in self._cells)
         while True:
             for n, task in enumerate(self._queue):
@@ -219,7 +228,7 @@ class Conduct:
             self._queue += list(study.order(due, self._block))
 
     def _begin(self) -> tuple[str, Job] | None:
-        """The next run, as a job."""
+        """Return the next run as a job; None if none may begin."""
         task = self._next()
         if task is None:
             return None
@@ -259,7 +268,7 @@ class Conduct:
         return say_progress(list(self._standings.values()))
 
     def _note_session(self, places: int, wall_s: float) -> None:
-        """Real time, which never repeats, stands apart from all that does."""
+        """Record real times. They never repeat, so they are in a file of their own."""
         before = self._sweep.read("wall.json") if self._sweep.has("wall.json") else []
         entry = {
             "runs": len(self._walls_s),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is compared, read from directories: two runs, two sweeps, or one sweep taken apart by an axis."""
+"""Read the two sides of a comparison: two runs, two sweeps, or two halves of a sweep by an axis."""
 
 from __future__ import annotations
 
@@ -24,9 +24,14 @@ from mprun.version import code_of
 
 @dataclass(frozen=True)
 class Sides:
-    """Two sides by cells, and what is known to differ before anything is measured: facts (kernel, versions ...),
-    lines of the inputs, cells that one alone has. statements: those across the cells of each side, and whether they
-    held. incomplete: of a sweep that has not all its runs, how far it is."""
+    """The cells of both sides, and the differences that are known without measuring.
+
+    - facts: values that differ (kernel, versions ...).
+    - lines: different lines of the inputs.
+    - unmatched: cells that only one side has.
+    - statements: the statements across the cells of each side, and whether they held.
+    - incomplete: the progress of a sweep that lacks runs.
+    """
 
     names: tuple[str, str]
     cells: tuple[tuple[Side, ...], tuple[Side, ...]]
@@ -38,7 +43,7 @@ class Sides:
 
 
 def sides_of(parent: Path, first: str, second: str | None, axis: str | None) -> Sides:
-    """A and B, or the halves of sweep A. Raises SpecError."""
+    """Return the sides A and B, or the two halves of sweep A. Raises SpecError."""
     one = directory.find_either(parent, first)
     if axis is not None:
         if not isinstance(one, SweepDirectory):
@@ -70,7 +75,7 @@ def _facts(run: RunDirectory) -> dict[str, Any]:
 
 
 def _programs(environment: Mapping[str, Any]) -> dict[str, str]:
-    """What a run was made with, beside its kernel."""
+    """Return the programs of a run with their versions, apart from its kernel."""
     return {"mprun": code_of(environment), **environment["versions"]}
 
 
@@ -82,7 +87,7 @@ def _resolved(run: RunDirectory) -> dict[str, str]:
 def _of_sweeps(one: SweepDirectory, other: SweepDirectory) -> Sides:
     made = [list(sweep.runs()) for sweep in (one, other)]
     first, second = (_cells(sweep, kept) for sweep, kept in zip((one, other), made, strict=True))
-    # one that was interrupted has fewer runs than were asked for
+    # an interrupted sweep has fewer runs than requested
     told = (
         _kernels(sweep) | _programs_of_all(sweep) | {"runs": len(kept)}
         for sweep, kept in zip((one, other), made, strict=True)
@@ -108,15 +113,15 @@ def _kernels(sweep: SweepDirectory) -> dict[str, str]:
 
 
 def _name_build(kernel: Mapping[str, str]) -> str:
-    """Of a kernel: two of one name may be two builds, and of one version two trees."""
+    """Return version and digest of a kernel. Kernels of one name or version may be different builds or source trees."""
     return f"{kernel['version']} {kernel.get('digest', '')[:12]}".strip()
 
 
 def _programs_of_all(sweep: SweepDirectory) -> dict[str, str]:
-    """By name; one that changed while the sweep was made by all that it was."""
+    """Return the versions by program. A program that changed during the sweep has all its versions."""
     told: dict[str, dict[str, None]] = {}
     for kept in sweep.runs():
-        # one that ended with an error may have no environment
+        # a run that ended with an error may have no environment
         if kept.run.has("environment.json"):
             for name, version in _programs(kept.run.read("environment.json")).items():
                 told.setdefault(name, {})[version] = None

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Drawing as a Mermaid flowchart (mermaid.js.org/syntax/flowchart), which GitHub and GitLab draw
-where it stands in a Markdown file.
+"""Write a Drawing as a Mermaid flowchart (mermaid.js.org/syntax/flowchart).
 
-Nodes have numbers for ids: `end` and `graph` are good names of hosts and mean something to Mermaid.
+GitHub and GitLab draw such a flowchart inside a Markdown file. Nodes have numbers as ids, because names of hosts such
+as `end` and `graph` are keywords of Mermaid.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mprun.report.palette import INK
 
 
 def to_mermaid(drawing: Drawing) -> str:
-    """The whole flowchart as text; equal drawings give equal text."""
+    """Return the whole flowchart as text. Equal drawings give equal text."""
     return "\n".join(_write(drawing)) + "\n"
 
 
@@ -52,14 +52,14 @@ def _sample(style: int) -> str:
 
 
 def _styles(drawing: Drawing) -> Iterator[str]:
-    """Looks of kinds, and of links by their numbers."""
+    """Write the styles of kinds, and of links by their numbers."""
     for kind in dict.fromkeys(vertex.kind for vertex in drawing.vertices):
         look = palette.look_of(kind)
         yield f"  classDef {kind or 'several'} fill:{look.fill},stroke:{look.line},color:{INK}"
     numbers: dict[str, list[str]] = {}
     for number, edge in enumerate(drawing.edges):
         line = palette.line_of(edge)
-        # Only colours that show on a dark page as well: the rest is the theme's.
+        # Only colours that are also visible on a dark page are set. The theme decides the others.
         colour = "" if edge.style is None else f"stroke:{line.colour},"
         numbers.setdefault(f"{colour}stroke-width:{line.width}px", []).append(str(number))
     for stroke, these in numbers.items():
@@ -67,5 +67,5 @@ def _styles(drawing: Drawing) -> Iterator[str]:
 
 
 def _escape(text: str) -> str:
-    """Mermaid's entity codes: #quot; and numbers."""
+    """Escape a text with Mermaid's entity codes: #quot; and numbers."""
     return "".join(f"#{ord(letter)};" if letter in '"#<>&`\\' else letter for letter in text)

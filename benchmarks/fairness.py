@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Coupled congestion control against TCP: shared bottlenecks, paths of one's own, access points.
+"""Coupled congestion control against TCP: shared bottlenecks, private paths, access points.
 
-    make fairness                                     all of it, and docs/fairness.md anew
-    fairness.py --seeds 1 --seconds 60                less of it, and no page
+    make fairness                                     all rows, and docs/fairness.md
+    fairness.py --seeds 1 --seconds 60                fewer and shorter runs, and no page
     fairness.py --only olia,users --only lia,users    rows whose names have all words of one of these
 
-Each row is the mean over the seeds, with the least and the most; the seed also shifts the start of the flows
-within a round trip, since drop-tail queues are a matter of who comes first.
+Each row is the mean over the seeds, with the least and the most. The seed also shifts the start of the flows within a
+round trip, because the order of arrivals matters in drop-tail queues.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[1]
 MPRUN = str(Path(sys.executable).with_name("mprun"))
 SEEDS, SECONDS = 5, 300
 COUPLED = ("lia", "olia", "balia", "wvegas")
-# Those that measure congestion by losses, as Reno does; what they are to leave it where all share one queue.
+# Controls that measure congestion by losses, as Reno does; and the share that they must leave Reno in a common queue.
 FAIR, LEAST_SHARE = ("lia", "olia", "balia"), 0.4
 LEAST_OF_UNCOUPLED = 0.9
 AS_IT_SHOULD_BE = (
@@ -88,12 +88,12 @@ points:
 
 
 def users(seed: int) -> str:
-    """All users at once, shifted within a round trip."""
+    """Return the experiment in which all users start at the same time, shifted within a round trip."""
     lines = ["version: 1", "params: {control: reno, seconds: 300, shift: 0}", "hosts:"]
     lines += ["  server: {mptcp: {path_manager: default}}"]
     for n in range(USERS):
         lines.append(f"  user{n}:")
-        # mainline's puts data on the shared path beyond its window, and the private one is idle while that waits
+        # mainline's scheduler puts data on the shared path beyond its window, and the private path is idle meanwhile
         lines.append("    mptcp: {path_manager: fullmesh, scheduler: lowest-rtt}")
         lines.append('    sysctl: {net.ipv4.tcp_congestion_control: "{{ control }}"}')
         lines.append(f"  single{n}: {{sysctl: {{net.ipv4.tcp_congestion_control: reno}}}}")
@@ -128,7 +128,7 @@ FILES = {"shared": SHARED, "against": AGAINST, "apart": APART, "bulk": BULK, "po
 
 @dataclass
 class Scene:
-    """One row: which files with which parameters, and what each run gave, Mbit/s by group of flows."""
+    """A row: its files, its parameters, and the goodput of each run in Mbit/s by group of flows."""
 
     name: str
     topology: str
@@ -144,7 +144,7 @@ class Scene:
         return [sum(rate for name, rate in run.items() if name.startswith(kind)) for run in self.got]
 
     def shares(self) -> list[float]:
-        """TCP's, of each run."""
+        """Return the share of TCP in each run."""
         return [one / (one + other) for one, other in zip(self.sums("single"), self.sums("multi"), strict=True)]
 
 
@@ -170,7 +170,7 @@ def scenes() -> Iterator[Scene]:
 
 
 def run(scene: Scene, seed: int, seconds: int, folder: Path) -> dict[str, float]:
-    """Goodput of each flow, Mbit/s."""
+    """Return the goodput of each flow in Mbit/s."""
     experiment = f"users{seed}" if scene.experiment == "users" else scene.experiment
     parameters = {**scene.parameters, "seconds": str(seconds)}
     if experiment != f"users{seed}":
@@ -189,7 +189,7 @@ def run(scene: Scene, seed: int, seconds: int, folder: Path) -> dict[str, float]
 
 
 def row(scene: Scene) -> list[str]:
-    """Name, rate of the multipath flows, rate of TCP, TCP's share."""
+    """Return name, rate of the multipath flows, rate of TCP, and TCP's share."""
     multi, single = scene.sums("multi"), scene.sums("single")
     cells = [scene.name, spread(multi, "{:.2f}")]
     if not any(single):
@@ -203,7 +203,7 @@ def spread(values: Sequence[float], form: str) -> str:
 
 
 def misses(found: Sequence[Scene]) -> list[str]:
-    """What coupled control is for and did not do here, of what was run; in the mean over the seeds."""
+    """Return the aims of coupled control that the rows miss, in the mean over the seeds."""
     known = {scene.name: scene for scene in found}
     wrong = []
     for discipline in ("fifo", "red"):

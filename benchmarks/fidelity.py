@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asked against got, over rates, round-trip times and losses; beside it Mininet's own TCLink.
+"""Compare requested and measured values over rates, round-trip times and losses, also for Mininet's own TCLink.
 
-    make bench            all of it, and docs/fidelity.md anew
+    make bench            all cells, and docs/fidelity.md
     fidelity.py --quick   a few cells
-    fidelity.py --again   go on after an interruption, or measure again what was outside its tolerances
+    fidelity.py --again   resume after an interruption, or measure cells again that were outside their tolerances
 
-Each cell is a link of its own in the virtual engine. Measured: what `mprun calibrate` measures (delay, loss,
-rate, queue of each direction), UDP of iperf3 at 110 % of the rate, idle pings, and TCP where nothing is lost.
+Each cell is a link in the virtual engine. The program measures what `mprun calibrate` measures (delay, loss, rate,
+queue of each direction), UDP of iperf3 at 110 % of the rate, idle pings, and TCP if there is no loss.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ traffic: [{{name: tcp, tool: iperf3, from: a, to: b, duration: {seconds}s}}]
 
 @dataclass
 class Cell:
-    """One link: what was asked, and what each way of measuring got; shares as fractions, times in s."""
+    """A link: the requested values, and the results of each measurement. Shares are fractions, times are in s."""
 
     rate_mbit: float
     rtt_ms: float
@@ -76,7 +76,7 @@ class Cell:
 
     @property
     def faults(self) -> list[str]:
-        """What is outside its tolerance."""
+        """The names of the values outside their tolerances."""
         found = [f"{row['direction']} {row['quantity']}" for row in self.calibration if row["held"] is not True]
         if self.udp_bit_per_s is None or abs(self.udp_bit_per_s / self.rate_mbit / 1e6 - 1) > RATE_TOLERANCE:
             found.append("udp")
@@ -90,14 +90,14 @@ class Cell:
         return self.rtt_ms / 1e3 + 2 * PING_BYTES * 8 / (self.rate_mbit * 1e6)
 
     def got(self, quantity: str) -> float | None:
-        """The worse direction of what a calibration measured."""
+        """Return the worse direction of a calibration's quantity."""
         rows = [row for row in self.calibration if row["quantity"] == quantity and row["got"] is not None]
         worst = max(rows, key=lambda row: abs(row["got"] - row["asked"]), default=None)
         return None if worst is None else float(worst["got"])
 
 
 def call(folder: Path, *words: object) -> dict[str, Any]:
-    """mprun's JSON; failing expectations and links are for the table to show."""
+    """Return mprun's JSON. The table shows expectations and links that failed."""
     done = subprocess.run([MPRUN, *map(str, words), "--json"], cwd=folder, capture_output=True, text=True)
     if not done.stdout:
         raise RuntimeError(f"{' '.join(map(str, words))}: status {done.returncode}\n{done.stderr}")
@@ -106,8 +106,10 @@ def call(folder: Path, *words: object) -> dict[str, Any]:
 
 
 def steady_rate(report: dict[str, Any]) -> float | None:
-    """Bits per second on the wire that a UDP server saw, without its first interval and those after the
-    client's time, in which a queue runs empty."""
+    """Return the rate on the wire that a UDP server measured, in bit/s.
+
+    The first interval and those after the client's time, in which a queue becomes empty, do not count.
+    """
     seconds = report["start"]["test_start"]["duration"]
     all_intervals = [interval["sum"] for interval in report["server_output_json"]["intervals"]]
     intervals = [interval for interval in all_intervals[1:] if interval["end"] <= seconds + 0.01]
@@ -118,12 +120,12 @@ def steady_rate(report: dict[str, Any]) -> float | None:
 
 
 def udp_seconds(rate_mbit: float) -> int:
-    """At least 400 packets in the middle intervals, and no more time than that takes."""
+    """Return a duration with at least 400 packets in the middle intervals."""
     return 60 if rate_mbit < 1 else 12 if rate_mbit < 100 else 4 if rate_mbit < 1000 else 2
 
 
 def measure(rate_mbit: float, rtt_ms: float, loss_percent: float, cpus: SimpleQueue[int]) -> Cell:
-    """All of one cell, on one CPU."""
+    """Measure a whole cell on one CPU."""
     cpu = cpus.get()
     try:
         return measure_on(cpu, rate_mbit, rtt_ms, loss_percent)
@@ -156,7 +158,7 @@ def measure_on(cpu: int, rate_mbit: float, rtt_ms: float, loss_percent: float) -
 
 
 def measure_mininet(folder: Path, rate_mbit: float, rtt_ms: float, loss_percent: float) -> dict[str, float | None]:
-    """The same link by Mininet's own classes, in the same kernel."""
+    """Measure the same link made by Mininet's own classes, in the same kernel."""
     place = folder / "mininet"
     place.mkdir()
     script = f"{kernel_program.BENCHMARKS}/mininet_link.py"
@@ -175,7 +177,7 @@ def percent(got: float | None, asked: float) -> str:
 
 
 def table(cells: list[Cell]) -> str:
-    """The cells as Markdown."""
+    """Return the cells as Markdown."""
     lines = [
         "| rate | RTT | loss | rate got | UDP got | RTT (ping) | loss got | queue | TCP | TCLink rate | TCLink RTT |",
         "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
@@ -230,7 +232,7 @@ All runs have the same seed, so that losses of one share are the same wherever t
 
 
 def keep(cells: list[Cell]) -> None:
-    """As they are measured: half an hour should not be lost."""
+    """Write the cells measured so far, so that an interruption does not lose them."""
     KEPT.write_text(json.dumps([asdict(cell) for cell in cells], indent=1) + "\n")
 
 
@@ -253,7 +255,7 @@ def main() -> int:
     usable = sorted(os.sched_getaffinity(0))
     for cpu in usable:
         cpus.put(cpu)
-    # the slow cells first, so that no CPU is left with one at the end
+    # the slow cells first, so that they do not run alone at the end
     order = sorted((cell for cell in cells if cell not in done), key=lambda cell: -cell[0])
     with ThreadPoolExecutor(len(usable)) as pool:
         for cell in pool.map(lambda values: measure(*values, cpus), order):

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drawn configurations held against closed forms: `make physics`, `make physics SEED=n`.
+"""Compare drawn configurations with closed forms: `make physics`, `make physics SEED=n`.
 
     python -m benchmarks.physics                  the 40 cells of seed 1, and docs/physics.md
-    python -m benchmarks.physics --seed 7         those of another seed, printed only
+    python -m benchmarks.physics --seed 7         the cells of another seed, printed only
     python -m benchmarks.physics --cell 12 --keep DIR    one cell, whose files and run stay in DIR
     python -m benchmarks.physics --json           rows as JSON
 
-Each cell is a network and its traffic, drawn by `benchmarks/configuration.py`, written as the two files that a user
-would write, and run by the `mprun` command. `benchmarks/closed_form.py` predicts its figures. A figure that differs by
-more than 2 % fails, unless the run itself shows one of REASONS and the predicted effect leaves less than 2 %.
+Each cell is a network and its traffic. `benchmarks/configuration.py` draws it, and it is written as the two files that
+a user would write. The `mprun` command runs it, and `benchmarks/closed_form.py` predicts its figures. A figure that
+differs by more than 2 % fails. The exception is a run that itself shows one of REASONS, if the predicted effect leaves
+less than 2 %.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "physics.md"
 DEFAULT_SEED = 1
 ENGINE = ("--engine", "virtual", "--json")
-# Cells, of all, in which a figure may be away for one of the reasons.
+# The most cells in which a figure may differ for one of the reasons.
 MOST_REASONS = 2
 
 
@@ -60,7 +61,7 @@ class Outcome:
 
 
 def run_cell(cell: Configuration, folder: Path) -> Outcome:
-    """Write the files, run them, and hold what the run leaves against the closed forms."""
+    """Write the files, run them, and compare the results with the closed forms."""
     started = time.monotonic()
     (folder / "topo.yaml").write_text(yaml.safe_dump(topology(cell), sort_keys=False))
     (folder / "xp.yaml").write_text(yaml.safe_dump(experiment(cell), sort_keys=False))
@@ -81,7 +82,7 @@ def run_cell(cell: Configuration, folder: Path) -> Outcome:
 
 
 def _environment() -> dict[str, str]:
-    """The user's environment, with this checkout first in the search path."""
+    """Return the user's environment, with this checkout first in the search path."""
     return {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
@@ -111,7 +112,7 @@ def run_all(cells: Sequence[Configuration], keep: Path | None) -> Iterator[Outco
 
 
 def describe(cell: Configuration) -> str:
-    """The configuration in a line."""
+    """Return the configuration in a line."""
     links = []
     for link in cell.links:
         there, back = link.forward, link.reverse
@@ -127,7 +128,7 @@ def _both(there: str, back: str) -> str:
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
-    """All rows as Markdown."""
+    """Return all rows as Markdown."""
     lines = [
         "| cell | quantity | closed form | got | deviation | allowed | |",
         "| ---: | --- | ---: | ---: | ---: | ---: | --- |",
@@ -237,7 +238,7 @@ def page(seed: int, outcomes: Sequence[Outcome]) -> str:
 
 
 def _row_as_json(row: Row) -> dict[str, object]:
-    """The row; a figure that the run does not have is null."""
+    """Return the row. A figure that the run does not have is null."""
     return {**asdict(row), "got": None if math.isnan(row.got) else row.got, "held": row.is_held}
 
 

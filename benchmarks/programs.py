@@ -4,10 +4,10 @@
     make soak                 after the hours of soak.py: all of them, and docs/programs.md
     programs.py NAME ...      some of them, and no page
 
-Each program is an experiment of `benchmarks/foreign`, which checks itself what it moved. `x-prints` of the file names
-what its logs must contain, as regular expressions; `x-needs` names its programs and the Debian packages that contain
-them. Each runs twice with one seed. Both runs must have the same captures, logs and figures, byte by byte. A program
-that this machine does not have is reported as not run.
+Each program is an experiment of `benchmarks/foreign`, which checks its own data transfer. `x-prints` of the file has
+regular expressions that its logs must match. `x-needs` names its programs and their Debian packages. Each program runs
+twice with one seed. Both runs must have the same captures, logs and figures, byte by byte. A program that this machine
+does not have is reported as not run.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ ROOT = Path(__file__).parents[1]
 FOREIGN = ROOT / "benchmarks" / "foreign"
 TOPOLOGY = FOREIGN / "topo.yaml"
 SPINNER = FOREIGN / "spinner.py"
-# The ways to wait that spinner.py knows, and for how long each waits.
+# The ways to wait that spinner.py knows, and the duration of each.
 SPINNERS = (
     *("times", "time", "monotonic", "getrusage", "getppid", "TCP_INFO", "FIONREAD", "WNOHANG", "kill", "uptime"),
     *("select", "yield", "stat", "peek", "refused", "log"),
 )
 WAIT_S = 2
-# A turn of a spinner's loop takes some calls of up to 131 us each; times(2) and /proc/uptime count hundredths of a
+# A turn of a spinner's loop takes some calls of up to 131 us each. times(2) and /proc/uptime count hundredths of a
 # second from the boot, and may be early by two of them.
 LATE_S = (-0.02, 0.005)
-# Of a run of some seconds of simulated time that does not end.
+# The most wall time of a run of some seconds of simulated time; then it counts as endless.
 MOST_WALL_S = 900
-# Written by mprun, of the machine's time or of the kernel's process; all other logs are what programs printed.
+# mprun writes these logs, with the machine's time or about the kernel's process. All other logs are output of programs.
 OWN_LOGS = {"agent.log", "console.log"}
 PAGE = """\
 # Programs of other people
@@ -63,7 +63,7 @@ Go before 1.22, such as Debian 12's, does not repeat: its scheduler takes the pr
 
 @dataclass(frozen=True)
 class Row:
-    """A program's results. faults: what is wrong, by ends, right and repeats. not_run: why it was not tried."""
+    """A program's results. faults: by ends, right and repeats. not_run: the reason why it was not tried."""
 
     name: str
     not_run: str = ""
@@ -73,11 +73,11 @@ class Row:
 
     @property
     def is_good(self) -> bool:
-        """Tell if it ended, was right and repeated. A program that was not run did none of it."""
+        """True if it ended, was right and repeated. False for a program that was not run."""
         return not self.not_run and not self.faults
 
     def cells(self) -> list[str]:
-        """A row of the table."""
+        """Return a row of the table."""
         if self.not_run:
             return [self.name, f"not run: {self.not_run}", "", "", "", ""]
         faults = self.faults or {}
@@ -89,7 +89,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Run:
-    """One run. fault: why it did not end well, empty if it did. directory: None where there is none."""
+    """A run. fault: the reason why it failed; empty if it did not. directory: None if there is none."""
 
     fault: str
     directory: Path | None
@@ -103,7 +103,7 @@ def missing_packages(needs: Mapping[str, str]) -> list[str]:
 
 
 def check(experiment: Mapping[str, Any], logs: Path) -> str:
-    """Return what the logs of a run do not contain though the experiment says so; empty if they contain all of it."""
+    """Return what the experiment requires and the logs of a run do not contain; empty if nothing."""
     for name, patterns in experiment["x-prints"].items():
         text = (logs / name).read_text(errors="replace") if (logs / name).is_file() else ""
         for pattern in [patterns] if isinstance(patterns, str) else patterns:

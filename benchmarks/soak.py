@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hours of simulated time under random failures of links and addresses, with every scheduler and congestion control.
 
-    make soak               6 h of simulated time for each, and docs/soak.md anew
+    make soak               6 h of simulated time for each, and docs/soak.md
     soak.py --hours 0.5     less, and no page
 
-Two MPTCP connections last all the time, one with small requests and one with large answers, while their three paths,
-one a backup, come and go: links are cut, addresses are taken away and given back, so that subflows die and join. At no
-moment is there no path at all. A run has failed if the kernel warned, if its slabs grew, or if a request took longer
-than a path is ever away and the time-outs that find out.
+Two MPTCP connections last all the time, one with small requests and one with large answers. Their three paths, one of
+which is a backup, fail and return: links are cut, and addresses are removed and added again. Subflows therefore end and
+join. At least one path always works. A run has failed if the kernel warned, if its slabs grew, or if a request took too
+long. The limit is the longest absence of a path plus the time-outs that detect it.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ CONTROLS = ("cubic", "reno", "lia", "olia", "balia", "wvegas")
 FLOWS = ("small", "large")
 HOURS = 6
 PATHS = 3
-# How long a path is away at most; a request waits for that, and for the time-outs that find out.
+# The longest absence of a path, and the longest delay of a request: the absence plus the time-outs that detect it.
 LONGEST_AWAY_S = 20
 MOST_DELAY_S = 60
-# Slabs grow with caches that are filled once. In 6 h a leak of 120 bytes for each request would be more, and so
-# would be one of a socket for each subflow that joined.
+# Slabs grow with caches that are filled once. In 6 h, a leak of 120 bytes for each request would be larger, and so
+# would a leak of a socket for each subflow that joined.
 MOST_GROWTH_KB = 500
-# Small requests, and large answers that fill the paths for a while: think times, and what each takes beside.
+# Small requests, and large answers that fill the paths for a while: think time plus duration.
 SMALL_EVERY_S = 5 + 0.2
 LARGE_EVERY_S = 60 + 1.0
 
@@ -82,7 +82,10 @@ What long ones wait for is told in [When a path fails](mptcp.md#when-a-path-fail
 
 
 def events(seconds: int, seed: int) -> str:
-    """Every minute or so a path other than the first or, half the time, two are away for a while; then the first."""
+    """Return the events of the links and addresses.
+
+    About once a minute one or two paths are absent for a while.
+    """
     dice = random.Random(seed)
     lines = []
     at = 5.0
@@ -105,7 +108,7 @@ def events(seconds: int, seed: int) -> str:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a run; faults: what is wrong with it, nothing if all is well."""
+    """The result of a run. faults: empty if there are none."""
 
     scheduler: str
     control: str
@@ -118,7 +121,7 @@ class Outcome:
     wall_s: float = 0.0
 
     def cells(self) -> list[str]:
-        """A row of the page."""
+        """Return a row of the page."""
         delays = (f"{self.longest_s.get(name, 0):.2f} s" for name in FLOWS)
         growth = f"{self.slab_kb[0]} to {self.slab_kb[1]} kB"
         verdict = "; ".join(self.faults) or "none"
@@ -127,7 +130,7 @@ class Outcome:
 
 
 def run(scheduler: str, control: str, seconds: int, folder: Path) -> Outcome:
-    """A scheduler and a congestion control for so long, in simulated time."""
+    """Run a scheduler and a congestion control for `seconds` of simulated time."""
     name = f"{scheduler}-{control}"
     seed = 1 + SCHEDULERS.index(scheduler) * len(CONTROLS) + CONTROLS.index(control)
     (folder / f"{name}-topo.yaml").write_text(TOPOLOGY + events(seconds, seed))
@@ -158,7 +161,7 @@ def run(scheduler: str, control: str, seconds: int, folder: Path) -> Outcome:
 
 
 def write(outcomes: Sequence[Outcome], hours: float) -> str:
-    """The page."""
+    """Return the page."""
     head = ["scheduler", "control", "requests", "subflows joined", "closed", "longest small request", "large"]
     head += ["slabs before and after", "faults"]
     lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]

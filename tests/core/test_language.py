@@ -14,6 +14,7 @@ from tests.pages import ROOT
 CHECKED = (
     "README.md",
     "SECURITY.md",
+    "benchmarks",
     "docs/addressing.md",
     "docs/captures.md",
     "docs/comparison.md",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controller of reactive switches, without a switch: what it says to packets."""
+"""The controller of reactive switches, tested without a switch: its answers to packets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BACK = ONE + OTHER + b"\x08\x00" + TCP[:12] + TCP[16:20] + TCP[12:16] + PORTS[2:
 
 
 class Peer:
-    """The switch's side of a connection."""
+    """The switch's end of a connection."""
 
     def __init__(self, path: str, switch: Switch, agenda: Agenda) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

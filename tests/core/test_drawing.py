@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drawings: golden DOT and Mermaid in `tests/golden/drawings/<case>`, and what graphviz makes of them."""
+"""Drawings: golden DOT and Mermaid files in `tests/golden/drawings/<case>`, and the output of graphviz."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def drawing_of(topology: Path, experiment: Path | None = None, with_addresses: b
 
 
 def fat_tree(k: int) -> str:
-    """A fat-tree of k pods as a topology file: k^2/4 cores, k^3/4 hosts."""
+    """Return a fat-tree of k pods as a topology file: k^2/4 cores, k^3/4 hosts."""
     half = k // 2
     kinds = {
         "c": ("router", half * half),
@@ -95,7 +95,7 @@ def test_drawing_does_not_depend_on_hash_seed(hash_seed: str) -> None:
     assert done.stdout == (GOLDEN / "circle" / "topo.dot").read_text()
 
 
-# What a link says of itself.
+# Labels of links.
 
 
 def test_every_property_of_a_direction_has_its_words() -> None:
@@ -109,11 +109,11 @@ def test_directions_that_differ_say_which_is_which() -> None:
     assert describe(Direction(), Direction(), "→", "←") == ()
 
 
-# Where things stand.
+# Positions.
 
 
 def test_a_link_written_backwards_keeps_its_directions() -> None:
-    """The arrows point as the picture does, whichever end the file names first."""
+    """The arrows follow the picture, whichever end the file names first."""
     path0 = drawing_of(GOLDEN / "differing-directions" / "topo.yaml").edges[0]
     assert path0.ends == ("router", "client")
     assert path0.lines[1:] == ("→ 5 Mbit/s, loss 1 %", "→ queue 34 packets", "← 1.5 Mbit/s, queue 20 packets")
@@ -196,11 +196,11 @@ def test_without_graphviz_the_texts_remain(tmp_path: Path, monkeypatch: pytest.M
     assert run("-t", LAB / "topo", "--format", "dot").exit_code == 0
 
 
-# What graphviz makes of it.
+# Output of graphviz.
 
 
 def texts(svg: ElementTree.Element) -> Iterator[tuple[str, float]]:
-    """Each text with how far down it stands."""
+    """Yield each text and its vertical position."""
     for text in svg.iter(f"{SVG}text"):
         yield "".join(text.itertext()), float(text.get("y", "nan"))
 
@@ -241,7 +241,7 @@ def test_svg_has_a_line_for_each_link(case: Path) -> None:
 
 
 def test_picture_in_the_tree_is_current() -> None:
-    """Its words: places and widths are another version's of graphviz."""
+    """Only the texts are compared. Positions and widths depend on the version of graphviz."""
     kept = ElementTree.fromstring((LAB / "topo.svg").read_text())
     drawn = ElementTree.fromstring(run("-t", LAB / "topo").stdout)
     assert {text for text, _ in texts(kept)} == {text for text, _ in texts(drawn)}, (

@@ -14,7 +14,7 @@ from mprun.kernel.store import SOURCES
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """As much of a kernel tree as the hooks touch."""
+    """Return a kernel tree with only the files that the hooks change."""
     for hook in HOOKS:
         path = tmp_path / hook.file
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Late timers in real time: how much longer an idle round trip may be than asked."""
+"""Late timers in real time: the excess of an idle round trip over the configured delay."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def intent() -> dict[str, Any]:
 
 
 def judge(intent: dict[str, Any], time_ms: str, idle: dict[str, Any] | None) -> dict[str, Any]:
-    """The summary of a run of which only the pings of path0 are known; 39.9 ms to 40.1 ms are expected."""
+    """Return the summary of a run with pings of path0 only. The expected range is 39.9 ms to 40.1 ms."""
     probe = {"role": "probe", "status": 0, "timed_out": False, "flows": [], "started_ns": 0, "ended_ns": 1}
     agent: dict[str, Any] = {"error": None, "complete": True, "processes": {"probe.path0": probe}, "captures": {}}
     agent |= {"host_idle": idle} if idle else {}
@@ -59,7 +59,7 @@ def test_a_round_trip_waits_for_the_delay_stages_of_both_directions(intent: dict
 
 @pytest.mark.parametrize("agent", [{}, {"host_idle": None}, {"host_idle": {"late_worst_ns": []}}])
 def test_without_a_measurement_nothing_is_allowed(intent: dict[str, Any], agent: dict[str, Any]) -> None:
-    """In simulated time nothing measures timers, as none is late."""
+    """In simulated time timers are not measured, because none is late."""
     assert find_allowances(intent, agent) == {}
 
 
@@ -71,7 +71,7 @@ def test_without_a_measurement_nothing_is_allowed(intent: dict[str, Any], agent:
         ("47.200", IDLE, True, True),
         ("47.400", IDLE, False, False),
         ("47.200", None, False, False),
-        # a round trip that is too short is explained by no timer
+        # a late timer cannot explain a round trip that is too short
         ("39.800", IDLE, False, False),
     ],
 )

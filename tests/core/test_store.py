@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cache of experiment kernels: names, removal, and sources that are refused before anything is compiled."""
+"""The cache of experiment kernels: names, removal, and sources that are refused before compilation."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from mprun.kernel import store
 
 @pytest.fixture(autouse=True)
 def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache."""
+    """Return an empty cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return store.store()
 
 
 def put(kernels: Path, digest: str, *names: str, recipe: str = "") -> None:
-    """As much of a kernel as the cache knows of."""
+    """Put a minimal kernel into the cache: its files and its record."""
     folder = kernels / digest[:16]
     folder.mkdir(parents=True)
     for name, size in (("linux", 8_280_000), ("init", 10_000), ("bulk.so", 10_000)):
@@ -59,7 +59,7 @@ def test_list_fits_a_terminal(kernels: Path) -> None:
 
 
 def test_a_damaged_kernel_is_none(kernels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is listed, so that it can be removed, and neither found nor built upon."""
+    """A damaged kernel is listed, so that it can be removed. It is not found, and no kernel is built from it."""
     monkeypatch.setattr(store, "DEFAULT_SOURCE", tmp_path / "none")
     monkeypatch.setattr(store, "SOURCE_FOLDERS", (tmp_path / "nowhere",))
     put(kernels, "a" * 64, "default")
@@ -131,7 +131,7 @@ def test_without_a_source_what_is_built_is_good_enough(
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """What looks like a kernel tree until a hook is to go in."""
+    """Return a folder that passes for a kernel tree until a hook is inserted."""
     (tmp_path / "linux" / "arch" / "um").mkdir(parents=True)
     (tmp_path / "linux" / "Makefile").write_text("VERSION = 6\nPATCHLEVEL = 1\nSUBLEVEL = 9\n")
     return tmp_path / "linux"

@@ -55,8 +55,7 @@ CHECKED = (
     "mprun/report",
     "mprun/selftests",
     "mprun/sweep",
-    "tests/language.py",
-    "tests/scenes.py",
+    "tests",
 )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a shell is offered at the press of its key."""
+"""Completions that a shell offers on the tab key."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LABS = sorted(path.parent.name for path in ROOT.glob("labs/*/lab.yaml"))
 
 
 def _offered(*words: str) -> list[str]:
-    """What the last word may become."""
+    """Return the completions of the last word."""
     shell = ShellComplete(group, {}, "mprun", "_MPRUN_COMPLETE")
     return [item.value for item in shell.get_completions(list(words[:-1]), words[-1])]
 
@@ -83,7 +83,7 @@ def test_script_is_one_that_the_shell_reads(shell: str) -> None:
 
 
 def test_nothing_that_runs_experiments_is_imported() -> None:
-    """What a press of a key has to wait for."""
+    """Completion must not import modules that take long to load."""
     program = (
         "import sys\nfrom click.shell_completion import ShellComplete\nfrom mprun.cli import group\n"
         "ask = ShellComplete(group, {}, 'mprun', '_MPRUN_COMPLETE').get_completions\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statements over measured values: what they come to, and what is wrong with the others."""
+"""Statements over measured values: their results, and errors in bad statements."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def resolve(reference: Reference) -> Value:
         ("mptcp.bulk.subflows == 2 and mptcp.bulk.share.path0 >= 47%", True),
         ("mptcp.bulk.subflows == 1 or not mptcp.bulk.share.path0 >= 50%", True),
         ("not (mptcp.bulk.subflows == 1 or mptcp.bulk.share.path0 < 50%)", False),
-        # 20 Mbit/s for 40 ms are 100 kB, of 1000 bytes each
+        # 20 Mbit/s for 40 ms are 100 kB: 100 packets of 1000 bytes
         ("20mbit * mptcp.path0.rtt == 100000bytes", True),
         ("mptcp.bulk.bytes / 10s == mptcp.bulk.goodput", True),
         ("mptcp.path0.rtt - mptcp.client-r1.rtt == 10ms", False),
@@ -120,7 +120,7 @@ def test_what_cannot_be_read(text: str, at: str, message: str) -> None:
 
 
 def assert_says(error: ExpressionError, text: str, at: str, message: str) -> None:
-    """message: all of it, or what it begins with, before a star."""
+    """message: the whole message, or its beginning followed by a star."""
     whole = f"'{text}': at {at}: {message}"
     assert str(error).startswith(whole[:-1]) if whole.endswith("*") else str(error) == whole
 

@@ -30,7 +30,7 @@ SHOWN_CONNECTIONS = (1,)
 
 
 def draw_transports(sweeps: Sequence[Sweep]) -> Chart:
-    """Return a bar for each transport at each technology. TCP uses only the first link, which is the same everywhere."""
+    """Return a bar for each transport at each technology. TCP uses only the first link, which never changes."""
     goodputs: dict[str, dict[str, float]] = {}
     for cells in (sweep.cells for sweep in sweeps):
         for row in cells.iter_rows(named=True):

@@ -113,8 +113,8 @@ def users(seed: int) -> str:
 PAGE = """\
 # Coupled congestion control, measured
 
-`make fairness` writes this page. Each row has {seeds} seeds with {seconds} s of simulated time each. A cell
-shows the mean and, in brackets, the lowest and highest value. The seed also shifts the starts of flows
+`make fairness` writes this page. Each row has {seeds} seeds with {seconds} s of simulated time each. Each
+figure is the mean, with the lowest and highest value in brackets. The seed also shifts the starts of flows
 within a round trip, because the order of arrival matters with drop-tail queues and exact timers. The scenes
 are:
 

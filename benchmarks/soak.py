@@ -78,7 +78,7 @@ Mbit/s, and the last path is a backup. About every half minute, one or two paths
 the link is cut, or the client's address is removed. Subflows then close and join again. At least one of the
 three paths always works.
 
-These events are faults:
+These results are faults:
 
 - The kernel prints a warning.
 - The kernel's slabs, which hold its objects, grow by more than {growth} kB from before the run to after it.

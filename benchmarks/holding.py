@@ -40,10 +40,12 @@ END_NS = 10_000_000
 # Linux's least time, in addition to the round trip, until a retransmission timeout (TCP_RTO_MIN).
 TIMEOUT_NS = 200_000_000
 REASONS = {
-    "sent again": "the run counts more retransmissions than drops; the extra segments took their share of the rate",
-    "timeout": "the run counts timeouts of the sender; each takes 200 ms, Linux's least, and a round trip",
-    "small window": "the run's samples show congestion windows below rate x round trip; the link was idle meanwhile",
+    "sent again": "the run counts more retransmissions than drops. The extra segments use a part of the rate",
+    "timeout": "the run counts timeouts of the sender. Each takes 200 ms, Linux's minimum, and a round trip",
+    "small window": "the run's samples show congestion windows below rate x round trip. The link was idle meanwhile",
 }
+# The words for the names of flows in one direction.
+WORDS = {"there": "forward", "back": "reverse"}
 
 
 @dataclass(frozen=True)
@@ -160,9 +162,8 @@ def hold_delay(evidence: Evidence) -> Iterator[Row]:
         for value in ("min", "max"):
             got = evidence.metric(f"{name}.delay.{value}")
             asked = form.one_way_s(way, frame)
-            yield near(
-                f"one-way delay {name}, {value}, frames of {frame} bytes", "s", asked, got, _steps_s(1, len(cell.links))
-            )
+            quantity = f"one-way delay {WORDS[name]}, {value}, frames of {frame} bytes"
+            yield near(quantity, "s", asked, got, _steps_s(1, len(cell.links)))
 
 
 def hold_overload(evidence: Evidence) -> Iterator[Row]:
@@ -180,8 +181,8 @@ def hold_overload(evidence: Evidence) -> Iterator[Row]:
     most = beyond_s + (queue + 1) * frame_s
     longest = steady["delay_ns"].max()
     got = float(longest) / 1e9 if isinstance(longest, int) else math.nan
-    # a program that starts meanwhile, such as the ping, may make others late by more than the clock's steps
-    yield Row("most delay behind it", "s", most, most - frame_s, most * (1 + WITHIN), got)
+    # a program that starts meanwhile, as the ping does, may make the others late by more than the clock's steps
+    yield Row("longest delay behind the full queue", "s", most, most - frame_s, most * (1 + WITHIN), got)
     probe = form.echo_frame_bytes(cell.family)
     probe_s = cell.bottleneck.forward.hop.serialise_s(probe)
     asked = (
@@ -234,8 +235,8 @@ def hold_loss(evidence: Evidence) -> Iterator[Row]:
         low, asked, high = _losses(direction, cell.facts["packets"])
         count = evidence.metric(f"{name}.packets")
         got = evidence.metric(f"{name}.loss") * count
-        yield exact(f"packets {name}", cell.facts["packets"], count)
-        yield Row(f"losses {name}", "1", asked, low, high, round(got, 6))
+        yield exact(f"packets {WORDS[name]}", cell.facts["packets"], count)
+        yield Row(f"losses {WORDS[name]}", "1", asked, low, high, round(got, 6))
 
 
 def _losses(direction: Direction, count: int) -> tuple[float, float, float]:
@@ -262,11 +263,11 @@ def hold_slow_start(evidence: Evidence) -> Iterator[Row]:
         received = evidence.server.towards(5201 + place, segment.INCOMING, 0)
         if len(sent) == len(received) == 1:
             seen_s = (received[0].last_payload_ns - sent[0].first_ns) / 1e9
-            yield near(f"the same, from the captures of {size} bytes", "s", asked, seen_s, floor)
+            yield near(f"completion of {size} bytes, from the captures", "s", asked, seen_s, floor)
         yield exact(f"bytes of {size}, by sequence numbers", sum(one.payload_bytes for one in received), size)
         yield exact(f"bytes of {size}, by the run", size, evidence.metric(f"{name}.bytes"))
-        yield exact("sent again, by the captures", 0, sum(len(one.sent_again_ns) for one in sent))
-        yield exact("sent again, by the run", 0, evidence.metric(f"{name}.retransmits"))
+        yield exact("retransmissions, by the captures", 0, sum(len(one.sent_again_ns) for one in sent))
+        yield exact("retransmissions, by the run", 0, evidence.metric(f"{name}.retransmits"))
 
 
 def hold_bulk(evidence: Evidence) -> Iterator[Row]:
@@ -294,8 +295,8 @@ def hold_fairness(evidence: Evidence) -> Iterator[Row]:
     fairness = evidence.metric("total.fairness")
     yield Row(f"Jain's index of {cell.flows} flows", "share", 1, 1 - WITHIN, 1 + 1e-9, fairness)
     index = form.shared_jain(intervals)
-    # the table has a resolution of microseconds
-    yield Row("the same, of the table of goodput", "share", index, index - 1e-6, index + 1e-6, fairness)
+    # the table has microseconds
+    yield Row("Jain's index, from table goodput", "share", index, index - 1e-6, index + 1e-6, fairness)
     if cell.discipline == "fifo":
         payload = form.tcp_payload_bytes(cell.family, cell.mtu)
         asked = form.goodput_bit_per_s(cell.bottleneck.forward.kbit * 1e3, payload, cell.mtu)
@@ -327,7 +328,7 @@ def hold_counts(evidence: Evidence, name: str, port: int) -> Iterator[Row]:
     over_ns = begun_ns + total * 1_000_000_000 - END_NS
     least = bisect_right(moments, over_ns)
     got = evidence.metric(f"{name}.retransmits")
-    yield Row(f"{name}: sent again, by sequence numbers", "1", least, least, len(moments), got)
+    yield Row(f"{name}: retransmissions, by sequence numbers", "1", least, least, len(moments), got)
     received = evidence.server.towards(port, segment.INCOMING, DATA_BYTES)
     begun_ns = min((stream.first_ns for stream in received), default=0)
     window = (begun_ns + omitted * 1_000_000_000, begun_ns + total * 1_000_000_000)

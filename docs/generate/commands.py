@@ -17,12 +17,12 @@ from mprun.cli import COMMANDS, group
 AS_IT_IS = "\b\n"
 # As `main` of mprun.cli has them.
 STATUSES = {
-    0: "done, and every expectation held",
+    0: "the run is done, and every expectation held",
     1: "the run failed, or an expectation did not hold",
-    2: "bad input: what is wrong with it is said, with file and line",
-    3: "this machine cannot run it: what is missing is said, with the command that mends it",
+    2: "bad input: the error names file and line",
+    3: "this machine cannot run it: the error names what is missing and the command that fixes it",
     130: "interrupted",
-    141: "nobody reads what is printed (`| head`)",
+    141: "the reader of the output has ended, as in `| head`",
 }
 
 
@@ -72,7 +72,8 @@ def page() -> str:
     """A section for each command."""
     parts = [LICENSE, "# Commands\n\n"]
     parts.append(
-        "`mprun -t TOPOLOGY -x EXPERIMENT` is short for `mprun run`. Each command says all of this with `--help`.\n\n"
+        "`mprun -t TOPOLOGY -x EXPERIMENT` is short for `mprun run`. "
+        "Each command prints its part of this page with `--help`.\n\n"
     )
     parts.append("Exit status:\n\n" + table(("status", "means"), [(str(n), text) for n, text in STATUSES.items()]))
     for command in describe():

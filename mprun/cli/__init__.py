@@ -27,31 +27,31 @@ if TYPE_CHECKING:
 
 # command -> (module, what `mprun --help` says of it)
 COMMANDS: Mapping[str, tuple[str, str]] = {
-    "run": ("run", "Run an experiment on a topology: also `mprun -t T -x X`."),
-    "sweep": ("sweep", "Run all cells of an experiment's matrix, repeated, on all CPUs."),
-    "new": ("new", "Write a commented pair of files to start from."),
-    "validate": ("validate", "Check the files and say all that is wrong with them."),
-    "plan": ("plan", "Show what a run would do, node by node."),
-    "topology": ("topology", "List generators, or write a topology out as nodes and links."),
+    "run": ("run", "Run an experiment on a topology (also `mprun -t T -x X`)."),
+    "sweep": ("sweep", "Run and repeat all cells of an experiment's matrix."),
+    "new": ("new", "Write a topology and an experiment to start from."),
+    "validate": ("validate", "Check the files and print all their errors."),
+    "plan": ("plan", "Show the commands of a run, node by node."),
+    "topology": ("topology", "List generators, or write a topology as nodes and links."),
     "graph": ("graph", "Draw the network with its link values."),
-    "calibrate": ("calibrate", "Measure each link against what was asked of it."),
-    "shell": ("shell", "Build the network and offer Mininet's prompt on it."),
-    "convert": ("convert", "Write older key:value files as YAML."),
-    "lab": ("lab", "List, show, copy, run and grade the labs that come with mprun."),
-    "verify": ("verify", "Run again and prove that the result is identical, byte by byte."),
-    "show": ("show", "Show a run or a sweep: what went on, metrics, expectations."),
+    "calibrate": ("calibrate", "Measure each link and compare it with the topology."),
+    "shell": ("shell", "Build the network and open Mininet's prompt."),
+    "convert": ("convert", "Convert older key:value files to YAML."),
+    "lab": ("lab", "List, show, copy, run and grade the labs of mprun."),
+    "verify": ("verify", "Repeat a run and compare the results byte by byte."),
+    "show": ("show", "Show a run or a sweep: time lines, metrics, expectations."),
     "compare": ("compare", "Compare two runs or sweeps: inputs, metrics, expectations."),
     "runs": ("runs", "List, show, open, repeat and remove runs."),
-    "packets": ("packets", "Read a run's captures: packets, connections, subflows."),
-    "report": ("report", "Write a page of a run or a sweep, with its figures."),
-    "bundle": ("bundle", "Write one archive of a run or a sweep, for others."),
-    "reproduce": ("reproduce", "Run again what such an archive holds, and say what differs."),
-    "export": ("export", "Write the tables of a run as CSV."),
-    "kernel": ("kernel", "Build, list, describe and test experiment kernels."),
-    "tools": ("tools", "Build and list traffic tools that no package holds."),
-    "doctor": ("doctor", "Say what this machine can run and what mends the rest."),
+    "packets": ("packets", "Analyse a run's captures: packets, connections, subflows."),
+    "report": ("report", "Write an HTML report of a run or a sweep."),
+    "bundle": ("bundle", "Pack a run or a sweep into one archive to share."),
+    "reproduce": ("reproduce", "Repeat the runs of a bundle and report the differences."),
+    "export": ("export", "Export the tables of a run or a sweep as CSV."),
+    "kernel": ("kernel", "Build, list, describe, remove and test experiment kernels."),
+    "tools": ("tools", "Build and list traffic tools that have no package."),
+    "doctor": ("doctor", "Check what this machine can run, and how to fix the rest."),
     "schema": ("schema", "Print the JSON Schemas of the files."),
-    "completion": ("completion", "Print what makes a shell complete mprun."),
+    "completion": ("completion", "Print the code for completion in a shell."),
 }
 
 # Options that commands had in earlier versions, and what to do instead.
@@ -145,8 +145,8 @@ def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> 
 def group() -> None:
     """Run multipath-transport experiments from two YAML files.
 
-    mprun -t TOPOLOGY -x EXPERIMENT builds the network, runs the traffic and leaves everything
-    that happened in runs/latest.
+    mprun -t TOPOLOGY -x EXPERIMENT builds the network, runs the traffic and writes all results
+    to runs/latest.
     """
 
 

@@ -35,10 +35,10 @@ def command(
     kernel: str,
     as_json: bool,
 ) -> None:
-    """Build the network and measure each link and direction: delay, jitter, loss, rate, queue.
+    """Build the network and measure each link in each direction: delay, jitter, loss, rate, queue.
 
-    Exit status 0 if each is as asked within its tolerance, else 1. `calibrate: true` in an experiment
-    does the same before its run.
+    The exit status is 0 if every value agrees with the topology within its tolerance, and 1 otherwise.
+    `calibrate: true` in an experiment makes the same measurement before the run.
     """
     from mprun import runner
     from mprun.cli.progress import Bar

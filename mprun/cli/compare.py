@@ -32,10 +32,10 @@ MARKS = {"higher": "▲", "lower": "▼", "same": "=", "unclear": "~", "unknown"
 @click.argument("first", metavar="A")
 @click.argument("second", metavar="[B]", required=False)
 @options.parent
-@click.option("--by", "axis", metavar="AXIS", help="The halves of sweep A: AXIS, or AXIS=one,other.")
-@click.option("--metric", "wanted", multiple=True, metavar="NAME", help="Only this metric; repeatable.")
-@click.option("--all", "show_all", is_flag=True, help="Show what does not differ too.")
-@click.option("--within", metavar="SHARE", help="Fail where a metric is clearly higher or lower by more, as in 2%.")
+@click.option("--by", "axis", metavar="AXIS", help="Compare two parts of sweep A: AXIS or AXIS=one,other.")
+@click.option("--metric", "wanted", multiple=True, metavar="NAME", help="Compare only this metric. Can be repeated.")
+@click.option("--all", "show_all", is_flag=True, help="Also show metrics that do not differ.")
+@click.option("--within", metavar="SHARE", help="Fail if a metric clearly differs by more than SHARE, such as 2%.")
 @options.confidence
 @options.verdicts
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
@@ -54,8 +54,8 @@ def command(
 ) -> None:
     """Compare runs, sweeps or bundles A and B: their inputs, metrics and expectations.
 
-    Differences come with intervals where each side ran more than once. Exit status 1 if an expectation
-    holds less often in B than in A, a metric lies outside of --within, or a sweep has not all its runs.
+    Differences have confidence intervals if each side has more than one run. The exit status is 1 if an
+    expectation holds less often in B than in A, if a metric is outside --within, or if a sweep lacks runs.
     """
     from mprun.analysis.comparison import compare, compare_expectations, compare_statements
     from mprun.analysis.statistics import CONFIDENCE

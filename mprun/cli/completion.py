@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
-    """Print what makes a shell complete commands, options, labs, runs and kernels.
+    """Print the code for a shell that completes commands, options, labs, runs and kernels.
 
     \b
     bash  in ~/.bashrc: eval "$(mprun completion bash)"

@@ -29,9 +29,9 @@ STANDARD_OUTPUT = Path("-")
     "folder",
     type=click.Path(path_type=Path),
     default=Path(),
-    help="Where to write, '-' for standard output. Default: here.",
+    help="Write the files to this directory, or to standard output if it is '-'. Default: the current directory.",
 )
-@click.option("--force", is_flag=True, help="Overwrite files that are there.")
+@click.option("--force", is_flag=True, help="Overwrite existing files.")
 @options.strict
 @click.option(
     "--legacy-queue",
@@ -50,9 +50,9 @@ def command(
     allow_exec: bool,
     allow_outside: bool,
 ) -> None:
-    """Write a TOPOLOGY and EXPERIMENTs of the older key:value format as YAML files that mean the same.
+    """Convert a TOPOLOGY and EXPERIMENTs of the older key:value format to equivalent YAML files.
 
-    A file that is YAML already is held against the others and left alone.
+    A file that is YAML already is checked together with the others and not changed.
     """
     from mprun.errors import SpecError
     from mprun.model.permission import Permissions

@@ -34,9 +34,9 @@ class Check:
 @click.command("doctor")
 @click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
 def command(as_json: bool) -> None:
-    """Say what this machine can run and what mends the rest.
+    """Check what this machine can run, and print the command that fixes each missing item.
 
-    Exit status 0 if at least one engine can run an experiment, 3 if none can.
+    The exit status is 0 if at least one engine can run an experiment, and 3 if none can.
     """
     checks = list(_all_checks())
     usable = all(check.ok for check in checks if check.serves in ("virtual", "both")) or all(

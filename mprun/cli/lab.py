@@ -35,20 +35,21 @@ _profile = click.option(
     type=click.Choice(["quick", "published"]),
     default="quick",
     show_default=True,
-    help="quick: every effect in short runs; published: lengths and points of the publication.",
+    help="Choose the size of the runs. `quick` shows every effect in short runs. `published` uses the durations and "
+    "parameter values of the publication.",
 )
 
 
 @click.group("lab", context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
-    """List, show, copy, run and grade the labs that come with mprun.
+    """List, show, copy, run and grade the labs of mprun.
 
-    A lab is named by its number, its name, or a folder that holds one.
+    LAB is a lab's number, a lab's name, or a folder that contains a lab.
     """
 
 
 @command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print a list as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the labs as JSON.")
 def list_(as_json: bool) -> None:
     """List the labs."""
     from mprun.lab.shelf import open_lab
@@ -90,7 +91,7 @@ def show(name: str, profile: Profile) -> None:
 @click.argument("name", metavar="LAB", shell_complete=complete_labs)
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
 def start(name: str, directory: Path) -> None:
-    """Make a working copy of a lab in DIRECTORY."""
+    """Copy a lab to DIRECTORY, to work on it."""
     from mprun.lab.shelf import copy_lab, open_lab
 
     lab = open_lab(name)
@@ -101,7 +102,7 @@ def start(name: str, directory: Path) -> None:
 
 @command.command()
 @click.argument("names", metavar="LAB...", nargs=-1, shell_complete=complete_labs)
-@click.option("--all", "all_", is_flag=True, help="All labs.")
+@click.option("--all", "all_", is_flag=True, help="Run all labs.")
 @_profile
 @options.parameters
 @options.seed
@@ -109,7 +110,7 @@ def start(name: str, directory: Path) -> None:
 @options.kernel
 @options.parent
 @options.consent
-@click.option("--json", "as_json", is_flag=True, help="Print what was seen as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def run(
     names: tuple[str, ...],
     all_: bool,
@@ -170,7 +171,8 @@ def run(
 def check(name: str, folders: tuple[Path, ...], profile: Profile, as_json: bool, as_csv: bool) -> None:
     """Grade the runs in DIRECTORY (default: here), one for each student.
 
-    A run counts as a step of the lab if it was made of the lab's own files and parameters.
+    The default is the current directory. A run counts as a step of the lab if it was made from the lab's
+    own files and parameters.
     """
     from mprun.lab.grade import digests_of, grade
     from mprun.lab.shelf import open_lab

@@ -119,10 +119,10 @@ links:
     type=click.Choice(list(_TOPOLOGIES)),
     default="multi-path",
     show_default=True,
-    help="The network to start from; graph: nodes and links written out.",
+    help="Choose the network to start from. `graph` lists nodes and links.",
 )
 def command(directory: Path, kind: str) -> None:
-    """Write topo.yaml and xp.yaml, with comments, into DIRECTORY (default: here)."""
+    """Write topo.yaml and xp.yaml, with comments, to DIRECTORY. Default: the current directory."""
     from mprun.errors import HostError, SpecError
 
     topology, expectations = _TOPOLOGIES[kind]

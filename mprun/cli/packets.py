@@ -25,10 +25,9 @@ _SIGNS = {"forward": "→", "reverse": "←"}
 @options.parent
 @click.option("--json", "as_json", is_flag=True, help="Print connections and subflows as JSON.")
 def command(name: str, parent: Path, as_json: bool) -> None:
-    """Read the captures of a run: its packets, connections and subflows become tables of it.
+    """Analyse the captures of a run and add the tables `packets`, `connections` and `subflows` to the run.
 
-    Each capture is read once, by tshark. The tables are `packets`, `connections` and `subflows`; `mprun export`
-    writes them as CSV, and docs/captures.md says what they hold.
+    tshark reads each capture once. `mprun export` writes the tables as CSV, and docs/captures.md describes them.
     """
     from mprun import rundir
     from mprun.cli.progress import Bar

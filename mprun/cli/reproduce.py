@@ -39,10 +39,15 @@ _WORDS = {
     type=click.Choice(ENGINE_NAMES),
     help="virtual: simulated time. real: this machine's kernel. Default: virtual, if it ran there.",
 )
-@click.option("--kernel", metavar="NAME", help="Experiment kernel. Default: the one that it ran on, if it is built.")
 @options.parent
 @options.consent
-@click.option("-j", "--jobs", type=click.IntRange(1, 1024), help="Runs of a sweep at one time. Default: one a CPU.")
+@click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(1, 1024),
+    metavar="N",
+    help="Run N runs of a sweep at once. Default: one for each CPU.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
 def command(
     archive: Path,
@@ -53,9 +58,10 @@ def command(
     jobs: int | None,
     as_json: bool,
 ) -> None:
-    """Run BUNDLE again and say whether the result is identical, within intervals, or what differs.
+    """Repeat the runs of BUNDLE and compare the result: identical, within intervals, or different.
 
-    Its resolved inputs are compiled anew, and nothing else of it is obeyed. Exit status 1 if the result differs.
+    Only the resolved inputs of the bundle are used, and they are compiled again. The exit status is 1 if the
+    result differs.
     """
     from mprun.bundle.reproduce import choose_engine, open_bundle, reproduce
     from mprun.cli.progress import Bar

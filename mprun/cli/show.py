@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @options.confidence
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def command(name: str, parent: Path, confidence: float | None, as_json: bool) -> None:
-    """Show the summary of a run or a sweep: of a run also what went on over its time, of a sweep its cells."""
+    """Show the summary of a run with its time lines, or the summary of a sweep with its cells."""
     from mprun.sweep.directory import find_either
 
     found = find_either(parent, name)

@@ -37,19 +37,27 @@ if TYPE_CHECKING:
 @options.parent
 @options.consent
 @options.allow_outside
-@click.option("--dry-run", is_flag=True, help="List the cells and say how long they may take.")
+@click.option("--dry-run", is_flag=True, help="List the cells and estimate their time. Run nothing.")
 @click.option("--cluster", "address", metavar="ADDRESS", help="Run on the workers of this Dask scheduler.")
-@click.option("-j", "--jobs", type=click.IntRange(1, 1024), help="Runs at one time. Default: one a CPU.")
-@click.option("--retries", type=click.IntRange(0, 100), default=0, help="How often a run that ends with an error.")
+@click.option(
+    "-j", "--jobs", type=click.IntRange(1, 1024), metavar="N", help="Run N runs at once. Default: one for each CPU."
+)
+@click.option(
+    "--retries",
+    type=click.IntRange(0, 100),
+    default=0,
+    metavar="N",
+    help="Repeat a run that ends with an error up to N times.",
+)
 @click.option(
     "--keep",
     type=click.Choice(["pcaps", "none", "failed"]),
     default="pcaps",
     show_default=True,
-    help="Captures that stay: of all runs, of none, of those that did not pass.",
+    help="Keep the captures of all runs, of no run, or of the runs that did not pass.",
 )
-@click.option("--new", "anew", is_flag=True, help="A new sweep, though an unfinished one of these files is there.")
-@click.option("--metric", "shown", multiple=True, metavar="NAME", help="Show this metric; repeatable.")
+@click.option("--new", "anew", is_flag=True, help="Start a new sweep even if an unfinished one for these files exists.")
+@click.option("--metric", "shown", multiple=True, metavar="NAME", help="Show this metric. Can be repeated.")
 @options.verdicts
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, with the directory of the sweep.")
 def command(
@@ -74,9 +82,9 @@ def command(
     tap: Path | None,
     as_json: bool,
 ) -> None:
-    """Run every cell of an experiment's matrix, as often as it asks, on all CPUs.
+    """Run every cell of an experiment's matrix on all CPUs, as often as `repeat` says.
 
-    The same command goes on with a sweep that was interrupted. -p also fixes an axis of the matrix.
+    The same command resumes a sweep that was interrupted. -p also fixes an axis of the matrix.
     """
     from mprun import runner
     from mprun.cli.sweep_progress import SweepBar

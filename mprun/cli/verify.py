@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 @options.consent
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
 def command(name: str, kernel: str, parent: Path, consent: Consent, as_json: bool) -> None:
-    """Run RUN again in the virtual engine and say whether the result is identical, or the first
-    artifact and byte that differ."""
+    """Repeat RUN in the virtual engine and compare the results byte by byte.
+
+    If the results differ, the first artifact and byte that differ are printed.
+    """
     from mprun import rundir, runner
     from mprun.cli.progress import Bar
     from mprun.errors import RunError

@@ -151,7 +151,8 @@ def consent(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         (
             ("--unconfined",),
-            "With --allow-exec, also run a file's commands on a machine without Landlock. The commands can then read your files.",
+            "With --allow-exec, also run a file's commands on a machine without Landlock. "
+            "The commands can then read your files.",
         ),
         (
             ("--allow-exec",),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages of the documentation that say what the code says: `python -m docs.generate` writes them.
+"""The pages of the documentation that are made from the code. `python -m docs.generate` writes them.
 
-`keys` has those of files, `metrics` those of results, `commands` those of the command line, `manual` the manual
-page. Each gives text; a test holds what is in the tree against it.
+`keys` makes the pages of files, `metrics` the page of results, `commands` the page of the command line, and `manual`
+the manual page. Each returns text, and a test compares the text with the files in the tree.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ REFERENCE = ROOT / "docs" / "reference"
 
 
 def pages() -> Iterator[tuple[Path, str]]:
-    """Each generated file, and its text."""
+    """Return each generated file and its text."""
     for name, text in keys.pages():
         yield REFERENCE / f"{name}.md", text
     yield REFERENCE / "metrics.md", metrics.page()

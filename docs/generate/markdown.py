@@ -13,7 +13,7 @@ LICENSE = """\
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; a bar within a cell is escaped."""
+    """Return a table. A bar within a cell is escaped."""
     lines = [head, ["---"] * len(head), *rows]
     return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
 
@@ -23,11 +23,11 @@ def code(text: str) -> str:
 
 
 def anchor(heading: str) -> str:
-    """The fragment that GitHub and the site give to a heading."""
+    """Return the fragment that GitHub and the site give to a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def words(names: Iterable[str], last: str = "or") -> str:
-    """`a`, `b` or `c`."""
+    """Return names as `a`, `b` or `c`."""
     coded = [code(name) for name in names]
     return coded[0] if len(coded) == 1 else f"{', '.join(coded[:-1])} {last} {coded[-1]}"

@@ -40,11 +40,11 @@ EMPTY = ExperimentSpec("", "", {}, (), (), (), probe_pings=0, seed=DEFAULT_SEED)
 
 @dataclass(frozen=True)
 class Loaded:
-    """One run of checked files.
+    """The checked files of a run.
 
-    sources: all files that were read, those of the topology first.
-    values: the values of the matrix's axes in this run.
-    reseed: make the Spec for another seed, from which some workloads draw who sends to whom.
+    `sources`: all files that were read, files of the topology first.
+    `values`: the values of the matrix's axes in this run.
+    `reseed`: make the Spec for another seed. Some workloads draw the pairs of hosts from the seed.
     """
 
     spec: Spec

@@ -18,11 +18,11 @@ from mprun.statement.expression import parse
 
 @dataclass(frozen=True)
 class Files:
-    """The trees of a topology and an experiment, not yet held against a model.
+    """The trees of a topology and an experiment, before the check against a model.
 
-    parameters: as written on the command line; they also fix axes of the matrix.
-    seed: in place of the experiment's.
-    strict: warnings are faults.
+    `parameters`: from the command line; they also fix axes of the matrix.
+    `seed`: replaces the experiment's seed.
+    `strict`: warnings are faults.
     """
 
     trees: tuple[Tree, ...]
@@ -105,9 +105,9 @@ def check_seed(seed: int | None, document: Document) -> None:
 
 
 def fill_in(files: Files, documents: Sequence[Document], values: Values) -> Parameters:
-    """Return the parameters of all files in one cell, those of the experiment over those of the topology.
+    """Return the parameters of all files in one cell. The experiment's parameters override the topology's.
 
-    Values on the command line are over both. values: of the cell, over all.
+    Values on the command line override both. `values`: of the cell; they override all.
     """
     axes = files.matrix.names
     found: dict[str, Scalar] = {}
@@ -141,7 +141,7 @@ def warn_unused(parameters: Parameters, documents: Sequence[Document]) -> None:
 
 
 def sort(documents: Sequence[Document], faults: Sequence[Fault]) -> list[Fault]:
-    """Return faults in the order of the files that were read and the lines in them; those without a file come first."""
+    """Return faults in the order of the files and their lines. Faults without a file come first."""
     files = [file for document in documents for file in document.files]
     order = {file: n for n, file in reversed(list(enumerate(files)))}
     return sorted(faults, key=lambda fault: (order.get(fault.file, -1), fault.line or 0))

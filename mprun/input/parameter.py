@@ -22,9 +22,9 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @dataclass
 class Parameters:
-    """The parameters of both files; `used` collects the names that scalars asked for.
+    """The parameters of both files. `used` collects the names that scalars asked for.
 
-    whole: False where a file could not be read, so that a missing name is nobody's fault.
+    `whole`: False if a file could not be read, so that a missing name is no fault.
     """
 
     values: Mapping[str, Scalar]
@@ -34,7 +34,7 @@ class Parameters:
     _characters: int = 0
 
     def render(self, text: str) -> Scalar:
-        """The value of a scalar; one that is a single `{{ expression }}` keeps the expression's type.
+        """The value of a scalar. A scalar that is a single `{{ expression }}` keeps the expression's type.
 
         Raises TemplateFault.
         """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The entries of `traffic`: each held against its tool's model, named, made into flows, and all against each other."""
+"""The entries of `traffic`: check each against its tool's model, name it, make flows, and check the flows together."""
 
 from __future__ import annotations
 
@@ -26,17 +26,19 @@ MOST_PAIRS = 10_000
 
 @dataclass(frozen=True)
 class Traffic:
-    """The flows of a file. notes: where what is wrong with the n-th of them goes, as `traffic[n]`."""
+    """The flows of a file. notes: the place for faults of the n-th flow, as `traffic[n]`."""
 
     flows: tuple[Flow, ...]
     notes: Notes
 
 
 def read_traffic(values: object, document: Document, hosts: Sequence[str] | None, seed: int) -> Traffic | None:
-    """The flows that plain values stand for, in the order of the entries; None where an entry is none, or nobody knows
-    which hosts it means. Faults go to the document; what is no list of mappings is for the model of the file.
+    """Return the flows from plain values, in the order of the entries.
 
-    hosts: those of the topology; None: not known. seed: what is drawn follows from it.
+    None if an entry is no mapping or its hosts are not known. Faults go to the document. The model of the file checks
+    that `traffic` is a list of mappings.
+    `hosts`: the hosts of the topology; None if they are not known.
+    `seed`: random choices follow from it.
     """
     if values is None:
         return Traffic((), document)
@@ -97,7 +99,7 @@ def _read_companions(entry: FlowEntry, place: Path, document: Document) -> FlowE
 
 
 def _name(entries: Sequence[FlowEntry], document: Document) -> list[str]:
-    """A name for each: its own, or that of its tool, numbered from the second on."""
+    """A name for each entry: its own, or its tool's, numbered from the second on."""
     first: dict[str, int] = {}
     for n, entry in enumerate(entries):
         if entry.name in first:
@@ -124,7 +126,7 @@ def _name(entries: Sequence[FlowEntry], document: Document) -> list[str]:
 def _expand(
     entry: FlowEntry, name: str, n: int, document: Document, hosts: Sequence[str] | None, seed: int
 ) -> list[Flow]:
-    """The flows that an entry stands for, one for each pair of hosts; none after a fault."""
+    """The flows of an entry, one for each pair of hosts. Empty after a fault."""
     if isinstance(entry.source, str) and isinstance(entry.destination, str):
         if entry.pairs is not None:
             document.fault(("traffic", n, "pairs"), "is for several hosts at both ends: name them, or take it out")
@@ -158,7 +160,7 @@ def _expand(
 
 
 def _check_names(flows: Sequence[Flow], notes: Notes) -> None:
-    """Faults of flows whose names, made of those of hosts or of numbers, another has, or nobody may have."""
+    """Record faults of flows whose names, made from names of hosts or numbers, are taken or not allowed."""
     holders: dict[str, int] = {}
     for n, flow in enumerate(flows):
         if flow.repetition is None:
@@ -175,7 +177,7 @@ def _check_names(flows: Sequence[Flow], notes: Notes) -> None:
 
 
 def _check_groups(flows: Sequence[Flow], notes: Notes) -> None:
-    """Faults of groups that are called like a flow, or whose flows have different metrics."""
+    """Record faults of groups with the name of a flow, or with flows that have different metrics."""
     names = {name for flow in flows for name in (flow.name, *names_of(flow))}
     first: dict[str, Flow] = {}
     for n, flow in enumerate(flows):
@@ -194,7 +196,7 @@ def _check_groups(flows: Sequence[Flow], notes: Notes) -> None:
 
 
 def _check_order(flows: Sequence[Flow], notes: Notes) -> None:
-    """Faults of flows that wait for one that is not there, or for each other."""
+    """Record faults of flows that wait for a flow that does not exist, or for each other."""
     known: dict[str, list[Flow]] = {}
     for flow in flows:
         for name in dict.fromkeys((flow.name, flow.group, *names_of(flow))):
@@ -228,7 +230,7 @@ def _find_circle(flow: Flow, known: Mapping[str, Sequence[Flow]]) -> list[str]:
 
 
 def _check_ports(flows: Sequence[Flow], notes: Notes) -> None:
-    """Faults of ports that are not there, or that two flows want on one host."""
+    """Record faults of ports that do not exist, or that two flows use on one host."""
     taken: dict[tuple[str, int], str] = {}
     for n, flow in enumerate(flows):
         if flow.port is None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file of a lab: its steps, what they should show, and what a student is asked.
+"""The file of a lab: its steps, its claims and its questions.
 
-`read_lab` checks it and says all that is wrong; `check_claims` also holds names and units of the claims against what
-the steps will measure, for which it reads their files. Nothing is run here.
+`read_lab` checks the file and reports all faults. `check_claims` also checks names and units of the claims against
+the metrics of the steps, for which it reads their files. Nothing is run here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FILE = "lab.yaml"
 
 @dataclass(frozen=True)
 class Step:
-    """One run. topology, experiment: files as `load` takes them; parameters: as -p has them."""
+    """A run. topology, experiment: files as for `load`. parameters: as for -p."""
 
     name: str
     topology: Path
@@ -40,11 +40,11 @@ class Step:
     profile: Profile | None
 
     def load(self, seed: int | None = None) -> Loaded:
-        """Its files, read and checked. seed: instead of the file's. Raises InputError."""
+        """Read and check the files of the step. seed: replaces the file's seed. Raises InputError."""
         return load(self.topology, self.experiment, self.parameters, seed)
 
     def command(self, folder: Path) -> str:
-        """What a student types in the lab's folder."""
+        """The command that a student types in the lab's folder."""
         topology, experiment = (file.relative_to(folder) for file in (self.topology, self.experiment))
         parameters = [f"-p {name}={value}" for name, value in self.parameters.items()]
         return " ".join([f"mprun -t {topology} -x {experiment}", *parameters])
@@ -52,7 +52,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Question:
-    """What a student is asked, and where to look."""
+    """A question to the student, and a hint."""
 
     ask: str
     hint: str
@@ -60,7 +60,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Lab:
-    """A lab in its folder. defaults: its parameters; the files of its steps have the same."""
+    """A lab in its folder. defaults: its parameters, which the files of its steps have too."""
 
     folder: Path
     title: str
@@ -83,15 +83,15 @@ class Lab:
         return tuple(step for step in self.steps if step.profile in (None, profile))
 
     def claims_of(self, profile: Profile) -> tuple[Claim, ...]:
-        """Those about steps of the profile only."""
+        """The claims about steps of one profile."""
         names = {step.name for step in self.steps_of(profile)}
         return tuple(claim for claim in self.claims if names.issuperset(claim.steps))
 
 
 def read_lab(folder: Path, parameters: Mapping[str, str] = {}) -> Lab:
-    """The lab in a folder. Raises InputError with every fault of its file.
+    """Read the lab in a folder. Raises InputError with every fault of its file.
 
-    parameters: values that replace those of the lab, as -p sets them, in claims and in all steps.
+    `parameters`: values that replace those of the lab, as -p does, in claims and in all steps.
     """
     document = Document(read(folder / FILE, "experiment"))
     own = document.parameters()
@@ -130,7 +130,7 @@ def _step(folder: Path, entry: StepEntry, given: Mapping[str, str]) -> Step:
 
 
 def _check_places(lab: Lab, document: Document) -> None:
-    """Refuse files of steps outside the folder: a lab may come from a stranger."""
+    """Refuse files of steps outside the folder: the lab may come from a stranger."""
     lab_file = str(lab.folder / FILE)
     for n, step in enumerate(lab.steps):
         for key, file in (("topology", step.topology), ("experiment", step.experiment)):
@@ -139,7 +139,9 @@ def _check_places(lab: Lab, document: Document) -> None:
 
 
 def _check_names(lab: Lab, document: Document) -> None:
-    """Faults of steps of one name, and of claims about steps that are not there, or never run in one profile."""
+    """Record faults of steps with equal names, and of claims about steps that do not exist or never run in one
+    profile.
+    """
     first: dict[str, int] = {}
     for n, step in enumerate(lab.steps):
         if step.name in first:
@@ -159,7 +161,7 @@ def _check_names(lab: Lab, document: Document) -> None:
 
 
 def check_claims(lab: Lab) -> None:
-    """Hold claims against what the steps will measure. Raises InputError."""
+    """Check claims against the metrics that the steps will measure. Raises InputError."""
     document = Document(read(lab.folder / FILE, "experiment"))
     loaded = {step.name: step.load() for step in lab.steps}
     for n, claim in enumerate(lab.claims):
@@ -190,7 +192,7 @@ def _find_metric(name: str, owned: Mapping[str, Metrics]) -> Metric | None:
 
 
 def _unit_of(reference: Reference, loaded: Mapping[str, Loaded]) -> Unit:
-    """The kind of what a name of a claim stands for. Raises UnknownName."""
+    """The kind of unit of a name in a claim. Raises UnknownName."""
     table = split_table(reference)
     if table is not None:
         return column_unit(table[1])[0]

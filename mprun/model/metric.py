@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics: their kinds of unit, how a bound on each is written, and those of paths.
+"""Metrics: their kinds of unit, the form of a bound on each, and the metrics of paths.
 
-Those of flows are said by their tools (`METRICS` of a module in `mprun.tools`).
+The tools define the metrics of flows (`METRICS` of a module in `mprun.tools`).
 """
 
 from __future__ import annotations
@@ -26,12 +26,15 @@ SUFFIXES: Mapping[str, str] = {"bit/s": "_bit_per_s", "s": "_s", "byte": "_bytes
 
 @dataclass(frozen=True)
 class Metric:
-    """What is measured, and the kind of its unit.
+    """The meaning of a metric, and the kind of its unit.
 
-    protocols: of flows of these only; none: of all. by_path: there is one for each path, whose name follows.
-    over: how a group's follows from those of its flows: their sum (of rates: the payload of all over the time in
-    which at least one ran), their least, that of the delays of all, or as the tool's `pool` says; None: a group has
-    none.
+    `protocols`: only flows of these protocols have it; empty for all.
+    `by_path`: each path has one, and the path's name follows.
+    `over`: the way in which a group's value follows from its flows' values. None: a group has no such metric.
+    - `sum`: the sum; for rates, the payload of all flows over the time in which at least one ran.
+    - `least`: the smallest value.
+    - `delays`: the value over the delays of all flows.
+    - `pool`: the value that the tool's `pool` computes.
     """
 
     unit: Unit
@@ -103,7 +106,9 @@ TOTAL = "total"
 
 
 def delays(name: str, what: str) -> Metrics:
-    """The metrics of a series of delays, as `mprun.tools.tool.summarize_delays` fills them; what: one of them is."""
+    """The metrics of a series of delays, as `mprun.tools.tool.summarize_delays` fills them. what: the meaning of one
+    delay.
+    """
     meanings = {
         "mean": f"mean {what}",
         "stdev": "its standard deviation, of the sample",
@@ -120,21 +125,20 @@ _RATE = units.Quantity("rate", units.RATE.units, "36mbit", ("mbit", "kbit"), mis
 
 
 def group_metrics(metrics: Metrics) -> Metrics:
-    """Those that a group of flows has whose own are these."""
+    """The metrics of a group of flows with these metrics."""
     own = {name: metric for name, metric in metrics.items() if metric.over is not None}
     return {**own, **(FAIRNESS if "goodput" in own else {})}
 
 
 def metrics_of(owner: str, owned: Mapping[str, Metrics]) -> Metrics:
-    """The metrics of a flow or a group, of all flows together, or, whatever else has a name, of a path. owned: those
-    of flows and groups."""
+    """The metrics of a flow, a group, all flows together, or else of a path. owned: the metrics of flows and groups."""
     if owner in owned:
         return owned[owner]
     return OF_TOTAL if owner == TOTAL else OF_PATH
 
 
 def find_metric(metrics: Metrics, name: str) -> tuple[Metric, str | None] | None:
-    """A metric by what follows the flow's name in `bulk.share.path0`, and the path; None if there is none."""
+    """Find a metric by the part after the flow's name, as in `bulk.share.path0`. Return it and the path, or None."""
     if name in metrics:
         return None if metrics[name].by_path else (metrics[name], None)
     head, _, path = name.rpartition(".")

@@ -42,17 +42,18 @@ _QUANTITY = re.compile(r"([+-]?)([0-9]{1,20})(?:\.([0-9]{1,20}))?( *)([A-Za-z%][
 
 
 class QuantityError(ValueError):
-    """A text that is no such quantity; the message says what to write."""
+    """A text that is no such quantity. The message says what to write."""
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """One kind of quantity: the units it may be written in and the range that makes sense.
+    """A kind of quantity: its units and its range.
 
-    units: the base units in one of each, smallest first; bare: the units to offer for a bare number;
-    minimum and maximum: in base units, with the reason for refusing what lies beyond;
-    mistaken: units that people write, and what is wrong with them;
-    canonical: the units that `render` uses (default: all), smallest first.
+    `units`: the number of base units in each unit, smallest first.
+    `bare`: the units to suggest for a bare number.
+    `minimum`, `maximum`: in base units, with the reason for refusing values outside.
+    `mistaken`: units that people write by mistake, and the correction.
+    `canonical`: the units that `render` uses (default: all), smallest first.
     """
 
     noun: str
@@ -67,7 +68,7 @@ class Quantity:
     canonical: tuple[str, ...] = ()
 
     def parse(self, value: object) -> int:
-        """Base units as a whole number. Raises QuantityError."""
+        """Return base units as a whole number. Raises QuantityError."""
         numerator, denominator, unit = _split(self, value)
         amount, rest = divmod(numerator * self.units[unit], denominator)
         if rest:
@@ -109,7 +110,7 @@ class Quantity:
 
 
 def _split(kind: Quantity, value: object) -> tuple[int, int, str]:
-    """Numerator, denominator and unit of a quantity as it is written. Raises QuantityError."""
+    """Numerator, denominator and unit of a quantity in a text. Raises QuantityError."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         raise QuantityError(_bare(kind, format(value, "f").rstrip("0").rstrip(".") if value % 1 else f"{value:.0f}"))
     if not isinstance(value, str):

@@ -24,7 +24,7 @@ _NUMBER = re.compile(r"(-?[0-9]{1,18}(?:\.[0-9]{1,18})?)([A-Za-z%]*)")
 
 
 class RangeEntry(FileModel):
-    """Values between two ends: by a step, or so many of them."""
+    """Values between two ends, with a step or with a number of values."""
 
     first: Annotated[Any, WithJsonSchema({"type": ["string", "number"]})] = Field(
         alias="from", description="The first value.", examples=["1mbit"]
@@ -33,17 +33,19 @@ class RangeEntry(FileModel):
         alias="to", description="The last value, in the same unit.", examples=["100mbit"]
     )
     step: Annotated[Any, WithJsonSchema({"type": ["string", "number"]})] = Field(
-        None, description="From one value to the next, in the same unit."
+        None, description="The difference between two values, in the same unit."
     )
     steps: Annotated[int, Whole(2, MOST_CELLS, "a range has two ends at least")] | None = Field(
-        None, description="How many values, both ends counted."
+        None, description="The number of values, including both ends."
     )
     scale: Literal["linear", "log"] = Field(
-        "linear", description="log: each value is the one before times the same, to three digits."
+        "linear",
+        description="The spacing of the values. `linear`: equal differences. `log`: equal ratios, with values "
+        "rounded to three digits.",
     )
 
     def values(self) -> tuple[Scalar, ...]:
-        """Raises a ValidationError."""
+        """The values of the range. Raises a ValidationError."""
         if (self.step is None) == (self.steps is None):
             what = "is missing" if self.step is None else "stands beside 'step'"
             raise refuse({("steps",): f"{what}: write 'steps: 5' (how many values) or 'step: 10mbit'"}, self)

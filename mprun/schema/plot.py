@@ -37,30 +37,39 @@ _OF_METRICS = ("over", "by", "facet", "log")
 
 
 class PlotEntry(FileModel):
-    """A figure of the report: `series`, over a run's time, or `metric`, over the cells of a sweep."""
+    """A figure of the report: a `series` over a run's time, or a `metric` over the cells of a sweep."""
 
     series: SeriesName | None = Field(
         None,
-        description="rate, rtt, cwnd: of each subflow, where sockets are sampled; goodput: of each flow; queue, "
-        "interfaces: where these are sampled; delay: of requests, datagrams, pings; completion: of short flows; "
-        "buffer, quality: of videos; sequence: each packet's place in the data, once `mprun packets` has read the "
-        "captures.",
+        description="The series to plot over the run's time. `rate`, `rtt`, `cwnd`: of each subflow. `goodput`: "
+        "of each flow. `queue`, `interfaces`: if `sample` names them. `delay`: of requests, datagrams "
+        "and pings. `completion`: of short flows. `buffer`, `quality`: of videos. `sequence`: the "
+        "position of each packet in the data, after `mprun packets` has read the captures.",
         examples=["rate"],
     )
-    flow: Name | None = Field(None, description="Of `series`: this flow only. Default: all.", examples=["bulk"])
-    metric: str | None = Field(None, description="A metric, mean of each cell's runs.", examples=["bulk.goodput"])
-    over: str | None = Field(None, description="Of `metric`: the axis of the matrix along the figure.")
-    by: str | None = Field(None, description="Of `metric`: an axis with a line or colour for each of its values.")
-    facet: str | None = Field(None, description="Of `metric`: an axis with a plot for each of its values.")
+    flow: Name | None = Field(
+        None, description="With `series`: plot only this flow. Default: all flows.", examples=["bulk"]
+    )
+    metric: str | None = Field(
+        None, description="The metric to plot, as the mean over each cell's runs.", examples=["bulk.goodput"]
+    )
+    over: str | None = Field(
+        None, description="With `metric`: the axis of the matrix on the horizontal axis of the figure."
+    )
+    by: str | None = Field(
+        None, description="With `metric`: the axis of the matrix whose values get a line or colour each."
+    )
+    facet: str | None = Field(None, description="With `metric`: the axis of the matrix whose values get a plot each.")
     form: PlotForm | None = Field(
         None,
-        description="rate: stack or step; delay, completion: cdf or points (over time); metric: line, bar, box, or "
-        "heat (a map of `over` and `by`). Default: the first that fits.",
+        description="The form of the figure. For `rate`: stack or step. For `delay` and `completion`: cdf, or "
+        "points over time. For `metric`: line, bar, box, or heat (a map of `over` and `by`). Default: "
+        "the first form that fits.",
     )
     log: Annotated[list[Literal["x", "y"]], Field(max_length=2)] = Field(
-        [], description="Of `metric`: which axes of the figure have a logarithmic scale.", examples=[["x"]]
+        [], description="With `metric`: the axes of the figure with a logarithmic scale.", examples=[["x"]]
     )
-    title: str = Field("", description="Above the figure. Default: what it shows.")
+    title: str = Field("", description="The title of the figure. Default: a title from the data.")
 
     @model_validator(mode="after")
     def _agree(self) -> PlotEntry:
@@ -107,7 +116,7 @@ class PlotEntry(FileModel):
 
 
 def choose_form(plot: Plot, values: Sequence[Scalar]) -> PlotForm:
-    """What a plot of a metric is that says nothing of it. values: of the axis along it."""
+    """The form of a plot of a metric without `form`. values: the values of the axis `over`."""
     if read_axis(values) is None:
         return "bar"
     # two points are no line, but on a scale that was asked for

@@ -28,7 +28,7 @@ _DECISIVE = re.compile(
 
 @dataclass(frozen=True)
 class Entry:
-    """One `key:value`, both without the blanks around them; line: from 1."""
+    """A line `key:value` without the blanks around key and value. line: from 1."""
 
     key: str
     value: str
@@ -46,13 +46,15 @@ class Lines:
 
 
 def is_older(text: str) -> bool:
-    """Whether a text is of the older format, told by its keys."""
+    """Return True if a text is of the older format, by its keys."""
     found = _DECISIVE.search(text)
     return found is not None and found["older"] is not None
 
 
 def split(text: str, name: str) -> Lines:
-    """Comments begin in the first column by the older tool's rule; blanks before them are let pass."""
+    """Split a text into entries and comments. In the older tool comments begin in the first column. Blanks before
+    them are allowed here.
+    """
     entries: dict[str, Entry] = {}
     faults: list[Fault] = []
     comments: dict[int, tuple[str, ...]] = {}

@@ -53,53 +53,61 @@ Metrics = Mapping[str, Metric]
 OF_PATH: Metrics = {"rtt": Metric("time", "mean round-trip time of the idle path")}
 # Of every flow of the real engine whose programs serve it alone, where CPU time is sampled.
 OF_FLOWS: Metrics = {
-    "cpu.client": Metric("time", "CPU time of its programs on the host that opens connections, user and system"),
-    "cpu.server": Metric("time", "CPU time of its server, user and system"),
+    "cpu.client": Metric(
+        "time", "CPU time (user and system) of the flow's programs on the host that opens connections"
+    ),
+    "cpu.server": Metric("time", "CPU time (user and system) of the flow's server"),
 }
 # Of flows over several paths, under the same names whatever the transport.
 OF_PATHS: Metrics = {
-    "share": Metric("ratio", "share of the payload that a path carried, in the direction that had more", by_path=True),
-    "carried": Metric("size", "payload that a path carried, in the direction that had more", by_path=True),
-    "joined": Metric("time", "when a path was ready for use, from the flow's start", by_path=True),
-    "srtt": Metric("time", "smoothed round-trip time that the sender had of a path at the end", by_path=True),
+    "share": Metric(
+        "ratio", "share of the payload that a path carried, in the direction with more payload", by_path=True
+    ),
+    "carried": Metric("size", "payload that a path carried, in the direction with more payload", by_path=True),
+    "joined": Metric("time", "time from the flow's start until a path was ready for use", by_path=True),
+    "srtt": Metric("time", "smoothed round-trip time of a path at the end, measured by the sender", by_path=True),
     "resent": Metric("count", "packets that were sent again on a path", by_path=True),
-    "resent.bytes": Metric("size", "their bytes", by_path=True),
-    "efficiency.sum": Metric("ratio", "goodput against the rates of all paths together"),
-    "efficiency.best": Metric("ratio", "goodput against the rate of the best path"),
+    "resent.bytes": Metric("size", "bytes that were sent again on a path", by_path=True),
+    "efficiency.sum": Metric("ratio", "goodput divided by the sum of the paths' rates"),
+    "efficiency.best": Metric("ratio", "goodput divided by the rate of the best path"),
 }
 # Of flows whose data is watched when a path has failed, under the same names whatever the transport.
 OF_HANDOVER: Metrics = {
-    "handover.gap": Metric("time", "longest time without progress of the data after a path had failed"),
-    "handover.time": Metric("time", "from a path's failure until the data waits for timers no longer"),
+    "handover.gap": Metric("time", "longest time without progress of the data after the failure of a path"),
+    "handover.time": Metric("time", "time from the failure of a path until the data no longer waits for timers"),
 }
 # Of flows whose connections the kernel is asked about.
 OF_CONNECTIONS: Metrics = {
     "subflows": Metric("count", "subflows of the connection with the fewest", ("mptcp",), over="least"),
     "flapping": Metric(
-        "ratio", "share of the seconds in which another subflow carried most than in the second before", ("mptcp",)
+        "ratio",
+        "share of the seconds in which the subflow with the most data was not the same as in the second before",
+        ("mptcp",),
     ),
     "share.stdev": Metric(
         "ratio",
-        "standard deviation, of the sample, of a path's share from one second to the next",
+        "sample standard deviation of a path's share over the seconds of the flow",
         ("mptcp",),
         by_path=True,
     ),
     "reinjected": Metric(
-        "count", "pieces of data that MPTCP's own timer sent again, as a rule on another subflow", ("mptcp",)
+        "count", "pieces of data that MPTCP's own timer sent again, usually on another subflow", ("mptcp",)
     ),
     **{name: replace(metric, protocols=("mptcp",)) for name, metric in {**OF_HANDOVER, **OF_PATHS}.items()},
 }
 # Of groups whose flows have a goodput each.
 FAIRNESS: Metrics = {
-    "fairness": Metric("ratio", "Jain's index of what its flows get while they run at one time: 1 where all are equal")
+    "fairness": Metric(
+        "ratio", "Jain's index of the goodputs of the group's flows while they run together (1: all are equal)"
+    )
 }
 # Of all flows together that are not in the background and have a goodput, where two of them run at one time.
 OF_TOTAL: Metrics = {
     "goodput": Metric(
-        "rate", "payload of all flows that are not in the background, over the time in which at least one of them ran"
+        "rate", "payload of all flows outside the background, divided by the time in which at least one of them ran"
     ),
     "fairness": Metric(
-        "ratio", "Jain's index of what these flows get while they run at one time: 1 where all are equal"
+        "ratio", "Jain's index of the goodputs of these flows while they run together (1: all are equal)"
     ),
 }
 TOTAL = "total"
@@ -111,12 +119,12 @@ def delays(name: str, what: str) -> Metrics:
     """
     meanings = {
         "mean": f"mean {what}",
-        "stdev": "its standard deviation, of the sample",
-        "median": "its median",
-        "p95": "its 95th percentile",
-        "p99": "its 99th percentile",
-        "min": "its shortest",
-        "max": "its longest",
+        "stdev": f"sample standard deviation of the {what}",
+        "median": f"median of the {what}",
+        "p95": f"95th percentile of the {what}",
+        "p99": f"99th percentile of the {what}",
+        "min": f"shortest {what}",
+        "max": f"longest {what}",
     }
     return {f"{name}.{which}": Metric("time", meaning, over="delays") for which, meaning in meanings.items()}
 

@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workloads: what a flow of an experiment runs, by the name that its entry gives under `tool`.
+"""Workloads: the programs of a flow, by the name under `tool` in its entry.
 
-Each is a module that says everything about its workload (`tool.Tool` has the types):
+Each workload is a module with these parts (`tool.Tool` has the types):
 
-    Entry      the model of its entry in `traffic`, derived from one of `mprun.schema.flow`: what may be
-               written, with units, bounds and examples; schema and error messages follow from it
-    PROGRAMS   the programs that it starts, and the packages that hold them
-    PORTS      how many ports its server has, one after the other; 0 where it has none
-    METRICS    its metrics by name, with unit, meaning, and the protocols that have them
-    work       flow, endpoints, capabilities -> `Work`: what is prepared, what must listen, what runs
-    parse      flow, outputs -> `Result`: values and tables out of all that the programs left
+    Entry      the model of its entry in `traffic`, derived from a model of `mprun.schema.flow`: its keys
+               with units, bounds and examples; schema and error messages follow from the model
+    PROGRAMS   the programs that it starts, and their packages
+    PORTS      the number of its server's ports, one after the other; 0 without a server
+    METRICS    its metrics by name, with unit, meaning and protocols
+    work       flow, endpoints, capabilities -> `Work`: preparations, servers and clients
+    parse      flow, outputs -> `Result`: values and tables from the outputs of the programs
 
-and, where the paths between its hosts matter to it:
+A workload that depends on the paths between its hosts also has:
 
     check_paths  flow, the paths that it may use -> (key of its entry, fault) of each
 
-`work` and `parse` are pure; what they need of the machine is in `Capabilities`, what they make are values.
-A module is imported when a file names it. Installed packages bring others in the entry-point group
-`mprun.tools`. Programs of ours that a workload runs are in `mprun.agent` and need nothing but Python, or in
-`mprun.programs`, whose `mprun tools install` builds them.
+`work` and `parse` are pure: they return values, and `Capabilities` has all that they need to know of the machine.
+A module is imported when a file names it. Installed packages add modules in the entry-point group
+`mprun.tools`. Our own programs for workloads are in `mprun.agent`, where they need only Python, or in
+`mprun.programs`, and `mprun tools install` builds them.
 """
 
 from __future__ import annotations

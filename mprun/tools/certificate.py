@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A certificate for a server of a flow: a key and what vouches for it, made by openssl(1) before the run begins.
+"""A certificate for a flow's server: openssl(1) makes a key and a self-signed certificate before the run begins.
 
-Ed25519 where the program takes it, so that signatures have one length and the sizes of packets repeat whatever
-the random numbers.
+The key is an Ed25519 key if the program accepts it. Signatures then have one length, so that the sizes of packets
+repeat with any random numbers.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ subjectAltName = IP:{address}, DNS:{name}
 
 
 def certificate_of(flow: Flow) -> str:
-    """Path of the certificate, PEM."""
+    """The path of the certificate, PEM."""
     return temporary(flow, "certificate.pem")
 
 
 def key_of(flow: Flow) -> str:
-    """Path of its private key, PEM."""
+    """The path of its private key, PEM."""
     return temporary(flow, "key.pem")
 
 
 def authority_of(flow: Flow) -> str:
-    """Path of what a client must trust: the certificate vouches for itself."""
+    """The path of the certificate that a client must trust. The certificate is self-signed."""
     return certificate_of(flow)
 
 

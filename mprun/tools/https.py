@@ -25,5 +25,5 @@ class Entry(web.WebEntry):
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
-    """openssl first, for the certificate that nginx shows; then nginx and curl."""
+    """Return openssl, which makes the certificate for nginx before the run, then nginx and curl."""
     return web.build(flow, ends, capabilities, secure=True)

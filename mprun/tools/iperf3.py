@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`iperf3`: bulk transfer over TCP, MPTCP or SCTP, or UDP at a given rate, see iperf3(1).
 
-Under MPTCP iperf3 has two connections, one for control and one for data; `data_ports` tells which
-is which. Versions before 3.19 cannot open MPTCP sockets themselves: the wrap library of mptcpize
-does it for them.
+Under MPTCP iperf3 has two connections, one for control and one for data. `data_ports` names the ports of the data
+connection. Versions before 3.19 cannot open MPTCP sockets themselves: mptcpize's library does it for them.
 """
 
 from __future__ import annotations
@@ -33,16 +32,18 @@ PROGRAMS = {"iperf3": Program("iperf3", "--version")}
 PORTS = 1
 TCP: tuple[Protocol, ...] = ("tcp", "mptcp")
 METRICS = {
-    "goodput": Metric("rate", "payload that the receiver's program got in the flow's time", over="sum"),
+    "goodput": Metric("rate", "payload that the receiver's program got, divided by the flow's time", over="sum"),
     "bytes": Metric("size", "payload that the receiver's program got", over="sum"),
-    "retransmits": Metric("count", "segments sent again, of all subflows", TCP, over="sum"),
+    "retransmits": Metric("count", "segments that all subflows sent again", TCP, over="sum"),
     "loss": Metric("ratio", "share of the packets that did not arrive", ("udp",)),
-    "goodput.back": Metric("rate", "of a bidirectional flow, goodput from its destination to its source", over="sum"),
-    "bytes.back": Metric("size", "of a bidirectional flow, payload that its source got", over="sum"),
-    "retransmits.back": Metric(
-        "count", "of a bidirectional flow, segments that its destination sent again", TCP, over="sum"
+    "goodput.back": Metric(
+        "rate", "for a bidirectional flow, the goodput from its destination to its source", over="sum"
     ),
-    "loss.back": Metric("ratio", "of a bidirectional flow, loss on the way to its source", ("udp",)),
+    "bytes.back": Metric("size", "for a bidirectional flow, the payload that its source got", over="sum"),
+    "retransmits.back": Metric(
+        "count", "for a bidirectional flow, the segments that its destination sent again", TCP, over="sum"
+    ),
+    "loss.back": Metric("ratio", "for a bidirectional flow, the loss in the direction to its source", ("udp",)),
     **OF_CONNECTIONS,
 }
 
@@ -91,10 +92,10 @@ Block = Annotated[int, PlainValidator(_parse_block), WithJsonSchema(SIZE_SCHEMA)
 
 
 class OmitSecondsEntry(OmitEntry):
-    """What is left out of the goodput, for a steady state, in whole seconds."""
+    """The time to leave out of the goodput, in whole seconds, to measure a steady state."""
 
-    start_ns: Omitted = Field(0, alias="start", description="The first seconds.")
-    end_ns: Omitted = Field(0, alias="end", description="The last seconds.")
+    start_ns: Omitted = Field(0, alias="start", description="The time to leave out at the beginning.")
+    end_ns: Omitted = Field(0, alias="end", description="The time to leave out at the end.")
 
 
 class Entry(ServedEntry):
@@ -102,34 +103,39 @@ class Entry(ServedEntry):
 
     tool: Literal["iperf3"] = Field(description="The tool.")
     protocol: Literal["tcp", "mptcp", "udp", "sctp"] = Field(
-        "tcp", description="tcp, mptcp, udp or sctp (the kernel's)."
+        "tcp", description="The transport protocol. `sctp` is the kernel's SCTP."
     )
     rate_bit_per_s: FlowRate | None = Field(
-        None, alias="rate", description="Bits of payload per second to offer; udp needs it."
+        None, alias="rate", description="The rate of payload to send. `udp` needs it."
     )
     duration: WholeSeconds | None = Field(
-        None, description="How long it sends, in whole seconds; or give a size.", examples=["10s"]
+        None, description="The time to send, in whole seconds. Use either `duration` or `size`.", examples=["10s"]
     )
     size_bytes: Size | None = Field(
         None,
         alias="size",
-        description="How much the client writes, instead of a duration; what is on its way then is cut off.",
+        description="The number of bytes that the client writes. Use it instead of `duration`. Data that is still "
+        "in flight at the end is not received.",
     )
-    omit: OmitSecondsEntry | None = Field(None, description="What is left out of the goodput, for a steady state.")
+    omit: OmitSecondsEntry | None = Field(
+        None, description="The times to leave out of the goodput, to measure a steady state."
+    )
     length_bytes: Block | None = Field(
         None,
         alias="length",
-        description="Bytes of payload in a UDP packet, default: what fits the smallest MTU along the path; in an SCTP "
-        "message, default: 1452bytes; of TCP in a write, default: 128kb.",
+        description="The payload of a UDP packet, of an SCTP message, or of a TCP write. Default: for UDP the "
+        "largest payload for the path's MTU, for SCTP 1452bytes, for TCP 128kb.",
     )
     window_bytes: Size | None = Field(
-        None, alias="window", description="Socket buffers of both ends, instead of those that the kernel tunes."
+        None, alias="window", description="The socket buffers of both ends. Default: the kernel tunes the buffers."
     )
-    congestion: Congestion | None = Field(None, description="Congestion control of both ends. Default: the hosts'.")
-    reverse: bool = Field(False, description="The server sends and the client receives.")
-    bidirectional: bool = Field(False, description="Both send: the client on one connection, the server on another.")
+    congestion: Congestion | None = Field(None, description="The congestion control of both ends. Default: the hosts'.")
+    reverse: bool = Field(False, description="Let the server send and the client receive.")
+    bidirectional: bool = Field(
+        False, description="Let both ends send: the client on one connection, the server on another."
+    )
     parallel: Annotated[int, Whole(1, 128, "iperf3 takes no more streams")] = Field(
-        1, description="Connections side by side."
+        1, description="The number of parallel connections."
     )
 
     @model_validator(mode="after")
@@ -169,7 +175,7 @@ class Entry(ServedEntry):
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
-    """A server for one test, and a client whose JSON, with the server's in it, is on standard output."""
+    """Return a server for one test, and a client that prints JSON, including the server's, on standard output."""
     return Work(clients=(_client(flow, ends, capabilities),), servers=(_server(flow, ends, capabilities),))
 
 
@@ -228,8 +234,10 @@ def _needs(flow: Flow) -> tuple[str, ...]:
 
 
 def _pacing_us(options: Mapping[str, Any]) -> int:
-    """How often iperf3 sends what is due, us: its own millisecond makes bursts of a hundred packets at 1 Gbit/s,
-    which no short queue holds."""
+    """Return the interval at which iperf3 sends, in us.
+
+    iperf3's default of one millisecond makes bursts of a hundred packets at 1 Gbit/s, which overflow short queues.
+    """
     packets_us: float = BURST_PACKETS * options["length_bytes"] * 8e6 / options["rate_bit_per_s"]
     return round(min(1_000, max(50, packets_us)))
 
@@ -247,10 +255,12 @@ def _preload(flow: Flow, capabilities: Capabilities, receives: bool) -> dict[str
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:
-    """goodput: what the receiver's program got in the flow's time; retransmits of all subflows.
+    """Return the metrics and tables of the flow.
 
-    iperf3's own mean divides by the time until its control connection has said goodbye, which a
-    single lost packet there makes 0.2 s longer; here only whole intervals of the test count.
+    `goodput`: the payload of the receiver's program, divided by the flow's time. `retransmits`: of all subflows.
+
+    iperf3's own mean divides by the time until its control connection has closed. One lost packet there makes that
+    time 0.2 s longer. Here only whole intervals of the test count.
     """
     output = outputs.log(flow.name)
     try:
@@ -279,7 +289,7 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
 
 
 def _accounts(flow: Flow, outputs: Outputs, report: Mapping[str, Any]) -> dict[str, str]:
-    """Both ends' reports as text; where a server was cut short, what it has told the client."""
+    """Return both ends' reports as text. If a server was cut short, return its report to the client."""
     reports = {flow.name: report, f"{flow.name}.server": report["server_output_json"]}
     with suppress(ValueError):
         reports[f"{flow.name}.server"] = json.loads(outputs.log(f"{flow.name}.server"))
@@ -293,8 +303,12 @@ _Moments = Iterable[Iterable[tuple[int, int]]]
 
 @dataclass(frozen=True)
 class _Way:
-    """One direction of a test. suffix: of its metrics, and of the names in the report's end; intervals: what its
-    receiver counted; begin_ns: time zero of these, from that of the run."""
+    """A direction of a test.
+
+    `suffix`: of its metrics, and of the names in the report's end.
+    `intervals`: the counts of its receiver.
+    `begin_ns`: time zero of the intervals, from time zero of the run.
+    """
 
     name: str
     suffix: str
@@ -304,7 +318,9 @@ class _Way:
 
 
 def _ways(flow: Flow, report: Mapping[str, Any], outputs: Outputs) -> Iterator[_Way]:
-    """The directions that data took: from the source, to it, or both, the first of which has the plain metrics."""
+    """Return the directions of data: from the source, to it, or both. The first of two has the metrics without a
+    suffix.
+    """
     port = report["start"]["connecting_to"]["port"]
     sent = (((s.sent_bytes, s.sent_ns) for s in some) for _, some in outputs.sockets(flow.destination, port))
     received = (((s.received_bytes, s.received_ns) for s in some) for _, some in outputs.sockets(flow.source, port))
@@ -323,15 +339,17 @@ def _ways(flow: Flow, report: Mapping[str, Any], outputs: Outputs) -> Iterator[_
 
 
 def _find_begin(moments: _Moments, intervals: Sequence[Mapping[str, Any]], ended_ns: int | None) -> int:
-    """When the clock of the test began at an end, ns from time zero.
+    """Return the time at which the clock of the test began at an end, in ns from time zero.
 
-    iperf3 itself reports whole seconds of the clock of the day only. But its server sends four bytes on the control
+    iperf3 itself reports only whole seconds of the wall clock. But its server sends four bytes on the control
     connection: PARAM_EXCHANGE, CREATE_STREAMS and, when its clock begins, TEST_START and TEST_RUNNING. The client's
     clock begins when these arrive. The server sends no more on that connection until the test is over.
 
-    moments: of these bytes at this end. ended_ns: when the client's program ended. The clock began early enough for all
-    intervals to be over by then. That is all that is known where no sample was taken in the test, and it is the better
-    bound where a byte was lost and sent again later.
+    `moments`: the times of these bytes at this end.
+    `ended_ns`: the end of the client's program. The clock began early enough for all intervals to be over by then.
+
+    The end is the only known bound if no sample was taken in the test. It is the better bound if a byte was lost and
+    sent again later.
     """
     lasted_ns = round(max((interval["end"] for interval in intervals), default=0) * 1e9)
     known_ns = [ended_ns - lasted_ns] if ended_ns is not None else []
@@ -340,7 +358,7 @@ def _find_begin(moments: _Moments, intervals: Sequence[Mapping[str, Any]], ended
 
 
 def _find_last_state(moments: _Moments) -> int | None:
-    """The first moment by which four bytes had passed."""
+    """Return the first time by which four bytes had passed."""
     for sockets in moments:
         # a connection for data has passed nothing in this direction, or much more
         states = sorted((at_ns, size_bytes) for size_bytes, at_ns in sockets if 0 < size_bytes <= STATES_BYTES)
@@ -358,7 +376,7 @@ def _portion(interval: Mapping[str, Any], begin_ns: int) -> Portion:
 
 
 def _values(flow: Flow, report: Mapping[str, Any], way: _Way) -> dict[str, float]:
-    """The metrics of one direction; loss: share of the packets that were sent and did not come."""
+    """Return the metrics of one direction. loss: share of the sent packets that did not arrive."""
     counted = _steady(flow, way.intervals)
     goodput = sum(i["bytes"] for i in counted) * 8 / sum(i["end"] - i["start"] for i in counted)
     end = report["end"]
@@ -373,7 +391,9 @@ def _values(flow: Flow, report: Mapping[str, Any], way: _Way) -> dict[str, float
 
 
 def _steady(flow: Flow, intervals: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The intervals that count: of a duration those within it, without what the flow omits; else all."""
+    """Return the intervals that count: intervals within a duration, without the omitted ones. Without a duration all
+    count.
+    """
     if flow.duration_ns is None:
         return list(intervals)
     omit: Any = flow.options.get("omit", {"start_ns": 0, "end_ns": 0})
@@ -385,7 +405,7 @@ def _steady(flow: Flow, intervals: Sequence[Mapping[str, Any]]) -> list[Mapping[
 
 
 def _goodput_table(ways: Sequence[_Way]) -> Table:
-    """A row for each interval of each direction; times from time zero."""
+    """Return a row for each interval of each direction. Times count from time zero."""
     rows = [(way, i) for way in ways for i in way.intervals]
     return {
         "direction": [way.name for way, _ in rows],

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`netperfmeter`: bulk or paced messages over TCP, MPTCP, the kernel's SCTP or UDP, see netperfmeter(1).
 
-Its passive side has three ports: for data the middle one, above it that of the control connection, which
-is SCTP whatever the data, and below it one for a patched kernel's MPTCP. Here MPTCP is the wrap
-library of mptcpize. What both sides measured the active one gathers at the end: scalars, and vectors with a line
-for each message.
+Its passive side has three ports. The middle port is for data. The port above is for the control connection, which
+always uses SCTP. The port below is for the MPTCP of a patched kernel. Here mptcpize's library provides MPTCP. At the
+end the active side gathers the measurements of both sides: scalars, and vectors with a line for each message.
 """
 
 from __future__ import annotations
@@ -43,10 +42,12 @@ PROGRAMS = {"netperfmeter": Program("netperfmeter")}
 PORTS = 3
 METRICS = {
     "goodput": Metric(
-        "rate", "payload that the receiver's program got, from its first message to its last", over="sum"
+        "rate",
+        "payload that the receiver's program got, divided by the time from its first message to its last",
+        over="sum",
     ),
     "bytes": Metric("size", "payload that the receiver's program got", over="sum"),
-    "retransmits": Metric("count", "segments sent again, of all subflows", ("tcp", "mptcp"), over="sum"),
+    "retransmits": Metric("count", "segments that all subflows sent again", ("tcp", "mptcp"), over="sum"),
     "loss": Metric("ratio", "share of the messages that did not arrive", ("udp",)),
     **OF_CONNECTIONS,
     # of MPTCP by the kernel, of SCTP by when messages arrived
@@ -93,34 +94,38 @@ class Entry(ServedEntry):
 
     tool: Literal["netperfmeter"] = Field(description="The tool.")
     protocol: Literal["tcp", "mptcp", "sctp", "udp"] = Field(
-        "tcp", description="tcp, mptcp, sctp (the kernel's) or udp."
+        "tcp", description="The transport protocol. `sctp` is the kernel's SCTP."
     )
     duration: Annotated[int, PlainValidator(_parse_whole_seconds), WithJsonSchema(TIME_SCHEMA)] = Field(
-        description="How long it sends, in whole seconds.", examples=["10s"]
+        description="The time to send, in whole seconds.", examples=["10s"]
     )
     rate_bit_per_s: FlowRate | None = Field(
-        None, alias="rate", description="Bits of payload per second and flow; udp needs it. Default: all that goes."
+        None,
+        alias="rate",
+        description="The rate of payload of each connection. `udp` needs it. Default: as fast as possible.",
     )
     message_bytes: Annotated[int, PlainValidator(_parse_message), WithJsonSchema(SIZE_SCHEMA)] | None = Field(
-        None, alias="message", description="Bytes of a message. Default: 1452bytes; 1432bytes from the server."
+        None, alias="message", description="The size of a message. Default: 1452bytes, or 1432bytes from the server."
     )
-    reverse: bool = Field(False, description="The server sends and the client receives.")
+    reverse: bool = Field(False, description="Let the server send and the client receive.")
     parallel: Annotated[int, Whole(1, 128, "each has a socket at both ends")] = Field(
-        1, description="Connections side by side."
+        1, description="The number of parallel connections."
     )
-    unordered: bool = Field(False, description="Messages are delivered as they come; sctp only.")
+    unordered: bool = Field(False, description="Deliver messages in the order of arrival. Only for `sctp`.")
     send_buffer_bytes: Size | None = Field(
-        None, alias="send_buffer", description="Socket buffers; net.core.wmem_max must allow it. Default: 233016bytes."
+        None,
+        alias="send_buffer",
+        description="The send buffer of the sockets. net.core.wmem_max must allow it. Default: 233016bytes.",
     )
     receive_buffer_bytes: Size | None = Field(
         None,
         alias="receive_buffer",
-        description="Socket buffers; net.core.rmem_max must allow it. Default: 233016bytes.",
+        description="The receive buffer of the sockets. net.core.rmem_max must allow it. Default: 233016bytes.",
     )
     congestion: Congestion | None = Field(
-        None, description="Congestion control of tcp and mptcp, by the kernel's name. Default: the host's."
+        None, description="The congestion control of `tcp` and `mptcp`, by its name in the kernel. Default: the host's."
     )
-    messages: bool = Field(False, description="A table with a row for each message.")
+    messages: bool = Field(False, description="Write a table with a row for each message.")
 
     def options(self) -> dict[str, object]:
         default = DEFAULT_REVERSE_BYTES if self.reverse else DEFAULT_MESSAGE_BYTES
@@ -138,7 +143,7 @@ class Entry(ServedEntry):
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
-    """The passive side, and the active one, which leaves what both have measured."""
+    """Return the passive side, and the active side, which writes the measurements of both."""
     environment = mptcp_environment(flow, capabilities)
     port = str(ends.ports[1])
     server = Process(
@@ -174,7 +179,7 @@ def _bracket(address: str) -> str:
 
 
 def _flow_words(flow: Flow) -> str:
-    """FLOWSPEC of netperfmeter(1): messages per second and their size, out and in, then options."""
+    """Return the FLOWSPEC of netperfmeter(1): messages per second and their size, out and in, then options."""
     options: Mapping[str, Any] = flow.options
     size = options["message_bytes"]
     rate = options["rate_bit_per_s"] / 8 / size if "rate_bit_per_s" in options else 0
@@ -194,7 +199,7 @@ def _flow_words(flow: Flow) -> str:
 
 
 def _left(flow: Flow) -> Iterator[str]:
-    """The names of the files that netperfmeter makes of those that it was given."""
+    """Return the names of the files that netperfmeter makes from the given names."""
     yield CONFIGURATION
     for side in ("active", "passive"):
         yield SCALARS.replace(".", f"-{side}.", 1)
@@ -204,7 +209,7 @@ def _left(flow: Flow) -> Iterator[str]:
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:
-    """Sums over the parallel flows of one entry, as the receiver's side measured them."""
+    """Return sums over the parallel flows of one entry, as the receiver's side measured them."""
     sides = ("active", "passive") if flow.options.get("reverse") else ("passive", "active")
     receiver, sender = (_read_scalars(outputs, side) for side in sides)
     if receiver is None or sender is None:
@@ -248,7 +253,7 @@ def _doubt(flow: Flow, sent_bytes: float) -> Iterator[str]:
 
 
 def _read_scalars(outputs: Outputs, side: str) -> dict[str, dict[str, float]] | None:
-    """Object (`flow[0]`, `total`) -> name -> value; None where the file is missing."""
+    """Return object (`flow[0]`, `total`) -> name -> value. None if the file is missing."""
     text = outputs.file(SCALARS.replace(".", f"-{side}.", 1))
     if text is None:
         return None
@@ -259,12 +264,14 @@ def _read_scalars(outputs: Outputs, side: str) -> dict[str, dict[str, float]] | 
 
 
 def _data_ports(flow: Flow, outputs: Outputs) -> tuple[int, ...]:
-    """The passive side's port for data, as the active one says it."""
+    """Return the passive side's port for data, from the active side's output."""
     return tuple(int(port) for port in _REMOTE.findall(outputs.log(flow.name))[:1])
 
 
 def _read_tables(flow: Flow, outputs: Outputs, side: str) -> dict[str, Table]:
-    """goodput: a row for each second and stream; messages: one for each message, if the flow asks for it."""
+    """Return `goodput` with a row for each second and stream, and `messages` with a row for each message if the flow
+    asks for it.
+    """
     intervals = _INTERVAL.findall(_read_vector(outputs, VECTORS.replace(".", f"-{side}.", 1)))
     rows = [
         (_from_zero_s(outputs, end_us), float(length), int(stream), int(bytes_))
@@ -286,15 +293,18 @@ def _read_tables(flow: Flow, outputs: Outputs, side: str) -> dict[str, Table]:
 
 
 def _from_zero_s(outputs: Outputs, at_us: str) -> float:
-    """Seconds from time zero of a moment of the day's clock in microseconds, as netperfmeter writes it."""
+    """Return seconds from time zero for a time of the wall clock in microseconds, as netperfmeter writes it."""
     return (int(at_us) * 1_000 - outputs.epoch_ns) / 1e9
 
 
 def _find_portions(
     flow: Flow, outputs: Outputs, side: str, receiver: Mapping[str, Mapping[str, float]]
 ) -> list[Portion]:
-    """The payload of each stream between two lines of the vector; the first begins with the first message of all, and
-    the last ends with the last. receiver: the scalars of this side."""
+    """Return the payload of each stream between two lines of the vector.
+
+    The first portion begins with the first message of all, and the last ends with the last message. `receiver`: the
+    scalars of this side.
+    """
     intervals = _INTERVAL.findall(_read_vector(outputs, VECTORS.replace(".", f"-{side}.", 1)))
     portions = []
     for stream in range(int(str(flow.options.get("parallel", 1)))):
@@ -313,8 +323,10 @@ def _find_portions(
 
 
 def _read_messages(flow: Flow, outputs: Outputs, side: str) -> Table:
-    """Times from time zero; the delay is from a message's sending to its arrival. netperfmeter leaves out what arrives
-    before both sides have begun to measure."""
+    """Return the messages with times from time zero. The delay is from a message's sending to its arrival.
+
+    netperfmeter leaves out messages that arrive before both sides have begun to measure.
+    """
     table: dict[str, list[float]] = {
         "stream": [],
         "time_s": [],
@@ -333,9 +345,11 @@ def _read_messages(flow: Flow, outputs: Outputs, side: str) -> Table:
 
 
 def _find_movement(flow: Flow, outputs: Outputs, side: str, is_whole: bool) -> Movement | None:
-    """When messages of the parallel streams, taken together, were under way and none arrived; `side` received them.
+    """Return the times in which messages of the parallel streams together were in flight and none arrived.
 
-    is_whole: all that was sent arrived; else what did not was under way until the flow's time was over.
+    `side`: the receiving side.
+    `is_whole`: all sent messages arrived. Otherwise the missing messages were in flight until the flow's time was
+    over.
     """
     arrivals = []
     for stream in range(int(str(flow.options.get("parallel", 1)))):

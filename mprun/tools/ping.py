@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ping`: round-trip times at moments counted from the first request.
+"""`ping`: round-trip times at times counted from the first request.
 
-The program is `mprun.agent.echo`, with the output of ping(8). The idle probes of paths are iputils' own ping: `probe`.
+The program is `mprun.agent.echo`, with the output of ping(8). The idle probes of paths are iputils' own ping:
+`probe`.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ PROGRAMS = {"python3": Program("python3")}
 PORTS = 0
 METRICS = {
     "rtt": Metric("time", "mean round-trip time"),
-    "rtt.min": Metric("time", "shortest"),
-    "rtt.max": Metric("time", "longest"),
-    "rtt.mdev": Metric("time", "mean deviation, as ping(8) has it"),
+    "rtt.min": Metric("time", "shortest round-trip time"),
+    "rtt.max": Metric("time", "longest round-trip time"),
+    "rtt.mdev": Metric("time", "mean deviation of the round-trip time, as in ping(8)"),
     "loss": Metric("ratio", "share of requests without an answer"),
 }
 
@@ -62,16 +63,16 @@ class Entry(FlowEntry):
     """Round-trip times, see ping(8)."""
 
     tool: Literal["ping"] = Field(description="The tool.")
-    protocol: Literal["icmp"] = Field("icmp", description="icmp.")
+    protocol: Literal["icmp"] = Field("icmp", description="The protocol of ping.")
     count: Annotated[int, Whole(1, 100_000, "a ping is a probe, not a load")] | None = Field(
-        None, description="How many pings; or give a duration. Default: 5."
+        None, description="The number of pings. Use either `count` or `duration`. Default: 5."
     )
-    duration: Time | None = Field(None, description="How long it pings, instead of count.")
+    duration: Time | None = Field(None, description="The time to send pings. Use it instead of `count`.")
     interval_ns: Annotated[int, PlainValidator(_parse_interval), WithJsonSchema(TIME_SCHEMA)] = Field(
-        DEFAULT_INTERVAL_NS, alias="interval", description="Time between two pings. Default: 200ms."
+        DEFAULT_INTERVAL_NS, alias="interval", description="The time between two pings. Default: 200ms."
     )
     size_bytes: Annotated[int, PlainValidator(_parse_size), WithJsonSchema(SIZE_SCHEMA)] = Field(
-        DEFAULT_SIZE_BYTES, alias="size", description="Bytes of payload. Default: 56bytes."
+        DEFAULT_SIZE_BYTES, alias="size", description="The payload of a ping. Default: 56bytes."
     )
 
     @model_validator(mode="after")
@@ -90,7 +91,9 @@ class Entry(FlowEntry):
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
-    """One ping, which the kernel answers; without a count it takes as many as fit in its duration."""
+    """Return one ping. The kernel of the other host answers. Without a count, as many pings are sent as fit in the
+    duration.
+    """
     options: Mapping[str, Any] = flow.options
     interval_ns = options["interval_ns"]
     count = options.get("count") or max(1, (flow.duration_ns or 0) // interval_ns)
@@ -107,8 +110,10 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:
-    """Return the statistics, and of each answer its number, the moment of its request and its round-trip time. The
-    answers of a ping that was ended early count too."""
+    """Return the statistics, and for each answer its number, the time of its request and its round-trip time.
+
+    The answers of a ping that was ended early count too.
+    """
     log = outputs.log(flow.name)
     replies = _REPLY.findall(log)
     table: Table = {

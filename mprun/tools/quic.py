@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`quic`: requests and answers over QUIC, on one path or several (RFC 9000, multipath as the library tquic has it).
+"""`quic`: requests and answers over QUIC, on one path or several (RFC 9000, multipath as in the library tquic).
 
-Client and server are one program of ours, mprun-quic, which `mprun tools install quic` builds. The client
-sends one request after the other; a transfer in bulk is one request for much. What each path carried is what
-the library counted: payload of STREAM frames, those that were sent again included.
+Client and server are one program of ours, mprun-quic, which `mprun tools install quic` builds. The client sends one
+request after the other. A bulk transfer is one request for a large answer. The library counts the payload of each
+path: payload of STREAM frames, including retransmissions.
 """
 
 from __future__ import annotations
@@ -45,11 +45,15 @@ EXECUTABLE = "mprun-quic"
 PROGRAMS = {EXECUTABLE: Program("", "--version", "mprun tools install quic"), **certificate.PROGRAMS}
 PORTS = 1
 METRICS = {
-    "goodput": Metric("rate", "bytes of all answers, from the first request to the end of the last answer", over="sum"),
+    "goodput": Metric(
+        "rate",
+        "bytes of all answers, divided by the time from the first request to the end of the last answer",
+        over="sum",
+    ),
     "requests": Metric("count", "requests that were answered", over="sum"),
     "bytes": Metric("size", "bytes of all answers", over="sum"),
-    "completion": Metric("time", "from the first packet to the end of the last answer, the handshake included"),
-    "handshake": Metric("time", "from the first packet until the handshake was complete"),
+    "completion": Metric("time", "time from the first packet to the end of the last answer, including the handshake"),
+    "handshake": Metric("time", "time from the first packet until the handshake was complete"),
     "paths": Metric("count", "paths that both ends have validated (RFC 9000 8.2)"),
     **OF_PATHS,
     **OF_HANDOVER,
@@ -86,7 +90,7 @@ def _parse_policy(value: object) -> Policy:
 
 
 def _parse_schedulers(value: object) -> Mapping[str, Policy]:
-    """The scheduler of each end."""
+    """Parse the scheduler of each end."""
     if isinstance(value, dict) and value and set(value) <= {"client", "server"}:
         return {end: _parse_policy(value.get(end, SCHEDULERS[0])) for end in ("client", "server")}
     policy = _parse_policy(value)
@@ -102,7 +106,7 @@ _POLICY_SCHEMA: dict[str, Any] = {
                 "prefer": {
                     "type": "integer",
                     "minimum": 0,
-                    "description": "The number of a path, from 0 on, while it works.",
+                    "description": "The number of the preferred path, from 0 on. Other paths are used if it fails.",
                 }
             },
             "required": ["prefer"],
@@ -113,8 +117,16 @@ _POLICY_SCHEMA: dict[str, Any] = {
 _ENDS_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "client": {**_POLICY_SCHEMA, "description": "Of what the client sends.", "default": "lowest-rtt"},
-        "server": {**_POLICY_SCHEMA, "description": "Of what the server sends.", "default": "lowest-rtt"},
+        "client": {
+            **_POLICY_SCHEMA,
+            "description": "The scheduler for packets from the client.",
+            "default": "lowest-rtt",
+        },
+        "server": {
+            **_POLICY_SCHEMA,
+            "description": "The scheduler for packets from the server.",
+            "default": "lowest-rtt",
+        },
     },
     "minProperties": 1,
     "additionalProperties": False,
@@ -130,21 +142,24 @@ class Entry(ServedEntry):
     """Requests and answers over QUIC, one after the other on one connection."""
 
     tool: Literal["quic"] = Field(description="The tool.")
-    protocol: Literal["quic"] = Field("quic", description="quic.")
-    response_bytes: Size = Field(alias="response", description="Size of an answer.", examples=["5mb"])
-    requests: Annotated[int, Whole(1, 100_000, "a run shows no more")] = Field(1, description="How many requests.")
+    protocol: Literal["quic"] = Field("quic", description="The transport protocol.")
+    response_bytes: Size = Field(alias="response", description="The size of an answer.", examples=["5mb"])
+    requests: Annotated[int, Whole(1, 100_000, "a run shows no more")] = Field(1, description="The number of requests.")
     request_bytes: Annotated[int, PlainValidator(VOLUME.parse), WithJsonSchema(VOLUME_SCHEMA)] = Field(
-        0, alias="request", description="Size of a request beside the line that says what is wanted. Default: 0bytes."
+        0,
+        alias="request",
+        description="The size of a request, in addition to the line that asks for the answer. Default: 0bytes.",
     )
-    think_ns: Time = Field(0, alias="think", description="From an answer to the next request. Default: 0s.")
+    think_ns: Time = Field(0, alias="think", description="The time from an answer to the next request. Default: 0s.")
     multipath: bool = Field(False, description="Use every path between the hosts.")
     scheduler: Schedulers | None = Field(
         None,
-        description="Which path a packet takes: lowest-rtt, roundrobin, redundant or {prefer: NUMBER}; for both ends, "
-        "or {client: ..., server: ...}. Needs multipath. Default: lowest-rtt.",
+        description="The scheduler that chooses a packet's path: lowest-rtt, roundrobin, redundant or {prefer: "
+        "NUMBER}. Write one for both ends, or {client: ..., server: ...}. It needs `multipath`. "
+        "Default: lowest-rtt.",
     )
     congestion: Literal["cubic", "bbr", "bbr3", "copa"] = Field(
-        "cubic", description="Congestion control of both ends, on each path."
+        "cubic", description="The congestion control of both ends, on each path."
     )
 
     @model_validator(mode="after")
@@ -155,7 +170,7 @@ class Entry(ServedEntry):
 
 
 def check_paths(flow: Flow, paths: Sequence[NamedPath]) -> Iterator[tuple[str, str]]:
-    """Faults of schedulers that prefer a path which is not there, and of more paths than a connection has."""
+    """Return faults of schedulers that prefer a path which does not exist, and of more paths than a connection has."""
     if not flow.options["multipath"]:
         return
     if len(paths) > MOST_PATHS:
@@ -168,7 +183,7 @@ def check_paths(flow: Flow, paths: Sequence[NamedPath]) -> Iterator[tuple[str, s
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
-    """A certificate, the server, bound to each of its addresses, and the client."""
+    """Return a certificate, the server, bound to each of its addresses, and the client."""
     pairs = ends.pairs if flow.options["multipath"] else ends.pairs[:1]
     # BoringSSL, which the library is built on, offers no Ed25519 unless told to
     preparation = certificate.make_certificate(flow, ends.destination_address, certificate.P256)
@@ -176,7 +191,7 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
 
 
 def _schedulers(flow: Flow) -> Mapping[str, Policy]:
-    """The scheduler of each end; empty on a single path."""
+    """Return the scheduler of each end. Empty on a single path."""
     if not flow.options["multipath"]:
         return {}
     given = flow.options.get("scheduler")
@@ -184,7 +199,7 @@ def _schedulers(flow: Flow) -> Mapping[str, Policy]:
 
 
 def _preferred(policy: Policy | None) -> int | None:
-    """The number of the path that a scheduler prefers; None if it has none."""
+    """Return the number of the path that a scheduler prefers. None without a preference."""
     number = policy.get("prefer") if isinstance(policy, Mapping) else None
     return number if isinstance(number, int) else None
 
@@ -225,7 +240,7 @@ def _client(flow: Flow, ends: Endpoints, pairs: Sequence[tuple[str, str]]) -> Pr
 
 
 def _shared(flow: Flow, end: str, pairs: Sequence[tuple[str, str]]) -> list[str]:
-    """What both ends are told. pairs: (own address, the peer's) of each path."""
+    """Return the options of both ends. pairs: (own address, the peer's) of each path."""
     think_ns = flow.options["think_ns"]
     assert isinstance(think_ns, int)
     argv = ["--congestion", flow.congestion or "cubic", "--idle-timeout-ms"]
@@ -242,7 +257,9 @@ def _socket(address: str, port: int) -> str:
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:
-    """Delays, rates and what each path carried, from the client's JSON lines; of what the server sent, from its own."""
+    """Return delays, rates and the payload of each path, from the client's JSON lines, and for the server's packets
+    from the server's.
+    """
     try:
         events: list[dict[str, Any]] = [json.loads(line) for line in outputs.log(flow.name).splitlines()]
     except ValueError as fault:
@@ -296,7 +313,7 @@ def _sums(paths: Sequence[Mapping[str, Any]], counted: str) -> int:
 
 
 def _closed(log: str) -> Mapping[str, Any]:
-    """What the server said when the connection was closed; without paths if it said nothing whole."""
+    """Return the server's report at the end of the connection. It has no paths if the server wrote no whole line."""
     try:
         events: list[dict[str, Any]] = [json.loads(line) for line in log.splitlines()]
     except ValueError:
@@ -305,13 +322,15 @@ def _closed(log: str) -> Mapping[str, Any]:
 
 
 def _senders(event: Mapping[str, Any], is_client: bool) -> Mapping[tuple[str, str], Mapping[str, Any]]:
-    """The figures of an end for each path that it sent on, by (address of the client, of the server)."""
+    """Return the figures of an end for each path that it sent on, by (address of the client, of the server)."""
     ends = ("local", "remote") if is_client else ("remote", "local")
     return {(path[ends[0]], path[ends[1]]): path for path in event["paths"] if path["sent_packets"]}
 
 
 def _movement(end: Mapping[str, Any], standstills: Sequence[Mapping[str, Any]], offset_ns: int) -> Movement | None:
-    """From the first request to the end of the last answer or, if a request has none, to where the client gave up."""
+    """Return the time from the first request to the end of the last answer, or to the client's end if an answer is
+    missing.
+    """
     stood = [(event["at_ns"] + offset_ns, event["to_ns"] + offset_ns) for event in standstills]
     ended_ns = max([end["end_ns"] + offset_ns, *(until for _, until in stood)])
     return Movement(end["first_request_ns"] + offset_ns, ended_ns, stood) if end["first_request_ns"] else None
@@ -324,9 +343,9 @@ def _use(
     validated: Mapping[Any, float],
     senders: Mapping[tuple[str, str], Mapping[str, Any]],
 ) -> PathUse:
-    """What a path carried, and what is wrong if it is less than was asked for.
+    """Return the payload of a path, and the failure if the path carried less than it should.
 
-    senders: figures of the end that sent more. What it took for lost it sent again, in another packet.
+    `senders`: figures of the end that sent more. It sent the data of packets considered lost again in other packets.
     """
     ends = (path["local"], path["remote"])
     use = PathUse(*ends, path["sent_stream_bytes"], path["received_stream_bytes"], joined_s=validated.get(ends))
@@ -360,7 +379,7 @@ def _explain_invalid(path: Mapping[str, Any]) -> str:
 
 
 def _requests_table(requests: Sequence[Mapping[str, Any]], offset_ns: int) -> Table:
-    """A row for each request; starts count from time zero, which is offset_ns before the client's."""
+    """Return a row for each request. Starts count from time zero, which is offset_ns before the client's time zero."""
     return {
         "sequence": [request["number"] + 1 for request in requests],
         "start_ns": [offset_ns + request["at_ns"] for request in requests],
@@ -370,7 +389,7 @@ def _requests_table(requests: Sequence[Mapping[str, Any]], offset_ns: int) -> Ta
 
 
 def _paths_table(paths: Sequence[Mapping[str, Any]]) -> Table:
-    """A row for each path, as the client's library counted; sent: to the server."""
+    """Return a row for each path, from the client's library. sent: to the server."""
     counted = (
         *("sent_bytes", "received_bytes", "sent_packets", "received_packets", "lost_packets"),
         *("sent_stream_bytes", "received_stream_bytes"),

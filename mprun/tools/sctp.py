@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`sctp`: bulk transfer over SCTP with concurrent multipath transfer (CMT), in user space.
 
-The program is ours, `cmtsctp` on FreeBSD's SCTP (usrsctp), inside UDP (RFC 6951): no kernel has CMT, and
-this one needs no SCTP of the kernel. SCTP tells paths apart by the address of the other end (RFC 9260,
-section 6.4), so an association has as many paths as its receiver has addresses; each is given a source of
-its own while there are any.
+The program is ours: `cmtsctp` with FreeBSD's SCTP (usrsctp), over UDP (RFC 6951). No kernel has CMT, and the program
+needs no SCTP in the kernel. SCTP identifies paths by the address of the other end (RFC 9260, section 6.4), so an
+association has as many paths as its receiver has addresses. Each path gets its own source address as long as there
+are unused ones.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ PROGRAMS = {"cmtsctp": Program("", "--version", "mprun tools install cmtsctp")}
 PORTS = 1
 METRICS = {
     "goodput": Metric(
-        "rate", "payload that the receiver's program got in the flow's time, without what is omitted", over="sum"
+        "rate", "payload that the receiver's program got, divided by the flow's time, without omitted times", over="sum"
     ),
     "bytes": Metric("size", "payload that the receiver's program got", over="sum"),
-    "retransmits": Metric("count", "DATA chunks sent again", over="sum"),
-    "timeouts": Metric("count", "retransmission timers (T3-rtx) that ran out", over="sum"),
+    "retransmits": Metric("count", "DATA chunks that were sent again", over="sum"),
+    "timeouts": Metric("count", "retransmission timers (T3-rtx) that expired", over="sum"),
     **OF_PATHS,
     **OF_HANDOVER,
     # the library counts no payload by path
-    "carried": Metric("size", "the sender's SCTP packets, in bytes, that a path carried", by_path=True),
+    "carried": Metric("size", "bytes of the sender's SCTP packets that a path carried", by_path=True),
     "resent": Metric("count", "DATA chunks that were sent again on a path", by_path=True),
-    "share": Metric("ratio", "share of the sender's SCTP packets, in bytes, that a path carried", by_path=True),
+    "share": Metric("ratio", "share of the bytes of the sender's SCTP packets that a path carried", by_path=True),
 }
 
 # The port of SCTP over UDP (RFC 6951), which Wireshark knows: the first flow has it, others what follows.
@@ -63,7 +63,7 @@ def _parse_message(value: object) -> int:
 
 
 def _parse_rto_min(value: object) -> int:
-    """Whole milliseconds, as the library counts them."""
+    """Parse whole milliseconds, the unit of the library."""
     least_ns = TIME.parse(value)
     if not NS_PER_MS <= least_ns <= MOST_RTO_MIN_NS or least_ns % NS_PER_MS:
         raise ValueError(f"{TIME.render(least_ns)} is no whole number of milliseconds from 1ms to 60s: write '200ms'")
@@ -71,37 +71,50 @@ def _parse_rto_min(value: object) -> int:
 
 
 class Entry(ServedEntry):
-    """Bulk transfer over one SCTP association, over all its paths with CMT."""
+    """Bulk transfer over one SCTP association, with CMT over all its paths."""
 
     tool: Literal["sctp"] = Field(description="The tool.")
-    protocol: Literal["sctp"] = Field("sctp", description="sctp.")
-    duration: PositiveTime | None = Field(None, description="How long it sends; or give a size.", examples=["10s"])
-    size_bytes: Size | None = Field(None, alias="size", description="How much it sends, instead of duration.")
-    omit: OmitEntry | None = Field(None, description="What is left out of the goodput, for a steady state.")
-    reverse: bool = Field(False, description="The server sends and the client receives.")
+    protocol: Literal["sctp"] = Field("sctp", description="The transport protocol.")
+    duration: PositiveTime | None = Field(
+        None, description="The time to send. Use either `duration` or `size`.", examples=["10s"]
+    )
+    size_bytes: Size | None = Field(
+        None, alias="size", description="The number of bytes to send. Use it instead of `duration`."
+    )
+    omit: OmitEntry | None = Field(
+        None, description="The times to leave out of the goodput, to measure a steady state."
+    )
+    reverse: bool = Field(False, description="Let the server send and the client receive.")
     cmt: Literal["off", "on", "rpv1", "rpv2", "mptcp"] = Field(
         "off",
-        description="Concurrent multipath transfer. off: the primary path, others where it fails; on: all paths, a "
-        "congestion window each; rpv1, rpv2: windows coupled by resource pooling; mptcp: coupled as in RFC 6356.",
+        description="The mode of concurrent multipath transfer. `off`: only the primary path, or another if it "
+        "fails. `on`: all paths, each with its own congestion window. `rpv1`, `rpv2`: windows coupled "
+        "by resource pooling. `mptcp`: windows coupled as in RFC 6356.",
     )
     buffer_splitting: Literal["off", "send", "receive", "both"] = Field(
-        "off", description="Divides the send buffer, or the peer's receive window, among the paths."
+        "off", description="Divide the send buffer, the peer's receive window, or both among the paths."
     )
-    unordered: bool = Field(False, description="Messages are delivered as they come.")
+    unordered: bool = Field(False, description="Deliver messages in the order of arrival.")
     message_bytes: Annotated[int, PlainValidator(_parse_message), WithJsonSchema(SIZE_SCHEMA)] | None = Field(
-        None, alias="message", description="Payload of a message. Default: what fits into a packet of 1500 bytes."
+        None,
+        alias="message",
+        description="The payload of a message. Default: the largest payload for a packet of 1500 bytes.",
     )
     send_buffer_bytes: Size | None = Field(
-        None, alias="send_buffer", description="What the sender may hold. Default: 256 KiB."
+        None, alias="send_buffer", description="The send buffer of the sender. Default: 256 KiB."
     )
     receive_buffer_bytes: Size | None = Field(
-        None, alias="receive_buffer", description="What the receiver may hold. Default: 128 KiB."
+        None, alias="receive_buffer", description="The receive buffer of the receiver. Default: 128 KiB."
     )
     rto_min_ns: Annotated[int, PlainValidator(_parse_rto_min), WithJsonSchema(TIME_SCHEMA)] | None = Field(
-        None, alias="rto_min", description="RTO.Min of the sender (RFC 9260, section 16). Default: 1s."
+        None,
+        alias="rto_min",
+        description="The smallest retransmission timeout of the sender (RTO.Min, RFC 9260, section 16). Default: 1s.",
     )
     interval_ns: PositiveTime = Field(
-        DEFAULT_INTERVAL_NS, alias="interval", description="How often goodput and paths are looked at. Default: 100ms."
+        DEFAULT_INTERVAL_NS,
+        alias="interval",
+        description="The interval between samples of goodput and paths. Default: 100ms.",
     )
 
     @model_validator(mode="after")
@@ -123,7 +136,7 @@ class Entry(ServedEntry):
 
 
 def check_paths(flow: Flow, paths: Sequence[NamedPath]) -> Iterator[tuple[str, str]]:
-    """Faults of flows that are to use several paths and have one, which their receiver's only address makes."""
+    """Return faults of flows for several paths whose receiver has a single address and so a single path."""
     is_reverse = bool(flow.options.get("reverse"))
     firsts, lasts = {path.first_link for path in paths}, {path.last_link for path in paths}
     if flow.options.get("cmt") == "off" or len(firsts if is_reverse else lasts) > 1:
@@ -136,7 +149,7 @@ def check_paths(flow: Flow, paths: Sequence[NamedPath]) -> Iterator[tuple[str, s
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
-    """A program at either end; one sends and one receives, and each prints what it saw."""
+    """Return a program for each end. One sends and the other receives, and each prints its measurements."""
     pairs = choose_pairs(ends.pairs, bool(flow.options.get("reverse")))
     server = Process(
         name=f"{flow.name}.server",
@@ -156,8 +169,9 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
 
 
 def choose_pairs(pairs: Sequence[tuple[str, str]], is_reverse: bool) -> list[tuple[str, str]]:
-    """The paths of an association: for each address of the receiver one pair, with a source that no other path has
-    where there is one."""
+    """Return the paths of an association: for each address of the receiver one pair, with an unused source if there
+    is one.
+    """
     sender, receiver = (1, 0) if is_reverse else (0, 1)
     chosen: list[tuple[str, str]] = []
     for address in dict.fromkeys(pair[receiver] for pair in pairs):
@@ -168,12 +182,12 @@ def choose_pairs(pairs: Sequence[tuple[str, str]], is_reverse: bool) -> list[tup
 
 
 def udp_port(asked: int | None, server_port: int) -> int:
-    """The port of UDP that a flow's packets have; asked: what the flow asks for."""
+    """Return the UDP port of a flow's packets. asked: the port in the file."""
     return asked or UDP_PORT + server_port - FIRST_PORT
 
 
 def _argv(flow: Flow, ends: Endpoints, role: str, pairs: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    """The command of one end; pairs: of its own address and the other's."""
+    """Return the command of one end. pairs: (own address, the other's)."""
     options: Mapping[str, Any] = flow.options
     sends = (role == "--connect") != bool(options.get("reverse"))
     argv = [f"{inside.TOOLS}/cmtsctp/cmtsctp", role, "--send" if sends else "--receive"]
@@ -197,7 +211,11 @@ def _argv(flow: Flow, ends: Endpoints, role: str, pairs: Sequence[tuple[str, str
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:
-    """goodput: of the receiver's intervals that are not omitted; shares: of what the sender sent on each path."""
+    """Return the metrics and tables of the flow.
+
+    `goodput`: of the receiver's intervals that are not omitted. `shares`: of the bytes that the sender sent on each
+    path.
+    """
     is_reverse = bool(flow.options.get("reverse"))
     ends = (flow.name, f"{flow.name}.server")
     try:
@@ -246,9 +264,10 @@ def _read(
 
 
 def _use(flow: Flow, path: Mapping[str, Any], is_reverse: bool, up_ns: int, began_ns: int) -> PathUse:
-    """What the sender sent on a path; that CMT did not use it, or that it broke.
+    """Return the bytes that the sender sent on a path, and a failure if CMT did not use the path or the path broke.
 
-    up_ns, began_ns: when the association was up, with which its first path is, and when the flow began.
+    `up_ns`: the time at which the association was up, and with it its first path.
+    `began_ns`: the start of the flow.
     """
     ends, carried = (path["local"], path["remote"]), (path["bytes"], 0)
     if is_reverse:
@@ -265,7 +284,7 @@ def _use(flow: Flow, path: Mapping[str, Any], is_reverse: bool, up_ns: int, bega
 
 
 def _steady(flow: Flow, intervals: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """The intervals without those that the flow omits; their ends are exact to the microsecond."""
+    """Return the intervals without those that the flow omits. Their ends are exact to the microsecond."""
     omit: Any = flow.options.get("omit", {"start_ns": 0, "end_ns": 0})
     for interval in intervals:
         start_ns, end_ns = round(interval["start"] * 1e9), round(interval["end"] * 1e9)
@@ -274,7 +293,9 @@ def _steady(flow: Flow, intervals: Sequence[Mapping[str, Any]]) -> Iterator[Mapp
 
 
 def _goodput_table(intervals: Sequence[Mapping[str, Any]], up_ns: int, is_reverse: bool) -> Table:
-    """A row for each interval of the receiver. up_ns: when its association came up, from time zero."""
+    """Return a row for each interval of the receiver. up_ns: the time at which its association came up, from time
+    zero.
+    """
     return {
         "direction": ["back" if is_reverse else "forth"] * len(intervals),
         "start_s": [round(up_ns / 1e9 + i["start"], 9) for i in intervals],
@@ -284,8 +305,11 @@ def _goodput_table(intervals: Sequence[Mapping[str, Any]], up_ns: int, is_revers
 
 
 def _path_table(intervals: Sequence[Mapping[str, Any]], up_ns: int) -> Table:
-    """A row for each path at the end of each interval, as its sender has it; sent_bytes: so far. up_ns: when the
-    sender's association came up, from time zero."""
+    """Return a row for each path at the end of each interval, from its sender.
+
+    `sent_bytes`: the sum so far.
+    `up_ns`: the time at which the sender's association came up, from time zero.
+    """
     rows = [(interval["end"], path) for interval in intervals for path in interval["paths"]]
     return {
         "time_s": [round(up_ns / 1e9 + end, 9) for end, _ in rows],

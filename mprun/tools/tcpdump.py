@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tcpdump(8): captures of a node, of all its interfaces or of one, into one file or the last files of a ring.
+"""tcpdump(8): captures of a node, on all its interfaces or on one, to one file or to the last files of a ring.
 
 tcpdump writes pcap; what makes pcapng of it when the run is over is `mprun.packets.pcapng`.
 """
@@ -36,12 +36,14 @@ SIGINT = 2
 
 
 def capture(wanted: Capture, capabilities: Capabilities, interface: str = ANY) -> Process:
-    """`-Z root`: inside the engine root is the invoking user, and there is nobody to become. Standard
-    output, because tcpdump would give a file of its own to root.
+    """Return the process of a capture.
 
-    A file that may grow so far and no further is a limit of the process: tcpdump, which looks at no error of writing,
-    then counts on, and says in the end how many packets passed. Of what the file may come to it gets three
-    quarters, since pcapng needs up to a third more for a short packet than pcap.
+    `-Z root`: inside the engine root is the invoking user, so tcpdump must not change the user. It writes to standard
+    output, because it would make root the owner of a file of its own.
+
+    A largest size is a limit of the process. tcpdump ignores errors of writing, counts on, and reports the number of
+    packets at the end. It gets three quarters of the file's largest size, as pcapng needs up to a third more than
+    pcap for a short packet.
     """
     argv = ["tcpdump", "-i", interface, "-n", "-Z", "root", "--time-stamp-precision=nano"]
     most_bytes = None if wanted.size_bytes is None else wanted.size_bytes * 3 // 4
@@ -69,32 +71,37 @@ def capture(wanted: Capture, capabilities: Capabilities, interface: str = ANY) -
 
 
 def ring(name: str) -> str:
-    """Return how the names of a ring's files begin; tcpdump adds their numbers.
+    """Return the beginning of the names of a ring's files. tcpdump adds their numbers.
 
-    The profile of tcpdump that AppArmor enforces on Debian and Ubuntu allows `*.pcap[0-9]*` and no other numbered file.
+    The profile of tcpdump that AppArmor enforces on Debian and Ubuntu allows `*.pcap[0-9]*` and no other numbered
+    file.
     """
     return f"{name}.ring.pcap"
 
 
 def read_wanted(value: Mapping[str, Any]) -> Capture:
-    """A capture of the intent as the value that it was."""
+    """Return a capture of the intent as a value."""
     size = {"size_bytes": value["size_bytes"], "keep": value["keep"]} if "size_bytes" in value else {}
     return Capture(value["host"], value["snaplen"], value["filter"], value.get("link"), **size)
 
 
 def passed(log: str) -> int | None:
-    """Packets that tcpdump has read, of which its file holds as many as there was room for; None if its log does not
-    say."""
+    """Return the number of packets that tcpdump has read. Its file has as many as there was room for. None if the log
+    does not have the number.
+    """
     found = _CAPTURED.findall(log)
     return int(found[-1]) if found else None
 
 
 def lost(log: str) -> int | None:
-    """Packets that passed until the traffic was over and that tcpdump never read: those that the kernel dropped, and
-    those that were still to be read when it was stopped. None if its log does not say.
+    """Return the number of packets that passed until the traffic was over and that tcpdump never read.
 
-    It tells its counts when it ends, and before that when the traffic is over (`agent.main.settle`): what sockets send
-    in the time that it is then given to read is no part of the run. One that was ended earlier told them once.
+    The kernel dropped them, or they were still to be read when tcpdump was stopped. None if the log does not have the
+    number.
+
+    tcpdump reports its counts when it ends, and before that when the traffic is over (`agent.main.settle`). Packets
+    that sockets send while it then reads the rest do not belong to the run. A tcpdump that was ended earlier reported
+    once.
     """
     captured, received, dropped = (pattern.findall(log) for pattern in (_CAPTURED, _RECEIVED, _DROPPED))
     if not captured or not received or not dropped:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the module of a workload offers, the values it deals in, and finding it by its name."""
+"""The interface of a workload's module, the values that it uses, and the search for a module by name."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ PYTHON = ("python3", "-I", "-S", "-B")
 
 @dataclass(frozen=True)
 class Program:
-    """A program that a workload starts, and the Debian package that holds it.
+    """A program that a workload starts, and its Debian package.
 
-    version: the argument with which it says its version, for a run's record; empty: nobody asks.
-    remedy: the command that installs it, where that is not `apt-get install PACKAGE`.
+    `version`: the argument with which it prints its version, for a run's record; empty: the version is not asked for.
+    `remedy`: the command that installs it, if it is not `apt-get install PACKAGE`.
     """
 
     package: str
@@ -48,12 +48,12 @@ class Program:
 
 @dataclass(frozen=True)
 class Endpoints:
-    """Where a flow goes.
+    """The addresses and ports of a flow.
 
-    source_address, destination_address: of the path that it begins on. ports: the server's, as many as
-    the module's PORTS, one after the other. pairs: the two addresses of every path that the flow may
-    use, the first path first; those of a multi-homed transport are in `source_addresses` and
-    `destination_addresses`, each once, in that order.
+    `source_address`, `destination_address`: of the path that it begins on.
+    `ports`: the server's, as many as the module's PORTS, one after the other.
+    `pairs`: the two addresses of every path that the flow may use, the first path first.
+    `source_addresses`, `destination_addresses`: the addresses for a multi-homed transport, each once, in that order.
     """
 
     source_address: str
@@ -79,9 +79,9 @@ class Endpoints:
 class Work:
     """The processes of a flow.
 
-    preparations: run to their end one after the other, before anything listens; one that fails ends the run.
-    servers: run from before time zero until the end, and count as started when they are ready.
-    clients: start when the flow does; the flow is over when all have ended. The first has the flow's name.
+    `preparations`: run to their end one after the other, before anything listens. A failure ends the run.
+    `servers`: run from before time zero until the end, and count as started when they are ready.
+    `clients`: start when the flow does. The flow is over when all have ended. The first has the flow's name.
     """
 
     clients: tuple[Process, ...]
@@ -90,10 +90,11 @@ class Work:
 
 
 class SocketSample(NamedTuple):
-    """A TCP socket at one moment of the run.
+    """A TCP socket at one time of the run.
 
-    sent_bytes, received_bytes: payload so far, each byte once. sent_ns, received_ns: the moments of the last payload
-    that it sent and received, ns from time zero, as exact as the kernel's ticks (10 ms in the virtual engine).
+    `sent_bytes`, `received_bytes`: payload so far, each byte once.
+    `sent_ns`, `received_ns`: the times of the last payload that it sent and received, in ns from time zero. They are
+    as exact as the kernel's ticks (10 ms in the virtual engine).
     """
 
     sent_bytes: int
@@ -103,8 +104,11 @@ class SocketSample(NamedTuple):
 
 
 class Outputs(Protocol):
-    """What the processes of one flow left. zero_ns: time zero on the clock that they read (CLOCK_MONOTONIC).
-    epoch_ns: the same on the clock of the day, for those that read that one (CLOCK_REALTIME)."""
+    """The outputs of a flow's processes.
+
+    `zero_ns`: time zero on the clock of the processes (CLOCK_MONOTONIC).
+    `epoch_ns`: time zero on the wall clock, for processes that read it (CLOCK_REALTIME).
+    """
 
     @property
     def zero_ns(self) -> int: ...
@@ -113,17 +117,22 @@ class Outputs(Protocol):
     def epoch_ns(self) -> int: ...
 
     def log(self, process: str, stream: str = "out") -> str:
-        """What a process of the flow printed (stream `out` or `err`); empty if it never started."""
+        """Return the text that a process of the flow printed (stream `out` or `err`). Empty if the process never
+        started.
+        """
 
     def span(self, process: str) -> tuple[int, int] | None:
-        """When a process of the flow was started and when its end was seen, ns of the same clock."""
+        """Return start and observed end of a process of the flow, in ns of the same clock."""
 
     def file(self, name: str) -> bytes | None:
-        """A file that a process of the flow left as one of its `keeps`, by its last name; None if there is none."""
+        """Return a file that a process of the flow wrote as one of its `keeps`, by its last name. None if it does not
+        exist.
+        """
 
     def sockets(self, host: str, port: int) -> Iterator[tuple[int, Sequence[SocketSample]]]:
-        """The host's TCP sockets with this port at either end: each moment of sampling, ns from time zero, and the
-        samples of that moment."""
+        """Return the host's TCP sockets with this port at either end: each sampling time in ns from time zero, and
+        its samples.
+        """
 
 
 # Columns of equal length by their names, which end in their unit; None: no value.
@@ -132,11 +141,13 @@ Table = Mapping[str, Sequence[Any]]
 
 @dataclass(frozen=True)
 class PathUse:
-    """Payload that a path carried for a flow, by the addresses at its ends. forward: from source to destination.
+    """The payload that a path carried for a flow, by the addresses at its ends. forward: from source to destination.
 
-    joined_s: from the flow's start. srtt_s, resent, resent_bytes: of the end that sends more, its smoothed round-trip
-    time and what it sent again, in packets and bytes. None: not known.
-    failure: what the flow was asked for and did not do on this path. warning: what may surprise.
+    `joined_s`: from the flow's start.
+    `srtt_s`, `resent`, `resent_bytes`: of the end that sends more, its smoothed round-trip time and its
+    retransmissions in packets and bytes. None: not known.
+    `failure`: something that the flow should have done on this path and did not.
+    `warning`: something that may surprise.
     """
 
     source: str
@@ -159,8 +170,9 @@ class PathUse:
 
 @dataclass(frozen=True)
 class Movement:
-    """When a flow's data was under way, and the spans in it of 10 ms and more in which none arrived though there was
-    some. Ns from time zero."""
+    """The time in which a flow's data was in flight, and the spans of 10 ms and more in it without any arrival. Ns
+    from time zero.
+    """
 
     began_ns: int
     ended_ns: int
@@ -169,7 +181,7 @@ class Movement:
 
 @dataclass(frozen=True)
 class Portion:
-    """Payload that a receiver's program got between two moments, ns from time zero."""
+    """The payload that a receiver's program got between two times, in ns from time zero."""
 
     begin_ns: int
     end_ns: int
@@ -178,18 +190,21 @@ class Portion:
 
 @dataclass(frozen=True)
 class Result:
-    """What the outputs of a flow say.
+    """The results of a flow from its outputs.
 
-    values: by names of METRICS, in base units (bit/s, s, share, bytes, 1). tables: tidy, a row for each thing
-    observed; those of all flows are joined under their name, with the flow's name as a column.
-    delays_ns: what metrics of delays (`over="delays"`) summarize, by what stands before the last dot of their names.
-    data_ports: the client's TCP ports of the connections that carried the data, whose subflows are
-    then looked up; or, of a tool that does not tell them, server_ports: those at the other end. paths: of a flow
-    that knows by itself what each path carried. movement: of one that knows by itself when its data moved.
-    error: why there is no result, or not all of it, in the tool's words. accounts: what a process of the flow saw
-    as text for people, by the name of the process. portions: the payload that a metric of rate counts, by the metric's
-    name; the metrics of several flows together are made of them. A rate without portions counts as constant from the
-    start of the flow's programs to their end.
+    `values`: by names of METRICS, in base units (bit/s, s, share, bytes, 1).
+    `tables`: tidy, with a row for each observation. The tables of all flows are joined under their name, with the
+    flow's name as a column.
+    `delays_ns`: the values that metrics of delays (`over="delays"`) summarize, by the part before the last dot of
+    their names.
+    `data_ports`: the client's TCP ports of the data connections, whose subflows are then looked up.
+    `server_ports`: the ports at the other end, for a tool that does not report `data_ports`.
+    `paths`: for a flow that reports the payload of each path itself.
+    `movement`: for a flow that reports itself when its data moved.
+    `error`: the reason why the result is missing or incomplete, in the tool's words.
+    `accounts`: reports of the flow's processes as text for people, by the name of the process.
+    `portions`: the payload of a metric of rate, by the metric's name. The metrics of several flows together are made
+    of them. A rate without portions counts as constant from the start of the flow's programs to their end.
     """
 
     values: Mapping[str, float] = field(default_factory=dict)
@@ -208,10 +223,12 @@ class Result:
 class Tool(Protocol):
     """The module of a workload; see the package's docstring.
 
-    One that runs what a file says, and not programs of its own choice, also has `commands`: Flow -> the lines
-    that a person must allow (--allow-exec). One whose programs can serve several flows of a host at once has `join`:
-    processes of one role and host -> the argv and readiness of one that does what all would, in a Process. One with
-    metrics of groups that are neither sum nor least nor of delays has `pool`: flows and their results -> Result.
+    Some modules have further functions:
+    - `commands`: Flow -> the lines that a person must allow (--allow-exec), for a module that runs commands of a
+      file.
+    - `join`: processes of one role and host -> the argv and readiness of one Process that does the work of all, for
+      programs that can serve several flows of a host.
+    - `pool`: flows and their results -> Result, for metrics of groups that are neither sum nor least nor of delays.
     """
 
     @property
@@ -231,7 +248,7 @@ class Tool(Protocol):
 
     @property
     def parse(self) -> Callable[[Flow, Outputs], Result]:
-        """Never raises: what cannot be read is an error in the result."""
+        """Return the result of a flow. Never raise: an unreadable output is an error in the result."""
 
 
 # What a module must have beside its Entry, how to tell, and what to say where it has not.
@@ -246,7 +263,7 @@ _PARTS: Mapping[str, tuple[Callable[[object], bool], str]] = {
 
 @cache
 def load(name: str) -> Tool | None:
-    """The module of a workload; None if there is none of that name. Raises PluginFault."""
+    """Return the module of a workload. None if none has the name. Raises PluginFault."""
     if name in TOOLS:
         return cast(Tool, COLLECTION.load_own(name))
     found = COLLECTION.load_installed(name)
@@ -254,7 +271,7 @@ def load(name: str) -> Tool | None:
 
 
 def tool_of(flow: Flow) -> Tool:
-    """The module of a flow whose entry was read."""
+    """Return the module of a flow whose entry was read."""
     tool = load(flow.tool)
     assert tool is not None, flow.tool
     return tool
@@ -278,14 +295,14 @@ def temporary(flow: Flow, name: str) -> str:
 
 
 def kept(flow: Flow, name: str) -> str:
-    """The path, from where programs start, of a file of the flow that stays; list it in `Process.keeps`."""
+    """Return the path, for programs, of a file of the flow that the run keeps. List it in `Process.keeps`."""
     return f"{FILES}/{flow.name}/{name}"
 
 
 def mptcp_environment(flow: Flow, capabilities: Capabilities) -> dict[str, str]:
-    """What makes a program that opens TCP sockets open MPTCP ones, as mptcpize(8) does; nothing for other flows.
+    """Return the environment in which a program opens MPTCP sockets instead of TCP sockets, as mptcpize(8) does.
 
-    Raises HostError where the library for it is not installed.
+    Empty for flows that do not use MPTCP. Raises HostError if the library for it is not installed.
     """
     if flow.protocol != "mptcp":
         return {}
@@ -295,13 +312,13 @@ def mptcp_environment(flow: Flow, capabilities: Capabilities) -> dict[str, str]:
 
 
 def read_records(outputs: Outputs, name: str, form: struct.Struct) -> list[tuple[Any, ...]] | None:
-    """The records of one form that a flow left in a file; None if it is missing or not whole."""
+    """Return the records of one form in a file of the flow. None if the file is missing or not whole."""
     content = outputs.file(name)
     return None if content is None or len(content) % form.size else list(form.iter_unpack(content))
 
 
 def summarize_delays(name: str, delays_ns: Sequence[int]) -> dict[str, float]:
-    """The metrics of `mprun.model.metric.delays`, s; none without delays, no deviation of a single one."""
+    """Return the metrics of `mprun.model.metric.delays` in s. Empty without delays. A single delay has no deviation."""
     if not delays_ns:
         return {}
     ordered = sorted(delays_ns)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tshark(1): the packets of a capture as lines of fields, one line a packet.
+"""tshark(1): the packets of a capture as lines of fields, one line for each packet.
 
 Each packet is dissected by itself: what needs the packets before it (streams, retransmissions, mappings) is
 `mprun.packets.connection`, so that a capture may be read in portions, by several processes at once.
@@ -81,9 +81,10 @@ _PREFERENCES = (
 
 
 def argv(flows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Reads a capture from standard input; fields of a packet are apart by tabs, values of one field by commas.
+    """Return a command that reads a capture from standard input. Fields are separated by tabs, values of one field by
+    commas.
 
-    flows: those of the run, as its plan has them.
+    `flows`: the flows of the run, from its plan.
     """
     words = ["tshark", "-n", "-r", "-", "-T", "fields", *decoding(flows)]
     for preference in _PREFERENCES:
@@ -94,7 +95,7 @@ def argv(flows: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def decoding(flows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What tells tshark, and Wireshark, where SCTP is in UDP: they know port 9899 alone."""
+    """Return the options that tell tshark and Wireshark which UDP ports carry SCTP. They know only port 9899."""
     mine = (flow for flow in flows if flow["tool"] == "sctp")
     ports = sorted({udp_port(flow.get("port"), flow["endpoints"]["port"]) for flow in mine})
     return [word for port in ports for word in ("-d", f"udp.port=={port},sctp")]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`udp`: numbered packets at a constant rate: loss, reordering, one-way delay of each.
+"""`udp`: numbered packets at a constant rate, with loss, reordering and the one-way delay of each packet.
 
-Both ends read one clock, as they run on one kernel: the delay of a packet is the time from its sending to its reading.
-Sender and receiver are `mprun.agent.datagrams`.
+Both ends read one clock, as they run on one kernel. The delay of a packet is the time from its sending to its
+reading. Sender and receiver are `mprun.agent.datagrams`.
 """
 
 from __future__ import annotations
@@ -40,11 +40,15 @@ PORTS = 1
 METRICS = {
     **delays("delay", "time from the sending of a packet to its reading"),
     "goodput": Metric(
-        "rate", "payload that arrived, over the flow's duration or the time of its arrivals, the longer", over="sum"
+        "rate",
+        "payload that arrived, divided by the flow's duration or by the time of its arrivals, whichever is longer",
+        over="sum",
     ),
     "loss": Metric("ratio", "share of the packets that did not arrive"),
-    "reordered": Metric("ratio", "share of the arrived packets behind one of a higher number (RFC 4737)"),
-    "duplicates": Metric("count", "packets that arrived again", over="sum"),
+    "reordered": Metric(
+        "ratio", "share of the arrived packets that arrived after a packet with a higher number (RFC 4737)"
+    ),
+    "duplicates": Metric("count", "packets that arrived more than once", over="sum"),
     "packets": Metric("count", "packets that were sent", over="sum"),
 }
 
@@ -70,11 +74,11 @@ class Entry(ServedEntry):
     """UDP packets at a constant rate."""
 
     tool: Literal["udp"] = Field(description="The tool.")
-    protocol: Literal["udp"] = Field("udp", description="udp.")
-    rate_bit_per_s: FlowRate = Field(alias="rate", description="Bits of payload per second.", examples=["1mbit"])
-    duration: PositiveTime = Field(description="How long it sends.", examples=["10s"])
+    protocol: Literal["udp"] = Field("udp", description="The transport protocol.")
+    rate_bit_per_s: FlowRate = Field(alias="rate", description="The rate of payload.", examples=["1mbit"])
+    duration: PositiveTime = Field(description="The time to send.", examples=["10s"])
     length_bytes: Annotated[int, PlainValidator(_parse_length), WithJsonSchema(SIZE_SCHEMA)] | None = Field(
-        None, alias="length", description="Bytes of payload in a packet. Default: what fits the path's MTU."
+        None, alias="length", description="The payload of a packet. Default: the largest payload for the path's MTU."
     )
 
     @model_validator(mode="after")
@@ -91,7 +95,7 @@ class Entry(ServedEntry):
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
-    """The receiver, which listens until the end of the run, and the sender."""
+    """Return the receiver, which listens until the end of the run, and the sender."""
     options: Mapping[str, Any] = flow.options
     assert flow.duration_ns is not None
     packets = max(1, _due(flow.duration_ns, options["rate_bit_per_s"], options["length_bytes"]))
@@ -117,7 +121,7 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:
-    """What arrived against how many were sent."""
+    """Compare the packets that arrived with the number of packets that were sent."""
     said = outputs.log(flow.name).strip()
     if not said.isdigit():
         return Result(error=outputs.log(flow.name, "err").strip()[-200:] or "it did not say how many packets it sent")
@@ -150,7 +154,9 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
 
 
 def _whole(flow: Flow, arrived: Sequence[tuple[int, int, int]], size_bytes: int, zero_ns: int) -> Portion:
-    """All payload, from the flow's start to its end, or to the last arrival: queues may hold packets for longer."""
+    """Return all payload, from the flow's start to its end or to the last arrival: queues may hold packets for
+    longer.
+    """
     options: Mapping[str, Any] = flow.options
     bits, rate = options["length_bytes"] * 8, options["rate_bit_per_s"]
     # a packet is late if the sender had to wait for a CPU, never early
@@ -160,7 +166,9 @@ def _whole(flow: Flow, arrived: Sequence[tuple[int, int, int]], size_bytes: int,
 
 
 def _arriving_ns(arrived: Sequence[tuple[int, int, int]]) -> float:
-    """The time in which the packets arrived, each with the time to the next: full queues go on after the flow's end."""
+    """Return the time in which the packets arrived, each with the time to the next. Full queues still send after the
+    flow's end.
+    """
     moments = [received_ns for _, _, received_ns in arrived]
     if len(moments) < 2:
         return 0
@@ -168,12 +176,12 @@ def _arriving_ns(arrived: Sequence[tuple[int, int, int]]) -> float:
 
 
 def _due(duration_ns: int, rate_bit_per_s: int, length_bytes: int) -> int:
-    """How many packets are due within a time."""
+    """Return the number of packets that are due within a time."""
     return duration_ns * rate_bit_per_s // (length_bytes * 8 * 10**9)
 
 
 def count_reordered(numbers: Sequence[int]) -> int:
-    """Packets that arrive when one of a higher number has been there already (RFC 4737, 3.3); copies are none."""
+    """Count packets that arrive after a packet with a higher number (RFC 4737, 3.3). Copies do not count."""
     expected, seen, reordered = 0, set(), 0
     for number in numbers:
         if number >= expected:

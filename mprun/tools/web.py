@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `http` and `https` have in common: nginx(8) with files of given sizes, and curl(1), which gets them.
+"""The common part of `http` and `https`: nginx(8) with files of given sizes, and curl(1), which downloads them.
 
-nginx runs in the foreground as one process, with a configuration, files and, for https, a certificate of the
-flow's own, made for the run. The files are zeros that take no room.
+nginx runs in the foreground as one process, with its own configuration, files and, for https, certificate, made for
+the run. The files are zeros that take no room.
 """
 
 from __future__ import annotations
@@ -39,10 +39,12 @@ PORTS = 1
 METRICS = {
     **delays("delay", "time from the beginning of a request to the last byte of its answer"),
     "first_byte.mean": Metric("time", "mean time from the beginning of a request to the first byte of its answer"),
-    "first_byte.median": Metric("time", "its median"),
+    "first_byte.median": Metric(
+        "time", "median of the time from the beginning of a request to the first byte of its answer"
+    ),
     "requests": Metric("count", "requests that were answered", over="sum"),
     "bytes": Metric("size", "payload of the answers", over="sum"),
-    "goodput": Metric("rate", "payload of the answers in the time of the requests", over="sum"),
+    "goodput": Metric("rate", "payload of the answers, divided by the time of the requests", over="sum"),
     **OF_CONNECTIONS,
 }
 
@@ -92,16 +94,18 @@ class WebEntry(ConnectionEntry):
     """Files of given sizes from a web server."""
 
     sizes_bytes: Annotated[list[Size], Field(min_length=1, max_length=100)] = Field(
-        alias="sizes", description="Of the files, which are asked for in turn.", examples=[["1mb"]]
+        alias="sizes", description="The sizes of the files. The client requests the files in turn.", examples=[["1mb"]]
     )
     requests: Annotated[int, Whole(1, MOST_REQUESTS, "curl keeps a list of them")] | None = Field(
-        None, description="How many. Default: one for each size."
+        None, description="The number of requests. Default: one for each size."
     )
     persistent: bool = Field(
-        True, description="A connection serves one request after the other; false: each request has one of its own."
+        True,
+        description="Use a connection for several requests, one after the other. `false` opens a connection for "
+        "each request.",
     )
     concurrency: Annotated[int, Whole(1, 100, "curl has no more at a time than 300, and nobody needs them")] = Field(
-        1, description="How many requests are under way at a time."
+        1, description="The number of requests at the same time."
     )
 
     @model_validator(mode="after")
@@ -117,7 +121,7 @@ class WebEntry(ConnectionEntry):
 
 
 def build(flow: Flow, ends: Endpoints, capabilities: Capabilities, secure: bool) -> Work:
-    """nginx, curl, and for https the certificate that one shows and the other trusts."""
+    """Return nginx, curl, and for https the certificate that nginx shows and curl trusts."""
     environment = {**mptcp_environment(flow, capabilities), **(DETERMINISTIC if secure else {})}
     sizes: Sequence[int] = flow.options["sizes_bytes"]  # type: ignore[assignment]
     wanted = _in_turn(flow)
@@ -153,7 +157,7 @@ def build(flow: Flow, ends: Endpoints, capabilities: Capabilities, secure: bool)
 
 
 def _in_turn(flow: Flow) -> list[int]:
-    """The size that each request asks for."""
+    """Return the size that each request asks for."""
     options: Mapping[str, Any] = flow.options
     sizes = options["sizes_bytes"]
     return [sizes[n % len(sizes)] for n in range(options["requests"])]
@@ -167,7 +171,7 @@ def _configuration(flow: Flow, listen: str, secure: bool) -> str:
 
 
 def _requests(flow: Flow, urls: Sequence[str], secure: bool) -> str:
-    """curl's options in the file that --config reads, and each request with its own place for the answer."""
+    """Return curl's options for the file of --config, with a place for the answer of each request."""
     options: Mapping[str, Any] = flow.options
     said = " ".join(f"%{{{name}}}" for name in _SAID)
     lines = ["silent", "show-error", "fail", "globoff", "http1.1", 'noproxy = "*"', f'write-out = "{said}\\n"']
@@ -183,7 +187,7 @@ def _requests(flow: Flow, urls: Sequence[str], secure: bool) -> str:
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:
-    """The times of all requests, as curl has them (microseconds); one that was not answered is an error."""
+    """Return the times of all requests from curl, in microseconds. A request without an answer is an error."""
     try:
         rows = [dict(zip(_SAID, line.split(), strict=True)) for line in outputs.log(flow.name).splitlines()]
         rows.sort(key=lambda row: int(row["urlnum"]))
@@ -221,8 +225,11 @@ def _start_ns(flow: Flow, outputs: Outputs) -> int:
 
 
 def _table(rows: Sequence[Mapping[str, str]], sizes: Sequence[int], one_by_one: bool, start_ns: int) -> Table:
-    """A row for each request. start_ns: of one after the other, from the times of those before; curl does not say
-    when each of several at a time began."""
+    """Return a row for each request.
+
+    `start_ns`: the sum of the times before, for requests one after the other. curl does not report the start of
+    requests that run at the same time.
+    """
     totals = [_ns(row["time_total"]) for row in rows]
     starts = [start_ns + sum(totals[:n]) if one_by_one else None for n in range(len(rows))]
     return {
@@ -241,5 +248,5 @@ def _table(rows: Sequence[Mapping[str, str]], sizes: Sequence[int], one_by_one: 
 
 
 def _ns(seconds: str) -> int:
-    """curl's seconds with six digits."""
+    """Return ns of curl's seconds with six digits."""
     return round(float(seconds) * 1e6) * 1000

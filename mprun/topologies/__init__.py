@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generators of topologies, by the name that a topology file gives under `topology`.
 
-Each module has `Parameters`, what may be written in the file, and `expand`, a pure function from
-those to nodes and links. A module is imported when a file names it.
+Each module has `Parameters`, the model of its keys, and `expand`, a pure function from these to nodes and links. A
+module is imported when a file names it.
 """
 
 from __future__ import annotations

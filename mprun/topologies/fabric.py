@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the trees of a data centre have in common: links upwards whose rate follows from those below."""
+"""The common part of the trees of a data centre: links upwards whose rate follows from the links below."""
 
 from __future__ import annotations
 
@@ -34,11 +34,12 @@ Ratio = Annotated[
 
 
 class Uplink(LinkProperties):
-    """A layer of links towards the core; forward is upwards."""
+    """A layer of links towards the core. Forward is upwards."""
 
     oversubscription: Ratio | None = Field(
         None,
-        description="Instead of `rate`: what comes from below at most, over what this layer carries up.",
+        description="The largest rate from the layer below, divided by the rate of this layer. Use it instead of "
+        "`rate`.",
         examples=[4],
     )
 
@@ -56,7 +57,7 @@ class Uplink(LinkProperties):
         return faults
 
     def above(self, below: LinkProperties, share: Fraction) -> LinkProperties:
-        """This layer with the rate that its ratio gives: `share` links of `below` for each of its own."""
+        """Return this layer with the rate of its ratio: `share` links of `below` for each of its links."""
         if self.oversubscription is None:
             return self
         factor = share / Fraction(str(self.oversubscription))
@@ -65,6 +66,6 @@ class Uplink(LinkProperties):
 
 
 def rates_of(link: LinkProperties) -> tuple[int | None, int | None]:
-    """Bit/s forward and reverse, those of a profile included."""
+    """Return bit/s forward and reverse, including a profile's."""
     forward, reverse = link.directions()
     return forward.rate_bit_per_s, reverse.rate_bit_per_s

@@ -7,9 +7,10 @@ client  ---<                  | router |---- server1
            [s1]---- path1 ----+--------+---- server2
 client2 ----+
 
-Path i is the link between the switch s<i>, to which the client and client<i+1> are joined, and the
-router: what it shapes, both share. All other links of clients and of further servers are unshaped.
-A path of the client is called after the path, `path0`; that of client1 after its own link, `client1`.
+Path i is the link between the switch s<i> and the router. The client and client<i+1> are connected to
+the switch, so both share the path. All other links of clients and of further servers are unshaped.
+A path of the client has the name of the link, `path0`. A path of client1 has the name of its own link,
+`client1`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from mprun.topologies.multi_path import MOST_PATHS, Paths, find_addresses, join_
 
 
 class Parameters(Paths):
-    """The paths, each with a client and a server of its own beside the first ones."""
+    """The topology `multi-path` with a further client and server for each path, to compete with the first ones."""
 
     topology: Literal["multi-client"] = Field(description="The generator.")
 
@@ -45,9 +46,9 @@ class Parameters(Paths):
 
 
 def expand(parameters: Parameters) -> Expansion:
-    """Path i has subnet 10.0.i.0/24: the client is .1, the router .2, client<i+1> .10.
+    """Expand the parameters. Path i has subnet 10.0.i.0/24: the client is .1, the router .2, client<i+1> .10.
 
-    The links to the server have 10.1.j.0/24, those to further servers the next ones after them.
+    The links to the server have 10.1.j.0/24. The links to further servers have the next subnets after them.
     """
     count = len(parameters.paths)
     nodes: dict[str, NodeKind] = {"client": "host"}

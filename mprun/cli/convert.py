@@ -36,7 +36,7 @@ STANDARD_OUTPUT = Path("-")
 @click.option(
     "--legacy-queue",
     is_flag=True,
-    help="Give queues the size that the older tool gave them, not the size that is written.",
+    help="Give queues the size that the older tool built, not the size in the file.",
 )
 @options.allow_python
 @options.allow_outside

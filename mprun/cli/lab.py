@@ -67,7 +67,7 @@ def list_(as_json: bool) -> None:
 @click.argument("name", metavar="LAB", shell_complete=complete_labs)
 @_profile
 def show(name: str, profile: Profile) -> None:
-    """Show a lab: its aim, its commands, its questions, and what should be seen."""
+    """Show a lab: its aim, commands, expected results and questions."""
     from mprun.lab.shelf import open_lab
 
     lab = open_lab(name)
@@ -123,7 +123,7 @@ def run(
     consent: Consent,
     as_json: bool,
 ) -> None:
-    """Run all steps of labs, and hold what they claim against what was measured."""
+    """Run all steps of labs, and compare their claims with the measurements."""
     from mprun.cli.progress import Bar
     from mprun.lab.run import run_labs
     from mprun.lab.shelf import open_lab
@@ -167,9 +167,9 @@ def run(
 @click.argument("folders", metavar="[DIRECTORY]...", nargs=-1, type=click.Path(path_type=Path))
 @_profile
 @click.option("--json", "as_json", is_flag=True, help="Print the grades as JSON.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print a row for each directory, for a class, as CSV (RFC 4180).")
+@click.option("--csv", "as_csv", is_flag=True, help="Print a row for each directory as CSV (RFC 4180).")
 def check(name: str, folders: tuple[Path, ...], profile: Profile, as_json: bool, as_csv: bool) -> None:
-    """Grade the runs in DIRECTORY (default: here), one for each student.
+    """Grade the runs of each DIRECTORY, such as one directory for each student.
 
     The default is the current directory. A run counts as a step of the lab if it was made from the lab's
     own files and parameters.

@@ -116,7 +116,7 @@ class ResultFolder(click.Path):
 
 
 def note_unconfined() -> None:
-    """Say so of a machine that cannot keep programs of a run from its files."""
+    """Print a note if this machine cannot keep programs of a run from the user's files."""
     from mprun.place import tell_unconfined
 
     if note := tell_unconfined():

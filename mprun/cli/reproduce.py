@@ -37,7 +37,13 @@ _WORDS = {
 @click.option(
     "--engine",
     type=click.Choice(ENGINE_NAMES),
-    help="virtual: simulated time. real: this machine's kernel. Default: virtual, if it ran there.",
+    help="Choose where to run. `virtual`: simulated time. `real`: this machine's kernel. "
+    "Default: virtual if the original ran there.",
+)
+@click.option(
+    "--kernel",
+    metavar="NAME",
+    help="Boot this experiment kernel. Default: the kernel of the original, if it is built.",
 )
 @options.parent
 @options.consent

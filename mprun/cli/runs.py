@@ -117,7 +117,7 @@ def _install_profile() -> str:
 @options.parent
 @options.consent
 def rerun(name: str, engine: EngineChoice, kernel: str, parent: Path, consent: Consent) -> None:
-    """Run the plan of a run again, into a directory of its own.
+    """Repeat a run in a new run directory.
 
     The engine is the engine of the original run. The real engine is used only if --engine or your configuration
     file names it.

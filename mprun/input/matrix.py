@@ -241,7 +241,7 @@ def _read_axis(name: str, value: object, place: Path, parameters: Collection[str
 
 
 def check_place(name: str, value: Scalar) -> str | None:
-    """What is wrong with the name of a kernel or an engine; whether it is there, a run finds out."""
+    """The fault in the name of a kernel or an engine. The run finds out if it exists."""
     if name == "engine" and value not in ENGINE_NAMES:
         return f"no engine '{spell_scalar(value)}'{name_nearest(str(value), ENGINE_NAMES, 'engines')}"
     if name == "kernel" and not isinstance(value, str):

@@ -44,7 +44,7 @@ _STAMP = re.compile(r"^(\d{4})(\d{2})(\d{2})-")
 def pack(source: RunDirectory | SweepDirectory, target: Path | None, licence: str, with_pcaps: bool) -> Path:
     """Write the archive; its path. target None: in the current folder, called like the directory.
 
-    licence: a URL under which others may use it, or empty. Raises MprunError where the run did not come so far.
+    licence: a URL under which others may use it, or empty. Raises MprunError where the run did not get so far.
     """
     runs = dict(_runs(source))
     files: dict[str, Content] = {}

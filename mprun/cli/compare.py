@@ -201,7 +201,7 @@ def _show(sides: Sides, compared: list[Compared], expected: list[Expected], show
             f"such comparisons {len(intervals) * (1 - confidence):.1f} come out ▲ or ▼ by chance alone"
         )
     elif any(one.verdict == "unknown" and None not in (one.first, one.second) for one in compared):
-        click.echo("\n  one run a side: what another seed would do is not known; `repeat: {runs: 5}` tells")
+        click.echo("\n  one run on each side: the effect of another seed is not known; `repeat: {runs: 5}` measures it")
     units = _units(compared)
     for expectation in expected:
         if _is_news(expectation):
@@ -266,7 +266,7 @@ def _say_held(one: Expected) -> str:
         if counts is not None:
             what = f"{counts[0]} of {counts[1]}"
             if "holds" in one.expectation:
-                what = "holds" if counts[0] else "does not hold" if counts[1] else "cannot be told yet"
+                what = "holds" if counts[0] else "does not hold" if counts[1] else "is not known yet"
             told.append(f"{what} in {side}")
     if len(told) < 2:
         told.append(f"not expected in {'A' if one.first is None else 'B'}")
@@ -304,13 +304,13 @@ def _say_incomplete(sides: Sides) -> list[str]:
         text: [name for name, other in zip("AB", sides.incomplete, strict=True) if other == text]
         for text in sides.incomplete
     }
-    return [f"{' and '.join(names)}: {text}: what there is was compared" for text, names in told.items() if text]
+    return [f"{' and '.join(names)}: {text}: the existing runs were compared" for text, names in told.items() if text]
 
 
 def _refuse_incomplete(text: str) -> Check:
     from mprun.report.verdict import Check
 
-    return Check("sweeps", "all runs are there", False, text, is_error=True)
+    return Check("sweeps", "all runs exist", False, text, is_error=True)
 
 
 def _label(values: Any) -> str:

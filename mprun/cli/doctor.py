@@ -96,7 +96,7 @@ def _all_checks() -> Iterator[Check]:
     source = store.default_source()
     yield Check("kernel source", "building", source.exists(), str(source), store.SOURCE_REMEDY)
     lacking = capability.missing_tools(store.BUILD_TOOLS)
-    says = "all there" if not lacking else f"missing: {', '.join(lacking)}"
+    says = "all installed" if not lacking else f"missing: {', '.join(lacking)}"
     yield Check("build tools", "building", not lacking, says, f"apt-get install {' '.join(lacking)}")
     yield from _built_tools()
     painter = find_program("dot")
@@ -177,4 +177,4 @@ def _real_checks(features: dict[str, bool], is_root: bool) -> Iterator[Check]:
         ("openvswitch", "OpenFlow switches in the real engine", "modprobe openvswitch"),
     ):
         has = features[name]
-        yield Check(f"kernel: {name}", needed, has, f"{release} {'has it' if has else 'has it not'}", mend)
+        yield Check(f"kernel: {name}", needed, has, f"{release} {'has it' if has else 'does not have it'}", mend)

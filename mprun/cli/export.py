@@ -51,7 +51,7 @@ def command(name: str, parent: Path, as_csv: bool, folder: Path | None) -> None:
             written.append(target.path / f"{title}.csv")
     if not written:
         is_whole = found.has("summary.json")
-        why = "none of its flows has any" if is_whole else "the run did not come so far"
+        why = "none of its flows has any" if is_whole else "the run did not get so far"
         raise MprunError(f"{found.path}: no tables: {why}")
     for path in written:
         click.echo(path)

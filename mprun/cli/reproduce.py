@@ -76,7 +76,9 @@ def command(
         bundle = open_bundle(archive, folder)
         chosen, reason = choose_engine(bundle, engine)
         if bundle.missing is not None:
-            click.echo(f"warning: it is of a sweep that was incomplete: {bundle.missing}; these are repeated", err=True)
+            click.echo(
+                f"warning: the sweep in the bundle is incomplete: {bundle.missing}; these runs are repeated", err=True
+            )
         if not as_json:
             click.echo(f"engine: {chosen} ({reason})", err=True)
             options.note_unconfined()
@@ -126,9 +128,7 @@ def _show(outcome: Outcome) -> None:
         "identical": f"every artifact of {f'{outcome.runs} runs' if many else 'the run'}, byte by byte",
         "within": f"{outcome.identical} of {outcome.runs} runs byte by byte; "
         "of the others no metric differs by more than chance",
-        "different": f"{outcome.runs - outcome.identical} of {outcome.runs} runs are not as then"
-        if many
-        else "not as then",
+        "different": f"{outcome.runs - outcome.identical} of {outcome.runs} runs differ" if many else "the run differs",
     }[outcome.verdict]
     click.echo(f"{click.style(word, fg=colour, bold=True)}  {how}  {outcome.path}")
 

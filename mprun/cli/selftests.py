@@ -145,7 +145,7 @@ def _show(verdict: Mapping[str, Any]) -> None:
     if verdict["fault"]:
         click.echo(f"    {click.style('error', fg='red')}: {verdict['fault']}")
     if not verdict["passed"]:
-        click.echo(f"    all that it said: {verdict['log']}")
+        click.echo(f"    its whole output: {verdict['log']}")
 
 
 def _show_total(

@@ -142,7 +142,7 @@ def _start_executor(cells: Sequence[Cell], places: int, address: str | None) -> 
     from mprun.sweep.cluster import ClusterExecutor, Needs
 
     if not all(ENGINES[cell.runs_in].IS_SIMULATED for cell in cells):
-        raise SpecError("a cluster runs cells of the virtual engine: the machines of a cluster are no two alike")
+        raise SpecError("a cluster runs only cells of the virtual engine, as its machines differ")
     programs = {name: program for cell in cells for name, program in programs_needed(cell.spec).items()}
     kernels = tuple(dict.fromkeys(cell.kernel for cell in cells))
     return ClusterExecutor(address, Needs(kernels, programs), lambda text: click.echo(text, err=True))
@@ -158,7 +158,7 @@ def _show_cells(cells: Sequence[Cell], places: int, parent: Path, begun: SweepDi
     for row in [names, *rows] if names else ():
         click.echo("  " + "  ".join(f"{text:{width}}" for text, width in zip(row, widths, strict=True)).rstrip())
     counts = {_times(cell) for cell in cells}
-    each = "as many runs as each asks"
+    each = "as many runs as each needs"
     if len(counts) == 1:
         times = counts.pop()
         each = "1 run" if times == "1" else f"{times} runs"
@@ -166,7 +166,7 @@ def _show_cells(cells: Sequence[Cell], places: int, parent: Path, begun: SweepDi
     done = 0
     if begun is not None:
         done = begun.count()
-        click.echo(f"goes on with {begun.path}, where {done} run{' is' if done == 1 else 's are'} done")
+        click.echo(f"resumes {begun.path}, where {done} run{' is' if done == 1 else 's are'} done")
     click.echo(_say_estimate(estimate(cells, places, parent, done), parent))
 
 
@@ -174,10 +174,10 @@ def _say_estimate(found: Estimate, parent: Path) -> str:
     from mprun.cli.progress import say_time
 
     if found.seconds is None:
-        return "how long that takes is not known before the first run of these files"
+        return "the time is not known before the first run of these files"
     if found.is_real:
-        return f"about {say_time(found.seconds)}: the real engine's runs take their time, one after the other"
-    return f"about {say_time(found.seconds)}, going by {found.known} earlier runs of these files in {parent}"
+        return f"about {say_time(found.seconds)}: runs in the real engine take their full time, one after the other"
+    return f"about {say_time(found.seconds)}, estimated from {found.known} earlier runs of these files in {parent}"
 
 
 def _times(cell: Cell) -> str:

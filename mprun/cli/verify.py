@@ -46,7 +46,7 @@ def command(name: str, kernel: str, parent: Path, consent: Consent, as_json: boo
     options.note_unconfined()
     ran_on = before["kernel"].get("digest", "unknown")
     if ran_on != place.kernel.digest:
-        click.echo(f"note: it ran on kernel {plain(ran_on)[:12]}, this is {place.kernel.digest[:12]}", err=True)
+        click.echo(f"note: the run used kernel {plain(ran_on)[:12]}, this is {place.kernel.digest[:12]}", err=True)
     if (made_by := code_of(before)) != code_digest():
         click.echo(f"note: mprun was {plain(made_by)} then and is {code_digest()} now", err=True)
     with scratch("mprun-verify-") as folder, Bar() as bar:

@@ -172,7 +172,7 @@ def _read_network(document: Document, parameters: Parameters, on_links: LinkValu
     topology = read_topology(values, document, on_links.lay_over)
     if topology.spec is not None:
         for name in agreement.find_lonely(topology.spec):
-            document.warn(("nodes", name), "has no link: join it or take it out")
+            document.warn(("nodes", name), "has no link: join it or remove it")
     return topology
 
 

@@ -202,7 +202,7 @@ def check_metrics(named: Mapping[Pair, Sequence[NamedPath]], experiment: Experim
         for own in (flow.name, flow.group):
             if own not in paths:
                 continue
-            message = f"'{own}' names a path too, so that its metrics could be either's: name the flow anew"
+            message = f"'{own}' names a path too, so that its metrics could be either's: rename the flow"
             notes.fault(("traffic", n, "name"), message)
 
 
@@ -235,7 +235,7 @@ def check_captures(topology: TopologySpec, experiment: ExperimentSpec, document:
             document.fault(("capture", n), f"{message} too, as in 'link: {own[0]}'" if own else message)
         elif capture.name in names:
             line = document.place(("capture", names[capture.name]))[1]
-            message = f"would be called '{capture.name}', as that on line {line}: name another node or link"
+            message = f"would have the name '{capture.name}' of the capture on line {line}: name another node or link"
             document.fault(("capture", n), message)
         names.setdefault(capture.name, n)
         has_ipv6 = any(topology.addressing_of(link) != "ipv4" for link in links if capture.link in (None, link.name))
@@ -291,8 +291,8 @@ def check_mptcp(
             most = MAX_ADDITIONAL_SUBFLOWS
             each = f" with {mptcp.subflows_per_pair} subflows each" if mptcp.is_in_user_space else ""
             message = (
-                f"is joined by {pairs} pairs of addresses{each}, and the kernel opens {most} subflows beside the first:"
-                f" use fewer paths, or give '{flow.source}' limits: {{subflows: {most}}}"
+                f"is joined by {pairs} pairs of addresses{each}, and the kernel opens {most} subflows in addition to "
+                f"the first: use fewer paths, or give '{flow.source}' limits: {{subflows: {most}}}"
             )
             notes.fault(("traffic", n, "to"), message)
         # of others a client has no endpoints (`compile.endpoint`)
@@ -315,12 +315,12 @@ def check_mptcp(
                 len(families_of(topology.addressing_of(link))) for link in topology.links if link.name in chosen
             )
             if written > MAX_ENDPOINTS:
-                message = f"come to {written} addresses, and Linux holds {MAX_ENDPOINTS}: take some out"
+                message = f"amount to {written} addresses, and Linux holds {MAX_ENDPOINTS}: remove some"
                 notes.fault(("hosts", host, "mptcp", "endpoints"), message)
         for host in (flow.source, flow.destination):
             settings = dict(experiment.hosts[host].sysctl) if host in experiment.hosts else {}
             if settings.get("net.mptcp.enabled") == "0":
-                message = f"is mptcp, but host '{host}' has the sysctl net.mptcp.enabled=0: take one of the two out"
+                message = f"is mptcp, but host '{host}' has the sysctl net.mptcp.enabled=0: remove one of the two"
                 notes.fault(("traffic", n, "protocol"), message)
 
 

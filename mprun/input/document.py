@@ -167,7 +167,7 @@ class Document:
     def _plain(self, node: Node, path: Path, parameters: Parameters | None) -> object:
         self._nodes += 1
         if self._nodes > MOST_NODES:
-            raise _TooLarge(path, f"aliases expand to more than {MOST_NODES} values: take them out")
+            raise _TooLarge(path, f"aliases expand to more than {MOST_NODES} values: remove them")
         if len(path) > MOST_LEVELS:
             raise _TooLarge(path, f"aliases nest more than {MOST_LEVELS} levels deep: does one contain itself?")
         if isinstance(node, ScalarNode):

@@ -134,7 +134,7 @@ class Timeline:
             at_ns, _, action = heapq.heappop(self._queue)
             action(at_ns)
             if len(self._changes) > MOST_CHANGES:
-                self._document.fault(("events",), f"come to more than {MOST_CHANGES} changes: use longer steps")
+                self._document.fault(("events",), f"amount to more than {MOST_CHANGES} changes: use longer steps")
                 break
         return tuple(self._changes)
 
@@ -342,7 +342,7 @@ def check_times(events: Sequence[Event], traffic: Sequence[Flow], document: Docu
     for n, event in enumerate(events):
         entry = event.entry
         if entry.at >= end_ns:
-            document.fault(("events", n, "at"), f"is not before {when}: nothing would be seen of it")
+            document.fault(("events", n, "at"), f"is not before {when}: it would have no effect")
         elif entry.over is not None and entry.at + entry.over > end_ns:
             reached = TIME.render(entry.at + entry.over)
             document.warn(("events", n, "over"), f"what is set is reached at {reached} only, after {when}")
@@ -357,6 +357,8 @@ def _check_rows(schedule: Schedule, left_ns: int, when: str, document: Document)
         return
     file, line = schedule.file, schedule.rows[late].line
     if late == 0:
-        document.faults.append(Fault(file, line, (), f"is not before {when}: nothing would be seen of the schedule"))
+        document.faults.append(Fault(file, line, (), f"is not before {when}: the schedule would have no effect"))
     else:
-        document.warnings.append(Fault(file, line, (), f"is not before {when}: nothing is seen of it and what follows"))
+        document.warnings.append(
+            Fault(file, line, (), f"is not before {when}: this row and all later rows have no effect")
+        )

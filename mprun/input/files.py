@@ -114,7 +114,7 @@ def fill_in(files: Files, documents: Sequence[Document], values: Values) -> Para
     for document in documents:
         for name, value in document.parameters().items():
             if name in found and found[name] != value:
-                message = f"parameter '{name}' is in {documents[0].name} too, and this one holds: keep one of the two"
+                message = f"parameter '{name}' is in {documents[0].name} too, and this one holds: remove one of the two"
                 document.warn(("params", name), message)
             found[name] = value
     whole = all(document.is_readable for document in documents)
@@ -136,7 +136,7 @@ def warn_unused(parameters: Parameters, documents: Sequence[Document]) -> None:
         for name in document.parameters():
             if name not in parameters.used:
                 document.warn(
-                    ("params", name), f"no value uses parameter '{name}': write {{{{ {name} }}}} or take it out"
+                    ("params", name), f"no value uses parameter '{name}': write {{{{ {name} }}}} or remove it"
                 )
 
 

@@ -78,7 +78,7 @@ class Matrix:
                 told = spell_scalar(fixed[given[-1].name])
                 yield (
                     given[-1].name,
-                    f"{others} has no value beside '{told}': write one of {values}, or give {others} too",
+                    f"{others} has no value together with '{told}': write one of {values}, or give {others} too",
                 )
 
     def find_cells(self, conditions: Mapping[str, str], among: Sequence[Values]) -> str | None:
@@ -140,19 +140,19 @@ def read_matrix(value: object, parameters: Collection[str], document: Document) 
     matrix = Matrix((*groups, *_read_zips(value.get(ZIP), parameters, document)))
     names = list(matrix.names)
     for name in {name for name in names if names.count(name) > 1}:
-        document.fault(("matrix", name), "stands twice: keep it beside 'zip' or in it")
+        document.fault(("matrix", name), "is both inside and outside 'zip': remove one of the two")
     if matrix.count > MOST_COMBINATIONS:
-        document.fault(("matrix",), f"comes to {matrix.count} cells, and {MOST_CELLS} are the most")
+        document.fault(("matrix",), f"has {matrix.count} cells: at most {MOST_CELLS} are allowed")
         return Matrix()
     matrix = Matrix(matrix.groups, tuple(_read_excluded(value.get(EXCLUDE), matrix, document)))
     if not document.faults and len(matrix.cells({})) > MOST_CELLS:
-        document.fault(("matrix",), f"comes to {len(matrix.cells({}))} cells, and {MOST_CELLS} are the most")
+        document.fault(("matrix",), f"has {len(matrix.cells({}))} cells: at most {MOST_CELLS} are allowed")
     return matrix
 
 
 def _is_too_long(value: Sized, most: int, place: Path, document: Document) -> bool:
     if len(value) > most:
-        document.fault(place, f"has {len(value)} entries, and {most} are the most")
+        document.fault(place, f"has {len(value)} entries: at most {most} are allowed")
     return len(value) > most
 
 

@@ -46,4 +46,4 @@ def _faults_of_inside(router: str, inside: Sequence[str], links: Sequence[str]) 
         elif link in inside[:n]:
             yield (n,), f"names '{link}' twice: keep one"
     if not set(links) - set(inside):
-        yield (), f"leaves nothing outside{list_names(links, 'links there')}: take one of these out"
+        yield (), f"leaves nothing outside{list_names(links, 'links there')}: remove one of these"

@@ -30,7 +30,7 @@ def read_switches(
             document.fault(place, f"no switch '{name}'{name_nearest(name, known, 'switches')}")
             continue
         if nodes[name] != "switch":
-            document.fault(place, f"'{name}' is a {nodes[name]}, and only switches speak OpenFlow: take this out")
+            document.fault(place, f"'{name}' is a {nodes[name]}, and only switches speak OpenFlow: remove this")
             continue
         switches[name] = entry.resolve()
         _check_keys(entry, switches[name], place, document)

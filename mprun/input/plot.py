@@ -26,11 +26,11 @@ def check_axes(plots: Collection[Plot], axes: Mapping[str, Sequence[Scalar]], do
                 hint = name_nearest(axis, axes, "axes") if axes else ": write one, as in 'matrix: {cc: [cubic, reno]}'"
                 document.fault(("plots", n, key), f"the matrix has no axis '{axis}'{hint}")
             elif list(named.values()).count(axis) > 1:
-                document.fault(("plots", n, key), f"'{axis}' stands twice in this figure: take one out")
+                document.fault(("plots", n, key), f"'{axis}' is used twice in this figure: remove one")
         if plot.over is not None and plot.over in axes and "x" in plot.log:
             reason = _refuse_log(plot.over, axes[plot.over])
             if reason is not None:
-                document.fault(("plots", n, "log"), f"{reason}: take x out")
+                document.fault(("plots", n, "log"), f"{reason}: remove 'x'")
 
 
 def _refuse_log(axis: str, values: Sequence[Scalar]) -> str | None:

@@ -118,11 +118,11 @@ class _Reading:
             raise _unreadable(str(path), error) from None
         if actual in outer:
             chain = " -> ".join(p.name for p in (*outer[outer.index(actual) :], actual))
-            raise _refusal(str(path), f"builds on itself ({chain}): take one of these lines out")
+            raise _refusal(str(path), f"builds on itself ({chain}): remove one of these lines")
         if actual in self._done:
             return self._done[actual]
         if len(self.files) >= MOST_FILES:
-            raise _refusal(str(path), f"is one file too many: {MOST_FILES} is the most that may be joined")
+            raise _refusal(str(path), f"is one file too many: at most {MOST_FILES} files can be joined")
         if outer and not self._allowed.outside and is_outside(path, self.name):
             raise _refusal(str(path), tell_outside(self.name))
         self.files.append(str(path))
@@ -208,7 +208,7 @@ class _Reading:
         self._merges += 1
         if self._merges > MOST_NODES or levels > MOST_LEVELS:
             name = str(above.start_mark.name)
-            raise _refusal(name, "cannot be merged, as its aliases nest too deep: take them out")
+            raise _refusal(name, "cannot be merged, as its aliases nest too deep: remove them")
         entries = {key.value: (key, value) for key, value in below.value}
         for key, value in above.value:
             old = entries.get(key.value)
@@ -332,7 +332,7 @@ def parse(text: str, name: str) -> Node:
         raise _refusal(name, str(error), error.line) from None
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise _refusal(name, f"is not YAML: {error.reason}: take the character out", line) from None
+        raise _refusal(name, f"is not YAML: {error.reason}: remove the character", line) from None
     except YAMLError as error:
         raise _refusal(name, f"is not YAML: {_problem(error)}", _problem_line(error)) from None
     if root is None:
@@ -378,7 +378,7 @@ def _clean_keys(root: Node) -> Iterator[Fault]:
                     continue
                 if key.value in kept:
                     first = kept[key.value][0].start_mark.line + 1
-                    message = f"repeated key, first on line {first}: keep one of the two"
+                    message = f"repeated key, first on line {first}: remove one of the two"
                     yield _fault_at(key, (*path, key.value), message)
                     continue
                 kept[key.value] = (key, value)
@@ -402,7 +402,7 @@ def _refuse_controls(root: Node) -> Iterator[Fault]:
         seen.add(id(node))
         if isinstance(node, ScalarNode):
             if found := _OBEYED.search(node.value):
-                yield _fault_at(node, (), f"holds U+{ord(found[0]):04X}, which a terminal obeys: take it out")
+                yield _fault_at(node, (), f"holds U+{ord(found[0]):04X}, which a terminal obeys: remove it")
         elif isinstance(node, SequenceNode):
             waiting += node.value
         elif isinstance(node, MappingNode):

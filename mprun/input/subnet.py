@@ -32,7 +32,7 @@ def check_mtu(
     for path, entry in _walk(values, ()):
         mtu = entry.get("mtu")
         if isinstance(mtu, int) and mtu in narrow and entry.get("addressing") != "ipv4":
-            message = f"IPv6 asks for {IPV6_LEAST_MTU} bytes at least (RFC 8200): raise it, or give 'addressing: ipv4'"
+            message = f"IPv6 needs at least {IPV6_LEAST_MTU} bytes (RFC 8200): raise it, or give 'addressing: ipv4'"
             document.fault((*path, "mtu"), f"{mtu} is too little: {message}")
 
 
@@ -111,7 +111,7 @@ def _read_end(
             continue
         family = family_of(found)
         if family in first:
-            message = f"is a second {TITLES[family]} address beside {first[family]}: give one of each family"
+            message = f"is a second {TITLES[family]} address in addition to {first[family]}: give one of each family"
             document.fault(place, f"{text} {message}")
         else:
             first[family] = str(found)

@@ -109,7 +109,7 @@ def parse(text: str) -> Template:
 
 def too_long() -> TemplateFault:
     """Return the fault of a scalar that becomes too large."""
-    return TemplateFault(f"comes to more than {MOST_CHARACTERS} characters: check what stands between {{{{ and }}}}")
+    return TemplateFault(f"amounts to more than {MOST_CHARACTERS} characters: check what stands between {{{{ and }}}}")
 
 
 def _is_one_expression(text: str) -> bool:

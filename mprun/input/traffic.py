@@ -109,7 +109,7 @@ def _name(entries: Sequence[FlowEntry], document: Document) -> list[str]:
         elif entry.name:
             first[entry.name] = n
         if entry.name == TOTAL:
-            document.fault(("traffic", n, "name"), f"'{TOTAL}' names the sum over flows: name the flow anew")
+            document.fault(("traffic", n, "name"), f"'{TOTAL}' names the sum over flows: rename the flow")
     names = []
     taken = set(first)
     for entry in entries:
@@ -129,7 +129,7 @@ def _expand(
     """The flows of an entry, one for each pair of hosts. Empty after a fault."""
     if isinstance(entry.source, str) and isinstance(entry.destination, str):
         if entry.pairs is not None:
-            document.fault(("traffic", n, "pairs"), "is for several hosts at both ends: name them, or take it out")
+            document.fault(("traffic", n, "pairs"), "is for several hosts at both ends: name them, or remove it")
         return [entry.flow(name, entry.source, entry.destination, entry.group)]
     if hosts is None:
         return []
@@ -169,7 +169,7 @@ def _check_names(flows: Sequence[Flow], notes: Notes) -> None:
         for name in names_of(flow):
             key = "repeat" if flow.repetition else "name"
             if holders.setdefault(name, n) != n:
-                message = f"calls one of the flows '{name}', as another is called: name that one anew"
+                message = f"gives a flow the name '{name}', which another flow has: rename that flow"
                 notes.fault(("traffic", n, key), message)
             elif len(name) > MOST_NAME:
                 message = f"makes names as long as '{name}', and {MOST_NAME} characters fit: shorten the flow's"
@@ -185,7 +185,7 @@ def _check_groups(flows: Sequence[Flow], notes: Notes) -> None:
             continue
         other = first.setdefault(flow.group, flow)
         if flow.group in names or flow.group == TOTAL:
-            message = f"'{flow.group}' names a flow too, or the sum over all: name the group anew"
+            message = f"'{flow.group}' names a flow too, or the sum over all: rename the group"
             notes.fault(("traffic", n, "group"), message)
         elif (other.tool, other.protocol) != (flow.tool, flow.protocol):
             message = (
@@ -237,7 +237,7 @@ def _check_ports(flows: Sequence[Flow], notes: Notes) -> None:
             continue
         needed = tool_of(flow).PORTS
         if flow.repetition is not None:
-            message = "cannot be that of all repetitions: each has a server of its own, take it out"
+            message = "cannot be that of all repetitions: each has a server of its own, remove it"
             notes.fault(("traffic", n, "port"), message)
         elif flow.port + needed - 1 > MOST_PORT:
             message = f"{flow.port} leaves no room: {flow.tool} has {needed} ports, and the last is {MOST_PORT}"

@@ -37,7 +37,7 @@ def copy_lab(lab: Lab, target: Path) -> None:
     """A working copy without the answers, and without what was run in the lab's folder. Raises SpecError if there is
     something at `target`."""
     if target.exists():
-        raise SpecError(f"{target} is there already: name another directory")
+        raise SpecError(f"{target} exists already: name another directory")
 
     def left_out(folder: str, names: list[str]) -> set[str]:
         return {name for name in names if name in (ANSWERS, "runs") or _is_of_a_run(Path(folder) / name)}

@@ -103,7 +103,7 @@ class Quantity:
     def _bound(self, text: str, amount: int) -> None:
         if amount < self.minimum:
             least = self.render(self.minimum)
-            raise QuantityError(f"'{text}' is below {least}, the least {self.noun}: {self.too_small}")
+            raise QuantityError(f"'{text}' is below {least}, the smallest {self.noun}: {self.too_small}")
         if self.maximum is not None and amount > self.maximum:
             most = self.render(self.maximum)
             raise QuantityError(f"'{text}' is above {most}, the largest {self.noun}: {self.too_large}")
@@ -287,7 +287,7 @@ _QUEUE_TIME = Quantity(
     minimum=1,
     maximum=60 * NS_PER_S,
     too_small="no packet would pass",
-    too_large="TCP would take every packet for lost",
+    too_large="TCP would consider every packet lost",
     canonical=_TIME_CANONICAL,
 )
 

@@ -52,7 +52,7 @@ MOST_TILES = 8
 def make_report(run: RunDirectory, progress: Progress) -> Path:
     """Write it into the run directory; the path of the page.
 
-    Raises MprunError where the run did not come so far, SpecError where this mprun does not know its inputs.
+    Raises MprunError where the run did not get so far, SpecError where this mprun does not know its inputs.
     """
     progress("reading the run", 0.0)
     spec = load(*run.resolved_inputs).spec
@@ -63,7 +63,7 @@ def make_report(run: RunDirectory, progress: Progress) -> Path:
     charts = list(draw_run(evidence, spec.experiment.plots))
     progress("drawing the network", 0.05)
     notes = [
-        *draw_topology(spec, gallery, "The links and what was asked of each."),
+        *draw_topology(spec, gallery, "The links and their properties in the topology."),
         *lacking(evidence, spec.experiment.plots),
     ]
     for number, chart in enumerate(charts):

@@ -30,7 +30,7 @@ MOST_COLUMNS = 4
 def make_sweep_report(sweep: SweepDirectory, progress: Progress, confidence: float = CONFIDENCE) -> Path:
     """Write it into the sweep's directory; the path of the page. confidence: of intervals, 0.95 or 0.99.
 
-    Raises MprunError where the sweep did not come so far, SpecError where this mprun does not know its inputs.
+    Raises MprunError where the sweep did not get so far, SpecError where this mprun does not know its inputs.
     """
     progress("reading the sweep", 0.0)
     record, summary = sweep.record, read_summary(sweep)
@@ -103,7 +103,7 @@ def _describe(sweep: SweepDirectory, gallery: Gallery) -> tuple[str, list[str]]:
     if first is None or not first.run.has_resolved_inputs:
         return "", ["The network is not drawn: no run has kept its inputs."]
     spec = load(*first.run.resolved_inputs).spec
-    notes = list(draw_topology(spec, gallery, "The links and what was asked of each in the first cell."))
+    notes = list(draw_topology(spec, gallery, "The links and their properties in the first cell."))
     return " · ".join(text for text in (spec.experiment.description, spec.topology.description) if text), notes
 
 

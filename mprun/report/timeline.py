@@ -227,7 +227,7 @@ def _draw_queue(evidence: Evidence, flow: str | None, form: Form) -> Chart | Non
     series, dropped = _choose(found, "fullest")
     caption = f"Packets that wait in the queues of the links, sampled.{dropped}"
     if empty:
-        caption += f" {empty} {'queues' if empty > 1 else 'queue'} stayed empty whenever looked at."
+        caption += f" {empty} {'queues' if empty > 1 else 'queue'} were empty in every sample."
     return over_time(evidence, "queue", "Queues", caption, "backlog", "packets", series, form)
 
 

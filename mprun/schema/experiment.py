@@ -73,7 +73,7 @@ def _parse_filter(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError("must be text: write a filter as in 'tcp port 5201', see pcap-filter(7)")
     if value.startswith("-"):
-        raise ValueError("begins with '-', which tcpdump takes for an option: put it in parentheses")
+        raise ValueError("begins with '-', which tcpdump reads as an option: put it in parentheses")
     return value
 
 
@@ -181,9 +181,11 @@ class MptcpEntry(FileModel):
     @model_validator(mode="after")
     def _agree(self) -> MptcpEntry:
         if self.endpoints and self.path_manager != "default":
-            raise refuse({("endpoints",): f"stand beside 'path_manager: {self.path_manager}': keep one"}, self)
+            raise refuse(
+                {("endpoints",): f"conflict with 'path_manager: {self.path_manager}': remove one of the two"}, self
+            )
         if self.subflows_per_pair is not None and self.path_manager == "default":
-            message = "is for fullmesh and ndiffports: write 'path_manager: fullmesh', or take it out"
+            message = "is for fullmesh and ndiffports: write 'path_manager: fullmesh', or remove it"
             raise refuse({("subflows_per_pair",): message}, self)
         return self
 
@@ -312,14 +314,14 @@ class ExpectEntry(FileModel):
         if self.holds is not None:
             beside = [name for name in ("metric", "min", "max", "equals") if getattr(self, name) is not None]
             if beside:
-                raise refuse({(beside[0],): "stands beside 'holds', which says all: keep one"}, self)
+                raise refuse({(beside[0],): "conflicts with 'holds': remove one of the two"}, self)
             return self
         if self.metric is None:
             raise refuse({("metric",): "is missing: write 'metric: bulk.goodput'"}, self)
         if bounds == (None, None, None):
             raise ValueError("expects nothing: write 'min', 'max' or 'equals'")
         if self.equals is not None and bounds != (None, None, self.equals):
-            raise refuse({("equals",): "stands beside 'min' or 'max': keep one kind of bound"}, self)
+            raise refuse({("equals",): "conflicts with 'min' and 'max': keep one kind of bound"}, self)
         return self
 
 
@@ -358,7 +360,7 @@ class RepeatEntry(FileModel):
     def _agree(self) -> RepeatEntry:
         faults: dict[Path, str] = {}
         if self.until is not None and self.runs is not None:
-            faults[("runs",)] = "stands beside 'until', which decides how many: keep one of the two"
+            faults[("runs",)] = "conflicts with 'until', which decides how many: remove one of the two"
         for name in ("min", "max"):
             if getattr(self, name) is not None and self.until is None:
                 faults[(name,)] = "is of 'until': write 'runs', or 'until: {metric: bulk.goodput, within: 2%}'"
@@ -367,7 +369,7 @@ class RepeatEntry(FileModel):
         if self.until is not None and self.min is not None and self.min < 2:
             faults[("min",)] = "a single run has no interval: write 2 or more"
         if self.vary is not None and len(set(self.vary)) < len(self.vary):
-            faults[("vary",)] = "has an entry twice: take one out"
+            faults[("vary",)] = "has an entry twice: remove one"
         if faults:
             raise refuse(faults, self)
         return self

@@ -38,7 +38,7 @@ def parse_name(value: object) -> str:
     if not _NAME.fullmatch(value):
         raise ValueError(
             f"'{value}' cannot be a name, as names stand in commands and file names:"
-            " begin with a letter, go on with letters, digits, '-' and '_'"
+            " begin with a letter, continue with letters, digits, '-' and '_'"
         )
     if len(value) > MOST_NAME:
         raise ValueError(f"'{value}' is {len(value)} characters long: {MOST_NAME} fit into reports and file names")
@@ -154,7 +154,7 @@ EndAddresses = Annotated[
         }
     ),
 ]
-MTU = Whole(68, 65_535, "IPv4 asks for 68 bytes at least (RFC 791), and has 16 bits for a packet's length")
+MTU = Whole(68, 65_535, "IPv4 needs at least 68 bytes (RFC 791), and has 16 bits for a packet's length")
 
 
 def _parse_version(value: object) -> int:

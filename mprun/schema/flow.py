@@ -111,7 +111,7 @@ class RepetitionEntry(FileModel):
     @model_validator(mode="after")
     def _agree(self) -> RepetitionEntry:
         if (self.interval is None) == (self.pause is None):
-            what = "is missing" if self.interval is None else "stands beside 'pause'"
+            what = "is missing" if self.interval is None else "conflicts with 'pause'"
             raise refuse({("interval",): f"{what}: write 'interval: 10s' (start to start) or 'pause: 1s'"}, self)
         return self
 

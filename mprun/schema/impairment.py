@@ -109,7 +109,7 @@ def _correlation(description: str) -> Key:
 def _parse_correlation(value: object) -> float:
     ratio = units.parse_ratio(value)
     if ratio == 1:
-        raise ValueError(f"'{value}' makes every packet fare as the one before, for ever: write less, as in '25%'")
+        raise ValueError(f"'{value}' would give every packet the fate of the first: write less, such as '25%'")
     return ratio
 
 
@@ -147,7 +147,7 @@ _STATE = {
 _REORDER = {
     "probability": _probability("The share of packets that are sent immediately."),
     "gap": Key(
-        _whole(1, 10_000, "every so-many-th packet is up for it"),
+        _whole(1, 10_000, "only every Nth packet can be sent immediately"),
         {"type": "integer", "minimum": 1, "maximum": 10_000},
         "The distance N: only every Nth packet can be sent immediately. Default: 1.",
     ),
@@ -211,7 +211,7 @@ _SIZES = {
     "min": Key(units.SIZE.parse, _SIZE, "The average queue at which dropping begins. Default: limit/6."),
     "max": Key(units.SIZE.parse, _SIZE, "The average queue at which the drop probability is largest. Default: 3 min."),
 }
-_FLOWS = Key(_whole(1, 65_536, "fq_codel has so many queues"), {"type": "integer"}, "The number of queues.")
+_FLOWS = Key(_whole(1, 65_536, "fq_codel has 1 to 65536 queues"), {"type": "integer"}, "The number of queues.")
 _MARKING = _share("The drop probability when the average queue is `max`. Default: 2%.")
 _RTT = Key(units.DELAY.parse, _TIME, "The expected round-trip time.")
 # The options of each discipline that a file may set.

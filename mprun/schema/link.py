@@ -94,9 +94,9 @@ def find_disagreements(forward: Direction, reverse: Direction) -> dict[Path, str
     faults: dict[Path, str] = {}
     for direction in (forward, reverse):
         if direction.queue is not None and direction.rate_bit_per_s is None:
-            faults[("queue",)] = "has no rate to wait for: give the link a 'rate' or take 'queue' out"
+            faults[("queue",)] = "has no rate to wait for: give the link a 'rate' or remove 'queue'"
         if direction.jitter is not None and direction.jitter.amount_ns > direction.delay_ns:
-            what = "varies a delay that is not there" if not direction.delay_ns else "is more than the delay"
+            what = "varies a delay of zero" if not direction.delay_ns else "is more than the delay"
             faults[("jitter",)] = f"{what}, and nothing arrives before it was sent: raise 'delay'"
         if direction.reorder is not None and not direction.delay_ns:
             faults[("reorder",)] = "needs a delay that some packets do not wait for: give the link a 'delay'"
@@ -140,7 +140,7 @@ class LinkProperties(DirectionProperties):
     def _agree(self) -> LinkProperties:
         faults = self.find_faults()
         if self.rtt is not None and self.delay is not None:
-            faults[("rtt",)] = "stands beside 'delay': keep one of the two"
+            faults[("rtt",)] = "conflicts with 'delay': remove one of the two"
         for direction in self.directions():
             if message := _explain_small_queue(direction, self.mtu + HEADER_BYTES):
                 faults.setdefault(("queue",), message)

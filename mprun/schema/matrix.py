@@ -47,7 +47,7 @@ class RangeEntry(FileModel):
     def values(self) -> tuple[Scalar, ...]:
         """The values of the range. Raises a ValidationError."""
         if (self.step is None) == (self.steps is None):
-            what = "is missing" if self.step is None else "stands beside 'step'"
+            what = "is missing" if self.step is None else "conflicts with 'step'"
             raise refuse({("steps",): f"{what}: write 'steps: 5' (how many values) or 'step: 10mbit'"}, self)
         if self.scale == "log" and self.step is not None:
             raise refuse({("step",): "is for a linear scale: write 'steps', how many values"}, self)
@@ -60,7 +60,7 @@ class RangeEntry(FileModel):
             raise refuse({("from",): "has no logarithm: write a value above 0"}, self)
         numbers = list(self._step(first, last, unit) if self.step is not None else self._divide(first, last))
         if len(numbers) > MOST_CELLS:
-            raise refuse({("step",): f"comes to more than {MOST_CELLS} values: write a larger one"}, self)
+            raise refuse({("step",): f"amounts to more than {MOST_CELLS} values: write a larger one"}, self)
         return tuple(_spell(number, unit) for number in numbers)
 
     def _step(self, first: Decimal, last: Decimal, unit: str) -> Iterator[Decimal]:

@@ -94,14 +94,14 @@ class MiddleboxEntry(FileModel):
             raise ValueError(f"does nothing: write {', '.join(repr(name) for name in _BEHAVIOURS[:-1])} or 'proxy'")
         for n, option in enumerate(self.alter):
             if {option, "mptcp"} & set(self.strip):
-                raise refuse({("alter", n): f"'{option}' is removed by 'strip': keep one of the two"}, self)
+                raise refuse({("alter", n): f"'{option}' is removed by 'strip': remove it from one of the two"}, self)
         for name, why in (
-            ("rewrite_sequence", "what tracks connections would see other numbers in either direction"),
-            ("proxy", "its own connections would pass neither"),
+            ("rewrite_sequence", "connection tracking would see different numbers in each direction"),
+            ("proxy", "the proxy's own connections would bypass it"),
         ):
             others = [other for other in does if other not in (name, "strip", "alter")]
             if name in does and others:
-                message = f"stands beside '{others[0]}', and {why}: give each a router of its own"
+                message = f"conflicts with '{others[0]}', as {why}: give each its own router"
                 raise refuse({(name,): message}, self)
         return self
 

@@ -80,7 +80,7 @@ class PlotEntry(FileModel):
         if self.series is not None:
             for key in _OF_METRICS:
                 if getattr(self, key):
-                    faults[(key,)] = "is of a metric over the cells of a sweep: take it out beside 'series'"
+                    faults[(key,)] = "is for 'metric', not for 'series': remove it"
         else:
             if self.flow is not None:
                 faults[("flow",)] = "is of a series: the metric names its flow"
@@ -89,11 +89,11 @@ class PlotEntry(FileModel):
             if self.form == "heat" and self.by is None:
                 faults[("by",)] = "is missing: a heat map has two axes of the matrix"
             if self.form == "heat" and self.log:
-                faults[("log",)] = "a heat map has no logarithmic axes: take it out"
+                faults[("log",)] = "a heat map has no logarithmic axes: remove it"
             elif self.form in ("bar", "box") and "x" in self.log:
-                faults[("log",)] = f"each value has a place of its own along '{self.form}': take x out, or write 'line'"
+                faults[("log",)] = f"each value has a place of its own along '{self.form}': remove 'x', or write 'line'"
             elif len(set(self.log)) < len(self.log):
-                faults[("log",)] = "has an entry twice: take one out"
+                faults[("log",)] = "has an entry twice: remove one"
         fitting = METRIC_FORMS if self.series is None else FORMS[self.series]
         if self.form is not None and self.form not in fitting:
             faults[("form",)] = f"'{self.form}' does not fit here: write {' or '.join(fitting)}"

@@ -238,7 +238,7 @@ class _Parser:
             rest = self._text[self._at :]
             if rest.strip():
                 start = self._at + len(rest) - len(rest.lstrip())
-                raise ExpressionError(self._text, start, start + 1, "means nothing here: take it out")
+                raise ExpressionError(self._text, start, start + 1, "means nothing here: remove it")
             return None
         kind = "number" if match["number"] else "name" if match["name"] else "sign"
         return _Token(kind, match[kind], match.start(kind), match.end(kind))

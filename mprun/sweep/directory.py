@@ -161,7 +161,7 @@ class SweepDirectory:
         """Of one that is incomplete: that it is running, or the command; empty where neither is known."""
         if self.is_held:
             return "it is running now"
-        return f"to go on: {self.command}" if self.command else ""
+        return f"to resume: {self.command}" if self.command else ""
 
     def read(self, name: str) -> Any:
         """A JSON file of the layout, its text printable. Raises MprunError where it is missing or not whole."""
@@ -184,7 +184,7 @@ class SweepDirectory:
         try:
             return read_table(self.folder, "tables/cells.parquet").collect()
         except FileNotFoundError:
-            raise MprunError(f"{self.path}: no tables/cells.parquet: the sweep did not come so far") from None
+            raise MprunError(f"{self.path}: no tables/cells.parquet: the sweep did not get so far") from None
 
     def write_table(self, columns: Mapping[str, list[Any]]) -> None:
         """`tables/cells.parquet`, whole or not at all: columns of equal length, None where there is no value."""

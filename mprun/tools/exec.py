@@ -102,11 +102,13 @@ class Entry(ServedEntry):
                     faults[(name, n)] = "is no program, or holds what no argument can: write a name, as in 'nc'"
         for name in ("listens", "ready"):
             if self.server is None and name in self.model_fields_set:
-                faults[(name,)] = "is of a server: write one, or take this out"
+                faults[(name,)] = "needs a server: write 'server', or remove this"
         if self.ready is not None and "listens" in self.model_fields_set:
-            faults[("ready",)] = "stands beside 'listens': keep one of the two"
+            faults[("ready",)] = "conflicts with 'listens': remove one of the two"
         if self.until is not None and self.duration is not None:
-            faults[("until",)] = "stands beside 'duration', which ends it too: keep one of the two, and 'timeout'"
+            faults[("until",)] = (
+                "conflicts with 'duration', which also ends the command: remove one of the two, and keep 'timeout'"
+            )
         if self.until is not None and not (self.until and self.until.isprintable()):
             faults[("until",)] = "is no text of one line: write a part of a line that the command prints"
         if self.duration is not None and self.timeout is not None and self.timeout <= self.duration:

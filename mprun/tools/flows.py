@@ -133,7 +133,7 @@ def _parse_size_of_many(value: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError("is neither range nor distribution: write '{min: 1kb, max: 16kb}' or '{file: sizes.csv}'")
     low, high = (_parse_one_size(value[name]) for name in ("min", "max"))
     if low > high:
-        raise ValueError("has its least above its most: swap them")
+        raise ValueError("has a 'min' above its 'max': swap them")
     return {"min_bytes": low, "max_bytes": high}
 
 
@@ -252,7 +252,7 @@ class Entry(ConnectionEntry):
         given = [name for name, value in drawn.items() if value is not None]
         if self.schedule is not None or self.starts_ns is not None:
             for name in given:
-                faults[(name,)] = "is what the schedule says: take one of the two out"
+                faults[(name,)] = "is what the schedule says: remove one of the two"
         else:
             examples = {"interval": "200ms", "duration": "10s", "size": "70kb"}
             for name in (name for name in drawn if name not in given):
@@ -260,11 +260,11 @@ class Entry(ConnectionEntry):
         if len(self.starts_ns or ()) != len(self.sizes_bytes or ()):
             faults[("sizes",)] = "are not as many as 'starts': write one for each"
         if self.duration and self.interval_ns and self.duration // self.interval_ns > MOST_FLOWS:
-            faults[("interval",)] = f"comes to more than {MOST_FLOWS} flows: write a longer one"
+            faults[("interval",)] = f"amounts to more than {MOST_FLOWS} flows: write a longer one"
         if self.arrivals == "constant" and self.duration and self.interval_ns and self.interval_ns >= self.duration:
             faults[("interval",)] = "begins no flow within the duration: write a shorter one, or a longer duration"
         if self.aggregate and not self.is_several and self.group is None:
-            faults[("aggregate",)] = "is of flows of several hosts: name them, as in 'to: [h1, h2]', or take it out"
+            faults[("aggregate",)] = "is of flows of several hosts: name them, as in 'to: [h1, h2]', or remove it"
         if faults:
             raise refuse(faults, self)
         return self

@@ -75,7 +75,7 @@ def _parse_whole_seconds(value: object) -> int:
 def _parse_omitted(value: object) -> int:
     omitted_ns = TIME.parse(value)
     if omitted_ns % NS_PER_S:
-        raise ValueError(f"iperf3 tells of whole seconds, not of {TIME.render(omitted_ns)}: write '5s'")
+        raise ValueError(f"iperf3 reports whole seconds, not {TIME.render(omitted_ns)}: write '5s'")
     return omitted_ns
 
 
@@ -143,21 +143,21 @@ class Entry(ServedEntry):
         faults: dict[Path, str] = {}
         if self.protocol == "udp":
             if self.rate_bit_per_s is None:
-                faults[("rate",)] = "is missing: UDP sends as fast as it is told to, write 'rate: 10mbit'"
+                faults[("rate",)] = "is missing: write 'rate: 10mbit', as UDP has no rate of its own"
             if self.length_bytes is not None and self.length_bytes > MOST_UDP_BYTES:
                 faults[("length",)] = f"is more than fits into a UDP packet: write '{MOST_UDP_BYTES}bytes' or less"
             if self.congestion is not None:
-                faults[("congestion",)] = "is of TCP: take it out, or write 'protocol: tcp'"
+                faults[("congestion",)] = "is of TCP: remove it, or write 'protocol: tcp'"
         if self.protocol == "sctp" and self.congestion is not None:
-            faults[("congestion",)] = "is of TCP: take it out, or write 'protocol: tcp'"
+            faults[("congestion",)] = "is of TCP: remove it, or write 'protocol: tcp'"
         if self.duration is None and self.size_bytes is None:
             faults[("duration",)] = "is missing: write 'duration: 10s', or how much, as in 'size: 100mb'"
         if self.duration is not None and self.size_bytes is not None:
-            faults[("size",)] = "stands beside 'duration': keep one of the two"
+            faults[("size",)] = "conflicts with 'duration': remove one of the two"
         elif self.size_bytes is not None and self.bidirectional:
             faults[("size",)] = "would end both directions once they have it together: write 'duration: 10s'"
         if self.bidirectional and self.reverse:
-            faults[("reverse",)] = "stands beside 'bidirectional', which has both directions: take it out"
+            faults[("reverse",)] = "conflicts with 'bidirectional', which has both directions: remove it"
         if self.omit is not None:
             if self.duration is None:
                 faults[("omit",)] = "counts seconds of a duration: write 'duration: 10s'"

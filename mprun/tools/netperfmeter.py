@@ -134,11 +134,11 @@ class Entry(ServedEntry):
     @model_validator(mode="after")
     def _agree(self) -> Entry:
         if self.protocol == "udp" and self.rate_bit_per_s is None:
-            raise refuse({("rate",): "is missing: UDP sends as fast as it is told to, write 'rate: 10mbit'"}, self)
+            raise refuse({("rate",): "is missing: write 'rate: 10mbit', as UDP has no rate of its own"}, self)
         if self.unordered and self.protocol != "sctp":
-            raise refuse({("unordered",): f"is of SCTP, {self.protocol} has an order or none: take it out"}, self)
+            raise refuse({("unordered",): f"is of SCTP, {self.protocol} has an order or none: remove it"}, self)
         if self.congestion and self.protocol not in ("tcp", "mptcp"):
-            raise refuse({("congestion",): f"can be chosen for tcp and mptcp, not {self.protocol}: take it out"}, self)
+            raise refuse({("congestion",): f"can be chosen for tcp and mptcp, not {self.protocol}: remove it"}, self)
         return self
 
 

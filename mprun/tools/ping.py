@@ -79,7 +79,7 @@ class Entry(FlowEntry):
     def _agree(self) -> Entry:
         if self.duration is not None:
             if self.count is not None:
-                raise refuse({("duration",): "stands beside 'count': keep one of the two"}, self)
+                raise refuse({("duration",): "conflicts with 'count': remove one of the two"}, self)
             if self.duration < self.interval_ns:
                 interval = TIME.render(self.interval_ns)
                 raise refuse({("duration",): f"is shorter than the interval, {interval}: write a longer one"}, self)

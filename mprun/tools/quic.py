@@ -179,7 +179,7 @@ def check_paths(flow: Flow, paths: Sequence[NamedPath]) -> Iterator[tuple[str, s
         number = _preferred(policy)
         if number is not None and number >= len(paths):
             there = ", ".join(f"{n} ({path.name})" for n, path in enumerate(paths))
-            yield "scheduler", f"the {end} prefers path {number}, which is not there: write one of {there}"
+            yield "scheduler", f"the {end} prefers path {number}, which does not exist: write one of {there}"
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
@@ -276,7 +276,7 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     if "connected" in by_kind:
         values["handshake"] = by_kind["connected"][0]["at_ns"] / 1e9
     said = outputs.log(flow.name, "err").strip().splitlines()
-    cause = said[-1].removeprefix(f"{EXECUTABLE}: ") if said else "it ended without a word"
+    cause = said[-1].removeprefix(f"{EXECUTABLE}: ") if said else "it ended without any output"
     if "end" not in by_kind:
         return Result(values, error=cause, tables=tables, delays_ns=delays_ns)
     end = by_kind["end"][0]

@@ -120,7 +120,7 @@ class Entry(ServedEntry):
     @model_validator(mode="after")
     def _agree(self) -> Entry:
         if (self.duration is None) == (self.size_bytes is None):
-            what = "is missing" if self.duration is None else "stands beside 'size'"
+            what = "is missing" if self.duration is None else "conflicts with 'size'"
             raise refuse({("duration",): f"{what}: write 'duration: 10s' or 'size: 10mb'"}, self)
         if self.omit is not None:
             if self.duration is None:

@@ -86,7 +86,7 @@ class Entry(ServedEntry):
         length_bytes = self.length_bytes or FULL_BYTES
         packets = _due(self.duration, self.rate_bit_per_s, length_bytes)
         if packets > MOST_PACKETS:
-            message = f"comes to {packets} packets, and each is written down: write less, or longer packets"
+            message = f"amounts to {packets} packets, and each is recorded: write less, or longer packets"
             raise refuse({("rate",): message}, self)
         if packets < 1:
             message = "is too short for a single packet at this rate: write a longer one, or a higher rate"
@@ -124,7 +124,9 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     """Compare the packets that arrived with the number of packets that were sent."""
     said = outputs.log(flow.name).strip()
     if not said.isdigit():
-        return Result(error=outputs.log(flow.name, "err").strip()[-200:] or "it did not say how many packets it sent")
+        return Result(
+            error=outputs.log(flow.name, "err").strip()[-200:] or "it did not report how many packets it sent"
+        )
     arrived = read_records(outputs, RECEIVED, _RECORD)
     if arrived is None:
         return Result(error="the receiver's record is missing or not whole")

@@ -76,7 +76,7 @@ class Entry(ConnectionEntry):
     def _agree(self) -> Self:
         faults: dict[Path, str] = {}
         if any(before >= after for before, after in pairwise(self.qualities_bit_per_s)):
-            faults[("qualities",)] = "do not rise: write each once, the least first"
+            faults[("qualities",)] = "do not rise: write each once, the smallest first"
         if self.length_ns % self.chunk_ns or self.length_ns // self.chunk_ns > MOST_CHUNKS:
             chunk = TIME.render(self.chunk_ns)
             faults[("length",)] = f"is not 1 to {MOST_CHUNKS} chunks of {chunk}: write a multiple of 'chunk'"

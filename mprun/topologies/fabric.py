@@ -46,7 +46,7 @@ class Uplink(LinkProperties):
     @model_validator(mode="after")
     def _choose(self) -> Uplink:
         if self.oversubscription is not None and self.rate is not None:
-            raise refuse({("oversubscription",): "stands beside 'rate': keep one of the two"}, self.oversubscription)
+            raise refuse({("oversubscription",): "conflicts with 'rate': remove one of the two"}, self.oversubscription)
         return self
 
     def find_faults(self) -> dict[Path, str]:

@@ -33,7 +33,7 @@ from mprun.topologies.fabric import Uplink, rates_of
 from mprun.topologies.host import MOST_HOSTS, WHY_HOSTS, Access, Interfaces, join_host
 
 MOST_PORTS = 250
-Count = Annotated[int, Whole(1, MOST_PORTS, "so many ports has a router of this generator at most")]
+Count = Annotated[int, Whole(1, MOST_PORTS, "a router of this generator has at most 250 ports")]
 
 
 class Parameters(GeneratedTopology):

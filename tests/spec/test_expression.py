@@ -108,7 +108,7 @@ def test_amount() -> None:
         ("a[b] >= 3", "'[b' (character 2)", "write conditions as in '[scheduler=roundrobin]' or *"),
         ("open(a) >= 3", "'open' (character 1)", "no function of this name; functions: min, max, sum, *"),
         ("a. >= 3", "'>=' (character 4)", "a name belongs behind the dot"),
-        ("a >= ;", "';' (character 6)", "means nothing here: take it out"),
+        ("a >= ;", "';' (character 6)", "means nothing here: remove it"),
         ("and >= 3", "'and' (character 1)", "a value belongs here: a number with its unit, or a name *"),
         ("abs(a, b) >= 3", "'abs' (character 1)", "is of one value"),
     ],

@@ -85,7 +85,7 @@ def split(text: str, name: str) -> Lines:
 
 def _find_fault(entry: Entry, colon: str, before: Mapping[str, Entry]) -> str | None:
     if _CONTROL.search(entry.key + entry.value):
-        return "holds a control character: take it out"
+        return "holds a control character: remove it"
     if not colon:
         return f"'{entry.key}' is no 'key:value': write one, or '#' before it"
     if not _KEY.fullmatch(entry.key):
@@ -93,7 +93,7 @@ def _find_fault(entry: Entry, colon: str, before: Mapping[str, Entry]) -> str | 
     if ":" in entry.value:
         return "holds a second colon, and the older tool left such lines out: write one 'key:value' a line"
     if not entry.value:
-        return "has no value: write one, or take the line out"
+        return "has no value: write one, or remove the line"
     if entry.key in before:
-        return f"repeated key, first on line {before[entry.key].line}: keep one of the two"
+        return f"repeated key, first on line {before[entry.key].line}: remove one of the two"
     return None

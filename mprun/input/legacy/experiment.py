@@ -106,7 +106,7 @@ def build(source: Source) -> MappingNode | None:
         if kind is not None:
             hint = _CANNOT.get(type_)
             types = f"no such type{list_names(list(_TRAFFIC), 'types')}"
-            source.fault(kind, f"'{type_}' cannot be had: {hint}" if hint else f"'{type_}': {types}")
+            source.fault(kind, f"'{type_}' is not supported: {hint}" if hint else f"'{type_}': {types}")
     hosts = _hosts(source, traffic, wants_mptcp, line)
     if hosts:
         items["hosts"] = source.mapping(hosts, line)
@@ -118,7 +118,7 @@ def build(source: Source) -> MappingNode | None:
     if traffic.pings:
         items["probe"] = _probe(source, line)
     else:
-        source.drop(("pingCount",), "this type of experiment pings nobody")
+        source.drop(("pingCount",), "this type of experiment sends no pings")
     _refuse_priorities(source)
     _warn_keys_of_others(source, type_)
     return source.mapping(items, line)

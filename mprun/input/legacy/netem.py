@@ -54,7 +54,7 @@ def parse(command: str) -> Setting:
             properties["rate"] = _rate(words)
             _end(words, "rate")
         else:
-            raise NetemError(f"'{word}' cannot be had: write delay, loss, duplicate, corrupt, reorder or rate")
+            raise NetemError(f"'{word}' is not supported: write delay, loss, duplicate, corrupt, reorder or rate")
     if not properties:
         raise NetemError("changes nothing: write a netem command, as in 'loss 100%'")
     return Setting(properties, tuple(ignored))
@@ -97,6 +97,6 @@ def _follows(words: list[str]) -> bool:
 def _end(words: list[str], what: str) -> None:
     """The words that netem also takes at this place: correlations, distributions, gaps, cell sizes."""
     if _follows(words):
-        raise NetemError(f"'{words[0]}' after '{what}', a correlation or the like, cannot be had: leave it out")
+        raise NetemError(f"'{words[0]}' after '{what}', a correlation or similar value, is not supported: remove it")
     if words[:1] == ["distribution"]:
-        raise NetemError(f"'distribution' after '{what}' cannot be had: leave it out")
+        raise NetemError(f"'distribution' after '{what}' is not supported: remove it")

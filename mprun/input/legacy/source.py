@@ -62,8 +62,8 @@ class Source:
         for entry in self._entries.values():
             if entry.key not in self._taken:
                 near = difflib.get_close_matches(entry.key, known, n=1, cutoff=0.75)
-                hint = f"did you mean '{near[0]}'?" if near else "take it out"
-                self.warn(entry, f"unknown key, which the older tool passed over in silence: {hint}")
+                hint = f"did you mean '{near[0]}'?" if near else "remove it"
+                self.warn(entry, f"unknown key, which the older tool ignored: {hint}")
 
     def fault(self, entry: Entry, message: str) -> None:
         fault = Fault(self.name, entry.line, (entry.key,), message)

@@ -93,7 +93,7 @@ def _generator(source: Source, kind: Entry | None) -> Node:
     if kind.value in _GENERATORS:
         return source.text(_GENERATORS[kind.value], kind.line)
     nearest = _CANNOT.get(kind.value, f"write one of {', '.join(_GENERATORS)}")
-    source.fault(kind, f"'{kind.value}' cannot be had: {nearest}")
+    source.fault(kind, f"'{kind.value}' is not supported: {nearest}")
     return source.refused(kind.line)
 
 

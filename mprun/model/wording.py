@@ -48,7 +48,7 @@ def describe(forward: Direction, reverse: Direction, ahead: str, back: str) -> t
 
 
 def say_changes(moments_ns: Sequence[int]) -> list[str]:
-    """When a link changes: each moment of few, of many how many and from when to when; nothing for none."""
+    """Return the times of a link's changes, or their number, first and last if they are many."""
     moments = [TIME.render(moment, "people") if moment else "0 s" for moment in sorted(set(moments_ns))]
     if len(moments) > MOST_MOMENTS:
         return [f"{len(moments)} changes, {moments[0]} to {moments[-1]}"]

@@ -290,7 +290,7 @@ def _fit(where: str, module: object) -> Tool:
 
 
 def temporary(flow: Flow, name: str) -> str:
-    """The path of a file of the flow that is gone after the run."""
+    """Return the path of a file of the flow that is removed after the run."""
     return f"{inside.TEMPORARY}/{flow.name}/{name}"
 
 

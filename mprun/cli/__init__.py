@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: the one place that prints, and that turns errors into exit codes.
+"""The command line: the only part that prints, and that turns errors into exit codes.
 
-Commands live in modules of their own and are imported when they are called, so that `--help` and
-completion answer at once.
+Each command has its own module, which is imported when the command is called, so that `--help` and completion answer
+immediately.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from click.shell_completion import CompletionItem
 
-# command -> (module, what `mprun --help` says of it)
+# command -> (module, help text in `mprun --help`)
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("run", "Run an experiment on a topology (also `mprun -t T -x X`)."),
     "sweep": ("sweep", "Run and repeat all cells of an experiment's matrix."),
@@ -54,17 +54,17 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "completion": ("completion", "Print the code for completion in a shell."),
 }
 
-# Options that commands had in earlier versions, and what to do instead.
+# Options of earlier versions, and the advice for each.
 REMOVED_OPTIONS: Mapping[str, str] = {
     "--legacy-queue": "convert the older files first: `mprun convert --legacy-queue TOPOLOGY EXPERIMENT`"
 }
 
-# How much later a signal is sent again that was ignored.
+# The delay after which an ignored signal is sent again.
 AGAIN_S = 0.02
 
 
 class LateGroup(click.Group):
-    """A group that imports a command when it is called, and takes `run` for granted."""
+    """A group that imports a command when it is called. Its default command is `run`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -81,7 +81,7 @@ class LateGroup(click.Group):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Commands from the list, so that none is imported; and the options of `run`, which is taken for granted."""
+        """Return commands from the list, without importing any, and the options of the default command `run`."""
         from click.shell_completion import CompletionItem
 
         if incomplete.startswith("-"):
@@ -94,7 +94,9 @@ class LateGroup(click.Group):
         return [CompletionItem(name, help=text) for name, text in found]
 
     def invoke(self, ctx: click.Context) -> Any:
-        """As a group does; where nobody reads what is printed, end as if by SIGPIPE: click would call it a failure."""
+        """Invoke the command. If the reader of the output has ended, exit as if by SIGPIPE: click would call it a
+        failure.
+        """
         try:
             return super().invoke(ctx)
         except click.NoSuchOption as error:
@@ -104,7 +106,7 @@ class LateGroup(click.Group):
                 ) from None
             raise
         except BrokenPipeError:
-            # what is still to be written goes nowhere
+            # discard the rest of the output
             _stand_in((1, 2))
             sys.exit(141)
 
@@ -151,7 +153,7 @@ def group() -> None:
 
 
 def _stand_in(descriptors: Iterable[int]) -> None:
-    """Let nothing stand where a standard stream is closed: the next file that is opened would be in its place."""
+    """Open /dev/null as each closed standard stream. Otherwise the next opened file would take its place."""
     for descriptor in descriptors:
         nothing = os.open(os.devnull, os.O_RDWR)
         if nothing != descriptor:
@@ -159,21 +161,21 @@ def _stand_in(descriptors: Iterable[int]) -> None:
             os.close(nothing)
 
 
-# Libraries of Python and of tables open some forty files at once and start some twenty threads. They and the experiment
-# kernel map 2 GB of addresses.
+# Python and the library for tables open about forty files at once and start about twenty threads. Together with the
+# experiment kernel they map 2 GB of addresses.
 LEAST_FILES = LEAST_PROCESSES = 64
 LEAST_ADDRESSES = 2 << 30
 
 
 def _check_limits() -> None:
-    """Raise HostError under limits where libraries fail in ways of their own."""
+    """Raise HostError if limits of this process are so low that libraries would fail."""
     import resource
 
     kinds = (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC, resource.RLIMIT_AS)
     files, processes, addresses = (resource.getrlimit(kind)[0] for kind in kinds)
     if files < LEAST_FILES:
         raise HostError(f"only {files} files may be open at once, and mprun needs {LEAST_FILES}: see `ulimit -n`")
-    # root has as many as there are
+    # this limit does not apply to root
     if processes != resource.RLIM_INFINITY and processes < LEAST_PROCESSES and os.geteuid() != 0:
         told = f"{processes} processes and threads may run, and mprun needs {LEAST_PROCESSES}"
         raise HostError(f"only {told}: see `ulimit -u`")
@@ -191,9 +193,9 @@ def _is_closed(descriptor: int) -> bool:
 
 
 def listen() -> list[int]:
-    """From now on INT, TERM and HUP interrupt; return a list to which each that comes is added.
+    """Let INT, TERM and HUP interrupt from now on. Return a list to which each received signal is added.
 
-    Python ignores an exception where nothing could catch it (a finalizer, a callback). So the signal that was ignored
+    Python ignores an exception in a place where nothing can catch it (a finalizer, a callback). So an ignored signal
     is sent again a moment later.
     """
     came: list[int] = []
@@ -212,7 +214,7 @@ def listen() -> list[int]:
             sys.__unraisablehook__(ignored)
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # what was started to be left alone (nohup) stays so
+        # a command that was started with nohup keeps ignoring the signal
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, interrupt)
     signal.signal(signal.SIGALRM, send_again)
@@ -221,9 +223,10 @@ def listen() -> list[int]:
 
 
 def main() -> None:
-    """Entry point; TERM and HUP end a run as Ctrl-C does.
+    """Run the command line. TERM and HUP end a run as Ctrl-C does.
 
-    Exit codes: 0, 1 (failed), 2 (bad input), 3 (this machine cannot), 130 (interrupted), 141 (nobody reads).
+    Exit codes: 0, 1 (failed), 2 (bad input), 3 (this machine cannot run it), 130 (interrupted), 141 (the reader of
+    the output has ended).
     """
     _stand_in(descriptor for descriptor in range(3) if _is_closed(descriptor))
     sys.stdin, sys.stdout, sys.stderr = (
@@ -231,7 +234,7 @@ def main() -> None:
         for descriptor, (stream, mode) in enumerate(((sys.stdin, "r"), (sys.stdout, "w"), (sys.stderr, "w")))
     )
     for stream in (sys.stdout, sys.stderr):
-        # a terminal of another character set, as that of LANG=de_DE, has no tick
+        # a terminal with another character set, such as with LANG=de_DE, cannot show a tick
         if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8":
             stream.reconfigure(errors="replace")
     came = listen()
@@ -249,7 +252,7 @@ def main() -> None:
         sys.exit(130)
     except BaseException as error:
         if came and not isinstance(error, SystemExit):
-            # a library may turn what interrupts it into an error of its own
+            # a library may turn the interruption into its own error
             click.echo("interrupted", err=True)
             sys.exit(130)
         explained = explain_machine(error)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun bundle`: one file of a run or a sweep, for others."""
+"""`mprun bundle`: one file of a run or a sweep, to share."""
 
 from __future__ import annotations
 

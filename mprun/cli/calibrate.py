@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun calibrate`: each link measured against what was asked of it."""
+"""`mprun calibrate`: measurements of each link, compared with the topology."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def command(
 
 
 def show_calibration(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print the table, a line a quantity; what is not as asked in red."""
+    """Print the table with a line for each quantity. Values outside their tolerance are red."""
     from mprun.model.units import format_measured
 
     if not rows:

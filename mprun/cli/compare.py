@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun compare`: two runs, two sweeps, or the two halves of one."""
+"""`mprun compare`: two runs, two sweeps, or two parts of one sweep."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mprun.report.verdict import Check
     from mprun.sweep.sides import Sides
 
-# A change below this share of the value is no news to a person.
+# A change below this share of the value is not shown.
 LEAST_CHANGE = 0.0005
 MARKS = {"higher": "▲", "lower": "▼", "same": "=", "unclear": "~", "unknown": " "}
 
@@ -93,7 +93,7 @@ def command(
 
 
 def _open(name: str, opened: contextlib.ExitStack) -> str:
-    """What a name stands for; an archive is unpacked for as long as it is read."""
+    """Return the path of a name. An archive is unpacked until the end of the comparison."""
     if not Path(name).is_file():
         return name
     from mprun.bundle.reproduce import open_bundle
@@ -103,7 +103,7 @@ def _open(name: str, opened: contextlib.ExitStack) -> str:
 
 
 def _name_archives(sides: Sides, given: tuple[str, str], places: list[str | None]) -> Sides:
-    """A bundle goes by its own name, not by that of where it was unpacked."""
+    """Name a bundle by its own name, not by the folder that it was unpacked to."""
     from dataclasses import replace
 
     opened = [place or places[0] for place in places]
@@ -125,7 +125,7 @@ def _refuse_unknown(wanted: tuple[str, ...], sides: Sides) -> None:
 
 
 def _is_outside(one: Compared, bound: float) -> bool:
-    """Clearly another value, and by more than the bound; without an interval the values alone decide."""
+    """Return True if the values clearly differ by more than the bound. Without an interval the values alone decide."""
     if one.change is None or abs(one.change) <= bound:
         return False
     return one.difference is None or one.difference.is_clear
@@ -214,7 +214,7 @@ def _show(sides: Sides, compared: list[Compared], expected: list[Expected], show
 
 
 def _find_alone(compared: list[Compared]) -> Iterator[str]:
-    """What one side alone measured: cells of which the other has no run, and metrics."""
+    """Return lines about cells and metrics that only one side has."""
     cells: dict[str, list[Compared]] = {}
     for one in compared:
         cells.setdefault(_label(one.values), []).append(one)
@@ -241,7 +241,7 @@ def _lacks_second(one: Compared) -> bool:
 
 
 def _is_news(one: Expected) -> bool:
-    """Where not all is well on either side that expects it, or a statement cannot be judged yet."""
+    """Return True if an expectation does not hold in all runs of a side, or a statement cannot be judged yet."""
     counts = [side for side in (one.first, one.second) if side is not None]
     return any(held < of for held, of in counts) or ("holds" in one.expectation and (0, 0) in counts)
 
@@ -260,7 +260,7 @@ def _say_expected(one: Expected, units: Mapping[str, str]) -> str:
 
 
 def _say_held(one: Expected) -> str:
-    """Of a statement that there is one of, whether; of what is expected of each run, in how many."""
+    """Return if a statement holds on each side, or in how many runs an expectation holds."""
     told = []
     for side, counts in zip("AB", (one.first, one.second), strict=True):
         if counts is not None:
@@ -299,7 +299,7 @@ def _say_change(one: Compared) -> str:
 
 
 def _say_incomplete(sides: Sides) -> list[str]:
-    """Of each sweep that has not all its runs."""
+    """Return a line for each incomplete sweep."""
     told = {
         text: [name for name, other in zip("AB", sides.incomplete, strict=True) if other == text]
         for text in sides.incomplete

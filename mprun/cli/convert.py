@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun convert`: files of the older format written as YAML."""
+"""`mprun convert`: files of the older format converted to YAML."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _convert(
     allowed: Permissions,
     folder: Path,
 ) -> Mapping[str, str]:
-    """The YAML text of each file that is of the older format, once all of them are known to be sound."""
+    """Return the YAML text of each file of the older format, after all files are checked."""
     from mprun.errors import SpecError
     from mprun.input import load_trees
     from mprun.input.legacy.conversion import convert
@@ -114,9 +114,9 @@ def _convert(
 
 
 def _modeline(role: str, folder: Path) -> str:
-    """The line by which editors find the schema, in a folder of this source tree.
+    """Return the line that names the schema for editors, for a folder in this source tree.
 
-    Elsewhere none: a file that is handed on must not name a place of this machine.
+    Other folders get no such line: a file that is passed on must not name a path of this machine.
     """
     root = Path(mprun.__file__).resolve().parents[1]
     schema = root / "schemas" / f"{role}.schema.json"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun doctor`: what this machine can and cannot run, with the command that mends each."""
+"""`mprun doctor`: a check of what this machine can run, with the command that fixes each missing item."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from mprun.tools.tool import Program
 
 
-# How much of what is said of a check is shown, in characters.
+# The largest number of characters that are shown of a check's text.
 LINE = 80
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that a run may need. mend: the command that gets it; empty if there is none."""
+    """A check of something that a run may need. `mend`: the command that installs it; empty if there is none."""
 
     name: str
     serves: str
@@ -112,7 +112,7 @@ def _all_checks() -> Iterator[Check]:
 
 
 def _configuration() -> Iterator[Check]:
-    """The user's own configuration, where there is one."""
+    """Check the user's own configuration, if it exists."""
     from mprun import settings
     from mprun.errors import SpecError
 
@@ -127,7 +127,7 @@ def _configuration() -> Iterator[Check]:
 
 
 def _mptcp_checks(has_namespaces: bool) -> Iterator[Check]:
-    """MPTCP in this kernel: what it can do, and where a run that asks for more is refused."""
+    """Check MPTCP in this kernel: what it supports. A run that needs more is refused."""
     from mprun.engines import mptcp
 
     serves = "MPTCP in the real engine"

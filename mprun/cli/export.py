@@ -58,7 +58,7 @@ def command(name: str, parent: Path, as_csv: bool, folder: Path | None) -> None:
 
 
 def _make(folder: Path | None, found: RunDirectory | SweepDirectory) -> Folder:
-    """The folder for the files: one of the user's, or `tables` in what was found."""
+    """Return the folder for the files: the user's folder, or `tables` in the run or sweep."""
     if folder is None:
         return found.folder.make("tables")
     folder.mkdir(parents=True, exist_ok=True)

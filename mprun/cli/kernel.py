@@ -58,7 +58,7 @@ def list_(as_json: bool) -> None:
     if not kernels:
         click.echo("none yet; `mprun kernel build` builds one")
         return
-    # a name that is only that of its folder is told by the digest
+    # a kernel whose name is only its folder's name is identified by its digest
     names = {kernel.name: "-" if kernel.name == kernel.directory.name else kernel.name for kernel in kernels}
     width = max(map(len, names.values()))
     versions = max(len(kernel.version) for kernel in kernels)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun lab list|show|start|run|check`: the labs that come with mprun."""
+"""`mprun lab list|show|start|run|check`: the labs of mprun."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ def _paths(runs: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _show_lab(result: LabRun) -> None:
-    """The outcome of each step with the metrics that the lab shows and the name of its run, and the claims."""
+    """Print the outcome of each step with the lab's metrics and the name of the run, then the claims."""
     from mprun.model.units import format_measured
 
     lab = result.lab
@@ -261,7 +261,7 @@ def _show_judgements(judgements: Sequence[Judgement]) -> None:
 
 
 def say_comparison(comparison: Comparison) -> str:
-    """`xp.bulk.goodput = 36.93 Mbit/s >= 34.02 Mbit/s = 1.8 * tcp.bulk.goodput`; a number stands for itself."""
+    """Return `xp.bulk.goodput = 36.93 Mbit/s >= 34.02 Mbit/s = 1.8 * tcp.bulk.goodput`. A number stands for itself."""
     from mprun.model.metric import SYMBOLS
     from mprun.model.units import format_measured
 
@@ -286,7 +286,7 @@ def _show_total(results: Sequence[LabRun], wall_s: float) -> None:
 
 
 def _status(results: Sequence[LabRun]) -> int:
-    """1 if a step or a claim failed; 3 if only this machine lacks something."""
+    """Return 1 if a step or a claim failed, and 3 if only this machine lacks something."""
     states = {done.state for result in results for done in result.done}
     statuses = {done.summary["status"] for result in results for done in result.done if done.summary}
     verdicts = {judgement.verdict for result in results for judgement in result.judgements}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options that several commands share, and what they mean."""
+"""Options that several commands share, and the functions that evaluate them."""
 
 from __future__ import annotations
 

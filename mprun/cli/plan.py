@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun plan`: what a run would do, as text, as JSON, or compared with another."""
+"""`mprun plan`: the commands of a run as text, as JSON, or compared with another plan."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def command(
 
 
 def _show_difference(first: str, second: str) -> None:
-    """Exit status 1 if the plans differ, as diff(1) does."""
+    """Print the difference. The exit status is 1 if the plans differ, as for diff(1)."""
     import difflib
 
     from mprun.plan import render

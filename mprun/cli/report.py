@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun report`: a page of a run or a sweep, with its figures."""
+"""`mprun report`: an HTML report of a run or a sweep, with its figures."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun reproduce`: run again what an archive of `mprun bundle` holds."""
+"""`mprun reproduce`: repeat the runs of a bundle."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _show(outcome: Outcome) -> None:
 
 
 def _list_members(names: Sequence[str]) -> str:
-    """The files, and folders with the number of their files."""
+    """Return the files, and folders with the number of their files."""
     counts = Counter(name.partition("/")[0] for name in names)
     folders = {name.partition("/")[0] for name in names if "/" in name}
     return ", ".join(plain(f"{one}/ ({count} files)" if one in folders else one) for one, count in counts.items())

@@ -91,7 +91,7 @@ def command(
 
 
 def _link(run: RunDirectory, links: Sequence[tuple[str, str]], folder: Path) -> list[str]:
-    """Let the experiment's names stand for this run's files where its own folder is the one we are in."""
+    """Make the experiment's links to files of this run, if the current folder is the experiment's."""
     if not links or folder.resolve() != Path.cwd():
         return []
     made, refused = run.link_into(Path(), dict(links))

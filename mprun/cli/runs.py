@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def command() -> None:
     """List, show, open, repeat and remove runs.
 
-    RUN is a run's directory, name, beginning of a name or digest, or `latest`.
+    RUN is the directory, the name, the beginning of the name or the digest of a run, or `latest`.
     """
 
 

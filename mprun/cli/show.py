@@ -64,7 +64,9 @@ def _read_sweep(sweep: SweepDirectory) -> dict[str, Any]:
 
 
 def _show_figures(run: RunDirectory, metrics: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Print the figures of a run's report in a line for each series; the metrics in the order of their tools."""
+    """Print the figures of a run's report with a line for each series. Return the metrics in the order of their
+    tools.
+    """
     from mprun.errors import SpecError
     from mprun.input import load
     from mprun.input.traffic import owned_metrics

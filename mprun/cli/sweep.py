@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun sweep`: all cells of an experiment's matrix, repeated as it asks."""
+"""`mprun sweep`: all cells of an experiment's matrix, with their repetitions."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun validate`: the input stage alone. Nothing is built and nothing is written."""
+"""`mprun validate`: only the input stage. Nothing is built and nothing is written."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _print_json(faults: Sequence[Fault]) -> None:
 
 
 def describe(spec: Spec) -> str:
-    """`3 nodes, 3 links, 1 flow, 2 captures, 5 expectations`, without what is not there."""
+    """Return `3 nodes, 3 links, 1 flow, 2 captures, 5 expectations`, without empty kinds."""
     counts = {
         "node": len(spec.topology.nodes),
         "link": len(spec.topology.links),

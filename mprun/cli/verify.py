@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun verify`: run again and compare every byte."""
+"""`mprun verify`: repeat a run and compare every byte."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The language of pages and docstrings is plain: `tests/language.py` finds no fault, and would find one."""
+"""The language of pages, docstrings, help and schemas is plain: `tests/language.py` finds no fault."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ CHECKED = (
     "docs/concepts.md",
     "docs/editors.md",
     "docs/files.md",
+    "docs/generate",
     "docs/glossary.md",
     "docs/howto.md",
     "docs/index.md",
@@ -46,6 +48,16 @@ CHECKED = (
     "labs/04_backup",
     "labs/05_congestion_control",
     "labs/06_multipath_quic",
+    "mprun/cli",
+    "mprun/input",
+    "mprun/json_schema.py",
+    "mprun/lab/file.py",
+    "mprun/model",
+    "mprun/schema",
+    "mprun/statement",
+    "mprun/tools",
+    "mprun/topologies",
+    "schemas",
     "tests/language.py",
     "tests/scenes.py",
 )
@@ -97,3 +109,50 @@ def test_faults_of_docstrings_are_found(docstring: str, kinds: set[str], tmp_pat
     module = tmp_path / "module.py"
     module.write_text(f'"""A module."""\n\n\ndef one() -> None:\n    """{docstring}"""\n')
     assert {fault.kind for fault in language.faults_of_module(module)} == kinds
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        # the help of --retries, as it once was
+        ("How often a run that ends with an error.", {"help"}),
+        ("", {"help"}),
+        ("  [default: 95%]", {"help"}),
+        ("print the plan as JSON.", {"help"}),
+        ("Print the plan as JSON", {"help"}),
+        ("Captures that stay.", {"help"}),
+        ("Print the answer anew.", {"idiom"}),
+        ("Print " + " ".join(["word"] * 40) + ".", {"long"}),
+        ("Print the plan.\n\nThe plan is the same everywhere", {"help"}),
+        ("Set the level.  [default: 95%]", set()),
+        ("Also print the plan.\n\n\b\nbash  in ~/.bashrc", set()),
+    ],
+)
+def test_faults_of_help_are_found(text: str, kinds: set[str]) -> None:
+    assert {fault.kind for fault in language.faults_of_help([("mprun plan --json", text)])} == kinds
+
+
+def test_the_help_of_all_commands_and_options_is_checked() -> None:
+    texts = dict(language.help_texts())
+    assert {"mprun", "mprun run", "mprun runs rm", "mprun runs rm --yes", "mprun sweep --retries"} <= texts.keys()
+    assert texts["mprun sweep --retries"] == "Repeat a run that ends with an error up to N times."
+    assert ROOT / "mprun" / "cli" / "__init__.py" in language.files_below(ROOT / "mprun" / "cli")
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("Whether it is there.", {"opening"}),
+        ("The answer, anew.", {"idiom"}),
+        ("The " + " ".join(["word"] * 40) + ".", {"long"}),
+        ("the rate.", {"help"}),
+        ("The rate", {"help"}),
+        ("The rate. Default: `1mbit`.", set()),
+    ],
+)
+def test_faults_of_schemas_are_found(text: str, kinds: set[str], tmp_path: Path) -> None:
+    # a key may be called description, which is none
+    schema = {"properties": {"description": {"anyOf": [{"type": "string", "description": text}]}}}
+    path = tmp_path / "some.schema.json"
+    path.write_text(json.dumps(schema))
+    assert {fault.kind for fault in language.faults_of([path])} == kinds

@@ -27,9 +27,9 @@ from mprun.topologies import GENERATORS
 
 Schema = dict[str, Any]
 
-# Kinds of quantity by the pattern that stands for them; those of one pattern render alike.
+# Kinds of quantity by their pattern. Kinds with the same pattern have the same text.
 _QUANTITIES = {kind.pattern: kind for kind in (units.TIME, units.RATE, units.SIZE, units.VOLUME)}
-# A property of more characters than this is written once, however many mappings have it.
+# A property with more characters is written only once, even if several mappings have it.
 LONG_SCHEMA = 200
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"

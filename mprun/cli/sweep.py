@@ -109,7 +109,7 @@ def command(
         sweep, is_new = conduct.find_or_create(parent, cells, kernels, inputs, anew)
         invoker.give_at_exit(sweep.path)
         if not as_json:
-            click.echo(f"{'sweep' if is_new else 'going on with'}: {sweep.path}", err=True)
+            click.echo(f"{'sweep' if is_new else 'resuming'}: {sweep.path}", err=True)
         with sweep.held():
             sweep.note_command(sys.argv[1:])
             work = conduct.Conduct(sweep, cells, keep, retries, consent)

@@ -34,7 +34,7 @@ with pause_collection():
     from mprun.input.topology import Topology, read_topology
     from mprun.schema.field import DEFAULT_SEED
 
-# The experiment of a network that somebody only wants to look around in: nothing happens.
+# The experiment for a topology without an experiment: no traffic.
 EMPTY = ExperimentSpec("", "", {}, (), (), (), probe_pings=0, seed=DEFAULT_SEED)
 
 

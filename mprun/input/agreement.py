@@ -38,9 +38,9 @@ from mprun.tools.tool import tool_of
 MULTIPATH = ("mptcp", "sctp", "quic")
 # The option of flows that offer a rate.
 RATE = "rate_bit_per_s"
-# Of a packet captured on any interface: what libpcap puts before it, and the headers of IPv6 and TCP with all options.
+# A packet captured on any interface: the header of libpcap, and the headers of IPv6 and TCP with all options.
 WHOLE_HEADERS_BYTES = 20 + 40 + 60
-# So many names are shown whole; of more, the nearest one.
+# The largest number of names that are listed completely. Of a longer list only the nearest name is shown.
 FEW = 6
 
 
@@ -295,7 +295,7 @@ def check_mptcp(
                 f"the first: use fewer paths, or give '{flow.source}' limits: {{subflows: {most}}}"
             )
             notes.fault(("traffic", n, "to"), message)
-        # of others a client has no endpoints (`compile.endpoint`)
+        # a client has no endpoints for other paths (`compile.endpoint`)
         joining = [family for family in FAMILIES if not are_side_by_side(paths, family, _joined)]
         for host, needed in (
             (flow.source, sum(_addresses(topology, flow.source, family) for family in joining)),

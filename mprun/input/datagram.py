@@ -17,9 +17,9 @@ from mprun.tools.tool import LENGTH, tool_of
 _UDP_HEADER_BYTES = 8
 # RFC 791, RFC 8200.
 _IP_HEADER_BYTES: Mapping[Family, int] = {"ipv4": 20, "ipv6": 40}
-# What a tool calls the payload of a packet: in a flow's options, in a file.
+# The names of a packet's payload: in a flow's options, and in a file.
 _NAMES = {LENGTH: "length", "message_bytes": "message"}
-# By node: the other end and the MTU of each link.
+# For each node: the other end and the MTU of each link.
 _Neighbours = Mapping[str, Sequence[tuple[str, int]]]
 
 
@@ -77,7 +77,7 @@ def find_mtu(topology: TopologySpec, source: str, destination: str, path: NamedP
         return mtus.pop()
     beside = _find_neighbours(topology, source, destination, path)
     widest = max(mtus)
-    # the smallest MTU on the way to each node that is reached with as many routers as there were rounds
+    # the smallest MTU on the way to each node, where the number of rounds is the number of routers on the way
     reached, known = {source: widest}, {source}
     while destination not in reached:
         onward: dict[str, int] = {}

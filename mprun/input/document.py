@@ -15,7 +15,7 @@ from mprun.input.reader import MOST_LEVELS, MOST_NODES, Tree, is_outside, read_t
 from mprun.model.fault import Fault, InputError, Path
 from mprun.model.scalar import PLAIN, PRIVATE, REFUSED, TEXT_TAGS, Scalar, read_scalar
 
-# Stands for a value whose fault is recorded; no model takes it, and none need say why.
+# A placeholder for a value with a recorded fault. No model accepts it, and no model needs to report it again.
 FAULTY = object()
 
 

@@ -26,7 +26,7 @@ from mprun.statement.evaluation import check as check_statement
 from mprun.statement.expression import ExpressionError, Reference, UnknownName
 from mprun.statement.expression import parse as parse_statement
 
-# What a statement calls the cells of a sweep.
+# The name of a sweep's cells in a statement.
 CELLS = "cells"
 
 

@@ -24,15 +24,15 @@ from mprun.schema.file_model import check, explain
 from mprun.schema.link import DirectionProperties, find_disagreements
 from mprun.schema.matrix import EXCLUDE, MOST_CELLS, ZIP, RangeEntry
 
-# Axes that are neither a parameter nor a link's: where a cell runs.
+# Axes that are neither a parameter nor a property of a link. They say where a cell runs.
 PLACES = ("kernel", "engine")
 
 
-# Cells that are made before those of `exclude` are taken out: 100,000 take 0.3 s.
+# The largest number of cells before `exclude` is applied. 100,000 cells take 0.3 s.
 MOST_COMBINATIONS = 100_000
 
 
-# Axes, and entries of `exclude`: each of these is compared with each cell.
+# The largest number of axes and of entries of `exclude`, as each is compared with each cell.
 MOST_AXES = MOST_EXCLUDED = 100
 
 
@@ -103,7 +103,7 @@ class Matrix:
         """
         choices = [_rows(group, fixed) for group in self.groups]
         rows = (tuple(value for values in choice for value in values) for choice in product(*choices))
-        # by their texts, as 0 and false, 1 and 1.0 are equal to Python
+        # compare texts, as 0 and false, and 1 and 1.0, are equal in Python
         different = {tuple((name, str(value)) for name, value in row): row for row in rows}
         return tuple(row for row in different.values() if not self._is_excluded(dict(row)))
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from mprun.mininet_library import make_importable
 
-# Says nothing about the network, or nothing that we do not decide ourselves.
+# Options that do not describe the network, or that mprun decides itself.
 _IGNORED = {"node1", "node2", "port1", "port2", "cls", "cls1", "cls2", "intf", "intfName1", "intfName2", "fast"}
 _IGNORED |= {"params1", "params2", "addr1", "addr2", "use_hfsc", "use_htb", "use_tbf"}
 _KNOWN = {"bw", "delay", "loss", "max_queue_size"}

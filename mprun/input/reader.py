@@ -231,7 +231,7 @@ def read_text(path: Path) -> str:
         with open_regular(path, path, follow=True) as file:
             data = file.read(MOST_BYTES + 1)
     except UnsafeError:
-        # a pipe might never end, and what a run keeps of its inputs is read once more
+        # a pipe might never end, and the inputs that a run keeps are read a second time
         is_folder = path.is_dir()
         message = "is a directory: name a file"
         message = message if is_folder else "is no regular file: write what it gives to one, and name that"
@@ -387,7 +387,7 @@ def _clean_keys(root: Node) -> Iterator[Fault]:
             node.value = list(kept.values())
 
 
-# Control characters, which a terminal obeys, and those that turn the direction of text (Unicode UAX #9).
+# Control characters, which change a terminal's display, and characters that change the direction of text (UAX #9).
 _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 

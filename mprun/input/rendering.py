@@ -15,7 +15,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode
 from mprun.model.scalar import PLAIN, read_scalar
 
 _WIDTH = 140
-# Text that needs no quotes, in brackets and braces too.
+# Text that needs no quotes, even in brackets and braces.
 _BARE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/%+-]*(?: [A-Za-z0-9._/%+-]+)*")
 
 

@@ -76,7 +76,7 @@ def _generate(values: Mapping[str, object], document: Document, lay_over: LayOve
             return Topology(None, None)
         parameters = check(generator.Parameters, values, document)
         if parameters is None:
-            # another's generator may not stand what a user never wrote
+            # the generator of a package may fail on values that the user did not write
             partial = salvage(generator.Parameters, values) if name in GENERATORS else None
             return Topology(None, None if partial is None else generator.expand(partial)[0])
         nodes, links = _number(generator.expand(parameters), parameters)
@@ -85,7 +85,7 @@ def _generate(values: Mapping[str, object], document: Document, lay_over: LayOve
         document.fault(("topology",), str(fault))
         return Topology(None, None)
     if name not in GENERATORS:
-        # nobody but its author has looked at the addresses
+        # mprun has not checked the addresses of a package's generator
         check_links(_plain_links(expansion, parameters), expansion[0], document)
     check_mtu(values, expansion[1], parameters.addressing or DEFAULT_ADDRESSING, document)
     switches = read_switches(parameters.openflow, *expansion, document, lambda name: ("openflow", name))

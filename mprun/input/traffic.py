@@ -20,7 +20,7 @@ from mprun.schema.trace import TraceError
 from mprun.tools.tool import COLLECTION, load, tool_of
 
 MOST_PORT = 65_535
-# Of one entry: each has a server of its own.
+# The largest number of flows of an entry, as each has its own server.
 MOST_PAIRS = 10_000
 
 

@@ -39,7 +39,7 @@ from mprun.tools.tool import tool_of
 RESOLVED = "# As mprun understood it: every default and derived value filled in.\n"
 
 
-# How a flow's option is written, by the end of its name.
+# The writer of a flow's option, by the end of the option's name.
 _RENDERERS: Mapping[str, Callable[[Any], str]] = {
     "_ns": units.TIME.render,
     "_bit_per_s": units.RATE.render,
@@ -136,7 +136,7 @@ def _events(topology: TopologySpec) -> Iterator[dict[str, Any]]:
         now[change.link] = change
         entry["link"] = change.link
         is_set = (change.forward, change.reverse) != (before.forward, before.reverse)
-        # what sets nothing new is a step of the plan for all that
+        # a change without new values is still a step of the plan
         if change.is_up != before.is_up or not is_set:
             yield entry | {"state": "up" if change.is_up else "down"}
         if is_set:

@@ -16,7 +16,7 @@ Address = IPv4Address | IPv6Address
 InterfaceAddress = IPv4Interface | IPv6Interface
 Subnet = IPv4Network | IPv6Network
 
-# What derived subnets are cut from, and how long their prefixes are.
+# The networks of derived subnets, and the lengths of the subnets' prefixes.
 POOL = IPv4Network("10.0.0.0/8")
 SUBNET_BITS = 24
 

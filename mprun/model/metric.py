@@ -16,11 +16,11 @@ from mprun.model.units import NS_PER_S, QuantityError
 
 Unit = Literal["rate", "time", "ratio", "count", "size"]
 
-# The base unit of each, as a summary shows it.
+# The base unit of each kind, as a summary shows it.
 SYMBOLS: Mapping[Unit, str] = {"rate": "bit/s", "time": "s", "ratio": "share", "count": "1", "size": "byte"}
-# What each symbol stands for.
+# The kind of each symbol.
 UNITS: Mapping[str, Unit] = {symbol: unit for unit, symbol in SYMBOLS.items()}
-# How the name of a column in base units tells its unit, by the symbol.
+# The end of the name of a column in base units, by the symbol of the unit.
 SUFFIXES: Mapping[str, str] = {"bit/s": "_bit_per_s", "s": "_s", "byte": "_bytes", "share": "", "1": ""}
 
 
@@ -51,14 +51,14 @@ class Metric:
 Metrics = Mapping[str, Metric]
 
 OF_PATH: Metrics = {"rtt": Metric("time", "mean round-trip time of the idle path")}
-# Of every flow of the real engine whose programs serve it alone, where CPU time is sampled.
+# Metrics of every flow of the real engine whose programs serve no other flow, if CPU time is sampled.
 OF_FLOWS: Metrics = {
     "cpu.client": Metric(
         "time", "CPU time (user and system) of the flow's programs on the host that opens connections"
     ),
     "cpu.server": Metric("time", "CPU time (user and system) of the flow's server"),
 }
-# Of flows over several paths, under the same names whatever the transport.
+# Metrics of flows over several paths, with the same names for every transport.
 OF_PATHS: Metrics = {
     "share": Metric(
         "ratio", "share of the payload that a path carried, in the direction with more payload", by_path=True
@@ -71,12 +71,12 @@ OF_PATHS: Metrics = {
     "efficiency.sum": Metric("ratio", "goodput divided by the sum of the paths' rates"),
     "efficiency.best": Metric("ratio", "goodput divided by the rate of the best path"),
 }
-# Of flows whose data is watched when a path has failed, under the same names whatever the transport.
+# Metrics of flows whose data is observed after the failure of a path, with the same names for every transport.
 OF_HANDOVER: Metrics = {
     "handover.gap": Metric("time", "longest time without progress of the data after the failure of a path"),
     "handover.time": Metric("time", "time from the failure of a path until the data no longer waits for timers"),
 }
-# Of flows whose connections the kernel is asked about.
+# Metrics of flows whose connections are sampled from the kernel.
 OF_CONNECTIONS: Metrics = {
     "subflows": Metric("count", "subflows of the connection with the fewest", ("mptcp",), over="least"),
     "flapping": Metric(
@@ -95,13 +95,13 @@ OF_CONNECTIONS: Metrics = {
     ),
     **{name: replace(metric, protocols=("mptcp",)) for name, metric in {**OF_HANDOVER, **OF_PATHS}.items()},
 }
-# Of groups whose flows have a goodput each.
+# Metrics of groups whose flows all have a goodput.
 FAIRNESS: Metrics = {
     "fairness": Metric(
         "ratio", "Jain's index of the goodputs of the group's flows while they run together (1: all are equal)"
     )
 }
-# Of all flows together that are not in the background and have a goodput, where two of them run at one time.
+# Metrics of all flows outside the background with a goodput, if at least two of them run at the same time.
 OF_TOTAL: Metrics = {
     "goodput": Metric(
         "rate", "payload of all flows outside the background, divided by the time in which at least one of them ran"

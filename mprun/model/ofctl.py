@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-# What a port may be called that is none of the links' (ovs-ofctl(8), OpenFlow 1.5 section 7.2.1).
+# Names of ports that are not links (ovs-ofctl(8), OpenFlow 1.5 section 7.2.1).
 RESERVED_PORTS = ("in_port", "table", "normal", "flood", "all", "local", "controller", "any", "none")
 
 _PORT = re.compile(r'\b(in_port|output|port|watch_port|enqueue)(\s*[=:]\s*)"?([A-Za-z][\w-]*|\d+)"?')

@@ -16,7 +16,7 @@ from mprun.model.address import families_of
 from mprun.model.spec import FAMILIES, Family, Flow, LinkSpec, Mptcp, TopologySpec
 
 Pair = tuple[str, str]
-# (host, name of its link): an interface, as no link joins a host to itself.
+# (host, name of its link) identifies an interface, as no link joins a host to itself.
 End = tuple[str, str]
 
 

@@ -10,12 +10,12 @@ import re
 from collections.abc import Mapping
 from typing import cast
 
-# Tags of our nodes; a refused one stands where a value would, whose fault is recorded.
+# Tags of our nodes. A refused node is a placeholder for a value with a recorded fault.
 PLAIN = "plain"
 QUOTED = "quoted"
 REFUSED = "refused"
 TEXT_TAGS = (QUOTED, "tag:yaml.org,2002:str")
-# Keys that begin so are the user's own, anchors for instance, and are not read.
+# Keys with this beginning belong to the user, for example anchors, and are not read.
 PRIVATE = "x-"
 
 Scalar = str | int | float | bool | None

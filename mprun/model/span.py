@@ -28,7 +28,7 @@ def find_spans(flows: Iterable[Flow]) -> dict[str, Span]:
         if flow.group is not None:
             members.setdefault(flow.group, []).append(flow)
     spans: dict[str, Span] = {}
-    # of a chain of flows that wait for each other each round settles one more
+    # in a chain of flows that wait for each other, each round resolves one more flow
     waiting = list(listed)
     while waiting:
         left = []

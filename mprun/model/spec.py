@@ -23,11 +23,11 @@ Forwarding = Literal["learning", "flows", "multipath", "reactive"]
 HashedBy = Literal["connection", "addresses", "datapath"]
 FlowMatch = Literal["connection", "hosts"]
 Refusal = Literal["drop", "reject"]
-# Options of RFC 8684; mptcp: any of them.
+# Options of RFC 8684. `mptcp` means all of them.
 StrippedOption = Literal["mptcp", "mp_capable", "mp_join", "dss", "add_addr"]
 AlteredOption = Literal["mp_capable", "mp_join", "add_addr"]
 
-# What bounds the queues of these; those of fifo are bounded by either.
+# The unit of the limit of these queues. The limit of fifo has either unit.
 IN_BYTES: tuple[Discipline, ...] = ("red", "cake")
 IN_PACKETS: tuple[Discipline, ...] = ("codel", "fq_codel", "pie")
 
@@ -37,25 +37,25 @@ TITLES: Mapping[Family, str] = {"ipv4": "IPv4", "ipv6": "IPv6"}
 DEFAULT_MTU = 1500
 # RFC 8200 section 5: every link that carries IPv6 has at least this MTU.
 IPV6_LEAST_MTU = 1280
-# Ethernet's header; tc and captures count it, and not the checksum.
+# Ethernet's header. tc and captures count it, but not the checksum.
 HEADER_BYTES = 14
 
-# What is sampled during a run, see `experiment.SampleEntry`.
+# The series that can be sampled during a run, see `experiment.SampleEntry`.
 Series = Literal["interfaces", "queues", "sockets", "cpu"]
-# Figures over the time of a run, and how figures look.
+# Figures over the time of a run, and the forms of figures.
 SeriesName = Literal[
     "rate", "goodput", "rtt", "cwnd", "queue", "interfaces", "delay", "completion", "buffer", "quality", "sequence"
 ]
 PlotForm = Literal["line", "step", "stack", "points", "cdf", "bar", "box", "heat"]
 
 PathManager = Literal["default", "fullmesh", "in-order", "ndiffports"]
-# What an endpoint is for, ip-mptcp(8).
+# The flags of an endpoint, ip-mptcp(8).
 EndpointFlag = Literal["subflow", "signal", "fullmesh", "backup"]
 
-# MPTCP_PM_ADDR_MAX in the kernel's net/mptcp/protocol.h: of a connection, and of a host.
+# MPTCP_PM_ADDR_MAX in the kernel's net/mptcp/protocol.h limits a connection and a host.
 MAX_ADDITIONAL_SUBFLOWS = MAX_ENDPOINTS = 8
 
-# What the seed of a run varies beside what the kernel draws: `mprun.compile.variation`.
+# Variations that follow from the seed, in addition to the kernel's random numbers: `mprun.compile.variation`.
 Variation = Literal["start", "wire"]
 VARIATIONS: tuple[Variation, ...] = ("start", "wire")
 

@@ -232,7 +232,7 @@ SIZE = Quantity(
     mistaken={"kib": "is what tc calls kb: write '{number}kb'", "mib": "is what tc calls mb: write '{number}mb'"},
     canonical=("bytes",),
 )
-# How much a flow carries in all.
+# The total size of a flow.
 VOLUME = replace(
     SIZE,
     units={**SIZE.units, "gb": 1 << 30, "gbyte": 1 << 30},

@@ -15,7 +15,7 @@ MOST_MOMENTS = 3
 
 Pair = tuple[Direction, Direction]
 
-# The fields of Direction, in the order in which they are read out; None: nothing to say.
+# The fields of Direction in the order of the text. None: the field has no text.
 PROPERTIES: Mapping[str, Callable[[Direction], str | None]] = {
     "rate_bit_per_s": lambda d: RATE.render(d.rate_bit_per_s, "people") if d.rate_bit_per_s else None,
     "delay_ns": lambda d: f"delay {DELAY.render(d.delay_ns, 'people')}" if d.delay_ns else None,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a figure shows, as values in base units; not how that is painted.
+"""The content of a figure as values in base units. `mprun.report.chart` paints it.
 
-`series` and `metrics` decide, `chart` paints; the data of a figure as CSV comes from here, all of it, whatever
-painting leaves out.
+`mprun.report.timeline` makes the figures of a run, and `mprun.report.matrix` makes the figures of a sweep. The data of
+a figure as CSV comes from here. It is complete, even if the painted figure leaves out points.
 """
 
 from __future__ import annotations

@@ -29,16 +29,16 @@ from mprun.schema.impairment import text_schema
 from mprun.schema.plot import PlotEntry
 
 DEFAULT_PROBE_PINGS = 3
-# Of a cell that runs until an interval is narrow enough.
+# The number of runs of a cell with `until`.
 LEAST_RUNS, MOST_RUNS = 5, 50
 RUNS = Whole(1, 10_000, "more would take days, and show no more")
-# Subflows of ndiffports where nobody says how many.
+# The default number of subflows of ndiffports.
 NDIFFPORTS = 2
-# The last packets are kept in a ring of files, two at least, whose sizes tcpdump counts in millions of bytes.
+# The last packets are kept in a ring of at least two files. tcpdump counts their sizes in millions of bytes.
 SMALLEST_RING_BYTES = 3 << 20
 
 _SYSCTL = re.compile(r"[a-z][a-z0-9_]*([./][A-Za-z0-9_-]+)+")
-# Of the network and of nothing else: files are shared between strangers, and others hold for a whole machine.
+# Only sysctls of the network: files are shared between strangers, and other sysctls apply to the whole machine.
 _SYSCTL_PLACES = ("net.ipv4.", "net.ipv6.", "net.mptcp.", "net.sctp.", "net.core.")
 _LINK = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _RUN_FILE = re.compile(r"[A-Za-z0-9_*.-]+(/[A-Za-z0-9_*.-]+)*")

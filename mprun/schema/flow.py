@@ -87,10 +87,10 @@ Start = Annotated[StartEntry, PlainValidator(_parse_start), WithJsonSchema({"one
 Congestion = Annotated[
     str, PlainValidator(_parse_congestion), WithJsonSchema({"type": "string", "pattern": f"^{_CONGESTION.pattern}$"})
 ]
-# Bytes, at least one.
+# A number of bytes, at least one.
 Size = Annotated[int, PlainValidator(_parse_least_size), WithJsonSchema(VOLUME_SCHEMA)]
 PositiveTime = Annotated[int, PlainValidator(_parse_positive_time), WithJsonSchema(TIME_SCHEMA)]
-# Bits of payload per second.
+# A rate in bits of payload per second.
 FlowRate = Annotated[
     int, PlainValidator(units.RATE.parse), WithJsonSchema(text_schema(units.RATE.pattern, "10mbit", "500kbit"))
 ]

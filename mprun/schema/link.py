@@ -165,5 +165,5 @@ class LinkProperties(DirectionProperties):
         return LinkSpec(name, ends, forward, reverse, self.backup, (first, second), self.mtu, self.addressing)
 
 
-# What a link has that is as fast as the machine.
+# The properties of a link that is as fast as the machine.
 UNSHAPED = LinkProperties.model_construct()

@@ -17,7 +17,7 @@ from mprun.schema.file_model import FileModel, refuse
 
 ZIP, EXCLUDE = "zip", "exclude"
 MOST_CELLS = 10_000
-# Digits that a value between the ends of a logarithmic range keeps.
+# The number of digits of a value between the ends of a logarithmic range.
 LOG_DIGITS = 3
 
 _NUMBER = re.compile(r"(-?[0-9]{1,18}(?:\.[0-9]{1,18})?)([A-Za-z%]*)")

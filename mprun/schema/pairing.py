@@ -14,7 +14,7 @@ from pydantic import PlainValidator, WithJsonSchema
 from mprun.schema.field import NAME_PATTERN, parse_name
 
 Pairing = Literal["all-to-all", "in-order", "permutation"]
-# Several hosts as they are written; one is text.
+# Several hosts as they are written in a file. A single host is text.
 Several = tuple[str, ...]
 
 RANGE = ".."

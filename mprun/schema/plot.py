@@ -15,7 +15,7 @@ from mprun.model.spec import Plot, PlotForm, Series, SeriesName
 from mprun.schema.field import Name
 from mprun.schema.file_model import FileModel, refuse
 
-# Which forms each series may take; the first where nobody says.
+# The forms of each series. The first is the default.
 FORMS: Mapping[SeriesName, tuple[PlotForm, ...]] = {
     "rate": ("stack", "step"),
     "goodput": ("step",),
@@ -29,9 +29,9 @@ FORMS: Mapping[SeriesName, tuple[PlotForm, ...]] = {
     "quality": ("step",),
     "sequence": ("points",),
 }
-# What must be sampled for which; sockets always are.
+# The samples that a series needs. Sockets are always sampled.
 SAMPLES: Mapping[SeriesName, Series] = {"queue": "queues", "interfaces": "interfaces"}
-# Of a metric over cells: numbers make lines, where nobody says, and names bars.
+# The forms of a metric over cells. By default numbers make lines, and names make bars.
 METRIC_FORMS: tuple[PlotForm, ...] = ("line", "bar", "box", "heat")
 _OF_METRICS = ("over", "by", "facet", "log")
 
@@ -119,5 +119,5 @@ def choose_form(plot: Plot, values: Sequence[Scalar]) -> PlotForm:
     """The form of a plot of a metric without `form`. values: the values of the axis `over`."""
     if read_axis(values) is None:
         return "bar"
-    # two points are no line, but on a scale that was asked for
+    # two points make a line only on a logarithmic scale
     return "line" if len(values) > 2 or "x" in plot.log else "bar"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from mprun.model.metric import Unit
 from mprun.statement.expression import Expression, Reference, Segment
 
-# What the name of a table's column ends in: the kind of its unit, and the base units in one of it.
+# The end of a column's name -> the kind of its unit, and the number of base units in it.
 COLUMNS: Mapping[str, tuple[Unit, float]] = {
     "_bit_per_s": ("rate", 1), "_bytes_per_s": ("rate", 8), "_ns": ("time", 1e-9), "_us": ("time", 1e-6),
     "_ms": ("time", 1e-3), "_s": ("time", 1), "_bytes": ("size", 1), "_share": ("ratio", 1),

@@ -34,7 +34,7 @@ _WORDS = ("and", "or", "not")
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
 }  # fmt: skip
-# Each over all values of all its arguments; abs over one.
+# Each function works on all values of all its arguments. `abs` has one argument.
 FUNCTIONS: dict[str, Callable[[Sequence[float]], float]] = {
     "min": min, "max": max, "sum": math.fsum, "mean": statistics.fmean, "median": statistics.median,
     "abs": lambda amounts: abs(statistics.fmean(amounts)),

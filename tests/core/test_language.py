@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -156,3 +157,32 @@ def test_faults_of_schemas_are_found(text: str, kinds: set[str], tmp_path: Path)
     path = tmp_path / "some.schema.json"
     path.write_text(json.dumps(schema))
     assert {fault.kind for fault in language.faults_of([path])} == kinds
+
+
+def test_modules_that_docstrings_name_exist() -> None:
+    """A docstring names modules and their parts as in `mprun.report.chart` and `mprun.report.chart.paint`."""
+    named = [
+        (path, name)
+        for path in (ROOT / "mprun").rglob("*.py")
+        for name in re.findall(r"`(mprun(?:\.\w+)+)`", path.read_text())
+    ]
+    assert len(named) > 20
+    assert [(str(path), name) for path, name in named if not _exists(name)] == []
+
+
+def _exists(name: str) -> bool:
+    # a part of a class is not looked for
+    path = ROOT / re.sub(r"(\.[A-Z]\w*)\..*", r"\1", name).replace(".", "/")
+    if path.is_dir() or path.with_suffix(".py").is_file() or name == "mprun.load":
+        return True
+    owner, own = path.parent, path.name
+    for file in (owner.with_suffix(".py"), owner / "__init__.py"):
+        if file.is_file() and re.search(rf"^(?:def |class )?{own}\b", file.read_text(), re.MULTILINE):
+            return True
+    return False
+
+
+def test_a_module_that_does_not_exist_is_found() -> None:
+    assert _exists("mprun.report.chart.paint")
+    assert not _exists("mprun.report.series")
+    assert not _exists("mprun.report.chart.colour_in")

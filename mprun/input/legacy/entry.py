@@ -10,15 +10,15 @@ from typing import Literal
 
 from mprun.model.fault import Fault
 
-# What a file is to be; the older format has keys for each of the two.
+# The role of a file. The older format has keys for each role.
 Role = Literal["topology", "experiment"]
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# Neither does YAML take these, or it takes them for the end of a line.
+# YAML does not accept these characters either, or reads them as the end of a line.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff]")
 
-# Keys that no YAML file of ours has at its left edge; the first of either kind decides.
+# Keys that no YAML file of mprun has at the beginning of a line. The first key of either format decides.
 _DECISIVE = re.compile(
     r"^(?:(?P<older>topoType|xpType|leftSubnet|rightSubnet|changeNetem|path_[a-z0-9]+_\w+|netemAt_\w+|mptcpEnabled"
     r"|congctrl|kpm[cs]?|pingCount|clientPcap|serverPcap|iperf[A-Z]\w*|snaplen_?[pP]cap)[ \t]*:|version[ \t]*: )",

@@ -18,7 +18,7 @@ _ON = {"1": True, "0": False}
 _YES = {"yes": True, "no": False}
 _ENDS = ("client", "server")
 
-# The keys of one or several types alone.
+# Keys that belong to one or several types only.
 _KEYS_OF: Mapping[str, Sequence[str]] = {
     "iperf": ("iperfTime", "iperfParallel"),
     "iperfScenario": ("iperfScenarioFMSublows",),
@@ -40,7 +40,7 @@ _SYSCTLS = {
 _OTHERS = ("mptcpEnabled", "sched", "earlyRetrans", "clientPcap", "serverPcap", "snaplen_pcap", "pingCount")
 _KNOWN = ("xpType", *_OTHERS, *_PATH_MANAGERS, *_USER_SPACE, *_PRIORITIES, *_SYSCTLS, *chain(*_KEYS_OF.values()))
 
-# Coupled congestion control; on a plain TCP connection the older kernels' modules did what Reno does.
+# Coupled congestion controls. On a plain TCP connection the modules of the older kernels behaved as Reno.
 _COUPLED = ("lia", "olia", "balia", "wvegas")
 # The flows of `iperfScenario`: ends, start and duration in s; the first is MPTCP.
 _SCENARIO = ((_ENDS, 0, 50), (("client1", "server1"), 10, 20), (("client2", "server2"), 20, 20))
@@ -49,9 +49,9 @@ _THREE = re.compile(r"[0-9]{1,10}(?:[ \t]+[0-9]{1,10}){2}")
 _BULK = "nearest are 'xpType:iperf' (iperf3), a bulk transfer, and 'xpType:http', one of a file"
 _DELAYS = "nearest is 'xpType:msg' (reqres), requests and answers"
 _QUIC = "nearest is 'xpType:pquic' (quic), a transfer over QUIC"
-# Words in the names of plugins that made paths usable, and the schedulers that they brought.
+# Words in the names of plugins that added paths, and the schedulers of these plugins.
 _PQUIC_SCHEDULERS = {"rtt": "lowest-rtt", "rr": "roundrobin"}
-# Types without a tool of ours, and what comes nearest.
+# Types without a tool in mprun, and the nearest alternative.
 _CANNOT = {
     "quic": _QUIC,
     "quicsiri": _DELAYS,

@@ -145,7 +145,7 @@ def _queue(source: Source, given: dict[str, str | None], legacy_queue: bool, lin
     packets = str(max(1, bdp_packets)) if asked is None else asked
     if not legacy_queue:
         return source.quantity(packets, "packets", line)
-    # The limit of the older tool's tbf: a BDP, and the queue as a time at a rate in Mibit/s.
+    # The older tool's tbf has this limit: a BDP, plus the queue as a time at a rate in Mibit/s.
     queue_ms = max(1, int(exact(packets) * 12_000_000 / (exact(rate) * 1024**2)))
     limit_bytes = bdp_packets * _PACKET_BYTES + int(exact(rate) * 1000 * queue_ms / 8)
     return source.quantity(str(limit_bytes), "bytes", line)

@@ -82,11 +82,13 @@ def show_calibration(rows: Sequence[Mapping[str, Any]]) -> None:
         click.echo("  ".join([line, *(text for text in (row["basis"], row["note"]) if text)]))
     wrong, unknown = (sum(row["held"] is held for row in rows) for held in (False, None))
     if wrong:
-        click.echo(click.style(f"{wrong} of {len(rows)} are not as asked", fg="red"))
+        click.echo(click.style(f"{wrong} of {len(rows)} values are outside their tolerance", fg="red"))
     elif unknown:
-        click.echo(click.style(f"{len(rows) - unknown} as asked, {unknown} not measured", fg="yellow"))
+        click.echo(
+            click.style(f"{len(rows) - unknown} values within their tolerance, {unknown} not measured", fg="yellow")
+        )
     else:
-        click.echo(click.style(f"all {len(rows)} as asked", fg="green"))
+        click.echo(click.style(f"all {len(rows)} values within their tolerance", fg="green"))
 
 
 def _deviation(row: Mapping[str, Any]) -> str:

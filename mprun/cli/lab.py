@@ -178,7 +178,7 @@ def check(name: str, folders: tuple[Path, ...], profile: Profile, as_json: bool,
     from mprun.lab.shelf import open_lab
 
     if as_json and as_csv:
-        raise click.UsageError("take --json or --csv")
+        raise click.UsageError("use --json or --csv, not both")
     lab = open_lab(name)
     digests = digests_of(lab, profile)
     grades = [grade(lab, profile, digests, folder) for folder in folders or (Path(),)]

@@ -112,7 +112,7 @@ def check_references(
             else:
                 several(named, ("traffic", n, key))
         if isinstance(source, str) and source == destination:
-            document.fault(("traffic", n, "to"), f"is where it comes from, '{source}': name another host")
+            document.fault(("traffic", n, "to"), f"is also the source of the flow, '{source}': name another host")
     captured: dict[tuple[object, object], int] = {}
     for n, capture in _mappings(values.get("capture")):
         key = "host" if "host" in capture else "node"

@@ -203,7 +203,7 @@ class Timeline:
                 )
             if after.queue != before.queue and _kind(after.queue) != _kind(before.queue):
                 faults[("queue",)] = (
-                    f"is of another kind than that of link '{state.spec.name}', and what waits would be lost:"
+                    f"differs in kind from that of link '{state.spec.name}', and waiting packets would be lost:"
                     " keep its discipline, and what it counts"
                 )
             new.append(_keep_distribution(before, after))
@@ -345,7 +345,7 @@ def check_times(events: Sequence[Event], traffic: Sequence[Flow], document: Docu
             document.fault(("events", n, "at"), f"is not before {when}: it would have no effect")
         elif entry.over is not None and entry.at + entry.over > end_ns:
             reached = TIME.render(entry.at + entry.over)
-            document.warn(("events", n, "over"), f"what is set is reached at {reached} only, after {when}")
+            document.warn(("events", n, "over"), f"its values are reached only at {reached}, after {when}")
         elif event.schedule is not None:
             _check_rows(event.schedule, end_ns - entry.at, when, document)
 

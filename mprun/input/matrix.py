@@ -168,7 +168,7 @@ def _read_zips(value: object, parameters: Collection[str], document: Document) -
         axes = [axis for axis in read if axis is not None]
         if len({len(axis.values) for axis in axes}) > 1:
             lengths = ", ".join(f"{axis.name} {len(axis.values)}" for axis in axes)
-            document.fault(place, f"has lists of different lengths ({lengths}): they are taken value by value")
+            document.fault(place, f"has lists of different lengths ({lengths}): give all the same length")
         elif axes and not _is_twice(axes, place, document):
             yield tuple(axes)
 

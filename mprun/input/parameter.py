@@ -44,7 +44,7 @@ class Parameters:
             self._characters += len(text)
             if self._characters > MOST_IN_ALL:
                 raise TemplateFault(
-                    f"is one template too many: {MOST_IN_ALL} characters of different ones are the most"
+                    f"is one template too many: {MOST_IN_ALL} characters are allowed in all templates together"
                 )
             try:
                 self._rendered[text] = self._render(text)

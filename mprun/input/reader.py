@@ -402,7 +402,7 @@ def _refuse_controls(root: Node) -> Iterator[Fault]:
         seen.add(id(node))
         if isinstance(node, ScalarNode):
             if found := _OBEYED.search(node.value):
-                yield _fault_at(node, (), f"holds U+{ord(found[0]):04X}, which a terminal obeys: remove it")
+                yield _fault_at(node, (), f"holds U+{ord(found[0]):04X}, a control character for terminals: remove it")
         elif isinstance(node, SequenceNode):
             waiting += node.value
         elif isinstance(node, MappingNode):

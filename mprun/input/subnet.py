@@ -19,7 +19,7 @@ _EXAMPLES = {"ipv4": "10.0.0.1/24", "ipv6": "fd00:10::1/64"}
 # Prefixes with room for two ends: 31 bits by RFC 3021, 127 by RFC 6164.
 _LONGEST_PREFIX = {"ipv4": 31, "ipv6": 127}
 # RFC 4291 2.5.6: link-local addresses are valid on one link only, and no route leads to them.
-_LINK_LOCAL = "is link-local, where no route leads"
+_LINK_LOCAL = "is link-local: no route leads there"
 
 
 def check_mtu(

@@ -138,7 +138,7 @@ def _expand(
         return []
     are_both = not isinstance(entry.source, str) and not isinstance(entry.destination, str)
     if are_both and entry.pairs is None:
-        message = "is missing, as both ends are several: write 'pairs: all-to-all', 'in-order' or 'permutation'"
+        message = "is missing, as both ends have several hosts: write 'pairs: all-to-all', 'in-order' or 'permutation'"
         document.fault(("traffic", n, "pairs"), message)
         return []
     pairing = entry.pairs or "all-to-all"

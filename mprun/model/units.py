@@ -297,7 +297,7 @@ def parse_ratio(value: object) -> float:
     numerator, denominator, _ = _split(_PERCENT, value)
     ratio = numerator / (denominator * 100)
     if ratio > 1:
-        raise QuantityError(f"'{value}' is above 100%: nothing happens more often than always")
+        raise QuantityError(f"'{value}' is above 100%: a probability is at most 100%")
     return ratio
 
 

@@ -112,7 +112,7 @@ def _draw_goodput(evidence: Evidence, flow: str | None, form: Form) -> Chart | N
         back = direction not in (None, "forth")
         series.append(Series(label, evidence.tones[str(name)], moments, [*values, values[-1]], dash=int(back)))
     shown = series[:MOST_LINES]
-    caption = f"What {_join([each.label for each in shown])} got as payload, mean of each interval of its program."
+    caption = f"Payload that {_join([each.label for each in shown])} received: mean of each interval of its program."
     caption += say_dropped(shown, series)
     of = f"-{flow}" if flow else ""
     return over_time(
@@ -249,7 +249,7 @@ def _draw_interfaces(evidence: Evidence, flow: str | None, form: Form) -> Chart 
         dash = sum(series.tone == tone for _, series in found)
         found.append((float(sent[-1]), Series(label, tone, moments, [*rates, rates[-1]], dash=dash)))
     series, dropped = _choose(found, "busiest")
-    caption = f"What interfaces sent, headers included, mean of each sampling interval.{dropped}"
+    caption = f"Bytes that interfaces sent, including headers: mean of each sampling interval.{dropped}"
     return over_time(evidence, "interfaces", "Interfaces", caption, "rate", "bit/s", series, form)
 
 

@@ -82,7 +82,7 @@ class EventEntry(FileModel):
         if self.until is not None and self.until <= self.at:
             faults[("until",)] = "is not after 'at': nothing would happen"
         if self.over is not None and self.set is None:
-            faults[("over",)] = "spreads what is set: write 'set'"
+            faults[("over",)] = "needs 'set': write the values to reach"
         if self.over is not None and self.step and self.over % self.step:
             faults[("step",)] = "does not divide 'over' into equal steps"
         if faults:

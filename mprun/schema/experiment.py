@@ -99,14 +99,14 @@ Scheduler = Annotated[str, PlainValidator(_parse_scheduler), WithJsonSchema({"ty
 def _parse_confidence(value: object) -> float:
     confidence = parse_ratio(value)
     if confidence not in (0.95, 0.99):
-        raise ValueError(f"{name_value(value)} is not a confidence that is given here: write '95%' or '99%'")
+        raise ValueError(f"{name_value(value)} is not a known confidence level: write '95%' or '99%'")
     return confidence
 
 
 def _parse_within(value: object) -> float:
     within = parse_ratio(value)
     if not 0 < within < 1:
-        raise ValueError("is between 0% and 100%, and neither: write a share of the mean, as in '2%'")
+        raise ValueError("must be above 0% and below 100%: write a share of the mean, as in '2%'")
     return within
 
 
@@ -285,7 +285,7 @@ class SampleEntry(FileModel):
     @model_validator(mode="after")
     def _agree(self) -> SampleEntry:
         if not self.intervals():
-            raise ValueError("samples nothing: write what, as in 'sockets: 100ms'")
+            raise ValueError("samples nothing: write an interval, as in 'sockets: 100ms'")
         return self
 
     def intervals(self) -> dict[Series, int]:
@@ -363,7 +363,7 @@ class RepeatEntry(FileModel):
             faults[("runs",)] = "conflicts with 'until', which decides how many: remove one of the two"
         for name in ("min", "max"):
             if getattr(self, name) is not None and self.until is None:
-                faults[(name,)] = "is of 'until': write 'runs', or 'until: {metric: bulk.goodput, within: 2%}'"
+                faults[(name,)] = "needs 'until': write 'runs', or 'until: {metric: bulk.goodput, within: 2%}'"
         if self.until is not None and (self.min or LEAST_RUNS) > (self.max or MOST_RUNS):
             faults[("max",)] = f"is below 'min', {self.min or LEAST_RUNS}: swap them"
         if self.until is not None and self.min is not None and self.min < 2:

@@ -62,14 +62,14 @@ def _parse_congestion(value: object) -> str:
 def _parse_least_size(value: object) -> int:
     size_bytes = VOLUME.parse(value)
     if size_bytes == 0:
-        raise ValueError("is nothing at all: write '1byte' or more")
+        raise ValueError("is zero: write '1byte' or more")
     return size_bytes
 
 
 def _parse_positive_time(value: object) -> int:
     time_ns = TIME.parse(value)
     if time_ns == 0:
-        raise ValueError("is no time at all: write a longer one, as in '10s'")
+        raise ValueError("is zero: write a longer time, as in '10s'")
     return time_ns
 
 

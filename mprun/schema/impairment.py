@@ -187,7 +187,7 @@ def parse_loss_model(value: object) -> Loss:
     rest = {"p31": 1 - p13, "p32": 0.0, "p23": 1.0, "p14": 0.0} | {k: v for k, v in inner.items() if k != "p13"}
     chain = FourState(p13, **rest)
     if chain.p13 + chain.p14 > 1 or chain.p31 + chain.p32 > 1:
-        raise refuse({("state",): "leaves a state more often than always: p13 + p14 and p31 + p32 are 100% at most"}, 0)
+        raise refuse({("state",): "has probabilities above 100%: p13 + p14 and p31 + p32 are at most 100%"}, 0)
     return chain
 
 

@@ -94,12 +94,12 @@ def find_disagreements(forward: Direction, reverse: Direction) -> dict[Path, str
     faults: dict[Path, str] = {}
     for direction in (forward, reverse):
         if direction.queue is not None and direction.rate_bit_per_s is None:
-            faults[("queue",)] = "has no rate to wait for: give the link a 'rate' or remove 'queue'"
+            faults[("queue",)] = "has no effect without a rate: give the link a 'rate' or remove 'queue'"
         if direction.jitter is not None and direction.jitter.amount_ns > direction.delay_ns:
             what = "varies a delay of zero" if not direction.delay_ns else "is more than the delay"
             faults[("jitter",)] = f"{what}, and nothing arrives before it was sent: raise 'delay'"
         if direction.reorder is not None and not direction.delay_ns:
-            faults[("reorder",)] = "needs a delay that some packets do not wait for: give the link a 'delay'"
+            faults[("reorder",)] = "has no effect without a delay: give the link a 'delay'"
     return faults
 
 

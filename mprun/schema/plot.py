@@ -83,7 +83,7 @@ class PlotEntry(FileModel):
                     faults[(key,)] = "is for 'metric', not for 'series': remove it"
         else:
             if self.flow is not None:
-                faults[("flow",)] = "is of a series: the metric names its flow"
+                faults[("flow",)] = "is for 'series': the metric names its flow"
             if self.over is None:
                 faults[("over",)] = "is missing: name an axis of the matrix"
             if self.form == "heat" and self.by is None:

@@ -163,7 +163,7 @@ class _Evaluation:
         except (UnknownName, ExpressionError) as error:
             raise self._fault(node, str(error)) from None
         if not value.amounts:
-            raise self._fault(node, "stands for no value at all")
+            raise self._fault(node, "has no value")
         self.measured[node.reference.text] = value
         return _number_of(value)
 
@@ -175,7 +175,7 @@ class _Evaluation:
             return _Number((a + b if node.operator == "+" else a - b,), left.dimension, _shared_unit(left, right))
         sign = 1 if node.operator == "*" else -1
         if sign < 0 and b == 0:
-            raise self._fault(node.right, "is 0, by which nothing can be divided")
+            raise self._fault(node.right, "is 0: a division by zero has no value")
         bits, seconds = (x + sign * y for x, y in zip(left.dimension, right.dimension, strict=True))
         is_share = "ratio" in (left.unit, right.unit) and sign > 0
         return _Number((a * b if sign > 0 else a / b,), (bits, seconds), _unit_of((bits, seconds), is_share))

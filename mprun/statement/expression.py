@@ -119,7 +119,7 @@ class Expression:
 def parse(text: str) -> Expression:
     """Parse a statement. Raises ExpressionError."""
     if len(text) > MOST_CHARACTERS:
-        raise ExpressionError(text[:40], 0, 40, f"has more than {MOST_CHARACTERS} characters: make several of it")
+        raise ExpressionError(text[:40], 0, 40, f"has more than {MOST_CHARACTERS} characters: split it")
     root = _Parser(text).parse()
     if isinstance(root, Arithmetic):
         message = "is a value and nothing that may be true or false: compare it, as in 'a >= b'"
@@ -238,7 +238,7 @@ class _Parser:
             rest = self._text[self._at :]
             if rest.strip():
                 start = self._at + len(rest) - len(rest.lstrip())
-                raise ExpressionError(self._text, start, start + 1, "means nothing here: remove it")
+                raise ExpressionError(self._text, start, start + 1, "is unexpected here: remove it")
             return None
         kind = "number" if match["number"] else "name" if match["name"] else "sign"
         return _Token(kind, match[kind], match.start(kind), match.end(kind))
@@ -263,7 +263,7 @@ class _Parser:
 
     def _junction(self, word: str, level: int) -> Node:
         if level > MOST_LEVELS:
-            raise self._fault(self.peek(), f"is nested more than {MOST_LEVELS} levels deep: make several of it")
+            raise self._fault(self.peek(), f"is nested more than {MOST_LEVELS} levels deep: split it")
 
         def inner() -> Node:
             return self._junction("and", level) if word == "or" else self._negated(level)
@@ -311,7 +311,7 @@ class _Parser:
     def unary(self, level: int) -> Node:
         """A value with or without a sign."""
         if level > MOST_LEVELS:
-            raise self._fault(self.peek(), f"is nested more than {MOST_LEVELS} levels deep: make several of it")
+            raise self._fault(self.peek(), f"is nested more than {MOST_LEVELS} levels deep: split it")
         token = self._take("-")
         if token is not None:
             operand = self.unary(level + 1)
@@ -355,7 +355,7 @@ class _Parser:
         while self._take("."):
             part = self.peek()
             if part is None or part.kind != "name":
-                raise self._fault(part, "a name belongs behind the dot")
+                raise self._fault(part, "a name belongs after the dot")
             self._at = part.end
             segments.append(Segment(part.text, self._conditions()))
         text = self._text[token.start : self._at]

@@ -99,7 +99,9 @@ class Entry(ServedEntry):
         for name, words in (("command", self.command), ("server", self.server or ())):
             for n, word in enumerate(words):
                 if "\0" in word or (n == 0 and not word):
-                    faults[(name, n)] = "is no program, or holds what no argument can: write a name, as in 'nc'"
+                    faults[(name, n)] = (
+                        "is no program, or contains a character that no argument can have: write a name, as in 'nc'"
+                    )
         for name in ("listens", "ready"):
             if self.server is None and name in self.model_fields_set:
                 faults[(name,)] = "needs a server: write 'server', or remove this"

@@ -264,7 +264,7 @@ class Entry(ConnectionEntry):
         if self.arrivals == "constant" and self.duration and self.interval_ns and self.interval_ns >= self.duration:
             faults[("interval",)] = "begins no flow within the duration: write a shorter one, or a longer duration"
         if self.aggregate and not self.is_several and self.group is None:
-            faults[("aggregate",)] = "is of flows of several hosts: name them, as in 'to: [h1, h2]', or remove it"
+            faults[("aggregate",)] = "is for flows of several hosts: name them, as in 'to: [h1, h2]', or remove it"
         if faults:
             raise refuse(faults, self)
         return self

@@ -147,9 +147,9 @@ class Entry(ServedEntry):
             if self.length_bytes is not None and self.length_bytes > MOST_UDP_BYTES:
                 faults[("length",)] = f"is more than fits into a UDP packet: write '{MOST_UDP_BYTES}bytes' or less"
             if self.congestion is not None:
-                faults[("congestion",)] = "is of TCP: remove it, or write 'protocol: tcp'"
+                faults[("congestion",)] = "is for TCP: remove it, or write 'protocol: tcp'"
         if self.protocol == "sctp" and self.congestion is not None:
-            faults[("congestion",)] = "is of TCP: remove it, or write 'protocol: tcp'"
+            faults[("congestion",)] = "is for TCP: remove it, or write 'protocol: tcp'"
         if self.duration is None and self.size_bytes is None:
             faults[("duration",)] = "is missing: write 'duration: 10s', or how much, as in 'size: 100mb'"
         if self.duration is not None and self.size_bytes is not None:
@@ -162,7 +162,7 @@ class Entry(ServedEntry):
             if self.duration is None:
                 faults[("omit",)] = "counts seconds of a duration: write 'duration: 10s'"
             elif self.omit.start_ns + self.omit.end_ns >= self.duration:
-                faults[("omit",)] = f"leaves nothing of {TIME.render(self.duration)}: write less, or a longer duration"
+                faults[("omit",)] = f"omits the whole {TIME.render(self.duration)}: write less, or a longer duration"
         if faults:
             raise refuse(faults, self)
         return self

@@ -136,7 +136,7 @@ class Entry(ServedEntry):
         if self.protocol == "udp" and self.rate_bit_per_s is None:
             raise refuse({("rate",): "is missing: write 'rate: 10mbit', as UDP has no rate of its own"}, self)
         if self.unordered and self.protocol != "sctp":
-            raise refuse({("unordered",): f"is of SCTP, {self.protocol} has an order or none: remove it"}, self)
+            raise refuse({("unordered",): f"is for SCTP, not for {self.protocol}: remove it"}, self)
         if self.congestion and self.protocol not in ("tcp", "mptcp"):
             raise refuse({("congestion",): f"can be chosen for tcp and mptcp, not {self.protocol}: remove it"}, self)
         return self

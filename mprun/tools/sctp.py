@@ -126,7 +126,7 @@ class Entry(ServedEntry):
             if self.duration is None:
                 raise refuse({("omit",): "counts seconds of a duration: write 'duration: 10s'"}, self)
             if self.omit.start_ns + self.omit.end_ns >= self.duration:
-                message = f"leaves nothing of {TIME.render(self.duration)}: write less, or a longer duration"
+                message = f"omits the whole {TIME.render(self.duration)}: write less, or a longer duration"
                 raise refuse({("omit",): message}, self)
         return self
 

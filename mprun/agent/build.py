@@ -296,7 +296,7 @@ class Builder:
             if self._features is None:
                 self._features = offload.Features(descriptor, interface)
             if not self._features.set(descriptor, interface, settings):
-                raise BuildError(f"{words}: not all is so")
+                raise BuildError(f"{words}: not all settings took effect")
         except OSError as error:
             raise BuildError(f"{words}: {error.strerror}") from error
 

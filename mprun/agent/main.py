@@ -408,7 +408,7 @@ def spare_disk(run: Run) -> None:
     if captures and run.machine.free_bytes() < RESERVE_BYTES:
         for process in captures:
             process.stop()
-            run.note("ended for want of room", None, name=process.name)
+            run.note("ended for lack of space", None, name=process.name)
             run.result["captures"][process.name]["ended_ns"] = run.machine.now_ns()
 
 
@@ -496,7 +496,7 @@ def perform(run: Run, shell: str | None) -> int:
     except Stopped:
         run.result["error"] = "stopped by the user"
     except Exception as error:
-        run.result["error"] = f"the agent could not go on: {error or type(error).__name__}; see logs/agent.log"
+        run.result["error"] = f"the agent could not continue: {error or type(error).__name__}; see logs/agent.log"
         traceback.print_exc()
     finally:
         tidy_up(run)

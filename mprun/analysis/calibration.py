@@ -104,7 +104,7 @@ def _rate_row(train: Train, found: Mapping[str, Any], way: Direction, row: Any) 
     if found["received"] > 1:
         got = (found["received"] - 1) * train.frame_bytes * 8e9 / (found["last_ns"] - found["first_ns"])
     if offered < LEAST_OFFERED * asked:
-        note = f"this machine could offer {offered / 1e6:.0f} Mbit/s, too little to tell"
+        note = f"this machine could offer {offered / 1e6:.0f} Mbit/s, too little for a measurement"
         return cast(Row, row("rate", "bit/s", asked, None, *bounds, note))
     return cast(Row, row("rate", "bit/s", asked, got, *bounds))
 
@@ -120,7 +120,7 @@ def _queue_row(train: Train, found: Mapping[str, Any], way: Direction, is_simula
     if is_simulated or not left:
         return cast(Row, row("queue", "packets", asked, got, asked - 1, asked + 1))
     if left > max(1, asked / 4):
-        note = f"{left} frames may have left while the burst was sent, too many to tell"
+        note = f"{left} frames may have left while the burst was sent, too many for a measurement"
         return cast(Row, row("queue", "packets", asked, None, asked - 1, asked + 1, note))
     nearest = min(max(asked, got), most)
     return cast(Row, row("queue", "packets", asked, nearest, asked - 1, asked + 1))
@@ -142,7 +142,9 @@ def _delay_rows(
         return
     if way.jitter is None or way.reorder is not None:
         # every second frame and more does not wait, or jitter makes others quick too
-        yield row("delay", "s", asked_ns / 1e9, None, 0, 0, "frames that do not wait cannot be told from quick ones")
+        yield row(
+            "delay", "s", asked_ns / 1e9, None, 0, 0, "frames that do not wait cannot be distinguished from fast frames"
+        )
         return
     scale = DEVIATIONS[way.jitter.distribution]
     deviation_ns = way.jitter.amount_ns * scale

@@ -209,7 +209,7 @@ def measure(evidence: Evidence) -> Measured:
     found.warnings += tell_untaken(intent, observation)
     found.notes += () if evidence.is_simulated else tell_real_links(intent)
     found.warnings += [
-        f"{name}: more sockets closed at once than the kernel could tell of: the counts of some are missing"
+        f"{name}: more sockets closed at once than the kernel could report: some counts are missing"
         for name, host in observation.hosts.items()
         if host.has_lost_sockets
     ]
@@ -265,7 +265,7 @@ def tell_untaken(intent: Mapping[str, Any], observation: Observation) -> list[st
     """Losses that no queue counts and nobody asked for; a link that goes down is asked to lose."""
     cut = {change["link"] for change in intent["changes"] if change.get("is_up") is False}
     return [
-        f"link '{link}' {direction}: {packets} packets lost beside its queue: the kernel had too many to take in "
+        f"link '{link}' {direction}: {packets} packets lost outside its queue: the kernel had too many to take in "
         "(net.core.netdev_max_backlog)"
         for (link, direction), packets in sorted(observation.counters.find_untaken().items())
         if link not in cut
@@ -287,14 +287,14 @@ def _read_logs(agent: Mapping[str, Any], found: _Findings) -> None:
 
 
 def say_row(row: Mapping[str, Any]) -> str:
-    """`rate: asked 20 Mbit/s, got 19.1 (19.8 to 20.2 would do)`."""
+    """`rate: asked 20 Mbit/s, got 19.1 (19.8 to 20.2 is allowed)`."""
     factor, unit = _SPOKEN.get(row["unit"], (1, row["unit"]))
     basis = f" ({row['basis']})" if row["basis"] else ""
     asked = f"{row['quantity']}{basis}: asked {row['asked'] * factor:.6g} {unit}"
     if row["got"] is None:
         return f"{asked}, {row['note']}"
     got, least, most = (f"{row[key] * factor:.6g}" for key in ("got", "minimum", "maximum"))
-    return f"{asked}, got {got} ({least} to {most} would do)"
+    return f"{asked}, got {got} ({least} to {most} is allowed)"
 
 
 def _read_probes(agent: Mapping[str, Any], logs: Logs, found: _Findings) -> None:
@@ -543,7 +543,7 @@ def _count_subflows(
 ) -> None:
     """subflows: of the data connection with the fewest; fewer than the endpoints allow is a failure."""
     if not connections:
-        text = f"{flow['name']}: the kernel told nothing of its connection"
+        text = f"{flow['name']}: the kernel reported nothing about its connection"
         (found.failures if flow["protocol"] == "mptcp" else found.warnings).append(text)
         return
     if flow["protocol"] != "mptcp":
@@ -555,7 +555,7 @@ def _count_subflows(
     lasting = [one for one in whole if one not in brief]
     if 0 < len(whole) < len(connections):
         found.warnings.append(
-            f"{flow['name']}: {len(connections) - len(whole)} of {len(connections)} connections went on as TCP "
+            f"{flow['name']}: {len(connections) - len(whole)} of {len(connections)} connections continued as TCP "
             "after their handshake (fallback, RFC 8684 3.7): their subflows are not counted"
         )
     if brief:
@@ -770,14 +770,14 @@ def _read_captures(
         if held.problem:
             found.warnings.append(f"{where}: {held.problem}")
         if lost is None or passed is None:
-            found.warnings.append(f"{where}: tcpdump did not say how many packets it lost")
+            found.warnings.append(f"{where}: tcpdump did not report how many packets it lost")
             continue
         if lost:
             missing = "1 packet that passed is" if lost == 1 else f"{lost} packets that passed are"
             found.warnings.append(f"{where}: {missing} not in it")
         if "ended_ns" in seen:
             ended_s = (seen["ended_ns"] - (zero_ns or 0)) / 1e9
-            found.failures.append(f"{where}: ended at {ended_s:g} s, when the disk was nearly full; the run went on")
+            found.failures.append(f"{where}: ended at {ended_s:g} s, when the disk was nearly full; the run continued")
         elif held.packets < passed and wanted.size_bytes is not None:
             which = f"{wanted.keep} {held.packets} of {passed} packets"
             found.warnings.append(f"{where}: reached its size, and holds the {which}")

@@ -79,7 +79,7 @@ def unpack(source: Path, folder: Path) -> None:
 
 def _check(source: Path, members: list[zipfile.ZipInfo], free: int) -> None:
     if len(members) > MOST_MEMBERS:
-        raise SpecError(f"{source}: {len(members)} members, and {MOST_MEMBERS} are the most that are unpacked")
+        raise SpecError(f"{source}: {len(members)} members: at most {MOST_MEMBERS} are unpacked")
     total = sum(member.file_size for member in members)
     if total > MOST_BYTES:
         raise SpecError(f"{source}: it would unpack to more than {MOST_BYTES >> 30} GB")
@@ -98,7 +98,7 @@ def _check(source: Path, members: list[zipfile.ZipInfo], free: int) -> None:
     packed = [member for member in members if not member.filename.endswith(".pcap")]
     sizes = sum(member.file_size for member in packed)
     if sizes > SMALL and sizes > MOST_RATIO_OF_ALL * sum(member.compress_size for member in packed):
-        raise SpecError(f"{source}: it is packed beyond reason: nothing was unpacked")
+        raise SpecError(f"{source}: it is compressed too much: nothing was unpacked")
 
 
 def _find_fault(member: zipfile.ZipInfo) -> str | None:
@@ -120,7 +120,7 @@ def _find_fault(member: zipfile.ZipInfo) -> str | None:
         return f"has more than {most // MB} MB"
     ratio = MOST_RATIO if path.suffix == ".pcap" else MOST_RATIO_OF_TEXT
     if member.file_size > SMALL and member.file_size > ratio * max(member.compress_size, 1):
-        return "is packed beyond reason"
+        return "is compressed too much"
     return None
 
 

@@ -122,7 +122,7 @@ def open_bundle(archive: Path, scratch: Path) -> Bundle:
     places = {run.path.relative_to(path).as_posix() for run in runs}
     if places != artifacts.keys():
         odd = min(places ^ artifacts.keys())
-        raise SpecError(f"{archive}: {ARTIFACTS} does not name the runs that are there: {plain(odd)[:80]!r}")
+        raise SpecError(f"{archive}: {ARTIFACTS} does not name its runs: {plain(odd)[:80]!r}")
     # a run that ended with an error may have no other files
     ended = [run for run in runs if run.read("summary.json")["status"] != "error"]
     if not ended:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is said of a kernel or program that was asked to be built."""
+"""The output of commands that build a kernel or a program."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def tell(built: Kernel | Installed, is_new: bool, as_json: bool) -> None:
-    """That it was built, in what time, or was already; or all of it as JSON."""
+    """Print that it was built and the time, or that it existed already, or all facts as JSON."""
     if as_json:
         click.echo(json.dumps(asdict(built)))
     elif is_new:

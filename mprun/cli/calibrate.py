@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun calibrate`: each link measured against what was asked of it."""
+"""`mprun calibrate`: measurements of each link, compared with the topology."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def command(
     kernel: str,
     as_json: bool,
 ) -> None:
-    """Build the network and measure each link and direction: delay, jitter, loss, rate, queue.
+    """Build the network and measure each link in each direction: delay, jitter, loss, rate, queue.
 
-    Exit status 0 if each is as asked within its tolerance, else 1. `calibrate: true` in an experiment
-    does the same before its run.
+    The exit status is 0 if every value agrees with the topology within its tolerance, and 1 otherwise.
+    `calibrate: true` in an experiment makes the same measurement before the run.
     """
     from mprun import runner
     from mprun.cli.progress import Bar
@@ -65,7 +65,7 @@ def command(
 
 
 def show_calibration(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print the table, a line a quantity; what is not as asked in red."""
+    """Print the table with a line for each quantity. Values outside their tolerance are red."""
     from mprun.model.units import format_measured
 
     if not rows:
@@ -82,11 +82,13 @@ def show_calibration(rows: Sequence[Mapping[str, Any]]) -> None:
         click.echo("  ".join([line, *(text for text in (row["basis"], row["note"]) if text)]))
     wrong, unknown = (sum(row["held"] is held for row in rows) for held in (False, None))
     if wrong:
-        click.echo(click.style(f"{wrong} of {len(rows)} are not as asked", fg="red"))
+        click.echo(click.style(f"{wrong} of {len(rows)} values are outside their tolerance", fg="red"))
     elif unknown:
-        click.echo(click.style(f"{len(rows) - unknown} as asked, {unknown} not measured", fg="yellow"))
+        click.echo(
+            click.style(f"{len(rows) - unknown} values within their tolerance, {unknown} not measured", fg="yellow")
+        )
     else:
-        click.echo(click.style(f"all {len(rows)} as asked", fg="green"))
+        click.echo(click.style(f"all {len(rows)} values within their tolerance", fg="green"))
 
 
 def _deviation(row: Mapping[str, Any]) -> str:

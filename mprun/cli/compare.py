@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun compare`: two runs, two sweeps, or the two halves of one."""
+"""`mprun compare`: two runs, two sweeps, or two parts of one sweep."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mprun.report.verdict import Check
     from mprun.sweep.sides import Sides
 
-# A change below this share of the value is no news to a person.
+# A change below this share of the value is not shown.
 LEAST_CHANGE = 0.0005
 MARKS = {"higher": "▲", "lower": "▼", "same": "=", "unclear": "~", "unknown": " "}
 
@@ -32,10 +32,10 @@ MARKS = {"higher": "▲", "lower": "▼", "same": "=", "unclear": "~", "unknown"
 @click.argument("first", metavar="A")
 @click.argument("second", metavar="[B]", required=False)
 @options.parent
-@click.option("--by", "axis", metavar="AXIS", help="The halves of sweep A: AXIS, or AXIS=one,other.")
-@click.option("--metric", "wanted", multiple=True, metavar="NAME", help="Only this metric; repeatable.")
-@click.option("--all", "show_all", is_flag=True, help="Show what does not differ too.")
-@click.option("--within", metavar="SHARE", help="Fail where a metric is clearly higher or lower by more, as in 2%.")
+@click.option("--by", "axis", metavar="AXIS", help="Compare two parts of sweep A: AXIS or AXIS=one,other.")
+@click.option("--metric", "wanted", multiple=True, metavar="NAME", help="Compare only this metric. Can be repeated.")
+@click.option("--all", "show_all", is_flag=True, help="Also show metrics that do not differ.")
+@click.option("--within", metavar="SHARE", help="Fail if a metric clearly differs by more than SHARE, such as 2%.")
 @options.confidence
 @options.verdicts
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
@@ -54,8 +54,8 @@ def command(
 ) -> None:
     """Compare runs, sweeps or bundles A and B: their inputs, metrics and expectations.
 
-    Differences come with intervals where each side ran more than once. Exit status 1 if an expectation
-    holds less often in B than in A, a metric lies outside of --within, or a sweep has not all its runs.
+    Differences have confidence intervals if each side has more than one run. The exit status is 1 if an
+    expectation holds less often in B than in A, if a metric is outside --within, or if a sweep lacks runs.
     """
     from mprun.analysis.comparison import compare, compare_expectations, compare_statements
     from mprun.analysis.statistics import CONFIDENCE
@@ -93,7 +93,7 @@ def command(
 
 
 def _open(name: str, opened: contextlib.ExitStack) -> str:
-    """What a name stands for; an archive is unpacked for as long as it is read."""
+    """Return the path of a name. An archive is unpacked until the end of the comparison."""
     if not Path(name).is_file():
         return name
     from mprun.bundle.reproduce import open_bundle
@@ -103,7 +103,7 @@ def _open(name: str, opened: contextlib.ExitStack) -> str:
 
 
 def _name_archives(sides: Sides, given: tuple[str, str], places: list[str | None]) -> Sides:
-    """A bundle goes by its own name, not by that of where it was unpacked."""
+    """Name a bundle by its own name, not by the folder that it was unpacked to."""
     from dataclasses import replace
 
     opened = [place or places[0] for place in places]
@@ -125,7 +125,7 @@ def _refuse_unknown(wanted: tuple[str, ...], sides: Sides) -> None:
 
 
 def _is_outside(one: Compared, bound: float) -> bool:
-    """Clearly another value, and by more than the bound; without an interval the values alone decide."""
+    """Return True if the values clearly differ by more than the bound. Without an interval the values alone decide."""
     if one.change is None or abs(one.change) <= bound:
         return False
     return one.difference is None or one.difference.is_clear
@@ -201,7 +201,7 @@ def _show(sides: Sides, compared: list[Compared], expected: list[Expected], show
             f"such comparisons {len(intervals) * (1 - confidence):.1f} come out ▲ or ▼ by chance alone"
         )
     elif any(one.verdict == "unknown" and None not in (one.first, one.second) for one in compared):
-        click.echo("\n  one run a side: what another seed would do is not known; `repeat: {runs: 5}` tells")
+        click.echo("\n  one run on each side: the effect of another seed is not known; `repeat: {runs: 5}` measures it")
     units = _units(compared)
     for expectation in expected:
         if _is_news(expectation):
@@ -214,7 +214,7 @@ def _show(sides: Sides, compared: list[Compared], expected: list[Expected], show
 
 
 def _find_alone(compared: list[Compared]) -> Iterator[str]:
-    """What one side alone measured: cells of which the other has no run, and metrics."""
+    """Return lines about cells and metrics that only one side has."""
     cells: dict[str, list[Compared]] = {}
     for one in compared:
         cells.setdefault(_label(one.values), []).append(one)
@@ -241,7 +241,7 @@ def _lacks_second(one: Compared) -> bool:
 
 
 def _is_news(one: Expected) -> bool:
-    """Where not all is well on either side that expects it, or a statement cannot be judged yet."""
+    """Return True if an expectation does not hold in all runs of a side, or a statement cannot be judged yet."""
     counts = [side for side in (one.first, one.second) if side is not None]
     return any(held < of for held, of in counts) or ("holds" in one.expectation and (0, 0) in counts)
 
@@ -260,13 +260,13 @@ def _say_expected(one: Expected, units: Mapping[str, str]) -> str:
 
 
 def _say_held(one: Expected) -> str:
-    """Of a statement that there is one of, whether; of what is expected of each run, in how many."""
+    """Return if a statement holds on each side, or in how many runs an expectation holds."""
     told = []
     for side, counts in zip("AB", (one.first, one.second), strict=True):
         if counts is not None:
             what = f"{counts[0]} of {counts[1]}"
             if "holds" in one.expectation:
-                what = "holds" if counts[0] else "does not hold" if counts[1] else "cannot be told yet"
+                what = "holds" if counts[0] else "does not hold" if counts[1] else "is not known yet"
             told.append(f"{what} in {side}")
     if len(told) < 2:
         told.append(f"not expected in {'A' if one.first is None else 'B'}")
@@ -299,18 +299,18 @@ def _say_change(one: Compared) -> str:
 
 
 def _say_incomplete(sides: Sides) -> list[str]:
-    """Of each sweep that has not all its runs."""
+    """Return a line for each incomplete sweep."""
     told = {
         text: [name for name, other in zip("AB", sides.incomplete, strict=True) if other == text]
         for text in sides.incomplete
     }
-    return [f"{' and '.join(names)}: {text}: what there is was compared" for text, names in told.items() if text]
+    return [f"{' and '.join(names)}: {text}: the existing runs were compared" for text, names in told.items() if text]
 
 
 def _refuse_incomplete(text: str) -> Check:
     from mprun.report.verdict import Check
 
-    return Check("sweeps", "all runs are there", False, text, is_error=True)
+    return Check("sweeps", "all runs exist", False, text, is_error=True)
 
 
 def _label(values: Any) -> str:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun completion`, and what the arguments of other commands are completed with.
+"""`mprun completion`, and the completion of the arguments of other commands.
 
-A shell asks at each press of the key, so nothing here imports what reads or runs experiments.
+A shell asks at each press of a key, so nothing here imports code that reads or runs experiments.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
-    """Print what makes a shell complete commands, options, labs, runs and kernels.
+    """Print the code for a shell that completes commands, options, labs, runs and kernels.
 
     \b
     bash  in ~/.bashrc: eval "$(mprun completion bash)"
@@ -36,28 +36,28 @@ def command(shell: str) -> None:
 
 
 def complete_files(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The shell knows files best."""
+    """Let the shell complete files."""
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(incomplete, type="file")]
 
 
 def complete_kernels(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Kernels that are built."""
+    """Return the built kernels."""
     from mprun.kernel import store
 
     return _offer(incomplete, {kernel.name: kernel.version for kernel in store.list_kernels()})
 
 
 def complete_tools(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Tools that `mprun tools install` can build."""
+    """Return the tools that `mprun tools install` can build."""
     from mprun.programs import PROGRAMS
 
     return _offer(incomplete, {name: recipe.description for name, recipe in PROGRAMS.items()})
 
 
 def complete_runs(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Runs under the directory that `-o` names, newest first."""
+    """Return the runs in the directory of `-o`, newest first."""
     from mprun import rundir
 
     runs = rundir.list_runs(Path(context.params.get("parent") or "runs"))
@@ -65,7 +65,7 @@ def complete_runs(context: click.Context, _parameter: click.Parameter, incomplet
 
 
 def complete_labs(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Labs, by number, or by name once it is begun."""
+    """Return the labs by number, and by name after its first letter."""
     from mprun.shipped import find_labs
 
     labs = find_labs()
@@ -74,7 +74,7 @@ def complete_labs(_context: click.Context, _parameter: click.Parameter, incomple
 
 
 def _offer(incomplete: str, found: Mapping[str, str]) -> list[CompletionItem]:
-    """What begins like this, with a word on each."""
+    """Return the names with this beginning, each with a word of help."""
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(name, help=text or None) for name, text in found.items() if name.startswith(incomplete)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun lab list|show|start|run|check`: the labs that come with mprun."""
+"""`mprun lab list|show|start|run|check`: the labs of mprun."""
 
 from __future__ import annotations
 
@@ -35,20 +35,21 @@ _profile = click.option(
     type=click.Choice(["quick", "published"]),
     default="quick",
     show_default=True,
-    help="quick: every effect in short runs; published: lengths and points of the publication.",
+    help="Choose the size of the runs. `quick` shows every effect in short runs. `published` uses the durations and "
+    "parameter values of the publication.",
 )
 
 
 @click.group("lab", context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
-    """List, show, copy, run and grade the labs that come with mprun.
+    """List, show, copy, run and grade the labs of mprun.
 
-    A lab is named by its number, its name, or a folder that holds one.
+    LAB is a lab's number, a lab's name, or a folder that contains a lab.
     """
 
 
 @command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print a list as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the labs as JSON.")
 def list_(as_json: bool) -> None:
     """List the labs."""
     from mprun.lab.shelf import open_lab
@@ -66,7 +67,7 @@ def list_(as_json: bool) -> None:
 @click.argument("name", metavar="LAB", shell_complete=complete_labs)
 @_profile
 def show(name: str, profile: Profile) -> None:
-    """Show a lab: its aim, its commands, its questions, and what should be seen."""
+    """Show a lab: its aim, commands, expected results and questions."""
     from mprun.lab.shelf import open_lab
 
     lab = open_lab(name)
@@ -90,7 +91,7 @@ def show(name: str, profile: Profile) -> None:
 @click.argument("name", metavar="LAB", shell_complete=complete_labs)
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
 def start(name: str, directory: Path) -> None:
-    """Make a working copy of a lab in DIRECTORY."""
+    """Copy a lab to DIRECTORY, to work on it."""
     from mprun.lab.shelf import copy_lab, open_lab
 
     lab = open_lab(name)
@@ -101,7 +102,7 @@ def start(name: str, directory: Path) -> None:
 
 @command.command()
 @click.argument("names", metavar="LAB...", nargs=-1, shell_complete=complete_labs)
-@click.option("--all", "all_", is_flag=True, help="All labs.")
+@click.option("--all", "all_", is_flag=True, help="Run all labs.")
 @_profile
 @options.parameters
 @options.seed
@@ -109,7 +110,7 @@ def start(name: str, directory: Path) -> None:
 @options.kernel
 @options.parent
 @options.consent
-@click.option("--json", "as_json", is_flag=True, help="Print what was seen as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def run(
     names: tuple[str, ...],
     all_: bool,
@@ -122,7 +123,7 @@ def run(
     consent: Consent,
     as_json: bool,
 ) -> None:
-    """Run all steps of labs, and hold what they claim against what was measured."""
+    """Run all steps of labs, and compare their claims with the measurements."""
     from mprun.cli.progress import Bar
     from mprun.lab.run import run_labs
     from mprun.lab.shelf import open_lab
@@ -166,17 +167,18 @@ def run(
 @click.argument("folders", metavar="[DIRECTORY]...", nargs=-1, type=click.Path(path_type=Path))
 @_profile
 @click.option("--json", "as_json", is_flag=True, help="Print the grades as JSON.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print a row for each directory, for a class, as CSV (RFC 4180).")
+@click.option("--csv", "as_csv", is_flag=True, help="Print a row for each directory as CSV (RFC 4180).")
 def check(name: str, folders: tuple[Path, ...], profile: Profile, as_json: bool, as_csv: bool) -> None:
-    """Grade the runs in DIRECTORY (default: here), one for each student.
+    """Grade the runs of each DIRECTORY, such as one directory for each student.
 
-    A run counts as a step of the lab if it was made of the lab's own files and parameters.
+    The default is the current directory. A run counts as a step of the lab if it was made from the lab's
+    own files and parameters.
     """
     from mprun.lab.grade import digests_of, grade
     from mprun.lab.shelf import open_lab
 
     if as_json and as_csv:
-        raise click.UsageError("take --json or --csv")
+        raise click.UsageError("use --json or --csv, not both")
     lab = open_lab(name)
     digests = digests_of(lab, profile)
     grades = [grade(lab, profile, digests, folder) for folder in folders or (Path(),)]
@@ -213,7 +215,7 @@ def _paths(runs: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _show_lab(result: LabRun) -> None:
-    """The outcome of each step with the metrics that the lab shows and the name of its run, and the claims."""
+    """Print the outcome of each step with the lab's metrics and the name of the run, then the claims."""
     from mprun.model.units import format_measured
 
     lab = result.lab
@@ -259,7 +261,7 @@ def _show_judgements(judgements: Sequence[Judgement]) -> None:
 
 
 def say_comparison(comparison: Comparison) -> str:
-    """`xp.bulk.goodput = 36.93 Mbit/s >= 34.02 Mbit/s = 1.8 * tcp.bulk.goodput`; a number stands for itself."""
+    """Return `xp.bulk.goodput = 36.93 Mbit/s >= 34.02 Mbit/s = 1.8 * tcp.bulk.goodput`. A number stands for itself."""
     from mprun.model.metric import SYMBOLS
     from mprun.model.units import format_measured
 
@@ -284,7 +286,7 @@ def _show_total(results: Sequence[LabRun], wall_s: float) -> None:
 
 
 def _status(results: Sequence[LabRun]) -> int:
-    """1 if a step or a claim failed; 3 if only this machine lacks something."""
+    """Return 1 if a step or a claim failed, and 3 if only this machine lacks something."""
     states = {done.state for result in results for done in result.done}
     statuses = {done.summary["status"] for result in results for done in result.done if done.summary}
     verdicts = {judgement.verdict for result in results for judgement in result.judgements}

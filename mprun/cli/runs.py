@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 def command() -> None:
     """List, show, open, repeat and remove runs.
 
-    A run is named by its directory, its name, the beginning of its name, its digest, or `latest`.
+    RUN is the directory, the name, the beginning of the name or the digest of a run, or `latest`.
     """
 
 
-# what `mprun show` is, where one looks for it who has just listed them
+# `mprun show` again: a person who has listed the runs looks for it here
 command.add_command(show.command)
 
 
 @command.command("list")
 @options.parent
-@click.option("--json", "as_json", is_flag=True, help="Print a list as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
 def list_(parent: Path, as_json: bool) -> None:
     """List the runs and sweeps, oldest first."""
     from mprun import rundir
@@ -59,7 +59,7 @@ def list_(parent: Path, as_json: bool) -> None:
 
 
 def _state(source: RunDirectory | SweepDirectory) -> tuple[str, str]:
-    """Status and engine, as far as its summary tells them."""
+    """Return the status and the engine, as far as the summary has them."""
     from mprun.errors import MprunError
 
     if not source.has("summary.json"):
@@ -74,9 +74,11 @@ def _state(source: RunDirectory | SweepDirectory) -> tuple[str, str]:
 @command.command("open")
 @click.argument("name", metavar="[RUN]", default="latest", shell_complete=complete_runs)
 @options.parent
-@click.option("--profile", is_flag=True, help="With columns, colours and buttons for MPTCP, put among your profiles.")
+@click.option(
+    "--profile", is_flag=True, help="Add a Wireshark profile with columns, colours and buttons for MPTCP, and use it."
+)
 def open_(name: str, parent: Path, profile: bool) -> None:
-    """Open the captures of a run in Wireshark, with the names of the hosts."""
+    """Open the captures of a run in Wireshark, with host names."""
     from mprun import rundir
     from mprun.errors import HostError
     from mprun.tools.tshark import decoding
@@ -95,7 +97,7 @@ def open_(name: str, parent: Path, profile: bool) -> None:
 
 
 def _install_profile() -> str:
-    """Put our profile where Wireshark looks, unless there is one of its name, which is its owner's; the name."""
+    """Install our profile in Wireshark's folder unless a profile of that name exists. Return the name."""
     from mprun.cache import find_base
     from mprun.shipped import PROFILE
 
@@ -104,7 +106,7 @@ def _install_profile() -> str:
         made = next(path for path in reversed([target, *target.parents]) if not path.exists())
         shutil.copytree(PROFILE, target)
         invoker.give(made)
-        click.echo(f"a profile for Wireshark: {target}")
+        click.echo(f"added a profile to Wireshark: {target}")
     return target.name
 
 
@@ -115,9 +117,10 @@ def _install_profile() -> str:
 @options.parent
 @options.consent
 def rerun(name: str, engine: EngineChoice, kernel: str, parent: Path, consent: Consent) -> None:
-    """Run the plan of a run again, into a directory of its own.
+    """Repeat a run in a new run directory.
 
-    It takes the engine of the run, and the real engine only if --engine or your configuration says so.
+    The engine is the engine of the original run. The real engine is used only if --engine or your configuration
+    file names it.
     """
     from mprun import rundir, runner
     from mprun.cli.progress import Bar
@@ -139,9 +142,9 @@ def rerun(name: str, engine: EngineChoice, kernel: str, parent: Path, consent: C
 @command.command()
 @click.argument("names", metavar="RUN|SWEEP...", nargs=-1, required=True, shell_complete=complete_runs)
 @options.parent
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 def rm(names: tuple[str, ...], parent: Path, yes: bool) -> None:
-    """Remove runs, and sweeps with all of theirs."""
+    """Remove runs and sweeps. Removing a sweep removes all its runs."""
     from mprun import rundir
     from mprun.sweep import directory
 

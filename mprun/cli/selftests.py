@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The work of `mprun kernel test`: run the scripts, and show how each ended."""
+"""The work of `mprun kernel test`: run the scripts, and show their results."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def run(
     suite: Path | None,
     as_json: bool,
 ) -> bool:
-    """Run scripts of a kernel's tests; whether all that failed was known to.
+    """Run scripts of a kernel's tests. Return True if all failures are known failures.
 
-    program: the folder of packetdrill, None for that of PATH. suite: the folder of packetdrill scripts that are run
-    instead of the kernel's own tests.
+    `program`: the folder of packetdrill; None for the program in PATH.
+    `suite`: the folder of packetdrill scripts that are run instead of the kernel's own tests.
     """
     started = time.monotonic()
     output.mkdir(parents=True, exist_ok=True)
@@ -90,7 +90,7 @@ def _list(selftests: Path, drill: Path | None) -> tuple[list[Script], dict[str, 
 
 
 def _choose(only: Sequence[str] | None, found: Sequence[Script]) -> list[Script]:
-    """Return what to run, in the order to start it in. A name stands for all that is below it."""
+    """Return the scripts to run, in the order of their start. A name selects all scripts below it."""
     for name in only or ():
         if not any(_is_below(script, name) for script in found):
             there = ", ".join(sorted({script.name for script in found}))
@@ -101,12 +101,12 @@ def _choose(only: Sequence[str] | None, found: Sequence[Script]) -> list[Script]
 
 
 def _is_below(script: Script, name: str) -> bool:
-    """Return whether a name on the command line means this script: `mptcp_join`, `packetdrill/tcp/sack`."""
+    """Return True if a name on the command line selects this script: `mptcp_join`, `packetdrill/tcp/sack`."""
     return f"{script.label}/".startswith(f"{name}/")
 
 
 def _judge(result: Result, known: Sequence[Known], scheduler: str | None) -> dict[str, Any]:
-    """A result as JSON: names of what failed or was skipped, and the reasons of what is known to fail."""
+    """Return a result as JSON: names of failed and skipped subtests, and the reasons of known failures."""
     failed = result.names("failed")
     reasons = {}
     for name in failed:
@@ -145,7 +145,7 @@ def _show(verdict: Mapping[str, Any]) -> None:
     if verdict["fault"]:
         click.echo(f"    {click.style('error', fg='red')}: {verdict['fault']}")
     if not verdict["passed"]:
-        click.echo(f"    all that it said: {verdict['log']}")
+        click.echo(f"    its whole output: {verdict['log']}")
 
 
 def _show_total(

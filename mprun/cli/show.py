@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @options.confidence
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def command(name: str, parent: Path, confidence: float | None, as_json: bool) -> None:
-    """Show the summary of a run or a sweep: of a run also what went on over its time, of a sweep its cells."""
+    """Show the summary of a run with its time lines, or the summary of a sweep with its cells."""
     from mprun.sweep.directory import find_either
 
     found = find_either(parent, name)
@@ -64,7 +64,9 @@ def _read_sweep(sweep: SweepDirectory) -> dict[str, Any]:
 
 
 def _show_figures(run: RunDirectory, metrics: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Print the figures of a run's report in a line for each series; the metrics in the order of their tools."""
+    """Print the figures of a run's report with a line for each series. Return the metrics in the order of their
+    tools.
+    """
     from mprun.errors import SpecError
     from mprun.input import load
     from mprun.input.traffic import owned_metrics

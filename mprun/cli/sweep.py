@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun sweep`: all cells of an experiment's matrix, repeated as it asks."""
+"""`mprun sweep`: all cells of an experiment's matrix, with their repetitions."""
 
 from __future__ import annotations
 
@@ -37,19 +37,27 @@ if TYPE_CHECKING:
 @options.parent
 @options.consent
 @options.allow_outside
-@click.option("--dry-run", is_flag=True, help="List the cells and say how long they may take.")
+@click.option("--dry-run", is_flag=True, help="List the cells and estimate their time. Run nothing.")
 @click.option("--cluster", "address", metavar="ADDRESS", help="Run on the workers of this Dask scheduler.")
-@click.option("-j", "--jobs", type=click.IntRange(1, 1024), help="Runs at one time. Default: one a CPU.")
-@click.option("--retries", type=click.IntRange(0, 100), default=0, help="How often a run that ends with an error.")
+@click.option(
+    "-j", "--jobs", type=click.IntRange(1, 1024), metavar="N", help="Run N runs at once. Default: one for each CPU."
+)
+@click.option(
+    "--retries",
+    type=click.IntRange(0, 100),
+    default=0,
+    metavar="N",
+    help="Repeat a run that ends with an error up to N times.",
+)
 @click.option(
     "--keep",
     type=click.Choice(["pcaps", "none", "failed"]),
     default="pcaps",
     show_default=True,
-    help="Captures that stay: of all runs, of none, of those that did not pass.",
+    help="Keep the captures of all runs, of no run, or of the runs that did not pass.",
 )
-@click.option("--new", "anew", is_flag=True, help="A new sweep, though an unfinished one of these files is there.")
-@click.option("--metric", "shown", multiple=True, metavar="NAME", help="Show this metric; repeatable.")
+@click.option("--new", "anew", is_flag=True, help="Start a new sweep even if an unfinished one for these files exists.")
+@click.option("--metric", "shown", multiple=True, metavar="NAME", help="Show this metric. Can be repeated.")
 @options.verdicts
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, with the directory of the sweep.")
 def command(
@@ -74,9 +82,9 @@ def command(
     tap: Path | None,
     as_json: bool,
 ) -> None:
-    """Run every cell of an experiment's matrix, as often as it asks, on all CPUs.
+    """Run every cell of an experiment's matrix on all CPUs, as often as `repeat` says.
 
-    The same command goes on with a sweep that was interrupted. -p also fixes an axis of the matrix.
+    The same command resumes a sweep that was interrupted. -p also fixes an axis of the matrix.
     """
     from mprun import runner
     from mprun.cli.sweep_progress import SweepBar
@@ -101,7 +109,7 @@ def command(
         sweep, is_new = conduct.find_or_create(parent, cells, kernels, inputs, anew)
         invoker.give_at_exit(sweep.path)
         if not as_json:
-            click.echo(f"{'sweep' if is_new else 'going on with'}: {sweep.path}", err=True)
+            click.echo(f"{'sweep' if is_new else 'resuming'}: {sweep.path}", err=True)
         with sweep.held():
             sweep.note_command(sys.argv[1:])
             work = conduct.Conduct(sweep, cells, keep, retries, consent)
@@ -134,7 +142,7 @@ def _start_executor(cells: Sequence[Cell], places: int, address: str | None) -> 
     from mprun.sweep.cluster import ClusterExecutor, Needs
 
     if not all(ENGINES[cell.runs_in].IS_SIMULATED for cell in cells):
-        raise SpecError("a cluster runs cells of the virtual engine: the machines of a cluster are no two alike")
+        raise SpecError("a cluster runs only cells of the virtual engine, as its machines differ")
     programs = {name: program for cell in cells for name, program in programs_needed(cell.spec).items()}
     kernels = tuple(dict.fromkeys(cell.kernel for cell in cells))
     return ClusterExecutor(address, Needs(kernels, programs), lambda text: click.echo(text, err=True))
@@ -150,7 +158,7 @@ def _show_cells(cells: Sequence[Cell], places: int, parent: Path, begun: SweepDi
     for row in [names, *rows] if names else ():
         click.echo("  " + "  ".join(f"{text:{width}}" for text, width in zip(row, widths, strict=True)).rstrip())
     counts = {_times(cell) for cell in cells}
-    each = "as many runs as each asks"
+    each = "as many runs as each needs"
     if len(counts) == 1:
         times = counts.pop()
         each = "1 run" if times == "1" else f"{times} runs"
@@ -158,7 +166,7 @@ def _show_cells(cells: Sequence[Cell], places: int, parent: Path, begun: SweepDi
     done = 0
     if begun is not None:
         done = begun.count()
-        click.echo(f"goes on with {begun.path}, where {done} run{' is' if done == 1 else 's are'} done")
+        click.echo(f"resumes {begun.path}, where {done} run{' is' if done == 1 else 's are'} done")
     click.echo(_say_estimate(estimate(cells, places, parent, done), parent))
 
 
@@ -166,10 +174,10 @@ def _say_estimate(found: Estimate, parent: Path) -> str:
     from mprun.cli.progress import say_time
 
     if found.seconds is None:
-        return "how long that takes is not known before the first run of these files"
+        return "the time is not known before the first run of these files"
     if found.is_real:
-        return f"about {say_time(found.seconds)}: the real engine's runs take their time, one after the other"
-    return f"about {say_time(found.seconds)}, going by {found.known} earlier runs of these files in {parent}"
+        return f"about {say_time(found.seconds)}: runs in the real engine take their full time, one after the other"
+    return f"about {say_time(found.seconds)}, estimated from {found.known} earlier runs of these files in {parent}"
 
 
 def _times(cell: Cell) -> str:

@@ -34,17 +34,17 @@ with pause_collection():
     from mprun.input.topology import Topology, read_topology
     from mprun.schema.field import DEFAULT_SEED
 
-# The experiment of a network that somebody only wants to look around in: nothing happens.
+# The experiment for a topology without an experiment: no traffic.
 EMPTY = ExperimentSpec("", "", {}, (), (), (), probe_pings=0, seed=DEFAULT_SEED)
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """One run of checked files.
+    """The checked files of a run.
 
-    sources: all files that were read, those of the topology first.
-    values: the values of the matrix's axes in this run.
-    reseed: make the Spec for another seed, from which some workloads draw who sends to whom.
+    `sources`: all files that were read, files of the topology first.
+    `values`: the values of the matrix's axes in this run.
+    `reseed`: make the Spec for another seed. Some workloads draw the pairs of hosts from the seed.
     """
 
     spec: Spec
@@ -172,7 +172,7 @@ def _read_network(document: Document, parameters: Parameters, on_links: LinkValu
     topology = read_topology(values, document, on_links.lay_over)
     if topology.spec is not None:
         for name in agreement.find_lonely(topology.spec):
-            document.warn(("nodes", name), "has no link: join it or take it out")
+            document.warn(("nodes", name), "has no link: join it or remove it")
     return topology
 
 

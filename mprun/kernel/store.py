@@ -136,7 +136,7 @@ def choose(names: Sequence[str]) -> list[Kernel]:
         if not found:
             raise SpecError(f"no kernel '{name}'; there is: {', '.join(kernel.name for kernel in kernels) or 'none'}")
         if len(found) > 1:
-            raise SpecError(f"'{name}' is {' and '.join(kernel.name for kernel in found)}: say which by its name")
+            raise SpecError(f"'{name}' is {' and '.join(kernel.name for kernel in found)}: choose one by its name")
         chosen += found
     return chosen
 

@@ -36,7 +36,7 @@ def open_lab(name: str, parameters: Mapping[str, str] = {}) -> Lab:
 def copy_lab(lab: Lab, target: Path) -> None:
     """Make a working copy without the answers and without results of runs. Raises SpecError if `target` exists."""
     if target.exists():
-        raise SpecError(f"{target} is there already: name another directory")
+        raise SpecError(f"{target} exists already: name another directory")
 
     def left_out(folder: str, names: list[str]) -> set[str]:
         return {name for name in names if name in (ANSWERS, "runs") or _is_of_a_run(Path(folder) / name)}

@@ -74,7 +74,7 @@ def _read_all(
     agent = run.read("agent.json")
     zero_epoch_ns = 0
     if agent.get("zero_ns") is None or agent.get("boot_ns") is None:
-        found.warnings.append("the run did not come to time zero: times are those of the captures' clock")
+        found.warnings.append("the run did not reach time zero: times are those of the captures' clock")
     else:
         zero_epoch_ns = agent["boot_ns"] + agent["zero_ns"]
     total = sum(run.folder.size(file) for file in captures.values())

@@ -143,7 +143,7 @@ def _host(cargo: str) -> str:
     told = subprocess.run([cargo, "-vV"], capture_output=True, text=True).stdout
     match = re.search(r"^host: (\S+)$", told, re.MULTILINE)
     if match is None:
-        raise HostError(f"`{cargo} -vV` does not say what machine it builds for: install cargo anew")
+        raise HostError(f"`{cargo} -vV` does not say what machine it builds for: install cargo again")
     return match[1]
 
 

@@ -117,7 +117,7 @@ def draw(study: Study, plot: Plot, number: int) -> Chart | None:
     if below:
         caption += f" {below} of its values are not above zero, where a logarithmic axis has no place."
     if left_out:
-        caption += f" Not shown, for want of room: {left_out} more series or plots; name fewer axes, or exclude values."
+        caption += f" Not shown for lack of room: {left_out} more series or plots; name fewer axes, or exclude values."
     words = (
         f"{_slug(metric)}-over-{_slug(over)}" + (f"-{number}" if number else ""),
         plot.title or _title(plot, others),

@@ -63,7 +63,7 @@ def make_report(run: RunDirectory, progress: Progress) -> Path:
     charts = list(draw_run(evidence, spec.experiment.plots))
     progress("drawing the network", 0.05)
     notes = [
-        *draw_topology(spec, gallery, "The links and what was asked of each."),
+        *draw_topology(spec, gallery, "The links and their properties in the topology."),
         *lacking(evidence, spec.experiment.plots),
     ]
     for number, chart in enumerate(charts):

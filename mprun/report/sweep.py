@@ -103,7 +103,7 @@ def _describe(sweep: SweepDirectory, gallery: Gallery) -> tuple[str, list[str]]:
     if first is None or not first.run.has_resolved_inputs:
         return "", ["The network is not drawn: no run has kept its inputs."]
     spec = load(*first.run.resolved_inputs).spec
-    notes = list(draw_topology(spec, gallery, "The links and what was asked of each in the first cell."))
+    notes = list(draw_topology(spec, gallery, "The links and their properties in the first cell."))
     return " · ".join(text for text in (spec.experiment.description, spec.topology.description) if text), notes
 
 

@@ -117,7 +117,7 @@ def _draw_goodput(evidence: Evidence, flow: str | None, form: Form) -> Chart | N
         back = direction not in (None, "forth")
         series.append(Series(label, evidence.tones[str(name)], moments, [*values, values[-1]], dash=int(back)))
     shown = series[:MOST_LINES]
-    caption = f"What {_join([each.label for each in shown])} got as payload, mean of each interval of its program."
+    caption = f"Payload that {_join([each.label for each in shown])} received: mean of each interval of its program."
     caption += say_dropped(shown, series)
     of = f"-{flow}" if flow else ""
     return over_time(
@@ -232,7 +232,7 @@ def _draw_queue(evidence: Evidence, flow: str | None, form: Form) -> Chart | Non
     series, dropped = _choose(found, "fullest")
     caption = f"Packets that wait in the queues of the links, sampled.{dropped}"
     if empty:
-        caption += f" {empty} {'queues' if empty > 1 else 'queue'} stayed empty whenever looked at."
+        caption += f" {empty} {'queues' if empty > 1 else 'queue'} were empty in every sample."
     return over_time(evidence, "queue", "Queues", caption, "backlog", "packets", series, form)
 
 
@@ -254,7 +254,7 @@ def _draw_interfaces(evidence: Evidence, flow: str | None, form: Form) -> Chart 
         dash = sum(series.tone == tone for _, series in found)
         found.append((float(sent[-1]), Series(label, tone, moments, [*rates, rates[-1]], dash=dash)))
     series, dropped = _choose(found, "busiest")
-    caption = f"What interfaces sent, headers included, mean of each sampling interval.{dropped}"
+    caption = f"Bytes that interfaces sent, including headers: mean of each sampling interval.{dropped}"
     return over_time(evidence, "interfaces", "Interfaces", caption, "rate", "bit/s", series, form)
 
 

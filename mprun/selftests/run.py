@@ -193,7 +193,7 @@ class _Run:
 
     def _fault(self, status: int | None, report: tap.Report) -> str:
         if self._is_hung:
-            return f"said nothing new for {SILENCE_S:g} s of real time"
+            return f"printed nothing new for {SILENCE_S:g} s of real time"
         if status is None:
             return "the experiment kernel ended before the script did"
         if status == SKIP_STATUS:

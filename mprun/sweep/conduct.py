@@ -193,8 +193,8 @@ class Conduct:
         except KeyboardInterrupt:
             raise Interrupted(
                 f"interrupted: {self._tell_progress()}\n"
-                f"what there is: mprun show {self._sweep.path}\n"
-                f"to go on: {self._sweep.command or 'the same command'}"
+                f"results so far: mprun show {self._sweep.path}\n"
+                f"to resume: {self._sweep.command or 'the same command'}"
             ) from None
         finally:
             self._note_session(executor.places, time.monotonic() - started)

@@ -169,7 +169,7 @@ class SweepDirectory:
         """
         if self.is_held:
             return "it is running now"
-        return f"to go on: {self.command}" if self.command else ""
+        return f"to resume: {self.command}" if self.command else ""
 
     def read(self, name: str) -> Any:
         """Read a JSON file of the layout, with its text made printable.
@@ -195,7 +195,7 @@ class SweepDirectory:
         try:
             return read_table(self.folder, "tables/cells.parquet").collect()
         except FileNotFoundError:
-            raise MprunError(f"{self.path}: no tables/cells.parquet: the sweep did not come so far") from None
+            raise MprunError(f"{self.path}: no tables/cells.parquet: the sweep did not get so far") from None
 
     def write_table(self, columns: Mapping[str, list[Any]]) -> None:
         """Write `tables/cells.parquet`: columns of equal length, with None for a missing value."""

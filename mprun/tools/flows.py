@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`flows`: short flows that begin whatever becomes of those before (open loop), each one's completion time and losses.
+"""`flows`: short flows that start independently of each other (open loop), with completion time and losses of each.
 
 Each flow is a connection of its own. It is complete when its receiver has read the last byte of the announced size,
 over both transports. Both ends read one clock.
@@ -51,9 +51,9 @@ PORTS = 1
 # Classes of short flows, by the losses that a flow had. Studies of data centres distinguish them by completion time.
 CLASSES = {
     "full_window": "no loss",
-    "intensive": "losses that were made good without a time-out",
-    "delay_with_loss": "one time-out",
-    "extreme_delay": "a lost handshake, or several time-outs",
+    "intensive": "losses that were repaired without a timeout",
+    "delay_with_loss": "one timeout",
+    "extreme_delay": "a lost handshake or several timeouts",
 }
 # Columns of the table of flows that are summed up.
 COUNTED = ("retransmits", "losses", "timeouts", "handshake_losses")
@@ -61,11 +61,13 @@ METRICS = {
     **delays("completion", "time from the beginning of a flow until its receiver has read all of it"),
     "flows": Metric("count", "flows that began", over="sum"),
     "bytes": Metric("size", "payload of the flows that were completed", over="sum"),
-    "retransmits": Metric("count", "segments sent again, of the initial subflows", over="sum"),
-    "losses": Metric("count", "those of them that the receiver did not have already (RFC 2883)", over="sum"),
-    "timeouts": Metric("count", "retransmission time-outs of connections that were established", over="sum"),
-    "handshake_losses": Metric("count", "handshakes that were lost, on the way there or back", over="sum"),
-    "missed": Metric("ratio", "share of the completions after the deadline, where there is one", over="pool"),
+    "retransmits": Metric("count", "segments that the initial subflows sent again", over="sum"),
+    "losses": Metric("count", "segments sent again that the receiver did not have already (RFC 2883)", over="sum"),
+    "timeouts": Metric("count", "retransmission timeouts of established connections", over="sum"),
+    "handshake_losses": Metric("count", "handshakes that were lost in either direction", over="sum"),
+    "missed": Metric(
+        "ratio", "share of the flows that were completed after the deadline, if there is one", over="pool"
+    ),
     "queries": Metric("count", "queries of a group that aggregates", over="pool"),
     **{
         f"class.{name}": Metric("ratio", f"share of the completed flows with {what}", over="pool")
@@ -129,7 +131,7 @@ def _parse_size_of_many(value: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError("is neither range nor distribution: write '{min: 1kb, max: 16kb}' or '{file: sizes.csv}'")
     low, high = (_parse_one_size(value[name]) for name in ("min", "max"))
     if low > high:
-        raise ValueError("has its least above its most: swap them")
+        raise ValueError("has a 'min' above its 'max': swap them")
     return {"min_bytes": low, "max_bytes": high}
 
 
@@ -148,8 +150,11 @@ def check_distribution(sizes: Sequence[int], shares: Sequence[float]) -> None:
 _RANGE_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "min": {**VOLUME_SCHEMA, "description": "The least; all between are equally likely."},
-        "max": {**VOLUME_SCHEMA, "description": "The most."},
+        "min": {
+            **VOLUME_SCHEMA,
+            "description": "The smallest size. All sizes between `min` and `max` are equally likely.",
+        },
+        "max": {**VOLUME_SCHEMA, "description": "The largest size."},
     },
     "required": ["min", "max"],
     "additionalProperties": False,
@@ -157,11 +162,15 @@ _RANGE_SCHEMA: dict[str, Any] = {
 _POINTS_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "sizes": {"type": "array", "items": VOLUME_SCHEMA, "description": "Points of the distribution, rising."},
+        "sizes": {
+            "type": "array",
+            "items": VOLUME_SCHEMA,
+            "description": "The sizes of the distribution in rising order.",
+        },
         "shares": {
             "type": "array",
             "items": {"type": "string", "pattern": PERCENT_PATTERN},
-            "description": "Of each size, the share of flows that are no larger.",
+            "description": "For each size, the share of flows that are not larger.",
         },
     },
     "required": ["sizes", "shares"],
@@ -169,7 +178,7 @@ _POINTS_SCHEMA: dict[str, Any] = {
 }
 _FILE_SCHEMA: dict[str, Any] = {
     "type": "object",
-    "properties": {"file": {"type": "string", "description": "A CSV file 'size,share'."}},
+    "properties": {"file": {"type": "string", "description": "A CSV file with the header 'size,share'."}},
     "required": ["file"],
     "additionalProperties": False,
 }
@@ -192,38 +201,47 @@ OneSize = Annotated[int, PlainValidator(_parse_one_size), WithJsonSchema(VOLUME_
 
 
 class Entry(ConnectionEntry):
-    """Short flows, begun in open loop."""
+    """Short flows that start independently of each other (open loop)."""
 
     tool: Literal["flows"] = Field(description="The tool.")
     arrivals: Literal["poisson", "uniform", "constant"] = Field(
         "poisson",
-        description="Times between two beginnings: exponential, uniform from 0 to twice the interval, or all the same.",
+        description="The distribution of the time between the starts of two flows. `poisson`: exponential. "
+        "`uniform`: from 0 to twice the interval. `constant`: always the interval.",
     )
     interval_ns: PositiveTime | None = Field(
-        None, alias="interval", description="Mean time between two beginnings.", examples=["200ms"]
+        None, alias="interval", description="The mean time between the starts of two flows.", examples=["200ms"]
     )
-    duration: PositiveTime | None = Field(None, description="How long flows begin.", examples=["10s"])
+    duration: PositiveTime | None = Field(None, description="The time during which flows start.", examples=["10s"])
     size: FlowSize | None = Field(
         None,
-        description="A size, a range {min, max}, 'web-search', 'data-mining', or a distribution {file}.",
+        description="The size of the flows: a size, a range {min, max}, 'web-search', 'data-mining', or a "
+        "distribution {file}.",
         examples=["70kb"],
     )
-    schedule: str | None = Field(None, description="A CSV file 'at,size', instead of interval, duration and size.")
-    starts_ns: list[Time] | None = Field(None, alias="starts", description="What a schedule's file comes to: when.")
-    sizes_bytes: list[OneSize] | None = Field(None, alias="sizes", description="And how large each is.")
-    deadline_ns: PositiveTime | None = Field(None, alias="deadline", description="By when a flow should be complete.")
+    schedule: str | None = Field(
+        None, description="A CSV file with the header 'at,size'. Use it instead of `interval`, `duration` and `size`."
+    )
+    starts_ns: list[Time] | None = Field(
+        None, alias="starts", description="The starts of the flows, as in the file of a schedule."
+    )
+    sizes_bytes: list[OneSize] | None = Field(None, alias="sizes", description="The sizes of the flows in `starts`.")
+    deadline_ns: PositiveTime | None = Field(
+        None, alias="deadline", description="The time within which a flow should be complete."
+    )
     request_bytes: RequestSize | None = Field(
         None,
         alias="request",
-        description="The flow is an answer: `from` asks for it by so much, `to` sends it. Default: `from` sends it.",
+        description="The size of a request. `from` sends the request, and `to` answers with the flow. Default: "
+        "`from` sends the flow without a request.",
         examples=["1kb"],
     )
     aggregate: bool = Field(
         False,
-        description="Flows of several hosts are parts of queries: those of one host with one number begin together, "
-        "and the query is complete when the last of them is.",
+        description="Treat flows of several hosts as parts of queries. The parts of one query have the same "
+        "number and start together. The query is complete when its last part is complete.",
     )
-    congestion: Congestion | None = Field(None, description="Congestion control of both ends. Default: the hosts'.")
+    congestion: Congestion | None = Field(None, description="The congestion control of both ends. Default: the hosts'.")
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
@@ -232,7 +250,7 @@ class Entry(ConnectionEntry):
         given = [name for name, value in drawn.items() if value is not None]
         if self.schedule is not None or self.starts_ns is not None:
             for name in given:
-                faults[(name,)] = "is what the schedule says: take one of the two out"
+                faults[(name,)] = "is what the schedule says: remove one of the two"
         else:
             examples = {"interval": "200ms", "duration": "10s", "size": "70kb"}
             for name in (name for name in drawn if name not in given):
@@ -240,11 +258,11 @@ class Entry(ConnectionEntry):
         if len(self.starts_ns or ()) != len(self.sizes_bytes or ()):
             faults[("sizes",)] = "are not as many as 'starts': write one for each"
         if self.duration and self.interval_ns and self.duration // self.interval_ns > MOST_FLOWS:
-            faults[("interval",)] = f"comes to more than {MOST_FLOWS} flows: write a longer one"
+            faults[("interval",)] = f"amounts to more than {MOST_FLOWS} flows: write a longer one"
         if self.arrivals == "constant" and self.duration and self.interval_ns and self.interval_ns >= self.duration:
             faults[("interval",)] = "begins no flow within the duration: write a shorter one, or a longer duration"
         if self.aggregate and not self.is_several and self.group is None:
-            faults[("aggregate",)] = "is of flows of several hosts: name them, as in 'to: [h1, h2]', or take it out"
+            faults[("aggregate",)] = "is for flows of several hosts: name them, as in 'to: [h1, h2]', or remove it"
         if faults:
             raise refuse(faults, self)
         return self

@@ -32,16 +32,18 @@ PROGRAMS = {"iperf3": Program("iperf3", "--version")}
 PORTS = 1
 TCP: tuple[Protocol, ...] = ("tcp", "mptcp")
 METRICS = {
-    "goodput": Metric("rate", "payload that the receiver's program got in the flow's time", over="sum"),
+    "goodput": Metric("rate", "payload that the receiver's program got, divided by the flow's time", over="sum"),
     "bytes": Metric("size", "payload that the receiver's program got", over="sum"),
-    "retransmits": Metric("count", "segments sent again, of all subflows", TCP, over="sum"),
+    "retransmits": Metric("count", "segments that all subflows sent again", TCP, over="sum"),
     "loss": Metric("ratio", "share of the packets that did not arrive", ("udp",)),
-    "goodput.back": Metric("rate", "of a bidirectional flow, goodput from its destination to its source", over="sum"),
-    "bytes.back": Metric("size", "of a bidirectional flow, payload that its source got", over="sum"),
-    "retransmits.back": Metric(
-        "count", "of a bidirectional flow, segments that its destination sent again", TCP, over="sum"
+    "goodput.back": Metric(
+        "rate", "for a bidirectional flow, the goodput from its destination to its source", over="sum"
     ),
-    "loss.back": Metric("ratio", "of a bidirectional flow, loss on the way to its source", ("udp",)),
+    "bytes.back": Metric("size", "for a bidirectional flow, the payload that its source got", over="sum"),
+    "retransmits.back": Metric(
+        "count", "for a bidirectional flow, the segments that its destination sent again", TCP, over="sum"
+    ),
+    "loss.back": Metric("ratio", "for a bidirectional flow, the loss in the direction to its source", ("udp",)),
     **OF_CONNECTIONS,
 }
 
@@ -73,7 +75,7 @@ def _parse_whole_seconds(value: object) -> int:
 def _parse_omitted(value: object) -> int:
     omitted_ns = TIME.parse(value)
     if omitted_ns % NS_PER_S:
-        raise ValueError(f"iperf3 tells of whole seconds, not of {TIME.render(omitted_ns)}: write '5s'")
+        raise ValueError(f"iperf3 reports whole seconds, not {TIME.render(omitted_ns)}: write '5s'")
     return omitted_ns
 
 
@@ -90,10 +92,10 @@ Block = Annotated[int, PlainValidator(_parse_block), WithJsonSchema(SIZE_SCHEMA)
 
 
 class OmitSecondsEntry(OmitEntry):
-    """What is left out of the goodput, for a steady state, in whole seconds."""
+    """The time to leave out of the goodput, in whole seconds, to measure a steady state."""
 
-    start_ns: Omitted = Field(0, alias="start", description="The first seconds.")
-    end_ns: Omitted = Field(0, alias="end", description="The last seconds.")
+    start_ns: Omitted = Field(0, alias="start", description="The time to leave out at the beginning.")
+    end_ns: Omitted = Field(0, alias="end", description="The time to leave out at the end.")
 
 
 class Entry(ServedEntry):
@@ -101,34 +103,39 @@ class Entry(ServedEntry):
 
     tool: Literal["iperf3"] = Field(description="The tool.")
     protocol: Literal["tcp", "mptcp", "udp", "sctp"] = Field(
-        "tcp", description="tcp, mptcp, udp or sctp (the kernel's)."
+        "tcp", description="The transport protocol. `sctp` is the kernel's SCTP."
     )
     rate_bit_per_s: FlowRate | None = Field(
-        None, alias="rate", description="Bits of payload per second to offer; udp needs it."
+        None, alias="rate", description="The rate of payload to send. `udp` needs it."
     )
     duration: WholeSeconds | None = Field(
-        None, description="How long it sends, in whole seconds; or give a size.", examples=["10s"]
+        None, description="The time to send, in whole seconds. Use either `duration` or `size`.", examples=["10s"]
     )
     size_bytes: Size | None = Field(
         None,
         alias="size",
-        description="How much the client writes, instead of a duration; what is on its way then is cut off.",
+        description="The number of bytes that the client writes. Use it instead of `duration`. Data that is still "
+        "in flight at the end is not received.",
     )
-    omit: OmitSecondsEntry | None = Field(None, description="What is left out of the goodput, for a steady state.")
+    omit: OmitSecondsEntry | None = Field(
+        None, description="The times to leave out of the goodput, to measure a steady state."
+    )
     length_bytes: Block | None = Field(
         None,
         alias="length",
-        description="Bytes of payload in a UDP packet, default: what fits the smallest MTU along the path; in an SCTP "
-        "message, default: 1452bytes; of TCP in a write, default: 128kb.",
+        description="The payload of a UDP packet, of an SCTP message, or of a TCP write. Default: for UDP the "
+        "largest payload for the path's MTU, for SCTP 1452bytes, for TCP 128kb.",
     )
     window_bytes: Size | None = Field(
-        None, alias="window", description="Socket buffers of both ends, instead of those that the kernel tunes."
+        None, alias="window", description="The socket buffers of both ends. Default: the kernel tunes the buffers."
     )
-    congestion: Congestion | None = Field(None, description="Congestion control of both ends. Default: the hosts'.")
-    reverse: bool = Field(False, description="The server sends and the client receives.")
-    bidirectional: bool = Field(False, description="Both send: the client on one connection, the server on another.")
+    congestion: Congestion | None = Field(None, description="The congestion control of both ends. Default: the hosts'.")
+    reverse: bool = Field(False, description="Let the server send and the client receive.")
+    bidirectional: bool = Field(
+        False, description="Let both ends send: the client on one connection, the server on another."
+    )
     parallel: Annotated[int, Whole(1, 128, "iperf3 takes no more streams")] = Field(
-        1, description="Connections side by side."
+        1, description="The number of parallel connections."
     )
 
     @model_validator(mode="after")
@@ -136,26 +143,26 @@ class Entry(ServedEntry):
         faults: dict[Path, str] = {}
         if self.protocol == "udp":
             if self.rate_bit_per_s is None:
-                faults[("rate",)] = "is missing: UDP sends as fast as it is told to, write 'rate: 10mbit'"
+                faults[("rate",)] = "is missing: write 'rate: 10mbit', as UDP has no rate of its own"
             if self.length_bytes is not None and self.length_bytes > MOST_UDP_BYTES:
                 faults[("length",)] = f"is more than fits into a UDP packet: write '{MOST_UDP_BYTES}bytes' or less"
             if self.congestion is not None:
-                faults[("congestion",)] = "is of TCP: take it out, or write 'protocol: tcp'"
+                faults[("congestion",)] = "is for TCP: remove it, or write 'protocol: tcp'"
         if self.protocol == "sctp" and self.congestion is not None:
-            faults[("congestion",)] = "is of TCP: take it out, or write 'protocol: tcp'"
+            faults[("congestion",)] = "is for TCP: remove it, or write 'protocol: tcp'"
         if self.duration is None and self.size_bytes is None:
             faults[("duration",)] = "is missing: write 'duration: 10s', or how much, as in 'size: 100mb'"
         if self.duration is not None and self.size_bytes is not None:
-            faults[("size",)] = "stands beside 'duration': keep one of the two"
+            faults[("size",)] = "conflicts with 'duration': remove one of the two"
         elif self.size_bytes is not None and self.bidirectional:
             faults[("size",)] = "would end both directions once they have it together: write 'duration: 10s'"
         if self.bidirectional and self.reverse:
-            faults[("reverse",)] = "stands beside 'bidirectional', which has both directions: take it out"
+            faults[("reverse",)] = "conflicts with 'bidirectional', which has both directions: remove it"
         if self.omit is not None:
             if self.duration is None:
                 faults[("omit",)] = "counts seconds of a duration: write 'duration: 10s'"
             elif self.omit.start_ns + self.omit.end_ns >= self.duration:
-                faults[("omit",)] = f"leaves nothing of {TIME.render(self.duration)}: write less, or a longer duration"
+                faults[("omit",)] = f"omits the whole {TIME.render(self.duration)}: write less, or a longer duration"
         if faults:
             raise refuse(faults, self)
         return self

@@ -44,10 +44,12 @@ PROGRAMS = {"netperfmeter": Program("netperfmeter")}
 PORTS = 3
 METRICS = {
     "goodput": Metric(
-        "rate", "payload that the receiver's program got, from its first message to its last", over="sum"
+        "rate",
+        "payload that the receiver's program got, divided by the time from its first message to its last",
+        over="sum",
     ),
     "bytes": Metric("size", "payload that the receiver's program got", over="sum"),
-    "retransmits": Metric("count", "segments sent again, of all subflows", ("tcp", "mptcp"), over="sum"),
+    "retransmits": Metric("count", "segments that all subflows sent again", ("tcp", "mptcp"), over="sum"),
     "loss": Metric("ratio", "share of the messages that did not arrive", ("udp",)),
     **OF_CONNECTIONS,
     # of MPTCP by the kernel, of SCTP by the arrival times of messages
@@ -94,34 +96,38 @@ class Entry(ServedEntry):
 
     tool: Literal["netperfmeter"] = Field(description="The tool.")
     protocol: Literal["tcp", "mptcp", "sctp", "udp"] = Field(
-        "tcp", description="tcp, mptcp, sctp (the kernel's) or udp."
+        "tcp", description="The transport protocol. `sctp` is the kernel's SCTP."
     )
     duration: Annotated[int, PlainValidator(_parse_whole_seconds), WithJsonSchema(TIME_SCHEMA)] = Field(
-        description="How long it sends, in whole seconds.", examples=["10s"]
+        description="The time to send, in whole seconds.", examples=["10s"]
     )
     rate_bit_per_s: FlowRate | None = Field(
-        None, alias="rate", description="Bits of payload per second and flow; udp needs it. Default: all that goes."
+        None,
+        alias="rate",
+        description="The rate of payload of each connection. `udp` needs it. Default: as fast as possible.",
     )
     message_bytes: Annotated[int, PlainValidator(_parse_message), WithJsonSchema(SIZE_SCHEMA)] | None = Field(
-        None, alias="message", description="Bytes of a message. Default: 1452bytes; 1432bytes from the server."
+        None, alias="message", description="The size of a message. Default: 1452bytes, or 1432bytes from the server."
     )
-    reverse: bool = Field(False, description="The server sends and the client receives.")
+    reverse: bool = Field(False, description="Let the server send and the client receive.")
     parallel: Annotated[int, Whole(1, 128, "each has a socket at both ends")] = Field(
-        1, description="Connections side by side."
+        1, description="The number of parallel connections."
     )
-    unordered: bool = Field(False, description="Messages are delivered as they come; sctp only.")
+    unordered: bool = Field(False, description="Deliver messages in the order of arrival. Only for `sctp`.")
     send_buffer_bytes: Size | None = Field(
-        None, alias="send_buffer", description="Socket buffers; net.core.wmem_max must allow it. Default: 233016bytes."
+        None,
+        alias="send_buffer",
+        description="The send buffer of the sockets. net.core.wmem_max must allow it. Default: 233016bytes.",
     )
     receive_buffer_bytes: Size | None = Field(
         None,
         alias="receive_buffer",
-        description="Socket buffers; net.core.rmem_max must allow it. Default: 233016bytes.",
+        description="The receive buffer of the sockets. net.core.rmem_max must allow it. Default: 233016bytes.",
     )
     congestion: Congestion | None = Field(
-        None, description="Congestion control of tcp and mptcp, by the kernel's name. Default: the host's."
+        None, description="The congestion control of `tcp` and `mptcp`, by its name in the kernel. Default: the host's."
     )
-    messages: bool = Field(False, description="A table with a row for each message.")
+    messages: bool = Field(False, description="Write a table with a row for each message.")
 
     def options(self) -> dict[str, object]:
         default = DEFAULT_REVERSE_BYTES if self.reverse else DEFAULT_MESSAGE_BYTES
@@ -130,11 +136,11 @@ class Entry(ServedEntry):
     @model_validator(mode="after")
     def _agree(self) -> Entry:
         if self.protocol == "udp" and self.rate_bit_per_s is None:
-            raise refuse({("rate",): "is missing: UDP sends as fast as it is told to, write 'rate: 10mbit'"}, self)
+            raise refuse({("rate",): "is missing: write 'rate: 10mbit', as UDP has no rate of its own"}, self)
         if self.unordered and self.protocol != "sctp":
-            raise refuse({("unordered",): f"is of SCTP, {self.protocol} has an order or none: take it out"}, self)
+            raise refuse({("unordered",): f"is for SCTP, not for {self.protocol}: remove it"}, self)
         if self.congestion and self.protocol not in ("tcp", "mptcp"):
-            raise refuse({("congestion",): f"can be chosen for tcp and mptcp, not {self.protocol}: take it out"}, self)
+            raise refuse({("congestion",): f"can be chosen for tcp and mptcp, not {self.protocol}: remove it"}, self)
         return self
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ping`: round-trip times at moments counted from the first request.
+"""`ping`: round-trip times at times counted from the first request.
 
 The program is `mprun.agent.echo`, whose output has the format of ping(8). The idle probes of paths use iputils' ping:
 `probe`.
@@ -28,9 +28,9 @@ PROGRAMS = {"python3": Program("python3")}
 PORTS = 0
 METRICS = {
     "rtt": Metric("time", "mean round-trip time"),
-    "rtt.min": Metric("time", "shortest"),
-    "rtt.max": Metric("time", "longest"),
-    "rtt.mdev": Metric("time", "mean deviation, as ping(8) has it"),
+    "rtt.min": Metric("time", "shortest round-trip time"),
+    "rtt.max": Metric("time", "longest round-trip time"),
+    "rtt.mdev": Metric("time", "mean deviation of the round-trip time, as in ping(8)"),
     "loss": Metric("ratio", "share of requests without an answer"),
 }
 
@@ -63,23 +63,23 @@ class Entry(FlowEntry):
     """Round-trip times, see ping(8)."""
 
     tool: Literal["ping"] = Field(description="The tool.")
-    protocol: Literal["icmp"] = Field("icmp", description="icmp.")
+    protocol: Literal["icmp"] = Field("icmp", description="The protocol of ping.")
     count: Annotated[int, Whole(1, 100_000, "a ping is a probe, not a load")] | None = Field(
-        None, description="How many pings; or give a duration. Default: 5."
+        None, description="The number of pings. Use either `count` or `duration`. Default: 5."
     )
-    duration: Time | None = Field(None, description="How long it pings, instead of count.")
+    duration: Time | None = Field(None, description="The time to send pings. Use it instead of `count`.")
     interval_ns: Annotated[int, PlainValidator(_parse_interval), WithJsonSchema(TIME_SCHEMA)] = Field(
-        DEFAULT_INTERVAL_NS, alias="interval", description="Time between two pings. Default: 200ms."
+        DEFAULT_INTERVAL_NS, alias="interval", description="The time between two pings. Default: 200ms."
     )
     size_bytes: Annotated[int, PlainValidator(_parse_size), WithJsonSchema(SIZE_SCHEMA)] = Field(
-        DEFAULT_SIZE_BYTES, alias="size", description="Bytes of payload. Default: 56bytes."
+        DEFAULT_SIZE_BYTES, alias="size", description="The payload of a ping. Default: 56bytes."
     )
 
     @model_validator(mode="after")
     def _agree(self) -> Entry:
         if self.duration is not None:
             if self.count is not None:
-                raise refuse({("duration",): "stands beside 'count': keep one of the two"}, self)
+                raise refuse({("duration",): "conflicts with 'count': remove one of the two"}, self)
             if self.duration < self.interval_ns:
                 interval = TIME.render(self.interval_ns)
                 raise refuse({("duration",): f"is shorter than the interval, {interval}: write a longer one"}, self)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`quic`: requests and answers over QUIC, on one path or several (RFC 9000, multipath as the library tquic has it).
+"""`quic`: requests and answers over QUIC, on one path or several (RFC 9000, multipath as in the library tquic).
 
 Client and server are our program mprun-quic, which `mprun tools install quic` builds. The client sends one request
 after the other. A bulk transfer is one request for many bytes. The library counts what each path carried: payload of
@@ -45,11 +45,15 @@ EXECUTABLE = "mprun-quic"
 PROGRAMS = {EXECUTABLE: Program("", "--version", "mprun tools install quic"), **certificate.PROGRAMS}
 PORTS = 1
 METRICS = {
-    "goodput": Metric("rate", "bytes of all answers, from the first request to the end of the last answer", over="sum"),
+    "goodput": Metric(
+        "rate",
+        "bytes of all answers, divided by the time from the first request to the end of the last answer",
+        over="sum",
+    ),
     "requests": Metric("count", "requests that were answered", over="sum"),
     "bytes": Metric("size", "bytes of all answers", over="sum"),
-    "completion": Metric("time", "from the first packet to the end of the last answer, the handshake included"),
-    "handshake": Metric("time", "from the first packet until the handshake was complete"),
+    "completion": Metric("time", "time from the first packet to the end of the last answer, including the handshake"),
+    "handshake": Metric("time", "time from the first packet until the handshake was complete"),
     "paths": Metric("count", "paths that both ends have validated (RFC 9000 8.2)"),
     **OF_PATHS,
     **OF_HANDOVER,
@@ -102,7 +106,7 @@ _POLICY_SCHEMA: dict[str, Any] = {
                 "prefer": {
                     "type": "integer",
                     "minimum": 0,
-                    "description": "The number of a path, from 0 on, while it works.",
+                    "description": "The number of the preferred path, from 0 on. Other paths are used if it fails.",
                 }
             },
             "required": ["prefer"],
@@ -113,8 +117,16 @@ _POLICY_SCHEMA: dict[str, Any] = {
 _ENDS_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "client": {**_POLICY_SCHEMA, "description": "Of what the client sends.", "default": "lowest-rtt"},
-        "server": {**_POLICY_SCHEMA, "description": "Of what the server sends.", "default": "lowest-rtt"},
+        "client": {
+            **_POLICY_SCHEMA,
+            "description": "The scheduler for packets from the client.",
+            "default": "lowest-rtt",
+        },
+        "server": {
+            **_POLICY_SCHEMA,
+            "description": "The scheduler for packets from the server.",
+            "default": "lowest-rtt",
+        },
     },
     "minProperties": 1,
     "additionalProperties": False,
@@ -130,21 +142,24 @@ class Entry(ServedEntry):
     """Requests and answers over QUIC, one after the other on one connection."""
 
     tool: Literal["quic"] = Field(description="The tool.")
-    protocol: Literal["quic"] = Field("quic", description="quic.")
-    response_bytes: Size = Field(alias="response", description="Size of an answer.", examples=["5mb"])
-    requests: Annotated[int, Whole(1, 100_000, "a run shows no more")] = Field(1, description="How many requests.")
+    protocol: Literal["quic"] = Field("quic", description="The transport protocol.")
+    response_bytes: Size = Field(alias="response", description="The size of an answer.", examples=["5mb"])
+    requests: Annotated[int, Whole(1, 100_000, "a run shows no more")] = Field(1, description="The number of requests.")
     request_bytes: Annotated[int, PlainValidator(VOLUME.parse), WithJsonSchema(VOLUME_SCHEMA)] = Field(
-        0, alias="request", description="Size of a request beside the line that says what is wanted. Default: 0bytes."
+        0,
+        alias="request",
+        description="The size of a request, in addition to the line that asks for the answer. Default: 0bytes.",
     )
-    think_ns: Time = Field(0, alias="think", description="From an answer to the next request. Default: 0s.")
+    think_ns: Time = Field(0, alias="think", description="The time from an answer to the next request. Default: 0s.")
     multipath: bool = Field(False, description="Use every path between the hosts.")
     scheduler: Schedulers | None = Field(
         None,
-        description="Which path a packet takes: lowest-rtt, roundrobin, redundant or {prefer: NUMBER}; for both ends, "
-        "or {client: ..., server: ...}. Needs multipath. Default: lowest-rtt.",
+        description="The scheduler that chooses a packet's path: lowest-rtt, roundrobin, redundant or {prefer: "
+        "NUMBER}. Write one for both ends, or {client: ..., server: ...}. It needs `multipath`. "
+        "Default: lowest-rtt.",
     )
     congestion: Literal["cubic", "bbr", "bbr3", "copa"] = Field(
-        "cubic", description="Congestion control of both ends, on each path."
+        "cubic", description="The congestion control of both ends, on each path."
     )
 
     @model_validator(mode="after")
@@ -164,7 +179,7 @@ def check_paths(flow: Flow, paths: Sequence[NamedPath]) -> Iterator[tuple[str, s
         number = _preferred(policy)
         if number is not None and number >= len(paths):
             there = ", ".join(f"{n} ({path.name})" for n, path in enumerate(paths))
-            yield "scheduler", f"the {end} prefers path {number}, which is not there: write one of {there}"
+            yield "scheduler", f"the {end} prefers path {number}, which does not exist: write one of {there}"
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
@@ -262,7 +277,7 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     if "connected" in by_kind:
         values["handshake"] = by_kind["connected"][0]["at_ns"] / 1e9
     said = outputs.log(flow.name, "err").strip().splitlines()
-    cause = said[-1].removeprefix(f"{EXECUTABLE}: ") if said else "it ended without a word"
+    cause = said[-1].removeprefix(f"{EXECUTABLE}: ") if said else "it ended without any output"
     if "end" not in by_kind:
         return Result(values, error=cause, tables=tables, delays_ns=delays_ns)
     end = by_kind["end"][0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`reqres`: requests and answers, one after the other over one TCP or MPTCP connection, each one's delay measured.
+"""`reqres`: requests and answers, one after the other over one TCP or MPTCP connection, with the delay of each.
 
 The delay is the time from the sending of a request until its whole answer has arrived at the client. It includes the
 server's think time. Client and server are `mprun.agent.reqres`.
@@ -35,19 +35,21 @@ GRACE_NS, REQUEST_NS = 60_000_000_000, 1_000_000_000
 
 
 class Entry(ConnectionEntry):
-    """Requests and answers over one connection, the next when the last is answered."""
+    """Requests and answers over one connection. Each request is sent after the previous answer."""
 
     tool: Literal["reqres"] = Field(description="The tool.")
     requests: Annotated[int, Whole(1, 1_000_000, "0 would measure nothing, more than a million no better")] = Field(
-        description="How many.", examples=[20]
+        description="The number of requests.", examples=[20]
     )
-    request_bytes: Size = Field(1_000, alias="request", description="Size of a request. Default: 1000bytes.")
-    response_bytes: Size = Field(1_000, alias="response", description="Size of an answer. Default: 1000bytes.")
-    think_ns: Time = Field(0, alias="think", description="What the client waits before each request. Default: 0s.")
+    request_bytes: Size = Field(1_000, alias="request", description="The size of a request. Default: 1000bytes.")
+    response_bytes: Size = Field(1_000, alias="response", description="The size of an answer. Default: 1000bytes.")
+    think_ns: Time = Field(
+        0, alias="think", description="The time that the client waits before each request. Default: 0s."
+    )
     server_think_ns: Time = Field(
-        0, alias="server_think", description="What the server waits before each answer. Default: 0s."
+        0, alias="server_think", description="The time that the server waits before each answer. Default: 0s."
     )
-    congestion: Congestion | None = Field(None, description="Congestion control of both ends. Default: the hosts'.")
+    congestion: Congestion | None = Field(None, description="The congestion control of both ends. Default: the hosts'.")
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:

@@ -32,17 +32,17 @@ PROGRAMS = {"cmtsctp": Program("", "--version", "mprun tools install cmtsctp")}
 PORTS = 1
 METRICS = {
     "goodput": Metric(
-        "rate", "payload that the receiver's program got in the flow's time, without what is omitted", over="sum"
+        "rate", "payload that the receiver's program got, divided by the flow's time, without omitted times", over="sum"
     ),
     "bytes": Metric("size", "payload that the receiver's program got", over="sum"),
-    "retransmits": Metric("count", "DATA chunks sent again", over="sum"),
-    "timeouts": Metric("count", "retransmission timers (T3-rtx) that ran out", over="sum"),
+    "retransmits": Metric("count", "DATA chunks that were sent again", over="sum"),
+    "timeouts": Metric("count", "retransmission timers (T3-rtx) that expired", over="sum"),
     **OF_PATHS,
     **OF_HANDOVER,
     # the library does not count payload by path
-    "carried": Metric("size", "the sender's SCTP packets, in bytes, that a path carried", by_path=True),
+    "carried": Metric("size", "bytes of the sender's SCTP packets that a path carried", by_path=True),
     "resent": Metric("count", "DATA chunks that were sent again on a path", by_path=True),
-    "share": Metric("ratio", "share of the sender's SCTP packets, in bytes, that a path carried", by_path=True),
+    "share": Metric("ratio", "share of the bytes of the sender's SCTP packets that a path carried", by_path=True),
 }
 
 # The port of SCTP over UDP (RFC 6951), which Wireshark knows. The first flow has this port, other flows the following
@@ -73,49 +73,62 @@ def _parse_rto_min(value: object) -> int:
 
 
 class Entry(ServedEntry):
-    """Bulk transfer over one SCTP association, over all its paths with CMT."""
+    """Bulk transfer over one SCTP association, with CMT over all its paths."""
 
     tool: Literal["sctp"] = Field(description="The tool.")
-    protocol: Literal["sctp"] = Field("sctp", description="sctp.")
-    duration: PositiveTime | None = Field(None, description="How long it sends; or give a size.", examples=["10s"])
-    size_bytes: Size | None = Field(None, alias="size", description="How much it sends, instead of duration.")
-    omit: OmitEntry | None = Field(None, description="What is left out of the goodput, for a steady state.")
-    reverse: bool = Field(False, description="The server sends and the client receives.")
+    protocol: Literal["sctp"] = Field("sctp", description="The transport protocol.")
+    duration: PositiveTime | None = Field(
+        None, description="The time to send. Use either `duration` or `size`.", examples=["10s"]
+    )
+    size_bytes: Size | None = Field(
+        None, alias="size", description="The number of bytes to send. Use it instead of `duration`."
+    )
+    omit: OmitEntry | None = Field(
+        None, description="The times to leave out of the goodput, to measure a steady state."
+    )
+    reverse: bool = Field(False, description="Let the server send and the client receive.")
     cmt: Literal["off", "on", "rpv1", "rpv2", "mptcp"] = Field(
         "off",
-        description="Concurrent multipath transfer. off: the primary path, others where it fails; on: all paths, a "
-        "congestion window each; rpv1, rpv2: windows coupled by resource pooling; mptcp: coupled as in RFC 6356.",
+        description="The mode of concurrent multipath transfer. `off`: only the primary path, or another if it "
+        "fails. `on`: all paths, each with its own congestion window. `rpv1`, `rpv2`: windows coupled "
+        "by resource pooling. `mptcp`: windows coupled as in RFC 6356.",
     )
     buffer_splitting: Literal["off", "send", "receive", "both"] = Field(
-        "off", description="Divides the send buffer, or the peer's receive window, among the paths."
+        "off", description="Divide the send buffer, the peer's receive window, or both among the paths."
     )
-    unordered: bool = Field(False, description="Messages are delivered as they come.")
+    unordered: bool = Field(False, description="Deliver messages in the order of arrival.")
     message_bytes: Annotated[int, PlainValidator(_parse_message), WithJsonSchema(SIZE_SCHEMA)] | None = Field(
-        None, alias="message", description="Payload of a message. Default: what fits into a packet of 1500 bytes."
+        None,
+        alias="message",
+        description="The payload of a message. Default: the largest payload for a packet of 1500 bytes.",
     )
     send_buffer_bytes: Size | None = Field(
-        None, alias="send_buffer", description="What the sender may hold. Default: 256 KiB."
+        None, alias="send_buffer", description="The send buffer of the sender. Default: 256 KiB."
     )
     receive_buffer_bytes: Size | None = Field(
-        None, alias="receive_buffer", description="What the receiver may hold. Default: 128 KiB."
+        None, alias="receive_buffer", description="The receive buffer of the receiver. Default: 128 KiB."
     )
     rto_min_ns: Annotated[int, PlainValidator(_parse_rto_min), WithJsonSchema(TIME_SCHEMA)] | None = Field(
-        None, alias="rto_min", description="RTO.Min of the sender (RFC 9260, section 16). Default: 1s."
+        None,
+        alias="rto_min",
+        description="The smallest retransmission timeout of the sender (RTO.Min, RFC 9260, section 16). Default: 1s.",
     )
     interval_ns: PositiveTime = Field(
-        DEFAULT_INTERVAL_NS, alias="interval", description="How often goodput and paths are looked at. Default: 100ms."
+        DEFAULT_INTERVAL_NS,
+        alias="interval",
+        description="The interval between samples of goodput and paths. Default: 100ms.",
     )
 
     @model_validator(mode="after")
     def _agree(self) -> Entry:
         if (self.duration is None) == (self.size_bytes is None):
-            what = "is missing" if self.duration is None else "stands beside 'size'"
+            what = "is missing" if self.duration is None else "conflicts with 'size'"
             raise refuse({("duration",): f"{what}: write 'duration: 10s' or 'size: 10mb'"}, self)
         if self.omit is not None:
             if self.duration is None:
                 raise refuse({("omit",): "counts seconds of a duration: write 'duration: 10s'"}, self)
             if self.omit.start_ns + self.omit.end_ns >= self.duration:
-                message = f"leaves nothing of {TIME.render(self.duration)}: write less, or a longer duration"
+                message = f"omits the whole {TIME.render(self.duration)}: write less, or a longer duration"
                 raise refuse({("omit",): message}, self)
         return self
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tcpdump(8): captures of a node, of all its interfaces or of one, into one file or the last files of a ring.
+"""tcpdump(8): captures of a node, on all its interfaces or on one, to one file or to the last files of a ring.
 
 tcpdump writes pcap. `mprun.packets.pcapng` converts it to pcapng after the run.
 """

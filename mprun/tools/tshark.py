@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tshark(1): the packets of a capture as lines of fields, one line a packet.
+"""tshark(1): the packets of a capture as lines of fields, one line for each packet.
 
 Each packet is dissected alone. `mprun.packets.connection` does what needs earlier packets (streams, retransmissions,
 mappings). So several processes can read portions of a capture at once.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`udp`: numbered packets at a constant rate: loss, reordering, one-way delay of each.
+"""`udp`: numbered packets at a constant rate, with loss, reordering and the one-way delay of each packet.
 
 Both ends run on one kernel and read one clock. The delay of a packet is the time from its sending to its reading.
 Sender and receiver are `mprun.agent.datagrams`.
@@ -40,11 +40,15 @@ PORTS = 1
 METRICS = {
     **delays("delay", "time from the sending of a packet to its reading"),
     "goodput": Metric(
-        "rate", "payload that arrived, over the flow's duration or the time of its arrivals, the longer", over="sum"
+        "rate",
+        "payload that arrived, divided by the flow's duration or by the time of its arrivals, whichever is longer",
+        over="sum",
     ),
     "loss": Metric("ratio", "share of the packets that did not arrive"),
-    "reordered": Metric("ratio", "share of the arrived packets behind one of a higher number (RFC 4737)"),
-    "duplicates": Metric("count", "packets that arrived again", over="sum"),
+    "reordered": Metric(
+        "ratio", "share of the arrived packets that arrived after a packet with a higher number (RFC 4737)"
+    ),
+    "duplicates": Metric("count", "packets that arrived more than once", over="sum"),
     "packets": Metric("count", "packets that were sent", over="sum"),
 }
 
@@ -70,11 +74,11 @@ class Entry(ServedEntry):
     """UDP packets at a constant rate."""
 
     tool: Literal["udp"] = Field(description="The tool.")
-    protocol: Literal["udp"] = Field("udp", description="udp.")
-    rate_bit_per_s: FlowRate = Field(alias="rate", description="Bits of payload per second.", examples=["1mbit"])
-    duration: PositiveTime = Field(description="How long it sends.", examples=["10s"])
+    protocol: Literal["udp"] = Field("udp", description="The transport protocol.")
+    rate_bit_per_s: FlowRate = Field(alias="rate", description="The rate of payload.", examples=["1mbit"])
+    duration: PositiveTime = Field(description="The time to send.", examples=["10s"])
     length_bytes: Annotated[int, PlainValidator(_parse_length), WithJsonSchema(SIZE_SCHEMA)] | None = Field(
-        None, alias="length", description="Bytes of payload in a packet. Default: what fits the path's MTU."
+        None, alias="length", description="The payload of a packet. Default: the largest payload for the path's MTU."
     )
 
     @model_validator(mode="after")
@@ -82,7 +86,7 @@ class Entry(ServedEntry):
         length_bytes = self.length_bytes or FULL_BYTES
         packets = _due(self.duration, self.rate_bit_per_s, length_bytes)
         if packets > MOST_PACKETS:
-            message = f"comes to {packets} packets, and each is written down: write less, or longer packets"
+            message = f"amounts to {packets} packets, and each is recorded: write less, or longer packets"
             raise refuse({("rate",): message}, self)
         if packets < 1:
             message = "is too short for a single packet at this rate: write a longer one, or a higher rate"
@@ -120,7 +124,9 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     """Return goodput, delays, loss, reordering and duplicates of the packets that arrived."""
     said = outputs.log(flow.name).strip()
     if not said.isdigit():
-        return Result(error=outputs.log(flow.name, "err").strip()[-200:] or "it did not say how many packets it sent")
+        return Result(
+            error=outputs.log(flow.name, "err").strip()[-200:] or "it did not report how many packets it sent"
+        )
     arrived = read_records(outputs, RECEIVED, _RECORD)
     if arrived is None:
         return Result(error="the receiver's record is missing or not whole")

@@ -39,10 +39,12 @@ PORTS = 1
 METRICS = {
     **delays("delay", "time from the beginning of a request to the last byte of its answer"),
     "first_byte.mean": Metric("time", "mean time from the beginning of a request to the first byte of its answer"),
-    "first_byte.median": Metric("time", "its median"),
+    "first_byte.median": Metric(
+        "time", "median of the time from the beginning of a request to the first byte of its answer"
+    ),
     "requests": Metric("count", "requests that were answered", over="sum"),
     "bytes": Metric("size", "payload of the answers", over="sum"),
-    "goodput": Metric("rate", "payload of the answers in the time of the requests", over="sum"),
+    "goodput": Metric("rate", "payload of the answers, divided by the time of the requests", over="sum"),
     **OF_CONNECTIONS,
 }
 
@@ -92,16 +94,18 @@ class WebEntry(ConnectionEntry):
     """Files of given sizes from a web server."""
 
     sizes_bytes: Annotated[list[Size], Field(min_length=1, max_length=100)] = Field(
-        alias="sizes", description="Of the files, which are asked for in turn.", examples=[["1mb"]]
+        alias="sizes", description="The sizes of the files. The client requests the files in turn.", examples=[["1mb"]]
     )
     requests: Annotated[int, Whole(1, MOST_REQUESTS, "curl keeps a list of them")] | None = Field(
-        None, description="How many. Default: one for each size."
+        None, description="The number of requests. Default: one for each size."
     )
     persistent: bool = Field(
-        True, description="A connection serves one request after the other; false: each request has one of its own."
+        True,
+        description="Use a connection for several requests, one after the other. `false` opens a connection for "
+        "each request.",
     )
     concurrency: Annotated[int, Whole(1, 100, "curl has no more at a time than 300, and nobody needs them")] = Field(
-        1, description="How many requests are under way at a time."
+        1, description="The number of requests at the same time."
     )
 
     @model_validator(mode="after")

@@ -23,16 +23,16 @@ from mprun.topologies.host import MOST_HOSTS, WHY_HOSTS, Access
 
 
 class Parameters(GeneratedTopology):
-    """Forward is from the clients to the servers on every link."""
+    """Pairs of a client and a server over one bottleneck. Forward is from the clients to the servers on every link."""
 
     topology: Literal["dumbbell"] = Field(description="The generator.")
     pairs: Annotated[int, Whole(1, MOST_HOSTS // 2, WHY_HOSTS)] = Field(
-        description="How many clients, and how many servers.", examples=[2]
+        description="The number of pairs of a client and a server.", examples=[2]
     )
     bottleneck: LinkProperties = Field(
-        description="The link that all share.", examples=[{"rate": "20mbit", "delay": "20ms"}]
+        description="The properties of the link that all pairs share.", examples=[{"rate": "20mbit", "delay": "20ms"}]
     )
-    access: Access = Field(description="Each link of a client or a server. Default: unshaped.")
+    access: Access = Field(description="The properties of each link of a client or a server. Default: unshaped.")
 
 
 def expand(parameters: Parameters) -> Expansion:

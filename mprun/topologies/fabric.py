@@ -34,18 +34,19 @@ Ratio = Annotated[
 
 
 class Uplink(LinkProperties):
-    """A layer of links towards the core; forward is upwards."""
+    """A layer of links towards the core. Forward is upwards."""
 
     oversubscription: Ratio | None = Field(
         None,
-        description="Instead of `rate`: what comes from below at most, over what this layer carries up.",
+        description="The largest rate from the layer below, divided by the rate of this layer. Use it instead of "
+        "`rate`.",
         examples=[4],
     )
 
     @model_validator(mode="after")
     def _choose(self) -> Uplink:
         if self.oversubscription is not None and self.rate is not None:
-            raise refuse({("oversubscription",): "stands beside 'rate': keep one of the two"}, self.oversubscription)
+            raise refuse({("oversubscription",): "conflicts with 'rate': remove one of the two"}, self.oversubscription)
         return self
 
     def find_faults(self) -> dict[Path, str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`khalili`: a client and a server joined by switches, one of which a TCP pair uses too.
+"""`khalili`: a client and a server joined by switches, one of which a TCP pair also uses.
 
            +--path0--[s0]--server0--+
 client ----|                        |---- server
@@ -30,14 +30,17 @@ SHARED = 1
 
 
 class Parameters(GeneratedTopology, LinkProperties):
-    """What is said of a link holds for each link of a host; forward is from the clients to the servers."""
+    """A client and a server joined by switches, one of which a TCP pair also uses. Link properties apply to each link
+    of a host. Forward is from the clients to the servers.
+    """
 
     topology: Literal["khalili"] = Field(description="The generator.")
     paths: Annotated[
         int, Whole(2, MOST_PATHS, "one switch is private, one shared, and each has a subnet numbered by one byte")
-    ] = Field(2, description="How many switches join client and server.")
+    ] = Field(2, description="The number of switches between client and server.")
     bottleneck: LinkProperties | None = Field(
-        None, description="A link inside the shared switch, for which the pairs compete. Default: none."
+        None,
+        description="The properties of a link inside the shared switch, for which the pairs compete. Default: none.",
     )
 
 

@@ -18,11 +18,11 @@ from mprun.schema.topology import Expansion, GeneratedTopology
 
 
 class Parameters(GeneratedTopology, LinkProperties):
-    """A chain of routers; what is said of a link holds for each link of the chain."""
+    """A client and a server with a chain of routers between them. Link properties apply to each link of the chain."""
 
     topology: Literal["line"] = Field(description="The generator.")
     routers: Annotated[int, Whole(1, 254, "an IP packet lives for 255 hops at most")] = Field(
-        description="How many routers stand between client and server.", examples=[2]
+        description="The number of routers between client and server.", examples=[2]
     )
 
 

@@ -28,7 +28,7 @@ from mprun.topologies.multi_path import MOST_PATHS, Paths, find_addresses, join_
 
 
 class Parameters(Paths):
-    """The paths, each with a client and a server of its own beside the first ones."""
+    """The topology `multi-path` with a further client and server for each path, to compete with the first ones."""
 
     topology: Literal["multi-client"] = Field(description="The generator.")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`multi-path`: a client with several links to a router, behind which is the server.
+"""`multi-path`: a client with several links to a router, and a server behind the router.
 
    path0   +--------+
 client ----| router |---- server
@@ -26,10 +26,12 @@ SERVER_SUBNETS = IPv4Network("10.1.0.0/16")
 
 
 class PathEntry(LinkProperties):
-    """One link between the router and an end."""
+    """A link between the router and an end."""
 
     name: Name | None = Field(
-        None, description="What events, paths and metrics call it. Default: path0, path1 and so on, or server0."
+        None,
+        description="The name of the link in events, paths and metrics. Default: path0, path1 and so on, or "
+        "server0, server1 and so on.",
     )
 
 
@@ -37,19 +39,22 @@ class Paths(GeneratedTopology):
     """A client and a server joined by disjoint paths, numbered from 0 in the order of the file."""
 
     paths: list[PathEntry] = Field(
-        description="Links between the client and the router; forward is from the client.",
+        description="The links between the client and the router. Forward is from the client.",
         examples=[[{"rate": "20mbit", "delay": "20ms"}, {"rate": "20mbit", "delay": "20ms"}]],
         min_length=1,
     )
     server_paths: list[PathEntry] = Field(
         [],
-        description="Links between the router and the server; forward is to the server. Default: one, unshaped.",
+        description="The links between the router and the server. Forward is to the server. Default: one, unshaped.",
     )
     client_subnets: Subnets = Field(
-        CLIENT_SUBNETS, description="Path i has the subnet i of these. Default: 10.0.0.0/16, so path 1 has 10.0.1.0/24."
+        CLIENT_SUBNETS,
+        description="The network of the paths' subnets. Path i has the i-th subnet. Default: 10.0.0.0/16, so path "
+        "1 has 10.0.1.0/24.",
     )
     server_subnets: Subnets = Field(
-        SERVER_SUBNETS, description="Link j to the server has the subnet j of these. Default: 10.1.0.0/16."
+        SERVER_SUBNETS,
+        description="The network of the server links' subnets. Link j has the j-th subnet. Default: 10.1.0.0/16.",
     )
 
     @model_validator(mode="after")
@@ -89,7 +94,7 @@ class Paths(GeneratedTopology):
 
 
 class Parameters(Paths):
-    """Nothing but the paths."""
+    """A client with several links to a router, and a server behind the router."""
 
     topology: Literal["multi-path"] = Field(description="The generator.")
 

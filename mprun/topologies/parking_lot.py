@@ -27,14 +27,18 @@ MOST_HOPS = 100
 
 
 class Parameters(GeneratedTopology):
-    """Forward is from the clients to the servers on every link."""
+    """A client and a server over several bottlenecks, each shared with another pair. Forward is from the clients to
+    the servers on every link.
+    """
 
     topology: Literal["parking-lot"] = Field(description="The generator.")
     hops: Annotated[int, Whole(1, MOST_HOPS, f"{MOST_HOPS} hops have 202 hosts, and all share one machine")] = Field(
-        description="How many bottlenecks stand in a row.", examples=[3]
+        description="The number of bottlenecks in a row.", examples=[3]
     )
-    hop: LinkProperties = Field(description="Each bottleneck.", examples=[{"rate": "20mbit", "delay": "10ms"}])
-    access: Access = Field(description="Each link of a client or a server. Default: unshaped.")
+    hop: LinkProperties = Field(
+        description="The properties of each bottleneck.", examples=[{"rate": "20mbit", "delay": "10ms"}]
+    )
+    access: Access = Field(description="The properties of each link of a client or a server. Default: unshaped.")
 
 
 def expand(parameters: Parameters) -> Expansion:

@@ -26,17 +26,19 @@ MOST_ON_ONE_LAN = 32
 
 
 class Parameters(GeneratedTopology):
-    """A local network."""
+    """Clients and a server around a switch."""
 
     topology: Literal["star"] = Field(description="The generator.")
     clients: Annotated[int, Whole(1, 250, "all are on one subnet, numbered by one byte of the address")] = Field(
-        description="How many clients there are.", examples=[4]
+        description="The number of clients.", examples=[4]
     )
-    interfaces: Interfaces = Field(1, description="How many interfaces each client has.")
-    server_interfaces: Interfaces = Field(1, description="How many interfaces the server has.")
-    access: Access = Field(description="Each link of a client; forward is from the client. Default: unshaped.")
+    interfaces: Interfaces = Field(1, description="The number of interfaces of each client.")
+    server_interfaces: Interfaces = Field(1, description="The number of interfaces of the server.")
+    access: Access = Field(
+        description="The properties of each link of a client. Forward is from the client. Default: unshaped."
+    )
     server_access: LinkProperties | None = Field(
-        None, description="Each link of the server; forward is from the server. Default: as `access`."
+        None, description="The properties of each link of the server. Forward is from the server. Default: as `access`."
     )
 
     @model_validator(mode="after")

@@ -33,26 +33,28 @@ from mprun.topologies.fabric import Uplink, rates_of
 from mprun.topologies.host import MOST_HOSTS, WHY_HOSTS, Access, Interfaces, join_host
 
 MOST_PORTS = 250
-Count = Annotated[int, Whole(1, MOST_PORTS, "so many ports has a router of this generator at most")]
+Count = Annotated[int, Whole(1, MOST_PORTS, "a router of this generator has at most 250 ports")]
 
 
 class Parameters(GeneratedTopology):
-    """Two layers of links; forward is upwards on every link."""
+    """Core and edge routers with two layers of links. Forward is upwards on every link."""
 
     topology: Literal["two-level-tree"] = Field(description="The generator.")
     ports: Annotated[int, Whole(2, MOST_PORTS, "one leads up and one down at least, and nobody builds larger ones")] = (
-        Field(description="Ports of each router.", examples=[36])
+        Field(description="The number of ports of each router.", examples=[36])
     )
-    core: Count = Field(description="How many core routers there are.", examples=[2])
-    edge: Count = Field(description="How many edge routers there are.", examples=[4])
-    parallel: Count = Field(1, description="How many links join each core router and each edge router.", examples=[9])
+    core: Count = Field(description="The number of core routers.", examples=[2])
+    edge: Count = Field(description="The number of edge routers.", examples=[4])
+    parallel: Count = Field(
+        1, description="The number of links between each core router and each edge router.", examples=[9]
+    )
     hosts_per_edge: Count | None = Field(
-        None, description="Hosts on each edge router. Default: as many as an edge router has ports for."
+        None, description="The number of hosts on each edge router. Default: as many as an edge router has ports for."
     )
-    interfaces: Interfaces = Field(1, description="How many interfaces each host has.")
-    access: Access = Field(description="Links between hosts and edge routers. Default: unshaped.")
+    interfaces: Interfaces = Field(1, description="The number of interfaces of each host.")
+    access: Access = Field(description="The links between hosts and edge routers. Default: unshaped.")
     trunk: Annotated[Uplink, Field(default_factory=Uplink.model_construct)] = Field(
-        description="Links between edge and core routers. Default: unshaped."
+        description="The links between edge and core routers. Default: unshaped."
     )
 
     @model_validator(mode="after")

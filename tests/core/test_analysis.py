@@ -206,7 +206,7 @@ def test_a_join_to_an_address_where_nobody_listens_is_told() -> None:
     found = find_refused(observed([refused, elsewhere, timed_out, silent]), [Connection(7, ())])
     assert found == {"10.1.1.1"}
     client, server = counters(MPJoinSynTx=2, MPJoinSynAckRx=1), counters(MPJoinSynRx=1, MPJoinAckRx=1)
-    assert "nobody listens at 10.1.1.1" in explain_missing_subflows(client, server, 3, 2, None, refused=found)
+    assert "no program listens at 10.1.1.1" in explain_missing_subflows(client, server, 3, 2, None, refused=found)
     client = counters(MPJoinSynTx=1)
     limited = explain_missing_subflows(client, counters(MPJoinSynRx=1, MPJoinRejected=1), 2, 1, None, refused=found)
     assert "the server refused the join" in limited
@@ -252,7 +252,7 @@ def test_a_capture_that_cannot_tell_its_losses_is_a_warning() -> None:
     record = agent(captures={"capture.client": {"ready_ns": 2_000_000_000}}, zero_ns=4_000_000_000)
     captured = {"client": Captured(packets=6, is_whole=True, first_ns=-1_000_000_000)}
     counts = "{} packets captured\n10 packets received by filter\n{} packets dropped by kernel\n"
-    logs = (("", "did not say"), (counts.format(6, 4), "4 packets that passed"), (counts.format(7, 0), "3 packets"))
+    logs = (("", "did not report"), (counts.format(6, 4), "4 packets that passed"), (counts.format(7, 0), "3 packets"))
     for log, said in logs:
         summary = measure(Evidence(intent, record, Observation(), lambda *_, log=log: log, captured=captured)).summary
         assert said in summary["warnings"][0]
@@ -330,7 +330,7 @@ def test_middleboxes_that_make_it_plain_tcp(
             "alter.mp_join",
             "MP_JOIN arrived with a token that no connection has: middlebox 'box' altered MP_JOIN in 1 packet",
         ),
-        ({}, {"AddAddrTx": 1}, "alter.add_addr", "which its HMAC tells (RFC 8684 3.4.1): middlebox 'box' altered ADD_"),
+        ({}, {"AddAddrTx": 1}, "alter.add_addr", "as its HMAC shows (RFC 8684 3.4.1): middlebox 'box' altered ADD_"),
         ({}, {"AddAddrTx": 1}, "nat.translated", "ADD_ADDR was sent and did not arrive"),
         # a middlebox that removed another option is not the cause
         ({"MPJoinSynTx": 1}, {}, "strip.add_addr", "no route from that address, or the path drops it"),

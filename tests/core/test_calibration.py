@@ -128,7 +128,7 @@ def test_rate_is_held_to_one_per_cent(tmp_path: Path, got: float, held: bool) ->
 def test_rate_that_was_not_offered_is_not_told(tmp_path: Path) -> None:
     row = verdict(tmp_path, "rate: 10mbit", "rate", took_ns=10**12)
     assert row["held"] is None
-    assert "too little to tell" in row["note"]
+    assert "too little for a measurement" in row["note"]
 
 
 @pytest.mark.parametrize(("waited", "held"), [(18, False), (19, True), (20, True), (21, True), (22, False)])

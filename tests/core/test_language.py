@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The language of pages and docstrings is plain: `tests/language.py` finds no fault, and would find one."""
+"""The language of pages, docstrings, help and schemas is plain: `tests/language.py` finds no fault."""
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -26,6 +28,7 @@ CHECKED = (
     "docs/fairness.md",
     "docs/fidelity.md",
     "docs/files.md",
+    "docs/generate",
     "docs/glossary.md",
     "docs/howto.md",
     "docs/index.md",
@@ -68,12 +71,21 @@ CHECKED = (
     "labs/13_sctp_vs_mptcp",
     "mprun/agent",
     "mprun/bundle",
+    "mprun/cli",
+    "mprun/input",
+    "mprun/json_schema.py",
     "mprun/kernel",
     "mprun/lab",
+    "mprun/model",
     "mprun/programs",
     "mprun/report",
+    "mprun/schema",
     "mprun/selftests",
+    "mprun/statement",
     "mprun/sweep",
+    "mprun/tools",
+    "mprun/topologies",
+    "schemas",
     "tests",
 )
 
@@ -124,3 +136,79 @@ def test_faults_of_docstrings_are_found(docstring: str, kinds: set[str], tmp_pat
     module = tmp_path / "module.py"
     module.write_text(f'"""A module."""\n\n\ndef one() -> None:\n    """{docstring}"""\n')
     assert {fault.kind for fault in language.faults_of_module(module)} == kinds
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        # the help of --retries, as it once was
+        ("How often a run that ends with an error.", {"help"}),
+        ("", {"help"}),
+        ("  [default: 95%]", {"help"}),
+        ("print the plan as JSON.", {"help"}),
+        ("Print the plan as JSON", {"help"}),
+        ("Captures that stay.", {"help"}),
+        ("Print the answer anew.", {"idiom"}),
+        ("Print " + " ".join(["word"] * 40) + ".", {"long"}),
+        ("Print the plan.\n\nThe plan is the same everywhere", {"help"}),
+        ("Set the level.  [default: 95%]", set()),
+        ("Also print the plan.\n\n\b\nbash  in ~/.bashrc", set()),
+    ],
+)
+def test_faults_of_help_are_found(text: str, kinds: set[str]) -> None:
+    assert {fault.kind for fault in language.faults_of_help([("mprun plan --json", text)])} == kinds
+
+
+def test_the_help_of_all_commands_and_options_is_checked() -> None:
+    texts = dict(language.help_texts())
+    assert {"mprun", "mprun run", "mprun runs rm", "mprun runs rm --yes", "mprun sweep --retries"} <= texts.keys()
+    assert texts["mprun sweep --retries"] == "Repeat a run that ends with an error up to N times."
+    assert ROOT / "mprun" / "cli" / "__init__.py" in language.files_below(ROOT / "mprun" / "cli")
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("Whether it is there.", {"opening"}),
+        ("The answer, anew.", {"idiom"}),
+        ("The " + " ".join(["word"] * 40) + ".", {"long"}),
+        ("the rate.", {"help"}),
+        ("The rate", {"help"}),
+        ("The rate. Default: `1mbit`.", set()),
+    ],
+)
+def test_faults_of_schemas_are_found(text: str, kinds: set[str], tmp_path: Path) -> None:
+    # a key may be called description, which is none
+    schema = {"properties": {"description": {"anyOf": [{"type": "string", "description": text}]}}}
+    path = tmp_path / "some.schema.json"
+    path.write_text(json.dumps(schema))
+    assert {fault.kind for fault in language.faults_of([path])} == kinds
+
+
+def test_modules_that_docstrings_name_exist() -> None:
+    """A docstring names modules and their parts as in `mprun.report.chart` and `mprun.report.chart.paint`."""
+    named = [
+        (path, name)
+        for path in (ROOT / "mprun").rglob("*.py")
+        for name in re.findall(r"`(mprun(?:\.\w+)+)`", path.read_text())
+    ]
+    assert len(named) > 20
+    assert [(str(path), name) for path, name in named if not _exists(name)] == []
+
+
+def _exists(name: str) -> bool:
+    # a part of a class is not looked for
+    path = ROOT / re.sub(r"(\.[A-Z]\w*)\..*", r"\1", name).replace(".", "/")
+    if path.is_dir() or path.with_suffix(".py").is_file() or name == "mprun.load":
+        return True
+    owner, own = path.parent, path.name
+    for file in (owner.with_suffix(".py"), owner / "__init__.py"):
+        if file.is_file() and re.search(rf"^(?:def |class )?{own}\b", file.read_text(), re.MULTILINE):
+            return True
+    return False
+
+
+def test_a_module_that_does_not_exist_is_found() -> None:
+    assert _exists("mprun.report.chart.paint")
+    assert not _exists("mprun.report.series")
+    assert not _exists("mprun.report.chart.colour_in")

@@ -176,7 +176,7 @@ def test_what_is_not_whole_is_an_error() -> None:
     assert cut.error.startswith("its output is not whole: ")
     panicked = quic.parse(flow(), Left("", "thread 'main' panicked at src/client.rs:1:1:\ncalled unwrap\n"))
     assert panicked.error == "called unwrap"
-    assert quic.parse(flow(), Left("")).error == "it ended without a word"
+    assert quic.parse(flow(), Left("")).error == "it ended without any output"
 
 
 def test_a_peer_without_multipath_is_a_failure() -> None:

@@ -130,10 +130,10 @@ def test_ranges(tmp_path: Path, written: str, values: list[str]) -> None:
     [
         (
             ", ".join(f"path{n}.rate: {{from: 1kbit, to: 1000kbit, step: 1kbit}}" for n in range(3)),
-            "matrix: comes to 1000000000 cells, and 10000 are the most",
+            "matrix: has 1000000000 cells: at most 10000 are allowed",
         ),
-        (", ".join(f"path{n}.rate: [1kbit]" for n in range(101)), "matrix: has 101 entries, and 100 are the most"),
-        ("cc: [a, b], exclude: [" + "{cc: a}, " * 101 + "]", "exclude: has 101 entries, and 100 are the most"),
+        (", ".join(f"path{n}.rate: [1kbit]" for n in range(101)), "matrix: has 101 entries: at most 100 are allowed"),
+        ("cc: [a, b], exclude: [" + "{cc: a}, " * 101 + "]", "exclude: has 101 entries: at most 100 are allowed"),
         ("zip: [{" + ", ".join(f"path{n}.rate: [1kbit]" for n in range(101)) + "}]", "has 101 entries"),
     ],
 )
@@ -300,7 +300,7 @@ def test_an_interrupted_sweep_is_read_as_far_as_it_is(tmp_path: Path, after: int
     cells = make_cells(tmp_path, TWO_BY_THREE + 'expect: [{holds: "cells[cc=reno].bulk.goodput > 1mbit"}]\n')
     sweep = sweep_of(tmp_path, cells)
     with pytest.raises(
-        Interrupted, match=rf"^interrupted: {after} of 6 runs, \d of 2 cells whole\nwhat there is: mprun"
+        Interrupted, match=rf"^interrupted: {after} of 6 runs, \d of 2 cells whole\nresults so far: mprun"
     ):
         conduct(sweep, cells, FakeExecutor(2, by_seed, most=after))
     summary, table = read_summary(sweep), read_table(sweep)
@@ -361,10 +361,10 @@ def test_the_command_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     sweep.note_command(["sweep", "-t", "topo", "-p", "cc=a b", "--new"])
     assert sweep.command == "mprun sweep -t topo -p 'cc=a b'"
     monkeypatch.chdir(tmp_path)
-    assert sweep.tell_how_to_go_on() == f"to go on: cd '{tmp_path}/my lab' && mprun sweep -t topo -p 'cc=a b'"
+    assert sweep.tell_how_to_go_on() == f"to resume: cd '{tmp_path}/my lab' && mprun sweep -t topo -p 'cc=a b'"
     with sweep.held():
         assert sweep.tell_how_to_go_on() == "it is running now"
-    assert sweep.tell_how_to_go_on().startswith("to go on: ")
+    assert sweep.tell_how_to_go_on().startswith("to resume: ")
 
 
 def test_axes_keep_the_order_of_the_matrix(tmp_path: Path) -> None:

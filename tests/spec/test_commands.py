@@ -38,7 +38,7 @@ def test_validate_prints_warnings_beside_its_answer(tmp_path: Path) -> None:
     (tmp_path / "topo.yaml").write_text("version: 1\nnodes: {a: {kind: host}}\n")
     result = CliRunner().invoke(validate.command, ["-t", str(tmp_path / "topo")])
     assert result.stdout == "ok: 1 node\n"
-    assert result.stderr == f"warning: {tmp_path}/topo.yaml:2: nodes.a: has no link: join it or take it out\n"
+    assert result.stderr == f"warning: {tmp_path}/topo.yaml:2: nodes.a: has no link: join it or remove it\n"
 
 
 def test_validate_json() -> None:

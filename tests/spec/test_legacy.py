@@ -137,7 +137,7 @@ def test_legacy_queues_of_yaml_are_refused() -> None:
 
 def test_legacy_queues_that_hold_no_frame_are_refused(tmp_path: Path) -> None:
     (tmp_path / "topo").write_text("topoType:MultiIf\npath_c2r_0:0,1,1\n")
-    with pytest.raises(SpecError, match="topo:2: path_c2r_0: '1375bytes' is below 1514bytes, the least queue"):
+    with pytest.raises(SpecError, match="topo:2: path_c2r_0: '1375bytes' is below 1514bytes, the smallest queue"):
         _convert(tmp_path / "topo", "--legacy-queue")
 
 
@@ -359,7 +359,7 @@ def test_multi_client_has_the_paths_of_multi_path() -> None:
 )
 def test_type_without_tool_names_the_nearest(kind: str, nearest: str, tmp_path: Path) -> None:
     _write_pair(tmp_path, TOPOLOGIES["01"], f"msgBytes:1200\nanything:1\nxpType:{kind}\n")
-    with pytest.raises(SpecError, match=rf"xp:3: xpType: '{kind}' cannot be had: nearest (is|are) {nearest}"):
+    with pytest.raises(SpecError, match=rf"xp:3: xpType: '{kind}' is not supported: nearest (is|are) {nearest}"):
         load(tmp_path / "topo", tmp_path / "xp")
 
 

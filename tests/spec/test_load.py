@@ -215,13 +215,16 @@ def test_what_changes_after_the_end_is_told(tmp_path: Path) -> None:
     flow = "tool: iperf3, from: client, to: server"
     for duration, said in (
         ("12s", []),
-        ("10s", ["delays.csv:3: is not before the end of the experiment, 10s: nothing is seen of it and what follows"]),
+        (
+            "10s",
+            ["delays.csv:3: is not before the end of the experiment, 10s: this row and all later rows have no effect"],
+        ),
         (
             "8s",
             [
-                "topo.yaml:6: events[0].over: what is set is reached at 10s only, after the end of the experiment, 8s",
-                "topo.yaml:7: events[1].over: what is set is reached at 10s only, after the end of the experiment, 8s",
-                "delays.csv:3: is not before the end of the experiment, 8s: nothing is seen of it and what follows",
+                "topo.yaml:6: events[0].over: its values are reached only at 10s, after the end of the experiment, 8s",
+                "topo.yaml:7: events[1].over: its values are reached only at 10s, after the end of the experiment, 8s",
+                "delays.csv:3: is not before the end of the experiment, 8s: this row and all later rows have no effect",
             ],
         ),
     ):

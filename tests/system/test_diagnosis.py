@@ -127,7 +127,7 @@ probe: {{pings: 0}}
 """)
     result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--allow-exec", "--json")
     # the kernel's limits leave 4 pairs of addresses, and the server listens at two of them
-    cause = "nobody listens at 10.1.1.1: the server's program has to take joins there too"
+    cause = "no program listens at 10.1.1.1: the server's program has to take joins there too"
     assert result.summary["failures"] == [f"one: 2 of 4 subflows: {cause}"]
 
 

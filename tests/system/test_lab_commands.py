@@ -21,7 +21,7 @@ def test_names_in_the_folder_stand_for_files_of_the_newest_run(tmp_path: Path) -
     first = call("-t", "topo", "-x", "xp_tcp", "--engine", "virtual", cwd=folder)
     assert first.status == 0, first.err
     assert first.out.splitlines()[-1] == "here: iperf.log, ping.log, client.pcap, server.pcap"
-    assert "warning: link server.log: a file of this name is there, and stays" in first.err
+    assert "warning: link server.log: a file with this name exists, and is kept" in first.err
     assert (folder / "server.log").read_text() == "mine\n"
     (folder / "server.log").unlink()
     assert (folder / "iperf.log").read_text().rstrip().endswith("receiver")

@@ -350,7 +350,7 @@ def test_packets_that_the_kernel_did_not_take_in_are_told_of(mprun: Callable[...
     )
     result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
     (warning,) = result.summary["warnings"]
-    told = re.fullmatch(r"link 'l' forward: (\d+) packets lost beside its queue: .*", warning)
+    told = re.fullmatch(r"link 'l' forward: (\d+) packets lost outside its queue: .*", warning)
     assert told is not None, warning
     a, b = (rows(result, "interfaces", node=node)[-1] for node in ("a", "b"))
     # tx_packets are the packets that the peer accepted: the first are lost between a and the wire, the others at b

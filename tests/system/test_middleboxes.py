@@ -159,13 +159,13 @@ def test_a_connection_from_outside_is_refused(attempt: Try) -> None:
         (
             "alter: [add_addr]",
             "bulk: 2 of 4 subflows: the client never learnt of the server's other addresses: ADD_ADDR was sent and did "
-            "not arrive as it was, which its HMAC tells (RFC 8684 3.4.1): middlebox 'router' altered ADD_ADDR in N "
+            "not arrive as it was, as its HMAC shows (RFC 8684 3.4.1): middlebox 'router' altered ADD_ADDR in N "
             "packets",
         ),
         (
             "nat: {inside: [far]}",
             "bulk: 2 of 4 subflows: 4 of 6 joins were lost: middlebox 'router' dropped N packets to addresses behind "
-            "its NAT, which nobody outside can reach",
+            "its NAT, which hosts outside cannot reach",
         ),
         ("rewrite_sequence: {}", None),
     ],

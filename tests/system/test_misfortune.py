@@ -68,7 +68,7 @@ def replacing(program: str, script: str, folder: Path) -> list[str]:
 def test_interrupted_run_is_kept_and_marked(files: Path, engine: str) -> None:
     status, said = interrupt_when("bulk", signal.SIGINT, "-t", "topo", "-x", "long", "--engine", engine, cwd=files)
     assert status == 130
-    assert "interrupted; what was gathered so far is in runs/" in said
+    assert "interrupted; the results so far are in runs/" in said
     run = files / "runs" / "latest"
     assert (run / "incomplete").exists()
     assert "stopped by the user" in (run / "agent.json").read_text()

@@ -106,7 +106,7 @@ def test_killed_and_gone_on_with_on_another_number_of_cpus(
     _, told = stopped.communicate(timeout=60)
     assert stopped.returncode == 130
     assert re.search(r"^interrupted: \d of 6 runs, \d of 2 cells whole$", told, re.MULTILINE), told
-    assert f"\nto go on: mprun sweep -t {LAB / 'topo'} -x {xp}" in told
+    assert f"\nto resume: mprun sweep -t {LAB / 'topo'} -x {xp}" in told
     again = mprun(*words, "--json")
     assert again.summary["directory"] == str(sweeps.resolve().parent)
     assert_equal(whole, Path(again.summary["directory"]))
@@ -122,7 +122,7 @@ def check_incomplete(sweep: Path, whole: Path, mprun: Call) -> None:
     assert (shown.status, "passed  " in shown.out) == (0, False), shown.out + shown.err
     last, hint = shown.out.splitlines()[-2:]
     assert re.match(r"INCOMPLETE  \d of 6 runs, \d of 2 cells whole \(\d passed\)", last)
-    assert hint.startswith(f"to go on: mprun sweep -t {LAB / 'topo'} -x ")
+    assert hint.startswith(f"to resume: mprun sweep -t {LAB / 'topo'} -x ")
     with pytest.warns(UserWarning, match=r"is incomplete: \d of 6 runs"):
         loaded = load(sweep)
     assert isinstance(loaded, Sweep)

@@ -19,11 +19,11 @@ from mprun.agent.cpu import CpuSampler
 from mprun.agent.host import HostWatch
 from mprun.agent.network import PlannedNetwork
 from mprun.agent.observer import Observer
+from mprun.agent.packet_train import send_train
 from mprun.agent.process import RunningProcess
 from mprun.agent.record import Recorder
 from mprun.agent.sampler import Sampler, interface_sampler, queue_sampler
 from mprun.agent.schedule import PROGRESS
-from mprun.agent.train import send_train
 
 SECOND_NS = 1_000_000_000
 # Exists only if the kernel's SCTP is loaded.

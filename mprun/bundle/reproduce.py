@@ -35,11 +35,11 @@ from mprun.place import Place, choose_place, refuse_commands
 from mprun.plan import canonical_json
 from mprun.rundir import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
 from mprun.schema.experiment import RUNS
-from mprun.sweep.conduct import places_for
 from mprun.sweep.directory import Kept, SweepDirectory
+from mprun.sweep.execution import places_for
 from mprun.sweep.executor import run_all
 from mprun.sweep.local import LocalExecutor
-from mprun.sweep.sides import sides_of
+from mprun.sweep.operands import read_operands
 from mprun.sweep.study import name_folder
 from mprun.sweep.summary import find_missing, write_summary
 from mprun.sweep.worker import Job, settle
@@ -215,8 +215,8 @@ def reproduce(
     unproven = _find_unproven(original.folder, bundle.artifacts, {ALONE: again})
     if difference is None:
         return Outcome("identical", again.path, 1, 1, facts=facts, unproven=unproven)
-    sides = sides_of(parent, str(original.path), str(again.path), None)
-    compared = [one for one in compare(*sides.cells) if one.verdict != "same"]
+    operands = read_operands(parent, str(original.path), str(again.path), None)
+    compared = [one for one in compare(*operands.cells) if one.verdict != "same"]
     return Outcome("different", again.path, 0, 1, [difference], facts, compared, unproven=unproven)
 
 
@@ -274,11 +274,11 @@ def _reproduce_sweep(
     told = [f"{name}: {text}" for name, text in sorted(differences.items())]
     if same == len(tasks):
         return Outcome("identical", again.path, same, len(tasks), facts=facts, unproven=unproven)
-    sides = sides_of(parent, str(original.path), str(again.path), None)
-    count = sum(1 for _ in compare(*sides.cells))
+    operands = read_operands(parent, str(original.path), str(again.path), None)
+    count = sum(1 for _ in compare(*operands.cells))
     # With this many intervals at 95 %, some would exclude zero by chance. All together must hold with 95 %.
-    compared = [one for one in compare(*sides.cells, 1 - (1 - CONFIDENCE) / max(count, 1)) if one.verdict != "same"]
-    worse = any(one.is_worse for one in compare_expectations(*sides.cells))
+    compared = [one for one in compare(*operands.cells, 1 - (1 - CONFIDENCE) / max(count, 1)) if one.verdict != "same"]
+    worse = any(one.is_worse for one in compare_expectations(*operands.cells))
     is_clear = worse or failures or any(one.verdict != "unclear" for one in compared)
     verdict: Verdict = "different" if is_clear else "within"
     shown = [one for one in compared if one.verdict != "unclear"]

@@ -21,7 +21,7 @@ from mprun.text import plain
 if TYPE_CHECKING:
     from mprun.analysis.comparison import Compared, Expected
     from mprun.report.verdict import Check
-    from mprun.sweep.sides import Sides
+    from mprun.sweep.operands import Operands
 
 # A change below this share of the value is not shown.
 LEAST_CHANGE = 0.0005
@@ -60,7 +60,7 @@ def command(
     from mprun.analysis.comparison import compare, compare_expectations, compare_statements
     from mprun.analysis.statistics import CONFIDENCE
     from mprun.model.units import QuantityError, parse_ratio
-    from mprun.sweep.sides import sides_of
+    from mprun.sweep.operands import read_operands
 
     if (second is None) == (axis is None):
         raise click.UsageError("give A and B, or a sweep A and --by AXIS")
@@ -70,25 +70,27 @@ def command(
         raise click.UsageError(f"--within: {error}") from None
     with contextlib.ExitStack() as opened:
         places = [None if name is None else _open(name, opened) for name in (first, second)]
-        sides = _name_archives(sides_of(parent, str(places[0]), places[1], axis), (first, second or first), places)
+        operands = _name_archives(
+            read_operands(parent, str(places[0]), places[1], axis), (first, second or first), places
+        )
     level = confidence or CONFIDENCE
-    compared = [one for one in compare(*sides.cells, level) if not wanted or one.metric in wanted]
-    _refuse_unknown(wanted, sides)
-    may_come = (sides.incomplete[0] is not None, sides.incomplete[1] is not None)
-    expected = [*compare_expectations(*sides.cells), *compare_statements(*sides.statements, may_come)]
+    compared = [one for one in compare(*operands.cells, level) if not wanted or one.metric in wanted]
+    _refuse_unknown(wanted, operands)
+    may_come = (operands.incomplete[0] is not None, operands.incomplete[1] is not None)
+    expected = [*compare_expectations(*operands.cells), *compare_statements(*operands.statements, may_come)]
     outside = [one for one in compared if bound is not None and _is_outside(one, bound)]
     worse = [one for one in expected if one.is_worse]
     status = "failed" if outside or worse else "incomplete" if any(may_come) else "passed"
     if as_json:
-        click.echo(json.dumps(_to_json(sides, compared, expected, status)))
+        click.echo(json.dumps(_to_json(operands, compared, expected, status)))
     else:
-        _show(sides, compared, expected, show_all, level)
+        _show(operands, compared, expected, show_all, level)
         for text in _faults(compared, outside, worse, within):
             click.echo(f"{click.style('FAILED', fg='red', bold=True)}  {text}")
-        for text in _say_incomplete(sides):
+        for text in _say_incomplete(operands):
             click.echo(f"{click.style('INCOMPLETE', fg='yellow', bold=True)}  {text}")
-    checks = [*_checks(compared, expected, bound), *(_refuse_incomplete(text) for text in _say_incomplete(sides))]
-    options.write_verdicts(f"{sides.names[0]} against {sides.names[1]}", checks, junit, tap)
+    checks = [*_checks(compared, expected, bound), *(_refuse_incomplete(text) for text in _say_incomplete(operands))]
+    options.write_verdicts(f"{operands.names[0]} against {operands.names[1]}", checks, junit, tap)
     sys.exit(0 if status == "passed" else 1)
 
 
@@ -102,23 +104,23 @@ def _open(name: str, opened: contextlib.ExitStack) -> str:
     return str(open_bundle(Path(name), folder).source.path)
 
 
-def _name_archives(sides: Sides, given: tuple[str, str], places: list[str | None]) -> Sides:
+def _name_archives(operands: Operands, given: tuple[str, str], places: list[str | None]) -> Operands:
     """Name a bundle by its own name, not by the folder that it was unpacked to."""
     from dataclasses import replace
 
     opened = [place or places[0] for place in places]
     names = [
         told if place == name else told.replace(str(place), name)
-        for told, name, place in zip(sides.names, given, opened, strict=True)
+        for told, name, place in zip(operands.names, given, opened, strict=True)
     ]
-    return replace(sides, names=(names[0], names[1]))
+    return replace(operands, names=(names[0], names[1]))
 
 
-def _refuse_unknown(wanted: tuple[str, ...], sides: Sides) -> None:
+def _refuse_unknown(wanted: tuple[str, ...], operands: Operands) -> None:
     from mprun.errors import SpecError
     from mprun.model.fault import name_nearest
 
-    known = {name for half in sides.cells for side in half for name in side.metrics()}
+    known = {name for half in operands.cells for side in half for name in side.metrics()}
     for name in wanted:
         if name not in known:
             raise SpecError(f"neither has metric '{name}'{name_nearest(name, sorted(known), 'metrics')}")
@@ -147,15 +149,15 @@ def _checks(compared: list[Compared], expected: list[Expected], bound: float | N
     return checks
 
 
-def _to_json(sides: Sides, compared: list[Compared], expected: list[Expected], status: str) -> dict[str, Any]:
+def _to_json(operands: Operands, compared: list[Compared], expected: list[Expected], status: str) -> dict[str, Any]:
     return {
-        "first": sides.names[0],
-        "second": sides.names[1],
+        "first": operands.names[0],
+        "second": operands.names[1],
         "status": status,
-        "inputs": sides.lines,
-        "facts": {name: list(pair) for name, pair in sides.facts.items()},
-        "incomplete": list(sides.incomplete),
-        "unmatched": [{"values": dict(values), "only_in": which} for values, which in sides.unmatched],
+        "inputs": operands.lines,
+        "facts": {name: list(pair) for name, pair in operands.facts.items()},
+        "incomplete": list(operands.incomplete),
+        "unmatched": [{"values": dict(values), "only_in": which} for values, which in operands.unmatched],
         "metrics": [one.to_json() for one in compared],
         "expectations": [
             {
@@ -170,13 +172,15 @@ def _to_json(sides: Sides, compared: list[Compared], expected: list[Expected], s
     }
 
 
-def _show(sides: Sides, compared: list[Compared], expected: list[Expected], show_all: bool, confidence: float) -> None:
-    click.echo(f"A  {sides.names[0]}\nB  {sides.names[1]}")
-    for name, (one, other) in sides.facts.items():
+def _show(
+    operands: Operands, compared: list[Compared], expected: list[Expected], show_all: bool, confidence: float
+) -> None:
+    click.echo(f"A  {operands.names[0]}\nB  {operands.names[1]}")
+    for name, (one, other) in operands.facts.items():
         click.echo(f"  {plain(name)}: {plain(one)} -> {plain(other)}")
-    for line in sides.lines:
+    for line in operands.lines:
         click.echo("  " + click.style(plain(line), fg="green" if ": +" in line else "red"))
-    for values, which in sides.unmatched:
+    for values, which in operands.unmatched:
         click.echo(f"  only in {'AB'[which - 1]}: {_label(values)}")
     shared = [one for one in compared if None not in (one.first, one.second)]
     shown = compared if show_all else [one for one in shared if not _is_dull(one)]
@@ -248,7 +252,7 @@ def _is_news(one: Expected) -> bool:
 
 def _say_expected(one: Expected, units: Mapping[str, str]) -> str:
     from mprun.analysis.comparison import RUNS
-    from mprun.report.reading import format_bound
+    from mprun.report.metrics import format_bound
 
     where = f"{_label(one.values)}: " if one.values else ""
     if "holds" in one.expectation:
@@ -298,11 +302,11 @@ def _say_change(one: Compared) -> str:
     return text
 
 
-def _say_incomplete(sides: Sides) -> list[str]:
+def _say_incomplete(operands: Operands) -> list[str]:
     """Return a line for each incomplete sweep."""
     told = {
-        text: [name for name, other in zip("AB", sides.incomplete, strict=True) if other == text]
-        for text in sides.incomplete
+        text: [name for name, other in zip("AB", operands.incomplete, strict=True) if other == text]
+        for text in operands.incomplete
     }
     return [f"{' and '.join(names)}: {text}: the existing runs were compared" for text, names in told.items() if text]
 

@@ -52,7 +52,7 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the labs as JSON.")
 def list_(as_json: bool) -> None:
     """List the labs."""
-    from mprun.lab.shelf import open_lab
+    from mprun.lab.catalog import open_lab
     from mprun.shipped import find_labs
 
     labs = [open_lab(str(folder)) for folder in find_labs().values()]
@@ -68,7 +68,7 @@ def list_(as_json: bool) -> None:
 @_profile
 def show(name: str, profile: Profile) -> None:
     """Show a lab: its aim, commands, expected results and questions."""
-    from mprun.lab.shelf import open_lab
+    from mprun.lab.catalog import open_lab
 
     lab = open_lab(name)
     click.echo(f"{click.style(lab.title, bold=True)}  ({lab.folder})\n\n{options.wrap(lab.aim, '  ')}\n")
@@ -92,7 +92,7 @@ def show(name: str, profile: Profile) -> None:
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
 def start(name: str, directory: Path) -> None:
     """Copy a lab to DIRECTORY, to work on it."""
-    from mprun.lab.shelf import copy_lab, open_lab
+    from mprun.lab.catalog import copy_lab, open_lab
 
     lab = open_lab(name)
     copy_lab(lab, directory)
@@ -125,8 +125,8 @@ def run(
 ) -> None:
     """Run all steps of labs, and compare their claims with the measurements."""
     from mprun.cli.progress import Bar
+    from mprun.lab.catalog import open_lab
     from mprun.lab.run import run_labs
-    from mprun.lab.shelf import open_lab
     from mprun.place import choose_place
     from mprun.shipped import find_labs
 
@@ -174,8 +174,8 @@ def check(name: str, folders: tuple[Path, ...], profile: Profile, as_json: bool,
     The default is the current directory. A run counts as a step of the lab if it was made from the lab's
     own files and parameters.
     """
+    from mprun.lab.catalog import open_lab
     from mprun.lab.grade import digests_of, grade
-    from mprun.lab.shelf import open_lab
 
     if as_json and as_csv:
         raise click.UsageError("use --json or --csv, not both")

@@ -12,7 +12,7 @@ import click
 
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
-from mprun.report.reading import order_metrics
+from mprun.report.metrics import order_metrics
 from mprun.rundir import RunDirectory, readable
 
 if TYPE_CHECKING:
@@ -71,8 +71,8 @@ def _show_figures(run: RunDirectory, metrics: Mapping[str, Any]) -> Mapping[str,
     from mprun.input import load
     from mprun.input.traffic import owned_metrics
     from mprun.report.report import gather
+    from mprun.report.run_figures import draw_run
     from mprun.report.spark import to_text
-    from mprun.report.timeline import draw_run
 
     try:
         spec = load(*run.resolved_inputs).spec

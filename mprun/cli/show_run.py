@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from mprun.model.units import format_measured
-from mprun.report.reading import format_bound
+from mprun.report.metrics import format_bound
 from mprun.rundir import RunDirectory
 
 MARKS = {

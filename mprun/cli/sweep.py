@@ -90,29 +90,29 @@ def command(
     from mprun.cli.sweep_progress import SweepBar
     from mprun.input import load_cells
     from mprun.model.permission import Permissions
-    from mprun.sweep import conduct, study
+    from mprun.sweep import execution, study
 
     allowed = Permissions(consent.commands, allow_outside)
     given = options.parse_parameters(params)
     loaded = load_cells(topology, experiment, given, seed, strict, allowed)
     for warning in dict.fromkeys(warning for one in loaded for warning in one.warnings):
         click.echo(f"warning: {warning}", err=True)
-    cells, kernels = conduct.place_cells(study.make_cells(loaded, engine, kernel), engine, consent)
+    cells, kernels = execution.place_cells(study.make_cells(loaded, engine, kernel), engine, consent)
     options.note_unconfined()
-    places = conduct.places_for({cell.runs_in for cell in cells}, jobs, len(os.sched_getaffinity(0)))
+    places = execution.places_for({cell.runs_in for cell in cells}, jobs, len(os.sched_getaffinity(0)))
     if dry_run:
-        _show_cells(cells, places, parent, None if anew else conduct.find_unfinished(parent, cells, kernels))
+        _show_cells(cells, places, parent, None if anew else execution.find_unfinished(parent, cells, kernels))
         return
     inputs = runner.read_inputs(loaded[0].sources)
     # a cluster that cannot be used leaves no directory behind
     with closing(_start_executor(cells, places, address)) as executor:
-        sweep, is_new = conduct.find_or_create(parent, cells, kernels, inputs, anew)
+        sweep, is_new = execution.find_or_create(parent, cells, kernels, inputs, anew)
         invoker.give_at_exit(sweep.path)
         if not as_json:
             click.echo(f"{'sweep' if is_new else 'resuming'}: {sweep.path}", err=True)
         with sweep.held():
             sweep.note_command(sys.argv[1:])
-            work = conduct.Conduct(sweep, cells, keep, retries, consent)
+            work = execution.Execution(sweep, cells, keep, retries, consent)
             with SweepBar() as bar:
                 summary = work.run(executor, bar.show, bar.say)
     if junit or tap:

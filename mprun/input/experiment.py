@@ -150,7 +150,7 @@ def _find_unit(place: Path, name: str, owned: Mapping[str, Metrics], document: D
 
 
 def _unit_of(name: str, owned: Mapping[str, Metrics]) -> metric.Unit:
-    """The unit of a metric. Raises UnknownName if no flow and no path can have the metric. `agreement` knows the
+    """The unit of a metric. Raises UnknownName if no flow and no path can have the metric. `cross_check` knows the
     paths.
     """
     owner, _, what = name.partition(".")

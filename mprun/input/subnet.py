@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Addresses in the user's files: form and family, double use, subnets of links, and room for IPv6.
 
-The checks work on plain values, as in `agreement`.
+The checks work on plain values, as in `cross_check`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
-from mprun.input.agreement import check_links
+from mprun.input.cross_check import check_links
 from mprun.input.document import Document
 from mprun.input.event import Event, Timeline, read_events
 from mprun.input.generator import COLLECTION, Generator, load_installed, load_own

@@ -15,7 +15,7 @@ from typing import Literal
 from mprun.model.spec import Addressing, Flow, Forwarding, LinkSpec, NodeKind, TopologySpec
 from mprun.model.units import TIME
 from mprun.model.wording import describe, say_changes
-from mprun.report import interference, key, layout, tree
+from mprun.report import interference, layout, legend, tree
 
 Reading = Literal["right", "down"]
 VertexKind = NodeKind | Literal["middlebox", "openflow"]
@@ -121,7 +121,7 @@ class _Sketch:
         self._topology = topology
         self._with_addresses = with_addresses
         self._layout = layout.lay_out(topology)
-        self._key = key.make_key(topology, self._layout)
+        self._key = legend.make_legend(topology, self._layout)
         runs = [] if with_addresses or self.is_tree else layout.find_runs(topology, self._layout, self._are_alike)
         self._runs = {f"{run[0]} … {run[-1]}": run for run in runs}
         self._stand_ins = {node: name for name, run in self._runs.items() for node in run}
@@ -173,7 +173,7 @@ class _Sketch:
             yield KeyLine(entry.style, values.is_backup, f"{who}: {', '.join([*texts, *_remarks(values)])}")
 
     def _edge(self, link: LinkSpec, ends: layout.Ends, reading: Reading) -> Edge:
-        values = key.values_of(link, self._layout)
+        values = legend.values_of(link, self._layout)
         entry = self._key.get(values)
         is_level = link.name in self._layout.level
         signs = (f"{ends[0]} →", f"{ends[1]} →") if values.is_sideways else ARROWS[reading]
@@ -210,16 +210,16 @@ class _Sketch:
         """Return the addresses of a node that no link shows."""
         if self._with_addresses:
             for link in self._topology.links:
-                carried = all(link.addresses) and key.values_of(link, self._layout) not in self._key
+                carried = all(link.addresses) and legend.values_of(link, self._layout) not in self._key
                 for end, addresses in zip(link.ends, link.addresses, strict=True):
                     if end == node and not carried:
                         yield from addresses
 
     def _are_alike(self, one: LinkSpec, other: LinkSpec) -> bool:
-        return key.values_of(one, self._layout) == key.values_of(other, self._layout)
+        return legend.values_of(one, self._layout) == legend.values_of(other, self._layout)
 
 
-def _remarks(values: key.Values) -> Iterator[str]:
+def _remarks(values: legend.Values) -> Iterator[str]:
     """Yield the remarks about links that do not depend on the direction."""
     if values.addressing is not None:
         yield FAMILIES[values.addressing]

@@ -17,12 +17,12 @@ from mprun.model.metric import Metrics, find_metric, metrics_of
 from mprun.model.spec import LinkChange, Spec, TopologySpec
 from mprun.model.units import format_measured
 from mprun.model.wording import say_change
-from mprun.report.evidence import Association, Evidence
 from mprun.report.figure import Chart, Mark
 from mprun.report.gallery import Gallery, draw_topology
+from mprun.report.metrics import format_bound, order_metrics
 from mprun.report.page import Grid, Page, Row, Tile, Verdict, render
-from mprun.report.reading import format_bound, order_metrics
-from mprun.report.timeline import draw_run, lacking
+from mprun.report.run_data import Association, RunData
+from mprun.report.run_figures import draw_run, lacking
 from mprun.rundir import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
 from mprun.sweep.directory import title_of
 from mprun.version import code_of
@@ -95,7 +95,7 @@ def charts_of(run: RunDirectory) -> list[Chart]:
     return list(draw_run(evidence, spec.experiment.plots))
 
 
-def gather(run: RunDirectory, spec: Spec, intent: Mapping[str, Any], summary: Mapping[str, Any]) -> Evidence:
+def gather(run: RunDirectory, spec: Spec, intent: Mapping[str, Any], summary: Mapping[str, Any]) -> RunData:
     """Return the data of the run for its figures."""
     traffic = spec.experiment.traffic
     flows = sorted(traffic, key=lambda flow: flow.background)
@@ -103,7 +103,7 @@ def gather(run: RunDirectory, spec: Spec, intent: Mapping[str, Any], summary: Ma
     # sorted in the order of the network
     order = {link.name: n for n, link in enumerate(spec.topology.links)}
     paths = dict(sorted(paths.items(), key=lambda item: min((order.get(link, 0) for link in item[1]), default=0)))
-    return Evidence(
+    return RunData(
         tables=dict(run.tables()),
         flows=[flow.name for flow in flows],
         paths=paths,

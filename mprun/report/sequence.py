@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from mprun.report.evidence import NS, Evidence, over_time
 from mprun.report.figure import Chart, Form, Series
 from mprun.report.palette import FLOW_TONES
+from mprun.report.run_data import NS, RunData, over_time
 
 # A connection with more packets does not fit a picture, and its table would be too large.
 MOST_PACKETS = 100_000
@@ -23,7 +23,7 @@ _SOCKET = ("local", "local_port", "remote", "remote_port")
 _AGAIN = {None: "", "retransmission": ", sent again", "reinjection": ", reinjected"}
 
 
-def draw_sequence(evidence: Evidence, flow: str | None, form: Form) -> Chart | None:
+def draw_sequence(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
     """Return the figure of the flow's connection that carried most, from its sender's capture if there is one."""
     found = _find(evidence, flow) if flow is not None else None
     if found is None:
@@ -48,7 +48,7 @@ def draw_sequence(evidence: Evidence, flow: str | None, form: Form) -> Chart | N
     return over_time(evidence, f"sequence-{flow}", f"Sequence of {flow}", caption, "data", "byte", series, form)
 
 
-def _find(evidence: Evidence, flow: str) -> tuple[str, int, str, int] | None:
+def _find(evidence: RunData, flow: str) -> tuple[str, int, str, int] | None:
     """Return the capture, the connection, the direction that carried more, and the number of other connections."""
     if "subflows" not in evidence.tables or "packets" not in evidence.tables:
         return None
@@ -71,7 +71,7 @@ def _find(evidence: Evidence, flow: str) -> tuple[str, int, str, int] | None:
     return best["capture"], best["connection"], best["way"], others
 
 
-def _by_sockets(evidence: Evidence, flow: str, subflows: pl.LazyFrame) -> tuple[pl.LazyFrame, dict[str, str]] | None:
+def _by_sockets(evidence: RunData, flow: str, subflows: pl.LazyFrame) -> tuple[pl.LazyFrame, dict[str, str]] | None:
     """Return the subflows of TCP whose sockets the kernel reported, and the sender of each direction.
 
     The sender is the host that has had most bytes acknowledged.
@@ -86,7 +86,7 @@ def _by_sockets(evidence: Evidence, flow: str, subflows: pl.LazyFrame) -> tuple[
     return subflows.join(ends.lazy(), on=_ENDS, how="semi"), dict.fromkeys(_WAYS, sender)
 
 
-def _by_ports(evidence: Evidence, flow: str, subflows: pl.LazyFrame) -> tuple[pl.LazyFrame, dict[str, str]] | None:
+def _by_ports(evidence: RunData, flow: str, subflows: pl.LazyFrame) -> tuple[pl.LazyFrame, dict[str, str]] | None:
     """Return the paths of an association of SCTP, and the sender of each direction."""
     association = evidence.associations.get(flow)
     if association is None or "connections" not in evidence.tables:
@@ -98,7 +98,7 @@ def _by_ports(evidence: Evidence, flow: str, subflows: pl.LazyFrame) -> tuple[pl
     return mine.join(sctp, on=("capture", "connection"), how="semi"), senders
 
 
-def _series(evidence: Evidence, rows: pl.DataFrame, capture: str, connection: int) -> Iterator[Series]:
+def _series(evidence: RunData, rows: pl.DataFrame, capture: str, connection: int) -> Iterator[Series]:
     """Yield the new data of each path, then the data that was sent again, with another mark."""
     subflows = evidence.tables["subflows"].filter(pl.col("capture") == capture, pl.col("connection") == connection)
     place = pl.coalesce("path", pl.col("source") + " to " + pl.col("destination"))

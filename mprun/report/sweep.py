@@ -16,10 +16,10 @@ from mprun.model.spec import Plot
 from mprun.model.units import format_measured
 from mprun.report.figure import Chart
 from mprun.report.gallery import Gallery, draw_topology
-from mprun.report.matrix import Study, draw_sweep, lacking
+from mprun.report.metrics import choose_metrics, format_bound, format_mean
 from mprun.report.page import Grid, Page, Row, Tile, Verdict, render
-from mprun.report.reading import choose_metrics, format_bound, format_mean
 from mprun.report.report import Progress
+from mprun.report.sweep_figures import Study, draw_sweep, lacking
 from mprun.sweep.directory import SweepDirectory
 from mprun.sweep.summary import read_summary, read_table, tell_progress
 

@@ -4,5 +4,5 @@
 - `study`: the runs, their seeds and their order.
 - `directory`: the files of a sweep.
 - `local`, `cluster`: the executors.
-- `conduct`: the sweep from its start to its summary.
+- `execution`: the sweep from its start to its summary.
 """

@@ -14,7 +14,7 @@ from mprun.analysis.across import judge_across
 from mprun.analysis.cells import INCOMPLETE, Row, doubt, sum_up, tabulate
 from mprun.rundir import make_frame
 from mprun.sweep.directory import Kept, SweepDirectory, in_order
-from mprun.sweep.standing import Standing, say_progress, spell_progress
+from mprun.sweep.progress import CellProgress, say_progress, spell_progress
 from mprun.sweep.study import read_repeat
 
 if TYPE_CHECKING:
@@ -50,16 +50,16 @@ def write_summary(sweep: SweepDirectory) -> dict[str, Any]:
 
 def find_missing(record: Mapping[str, Any], runs: Iterable[Kept]) -> str | None:
     """Return the progress of an incomplete sweep; None for a complete one. record: the content of `sweep.json`."""
-    standings = _stand(record, runs)
-    return None if all(standing.is_whole for standing in standings) else say_progress(standings)
+    progress = _follow(record, runs)
+    return None if all(one.is_whole for one in progress) else say_progress(progress)
 
 
-def _stand(record: Mapping[str, Any], runs: Iterable[Row | Kept]) -> list[Standing]:
+def _follow(record: Mapping[str, Any], runs: Iterable[Row | Kept]) -> list[CellProgress]:
     """Return the state of each cell with these runs."""
-    standings = [Standing(read_repeat(cell["repeat"])) for cell in record["cells"]]
+    progress = [CellProgress(read_repeat(cell["repeat"])) for cell in record["cells"]]
     for run in runs:
-        standings[run.cell].note(run.number, run.summary)
-    return standings
+        progress[run.cell].note(run.number, run.summary)
+    return progress
 
 
 def tell_progress(summary: Mapping[str, Any]) -> str:
@@ -75,13 +75,13 @@ def _read_rows(sweep: SweepDirectory) -> Iterator[Row]:
 
 def _sum_up(record: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, Any]:
     cells = record["cells"]
-    standings = _stand(record, rows)
-    found = [{**one, "needed": standing.needed} for one, standing in zip(sum_up(cells, rows), standings, strict=True)]
+    progress = _follow(record, rows)
+    found = [{**sums, "needed": one.needed} for sums, one in zip(sum_up(cells, rows), progress, strict=True)]
     counts = {status: sum(cell["runs"][status] for cell in found) for status in ("passed", "failed", "error")}
     statements = judge_across(record["across"], cells, rows)
     is_good = not counts["failed"] and all(statement["held"] for statement in statements)
     status = "error" if counts["error"] else "passed" if is_good else "failed"
-    is_made = all(standing.is_whole for standing in standings)
+    is_made = all(one.is_whole for one in progress)
     return {
         "status": status if is_made else INCOMPLETE,
         "complete": is_made and not counts["error"],

@@ -14,9 +14,9 @@ from click.testing import CliRunner
 
 from mprun.cli.graph import command as graph
 from mprun.input import load_cells
+from mprun.lab.catalog import copy_lab
 from mprun.lab.file import read_lab
 from mprun.lab.grade import grade
-from mprun.lab.shelf import copy_lab
 from tests.hostile import RUN
 from tests.labs import FOLDERS
 

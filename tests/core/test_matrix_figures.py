@@ -14,7 +14,7 @@ import pytest
 
 from mprun.model.spec import Plot
 from mprun.report.chart import COLUMN, paint
-from mprun.report.matrix import Study, choose, draw, draw_sweep, lacking
+from mprun.report.sweep_figures import Study, choose, draw, draw_sweep, lacking
 
 AXES: dict[str, list[Any]] = {
     "cc": ["cubic", "reno"],

@@ -58,7 +58,7 @@ OPENED_ELSEWHERE = {
     "engines/capability.py": "/proc and /sys",
     "engines/virtual.py": "mprun's own code",
     "input/reader.py": "the folder that a user named, to list what is in it",
-    "lab/shelf.py": "a lab's folder for a copy, links as they are",
+    "lab/catalog.py": "a lab's folder for a copy, links as they are",
     "lab/grade.py": "lists folders of runs",
     "sweep/directory.py": "the user's folder for results; a new folder in it",
     "rundir.py": "the user's folder for results; a new folder in it",

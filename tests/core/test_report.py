@@ -20,13 +20,13 @@ from mprun.model.units import format_measured
 from mprun.model.wording import say_change
 from mprun.report import figure, palette
 from mprun.report.chart import COLUMN, WIDE, paint
-from mprun.report.evidence import Association, Evidence
 from mprun.report.figure import TIME, Axis, Chart, Form, Mark, Panel, Series, to_csv
 from mprun.report.gallery import Gallery
+from mprun.report.metrics import format_mean
 from mprun.report.page import Page, Picture, Verdict, render
-from mprun.report.reading import format_mean
+from mprun.report.run_data import Association, RunData
+from mprun.report.run_figures import draw_run, lacking
 from mprun.report.spark import to_text
-from mprun.report.timeline import draw_run, lacking
 from mprun.tools.tool import summarize_delays
 
 NAMES = Axis("scheduler", categories=("default", "roundrobin"))
@@ -146,8 +146,8 @@ def sockets(*rows: tuple[int, str, str, int]) -> pl.LazyFrame:
     return pl.LazyFrame(columns)
 
 
-def evidence(**tables: pl.LazyFrame) -> Evidence:
-    return Evidence(
+def evidence(**tables: pl.LazyFrame) -> RunData:
+    return RunData(
         tables, ["bulk"], {"path0": ["path0"], "path1": ["path1"]}, (Mark(0.2, "path0 down"), Mark(9, "later"))
     )
 
@@ -179,7 +179,7 @@ def test_a_buffer_falls_while_its_video_plays() -> None:
             "buffer_ns": list(map(int, buffers_ns)),
         }
     )
-    shown = Evidence({"chunks": chunks}, ["film"], {})
+    shown = RunData({"chunks": chunks}, ["film"], {})
     buffer, quality = draw_run(shown, [Plot(series="buffer"), Plot(series="quality")])
     (line,) = buffer.panels[0].series
     corners = [(0.5, 0), (1, 0), (1, 2), (2, 2), (2, 4), (4, 2), (4, 4), (8, 0), (11, 0), (11, 2), (13, 0)]
@@ -215,7 +215,7 @@ def test_a_sequence_is_that_of_the_senders_capture() -> None:
             packets, ["capture", "connection", "subflow", "way", *columns], orient="row"
         ).with_columns(subflow_offset_bytes=pl.lit(7)),
     }
-    shown = Evidence(tables, ["bulk"], {"path0": ["path0"]}, captures={"client": "client", "server": "server"})
+    shown = RunData(tables, ["bulk"], {"path0": ["path0"]}, captures={"client": "client", "server": "server"})
     (chart,) = draw_run(shown, [Plot(series="sequence")])
     first, again = chart.panels[0].series
     assert (first.label, list(first.x), list(first.y)) == ("path0", [1.0], [0.0])
@@ -253,7 +253,7 @@ def test_a_sequence_of_sctp_is_found_by_its_ports() -> None:
     }
     bulk = Association("client", "server", frozenset({("s", 5201)}))
     captures = {"client": "client", "server": "server"}
-    shown = Evidence(tables, ["bulk"], {"path0": ["path0"]}, captures=captures, associations={"bulk": bulk})
+    shown = RunData(tables, ["bulk"], {"path0": ["path0"]}, captures=captures, associations={"bulk": bulk})
     (chart,) = draw_run(shown, [Plot(series="sequence")])
     (series,) = chart.panels[0].series
     assert (series.label, list(series.x)) == ("path0", [1.0])
@@ -283,7 +283,7 @@ def test_usual_figures_are_those_with_data() -> None:
 def test_flows_that_are_not_drawn_are_told_of(form: Form) -> None:
     flows = [f"f{n}" for n in range(15)]
     columns = {"flow": flows * 2, "start_ns": [0] * 30, "completion_ns": [10**9] * 30}
-    shown = Evidence({"flows": pl.LazyFrame(columns)}, flows, {})
+    shown = RunData({"flows": pl.LazyFrame(columns)}, flows, {})
     (chart,) = draw_run(shown, [Plot(series="completion", form=form)])
     assert len(chart.panels[0].series) == 12
     assert "24 flows" in chart.caption
@@ -294,7 +294,7 @@ def test_goodputs_that_are_not_drawn_are_told_of() -> None:
     flows = [f"f{n}" for n in range(15)]
     columns = {"flow": flows, "direction": ["forth"] * 15, "start_s": [0.0] * 15, "end_s": [1.0] * 15}
     rates = {"goodput_bit_per_s": [1e6] * 15}
-    shown = Evidence({"goodput": pl.LazyFrame({**columns, **rates})}, flows, {})
+    shown = RunData({"goodput": pl.LazyFrame({**columns, **rates})}, flows, {})
     (chart,) = draw_run(shown, [Plot(series="goodput")])
     assert len(chart.panels[0].series) == 12
     assert chart.caption.endswith("The first 12 of 15.")
@@ -323,11 +323,11 @@ def test_goodputs_of_streams_are_lines_of_their_own() -> None:
         "end_s": [1.0, 1.0, 2.0],
         "goodput_bit_per_s": [1e6, 2e6, 3e6],
     }
-    shown = Evidence({"goodput": pl.LazyFrame(table)}, ["bulk", "web"], {})
+    shown = RunData({"goodput": pl.LazyFrame(table)}, ["bulk", "web"], {})
     (chart,) = draw_run(shown, [Plot(series="goodput")])
     assert [series.label for series in chart.panels[0].series] == ["bulk, stream 0", "bulk, stream 1", "web, back"]
     del table["stream"]
-    shown = Evidence({"goodput": pl.LazyFrame(table)}, ["bulk", "web"], {})
+    shown = RunData({"goodput": pl.LazyFrame(table)}, ["bulk", "web"], {})
     (chart,) = draw_run(shown, [Plot(series="goodput")])
     assert [series.label for series in chart.panels[0].series] == ["bulk", "web, back"]
 
@@ -342,7 +342,7 @@ def test_all_figures_over_time_have_one_range() -> None:
     )
     pings = pl.LazyFrame({"flow": ["web"], "start_ns": [9 * 10**9], "rtt_ms": [40.0]})
     marks = (Mark(5.0, "path0 down"), Mark(9.5, "path0 up"))
-    shown = Evidence({"goodput": goodput, "pings": pings}, ["bulk", "web"], {}, marks=marks)
+    shown = RunData({"goodput": goodput, "pings": pings}, ["bulk", "web"], {}, marks=marks)
     plots = [Plot(series="goodput"), Plot(series="delay", form="points"), Plot(series="delay")]
     charts = list(draw_run(shown, plots))
     assert [chart.until for chart in charts] == [9.0, 9.0, None]

@@ -21,9 +21,9 @@ from mprun.model.permission import NO_COMMANDS
 from mprun.report.sweep import gather
 from mprun.sweep import study
 from mprun.sweep.cluster import differences
-from mprun.sweep.conduct import Conduct, find_or_create, find_unfinished, places_for
 from mprun.sweep.directory import SweepDirectory, remove, title_of
 from mprun.sweep.estimate import estimate
+from mprun.sweep.execution import Execution, find_or_create, find_unfinished, places_for
 from mprun.sweep.local import LocalExecutor
 from mprun.sweep.study import Cell
 from mprun.sweep.summary import read_summary, read_table, tell_progress
@@ -232,7 +232,7 @@ def sweep_of(folder: Path, cells: tuple[Cell, ...], anew: bool = False) -> Sweep
 
 
 def conduct(sweep: SweepDirectory, cells: tuple[Cell, ...], executor: FakeExecutor, retries: int = 0) -> dict[str, Any]:
-    return Conduct(sweep, cells, retries=retries).run(executor, lambda state: None, lambda text: None)
+    return Execution(sweep, cells, retries=retries).run(executor, lambda state: None, lambda text: None)
 
 
 TWO_BY_THREE = "matrix: {cc: [cubic, reno]}\nrepeat: {runs: 3}\n"

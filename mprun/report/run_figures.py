@@ -15,10 +15,10 @@ from typing import Any
 import polars as pl
 
 from mprun.model.spec import Plot, SeriesName
-from mprun.report.evidence import MOST_LINES, NS, Evidence, over_time, say_dropped
 from mprun.report.figure import TIME, Axis, Chart, Form, Panel, Series
 from mprun.report.palette import FLOW_TONES
 from mprun.report.playback import draw_buffer, draw_quality
+from mprun.report.run_data import MOST_LINES, NS, RunData, over_time, say_dropped
 from mprun.report.sequence import draw_sequence
 from mprun.schema.plot import FORMS
 
@@ -41,11 +41,11 @@ class Source:
     """
 
     tables: tuple[str, ...]
-    draw: Callable[[Evidence, str | None, Form], Chart | None]
+    draw: Callable[[RunData, str | None, Form], Chart | None]
     by_flow: bool
 
 
-def draw_run(evidence: Evidence, plots: Sequence[Plot]) -> Iterator[Chart]:
+def draw_run(evidence: RunData, plots: Sequence[Plot]) -> Iterator[Chart]:
     """Yield the requested figures, or else the usual ones. All figures over time have the same end.
 
     `lacking` reports requested figures without data.
@@ -60,7 +60,7 @@ def draw_run(evidence: Evidence, plots: Sequence[Plot]) -> Iterator[Chart]:
             yield chart
 
 
-def _draw(evidence: Evidence, plots: Sequence[Plot]) -> Iterator[Chart]:
+def _draw(evidence: RunData, plots: Sequence[Plot]) -> Iterator[Chart]:
     for plot in plots:
         if plot.series is None:
             continue
@@ -75,7 +75,7 @@ def _draw(evidence: Evidence, plots: Sequence[Plot]) -> Iterator[Chart]:
                 yield _titled(chart, plot)
 
 
-def lacking(evidence: Evidence, plots: Sequence[Plot]) -> Iterator[str]:
+def lacking(evidence: RunData, plots: Sequence[Plot]) -> Iterator[str]:
     """Yield a note for each requested plot that cannot be drawn."""
     for plot in plots:
         if plot.series is not None and not any(draw_run(evidence, [plot])):
@@ -85,7 +85,7 @@ def lacking(evidence: Evidence, plots: Sequence[Plot]) -> Iterator[str]:
             yield f"no figure '{plot.series}'{of}: the run has no {tables} to show{hint}"
 
 
-def _usual(evidence: Evidence) -> Iterator[Plot]:
+def _usual(evidence: RunData) -> Iterator[Plot]:
     """Yield a plot of each kind that has data, for the first flows."""
     shown = [flow for flow in evidence.flows if flow not in evidence.background] or list(evidence.flows)
     for name, source in SOURCES.items():
@@ -99,7 +99,7 @@ def _titled(chart: Chart, plot: Plot) -> Chart:
     return replace(chart, title=plot.title) if plot.title else chart
 
 
-def _draw_goodput(evidence: Evidence, flow: str | None, form: Form) -> Chart | None:
+def _draw_goodput(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
     """Return the figure of all flows at once: the payload that their receivers got, as the tools report it."""
     # only tools whose flows may have several streams have this column
     stream = ["stream"] if evidence.has("goodput", "stream") else []
@@ -125,7 +125,7 @@ def _draw_goodput(evidence: Evidence, flow: str | None, form: Form) -> Chart | N
     )
 
 
-def _draw_rate(evidence: Evidence, flow: str | None, form: Form) -> Chart | None:
+def _draw_rate(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
     """Return the figure of the acknowledged payload of each subflow, from samples of the sender's sockets."""
     rows = _sender(evidence, flow, "bytes_acked")
     if rows is None or rows["path"].null_count() == rows.height:
@@ -160,7 +160,7 @@ def _draw_rate(evidence: Evidence, flow: str | None, form: Form) -> Chart | None
     return over_time(evidence, f"rate-{flow}", title, caption, "rate", "bit/s", series, form)
 
 
-def _sum_by_path(series: Sequence[Series], paths: Sequence[str | None], evidence: Evidence) -> list[Series]:
+def _sum_by_path(series: Sequence[Series], paths: Sequence[str | None], evidence: RunData) -> list[Series]:
     """Return one series for all subflows of a path. paths: the path of each series."""
     found: dict[str, list[Series]] = {}
     for each, path in zip(series, paths, strict=True):
@@ -176,13 +176,13 @@ def _sum_by_path(series: Sequence[Series], paths: Sequence[str | None], evidence
     ]
 
 
-def _draw_rtt(evidence: Evidence, flow: str | None, form: Form) -> Chart | None:
+def _draw_rtt(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
     caption = f"Smoothed round-trip time that the sender of {flow} has of each subflow, sampled."
     title = f"Round-trip time of {flow}"
     return _draw_sampled(evidence, flow, ("rtt_us", 1e-6), ("rtt", title, caption, "round-trip time", "s"), form)
 
 
-def _draw_cwnd(evidence: Evidence, flow: str | None, form: Form) -> Chart | None:
+def _draw_cwnd(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
     caption = f"Congestion window of each subflow at the sender of {flow}, sampled."
     title = f"Congestion window of {flow}"
     words = ("cwnd", title, caption, "congestion window", "packets")
@@ -190,7 +190,7 @@ def _draw_cwnd(evidence: Evidence, flow: str | None, form: Form) -> Chart | None
 
 
 def _draw_sampled(
-    evidence: Evidence,
+    evidence: RunData,
     flow: str | None,
     column: tuple[str, float],
     words: tuple[str, str, str, str, str],
@@ -213,7 +213,7 @@ def _draw_sampled(
     return over_time(evidence, f"{stem}-{flow}", title, caption, label, unit, series, form)
 
 
-def _draw_queue(evidence: Evidence, flow: str | None, form: Form) -> Chart | None:
+def _draw_queue(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
     rows = evidence.read("queues", "time_ns", "link", "direction", "backlog_packets")
     if rows is None or rows["time_ns"].n_unique() < LEAST_SAMPLES:
         return None
@@ -236,7 +236,7 @@ def _draw_queue(evidence: Evidence, flow: str | None, form: Form) -> Chart | Non
     return over_time(evidence, "queue", "Queues", caption, "backlog", "packets", series, form)
 
 
-def _draw_interfaces(evidence: Evidence, flow: str | None, form: Form) -> Chart | None:
+def _draw_interfaces(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
     rows = evidence.read("interfaces", "time_ns", "node", "interface", "link", "tx_bytes")
     if rows is None or rows["time_ns"].n_unique() < LEAST_SAMPLES:
         return None
@@ -268,7 +268,7 @@ def _choose(found: Sequence[tuple[float, Series]], which: str) -> tuple[list[Ser
     return shown, f" The {len(shown)} {which} of {len(found)}." if len(found) > len(shown) else ""
 
 
-def _draw_delay(evidence: Evidence, flow: str | None, form: Form) -> Chart | None:
+def _draw_delay(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
     """Return the figure of the delays of requests, datagrams and pings, as far as the run has them."""
     series = []
     nouns = []
@@ -287,7 +287,7 @@ def _draw_delay(evidence: Evidence, flow: str | None, form: Form) -> Chart | Non
     return _distribution(evidence, ("delay", "Delay", _join(nouns), "delay"), flow, series, form)
 
 
-def _draw_completion(evidence: Evidence, flow: str | None, form: Form) -> Chart | None:
+def _draw_completion(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
     rows = evidence.read("flows", "flow", "start_ns", "completion_ns", flow=flow)
     if rows is None:
         return None
@@ -301,7 +301,7 @@ def _draw_completion(evidence: Evidence, flow: str | None, form: Form) -> Chart 
 
 
 def _distribution(
-    evidence: Evidence, words: tuple[str, str, str, str], flow: str | None, series: Sequence[Series], form: Form
+    evidence: RunData, words: tuple[str, str, str, str], flow: str | None, series: Sequence[Series], form: Form
 ) -> Chart | None:
     """Return the figure of a distribution. words: the figure's name, its title, its items, and the quantity."""
     if not series:
@@ -324,7 +324,7 @@ def _distribution(
     return over_time(evidence, f"{stem}-time", f"{title} over time", caption, label, "s", shown, form)
 
 
-def _sender(evidence: Evidence, flow: str | None, column: str) -> pl.DataFrame | None:
+def _sender(evidence: RunData, flow: str | None, column: str) -> pl.DataFrame | None:
     """Return the samples of a flow's sockets at the end that sent more."""
     if flow is None:
         return None
@@ -363,7 +363,7 @@ def _usual_interval(moments: Sequence[int]) -> int:
     return intervals[len(intervals) // 2]
 
 
-def _subflows(rows: pl.DataFrame, evidence: Evidence) -> Iterator[tuple[str, str, int, pl.DataFrame]]:
+def _subflows(rows: pl.DataFrame, evidence: RunData) -> Iterator[tuple[str, str, int, pl.DataFrame]]:
     """Yield label, tone, dash and samples of each subflow, by path. Subflows of one path have different dashes."""
     ends = ("path", "local", "local_port", "remote", "remote_port")
     groups = [(key, part) for key, part in rows.group_by(*ends, maintain_order=True)]

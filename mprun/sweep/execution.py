@@ -23,7 +23,7 @@ from mprun.place import choose_place, refuse_commands, refuse_host_kernel
 from mprun.sweep import study
 from mprun.sweep.directory import SweepDirectory, list_sweeps
 from mprun.sweep.executor import Executor, run_all
-from mprun.sweep.standing import Standing, say_progress
+from mprun.sweep.progress import CellProgress, say_progress
 from mprun.sweep.study import Cell, Task
 from mprun.sweep.summary import write_summary
 from mprun.sweep.worker import Job, Keep, Outcome, settle
@@ -146,7 +146,7 @@ def tell_strange(names: Sequence[str]) -> str:
     return f"warning: {len(names)} of them were not made by your mprun, and count: {few}; --new starts without them"
 
 
-class Conduct:
+class Execution:
     """A sweep that is being run.
 
     keep: the captures to keep. retries: the number of further attempts after an error.
@@ -165,7 +165,7 @@ class Conduct:
         self._keep: Keep = keep
         self._retries = retries
         self._consent = consent
-        self._standings = {cell.folder: Standing(cell.spec.experiment.repeat) for cell in cells}
+        self._progress = {cell.folder: CellProgress(cell.spec.experiment.repeat) for cell in cells}
         self._attempts: dict[str, int] = {}
         self._running: dict[str, tuple[Task, Job]] = {}
         self._queue: list[Task] = []
@@ -184,7 +184,7 @@ class Conduct:
             # they describe the runs that existed before; there will be more
             self._sweep.forget()
             self._take_in()
-            if any(standing.ended for standing in self._standings.values()):
+            if any(one.ended for one in self._progress.values()):
                 say(f"there are {self._tell_progress()}")
                 if strange := self._sweep.strange():
                     say(tell_strange(strange))
@@ -209,22 +209,20 @@ class Conduct:
             if kept.summary["status"] == "error":
                 self._sweep.drop(f"{cell.folder}/{kept.number}")
             else:
-                self._standings[cell.folder].note(kept.number, kept.summary)
+                self._progress[cell.folder].note(kept.number, kept.summary)
 
     def _next(self) -> Task | None:
         """Return the next run that may begin, in the order of the blocks; None if all must wait or none is left."""
         most = max(cell.spec.experiment.repeat.most for cell in self._cells)
         while True:
             for n, task in enumerate(self._queue):
-                if self._standings[task.cell.folder].may_begin(task.number):
+                if self._progress[task.cell.folder].may_begin(task.number):
                     return self._queue.pop(n)
-            self._queue = [
-                task for task in self._queue if not self._standings[task.cell.folder].is_settled(task.number)
-            ]
+            self._queue = [task for task in self._queue if not self._progress[task.cell.folder].is_settled(task.number)]
             if self._queue or self._block == most:
                 return None
             self._block += 1
-            due = [cell for cell in self._cells if not self._standings[cell.folder].is_settled(self._block)]
+            due = [cell for cell in self._cells if not self._progress[cell.folder].is_settled(self._block)]
             self._queue += list(study.order(due, self._block))
 
     def _begin(self) -> tuple[str, Job] | None:
@@ -251,12 +249,12 @@ class Conduct:
                 return
         summary = settle(job, outcome)
         self._sweep.finish(job.directory, name)
-        self._standings[task.cell.folder].note(task.number, summary)
+        self._progress[task.cell.folder].note(task.number, summary)
 
     def _state(self, places: int) -> State:
-        standings = self._standings.values()
-        statuses = [status for standing in standings for status in standing.ended.values()]
-        total = sum(standing.needed for standing in standings)
+        progress = self._progress.values()
+        statuses = [status for one in progress for status in one.ended.values()]
+        total = sum(one.needed for one in progress)
         left_s = None
         if self._walls_s:
             mean_s = sum(self._walls_s) / len(self._walls_s)
@@ -265,7 +263,7 @@ class Conduct:
         return State(len(statuses), total, statuses.count("failed"), statuses.count("error"), running, left_s)
 
     def _tell_progress(self) -> str:
-        return say_progress(list(self._standings.values()))
+        return say_progress(list(self._progress.values()))
 
     def _note_session(self, places: int, wall_s: float) -> None:
         """Record real times. They never repeat, so they are in a file of their own."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The data of a run for its figures, and the common form of a figure over time. Pure.
 
-`timeline` and the modules that it uses decide what to draw.
+`run_figures` and the modules that it uses decide what to draw.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Association:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class RunData:
     """The data of a run for its figures.
 
     - tables: by name, not yet read.
@@ -103,7 +103,7 @@ class Evidence:
 
 
 def over_time(
-    evidence: Evidence,
+    evidence: RunData,
     name: str,
     title: str,
     caption: str,

@@ -23,7 +23,7 @@ from mprun.version import code_of
 
 
 @dataclass(frozen=True)
-class Sides:
+class Operands:
     """The cells of both sides, and the differences that are known without measuring.
 
     - facts: values that differ (kernel, versions ...).
@@ -42,7 +42,7 @@ class Sides:
     incomplete: tuple[str | None, str | None] = (None, None)
 
 
-def sides_of(parent: Path, first: str, second: str | None, axis: str | None) -> Sides:
+def read_operands(parent: Path, first: str, second: str | None, axis: str | None) -> Operands:
     """Return the sides A and B, or the two halves of sweep A. Raises SpecError."""
     one = directory.find_either(parent, first)
     if axis is not None:
@@ -57,11 +57,11 @@ def sides_of(parent: Path, first: str, second: str | None, axis: str | None) -> 
     raise SpecError("one is a run and the other a sweep: compare two of a kind; the runs of a sweep are in its 'runs'")
 
 
-def _of_runs(one: RunDirectory, other: RunDirectory) -> Sides:
+def _of_runs(one: RunDirectory, other: RunDirectory) -> Operands:
     cells = tuple((_of_run(run.read("summary.json")),) for run in (one, other))
     facts = differing_values(*(_facts(run) for run in (one, other)))
     lines = differing_lines(*(_resolved(run) for run in (one, other)))
-    return Sides((str(one.path), str(other.path)), (cells[0], cells[1]), facts, lines, [])
+    return Operands((str(one.path), str(other.path)), (cells[0], cells[1]), facts, lines, [])
 
 
 def _of_run(summary: Mapping[str, Any]) -> Side:
@@ -84,7 +84,7 @@ def _resolved(run: RunDirectory) -> dict[str, str]:
     return {name.removeprefix("resolved-"): text for name, text in texts if name.startswith("resolved-")}
 
 
-def _of_sweeps(one: SweepDirectory, other: SweepDirectory) -> Sides:
+def _of_sweeps(one: SweepDirectory, other: SweepDirectory) -> Operands:
     made = [list(sweep.runs()) for sweep in (one, other)]
     first, second = (_cells(sweep, kept) for sweep, kept in zip((one, other), made, strict=True))
     # an interrupted sweep has fewer runs than requested
@@ -98,7 +98,7 @@ def _of_sweeps(one: SweepDirectory, other: SweepDirectory) -> Sides:
     names, lines = (str(one.path), str(other.path)), differing_lines(*texts)
     statements = (_statements(one, made[0]), _statements(other, made[1]))
     incomplete = (find_missing(one.record, made[0]), find_missing(other.record, made[1]))
-    return Sides(names, (first, second), facts, lines, alone, statements, incomplete)
+    return Operands(names, (first, second), facts, lines, alone, statements, incomplete)
 
 
 def _statements(sweep: SweepDirectory, made: Sequence[Kept]) -> dict[str, bool | None]:
@@ -139,7 +139,7 @@ def _cells(sweep: SweepDirectory, made: Iterable[Kept]) -> tuple[Side, ...]:
     return tuple(Side(cell["values"], runs.get(n, {}), errors[n]) for n, cell in enumerate(sweep.record["cells"]))
 
 
-def _take_apart(sweep: SweepDirectory, words: str) -> Sides:
+def _take_apart(sweep: SweepDirectory, words: str) -> Operands:
     axis, _, chosen = words.partition("=")
     made = list(sweep.runs())
     cells = _cells(sweep, made)
@@ -166,4 +166,4 @@ def _take_apart(sweep: SweepDirectory, words: str) -> Sides:
     if axis == "kernel" and kernels.keys() >= set(halves):
         facts["kernel"] = (_name_build(kernels[halves[0]]), _name_build(kernels[halves[1]]))
     missing = find_missing(sweep.record, made)
-    return Sides(names, (first, second), facts, [], alone, incomplete=(missing, missing))
+    return Operands(names, (first, second), facts, [], alone, incomplete=(missing, missing))

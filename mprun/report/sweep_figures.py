@@ -14,8 +14,8 @@ from mprun.model.axis import read_axis, read_number
 from mprun.model.scalar import spell_scalar
 from mprun.model.spec import Plot
 from mprun.report.figure import Axis, Chart, Form, Panel, Series
+from mprun.report.metrics import interval_of
 from mprun.report.palette import FLOW_TONES, PATH_TONES
-from mprun.report.reading import interval_of
 from mprun.schema.plot import choose_form
 
 Cell = Mapping[str, Any]

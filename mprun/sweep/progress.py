@@ -12,7 +12,7 @@ from mprun.model.spec import Repeat
 
 
 @dataclass
-class Standing:
+class CellProgress:
     """The state of a cell.
 
     - ended: the status of its runs, by their numbers.
@@ -70,7 +70,7 @@ class Standing:
         return is_narrow(values, until.confidence, until.within)
 
 
-def say_progress(standings: Sequence[Standing]) -> str:
+def say_progress(standings: Sequence[CellProgress]) -> str:
     """Return the progress of a sweep, by its cells, as text."""
     return spell_progress([(len(one.ended), one.needed) for one in standings])
 

@@ -48,7 +48,7 @@ def values_of(link: LinkSpec, layout: Layout) -> Values:
     return Values(ahead, back, link.backup, is_sideways, link.addressing)
 
 
-def make_key(topology: TopologySpec, layout: Layout) -> Mapping[Values, Entry]:
+def make_legend(topology: TopologySpec, layout: Layout) -> Mapping[Values, Entry]:
     """Return the values that many shaped links share, in the order of the file."""
     counts: dict[Values, int] = {}
     for link in topology.links:

@@ -61,7 +61,7 @@ def _all_checks() -> Iterator[Check]:
     from mprun.engines import capability
     from mprun.engines.engine import find_library, find_program, unshare_command
     from mprun.errors import HostError
-    from mprun.kernel import store
+    from mprun.kernel import build, store
     from mprun.tools import https, iperf3, probe, tcpdump
 
     try:
@@ -93,9 +93,9 @@ def _all_checks() -> Iterator[Check]:
     mend = "boot a kernel from 5.13 on with lsm=...,landlock; --allow-exec needs --unconfined until then"
     yield Check("confinement", "virtual", bool(version), says, mend)
     yield from _configuration()
-    source = store.default_source()
-    yield Check("kernel source", "building", source.exists(), str(source), store.SOURCE_REMEDY)
-    lacking = capability.missing_tools(store.BUILD_TOOLS)
+    source = build.default_source()
+    yield Check("kernel source", "building", source.exists(), str(source), build.SOURCE_REMEDY)
+    lacking = capability.missing_tools(build.BUILD_TOOLS)
     says = "all installed" if not lacking else f"missing: {', '.join(lacking)}"
     yield Check("build tools", "building", not lacking, says, f"apt-get install {' '.join(lacking)}")
     yield from _built_tools()

@@ -35,10 +35,10 @@ def build(source: Path | None, name: str, jobs: int | None, as_json: bool) -> No
     """Build a kernel, unless the same kernel is built already."""
     from mprun.cli import built
     from mprun.cli.progress import Bar
-    from mprun.kernel import store
+    from mprun.kernel import build
 
     with Bar() as bar:
-        kernel, fresh = store.build(source, name, jobs or len(os.sched_getaffinity(0)), bar.show)
+        kernel, fresh = build.build(source, name, jobs or len(os.sched_getaffinity(0)), bar.show)
     built.tell(kernel, fresh, as_json)
 
 

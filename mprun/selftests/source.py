@@ -19,7 +19,7 @@ from pathlib import Path
 from mprun import inside
 from mprun.cache import Progress, cache, locked
 from mprun.errors import HostError, RunError
-from mprun.kernel import store
+from mprun.kernel import build, store
 from mprun.scratch import scratch
 
 GUEST = Path(__file__).parent / "guest"
@@ -95,7 +95,7 @@ def prepare(kernel: store.Kernel, progress: Progress) -> tuple[Path, bool]:
     source = Path(kernel.source)
     _check_machine(source)
     progress("reading the source", 0)
-    source_digest = store.digest_source(source)
+    source_digest = build.digest_source(source)
     added = (GUEST / "symbols.sh").read_bytes()
     key = hashlib.sha256(b"\0".join([source_digest.encode(), added, *map(str.encode, _PARTS)])).hexdigest()[:16]
     target = cache("selftests") / key
@@ -158,7 +158,7 @@ def _compile_into(target: Path, source: Path, added: bytes, progress: Progress) 
 
 def _take_parts(source: Path, work: Path) -> Path:
     if source.is_file():
-        return store.unpack(source, work, ["--wildcards", "--no-wildcards-match-slash", *(f"*/{p}" for p in _PARTS)])
+        return build.unpack(source, work, ["--wildcards", "--no-wildcards-match-slash", *(f"*/{p}" for p in _PARTS)])
     tree = work / "tree"
     for part in _PARTS:
         for path in source.glob(part):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from mprun.kernel.store import SOURCES
+from mprun.kernel.recipe import SOURCES
 
 ONE = 1 << 24
 MOST = 16

@@ -9,7 +9,7 @@ import pytest
 
 from mprun.errors import HostError
 from mprun.kernel.hooks import COLD, COLD_LINE, HOOKS, PLACES, Hook, apply_hooks
-from mprun.kernel.store import SOURCES
+from mprun.kernel.recipe import SOURCES
 
 
 @pytest.fixture

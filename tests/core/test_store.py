@@ -15,6 +15,7 @@ from mprun import cache, invoker
 from mprun.cli.kernel import command
 from mprun.errors import HostError, SpecError
 from mprun.kernel import build, store
+from mprun.kernel.recipe import guest_digest, recipe_digest
 
 
 @pytest.fixture(autouse=True)

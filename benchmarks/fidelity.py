@@ -220,14 +220,14 @@ are:
   (tolerance 0.02 ms).
 - *loss got*: the loss of small frames at a quarter of the rate, in the worse direction. At least 100 frames
   divided by the loss are sent (tolerance: the binomial interval of 99.99 %).
-- *queue*: the number of packets of a burst that waited, and the size of the default queue: one BDP, at
-  least 20 packets (tolerance one packet).
+- *queue*: the number of packets of a burst that waited, and the size of the default queue (tolerance one
+  packet). The default queue is one BDP, at least 20 packets.
 - *TCP*: the goodput of one cubic connection on a link without loss, as a share of the rate that headers
   leave. It is not a property of the link. At 1 Gbit/s the connection lasts three seconds. On a long path,
   it is in slow start for all of this time.
 - *TCLink*: the same link by Mininet's own classes (HTB and netem on the hosts) in the same kernel. Its RTT
-  is the mean of twelve pings, and the first ping also waits for ARP. netem's limit of 1000 packets includes
-  the packets in its delay line. A long fast link exceeds this limit.
+  is the mean of twelve pings, and the first ping also waits for ARP. The limit of netem, 1000 packets,
+  includes the packets in its delay line. A long fast link exceeds this limit.
 
 All runs have the same seed. Therefore equal losses drop the same frames in all cells.
 

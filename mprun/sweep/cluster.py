@@ -56,7 +56,7 @@ def describe(needs: Needs) -> dict[str, str]:
 def differences(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str:
     """What a worker has otherwise, for people; empty if nothing."""
     texts = [
-        f"{name} is {theirs.get(name) or 'not there'}, here {value or 'not there'}"
+        f"{name} is {theirs.get(name) or 'missing'}, here {value or 'missing'}"
         for name, value in ours.items()
         if theirs.get(name) != value
     ]

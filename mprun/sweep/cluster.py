@@ -56,7 +56,7 @@ def describe(needs: Needs) -> dict[str, str]:
 def differences(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str:
     """Return the differences of a worker as a text for people; empty if there are none."""
     texts = [
-        f"{name} is {theirs.get(name) or 'not there'}, here {value or 'not there'}"
+        f"{name} is {theirs.get(name) or 'missing'}, here {value or 'missing'}"
         for name, value in ours.items()
         if theirs.get(name) != value
     ]

@@ -91,7 +91,7 @@ def test_a_worker_without_the_kernel_is_refused(cluster: Cluster, tmp_path: Path
     cluster.wait_for(1)
     refused = mprun("sweep", "-t", LAB / "topo", "-x", "xp", "--cluster", cluster.address)
     assert refused.status == 3
-    assert "is refused: kernel default is not there, here " in refused.err
+    assert "is refused: kernel default is missing, here " in refused.err
     assert not (tmp_path / "runs").exists()
 
 
@@ -113,7 +113,7 @@ def test_a_worker_that_joins_late_and_is_another_costs_no_run(
     first.send_signal(signal.SIGCONT)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
-    assert "is refused: kernel default is not there, here " in err
+    assert "is refused: kernel default is missing, here " in err
 
 
 def test_nobody_answers(tmp_path: Path, mprun: Callable[..., Result]) -> None:

@@ -241,4 +241,4 @@ def test_links_of_switches_are_calibrated(mprun: Mprun, tmp_path: Path, other: s
     (tmp_path / "topo.yaml").write_text(topology)
     result = mprun("calibrate", "-t", "topo", "--engine", "virtual")
     assert result.status == 0, result.out + result.err
-    assert "all 6 as asked" in result.out
+    assert "all 6 values within their tolerance" in result.out

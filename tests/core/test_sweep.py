@@ -555,5 +555,5 @@ def test_what_makes_a_worker_another_is_named() -> None:
     ours = {"mprun": "1", "kernel default": "a", "iperf3": "iperf 3.12"}
     assert differences(ours, ours) == ""
     assert differences(ours, {"mprun": "2", "kernel default": "", "iperf3": "iperf 3.12"}) == (
-        "mprun is 2, here 1; kernel default is not there, here a"
+        "mprun is 2, here 1; kernel default is missing, here a"
     )

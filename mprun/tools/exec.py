@@ -23,10 +23,10 @@ from mprun.model.units import NS_PER_S
 from mprun.plan import COMPUTE_S, Process, Ready
 from mprun.schema.file_model import refuse
 from mprun.schema.flow import PositiveTime, ServedEntry
-from mprun.tools.tool import AGENT, PYTHON, Endpoints, Outputs, Program, Result, Work, kept, mptcp_environment
+from mprun.tools.tool import PYTHON, Endpoints, Outputs, Program, Result, Work, kept, mptcp_environment
 
 PROGRAMS: dict[str, Program] = {}
-PROGRAM = f"{AGENT}/until.py"
+PROGRAM = f"{inside.PROGRAMS}/until.py"
 PORTS = 1
 METRICS = {
     "time": Metric("time", "time from the start of the command to its end"),

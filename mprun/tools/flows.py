@@ -6,7 +6,7 @@ over both transports. Both ends read one clock.
 
 Start times and sizes are drawn inside the run, from its seed and the name of the flow, or are read from a file. In a
 group that aggregates (partition-aggregate), flows are the parts of queries. Sender and receiver are
-`mprun.agent.flows`. Each is one process per host for all flows of a group.
+`mprun.guest.flows`. Each is one process per host for all flows of a group.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
+from mprun import inside
 from mprun.capabilities import Capabilities
 from mprun.model.fault import Path, tell_unknown
 from mprun.model.metric import OF_CONNECTIONS, Metric, delays
@@ -32,7 +33,6 @@ from mprun.schema.file_model import refuse
 from mprun.schema.flow import Congestion, ConnectionEntry, PositiveTime
 from mprun.schema.trace import TraceError
 from mprun.tools.tool import (
-    AGENT,
     PYTHON,
     Endpoints,
     Outputs,
@@ -76,7 +76,7 @@ METRICS = {
     **OF_CONNECTIONS,
 }
 
-PROGRAM = f"{AGENT}/flows.py"
+PROGRAM = f"{inside.PROGRAMS}/flows.py"
 RECEIVED = "received"
 # Number, bytes, time of the last byte; retransmitted segments, duplicates among them, time-outs.
 _RECORD = struct.Struct("<QQQIII")
@@ -373,7 +373,7 @@ def join(processes: Sequence[Process]) -> Process:
 
 
 def _schedule(flow: Flow) -> dict[str, Any]:
-    """Return the start times and sizes of a flow in the format of `mprun.agent.flows`."""
+    """Return the start times and sizes of a flow in the format of `mprun.guest.flows`."""
     options: Mapping[str, Any] = flow.options
     if "starts_ns" in options:
         return {name: options[name] for name in ("starts_ns", "sizes_bytes")}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ping`: round-trip times at times counted from the first request.
 
-The program is `mprun.agent.echo`, whose output has the format of ping(8). The idle probes of paths use iputils' ping:
+The program is `mprun.guest.echo`, whose output has the format of ping(8). The idle probes of paths use iputils' ping:
 `probe`.
 """
 
@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
+from mprun import inside
 from mprun.capabilities import Capabilities
 from mprun.model.metric import Metric
 from mprun.model.spec import Flow
@@ -22,7 +23,7 @@ from mprun.schema.field import SIZE_SCHEMA, TIME_SCHEMA, Time, Whole
 from mprun.schema.file_model import refuse
 from mprun.schema.flow import FlowEntry
 from mprun.tools.probe import read_statistics
-from mprun.tools.tool import AGENT, PYTHON, Endpoints, Outputs, Program, Result, Table, Work
+from mprun.tools.tool import PYTHON, Endpoints, Outputs, Program, Result, Table, Work
 
 PROGRAMS = {"python3": Program("python3")}
 PORTS = 0
@@ -34,7 +35,7 @@ METRICS = {
     "loss": Metric("ratio", "share of requests without an answer"),
 }
 
-PROGRAM = f"{AGENT}/echo.py"
+PROGRAM = f"{inside.PROGRAMS}/echo.py"
 # A ping has this time in addition to its last interval, to start, and to wait 10 s for an answer.
 GRACE_NS = 20_000_000_000
 DEFAULT_COUNT = 5

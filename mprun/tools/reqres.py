@@ -2,7 +2,7 @@
 """`reqres`: requests and answers, one after the other over one TCP or MPTCP connection, with the delay of each.
 
 The delay is the time from the sending of a request until its whole answer has arrived at the client. It includes the
-server's think time. Client and server are `mprun.agent.reqres`.
+server's think time. Client and server are `mprun.guest.reqres`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from mprun import inside
 from mprun.capabilities import Capabilities
 from mprun.model.metric import OF_CONNECTIONS, Metric, delays
 from mprun.model.spec import Flow
@@ -19,7 +20,7 @@ from mprun.plan import Process, Ready
 from mprun.schema.field import Time, Whole
 from mprun.schema.flow import Congestion, ConnectionEntry, Size
 from mprun.tools.account import tell_requests
-from mprun.tools.tool import AGENT, PYTHON, Endpoints, Outputs, Program, Result, Table, Work
+from mprun.tools.tool import PYTHON, Endpoints, Outputs, Program, Result, Table, Work
 
 PROGRAMS = {"python3": Program("python3")}
 PORTS = 1
@@ -29,7 +30,7 @@ METRICS = {
     **OF_CONNECTIONS,
 }
 
-PROGRAM = f"{AGENT}/reqres.py"
+PROGRAM = f"{inside.PROGRAMS}/reqres.py"
 # The time limit of the connection, and of a request with its answer; think times are added.
 GRACE_NS, REQUEST_NS = 60_000_000_000, 1_000_000_000
 

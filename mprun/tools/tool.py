@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 LENGTH = "length_bytes"
 COLLECTION = Collection("mprun.tools", "tool", TOOLS)
 
-# The folder of our programs that run as files.
-AGENT = f"{inside.LIBRARY}/mprun/agent"
 # Programs start in the run directory. The files that they leave for `parse` belong in a folder of the flow below this
 # one.
 FILES = "files"

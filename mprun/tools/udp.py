@@ -2,7 +2,7 @@
 """`udp`: numbered packets at a constant rate, with loss, reordering and the one-way delay of each packet.
 
 Both ends run on one kernel and read one clock. The delay of a packet is the time from its sending to its reading.
-Sender and receiver are `mprun.agent.datagrams`.
+Sender and receiver are `mprun.guest.datagrams`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
+from mprun import inside
 from mprun.capabilities import Capabilities
 from mprun.model.metric import Metric, delays
 from mprun.model.spec import Flow
@@ -22,7 +23,6 @@ from mprun.schema.field import SIZE_SCHEMA
 from mprun.schema.file_model import refuse
 from mprun.schema.flow import FlowRate, PositiveTime, ServedEntry
 from mprun.tools.tool import (
-    AGENT,
     PYTHON,
     Endpoints,
     Outputs,
@@ -52,7 +52,7 @@ METRICS = {
     "packets": Metric("count", "packets that were sent", over="sum"),
 }
 
-PROGRAM = f"{AGENT}/datagrams.py"
+PROGRAM = f"{inside.PROGRAMS}/datagrams.py"
 RECEIVED = "packets"
 # Number, sent, received; each packet holds the number and the sending time.
 _RECORD, LEAST_BYTES = struct.Struct("<QQQ"), 16

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`video`: a video in chunks of several qualities, played while it is downloaded, as in MPEG-DASH.
 
-It uses one TCP or MPTCP connection. Chunks are zeros of a constant bit rate. Server and player are `mprun.agent.video`.
+It uses one TCP or MPTCP connection. Chunks are zeros of a constant bit rate. Server and player are `mprun.guest.video`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ METRICS = {
 }
 
 # Without site packages and without writing bytecode.
-PLAYER = ("python3", "-S", "-B", "-m", "mprun.agent.video")
+PLAYER = ("python3", "-S", "-B", "-m", "mprun.guest.video")
 MOST_CHUNKS, MOST_QUALITIES = 10_000, 30
 # A flow may last ten times as long as the video, plus a minute.
 GRACE_NS, SLOWNESS = 60 * NS_PER_S, 10

@@ -19,7 +19,7 @@ ROOMS = """
     plan model statement schema topologies tools
     input json_schema settings
     compile
-    agent
+    agent guest
     rundir kernel programs engines selftests
     packets analysis
     place runner sweep report lab bundle results

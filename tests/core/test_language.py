@@ -70,6 +70,7 @@ CHECKED = (
     "labs/12_datacentre_short_flows",
     "labs/13_sctp_vs_mptcp",
     "mprun/agent",
+    "mprun/guest",
     "mprun/bundle",
     "mprun/cli",
     "mprun/input",

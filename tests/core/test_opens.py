@@ -43,6 +43,7 @@ def is_harmless(call: ast.Call, method: str) -> bool:
 OPENED_ELSEWHERE = {
     "folder.py": "the one module",
     "agent": "inside the engine: what its guest may see",
+    "guest": "inside the engine: what its guest may see",
     "kernel": "the user's cache",
     "programs": "the user's cache",
     "selftests": "the user's cache, and the folder for the output",

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from mprun.agent.echo import sum_up
-from mprun.agent.flows import Sending
 from mprun.capabilities import Capabilities
 from mprun.errors import HostError
+from mprun.guest.echo import sum_up
+from mprun.guest.flows import Sending
 from mprun.model.spec import Flow
 from mprun.tools import flows, http, iperf3, ping, probe, reqres, tcpdump, udp, web
 from mprun.tools.tool import Endpoints, Portion, SocketSample, summarize_delays

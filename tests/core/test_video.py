@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from mprun.agent.video import Player, choose_by_buffer, choose_by_rate
+from mprun.guest.video import Player, choose_by_buffer, choose_by_rate
 from mprun.model.spec import Flow
 from mprun.tools import video
 from tests.core.test_tools import Left

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Play a video in chunks over one connection, as MPEG-DASH does: server and player.
 
-    python3 -m mprun.agent.video server ADDRESS PORT protocol=P congestion=C
-    python3 -m mprun.agent.video player ADDRESS PORT protocol=P congestion=C rates=R,R,... chunk_ns=N length_ns=N
+    python3 -m mprun.guest.video server ADDRESS PORT protocol=P congestion=C
+    python3 -m mprun.guest.video player ADDRESS PORT protocol=P congestion=C rates=R,R,... chunk_ns=N length_ns=N
         buffer_ns=N startup_ns=N adaptation=rate|buffer
 
 A request has 8 bytes, the wanted size (little endian). The answer has this size. The player asks for the next chunk
@@ -25,7 +25,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from mprun.agent.reqres import PR_SET_TIMERSLACK, ConnectionEnded, Receiver, bind_everywhere, open_socket, say, wait
+from mprun.guest.reqres import PR_SET_TIMERSLACK, ConnectionEnded, Receiver, bind_everywhere, open_socket, say, wait
 
 REQUEST_BYTES = 8
 # The share of the last chunks' rate that a video may use, and the number of chunks that count (harmonic mean).

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A path manager in user space: several subflows for each pair of addresses.
 
-    python3 -m mprun.agent.path_manager NUMBER LIMIT LOCAL,REMOTE,ID[,backup] ...
+    python3 -m mprun.guest.path_manager NUMBER LIMIT LOCAL,REMOTE,ID[,backup] ...
 
 The kernel's own path manager opens at most one subflow for each pair. This program works for a host whose
 net.mptcp.pm_type is 1. It receives an event for each connection that the host opens (mptcp_pm on generic netlink,

@@ -15,7 +15,7 @@ from mprun.cli.completion import complete_files
 if TYPE_CHECKING:
     from mprun.report.drawing import Drawing
 
-SUFFIXES = {".svg": "svg", ".png": "png", ".mmd": "mermaid", ".mermaid": "mermaid", ".dot": "dot", ".gv": "dot"}
+SUFFIXES = {".svg": "svg", ".png": "png", ".dot": "dot", ".gv": "dot"}
 
 
 @click.command("graph")
@@ -34,7 +34,7 @@ SUFFIXES = {".svg": "svg", ".png": "png", ".mmd": "mermaid", ".mermaid": "mermai
     "--format",
     "language",
     type=click.Choice(list(dict.fromkeys(SUFFIXES.values()))),
-    help="Choose the format. Default: the suffix of -o, or svg without -o. GitHub draws Mermaid in Markdown.",
+    help="Choose the format. Default: the suffix of -o, or svg without -o.",
 )
 @click.option("-o", "--output", metavar="FILE", help="Write the picture to FILE, or to standard output if it is `-`.")
 @click.option("--addresses", is_flag=True, help="Also show the addresses of interfaces, and every node.")
@@ -91,9 +91,6 @@ def _language_of(output: str | None) -> str:
 def _render(drawing: Drawing, language: str) -> bytes:
     from mprun.report import graphviz
     from mprun.report.dot import to_dot
-    from mprun.report.mermaid import to_mermaid
 
-    if language == "mermaid":
-        return to_mermaid(drawing).encode()
     dot = to_dot(drawing)
     return dot.encode() if language == "dot" else graphviz.render(dot, "png" if language == "png" else "svg")

@@ -24,8 +24,7 @@ def render(dot: str, image: Literal["svg", "png", "pdf"]) -> bytes:
         done = subprocess.run(argv, input=dot.encode(), capture_output=True, check=False)
     except FileNotFoundError as error:
         raise HostError(
-            f"graphviz, which draws {image}, is not installed: apt-get install graphviz"
-            " (--format mermaid and --format dot need nothing)"
+            f"graphviz, which draws {image}, is not installed: apt-get install graphviz (--format dot needs nothing)"
         ) from error
     if done.returncode:
         raise RunError(f"{' '.join(argv)}: status {done.returncode}: {done.stderr.decode(errors='replace').strip()}")

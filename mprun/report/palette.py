@@ -19,10 +19,9 @@ GREY = "#4d5156"
 
 @dataclass(frozen=True)
 class Look:
-    """The look of a kind of node: graphviz' name of its outline, Mermaid's brackets, and a similar letter."""
+    """The look of a kind of node: graphviz' name of its outline, and a similar letter."""
 
     outline: str
-    brackets: tuple[str, str]
     sign: str
     fill: str
     line: str
@@ -37,14 +36,14 @@ class Line:
 
 
 NODES: Mapping[str | None, Look] = {
-    "host": Look("box", ("(", ")"), "▢", "#dcebf7", "#0072b2"),
-    "router": Look("ellipse", ("([", "])"), "◯", "#fdebd0", "#b35900"),
-    "switch": Look("hexagon", ("{{", "}}"), "⬡", "#d9f0e7", "#00795a"),
-    "openflow": Look("hexagon", ("[[", "]]"), "⬢", "#a5dac6", "#00795a"),
-    "middlebox": Look("box", ("[[", "]]"), "□", "#fff6bf", "#7a6400"),
-    None: Look("plaintext", ("[", "]"), "…", "#ffffff", "#ffffff"),
+    "host": Look("box", "▢", "#dcebf7", "#0072b2"),
+    "router": Look("ellipse", "◯", "#fdebd0", "#b35900"),
+    "switch": Look("hexagon", "⬡", "#d9f0e7", "#00795a"),
+    "openflow": Look("hexagon", "⬢", "#a5dac6", "#00795a"),
+    "middlebox": Look("box", "□", "#fff6bf", "#7a6400"),
+    None: Look("plaintext", "…", "#ffffff", "#ffffff"),
 }
-OTHER = Look("box", ("[", "]"), "□", "#f5e1ee", "#a3457e")
+OTHER = Look("box", "□", "#f5e1ee", "#a3457e")
 
 SHAPED = Line(INK, 2)
 UNSHAPED = Line("#8a8f94", 1)

@@ -99,7 +99,7 @@ INPUTS: dict[str, tuple[str, str, str]] = {
 INPUT_VERBS = {
     "validate": ("validate", "-t", "FOLDER/topo", "-x", "FOLDER/xp"),
     "plan": ("plan", "-t", "FOLDER/topo", "-x", "FOLDER/xp"),
-    "graph": ("graph", "-t", "FOLDER/topo", "-x", "FOLDER/xp", "--format", "mermaid"),
+    "graph": ("graph", "-t", "FOLDER/topo", "-x", "FOLDER/xp", "--format", "dot"),
     "lab show": ("lab", "show", "FOLDER"),
 }
 

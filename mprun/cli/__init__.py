@@ -25,34 +25,48 @@ if TYPE_CHECKING:
 
     from click.shell_completion import CompletionItem
 
-# command -> (module, help text in `mprun --help`)
-COMMANDS: Mapping[str, tuple[str, str]] = {
-    "run": ("run", "Run an experiment on a topology (also `mprun -t T -x X`)."),
-    "sweep": ("sweep", "Run and repeat all cells of an experiment's matrix."),
-    "new": ("new", "Write a topology and an experiment to start from."),
-    "validate": ("validate", "Check the files and print all their errors."),
-    "plan": ("plan", "Show the commands of a run, node by node."),
-    "topology": ("topology", "List generators, or write a topology as nodes and links."),
-    "graph": ("graph", "Draw the network with its link values."),
-    "calibrate": ("calibrate", "Measure each link and compare it with the topology."),
-    "shell": ("shell", "Build the network and open Mininet's prompt."),
-    "convert": ("convert", "Convert older key:value files to YAML."),
-    "lab": ("lab", "List, show, copy, run and grade the labs of mprun."),
-    "verify": ("verify", "Repeat a run and compare the results byte by byte."),
-    "show": ("show", "Show a run or a sweep: time lines, metrics, expectations."),
-    "compare": ("compare", "Compare two runs or sweeps: inputs, metrics, expectations."),
-    "runs": ("runs", "List, show, open, repeat and remove runs."),
-    "packets": ("packets", "Analyse a run's captures: packets, connections, subflows."),
-    "report": ("report", "Write an HTML report of a run or a sweep."),
-    "bundle": ("bundle", "Pack a run or a sweep into one archive to share."),
-    "reproduce": ("reproduce", "Repeat the runs of a bundle and report the differences."),
-    "export": ("export", "Export the tables of a run or a sweep as CSV."),
-    "kernel": ("kernel", "Build, list, describe, remove and test experiment kernels."),
-    "tools": ("tools", "Build and list traffic tools that have no package."),
-    "doctor": ("doctor", "Check what this machine can run, and how to fix the rest."),
-    "schema": ("schema", "Print the JSON Schemas of the files."),
-    "completion": ("completion", "Print the code for completion in a shell."),
+# The groups of `mprun --help`: command -> (module, help line)
+GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "Start": {
+        "run": ("run", "Run an experiment on a topology (also `mprun -t T -x X`)."),
+        "new": ("new", "Write a topology and an experiment to start from."),
+        "lab": ("lab", "List, show, copy, run and grade the labs of mprun."),
+    },
+    "Describe": {
+        "validate": ("validate", "Check the files and print all their errors."),
+        "plan": ("plan", "Show the commands of a run, node by node."),
+        "topology": ("topology", "List generators, or write a topology as nodes and links."),
+        "graph": ("graph", "Draw the network with its link values."),
+        "convert": ("convert", "Convert older key:value files to YAML."),
+        "schema": ("schema", "Print the JSON Schemas of the files."),
+    },
+    "Run": {
+        "sweep": ("sweep", "Run and repeat all cells of an experiment's matrix."),
+        "calibrate": ("calibrate", "Measure each link and compare it with the topology."),
+        "shell": ("shell", "Build the network and open Mininet's prompt."),
+    },
+    "Look": {
+        "show": ("show", "Show a run or a sweep: time lines, metrics, expectations."),
+        "report": ("report", "Write an HTML report of a run or a sweep."),
+        "compare": ("compare", "Compare two runs or sweeps: inputs, metrics, expectations."),
+        "packets": ("packets", "Analyse a run's captures: packets, connections, subflows."),
+        "wireshark": ("wireshark", "Open the captures of a run in Wireshark."),
+        "runs": ("runs", "List, show, open, repeat and remove runs."),
+        "export": ("export", "Export the tables of a run or a sweep as CSV."),
+    },
+    "Share": {
+        "verify": ("verify", "Repeat a run and compare the results byte by byte."),
+        "bundle": ("bundle", "Pack a run or a sweep into one archive to share."),
+        "reproduce": ("reproduce", "Repeat the runs of a bundle and report the differences."),
+    },
+    "Machine": {
+        "doctor": ("doctor", "Check what this machine can run, and how to fix the rest."),
+        "kernel": ("kernel", "Build, list, describe, remove and test experiment kernels."),
+        "tools": ("tools", "Build and list traffic tools that have no package."),
+        "completion": ("completion", "Print the code for completion in a shell."),
+    },
 }
+COMMANDS = {name: found for group in GROUPS.values() for name, found in group.items()}
 
 # Options of earlier versions, and the advice for each.
 REMOVED_OPTIONS: Mapping[str, str] = {
@@ -77,8 +91,11 @@ class LateGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+        width = max(map(len, COMMANDS))
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                # one width for all groups, so that their texts are aligned
+                formatter.write_dl([(name.ljust(width), text) for name, (_, text) in commands.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return commands from the list, without importing any, and the options of the default command `run`."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mprun.cli import options
+from mprun.cli.completion import complete_axes, complete_metrics
 from mprun.model.scalar import spell_values
 from mprun.scratch import scratch
 from mprun.text import plain
@@ -32,8 +33,21 @@ MARKS = {"higher": "▲", "lower": "▼", "same": "=", "unclear": "~", "unknown"
 @click.argument("first", metavar="A")
 @click.argument("second", metavar="[B]", required=False)
 @options.parent
-@click.option("--by", "axis", metavar="AXIS", help="Compare two parts of sweep A: AXIS or AXIS=one,other.")
-@click.option("--metric", "wanted", multiple=True, metavar="NAME", help="Compare only this metric. Can be repeated.")
+@click.option(
+    "--by",
+    "axis",
+    metavar="AXIS",
+    shell_complete=complete_axes,
+    help="Compare two parts of sweep A: AXIS or AXIS=one,other.",
+)
+@click.option(
+    "--metric",
+    "wanted",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=complete_metrics,
+    help="Compare only this metric. Can be repeated.",
+)
 @click.option("--all", "show_all", is_flag=True, help="Also show metrics that do not differ.")
 @click.option("--within", metavar="SHARE", help="Fail if a metric clearly differs by more than SHARE, such as 2%.")
 @options.confidence

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """`mprun completion`, and the completion of the arguments of other commands.
 
-A shell asks at each press of a key, so nothing here imports code that reads or runs experiments.
+A shell asks at each press of a key, so nothing here imports code that checks or runs experiments. Files that cannot be
+read offer nothing.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -71,6 +73,62 @@ def complete_labs(_context: click.Context, _parameter: click.Parameter, incomple
     labs = find_labs()
     names = {folder.name: "" for folder in labs.values()}
     return _offer(incomplete, {number: folder.name for number, folder in labs.items()} | (names if incomplete else {}))
+
+
+def complete_parameters(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the parameters of the files of -t and -x, and the properties that the experiment's matrix varies."""
+    from mprun.errors import MprunError
+    from mprun.input.document import Document
+    from mprun.input.reader import read
+
+    found: dict[str, str] = {}
+    for role in ("topology", "experiment"):
+        given = context.params.get(role)
+        if isinstance(given, str):
+            with contextlib.suppress(MprunError, OSError):
+                document = Document(read(given, role))
+                matrix = document.part("matrix")
+                found |= {f"{name}=": "an axis" for name in matrix} if isinstance(matrix, dict) else {}
+                found |= {f"{name}=": str(value) for name, value in document.parameters().items()}
+    found.pop("zip=", None)
+    found.pop("exclude=", None)
+    return _offer(incomplete, found)
+
+
+def complete_metrics(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the metrics of the run or sweep that is named first, or else of the newest run."""
+    from mprun import rundir
+    from mprun.errors import MprunError
+    from mprun.sweep import directory
+
+    parent = Path(context.params.get("parent") or "runs")
+    named = _first_argument(context) or "latest"
+    found: dict[str, str] = {}
+    with contextlib.suppress(MprunError, OSError):
+        found = dict.fromkeys(rundir.find(parent, named).read("summary.json")["metrics"], "")
+    with contextlib.suppress(MprunError, OSError):
+        cells = directory.find(parent, named).read("summary.json")["cells"]
+        found |= {name: "" for cell in cells for name in cell["metrics"]}
+    return _offer(incomplete, found)
+
+
+def complete_axes(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the axes of the sweep that is named first."""
+    from mprun.errors import MprunError
+    from mprun.sweep import directory
+
+    with contextlib.suppress(MprunError, OSError):
+        sweep = directory.find(Path(context.params.get("parent") or "runs"), _first_argument(context))
+        return _offer(incomplete, dict.fromkeys(sweep.record["axes"], ""))
+    return []
+
+
+def _first_argument(context: click.Context) -> str:
+    """Return the first argument of a command line that ends in an option; empty if it has none.
+
+    click has not yet given such arguments their names.
+    """
+    return str(context.params.get("first") or next(iter(context.args), ""))
 
 
 def _offer(incomplete: str, found: Mapping[str, str]) -> list[CompletionItem]:

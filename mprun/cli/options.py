@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from mprun import invoker
-from mprun.cli.completion import complete_files, complete_kernels
+from mprun.cli.completion import complete_files, complete_kernels, complete_parameters
 from mprun.errors import SpecError
 from mprun.model.engine import ENGINE_CHOICES
 from mprun.text import printable
@@ -59,6 +59,7 @@ def parameters(command: Command) -> Command:
         "params",
         multiple=True,
         metavar="NAME=VALUE",
+        shell_complete=complete_parameters,
         help="Override a parameter of the files. Can be repeated.",
     )(command)
 

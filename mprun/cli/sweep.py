@@ -15,6 +15,7 @@ import click
 
 from mprun import invoker
 from mprun.cli import options
+from mprun.cli.completion import complete_metrics
 
 if TYPE_CHECKING:
     from mprun.model.engine import EngineChoice
@@ -57,7 +58,14 @@ if TYPE_CHECKING:
     help="Keep the captures of all runs, of no run, or of the runs that did not pass.",
 )
 @click.option("--new", "anew", is_flag=True, help="Start a new sweep even if an unfinished one for these files exists.")
-@click.option("--metric", "shown", multiple=True, metavar="NAME", help="Show this metric. Can be repeated.")
+@click.option(
+    "--metric",
+    "shown",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=complete_metrics,
+    help="Show this metric. Can be repeated.",
+)
 @options.verdicts
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, with the directory of the sweep.")
 def command(

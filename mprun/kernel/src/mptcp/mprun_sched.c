@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Packet schedulers of MPTCP beside mainline's: what they share, and the two simplest.
+ * Packet schedulers of MPTCP in addition to mainline's: their common parts, and the two simplest.
  *
- * Mainline gives whole data fragments to a subflow, beyond its congestion window, and lets them
- * wait there. These give segments, and only as many as a subflow may send at once; where no
- * subflow has room they wait for the next acknowledgement. Backups are used when no other
- * subflow works; one whose retransmission timer has expired is used when there is nothing better.
+ * Mainline gives whole data fragments to a subflow, beyond its congestion window, and lets them wait
+ * there. These schedulers give segments, and only as many as a subflow may send at once. If no subflow
+ * has room, they wait for the next acknowledgement. Backups are used when no other subflow works. A
+ * subflow whose retransmission timer has expired is used only when there is nothing better.
  *
  * lowest-rtt: the subflow with the lowest smoothed RTT that has room.
- * roundrobin: one after the other, net.mptcp.roundrobin_segments each; those without room are
- * passed over.
+ * roundrobin: one subflow after the other, net.mptcp.roundrobin_segments each; subflows without room are skipped.
  */
 #include <linux/minmax.h>
 #include <linux/sysctl.h>
@@ -17,7 +16,7 @@
 
 #include "mprun_sched.h"
 
-/* At most so many at a time, as mainline's bursts. */
+/* The most segments at a time, as in mainline's bursts. */
 #define MOST_SEGMENTS	44
 
 static unsigned int settings_id;
@@ -44,14 +43,14 @@ u32 mprun_srtt(const struct sock *ssk)
 {
 	u32 srtt_eighths = READ_ONCE(tcp_sk(ssk)->srtt_us);
 
-	/* where time is simulated a path may take none at all */
+	/* in simulated time a path may have an RTT of zero */
 	return srtt_eighths ? srtt_eighths >> 3 : U32_MAX;
 }
 
 /*
- * 2: for use; 1: backup; 0: its timer has expired; -1: cannot send. A backup comes before a subflow that may have
- * failed: one segment is all that its window holds then, and while nothing more is given to it mainline does not
- * find out that it is stale.
+ * 2: for use; 1: backup; 0: its timer has expired; -1: cannot send. A backup is preferred to a subflow
+ * that may have failed: the window of such a subflow holds only one segment, and mainline does not
+ * find out that it is stale unless it gets more data.
  */
 static int tier_of(struct mptcp_subflow_context *subflow)
 {
@@ -101,7 +100,7 @@ int mprun_choose(struct mptcp_sock *msk, struct mptcp_subflow_context *subflow, 
 	if (!subflow)
 		return -EINVAL;
 	msk->mprun.push.segments = clamp_t(u32, segments, 1, MOST_SEGMENTS);
-	/* made bytes of once the subflow is locked and its segment size known */
+	/* converted to bytes once the subflow is locked and its segment size is known */
 	msk->snd_burst = 1;
 	msk->mprun.last = subflow->subflow_id;
 	mptcp_subflow_set_scheduled(subflow, true);
@@ -126,7 +125,7 @@ void mprun_init_msk(struct mptcp_sock *msk)
 	INIT_LIST_HEAD(&msk->mprun.coupled);
 }
 
-/* Up to where of this fragment the subflow may send. No scheduler is asked after a fallback to TCP. */
+/* Return the end of this fragment's part that the subflow may send. After a fallback to TCP no scheduler is asked. */
 int mprun_push_limit(struct mptcp_sock *msk, struct sock *ssk, const struct mptcp_data_frag *dfrag)
 {
 	struct mprun_push *push = &msk->mprun.push;
@@ -162,7 +161,7 @@ MPRUN_SCHEDULER(mprun_lowest_rtt, lowest_rtt_get_send,
 
 /* -- roundrobin */
 
-/* Whole segments that are left of the last subflow's turn. */
+/* Return the whole segments that are left of the last subflow's turn. */
 static u32 turn_left(const struct mptcp_sock *msk)
 {
 	return max(msk->snd_burst, 0) / max(msk->mprun.push.segment_bytes, 1U);
@@ -186,7 +185,7 @@ static int roundrobin_get_send(struct mptcp_sock *msk)
 			segments = turn_left(msk);
 			break;
 		}
-		/* in the order of their numbers, from the last one's on */
+		/* in the order of their numbers, starting after the last one */
 		if (!next || subflow->subflow_id - last - 1 < next->subflow_id - last - 1)
 			next = subflow;
 	}

@@ -41,8 +41,7 @@ struct mprun_msk {
 	struct mprun_push push;
 	/* subflow that sent last, by its number */
 	u32 last;
-	/* balanced: the subflows since when their bytes are counted, and these bytes of all */
-	u32 members;
+	/* balanced: the number of subflows whose bytes are counted, and the bytes of all */
 	u32 number;
 	u64 counted;
 	/* balanced with a floor */
@@ -59,7 +58,8 @@ struct mprun_msk {
 
 /* Per subflow. */
 struct mprun_subflow {
-	/* balanced: bytes first sent here since the subflows are what they are */
+	/* balanced: this subflow is one of those counted, and its bytes, each when first sent */
+	bool member;
 	u64 counted;
 	/* balanced with a floor: segments delivered when the window began, and bit/s in the last one */
 	u32 delivered;

@@ -28,11 +28,21 @@ u32 mprun_room(const struct sock *ssk);
 u32 mprun_srtt(const struct sock *ssk);
 
 /*
- * Whether a subflow is one of those that new data may go to: it can send; not one whose retransmission timer has
- * expired unless all are; no backup unless all others are. `wanted` is what mprun_tier() found.
+ * How well a subflow can take new data, from worst to best. A backup comes before a subflow whose retransmission
+ * timer has expired, as that one may have failed: one segment is all that its window holds then, and while nothing
+ * more is given to it mainline does not find out that it is stale.
  */
-int mprun_tier(struct mptcp_sock *msk);
-bool mprun_usable(struct mptcp_subflow_context *subflow, int wanted);
+enum mprun_tier {
+	MPRUN_CANNOT_SEND,
+	MPRUN_TIMER_EXPIRED,
+	MPRUN_BACKUP,
+	MPRUN_FOR_USE,
+};
+
+/* Return the best tier that a connection has. */
+enum mprun_tier mprun_best_tier(struct mptcp_sock *msk);
+/* Return whether new data may go to a subflow: it can send, and is in the wanted tier, the best of its connection. */
+bool mprun_usable(struct mptcp_subflow_context *subflow, enum mprun_tier wanted);
 
 /* Give the next segments to a subflow; what a get_send returns. */
 int mprun_choose(struct mptcp_sock *msk, struct mptcp_subflow_context *subflow, u32 segments);

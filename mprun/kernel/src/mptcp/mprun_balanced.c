@@ -29,39 +29,41 @@
 #define WINDOW_US	USEC_PER_SEC
 #define WINDOWS_HELD	8
 
-static void restart(struct mptcp_sock *msk, u32 members, u32 number)
+static void restart(struct mptcp_sock *msk, enum mprun_tier wanted, u32 number)
 {
 	struct mptcp_subflow_context *subflow;
 
 	mptcp_for_each_subflow(msk, subflow) {
+		subflow->mprun.member = mprun_usable(subflow, wanted);
 		subflow->mprun.counted = 0;
 		subflow->mprun.delivered = tcp_sk(mptcp_subflow_tcp_sock(subflow))->delivered;
 	}
 	msk->mprun.counted = 0;
-	msk->mprun.members = members;
 	msk->mprun.number = number;
 	msk->mprun.free = true;
 	msk->mprun.window_end_us = ktime_get_ns() / NSEC_PER_USEC + WINDOW_US;
 }
 
 /* Restart the count if the set of subflows in use has changed. */
-static void watch_members(struct mptcp_sock *msk, int wanted)
+static void watch_members(struct mptcp_sock *msk, enum mprun_tier wanted)
 {
 	struct mptcp_subflow_context *subflow;
-	u32 members = 0, number = 0;
+	bool joined = false;
+	u32 number = 0;
 
 	mptcp_for_each_subflow(msk, subflow) {
 		if (mprun_usable(subflow, wanted)) {
-			members = members * 31 + subflow->subflow_id + 1;
+			joined |= !subflow->mprun.member;
 			number++;
 		}
 	}
-	if (members != msk->mprun.members)
-		restart(msk, members, number);
+	/* a subflow that left changes the number, unless another joined */
+	if (joined || number != msk->mprun.number)
+		restart(msk, wanted, number);
 }
 
 /* Return true if balance would carry less than the best subflow alone, by the rates just measured. */
-static bool falls_below_best(struct mptcp_sock *msk, int wanted, u32 epsilon)
+static bool falls_below_best(struct mptcp_sock *msk, enum mprun_tier wanted, u32 epsilon)
 {
 	u32 number = msk->mprun.number, least_share;
 	struct mptcp_subflow_context *subflow;
@@ -79,7 +81,7 @@ static bool falls_below_best(struct mptcp_sock *msk, int wanted, u32 epsilon)
 	return slowest * PERCENT * PERCENT < best * least_share;
 }
 
-static void end_window(struct mptcp_sock *msk, int wanted, u32 epsilon)
+static void end_window(struct mptcp_sock *msk, enum mprun_tier wanted, u32 epsilon)
 {
 	u64 now_us = ktime_get_ns() / NSEC_PER_USEC, length_us;
 	struct mptcp_subflow_context *subflow;
@@ -125,10 +127,10 @@ static int balanced_get_send(struct mptcp_sock *msk)
 	const struct mprun_settings *settings = mprun_settings(msk);
 	struct mptcp_subflow_context *subflow, *best = NULL;
 	bool is_free = false;
-	int wanted;
+	enum mprun_tier wanted;
 
-	wanted = mprun_tier(msk);
-	if (wanted < 0)
+	wanted = mprun_best_tier(msk);
+	if (wanted == MPRUN_CANNOT_SEND)
 		return -EINVAL;
 	watch_members(msk, wanted);
 	if (settings->balanced_floor) {

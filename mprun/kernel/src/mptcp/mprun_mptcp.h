@@ -41,8 +41,7 @@ struct mprun_msk {
 	struct mprun_push push;
 	/* the number of the subflow that sent last */
 	u32 last;
-	/* balanced: a hash of the subflows whose bytes are counted, their number, and the bytes of all of them */
-	u32 members;
+	/* balanced: the number of subflows whose bytes are counted, and the bytes of all of them */
 	u32 number;
 	u64 counted;
 	/* balanced with a floor */
@@ -59,7 +58,8 @@ struct mprun_msk {
 
 /* Per subflow. */
 struct mprun_subflow {
-	/* balanced: bytes first sent here since the set of subflows last changed */
+	/* balanced: true if this subflow is counted, and its bytes, each when first sent */
+	bool member;
 	u64 counted;
 	/* balanced with a floor: segments delivered when the window began, and bit/s in the last window */
 	u32 delivered;

@@ -109,9 +109,10 @@ int mprun_push_copies(struct sock *sk, struct sock *ssk, struct mptcp_sendmsg_in
 static int redundant_get_send(struct mptcp_sock *msk)
 {
 	struct mptcp_subflow_context *subflow;
-	int wanted, chosen = 0;
+	enum mprun_tier wanted;
+	int chosen = 0;
 
-	wanted = mprun_tier(msk);
+	wanted = mprun_best_tier(msk);
 	mptcp_set_timeout((struct sock *)msk);
 	mptcp_for_each_subflow(msk, subflow) {
 		if (!mprun_usable(subflow, wanted) || !has_work(msk, subflow) ||

@@ -47,41 +47,36 @@ u32 mprun_srtt(const struct sock *ssk)
 	return srtt_eighths ? srtt_eighths >> 3 : U32_MAX;
 }
 
-/*
- * 2: for use; 1: backup; 0: its timer has expired; -1: cannot send. A backup is preferred to a subflow
- * that may have failed: the window of such a subflow holds only one segment, and mainline does not
- * find out that it is stale unless it gets more data.
- */
-static int tier_of(struct mptcp_subflow_context *subflow)
+static enum mprun_tier tier_of(struct mptcp_subflow_context *subflow)
 {
 	struct sock *ssk = mptcp_subflow_tcp_sock(subflow);
 
 	if (!mptcp_subflow_active(subflow))
-		return -1;
+		return MPRUN_CANNOT_SEND;
 	if (inet_csk(ssk)->icsk_ca_state == TCP_CA_Loss)
-		return 0;
-	return subflow->backup || subflow->request_bkup ? 1 : 2;
+		return MPRUN_TIMER_EXPIRED;
+	return subflow->backup || subflow->request_bkup ? MPRUN_BACKUP : MPRUN_FOR_USE;
 }
 
-int mprun_tier(struct mptcp_sock *msk)
+enum mprun_tier mprun_best_tier(struct mptcp_sock *msk)
 {
 	struct mptcp_subflow_context *subflow;
-	int best = -1;
+	enum mprun_tier best = MPRUN_CANNOT_SEND;
 
 	mptcp_for_each_subflow(msk, subflow)
 		best = max(best, tier_of(subflow));
 	return best;
 }
 
-bool mprun_usable(struct mptcp_subflow_context *subflow, int wanted)
+bool mprun_usable(struct mptcp_subflow_context *subflow, enum mprun_tier wanted)
 {
-	return wanted >= 0 && tier_of(subflow) == wanted;
+	return wanted != MPRUN_CANNOT_SEND && tier_of(subflow) == wanted;
 }
 
 struct mptcp_subflow_context *mprun_fastest(struct mptcp_sock *msk, bool with_room)
 {
 	struct mptcp_subflow_context *subflow, *best = NULL;
-	int wanted = mprun_tier(msk);
+	enum mprun_tier wanted = mprun_best_tier(msk);
 
 	mptcp_for_each_subflow(msk, subflow) {
 		struct sock *ssk = mptcp_subflow_tcp_sock(subflow);
@@ -172,9 +167,9 @@ static int roundrobin_get_send(struct mptcp_sock *msk)
 	struct mptcp_subflow_context *subflow, *next = NULL;
 	u32 quota = mprun_settings(msk)->roundrobin_segments;
 	u32 last = msk->mprun.last, segments = quota;
-	int wanted;
+	enum mprun_tier wanted;
 
-	wanted = mprun_tier(msk);
+	wanted = mprun_best_tier(msk);
 	mptcp_for_each_subflow(msk, subflow) {
 		struct sock *ssk = mptcp_subflow_tcp_sock(subflow);
 

@@ -28,12 +28,21 @@ u32 mprun_room(const struct sock *ssk);
 u32 mprun_srtt(const struct sock *ssk);
 
 /*
- * mprun_usable: true if new data may go to a subflow. It must be able to send. A subflow whose
- * retransmission timer has expired is used only if all timers have expired. A backup is used only if
- * no other subflow works. `wanted` is the result of mprun_tier().
+ * The ability of a subflow to take new data, from worst to best. A backup is preferred to a subflow
+ * whose retransmission timer has expired, because that subflow may have failed. Its window holds only
+ * one segment, and mainline does not find out that it is stale unless it gets more data.
  */
-int mprun_tier(struct mptcp_sock *msk);
-bool mprun_usable(struct mptcp_subflow_context *subflow, int wanted);
+enum mprun_tier {
+	MPRUN_CANNOT_SEND,
+	MPRUN_TIMER_EXPIRED,
+	MPRUN_BACKUP,
+	MPRUN_FOR_USE,
+};
+
+/* Return the best tier that a connection has. */
+enum mprun_tier mprun_best_tier(struct mptcp_sock *msk);
+/* Return true if the subflow can send and is in the wanted tier, the best tier of its connection. */
+bool mprun_usable(struct mptcp_subflow_context *subflow, enum mprun_tier wanted);
 
 /* Give the next segments to a subflow. Return the result of a get_send. */
 int mprun_choose(struct mptcp_sock *msk, struct mptcp_subflow_context *subflow, u32 segments);

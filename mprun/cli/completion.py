@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -96,7 +97,7 @@ def complete_parameters(context: click.Context, _parameter: click.Parameter, inc
 
 
 def complete_metrics(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the metrics of the run or sweep that is named first, or else of the newest run."""
+    """Return the metrics of the run, or of the first run of the sweep, that is named first. Default: the newest run."""
     from mprun import rundir
     from mprun.errors import MprunError
     from mprun.sweep import directory
@@ -107,8 +108,9 @@ def complete_metrics(context: click.Context, _parameter: click.Parameter, incomp
     with contextlib.suppress(MprunError, OSError):
         found = dict.fromkeys(rundir.find(parent, named).read("summary.json")["metrics"], "")
     with contextlib.suppress(MprunError, OSError):
-        cells = directory.find(parent, named).read("summary.json")["cells"]
-        found |= {name: "" for cell in cells for name in cell["metrics"]}
+        found |= {
+            name: "" for kept in islice(directory.find(parent, named).runs(), 1) for name in kept.summary["metrics"]
+        }
     return _offer(incomplete, found)
 
 
@@ -126,7 +128,7 @@ def complete_axes(context: click.Context, _parameter: click.Parameter, incomplet
 def _first_argument(context: click.Context) -> str:
     """Return the first argument of a command line that ends in an option; empty if it has none.
 
-    click has not yet given such arguments their names.
+    click names such arguments later.
     """
     return str(context.params.get("first") or next(iter(context.args), ""))
 

@@ -13,6 +13,8 @@ from mprun.errors import MprunError
 from mprun.results import Run, load
 from tests.hostile import DRAWING, VERBS, call, call_verb, copy_run, damage
 
+pytestmark = pytest.mark.slow
+
 QUICK = [verb for verb in VERBS if verb not in DRAWING]
 
 

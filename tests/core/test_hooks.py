@@ -11,6 +11,8 @@ from mprun.errors import HostError
 from mprun.kernel.hooks import COLD, COLD_LINE, HOOKS, PLACES, Hook, apply_hooks
 from mprun.kernel.recipe import SOURCES
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:

@@ -20,6 +20,8 @@ from mprun.sweep.execution import tell_strange
 from tests.hostile import DRAWING, RUN, VERBS, bombs, call, call_verb, copy_run, links, make_sweep, texts
 from tests.hostile.links import SECRET
 
+pytestmark = pytest.mark.slow
+
 # `bundle` makes the report, which takes a second.
 QUICK = [verb for verb in VERBS if verb not in DRAWING]
 

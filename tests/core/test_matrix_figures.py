@@ -16,6 +16,8 @@ from mprun.model.spec import Plot
 from mprun.report.chart import COLUMN, paint
 from mprun.report.sweep_figures import Study, choose, draw, draw_sweep, lacking
 
+pytestmark = pytest.mark.slow
+
 AXES: dict[str, list[Any]] = {
     "cc": ["cubic", "reno"],
     "path0.rate": ["5mbit", "20mbit", "10mbit"],

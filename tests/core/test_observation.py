@@ -195,6 +195,7 @@ def test_what_an_mptcp_connection_holds(tmp_path: Path) -> None:
     assert observe([data], ZERO_NS, []).states == {("client", ENDS): [ConnectionState(0, 5000, 900, 600, 200)]}
 
 
+@pytest.mark.slow
 def test_an_entry_that_expands_without_reason_is_refused() -> None:
     """Before, 1.4 MB became 3 GB: one entry that declares its own size."""
     head = struct.pack("=BxHIq", record.SOCKETS, 0, 1_500_000_000, 0)
@@ -204,6 +205,7 @@ def test_an_entry_that_expands_without_reason_is_refused() -> None:
         list(read_entries([packed]))
 
 
+@pytest.mark.slow
 def test_a_record_that_expands_without_reason_is_refused() -> None:
     """The record repeats a small entry, compressed to a thousandth."""
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)

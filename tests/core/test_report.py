@@ -29,6 +29,8 @@ from mprun.report.run_figures import draw_run, lacking
 from mprun.report.spark import to_text
 from mprun.tools.tool import summarize_delays
 
+pytestmark = pytest.mark.slow
+
 NAMES = Axis("scheduler", categories=("default", "roundrobin"))
 NUMBERS = Series("a", "p0", (0, 1), (1e6, 2e6), (0.5e6, 1.5e6), (1.5e6, 2.5e6))
 CHARTS: dict[Form, Chart] = {

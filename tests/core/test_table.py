@@ -86,6 +86,7 @@ def test_a_table_that_would_fill_the_memory_is_refused() -> None:
         open_table(packed, "other", size)
 
 
+@pytest.mark.slow
 def test_a_panic_of_a_library_is_not_printed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """The test damages the end of the file, where its structure is stored, byte by byte."""
     run = copy_run(tmp_path)

@@ -53,6 +53,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_programs_that_only_wake_each_other_are_ended(tmp_path: Path) -> None:
     """Their total CPU time is bounded to 1 s here, plus the time until the next check."""
     run = RunDirectory.create(tmp_path, "title", "0123456789")

@@ -389,6 +389,7 @@ def _bound_resources() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (10, 10))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*BOMBS, *BASES])
 def test_bombs_are_refused_in_bounded_time_and_memory(tmp_path: Path, name: str) -> None:
     topology = "version: 1\ntopology: line\nrouters: 1\n" + (BOMBS | BASES)[name]

@@ -318,12 +318,8 @@ def render_ratio(ratio: float, style: Style = "file") -> str:
         return f"{float(Fraction(str(ratio)) * 100):.10g}%"
     if style == "people":
         return f"{ratio * 100:.4g} %"
-    digits = format(ratio, ".17f")
-    for places in range(18):
-        digits = format(ratio * 100, f".{places}f")
-        if parse_ratio(digits + "%") == ratio:
-            break
-    return digits + "%"
+    texts = (format(ratio * 100, f".{places}f") + "%" for places in range(18))
+    return next((text for text in texts if parse_ratio(text) == ratio), f"{ratio * 100:.17f}%")
 
 
 def parse_queue(value: object) -> Queue:

@@ -24,6 +24,7 @@ CHECKED = (
     "docs/cluster.md",
     "docs/comparison.md",
     "docs/concepts.md",
+    "docs/design.md",
     "docs/editors.md",
     "docs/fairness.md",
     "docs/fidelity.md",

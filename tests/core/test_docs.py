@@ -17,6 +17,7 @@ from mprun.cli import COMMANDS, group
 from mprun.compile import allocate, compile_plan
 from mprun.input import load, load_cells
 from mprun.lab.file import read_lab
+from tests.core.test_imports import ROOMS
 from tests.pages import NAMED, PAGES, ROOT, blocks_of, commands_in_blocks, commands_in_sentences
 
 LAB = ROOT / "labs" / "01_multipath"
@@ -120,3 +121,9 @@ def test_every_key_has_a_meaning_and_an_example() -> None:
         rows = [line.removeprefix("| ").removesuffix(" |").split(" | ") for line in lines if line.startswith("| `")]
         assert len(rows) > 10
         assert [row for row in rows if len(row) != 5 or not all(cell.strip("` ") for cell in row)] == []
+
+
+def test_the_design_has_a_row_for_each_room() -> None:
+    text = (ROOT / "docs" / "design.md").read_text()
+    rooms = re.findall(r"^\| `(\w+)` \|", text.split("## Rooms")[1].split("\n## ")[0], re.MULTILINE)
+    assert [room for room in ROOMS if not room.startswith("__")] == rooms

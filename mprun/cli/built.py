@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
+
+from mprun.cli.output import emit
 
 if TYPE_CHECKING:
     from mprun.kernel.store import Kernel
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def tell(built: Kernel | Installed, is_new: bool, as_json: bool) -> None:
     """Print that it was built and the time, or that it existed already, or all facts as JSON."""
     if as_json:
-        click.echo(json.dumps(asdict(built)))
+        emit(built)
     elif is_new:
         click.echo(f"built {built.version} in {built.build_seconds:.0f} s: {built.path}")
     else:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
     from mprun.model.engine import EngineChoice
 
 from mprun.cli import options
+from mprun.cli.output import emit
 
 
 @click.command("calibrate")
@@ -58,7 +58,7 @@ def command(
     with Bar() as bar:
         calibration = runner.calibrate(loaded.spec, allocate(loaded.spec), place, bar.show)
     if as_json:
-        click.echo(json.dumps(calibration))
+        emit(calibration)
     else:
         show_calibration(calibration["rows"])
     sys.exit(0 if calibration["passed"] else 1)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -15,6 +14,7 @@ import click
 
 from mprun.cli import options
 from mprun.cli.completion import complete_axes, complete_metrics
+from mprun.cli.output import emit
 from mprun.model.scalar import spell_values
 from mprun.scratch import scratch
 from mprun.text import plain
@@ -96,7 +96,7 @@ def command(
     worse = [one for one in expected if one.is_worse]
     status = "failed" if outside or worse else "incomplete" if any(may_come) else "passed"
     if as_json:
-        click.echo(json.dumps(_to_json(operands, compared, expected, status)))
+        emit(_to_json(operands, compared, expected, status))
     else:
         _show(operands, compared, expected, show_all, level)
         for text in _faults(compared, outside, worse, within):

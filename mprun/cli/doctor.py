@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
+
+from mprun.cli.output import emit
 
 if TYPE_CHECKING:
     from mprun.tools.tool import Program
@@ -43,7 +44,7 @@ def command(as_json: bool) -> None:
         check.ok for check in checks if check.serves in ("real", "both")
     )
     if as_json:
-        click.echo(json.dumps([asdict(check) for check in checks]))
+        emit(list(checks))
     else:
         width = max(len(check.name) for check in checks)
         for check in checks:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from dataclasses import asdict
@@ -13,6 +12,7 @@ import click
 
 from mprun.cli import options
 from mprun.cli.completion import complete_kernels
+from mprun.cli.output import emit
 
 
 @click.group("kernel", context_settings={"help_option_names": ["-h", "--help"]})
@@ -53,7 +53,7 @@ def list_(as_json: bool) -> None:
 
     kernels = store.list_kernels()
     if as_json:
-        click.echo(json.dumps([{**asdict(kernel), "bytes": store.size_bytes(kernel)} for kernel in kernels]))
+        emit([{**asdict(kernel), "bytes": store.size_bytes(kernel)} for kernel in kernels])
         return
     if not kernels:
         click.echo("none yet; `mprun kernel build` builds one")
@@ -96,7 +96,7 @@ def info(name: str, as_json: bool) -> None:
 
     kernel = store.find_kernel(name)
     if as_json:
-        click.echo(json.dumps(asdict(kernel)))
+        emit(kernel)
         return
     for key, value in asdict(kernel).items():
         click.echo(f"{key.replace('_', ' '):14} {value}")

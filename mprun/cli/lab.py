@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import sys
 import time
 from collections import Counter
@@ -18,6 +16,7 @@ import click
 from mprun import invoker
 from mprun.cli import options
 from mprun.cli.completion import complete_labs
+from mprun.cli.output import emit, emit_csv
 
 if TYPE_CHECKING:
     from mprun.analysis.claim import Judgement
@@ -57,7 +56,7 @@ def list_(as_json: bool) -> None:
 
     labs = [open_lab(str(folder)) for folder in find_labs().values()]
     if as_json:
-        click.echo(json.dumps([{"name": lab.name, "title": lab.title, "folder": str(lab.folder)} for lab in labs]))
+        emit([{"name": lab.name, "title": lab.title, "folder": str(lab.folder)} for lab in labs])
         return
     for lab in labs:
         click.echo(f"{lab.name:26} {lab.title}")
@@ -156,7 +155,7 @@ def run(
             if not as_json:
                 _show_lab(result)
     if as_json:
-        click.echo(json.dumps([_lab_to_json(result) for result in results]))
+        emit([_lab_to_json(result) for result in results])
     else:
         _show_total(results, time.monotonic() - began)
     sys.exit(_status(results))
@@ -195,13 +194,16 @@ def check(name: str, folders: tuple[Path, ...], profile: Profile, as_json: bool,
             )
             for one in grades
         ]
-        click.echo(json.dumps([dict(zip(keys, row, strict=True)) for row in rows]))
+        emit([dict(zip(keys, row, strict=True)) for row in rows])
     elif as_csv:
-        writer = csv.writer(sys.stdout)
-        writer.writerow(["directory", "lab", "held", "of", *(claim.says for claim in lab.claims_of(profile))])
-        for one in grades:
-            verdicts = [judgement.verdict for judgement in one.judgements]
-            writer.writerow([one.folder, lab.name, one.held, len(verdicts), *verdicts])
+        says = [claim.says for claim in lab.claims_of(profile)]
+        emit_csv(
+            [
+                {"directory": one.folder, "lab": lab.name, "held": one.held, "of": len(one.judgements)}
+                | {text: judgement.verdict for text, judgement in zip(says, one.judgements, strict=True)}
+                for one in grades
+            ]
+        )
     else:
         for one in grades:
             click.echo(f"\n{click.style(lab.name, bold=True)} in {one.folder.resolve()}")

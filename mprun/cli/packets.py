@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import click
 from mprun import invoker
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
+from mprun.cli.output import emit
 from mprun.text import printable
 
 # The number of connections of a capture that are shown: the ones with the most payload.
@@ -39,7 +39,7 @@ def command(name: str, parent: Path, as_json: bool) -> None:
     invoker.give(run.path)
     if as_json:
         value = {"packets": found.packets, "connections": found.connections, "subflows": found.subflows}
-        click.echo(json.dumps({"directory": str(run.path), **value, "warnings": found.warnings}))
+        emit({"directory": str(run.path), **value, "warnings": found.warnings})
         return
     for capture in run.captures():
         _show(

@@ -13,6 +13,7 @@ import click
 
 from mprun import invoker
 from mprun.cli import options
+from mprun.cli.output import emit
 from mprun.model.engine import ENGINE_NAMES
 from mprun.model.scalar import spell_values
 from mprun.scratch import scratch
@@ -86,9 +87,7 @@ def command(
             outcome = reproduce(bundle, parent, chosen, kernel, consent, bar.show, jobs)
     invoker.give(outcome.path)
     if as_json:
-        import json
-
-        click.echo(json.dumps(_to_json(outcome)))
+        emit(_to_json(outcome))
     else:
         _show(outcome)
     sys.exit(1 if outcome.verdict == "different" else 0)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from mprun.cli import options
+from mprun.cli.output import emit
 
 if TYPE_CHECKING:
     from mprun.engines.engine import Shell
@@ -79,7 +79,7 @@ def command(
 
         options.write_verdicts(run.title, checks_of_run(run.title, summary), junit, tap)
     if as_json:
-        click.echo(json.dumps({"directory": str(run.path), **summary}))
+        emit({"directory": str(run.path), **summary})
     else:
         show_summary(summary, run)
         if linked:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ import click
 
 from mprun.cli import options, show, wireshark
 from mprun.cli.completion import complete_runs
+from mprun.cli.output import emit
 
 if TYPE_CHECKING:
     from mprun.model.engine import EngineChoice
@@ -49,7 +49,7 @@ def list_(parent: Path, as_json: bool) -> None:
         rows.append({"name": sweep.name, "status": _state(sweep)[0], "engine": "sweep"})
     rows.sort(key=lambda row: row["name"][:15])
     if as_json:
-        click.echo(json.dumps(rows))
+        emit(rows)
     elif not rows:
         click.echo(f"no runs in {parent}")
     for row in rows if not as_json else ():

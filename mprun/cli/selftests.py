@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import click
 
 from mprun import invoker
+from mprun.cli.output import emit
 from mprun.cli.progress import Bar
 from mprun.errors import HostError, SpecError
 from mprun.kernel.store import Kernel
@@ -72,7 +72,7 @@ def run(
     wall_s = round(time.monotonic() - started, 1)
     total = {"kernel": kernel.name, "version": kernel.version, "scheduler": scheduler, "seed": seed}
     if as_json:
-        click.echo(json.dumps(total | {"passed": passed, "wall_s": wall_s, "scripts": verdicts, "not_run": not_run}))
+        emit(total | {"passed": passed, "wall_s": wall_s, "scripts": verdicts, "not_run": not_run})
     else:
         for name, reason in not_run.items():
             click.echo(f"- {name:28} not run: {reason}")

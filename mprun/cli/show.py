@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import click
 
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
+from mprun.cli.output import emit
 from mprun.report.metrics import order_metrics
 from mprun.rundir import RunDirectory, readable
 
@@ -40,7 +40,7 @@ def _show(found: RunDirectory | SweepDirectory, confidence: float | None, as_jso
         options.refuse_confidence(confidence)
     summary = _read_sweep(found) if isinstance(found, SweepDirectory) else found.read("summary.json")
     if as_json:
-        click.echo(json.dumps({"directory": str(found.path), **summary}))
+        emit({"directory": str(found.path), **summary})
     elif isinstance(found, SweepDirectory):
         from mprun.analysis.cells import INCOMPLETE
         from mprun.analysis.statistics import CONFIDENCE

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ import click
 from mprun import invoker
 from mprun.cli import options
 from mprun.cli.completion import complete_metrics
+from mprun.cli.output import emit
 
 if TYPE_CHECKING:
     from mprun.model.engine import EngineChoice
@@ -128,7 +128,7 @@ def command(
 
         options.write_verdicts(sweep.name, checks_of_sweep(summary), junit, tap)
     if as_json:
-        click.echo(json.dumps({"directory": str(sweep.path), **summary}))
+        emit({"directory": str(sweep.path), **summary})
     else:
         from mprun.cli.show_sweep import show_sweep
 

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import asdict
 
 import click
 
 from mprun.cli.completion import complete_tools
+from mprun.cli.output import emit
 
 
 @click.group("tools", context_settings={"help_option_names": ["-h", "--help"]})
@@ -60,7 +60,7 @@ def list_(as_json: bool) -> None:
             {"name": name, "description": PROGRAMS[name].description, "installed": asdict(tool) if tool else None}
             for name, tool in found.items()
         ]
-        click.echo(json.dumps(tools))
+        emit(tools)
         return
     for name, tool in found.items():
         absent = faults.get(name, f"not built: `mprun tools install {name}`")

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from mprun.cli import options
+from mprun.cli.output import emit
 from mprun.errors import HostError, SpecError
 
 
@@ -20,14 +21,12 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the generators as JSON.")
 def list_(as_json: bool) -> None:
     """List the generators, including generators of installed packages."""
-    import json
-    from dataclasses import asdict
 
     from mprun.input.generator import COLLECTION
 
     generators = COLLECTION.describe()
     if as_json:
-        click.echo(json.dumps([asdict(one) for one in generators], indent=2, ensure_ascii=False))
+        emit(list(generators))
         return
     width = max(len(one.name) for one in generators)
     for one in generators:

@@ -10,6 +10,7 @@ import click
 
 from mprun.cli import options
 from mprun.cli.completion import complete_files
+from mprun.cli.output import emit
 
 if TYPE_CHECKING:
     from mprun.model.fault import Fault
@@ -61,12 +62,11 @@ def command(
 
 
 def _print_json(faults: Sequence[Fault]) -> None:
-    import json
 
     from mprun.model.fault import render_path
 
     entries = [{"file": f.file, "line": f.line, "path": render_path(f.path), "message": f.message} for f in faults]
-    click.echo(json.dumps(entries, indent=2, ensure_ascii=False))
+    emit(entries)
 
 
 def describe(spec: Spec) -> str:

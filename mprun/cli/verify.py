@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ import click
 
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
+from mprun.cli.output import emit
 from mprun.text import plain
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def command(name: str, kernel: str, parent: Path, consent: Consent, as_json: boo
         difference = runner.first_difference(original, again)
     count = len(list(original.artifacts()))
     if as_json:
-        click.echo(json.dumps({"run": original.name, "identical": difference is None, "difference": difference}))
+        emit({"run": original.name, "identical": difference is None, "difference": difference})
     elif difference is None:
         click.echo(f"identical: {count} artifacts of {original.name}, byte by byte")
     else:

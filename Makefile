@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commands of a newcomer (lab, test) and of a developer (lint, bench).
 
-.PHONY: help setup dev quic lab test selftests lint bench fidelity physics fairness soak fuzz hostile kills docs fresh vm golden clean
+.PHONY: help setup dev quic lab test check selftests lint bench fidelity physics fairness soak fuzz hostile kills docs fresh vm golden clean
 
 # that of another Python than .venv's
 unexport PYTHONHOME
@@ -9,6 +9,7 @@ unexport PYTHONHOME
 help:
 	@echo "make lab     set up what is missing, run the first lab with TCP and with MPTCP"
 	@echo "make test    set up what is missing, run the tests; thirteen minutes on two idle cores"
+	@echo "make check    lint and the fast tests; one minute, for daily work"
 	@echo "make selftests  the kernel's own tests of MPTCP inside the experiment kernel; ten minutes of one CPU"
 	@echo "make setup   packages, .venv, experiment kernel: what running needs"
 	@echo "make dev     the same, and what tests, linters and the site need"
@@ -43,6 +44,9 @@ lab: setup
 
 test: dev
 	.venv/bin/python -m pytest -n logical --dist loadfile
+
+check: lint
+	@.venv/bin/python -m pytest -q -n logical -m "not slow" tests/core tests/spec
 
 selftests: dev
 	@.venv/bin/mprun kernel test

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Speed of what a user waits for, as medians of whole commands: `make bench`.
+"""Measure how long users wait, as medians of whole commands: `make bench`.
 
-Each figure stands beside its target. Exit status 1 if one is missed, so that a slow change shows.
+Each figure has a target. The exit status is 1 if a target is missed, so that a slower version is noticed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ probe: {pings: 0}
 
 
 def timed(*arguments: object, cwd: Path, **environment: str) -> float:
-    """Seconds of wall time of one call of mprun, which must succeed."""
+    """Return the wall time in s of a call of mprun, which must succeed."""
     argv, env = [MPRUN, *map(str, arguments)], {**os.environ, **environment}
     started = time.monotonic()
     done = subprocess.run(argv, cwd=cwd, env=env, capture_output=True, text=True)
@@ -41,7 +41,7 @@ def timed(*arguments: object, cwd: Path, **environment: str) -> float:
 
 
 def row(name: str, values: list[float], target: float | None = None) -> bool:
-    """Print a median with its range and target; whether the target is met."""
+    """Print a median with its range and target. Return True if the target is met."""
     median = statistics.median(values)
     met = target is None or median <= target
     text = f"{name:52} {median:7.3f} s   ({min(values):.3f} to {max(values):.3f})"
@@ -50,7 +50,7 @@ def row(name: str, values: list[float], target: float | None = None) -> bool:
 
 
 def phases(folder: Path) -> list[dict[str, Any]]:
-    """When each phase of the newest run began, real seconds since the engine was started."""
+    """Return when each phase of the newest run began, in real seconds since the start of the engine."""
     value: list[dict[str, Any]] = json.loads((folder / "runs" / "latest" / "wall.json").read_text())
     return value
 

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Building networks, in both engines and by Mininet's own classes, in turn on one machine: CPU time and wall time.
+"""Measure CPU time and wall time of building networks, in both engines and by Mininet's own classes.
 
     make bench          three builds of each, of which the least counts
     build.py --quick    one of each
 
-Ours have addresses, routes, and a rate on every link, all read back; Mininet's have neither routes nor tc. Times are
-from the first namespace to the last interface that works; the engine's start, and what mprun does before and after,
-have columns of their own. CPU time is that of all processes, as a cgroup of their own counts it (cgroups(7)), so this
-needs root; it hardly depends on what else the machine does, while wall time does.
+mprun's networks have addresses, routes, and a rate on every link, which are all read back. Mininet's networks have
+neither routes nor tc. Times are from the first namespace to the last interface that works. The engine's start, and
+mprun's work before and after, have columns of their own.
+
+CPU time is that of all processes, as a cgroup of their own counts it (cgroups(7)), so this program needs root. CPU time
+hardly depends on other work on the machine; wall time does.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ Edges = list[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Spent:
-    """Seconds, of all processes on their CPUs and of the clock."""
+    """Seconds: CPU time of all processes, and wall time."""
 
     cpu_s: float
     wall_s: float
@@ -50,7 +52,7 @@ class Spent:
 
 
 class Account:
-    """A cgroup that counts the CPU time of what joins it, and of its children."""
+    """A cgroup that counts the CPU time of the processes that join it, and of their children."""
 
     def __init__(self) -> None:
         old = Path("/sys/fs/cgroup/cpuacct")
@@ -61,7 +63,7 @@ class Account:
         (self.folder / "cgroup.procs").write_text(str(os.getpid()))
 
     def read(self) -> Spent:
-        """Version 1 counts in ns, version 2 in us."""
+        """Read the counts. Version 1 of cgroups counts in ns, version 2 in us."""
         usage = self.folder / "cpuacct.usage"
         if usage.exists():
             return Spent(int(usage.read_text()) / 1e9, time.monotonic())
@@ -69,7 +71,7 @@ class Account:
         return Spent(int(words[words.index("usage_usec") + 1]) / 1e6, time.monotonic())
 
     def close(self) -> None:
-        """Once the last of its processes is gone."""
+        """Remove the cgroup when the last of its processes has ended."""
         for _ in range(100):
             try:
                 return self.folder.rmdir()
@@ -87,7 +89,10 @@ def account() -> Iterator[Account]:
 
 
 def line_edges(count: int) -> Edges:
-    """With more than 255 hops no packet would arrive: the server is in the middle of a long one."""
+    """Return a chain of links.
+
+    The server is in the middle of a long chain, because packets live for 255 hops at most.
+    """
     names = ["client", *(f"r{n}" for n in range(count - 1))]
     return [*pairwise(names), (names[min(count, 100) - 1], "server")]
 
@@ -97,7 +102,7 @@ def star_edges(count: int) -> Edges:
 
 
 def torus_edges(count: int) -> Edges:
-    """A torus of about so many links, as square as it can be, with a host at two of its corners."""
+    """Return a torus of about `count` links, as square as possible, with hosts at two of its corners."""
     width = max(2, round((count / 2) ** 0.5))
     height = max(2, round(count / 2 / width))
     edges = {
@@ -114,7 +119,7 @@ SHAPES: dict[str, Callable[[int], Edges]] = {"line": line_edges, "star": star_ed
 
 
 def written(edges: Edges) -> str:
-    """The network with a rate on every link, so that tc has work too."""
+    """Return the topology file with a rate on every link, so that tc has work too."""
     names = list(dict.fromkeys(name for edge in edges for name in edge))
     nodes = [f"  {name}: {{kind: {'router' if name.startswith('r') else 'host'}}}" for name in names]
     links = [f"  - {{between: [{a}, {b}], rate: 100mbit}}" for a, b in edges]
@@ -122,7 +127,13 @@ def written(edges: Edges) -> str:
 
 
 def build_ours(folder: Path, engine: str, counted: Account) -> dict[str, Spent]:
-    """A run of `topo` in `folder`: `before` the engine, its `start`, the `build`, and all `after`, pings included."""
+    """Run `topo` in `folder`. Return the times of its parts.
+
+    - before: until the engine starts.
+    - start: the engine's start.
+    - build: the network.
+    - after: the rest, including pings.
+    """
     runs = Path(tempfile.mkdtemp(prefix=f"{engine}-", dir=folder))
     argv = [MPRUN, "-t", "topo", "-x", "ping", "--engine", engine, "-o", str(runs)]
     marks = {"before": counted.read()}
@@ -160,7 +171,7 @@ def phase(temporary: Path) -> str:
 
 
 def build_mininet(edges: Edges, counted: Account) -> dict[str, Spent]:
-    """The same edges by Mininet's own classes: `build` and `stop`."""
+    """Build the same edges with Mininet's own classes. Return the times of `build` and `stop`."""
     argv = ["unshare", "--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child"]
     argv += ["/usr/bin/python3", str(ROOT / "benchmarks" / "mininet_build.py")]
     run = subprocess.Popen(
@@ -190,7 +201,7 @@ def least(found: list[dict[str, Spent]]) -> dict[str, Spent]:
 
 
 def compare(shape: str, edges: Edges, repeats: int, counted: Account) -> bool:
-    """A row of the table; whether the targets are met in wall time."""
+    """Print a row of the table. Return True if the wall times meet the targets."""
     found: dict[str, list[dict[str, Spent]]] = {"real": [], "virtual": [], "Mininet": []}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -42,7 +42,7 @@ FIRST_WINDOW_BYTES = 65535
 
 
 def echo_frame_bytes(family: str, payload_bytes: int = 56) -> int:
-    """The frame of a ping; 56 bytes are ping(8)'s default."""
+    """Return the size of a ping's frame. 56 bytes are ping(8)'s default."""
     return ETHERNET_BYTES + IP_BYTES[family] + ECHO_BYTES + payload_bytes
 
 
@@ -51,7 +51,7 @@ def udp_frame_bytes(family: str, payload_bytes: int) -> int:
 
 
 def udp_payload_bytes(family: str, mtu_bytes: int) -> int:
-    """The payload of a full packet."""
+    """Return the payload of a full packet."""
     return mtu_bytes - IP_BYTES[family] - UDP_BYTES
 
 
@@ -60,13 +60,13 @@ def tcp_frame_bytes(family: str, payload_bytes: int, option_bytes: int = TIMESTA
 
 
 def tcp_payload_bytes(family: str, mtu_bytes: int, is_multipath: bool = False) -> int:
-    """The payload of a full segment with timestamps, and over MPTCP with the mapping and Data ACK of DSS."""
+    """Return the payload of a full segment with timestamps and, over MPTCP, with the mapping and Data ACK of DSS."""
     options = TIMESTAMPS_BYTES + (DSS_BYTES if is_multipath else 0)
     return mtu_bytes - IP_BYTES[family] - TCP_BYTES - options
 
 
 def goodput_bit_per_s(rate_bit_per_s: float, payload_bytes: int, mtu_bytes: int) -> float:
-    """The payload that a busy link carries in full frames."""
+    """Return the payload rate of a busy link with full frames."""
     return rate_bit_per_s * payload_bytes / (mtu_bytes + ETHERNET_BYTES)
 
 
@@ -75,7 +75,7 @@ def goodput_bit_per_s(rate_bit_per_s: float, payload_bytes: int, mtu_bytes: int)
 
 @dataclass(frozen=True)
 class Hop:
-    """One direction of a link."""
+    """A direction of a link."""
 
     rate_bit_per_s: float
     delay_s: float
@@ -88,12 +88,12 @@ Way = Sequence[Hop]
 
 
 def one_way_s(way: Way, frame_bytes: int) -> float:
-    """The time of a single frame over idle links: propagation and serialisation on each link."""
+    """Return the time of a single frame over idle links: propagation and serialisation on each link."""
     return sum(hop.delay_s + hop.serialise_s(frame_bytes) for hop in way)
 
 
 def round_trip_s(forward: Way, reverse: Way, frame_bytes: int, back_bytes: int | None = None) -> float:
-    """The idle round trip; the returning frame is as long as the first one, or `back_bytes` long."""
+    """Return the idle round trip. The returning frame is as long as the first one, or has `back_bytes`."""
     return one_way_s(forward, frame_bytes) + one_way_s(reverse, back_bytes or frame_bytes)
 
 
@@ -102,7 +102,7 @@ def bottleneck_bit_per_s(way: Way) -> float:
 
 
 def product_packets(forward: Way, reverse: Way, frame_bytes: int) -> float:
-    """The bandwidth-delay product in frames: the bottleneck's rate times the propagation there and back."""
+    """Return the bandwidth-delay product in frames: the bottleneck's rate times the propagation there and back."""
     delay_s = sum(hop.delay_s for hop in (*forward, *reverse))
     return bottleneck_bit_per_s(forward) * delay_s / 8 / frame_bytes
 
@@ -111,39 +111,39 @@ def product_packets(forward: Way, reverse: Way, frame_bytes: int) -> float:
 
 
 def fill_s(queue_packets: int, frame_s: float, overload: float) -> float:
-    """The time in which a queue fills, if frames arrive `overload` times as fast as they leave."""
+    """Return the time in which a queue fills, if frames arrive `overload` times as fast as they leave."""
     return (queue_packets + 1) * frame_s / (overload - 1)
 
 
 def full_queue_arrivals(packets: int, queue_packets: int, overload: float) -> float:
-    """The number of `packets` that arrive: one in `overload` while they are sent, then the contents of the queue."""
+    """Return how many of `packets` arrive: one in `overload` while they are sent, then the contents of the queue."""
     return min(packets, packets / overload + queue_packets + 1)
 
 
 def full_queue_mean_wait_s(queue_packets: int, frame_s: float, overload: float) -> float:
-    """The mean time from a frame's arrival at a full queue to its last bit, for the frames of the load itself.
+    """Return the mean time from a frame's arrival at a full queue to its last bit, for the frames of the load.
 
-    A frame is accepted only once a place is free, so it is the last of `queue_packets` that wait, behind the rest
-    of the frame in service. Frames arrive every frame_s / overload, so that the first arrival after a departure
-    comes between 0 and that time after it, evenly spread if `overload` is irrational: frame_s / (2 overload) later in
-    the mean. The wait is then what is left of the frame in service, queue_packets - 1 others, and the frame's own.
+    A frame is accepted only when a place is free. It is then the last of `queue_packets` that wait, behind the rest of
+    the frame in service. Frames arrive every frame_s / overload. If `overload` is irrational, the first arrival after a
+    departure comes uniformly within this time after the departure, frame_s / (2 overload) in the mean. The wait is the
+    rest of the frame in service, queue_packets - 1 other frames, and the frame itself.
     """
     return (queue_packets + 1) * frame_s - frame_s / (2 * overload)
 
 
 def full_queue_probe_wait_s(queue_packets: int, frame_s: float, overload: float, probe_s: float) -> float:
-    """The mean time of a rare probe in the full queue; the probe itself takes `probe_s` on the link.
+    """Return the mean time of a rare probe in the full queue. The probe itself takes `probe_s` on the link.
 
-    A probe is accepted from a departure to the next arrival. That time u is even from 0 to frame_s / overload, and
-    a probe falls into an interval as often as this is long, at an even place: E(u^2) / (2 E(u)), which is
-    frame_s / (3 overload) after the departure. Then it waits for the rest of the frame in service and the
-    queue_packets - 1 before it.
+    A probe is accepted between a departure and the next arrival. This time u is uniform from 0 to frame_s / overload. A
+    probe meets an interval in proportion to its length, at a uniform place. In the mean this is E(u^2) / (2 E(u)) =
+    frame_s / (3 overload) after the departure. Then the probe waits for the rest of the frame in service and the
+    queue_packets - 1 frames before it.
     """
     return queue_packets * frame_s - frame_s / (3 * overload) + probe_s
 
 
 def follow_s(way: Way, frame_bytes: int, probe_bytes: int) -> float:
-    """The time that a probe waits on later links for the full frame before it; the first link is the slowest.
+    """Return how long a probe waits on later links for the full frame before it. The first link is the slowest.
 
     The probe leaves the first link its own time after that frame. If the frame takes longer than that on the next link,
     the probe waits for the rest.
@@ -158,7 +158,7 @@ def follow_s(way: Way, frame_bytes: int, probe_bytes: int) -> float:
 
 # -- jitter ----------------------------------------------------------------------------------------------------------
 
-# iproute2's tables of distributions hold values times 8192 in 16 bits, so nothing lies above 32767 / 8192 (tc-netem).
+# iproute2's tables of distributions hold values times 8192 in 16 bits, so no value exceeds 32767 / 8192 (tc-netem).
 TABLE_LIMIT = 32767 / 8192
 
 
@@ -191,7 +191,10 @@ def _normal_quantile(share: float) -> float:
 
 
 def _pareto_quantile(share: float) -> float:
-    """Pareto with exponent 3, whose mean is 1.5; shifted to a mean of 0, and times 4/3 (iproute2's netem/pareto.c)."""
+    """Return a quantile of the Pareto distribution with exponent 3, as in iproute2's netem/pareto.c.
+
+    Its mean is 1.5. It is shifted to a mean of 0 and multiplied by 4/3.
+    """
     return (math.pow(1 - share, -1 / 3) - 1.5) * 4 / 3
 
 
@@ -201,10 +204,13 @@ def _limited(value: float) -> float:
 
 @cache
 def jitter_moments(distribution: str) -> Moments:
-    """The moments of netem's distributions, from their definitions and the limit of their tables.
+    """Return the moments of netem's distributions, from their definitions and the limit of their tables.
 
-    uniform: even from -1 to 1. normal: standard normal. pareto: see above. paretonormal: a quarter of the normal
-    and three of the Pareto quantile of one share (iproute2's netem/paretonormal.c).
+    - uniform: from -1 to 1.
+    - normal: standard normal.
+    - pareto: see `_pareto_quantile`.
+    - paretonormal: a quarter of the normal quantile and three quarters of the Pareto quantile (iproute2's
+      netem/paretonormal.c).
     """
     shares = [(number + 0.5) / QUANTILES for number in range(QUANTILES)]
     if distribution == "uniform":
@@ -219,12 +225,12 @@ def jitter_moments(distribution: str) -> Moments:
 
 
 def stdev_error(count: int, kurtosis: float) -> float:
-    """The relative standard error of the standard deviation of `count` independent values."""
+    """Return the relative standard error of the standard deviation of `count` independent values."""
     return math.sqrt((kurtosis - 1) / (4 * count))
 
 
 def needed_values(kurtosis: float, within: float, sigmas: float) -> int:
-    """The least count for which `sigmas` standard errors are `within` of the standard deviation."""
+    """Return the least count for which `sigmas` standard errors are `within` of the standard deviation."""
     return math.ceil((kurtosis - 1) / 4 * (sigmas / within) ** 2)
 
 
@@ -232,7 +238,10 @@ def needed_values(kurtosis: float, within: float, sigmas: float) -> int:
 
 
 def binomial_interval(count: int, probability: float, outside: float) -> tuple[int, int]:
-    """The least and the most losses of `count`: outside of them lie at most `outside` of the outcomes, half a side."""
+    """Return the least and the most losses of `count`.
+
+    At most the share `outside` of outcomes is outside, half on each side.
+    """
     logarithms = [
         math.lgamma(count + 1)
         - math.lgamma(number + 1)
@@ -255,7 +264,10 @@ def _least(logarithms: Sequence[float], tail: float) -> int:
 
 @dataclass(frozen=True)
 class GilbertElliott:
-    """Two states: from good to bad with probability p, back with r; all is lost in the bad one, nothing else."""
+    """A loss model with two states.
+
+    It changes from good to bad with probability p, and back with r. All frames in the bad state are lost.
+    """
 
     p: float
     r: float
@@ -265,9 +277,9 @@ class GilbertElliott:
         return self.p / (self.p + self.r)
 
     def interval(self, count: int, sigmas: float) -> tuple[float, float]:
-        """The losses of `count` frames: the mean less and plus `sigmas` standard deviations.
+        """Return the mean losses of `count` frames, minus and plus `sigmas` standard deviations.
 
-        The state keeps 1 - p - r of itself from one frame to the next, so the variance is that of independent
+        The state is correlated by 1 - p - r from one frame to the next. The variance is therefore that of independent
         losses times (2 - p - r) / (p + r).
         """
         mean = count * self.loss
@@ -280,7 +292,7 @@ class GilbertElliott:
 
 @dataclass
 class _Stage:
-    """One direction of a link while frames pass it in order."""
+    """A direction of a link while frames pass it in order."""
 
     hop: Hop
     free_s: float = 0.0
@@ -291,7 +303,7 @@ class _Stage:
         ready_s = arrival_s + self.hop.delay_s
         start_s = max(ready_s, self.free_s)
         self.starts_s.append(start_s)
-        # those whose sending has not begun when this one comes, and this one
+        # frames whose sending has not begun when this frame arrives, and this frame
         waiting = len(self.starts_s) - bisect_right(self.starts_s, ready_s)
         self.most_waiting = max(self.most_waiting, waiting)
         self.free_s = start_s + self.hop.serialise_s(frame_bytes)
@@ -306,21 +318,25 @@ def _pass(stages: Sequence[_Stage], moment_s: float, frame_bytes: int) -> float:
 
 @dataclass(frozen=True)
 class SlowStart:
-    """A transfer that slow start alone governs: when its last byte arrived, counted from the connection's opening,
-    and how many frames waited at most, on each hop."""
+    """A transfer in slow start.
+
+    completion_s: the arrival of its last byte, counted from the connection's opening. waiting: the most frames that
+    waited, on each hop.
+    """
 
     completion_s: float
     waiting: tuple[int, ...]
 
 
 def slow_start(forward: Way, reverse: Way, family: str, mtu_bytes: int, size_bytes: int) -> SlowStart:
-    """Follow each segment of a transfer of `size_bytes` that loses nothing.
+    """Follow each segment of a transfer of `size_bytes` without loss.
 
-    SYN, SYN ACK and ACK come first. Of the congestion window, 10 segments at first, each acknowledged segment frees two
-    places: its own, and the one by which the window grows (RFC 5681; RFC 3465 with no limit, as in Linux). Until the
-    first acknowledgement the receive window is that of the SYN ACK, then it is ample. Each segment is acknowledged at
-    once: Linux delays no acknowledgement while its receive window grows (tcp_grow_window()), which large buffers
-    make sure of.
+    SYN, SYN ACK and ACK come first. The congestion window is 10 segments at first. Each acknowledged segment frees two
+    places: its own, and one by which the window grows (RFC 5681; RFC 3465 with no limit, as in Linux).
+
+    Until the first acknowledgement the receive window is that of the SYN ACK; then it is ample. Each segment is
+    acknowledged at once. Linux does not delay acknowledgements while its receive window grows (tcp_grow_window()), and
+    large buffers let it grow.
     """
     segment_bytes = tcp_payload_bytes(family, mtu_bytes)
     sizes = [segment_bytes] * (size_bytes // segment_bytes)
@@ -335,7 +351,7 @@ def slow_start(forward: Way, reverse: Way, family: str, mtu_bytes: int, size_byt
     acknowledged_s: list[float] = []
     last_s = opened_s
     for number, size in enumerate(sizes):
-        # segment n, from 0, leaves when INITIAL_WINDOW + 2 a > n, where a segments are acknowledged
+        # segment n, from 0, is sent when INITIAL_WINDOW + 2 a > n, with a acknowledged segments
         needed = max(0, math.ceil((number + 1 - INITIAL_WINDOW) / 2), int(number >= first_flight))
         allowed_s = acknowledged_s[needed - 1] if needed else opened_s
         last_s = _pass(there, allowed_s, tcp_frame_bytes(family, size))
@@ -344,10 +360,10 @@ def slow_start(forward: Way, reverse: Way, family: str, mtu_bytes: int, size_byt
 
 
 def comes_before_probe(forward: Way, reverse: Way, family: str, mtu_bytes: int) -> bool:
-    """Tell whether acknowledgements come before Linux probes for a lost tail, although nothing was lost.
+    """Return True if acknowledgements arrive before Linux probes for a lost tail although nothing was lost.
 
-    The probe is due two round trips after the last segment, as the handshake measured them, and the handshake's
-    frames are short: a full frame must not take longer than one such round trip.
+    The probe is due two round trips after the last segment, as the handshake measured them. The handshake's frames are
+    short. Therefore a full frame must not take longer than two such round trips.
     """
     syn_bytes = tcp_frame_bytes(family, 0, SYN_OPTIONS_BYTES)
     handshake_s = round_trip_s(forward, reverse, syn_bytes)
@@ -359,13 +375,16 @@ def comes_before_probe(forward: Way, reverse: Way, family: str, mtu_bytes: int) 
 
 
 def jain(values: Sequence[float]) -> float:
-    """Jain's index of fairness: (sum of x)^2 / (n sum of x^2)."""
+    """Return Jain's index of fairness: (sum of x)^2 / (n sum of x^2)."""
     return sum(values) ** 2 / (len(values) * sum(value**2 for value in values))
 
 
 def shared_jain(flows: Sequence[Sequence[tuple[float, float, float]]]) -> float:
-    """Jain's index while the same flows ran, mean over the time in which two or more ran and one of them got
-    something. Each flow is a list of (begin, end, rate) without gaps, in seconds and in any unit of rate."""
+    """Return the mean of Jain's index over the time in which two or more flows ran and one of them got data.
+
+    Within each interval, the same flows ran. Each flow is a list of (begin, end, rate) without gaps, in seconds and in
+    any unit of rate.
+    """
     moments = sorted({end for flow in flows for end in (flow[0][0], flow[-1][1])})
     weighted = shared = 0.0
     for begin, end in pairwise(moments):

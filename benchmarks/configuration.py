@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A seeded generator of configurations for `benchmarks/physics.py`: networks and what runs on them.
+"""A seeded generator of configurations for `benchmarks/physics.py`: networks and their traffic.
 
-Each kind of cell draws its rates and round-trip times from equal strata of the whole range (Latin hypercube), and its
-families, sizes of packets, queues and numbers of links from lists that hold each in turn. The only rules beside that
-are those of the closed forms: a transfer long enough to be steady, a queue that holds what slow start sends, and a
-number of packets that keeps the whole under ten minutes.
+Each kind of cell draws its rates and round-trip times from equal strata of the whole range (Latin hypercube). Its
+address families, packet sizes, queues and numbers of links come from lists of which each value is used in turn. The
+closed forms need three more rules: a transfer long enough to be steady, a queue that holds what slow start sends, and a
+number of packets that keeps all cells under ten minutes.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ MOST_RTT_S = 0.7
 MTUS = (1280, 1500, 1500, 4000, 9000)
 FAMILIES = ("ipv4", "ipv6")
 LEAST_QUEUE, MOST_QUEUE = 25, 3000
-# Packets of bulk transfers in one cell; a packet costs up to 0.1 ms of CPU time with its captures.
+# The most packets of bulk transfers in a cell. A packet costs up to 0.1 ms of CPU time with its captures.
 MOST_PACKETS = 100_000
 # Irrational, so that arrivals and departures of a full queue meet at every phase (the golden ratio).
 OVERLOAD = (1 + math.sqrt(5)) / 2
-# Standard errors in which chance may differ: 4 are left by one value in 16,000.
+# The standard errors that chance may explain. One value in 16,000 exceeds 4.
 SIGMAS = 4.0
 WITHIN = 0.02
-# Round trips in which a transfer is counted, see `_steady_seconds`. The data of an MPTCP connection may also wait for a
-# time-out of one subflow, so the count is twice as long.
+# The round trips in which a transfer is counted, see `_steady_seconds`. The data of an MPTCP connection may also wait
+# for a time-out of a subflow, so the count is twice as long.
 STEADY_TRIPS, MULTIPATH_TRIPS = 100, 200
-# Each seed has so many cells of each kind, 40 in all.
+# The number of cells of each kind for each seed, 40 in all.
 COUNTS = {
     "delay": 5,
     "overload": 7,
@@ -48,8 +48,8 @@ LARGE_BUFFERS = {
     "net.ipv4.tcp_rmem": "4096 268435456 268435456",
     "net.ipv4.tcp_wmem": "4096 33554432 268435456",
 }
-# Buffers that Linux tunes, up to more than any cell needs: over MPTCP a large first send buffer would be filled before
-# the second subflow has joined, all for the first.
+# Buffers that Linux tunes, up to more than any cell needs. Over MPTCP, the first subflow would fill a large initial
+# send buffer before the second has joined.
 TUNED_BUFFERS = {
     "net.ipv4.tcp_rmem": "4096 131072 67108864",
     "net.ipv4.tcp_wmem": "4096 16384 67108864",
@@ -58,7 +58,7 @@ TUNED_BUFFERS = {
 
 @dataclass(frozen=True)
 class Direction:
-    """One direction of a link; `loss` is a share or a Gilbert-Elliott pair, `jitter` a distribution and an amount."""
+    """A direction of a link. loss: a share or a Gilbert-Elliott pair. jitter: a distribution and an amount."""
 
     kbit: int
     delay_us: int
@@ -80,7 +80,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Configuration:
-    """One cell. `links` are in series between client and server, or side by side if the cell is `multipath`."""
+    """A cell. `links` are in series between client and server, or side by side if the cell is `multipath`."""
 
     number: int
     kind: str
@@ -89,7 +89,7 @@ class Configuration:
     links: tuple[Link, ...]
     traffic: tuple[dict[str, Any], ...] = ()
     buffers: dict[str, str] = field(default_factory=dict)
-    # what the closed forms need beside the network, by name
+    # values that the closed forms need in addition to the network, by name
     facts: dict[str, Any] = field(default_factory=dict)
     discipline: str = "fifo"
     flows: int = 1
@@ -143,7 +143,7 @@ def draw(seed: int) -> list[Configuration]:
 
 @dataclass(frozen=True)
 class _Start:
-    """The drawn values that each kind begins with; `rate` and `trip` are in [0, 1), each from its own stratum."""
+    """The drawn values with which each kind begins. `rate` and `trip` are in [0, 1), each from its own stratum."""
 
     number: int
     kind: str
@@ -163,7 +163,7 @@ class _Start:
         return (self.mtu + form.ETHERNET_BYTES) * 8 / (self.kbit * 1e3)
 
     def rtt_s(self, most_s: float = MOST_RTT_S) -> float:
-        """The round trip, up to `most_s`; short ones are more frequent, and the lowest 4 % of draws have none."""
+        """Return the round trip, up to `most_s`. Short ones are more frequent, and the lowest 4 % of draws are 0."""
         most_s = min(most_s, MOST_RTT_S)
         return 0.0 if self.trip < 0.04 else most_s * self.trip**2.5
 
@@ -188,14 +188,17 @@ def _queue(kbit: int, rtt_s: float, frame_bytes: int, times: float) -> int:
 
 
 def _split(rtt_s: float, generator: Random) -> tuple[int, int]:
-    """The delays of the two directions in us; in half of all cells as unlike as 1 to 4."""
+    """Return the delays of both directions in us. In half of all cells they differ, by a ratio of up to 4."""
     share = generator.choice((0.5, generator.uniform(0.2, 0.8)))
     forward_us = round(rtt_s * 1e6 * share)
     return forward_us, round(rtt_s * 1e6) - forward_us
 
 
 def _link(name: str, start: _Start, kbit: int, rtt_s: float, times: float, generator: Random) -> Link:
-    """A link whose reverse rate is as fast in half of all cells, and down to a fifth or up to five times in others."""
+    """Return a link.
+
+    In half of all cells its reverse rate is the forward rate, otherwise a fifth to five times of it.
+    """
     back_kbit = generator.choice((kbit, round(kbit * 5 ** generator.uniform(-1, 1))))
     back_kbit = max(100, min(1_000_000, back_kbit))
     there_us, back_us = _split(rtt_s, generator)
@@ -204,7 +207,7 @@ def _link(name: str, start: _Start, kbit: int, rtt_s: float, times: float, gener
 
 
 def _series(start: _Start, rtt_s: float, times: float, generator: Random) -> tuple[Link, ...]:
-    """One link, or two of which the second is at least twice as fast in both directions, if the range allows it."""
+    """Return a link, or two links of which the second is at least twice as fast, if the range allows it."""
     first = _link("first", start, start.kbit, rtt_s, times, generator)
     if generator.random() < 0.5 or start.kbit > 200_000:
         return (first,)
@@ -237,7 +240,7 @@ def _after(name: str, seconds: float) -> dict[str, str]:
 
 
 def _ping(name: str, size: int, cell: Configuration, **more: Any) -> dict[str, Any]:
-    """Pings that find the links idle."""
+    """Return pings that find the links idle."""
     frame = form.echo_frame_bytes(cell.family, size)
     apart_s = form.round_trip_s(cell.forward, cell.reverse, frame) + 0.2
     values = {"name": name, "tool": "ping", "from": "client", "to": "server", "count": 5, "size": f"{size}bytes"}
@@ -245,7 +248,7 @@ def _ping(name: str, size: int, cell: Configuration, **more: Any) -> dict[str, A
 
 
 def _udp(name: str, payload: int, apart_s: float, packets: int, **more: Any) -> dict[str, Any]:
-    """`packets` of mprun's own numbered packets, about `apart_s` apart: their rate is a whole number of bits."""
+    """Return `packets` of mprun's own numbered packets, about `apart_s` apart. Their rate is a whole number of bits."""
     rate = math.floor(payload * 8 / apart_s)
     duration_s = (packets + 0.5) * payload * 8 / rate
     values = {"name": name, "tool": "udp", "from": "client", "to": "server", "length": f"{payload}bytes"}
@@ -253,7 +256,7 @@ def _udp(name: str, payload: int, apart_s: float, packets: int, **more: Any) -> 
 
 
 def _idle_s(cell: Configuration) -> float:
-    """A time longer than the round trip of a full frame."""
+    """Return a time longer than the round trip of a full frame."""
     return form.round_trip_s(cell.forward, cell.reverse, cell.frame_bytes) + 0.1
 
 
@@ -261,7 +264,7 @@ def _idle_s(cell: Configuration) -> float:
 
 
 def draw_delay(start: _Start, generator: Random) -> Configuration:
-    """Single frames and pings of several lengths over idle links."""
+    """Draw single frames and pings of several lengths over idle links."""
     cell = _base(start, _series(start, start.rtt_s(), 1, generator))
     echo = start.mtu - form.IP_BYTES[start.family] - form.ECHO_BYTES
     length = generator.randint(100, form.udp_payload_bytes(start.family, start.mtu))
@@ -276,8 +279,8 @@ def draw_delay(start: _Start, generator: Random) -> Configuration:
 
 
 def draw_overload(start: _Start, generator: Random) -> Configuration:
-    """UDP faster than the bottleneck: its share, the delay behind a full queue, and pings among it."""
-    # a full queue of jumbo frames at the lowest rates takes a quarter of a minute, longer than ping(8) waits
+    """Draw UDP faster than the bottleneck: its share, the delay behind a full queue, and pings during it."""
+    # a full queue of jumbo frames at the lowest rates takes 15 s, which is longer than ping(8) waits
     slow = start.kbit < 400
     start = replace(start, mtu=min(start.mtu, 1500) if slow else start.mtu)
     times = generator.choice((0.0, 0.5, 1.0, 3.0))
@@ -285,15 +288,15 @@ def draw_overload(start: _Start, generator: Random) -> Configuration:
     queue = cell.bottleneck.forward.queue_packets
     payload = form.udp_payload_bytes(start.family, start.mtu)
     fill_s = form.fill_s(queue, cell.frame_s, OVERLOAD)
-    # 3000 frames of a load alone, and as many of a second one with thirty pings among them, at whole milliseconds; at
-    # the lowest rates fewer, so that each takes five minutes at most
+    # 3000 frames of a load alone, and as many of a second load with thirty pings during it, at whole milliseconds. At
+    # the lowest rates there are fewer frames, so that each load takes five minutes at most.
     steady_s = max(0.06, min(3000 * cell.frame_s, 300.0))
     apart_s = cell.frame_s / OVERLOAD
     packets = math.ceil((fill_s + steady_s) / apart_s)
     drained_s = (queue + 2) * cell.frame_s + _idle_s(cell)
     load = _udp("load", payload, apart_s, packets, start=_after("idle", 1))
     again = _udp("again", payload, apart_s, packets, start=_after("load", drained_s))
-    # no whole number of frame times, or all pings would meet the queue at one phase
+    # not a whole number of frame times: otherwise all pings would meet the queue at the same phase
     interval_ms = max(1, math.ceil((steady_s / 30 + cell.frame_s / OVERLOAD) * 1e3))
     probe = {
         **_ping("probe", 56, cell),
@@ -320,21 +323,21 @@ def draw_overload(start: _Start, generator: Random) -> Configuration:
 
 
 def _udp_seconds(frame_s: float, fill_s: float) -> tuple[int, int]:
-    """The whole seconds to leave out and to count: at least 200 packets, so that one packet is half a percent."""
+    """Return the whole seconds to omit and to count: at least 200 packets, so that one packet is half a percent."""
     omitted = math.ceil(2 * frame_s + min(fill_s, 2.0)) + 1 if frame_s > 1e-4 else 1
     return omitted, max(1, math.ceil(200 * frame_s))
 
 
 def draw_jitter(start: _Start, generator: Random) -> Configuration:
-    """The delay of small packets at a twentieth of the rate.
+    """Draw the delay of small packets at a twentieth of the rate.
 
-    Where the jitter is short against the time between packets, none meets another. Where it is long, a packet waits for
-    another after its delay for T / 40 in the mean, which adds T^2 / 60 to a variance of many T^2.
+    If the jitter is short compared with the time between packets, no packet meets another. If it is long, a packet
+    waits for another after its delay, for T / 40 in the mean. This adds T^2 / 60 to a variance of many T^2.
     """
     distribution = ("uniform", "normal", "pareto", "paretonormal")[start.place % 4]
     rtt_s = max(start.rtt_s(), 0.002)
     there_us, back_us = _split(rtt_s, generator)
-    # no more than what keeps every delay above zero: tables end at 4 times the amount
+    # small enough to keep every delay above zero: tables end at 4 times the amount
     amount_us = max(10, round(there_us * generator.uniform(0.05, 0.24)))
     kbit = max(start.kbit, 1000)
     queue = _queue(kbit, rtt_s, start.mtu + form.ETHERNET_BYTES, 1)
@@ -353,7 +356,7 @@ def draw_jitter(start: _Start, generator: Random) -> Configuration:
 
 
 def draw_loss(start: _Start, generator: Random) -> Configuration:
-    """Packets at a tenth of the rate, each direction with a loss of its own."""
+    """Draw packets at a tenth of the rate. Each direction has its own loss."""
     cell = _base(start, (_link("first", start, start.kbit, start.rtt_s(), 1, generator),))
     (link,) = cell.links
     shares = [10 ** generator.uniform(-3, -1) for _ in range(2)]
@@ -375,12 +378,12 @@ def draw_loss(start: _Start, generator: Random) -> Configuration:
 
 
 def draw_slow_start(start: _Start, generator: Random) -> Configuration:
-    """Two transfers that end before anything is lost: within the first window, and of many round trips."""
+    """Draw two transfers that end before a loss: one within the first window, and one of many round trips."""
     if 1.2 * start.frame_s > MOST_RTT_S / 2:
         start = replace(start, mtu=min(MTUS))
     cell = _base(start, _series(start, start.rtt_s(MOST_RTT_S - 1.2 * start.frame_s), 4, generator))
     if not form.comes_before_probe(cell.forward, cell.reverse, start.family, start.mtu):
-        # a longer round trip, or the handshake's short frames would promise one that a full frame cannot keep
+        # a longer round trip: otherwise the handshake's short frames would suggest one that a full frame cannot meet
         first = cell.links[0]
         extra_us = math.ceil(start.frame_s * 1.2e6)
         first = replace(first, reverse=replace(first.reverse, delay_us=first.reverse.delay_us + extra_us))
@@ -401,12 +404,12 @@ def draw_slow_start(start: _Start, generator: Random) -> Configuration:
 
 
 def _largest(cell: Configuration, size: int) -> int:
-    """The size, or the largest smaller one whose frames the queues hold."""
+    """Return the size, or the largest smaller size whose frames the queues hold."""
     limits = [link.forward.queue_packets for link in cell.links]
 
     def fits(candidate: int) -> bool:
         found = form.slow_start(cell.forward, cell.reverse, cell.family, cell.mtu, candidate)
-        # two places are left, since frames that come and go at one moment may do so in either order
+        # two places stay free, because frames that arrive and leave at the same time may do so in either order
         return all(waiting <= limit - 2 for waiting, limit in zip(found.waiting, limits, strict=True))
 
     if fits(size):
@@ -419,17 +422,18 @@ def _largest(cell: Configuration, size: int) -> int:
 
 
 def _filled_s(product: float, rtt_s: float) -> float:
-    """The time in which cubic fills a path of `product` packets if slow start ends early.
+    """Return the time in which cubic fills a path of `product` packets if slow start ends early.
 
-    Slow start doubles each round trip; HyStart may end it from 16 packets on. What is left cubic covers in
-    (packets / 0.4)^(1/3) seconds (RFC 9438 4.2, C = 0.4), or Reno in a packet each round trip, whichever is sooner.
+    Slow start doubles the window each round trip. HyStart may end it from 16 packets on. Cubic covers the rest in
+    (packets / 0.4)^(1/3) seconds (RFC 9438 4.2, C = 0.4). Reno covers it with a packet each round trip. The shorter
+    time counts.
     """
     doubling_s = rtt_s * math.log2(product / form.INITIAL_WINDOW + 2)
     return doubling_s + min(math.cbrt(product / 0.4), product * rtt_s) + 2 * rtt_s
 
 
 def _steady_seconds(product: float, rtt_s: float, frame_s: float, trips: int) -> tuple[int, int]:
-    """The whole seconds to leave out and to count: at least 500 packets, and so many round trips with a full queue.
+    """Return the whole seconds to omit and to count: at least 500 packets, and `trips` round trips with a full queue.
 
     A program that reads in order waits a round trip for a lost segment. Then it gets the data of a round trip at once.
     A count that begins or ends in between is wrong by up to that amount.
@@ -438,7 +442,7 @@ def _steady_seconds(product: float, rtt_s: float, frame_s: float, trips: int) ->
 
 
 def _fitting_rtt_s(start: _Start, frame_s: float, times: float, most_packets: float, trips: int) -> float:
-    """The most round trip for which a steady transfer has at most so many packets."""
+    """Return the longest round trip for which a steady transfer has at most `most_packets` packets."""
 
     def packets(rtt_s: float) -> float:
         product = rtt_s / frame_s
@@ -453,8 +457,11 @@ def _fitting_rtt_s(start: _Start, frame_s: float, times: float, most_packets: fl
 
 
 def draw_bulk(start: _Start, generator: Random) -> Configuration:
-    """A cubic transfer that keeps its link busy: the queue holds 0.5 to 3 products, and what cubic leaves of the
-    window after a loss, 0.7 of it, is then more than the product (0.7 * 1.5 = 1.05)."""
+    """Draw a cubic transfer that keeps its link busy.
+
+    The queue holds 0.5 to 3 bandwidth-delay products. After a loss cubic keeps 0.7 of the window, which is then more
+    than the product (0.7 * 1.5 = 1.05).
+    """
     frame_s = start.frame_s
     times = generator.uniform(0.5, 3)
     rtt_s = start.rtt_s(_fitting_rtt_s(start, frame_s, times, MOST_PACKETS, STEADY_TRIPS))
@@ -469,7 +476,7 @@ def draw_bulk(start: _Start, generator: Random) -> Configuration:
 
 
 def _bulk(name: str, seconds: tuple[int, int], loaded_s: float, **more: Any) -> dict[str, Any]:
-    """A transfer; its end, on a control connection through the same queue, may take many round trips."""
+    """Return a transfer. Its end, on a control connection through the same queue, may take many round trips."""
     omitted, counted = seconds
     return {
         "name": name,
@@ -484,16 +491,16 @@ def _bulk(name: str, seconds: tuple[int, int], loaded_s: float, **more: Any) -> 
 
 
 def _quiet(after: str, loaded_s: float) -> dict[str, Any]:
-    """A last ping, long after the transfers: what they left in queues and delays has arrived by then."""
+    """Return a last ping, long after the transfers. By then all their packets have arrived."""
     values = {"name": "quiet", "tool": "ping", "from": "client", "to": "server", "count": 2}
     return {**values, "start": _after(after, 60 + 5 * loaded_s)}
 
 
 def draw_multipath(start: _Start, generator: Random) -> Configuration:
-    """MPTCP over two paths whose round trips, queues filled, are at most as unlike as 1 to 2.
+    """Draw MPTCP over two paths whose round trips, with full queues, differ by a factor of 2 at most.
 
-    Linux' send buffer of a connection holds about two windows of each subflow. What waits for the slower path, all
-    rates times the longest round trip, fits into it up to that ratio.
+    Linux' send buffer of a connection holds about two windows of each subflow. Data that waits for the slower path
+    amounts to all rates times the longest round trip. Up to this ratio it fits into the send buffer.
     """
     most = MOST_PACKETS / 2
     frame_s = start.frame_s
@@ -505,7 +512,7 @@ def draw_multipath(start: _Start, generator: Random) -> Configuration:
     other_frame_s = frame_s * start.kbit / other_kbit
     other_rtt_s = rtt_s * generator.uniform(0.7, 1.4)
     second = _link("path1", start, other_kbit, other_rtt_s, times, generator)
-    # a queue as long in time as that of the first
+    # a queue that takes as long as the first path's queue
     queue = max(LEAST_QUEUE, math.ceil((loaded_s - other_rtt_s) / other_frame_s))
     second = replace(second, forward=replace(second.forward, queue_packets=queue))
     cell = _base(start, (first, second))
@@ -518,8 +525,10 @@ def draw_multipath(start: _Start, generator: Random) -> Configuration:
 
 
 def draw_fairness(start: _Start, generator: Random) -> Configuration:
-    """Two to six equal flows over one link: fq_codel serves them in turn, or a queue that holds all that their equal
-    windows allow shares its rate as the windows are."""
+    """Draw two to six equal flows over one link.
+
+    Either fq_codel serves them in turn, or equal windows share the rate of a queue that holds all of them.
+    """
     has_windows = bool(start.place % 2)
     # windows of 64 kB and more would wait for minutes at the lowest rates
     start = replace(start, rate=max(start.rate, 1 / DECADES)) if has_windows else start
@@ -527,7 +536,7 @@ def draw_fairness(start: _Start, generator: Random) -> Configuration:
     flows = generator.randint(2, 6)
     rtt_s = start.rtt_s(min(0.1, _fitting_rtt_s(start, frame_s, 1, MOST_PACKETS, STEADY_TRIPS)))
     link = _link("first", start, start.kbit, rtt_s, 1, generator)
-    # twice the product, shared; at least ten segments
+    # twice the product, shared by the flows; at least ten segments
     window = max(10 * start.mtu, math.ceil(2 * rtt_s * start.kbit * 1e3 / 8 / flows), 1 << 16)
     # Linux doubles what a program asks for (socket(7))
     queue = max(100 * flows, math.ceil(2 * flows * window / start.mtu) if has_windows else 0)
@@ -536,7 +545,7 @@ def draw_fairness(start: _Start, generator: Random) -> Configuration:
     omitted, counted = _steady_seconds(rtt_s / frame_s, rtt_s, frame_s, STEADY_TRIPS)
     waiting_s = 2 * flows * window * 8 / (start.kbit * 1e3) if has_windows else 0.0
     seconds = (omitted + math.ceil(2 * waiting_s), max(counted, math.ceil(300 * flows * frame_s + 3 * waiting_s)))
-    # cubic's HyStart would keep the windows of those that start last small for many seconds
+    # cubic's HyStart would keep the windows of late flows small for many seconds
     more = {"window": f"{window}bytes", "congestion": "reno"} if has_windows else {}
     loaded_s = rtt_s + queue * frame_s
     transfers = [_bulk(f"flow{number}", seconds, loaded_s, **more) for number in range(flows)]

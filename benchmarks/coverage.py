@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What intervals truly cover, by simulation: the tables of docs/statistics.md. One CPU, some minutes.
+"""Measure the coverage of intervals by simulation, for the tables of docs/statistics.md. It takes minutes on one CPU.
 
-Runs are drawn from a distribution whose mean is known; an interval covers if the mean lies in it. Of 10,000 draws a
+Runs are drawn from a distribution whose mean is known. An interval covers if it contains the mean. With 10,000 draws, a
 share of 95 % has a standard error of 0.22 %.
 """
 
@@ -18,10 +18,10 @@ from mprun.analysis import statistics
 from mprun.analysis.statistics import Interval
 
 DRAWS = 10_000
-# The bootstrap's 2000 resamples each make it dear.
+# The bootstrap is expensive because of its 2000 resamples.
 BOOTSTRAP_DRAWS = 2_000
 COUNTS = (3, 5, 10, 20, 50)
-# Name -> draws of that shape, and their mean. The two-valued one: a run that is hit by a time-out, one in five.
+# Name -> draws of that shape, and their mean. The two-valued shape is a run that a time-out hits with probability 1/5.
 SHAPES: dict[str, tuple[Callable[[numpy.random.Generator, tuple[int, ...]], numpy.ndarray], float]] = {
     "normal": (lambda g, shape: g.normal(10, 1, shape), 10.0),
     "uniform": (lambda g, shape: g.uniform(9, 11, shape), 10.0),
@@ -29,7 +29,7 @@ SHAPES: dict[str, tuple[Callable[[numpy.random.Generator, tuple[int, ...]], nump
     "lognormal, sigma 1": (lambda g, shape: g.lognormal(0, 1, shape), math.exp(0.5)),
     "one in five is half": (lambda g, shape: numpy.where(g.random(shape) < 0.2, 5.0, 10.0), 9.0),
 }
-# Of the rule that stops when the interval is narrow: half its width against the mean, and the runs that it may take.
+# The rule that stops when the interval is narrow: half the width relative to the mean, and the least and most runs.
 WITHIN, LEAST, MOST = 0.02, 5, 50
 
 
@@ -39,7 +39,7 @@ def share(hits: Iterator[bool]) -> str:
 
 
 def covered(name: str, count: int, method: Callable[[list[float]], Interval], draws: int) -> str:
-    """The share of draws whose interval holds the mean."""
+    """Return the share of draws whose interval contains the mean."""
     draw, mean = SHAPES[name]
     values = draw(numpy.random.default_rng(count), (draws, count))
     return share(mean in method(row.tolist()) for row in values)
@@ -58,7 +58,7 @@ def fixed(confidence: float) -> None:
 
 
 def stopped(deviation: float, least: int) -> tuple[str, float]:
-    """Coverage and mean number of runs where repetition ends when the t interval of 95 % is narrow."""
+    """Return coverage and mean number of runs if repetition ends when the t interval of 95 % is narrow."""
     generator = numpy.random.default_rng(int(deviation * 1000))
     hits, counts = [], []
     for _ in range(DRAWS):
@@ -81,7 +81,7 @@ def until() -> None:
 
 
 def pairs() -> None:
-    """Differences and ratios between two cells of as many runs, of normal values with unlike spreads."""
+    """Print differences and ratios between two cells with equal numbers of runs and unequal normal spreads."""
     print("\nbetween two cells, 95 %, normal, standard deviations 1 % and 3 %\n")
     print("| runs | paired | Welch | ratio |\n| ---: | ---: | ---: | ---: |")
     for count in COUNTS:

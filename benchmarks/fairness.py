@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Coupled congestion control against TCP: shared bottlenecks, paths of one's own, access points.
+"""Measure coupled congestion control and TCP at shared bottlenecks, on separate paths and at access points.
 
-    make fairness                                     all of it, and docs/fairness.md anew
+    make fairness                                     all of it, and docs/fairness.md
     fairness.py --seeds 1 --seconds 60                less of it, and no page
-    fairness.py --only olia,users --only lia,users    rows whose names have all words of one of these
+    fairness.py --only olia,users --only lia,users    rows whose names have all words of an --only
 
-Each row is the mean over the seeds, with the least and the most; the seed also shifts the start of the flows
-within a round trip, since drop-tail queues are a matter of who comes first.
+Each row is the mean over the seeds, with the lowest and highest value. The seed also shifts the starts of the flows
+within a round trip, because the order of arrival matters with drop-tail queues.
 """
 
 from __future__ import annotations
@@ -27,13 +27,15 @@ ROOT = Path(__file__).parents[1]
 MPRUN = str(Path(sys.executable).with_name("mprun"))
 SEEDS, SECONDS = 5, 300
 COUPLED = ("lia", "olia", "balia", "wvegas")
-# Those that measure congestion by losses, as Reno does; what they are to leave it where all share one queue.
+# Controls that measure congestion by losses, as Reno does, and the share that Reno must get if all share one queue.
 FAIR, LEAST_SHARE = ("lia", "olia", "balia"), 0.4
 LEAST_OF_UNCOUPLED = 0.9
 AS_IT_SHOULD_BE = (
-    f"In the mean {', '.join(FAIR)} leave a TCP connection in one queue with them {100 * LEAST_SHARE:g} % or more, "
-    f"coupled control has\n{100 * LEAST_OF_UNCOUPLED:g} % or more of uncoupled on paths of its own, and OLIA leaves "
-    "TCP users more than LIA does."
+    "The means over the seeds show:\n\n"
+    f"- A TCP connection that shares a queue with {', '.join(FAIR[:-1])} or {FAIR[-1]} gets {100 * LEAST_SHARE:g} % or "
+    "more.\n"
+    f"- On two paths of its own, coupled control gets {100 * LEAST_OF_UNCOUPLED:g} % or more of uncoupled control.\n"
+    "- TCP users get more beside OLIA than beside LIA."
 )
 
 SHARED = """\
@@ -88,12 +90,12 @@ points:
 
 
 def users(seed: int) -> str:
-    """All users at once, shifted within a round trip."""
+    """Return an experiment in which all users send at once, shifted within a round trip."""
     lines = ["version: 1", "params: {control: reno, seconds: 300, shift: 0}", "hosts:"]
     lines += ["  server: {mptcp: {path_manager: default}}"]
     for n in range(USERS):
         lines.append(f"  user{n}:")
-        # mainline's puts data on the shared path beyond its window, and the private one is idle while that waits
+        # mainline's scheduler gives the shared path data beyond its window, and the private path is idle meanwhile
         lines.append("    mptcp: {path_manager: fullmesh, scheduler: lowest-rtt}")
         lines.append('    sysctl: {net.ipv4.tcp_congestion_control: "{{ control }}"}')
         lines.append(f"  single{n}: {{sysctl: {{net.ipv4.tcp_congestion_control: reno}}}}")
@@ -111,14 +113,18 @@ def users(seed: int) -> str:
 PAGE = """\
 # Coupled congestion control, measured
 
-Written by `make fairness`: {seeds} seeds, {seconds} s of simulated time each, mean and (least to most). The seed also
-shifts the starts of flows within a round trip: with drop-tail queues and exact timers it matters who comes first.
+`make fairness` writes this page. Each row has {seeds} seeds with {seconds} s of simulated time each. Each
+figure is the mean, with the lowest and highest value in brackets. The seed also shifts the starts of flows
+within a round trip, because the order of arrival matters with drop-tail queues and exact timers. The scenes
+are:
 
-- *4 subflows against Reno*: one bottleneck of 20 Mbit/s and 20 ms, queue 1 BDP; one MPTCP connection with 4 subflows
-  through it, one TCP connection with Reno. Uncoupled subflows take four fifths.
-- *two paths of its own*: 20 Mbit/s and 20 ms each, queue 1 BDP.
-- *{users} users and {users} of TCP*: two access points of {rate} Mbit/s, 40 ms; {users} MPTCP users on both,
-  {users} TCP users on the second. Scheduler `lowest-rtt`: with mainline's the private access point is not filled.
+- *4 subflows, against Reno*: a bottleneck of 20 Mbit/s and 20 ms has a queue of 1 BDP. One MPTCP connection
+  with 4 subflows and one TCP connection with Reno share it. Uncoupled subflows take four fifths of the
+  rate.
+- *two paths of its own*: one MPTCP connection has two paths of 20 Mbit/s and 20 ms, with queues of 1 BDP.
+- *{users} users and {users} of TCP*: there are two access points of {rate} Mbit/s and 40 ms. {users} MPTCP
+  users use both access points, and {users} TCP users use the second one. The scheduler is `lowest-rtt`,
+  because mainline's scheduler does not fill the access point that only MPTCP users have.
 
 {verdict}
 
@@ -128,7 +134,7 @@ FILES = {"shared": SHARED, "against": AGAINST, "apart": APART, "bulk": BULK, "po
 
 @dataclass
 class Scene:
-    """One row: which files with which parameters, and what each run gave, Mbit/s by group of flows."""
+    """The files and parameters of a row, and the results of its runs, Mbit/s by group of flows."""
 
     name: str
     topology: str
@@ -144,7 +150,7 @@ class Scene:
         return [sum(rate for name, rate in run.items() if name.startswith(kind)) for run in self.got]
 
     def shares(self) -> list[float]:
-        """TCP's, of each run."""
+        """Return the share of TCP in each run."""
         return [one / (one + other) for one, other in zip(self.sums("single"), self.sums("multi"), strict=True)]
 
 
@@ -170,7 +176,7 @@ def scenes() -> Iterator[Scene]:
 
 
 def run(scene: Scene, seed: int, seconds: int, folder: Path) -> dict[str, float]:
-    """Goodput of each flow, Mbit/s."""
+    """Return the goodput of each flow, Mbit/s."""
     experiment = f"users{seed}" if scene.experiment == "users" else scene.experiment
     parameters = {**scene.parameters, "seconds": str(seconds)}
     if experiment != f"users{seed}":
@@ -189,7 +195,7 @@ def run(scene: Scene, seed: int, seconds: int, folder: Path) -> dict[str, float]
 
 
 def row(scene: Scene) -> list[str]:
-    """Name, rate of the multipath flows, rate of TCP, TCP's share."""
+    """Return the name, the rate of the multipath flows, the rate of TCP, and TCP's share."""
     multi, single = scene.sums("multi"), scene.sums("single")
     cells = [scene.name, spread(multi, "{:.2f}")]
     if not any(single):
@@ -203,17 +209,17 @@ def spread(values: Sequence[float], form: str) -> str:
 
 
 def misses(found: Sequence[Scene]) -> list[str]:
-    """What coupled control is for and did not do here, of what was run; in the mean over the seeds."""
+    """Return the aims of coupled control that the means over the seeds miss, for the rows that were run."""
     known = {scene.name: scene for scene in found}
     wrong = []
     for discipline in ("fifo", "red"):
         for control in FAIR:
             scene = known.get(f"{control}, 4 subflows, against Reno, {discipline}")
             if scene and mean(scene.shares()) < LEAST_SHARE:
-                wrong.append(f"{scene.name}: TCP has less than {100 * LEAST_SHARE:g} %")
+                wrong.append(f"{scene.name}: TCP gets less than {100 * LEAST_SHARE:g} %")
         users = [known.get(f"{control}, {USERS} users and {USERS} of TCP, {discipline}") for control in ("olia", "lia")]
         if users[0] and users[1] and mean(users[0].sums("single")) <= mean(users[1].sums("single")):
-            wrong.append(f"OLIA leaves TCP users no more than LIA does, {discipline}")
+            wrong.append(f"TCP users get no more beside OLIA than beside LIA, {discipline}")
     alone = known.get("reno, two paths of its own")
     for control in COUPLED:
         scene = known.get(f"{control}, two paths of its own")
@@ -236,7 +242,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--seconds", type=int, default=SECONDS, help="of simulated time")
-    parser.add_argument("--only", action="append", default=[], metavar="WORD,...", help="rows that have these words")
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="WORD,...", help="run rows that have these words"
+    )
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="runs at a time")
     arguments = parser.parse_args()
     seeds, seconds = arguments.seeds, arguments.seconds
@@ -262,7 +270,7 @@ def main() -> int:
                         flush=True,
                     )
     wrong = misses(wanted)
-    verdict = "Not as it should be: " + "; ".join(wrong) + "." if wrong else AS_IT_SHOULD_BE
+    verdict = "These expectations do not hold: " + "; ".join(wrong) + "." if wrong else AS_IT_SHOULD_BE
     if wrong or not arguments.only:
         print(f"\n{verdict}")
     if not arguments.only and (seeds, seconds) == (SEEDS, SECONDS):

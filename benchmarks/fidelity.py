@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asked against got, over rates, round-trip times and losses; beside it Mininet's own TCLink.
+"""Measure links over rates, round-trip times and losses, and Mininet's own TCLink for comparison.
 
-    make bench            all of it, and docs/fidelity.md anew
+    make bench            all of it, and docs/fidelity.md
     fidelity.py --quick   a few cells
-    fidelity.py --again   go on after an interruption, or measure again what was outside its tolerances
+    fidelity.py --again   resume after an interruption, or measure cells again that were outside the tolerances
 
-Each cell is a link of its own in the virtual engine. Measured: what `mprun calibrate` measures (delay, loss,
-rate, queue of each direction), UDP of iperf3 at 110 % of the rate, idle pings, and TCP where nothing is lost.
+Each cell is a link in the virtual engine. The benchmark measures the properties of `mprun calibrate` (delay, loss,
+rate and queue of each direction), UDP of iperf3 at 110 % of the rate, idle pings, and TCP on links without loss.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ traffic: [{{name: tcp, tool: iperf3, from: a, to: b, duration: {seconds}s}}]
 
 @dataclass
 class Cell:
-    """One link: what was asked, and what each way of measuring got; shares as fractions, times in s."""
+    """A link with its settings and the result of each measurement. Shares are fractions, times are in s."""
 
     rate_mbit: float
     rtt_ms: float
@@ -76,7 +76,7 @@ class Cell:
 
     @property
     def faults(self) -> list[str]:
-        """What is outside its tolerance."""
+        """Return the properties that are outside their tolerances."""
         found = [f"{row['direction']} {row['quantity']}" for row in self.calibration if row["held"] is not True]
         if self.udp_bit_per_s is None or abs(self.udp_bit_per_s / self.rate_mbit / 1e6 - 1) > RATE_TOLERANCE:
             found.append("udp")
@@ -90,14 +90,14 @@ class Cell:
         return self.rtt_ms / 1e3 + 2 * PING_BYTES * 8 / (self.rate_mbit * 1e6)
 
     def got(self, quantity: str) -> float | None:
-        """The worse direction of what a calibration measured."""
+        """Return the calibration's result for the worse direction."""
         rows = [row for row in self.calibration if row["quantity"] == quantity and row["got"] is not None]
         worst = max(rows, key=lambda row: abs(row["got"] - row["asked"]), default=None)
         return None if worst is None else float(worst["got"])
 
 
 def call(folder: Path, *words: object) -> dict[str, Any]:
-    """mprun's JSON; failing expectations and links are for the table to show."""
+    """Return mprun's JSON. Failed expectations and links do not raise: the table shows them."""
     done = subprocess.run([MPRUN, *map(str, words), "--json"], cwd=folder, capture_output=True, text=True)
     if not done.stdout:
         raise RuntimeError(f"{' '.join(map(str, words))}: status {done.returncode}\n{done.stderr}")
@@ -106,8 +106,10 @@ def call(folder: Path, *words: object) -> dict[str, Any]:
 
 
 def steady_rate(report: dict[str, Any]) -> float | None:
-    """Bits per second on the wire that a UDP server saw, without its first interval and those after the
-    client's time, in which a queue runs empty."""
+    """Return the bits per second on the wire that a UDP server received.
+
+    The first interval is left out, and so are intervals after the client's end, in which a queue runs empty.
+    """
     seconds = report["start"]["test_start"]["duration"]
     all_intervals = [interval["sum"] for interval in report["server_output_json"]["intervals"]]
     intervals = [interval for interval in all_intervals[1:] if interval["end"] <= seconds + 0.01]
@@ -118,12 +120,12 @@ def steady_rate(report: dict[str, Any]) -> float | None:
 
 
 def udp_seconds(rate_mbit: float) -> int:
-    """At least 400 packets in the middle intervals, and no more time than that takes."""
+    """Return the shortest time with at least 400 packets in the middle intervals."""
     return 60 if rate_mbit < 1 else 12 if rate_mbit < 100 else 4 if rate_mbit < 1000 else 2
 
 
 def measure(rate_mbit: float, rtt_ms: float, loss_percent: float, cpus: SimpleQueue[int]) -> Cell:
-    """All of one cell, on one CPU."""
+    """Measure a cell on one CPU."""
     cpu = cpus.get()
     try:
         return measure_on(cpu, rate_mbit, rtt_ms, loss_percent)
@@ -156,7 +158,7 @@ def measure_on(cpu: int, rate_mbit: float, rtt_ms: float, loss_percent: float) -
 
 
 def measure_mininet(folder: Path, rate_mbit: float, rtt_ms: float, loss_percent: float) -> dict[str, float | None]:
-    """The same link by Mininet's own classes, in the same kernel."""
+    """Measure the same link by Mininet's own classes, in the same kernel."""
     place = folder / "mininet"
     place.mkdir()
     script = f"{kernel_program.BENCHMARKS}/mininet_link.py"
@@ -175,7 +177,7 @@ def percent(got: float | None, asked: float) -> str:
 
 
 def table(cells: list[Cell]) -> str:
-    """The cells as Markdown."""
+    """Return the cells as Markdown."""
     lines = [
         "| rate | RTT | loss | rate got | UDP got | RTT (ping) | loss got | queue | TCP | TCLink rate | TCLink RTT |",
         "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
@@ -204,25 +206,30 @@ def table(cells: list[Cell]) -> str:
 
 
 PAGE = """\
-# Fidelity: asked against got
+# Fidelity: requested and measured link properties
 
-One link between two hosts in the virtual engine, for each rate, round-trip time and loss. Made by
-`make fidelity`; every figure is measured, none is computed from the settings.
+This page has a link between two hosts in the virtual engine for each rate, round-trip time and loss.
+`make fidelity` writes it. All figures are measured, and none is computed from the settings. The columns
+are:
 
-- *rate got*: full frames offered at 120 % of the rate, the worse direction (tolerance 1 %).
-- *UDP got*: iperf3 over UDP at 110 % of the rate, without its first second (tolerance 1 %).
-- *RTT*: idle pings. A ping takes the propagation and the time of 98 bytes in each direction (tolerance 0.02 ms).
-- *loss got*: small frames at a quarter of the rate, 100 divided by the loss of them at least, the worse
-  direction (tolerance: its binomial interval of 99.99 %).
-- *queue*: how many packets of a burst waited, of those that the default queue (one BDP, at least 20) has room for
-  (tolerance one packet).
-- *TCP*: goodput of one cubic connection where nothing is lost, of what headers leave of the rate; it is no property
-  of the link. Over 1 Gbit/s it lasts three seconds, which a long path spends in slow start.
-- *TCLink*: the same link by Mininet's own classes (HTB and netem on the hosts) in the same kernel; its RTT is the mean
-  of twelve pings, of which the first waits for ARP too. netem's 1000 packets are its delay line, which a long fast
-  link overflows.
+- *rate got*: the deviation of the measured rate from the set rate, in the worse direction. Full frames are
+  offered at 120 % of the rate (tolerance 1 %).
+- *UDP got*: the same deviation for iperf3 over UDP at 110 % of the rate, without its first second
+  (tolerance 1 %).
+- *RTT (ping)*: the round trip of idle pings: the propagation and the time of 98 bytes in each direction
+  (tolerance 0.02 ms).
+- *loss got*: the loss of small frames at a quarter of the rate, in the worse direction. At least 100 frames
+  divided by the loss are sent (tolerance: the binomial interval of 99.99 %).
+- *queue*: the number of packets of a burst that waited, and the size of the default queue (tolerance one
+  packet). The default queue is one BDP, at least 20 packets.
+- *TCP*: the goodput of one cubic connection on a link without loss, as a share of the rate that headers
+  leave. It is not a property of the link. At 1 Gbit/s the connection lasts three seconds. On a long path,
+  it is in slow start for all of this time.
+- *TCLink*: the same link by Mininet's own classes (HTB and netem on the hosts) in the same kernel. Its RTT
+  is the mean of twelve pings, and the first ping also waits for ARP. The limit of netem, 1000 packets,
+  includes the packets in its delay line. A long fast link exceeds this limit.
 
-All runs have the same seed, so that losses of one share are the same wherever the trains are.
+All runs have the same seed. Therefore equal losses drop the same frames in all cells.
 
 {verdict}
 
@@ -230,15 +237,15 @@ All runs have the same seed, so that losses of one share are the same wherever t
 
 
 def keep(cells: list[Cell]) -> None:
-    """As they are measured: half an hour should not be lost."""
+    """Save the measured cells, so that an interruption does not lose half an hour."""
     KEPT.write_text(json.dumps([asdict(cell) for cell in cells], indent=1) + "\n")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true", help="a few cells, printed only")
+    parser.add_argument("--quick", action="store_true", help="measure a few cells and only print them")
     parser.add_argument(
-        "--again", action="store_true", help="only the cells that are not there yet or were outside their tolerances"
+        "--again", action="store_true", help="measure only missing cells and cells outside their tolerances"
     )
     arguments = parser.parse_args()
     quick = arguments.quick
@@ -253,12 +260,12 @@ def main() -> int:
     usable = sorted(os.sched_getaffinity(0))
     for cpu in usable:
         cpus.put(cpu)
-    # the slow cells first, so that no CPU is left with one at the end
+    # the slow cells first, so that they do not run alone at the end
     order = sorted((cell for cell in cells if cell not in done), key=lambda cell: -cell[0])
     with ThreadPoolExecutor(len(usable)) as pool:
         for cell in pool.map(lambda values: measure(*values, cpus), order):
             done[cell.rate_mbit, cell.rtt_ms, cell.loss_percent] = cell
-            text = ", ".join(cell.faults) or "as asked"
+            text = ", ".join(cell.faults) or "within tolerances"
             where = f"{cell.rate_mbit:g} Mbit/s, {cell.rtt_ms:g} ms, {cell.loss_percent:g} %"
             print(f"fidelity {len(done):3} of {len(cells)}: {where}: {text}", flush=True)
             if not quick:

@@ -44,13 +44,13 @@ LOADED = (
     *("mprun.input", "mprun.compile", "mprun.runner", "mprun.report.report", "polars"),
     *(
         "mprun.sweep.directory",
-        "mprun.sweep.sides",
+        "mprun.sweep.operands",
         "mprun.packets.dissection",
         "mprun.bundle.pack",
         "matplotlib.figure",
     ),
     *("mprun.cli.plan", "mprun.cli.show", "mprun.cli.report", "mprun.cli.compare", "mprun.cli.export"),
-    *("mprun.cli.packets", "mprun.cli.runs", "mprun.cli.bundle", "mprun.report.timeline", "mprun.analysis.summary"),
+    *("mprun.cli.packets", "mprun.cli.runs", "mprun.cli.bundle", "mprun.report.run_figures", "mprun.analysis.summary"),
 )
 WORDS = (
     *(b"{{ ", b" }}", b"[", b"{", b"]", b"}", b": ", b"- ", b"&a ", b"*a", b"!!x"),

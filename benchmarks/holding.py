@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of a run of `benchmarks/physics.py` beside the closed forms of its cell.
+"""Compare the figures of a run of `benchmarks/physics.py` with the closed forms of its cell.
 
 This module reads the files that every user has: the summary that `mprun --json` prints, the tables and the captures.
 `benchmarks/segment.py` reads the captures. Other modules draw and print the cells.
@@ -23,32 +23,34 @@ from benchmarks import segment
 from benchmarks.closed_form import Way
 from benchmarks.configuration import OVERLOAD, SIGMAS, WITHIN, Configuration, Direction
 
-# A timer of the experiment kernel fires on a step of its clock of 256 ns: the delay's and the rate's of each link, and
-# those by which a program sends and sees that something has come.
+# A timer of the experiment kernel fires on a step of its clock of 256 ns. These are the timers of the delay and the
+# rate of each link, and the timers by which a program sends and sees an arrival.
 STEP_S = 256e-9
 STEPS_OF_LINK, STEPS_OF_PROGRAMS = 2, 2
 # ping(8) prints its mean to the microsecond.
 PING_S = 1e-6
 # The share of outcomes outside of a loss's interval.
 OUTSIDE = 1e-4
-# A data connection carried more than so much; iperf3's control connection carries a tenth of it.
+# A data connection carried more than this; iperf3's control connection carries a tenth of it.
 DATA_BYTES = 50_000
-# A program that reads blocks is woken for so much (design.md), which may be missing where a count begins and ends.
+# A program that reads blocks is woken for this many bytes (design.md). They may be missing at both ends of a count.
 WAKE_BYTES = 8192
 # Sockets are read a little before a flow is due to end.
 END_NS = 10_000_000
-# Linux's least time, beside the round trip, until a retransmission timeout (TCP_RTO_MIN).
+# Linux's least time, in addition to the round trip, until a retransmission timeout (TCP_RTO_MIN).
 TIMEOUT_NS = 200_000_000
 REASONS = {
-    "sent again": "the run counts more retransmissions than drops; the extra segments took their share of the rate",
-    "timeout": "the run counts timeouts of the sender; each takes 200 ms, Linux's least, and a round trip",
-    "small window": "the run's samples show congestion windows below rate x round trip; the link was idle meanwhile",
+    "sent again": "the run counts more retransmissions than drops. The extra segments use a part of the rate",
+    "timeout": "the run counts timeouts of the sender. Each takes 200 ms, Linux's minimum, and a round trip",
+    "small window": "the run's samples show congestion windows below rate x round trip. The link was idle meanwhile",
 }
+# The words for the names of flows in one direction.
+WORDS = {"there": "forward", "back": "reverse"}
 
 
 @dataclass(frozen=True)
 class Row:
-    """A figure and the bounds of its closed form; `unit` says how it is printed: s, bit/s, share or a count."""
+    """A figure and the bounds of its closed form. unit: how it is printed (s, bit/s, share or a count)."""
 
     quantity: str
     unit: str
@@ -104,7 +106,7 @@ def exact(quantity: str, asked: float, got: float) -> Row:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The files of one run, read when asked for."""
+    """The files of a run, which are read when they are needed."""
 
     cell: Configuration
     summary: dict[str, Any]
@@ -114,7 +116,7 @@ class Evidence:
         return Path(self.summary["directory"])
 
     def metric(self, name: str) -> float:
-        """The metric's value, or NaN if the run does not have the metric; NaN is outside of all bounds."""
+        """Return the metric's value, or NaN if the run does not have the metric. NaN is outside of all bounds."""
         return float(self.summary["metrics"].get(name, {"value": math.nan})["value"])
 
     def table(self, name: str) -> polars.DataFrame:
@@ -130,7 +132,7 @@ class Evidence:
 
 
 def hold(cell: Configuration, summary: dict[str, Any]) -> Iterator[Row]:
-    """Every figure of a cell."""
+    """Yield every figure of a cell."""
     evidence = Evidence(cell, summary)
     yield from HOLDERS[cell.kind](evidence)
     yield from hold_conservation(evidence)
@@ -141,7 +143,7 @@ def _steps_s(ways: int, links: int) -> float:
 
 
 def hold_ping(evidence: Evidence, name: str) -> Row:
-    """Round trips over idle links."""
+    """Return the round trips over idle links."""
     cell = evidence.cell
     size = next(int(entry["size"].removesuffix("bytes")) for entry in cell.traffic if entry["name"] == name)
     frame = form.echo_frame_bytes(cell.family, size)
@@ -160,16 +162,15 @@ def hold_delay(evidence: Evidence) -> Iterator[Row]:
         for value in ("min", "max"):
             got = evidence.metric(f"{name}.delay.{value}")
             asked = form.one_way_s(way, frame)
-            yield near(
-                f"one-way delay {name}, {value}, frames of {frame} bytes", "s", asked, got, _steps_s(1, len(cell.links))
-            )
+            quantity = f"one-way delay {WORDS[name]}, {value}, frames of {frame} bytes"
+            yield near(quantity, "s", asked, got, _steps_s(1, len(cell.links)))
 
 
 def hold_overload(evidence: Evidence) -> Iterator[Row]:
     cell = evidence.cell
     queue, frame_s, facts = cell.bottleneck.forward.queue_packets, cell.frame_s, cell.facts
     yield hold_ping(evidence, "idle")
-    # the bottleneck's own frame time is in the wait; the idle way has it, too
+    # the bottleneck's own frame time is part of the wait and of the idle time
     beyond_s = form.one_way_s(cell.forward, cell.frame_bytes) - frame_s
     load = evidence.table("datagrams").filter(polars.col("flow") == "load")
     first_ns = load["sent_ns"].min()
@@ -181,7 +182,7 @@ def hold_overload(evidence: Evidence) -> Iterator[Row]:
     longest = steady["delay_ns"].max()
     got = float(longest) / 1e9 if isinstance(longest, int) else math.nan
     # a program that starts meanwhile, as the ping does, may make the others late by more than the clock's steps
-    yield Row("most delay behind it", "s", most, most - frame_s, most * (1 + WITHIN), got)
+    yield Row("longest delay behind the full queue", "s", most, most - frame_s, most * (1 + WITHIN), got)
     probe = form.echo_frame_bytes(cell.family)
     probe_s = cell.bottleneck.forward.hop.serialise_s(probe)
     asked = (
@@ -195,7 +196,7 @@ def hold_overload(evidence: Evidence) -> Iterator[Row]:
     arrived = form.full_queue_arrivals(facts["packets"], queue, OVERLOAD)
     yield near("packets of the load that arrived", "1", arrived, len(load))
     asked = form.goodput_bit_per_s(rate, facts["payload"], cell.mtu)
-    # the queue is emptied after the last packet was sent
+    # packets of the queue arrive after the last packet was sent
     duration_s = max(facts["packets"] * facts["apart_s"], arrived * frame_s)
     yield near(
         "goodput of the load", "bit/s", arrived * facts["payload"] * 8 / duration_s, evidence.metric("load.goodput")
@@ -206,7 +207,7 @@ def hold_overload(evidence: Evidence) -> Iterator[Row]:
     sent = evidence.client.datagrams.get((segment.OUTGOING, port), 0)
     got_there = evidence.server.datagrams.get((segment.INCOMING, port), 0)
     if sent:
-        # iperf3 sees a loss when a later datagram comes; of an overload below 2 no two in a row are lost
+        # iperf3 sees a loss when a later datagram arrives. With an overload below 2, no two in a row are lost.
         asked, floor = 1 - got_there / sent, 1 / sent
         yield near("UDP loss, by the captures", "share", asked, evidence.metric("share.loss"), floor)
 
@@ -234,12 +235,12 @@ def hold_loss(evidence: Evidence) -> Iterator[Row]:
         low, asked, high = _losses(direction, cell.facts["packets"])
         count = evidence.metric(f"{name}.packets")
         got = evidence.metric(f"{name}.loss") * count
-        yield exact(f"packets {name}", cell.facts["packets"], count)
-        yield Row(f"losses {name}", "1", asked, low, high, round(got, 6))
+        yield exact(f"packets {WORDS[name]}", cell.facts["packets"], count)
+        yield Row(f"losses {WORDS[name]}", "1", asked, low, high, round(got, 6))
 
 
 def _losses(direction: Direction, count: int) -> tuple[float, float, float]:
-    """The least, the expected, the most."""
+    """Return the least, the expected and the most losses."""
     loss = direction.loss
     if isinstance(loss, form.GilbertElliott):
         low, high = loss.interval(count, SIGMAS)
@@ -262,11 +263,11 @@ def hold_slow_start(evidence: Evidence) -> Iterator[Row]:
         received = evidence.server.towards(5201 + place, segment.INCOMING, 0)
         if len(sent) == len(received) == 1:
             seen_s = (received[0].last_payload_ns - sent[0].first_ns) / 1e9
-            yield near(f"the same, from the captures of {size} bytes", "s", asked, seen_s, floor)
+            yield near(f"completion of {size} bytes, from the captures", "s", asked, seen_s, floor)
         yield exact(f"bytes of {size}, by sequence numbers", sum(one.payload_bytes for one in received), size)
         yield exact(f"bytes of {size}, by the run", size, evidence.metric(f"{name}.bytes"))
-        yield exact("sent again, by the captures", 0, sum(len(one.sent_again_ns) for one in sent))
-        yield exact("sent again, by the run", 0, evidence.metric(f"{name}.retransmits"))
+        yield exact("retransmissions, by the captures", 0, sum(len(one.sent_again_ns) for one in sent))
+        yield exact("retransmissions, by the run", 0, evidence.metric(f"{name}.retransmits"))
 
 
 def hold_bulk(evidence: Evidence) -> Iterator[Row]:
@@ -295,7 +296,7 @@ def hold_fairness(evidence: Evidence) -> Iterator[Row]:
     yield Row(f"Jain's index of {cell.flows} flows", "share", 1, 1 - WITHIN, 1 + 1e-9, fairness)
     index = form.shared_jain(intervals)
     # the table has microseconds
-    yield Row("the same, of the table of goodput", "share", index, index - 1e-6, index + 1e-6, fairness)
+    yield Row("Jain's index, from table goodput", "share", index, index - 1e-6, index + 1e-6, fairness)
     if cell.discipline == "fifo":
         payload = form.tcp_payload_bytes(cell.family, cell.mtu)
         asked = form.goodput_bit_per_s(cell.bottleneck.forward.kbit * 1e3, payload, cell.mtu)
@@ -305,8 +306,10 @@ def hold_fairness(evidence: Evidence) -> Iterator[Row]:
 
 
 def _counted(evidence: Evidence, entry: dict[str, Any]) -> list[tuple[float, float, float]]:
-    """(begin, end, goodput) of the seconds that count: without those omitted. What comes after the last is a part of it
-    if it comes within a tenth of a second."""
+    """Return (begin, end, goodput) of the seconds that count, without the omitted ones.
+
+    Data that arrives within a tenth of a second after the last second counts as part of it.
+    """
     columns = ("start_s", "end_s", "goodput_bit_per_s")
     rows = evidence.table("goodput").filter(flow=entry["name"]).select(columns).sort("start_s").rows()
     end_s = rows[0][0] + int(entry["duration"].removesuffix("s")) + 0.1
@@ -319,19 +322,19 @@ def hold_counts(evidence: Evidence, name: str, port: int) -> Iterator[Row]:
     omitted, total = (int(text.removesuffix("s")) for text in (entry["omit"]["start"], entry["duration"]))
     sent = evidence.client.towards(port, segment.OUTGOING, DATA_BYTES)
     moments = sorted(moment for stream in sent for moment in stream.sent_again_ns)
-    # the run counts until the flow is over, from its first connection on; what is sent again until its sockets are
-    # closed may be counted or not
+    # The run counts from its first connection until the flow is over. Retransmissions until its sockets are closed may
+    # be counted or not.
     begun_ns = min((stream.first_ns for stream in evidence.client.towards(port, segment.OUTGOING, 0)), default=0)
     over_ns = begun_ns + total * 1_000_000_000 - END_NS
     least = bisect_right(moments, over_ns)
     got = evidence.metric(f"{name}.retransmits")
-    yield Row(f"{name}: sent again, by sequence numbers", "1", least, least, len(moments), got)
+    yield Row(f"{name}: retransmissions, by sequence numbers", "1", least, least, len(moments), got)
     received = evidence.server.towards(port, segment.INCOMING, DATA_BYTES)
     begun_ns = min((stream.first_ns for stream in received), default=0)
     window = (begun_ns + omitted * 1_000_000_000, begun_ns + total * 1_000_000_000)
     orders = [segment.follow_data(received)] if evidence.cell.is_multipath else [stream.order for stream in received]
     counted = sum(order.between(*window) for order in orders) * 8 / (total - omitted)
-    # a fixed window may arrive in one burst, and iperf3's clock begins after the handshake: one burst more may count
+    # a fixed window may arrive in one burst, and iperf3's clock begins after the handshake: one more burst may count
     burst = max(2 * WAKE_BYTES, int(entry.get("window", "0bytes").removesuffix("bytes")))
     floor = burst * 8 / (total - omitted)
     yield near(f"{name}: goodput, by sequence numbers", "bit/s", counted, evidence.metric(f"{name}.goodput"), floor)
@@ -360,7 +363,7 @@ def hold_conservation(evidence: Evidence) -> Iterator[Row]:
 
 
 def _order(cell: Configuration) -> list[str]:
-    """The nodes from client to server, as forward is towards the server."""
+    """Return the nodes from client to server. Forward is towards the server."""
     return ["client", "router", *(f"router{number}" for number in range(1, len(cell.links))), "server"]
 
 
@@ -368,7 +371,7 @@ def _order(cell: Configuration) -> list[str]:
 
 
 def with_reason(evidence: Evidence, row: Row) -> Row:
-    """The row, or the row with the first reason whose predicted effect leaves less than 2 %."""
+    """Return the row, with the first reason whose predicted effect leaves a difference of less than 2 %."""
     if row.is_held or math.isnan(row.got):
         return row
     for name, predict in (
@@ -384,7 +387,7 @@ def with_reason(evidence: Evidence, row: Row) -> Row:
 
 
 def predict_sent_again(evidence: Evidence, asked: float) -> float:
-    """The goodput beside segments that were sent again without a loss."""
+    """Return the goodput without the segments that were sent again without a loss."""
     sockets = evidence.table("sockets").filter((polars.col("host") == "client") & polars.col("flow").is_not_null())
     last = sockets.group_by("local", "local_port").agg(polars.col("bytes_sent", "retransmits_packets").max())
     queues = evidence.table("queues").filter(polars.col("time_ns") == polars.col("time_ns").max())
@@ -395,10 +398,10 @@ def predict_sent_again(evidence: Evidence, asked: float) -> float:
 
 
 def predict_timeout(evidence: Evidence, asked: float) -> float:
-    """The goodput if nothing arrives from each loss that only a timeout shows until the timeout.
+    """Return the goodput if nothing arrives after each loss that only a timeout detects, until the timeout.
 
-    The run counts timeouts, and the capture shows as many silences of Linux's least time (TCP_RTO_MIN) or longer. A
-    connection of several paths stops as a whole, because its send buffer holds a few round trips only.
+    The run counts timeouts. The capture shows the same number of silences of Linux's least time (TCP_RTO_MIN) or
+    longer. A connection of several paths stops as a whole, because its send buffer holds only a few round trips.
     """
     counters = evidence.table("counters").filter(host="client", name="TcpExtTCPTimeouts")
     (entry,) = (one for one in evidence.cell.traffic if "omit" in one)
@@ -422,7 +425,7 @@ def predict_timeout(evidence: Evidence, asked: float) -> float:
 
 
 def predict_small_window(evidence: Evidence, asked: float) -> float:
-    """The goodput that the sampled windows allow: on each path the window in each round trip, up to the rate."""
+    """Return the goodput that the sampled windows allow: on each path a window per round trip, up to the rate."""
     cell = evidence.cell
     sockets = evidence.table("sockets").filter((polars.col("host") == "client") & polars.col("flow").is_not_null())
     entry = next(one for one in cell.traffic if "omit" in one)

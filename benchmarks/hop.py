@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a hop costs a packet in CPU time, in both engines: a chain of n links carries many packets, and the CPU
-time of a packet is compared over n. The slope is the cost of a hop; what a packet costs the programs at the
-ends is left out.
+"""Measure the CPU time that a hop costs per packet, in both engines.
 
     python benchmarks/hop.py
 
-A direct hop is a veth pair and a router that forwards; a shaped one is a wire too: two veth pairs, a
-redirection, a rate stage and its queue.
+A chain of n links carries many packets, and the CPU time per packet is compared over n. The slope is the cost of a hop.
+The cost of the programs at the ends is left out. A direct hop is a veth pair and a router that forwards. A shaped hop
+also has a wire: two veth pairs, a redirection, a rate stage and its queue.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ from bench import MPRUN, line_edges
 LENGTHS = (2, 8, 16, 32)
 REPEATS = 3
 SECONDS = 2
-# In real time more than any machine can send, so that the sender, in whose time the kernel carries its packets
-# through all hops, is never idle. In simulated time as much as the first link lets through.
+# In real time: more than any machine can send, so that the sender is never idle. The kernel carries packets through all
+# hops in the sender's time. In simulated time: as much as the first link allows.
 FLOWS = {"real": "protocol: udp, rate: 20gbit", "virtual": "protocol: tcp"}
 BOTTLENECK = {"real": "", "virtual": ", rate: 1gbit, queue: 1000packets"}
 RATES = {"direct": "", "shaped": ", rate: 10gbit, queue: 1000packets"}
@@ -37,7 +36,7 @@ traffic: [{{name: bulk, tool: iperf3, from: client, to: server, {flow}, duration
 
 
 def written(count: int, first: str, others: str) -> str:
-    """A chain of so many links, with the values of the first and of the others."""
+    """Return a chain of `count` links, with the values of the first link and of the others."""
     edges = line_edges(count - 1)
     names = dict.fromkeys(name for edge in edges for name in edge)
     nodes = [f"  {name}: {{kind: {'router' if name.startswith('r') else 'host'}}}" for name in names]
@@ -46,8 +45,11 @@ def written(count: int, first: str, others: str) -> str:
 
 
 def packet_cost(folder: Path, engine: str) -> float:
-    """Microseconds of CPU time for each packet that went through the chain, either way: those of the sender, or
-    of the kernel that is a process with all that is in it."""
+    """Return the CPU time in us per packet through the chain, in either direction.
+
+    In real time it is the time of the sender. In simulated time it is the time of the kernel's process, with everything
+    in it.
+    """
     argv = [MPRUN, "-t", "topo", "-x", "flow", "--engine", engine, "--json"]
     before = getrusage(RUSAGE_CHILDREN)
     done = subprocess.run(argv, cwd=folder, capture_output=True, text=True)
@@ -65,8 +67,10 @@ def packet_cost(folder: Path, engine: str) -> float:
 
 
 def measure(engine: str, kind: str) -> dict[int, float]:
-    """Microseconds a packet for each length of the chain; the least of some runs, as whatever else the machine does
-    only adds to it."""
+    """Return the CPU time in us per packet for each length of the chain. The least of some runs counts.
+
+    Other work on the machine can only add to the time.
+    """
     found = {}
     for count in LENGTHS:
         with tempfile.TemporaryDirectory(prefix="mprun-hop-") as name:

@@ -77,7 +77,7 @@ GROUPS: dict[str, Callable[[], Iterator[Case]]] = {
 
 
 def carry_out(attempt: Callable[[Path], Finding]) -> Finding:
-    """Run a case in a process of its own, and hold its time and memory against the bounds."""
+    """Run a case in a process of its own, and compare its time and memory with the bounds."""
     source, sink = os.pipe()
     with tempfile.TemporaryDirectory(prefix="mprun-hostile-") as name:
         before_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -123,7 +123,7 @@ def attack_host() -> Iterator[tuple[str, Finding]]:
 
 
 def starve() -> Iterator[tuple[str, Finding]]:
-    """Run commands on machines with little room. Mounts need root."""
+    """Run commands on machines with little space. Mounts need root."""
     if os.geteuid() != 0:
         print("limits: not tried: mounts need root")
         return

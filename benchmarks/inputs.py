@@ -10,7 +10,7 @@ from benchmarks.configuration import Configuration, Link
 
 
 def topology(cell: Configuration) -> dict[str, Any]:
-    """The topology file, as a tree."""
+    """Return the topology file, as a tree."""
     shared = {"version": 1, "addressing": cell.family}
     if cell.is_multipath:
         paths = [_written(link, cell) for link in cell.links]
@@ -50,7 +50,7 @@ def _written_loss(loss: float | form.GilbertElliott) -> Any:
 
 
 def experiment(cell: Configuration) -> dict[str, Any]:
-    """The experiment file, as a tree."""
+    """Return the experiment file, as a tree."""
     host: dict[str, Any] = {"sysctl": cell.buffers} if cell.buffers else {}
     if cell.is_multipath:
         host["mptcp"] = {"path_manager": "fullmesh"}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a program in the experiment kernel, in simulated time, for comparisons with what others do there."""
+"""Run a program in the experiment kernel, in simulated time, for comparisons with other tools."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MEMORY_MIB = 1536
 
 
 def run(argv: list[str], folder: Path, timeout_s: float) -> str:
-    """What the program says; `folder` is its working directory and the only place that it can write to.
+    """Return the output of the program. `folder` is its working directory and the only place that it can write to.
 
     Raises subprocess.TimeoutExpired.
     """

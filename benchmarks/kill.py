@@ -1,15 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kill mprun at random moments, and count what is left, lost, repeated or falsely passed.
+"""Kill mprun at random times, and count what is left, lost, repeated or falsely passed.
 
     kill.py [--runs 200] [--sweeps 200] [--stops 100] [--real 80] [--seed 1]
 
---runs: SIGKILL of a run in the virtual engine. --sweeps: SIGKILL of a sweep of four cells, resumed until it ends.
---stops: SIGTERM or SIGINT of a run. --real: SIGKILL, SIGTERM or SIGINT of a run in the real engine. Only kills that
-met a live process count. Checked after each: no process of it 2 s later, no run that says `passed` without being
-whole, no traceback; after every tenth, that a run left alone passes, repeats byte by byte in simulated time, and leaves
-no temporary folder; of sweeps, that each finished cell stays as it is and that the end equals a sweep left alone.
+- --runs: SIGKILL of a run in the virtual engine.
+- --sweeps: SIGKILL of a sweep of four cells, resumed until it ends.
+- --stops: SIGTERM or SIGINT of a run.
+- --real: SIGKILL, SIGTERM or SIGINT of a run in the real engine.
 
-Exit status 1 if any of that does not hold.
+Only kills that met a live process count. After each kill the program checks:
+
+- no process of the run is left 2 s later
+- no run says `passed` that is not complete
+- there is no traceback
+
+After every tenth kill a run without a kill must pass, repeat byte by byte in simulated time, and leave no temporary
+folder. Each finished cell of a sweep must stay unchanged, and the finished sweep must equal a sweep without kills. The
+exit status is 1 if a check fails.
 """
 
 from __future__ import annotations
@@ -35,16 +42,16 @@ from tests.descendants import adopt_orphans, below, command, end, reap
 from tests.scenes import RATES_ONLY
 
 ROOT = Path(__file__).parents[1]
-# After this long nothing of a killed process may be left.
+# No part of a killed process may be left after this time.
 GONE_S = 2.0
-# How often a run that is left alone follows.
+# The number of kills between two runs without a kill.
 EVERY = 10
-# Of a run in order: the time that it has to put its things in order, and as much again.
+# The time that a stopped run has to clean up, plus the same time again.
 STOP_S = 20.0
-# Where an experiment kernel's memory may lie.
+# The place of an experiment kernel's memory.
 SHARED = Path("/dev/shm")
 
-# Rates only: any kernel can have these two paths, so that one pair of files serves both engines.
+# The links have rates only, which any kernel supports, so that one pair of files works in both engines.
 EXPERIMENT = """\
 version: 1
 traffic:
@@ -58,7 +65,7 @@ CELLS = 4
 
 @dataclass
 class Count:
-    """The findings of one campaign."""
+    """The findings of a campaign."""
 
     name: str
     kills: int = 0
@@ -105,7 +112,7 @@ def lay_out(folder: Path, experiment: str) -> Place:
 
 
 def digest(directory: Path, patterns: Sequence[str]) -> str:
-    """The digest of a run's or a sweep's artifacts."""
+    """Return the digest of a run's or a sweep's artifacts."""
     total = hashlib.sha256()
     for path in sorted(path for pattern in patterns for path in directory.glob(pattern)):
         total.update(f"{path.relative_to(directory)}\n".encode() + path.read_bytes())
@@ -117,7 +124,7 @@ OF_SWEEP = ("tables/cells.parquet", *(f"runs/*/*/{pattern}" for pattern in OF_RU
 
 
 def stale_memory() -> set[Path]:
-    """Folders for a kernel's memory that no process holds."""
+    """Return the folders for a kernel's memory that no process holds."""
     found = set()
     for folder in SHARED.glob("mprun-memory-*"):
         try:
@@ -135,7 +142,7 @@ def stale_memory() -> set[Path]:
 
 
 def strike(place: Place, count: Count, number: signal.Signals, at_s: float, words: Sequence[object]) -> bool:
-    """Start mprun, send it a signal after `at_s`, and see what it leaves; return whether it was alive by then."""
+    """Start mprun, send it a signal after `at_s`, and check what it leaves. Return True if it was alive by then."""
     process = place.start(*words)
     try:
         process.wait(at_s)
@@ -164,17 +171,17 @@ def strike(place: Place, count: Count, number: signal.Signals, at_s: float, word
         while below(os.getpid()):
             reap()
     said = place.said()
-    # before mprun's first line Python itself is interrupted, and says so
+    # before mprun's first line, Python itself is interrupted and reports it
     if "Traceback" in said and "mprun" in said.partition("Traceback")[2]:
         count.other.append(f"{what}: a traceback: {said.strip().splitlines()[-1]}")
-    # Python itself ends by SIGINT, which a shell calls 130 too, if what was interrupted was the text of an exec()
+    # Python itself ends by SIGINT (130 in a shell) if the interruption was in the text of an exec()
     if number != signal.SIGKILL and process.returncode not in (130, -signal.SIGINT, -number):
         count.other.append(f"{what}: ended with status {process.returncode}: {' / '.join(said.split(chr(10))[-3:])}")
     return True
 
 
 def check_passed(count: Count, runs: Path, whole: str | None) -> None:
-    """Each run that says `passed` is whole; in simulated time it is that of a run left alone."""
+    """Check that each run that says `passed` is complete and, in simulated time, equals a run without a kill."""
     for summary in sorted(runs.glob("*/summary.json")):
         if summary.parent.is_symlink():
             continue
@@ -193,7 +200,7 @@ def check_passed(count: Count, runs: Path, whole: str | None) -> None:
 
 
 def leave_alone(place: Place, words: Sequence[object]) -> float:
-    """Run to the end; how long that took, s."""
+    """Run without a kill. Return the duration in s."""
     began = time.monotonic()
     process = place.start(*words)
     if process.wait() != 0:
@@ -203,8 +210,10 @@ def leave_alone(place: Place, words: Sequence[object]) -> float:
 
 
 def check_folders(place: Place, count: Count, before: set[Path], words: Sequence[object]) -> None:
-    """Nothing is left where temporary files go. words: of a run that may be left alone once more: what others killed
-    meanwhile lies beside ours, and goes with it."""
+    """Check that no temporary files are left.
+
+    words: the command of a run. It also removes the memory of other killed kernels, which is kept in the same folder.
+    """
     left = [str(path.relative_to(place.temporary)) for path in place.temporary.iterdir()]
     if kept := stale_memory() - before:
         leave_alone(place, words)
@@ -216,7 +225,7 @@ def check_folders(place: Place, count: Count, before: set[Path], words: Sequence
 def campaign_of_runs(
     place: Place, name: str, engine: str, kills: int, signals: Sequence[signal.Signals], draw: random.Random
 ) -> Count:
-    """Kill a run so many times."""
+    """Kill a run `kills` times."""
     count = Count(name)
     words = ("-t", "topo", "-x", "xp", "-o", "out", "--engine", engine)
     before = stale_memory()
@@ -239,12 +248,12 @@ def campaign_of_runs(
 
 
 def finished(sweep: Path) -> dict[str, int]:
-    """The inode of each run that has taken its place in a sweep."""
+    """Return the inode of each run that is complete in a sweep."""
     return {str(path.relative_to(sweep)): path.stat().st_ino for path in sweep.glob("runs/*/*")}
 
 
 def campaign_of_sweeps(place: Place, kills: int, draw: random.Random) -> Count:
-    """Kill a sweep and resume it until it ends, and then the next one."""
+    """Kill a sweep and resume it until it ends. Then start the next one."""
     count = Count(f"SIGKILL of a sweep of {CELLS} cells")
     words = ("sweep", "-t", "topo", "-x", "xp")
     before = stale_memory()
@@ -266,7 +275,7 @@ def campaign_of_sweeps(place: Place, kills: int, draw: random.Random) -> Count:
             check_sweep(place, count, sweep, done)
         if digest(sweep.resolve(), OF_SWEEP) != whole:
             count.false_passed.append(f"{parent.name}: not what a sweep left alone is")
-        # what was killed while it was made goes with one that is made an hour later (`sweep/directory.py`)
+        # a folder of a sweep that was killed during its creation is removed an hour later (`sweep/directory.py`)
         left = sorted(path.name for path in parent.iterdir() if not path.name.startswith(".sweep-"))
         if len(left) != 2:
             count.other.append(f"{parent.name}: not one sweep and a link to it: {', '.join(left)}")
@@ -279,7 +288,7 @@ def campaign_of_sweeps(place: Place, kills: int, draw: random.Random) -> Count:
 
 
 def check_sweep(place: Place, count: Count, sweep: Path, done: Mapping[str, int]) -> bool:
-    """Runs that had taken their places are there still, and are the same; return whether the sweep is complete."""
+    """Check that complete runs still exist and are the same. Return True if the sweep is complete."""
     now = finished(sweep)
     count.lost += [f"{sweep.parent.name}/{run}" for run in done if run not in now]
     count.repeated += [f"{sweep.parent.name}/{run}" for run in done if run in now and now[run] != done[run]]
@@ -306,7 +315,7 @@ def tell(count: Count, kills: int) -> None:
 
 
 def table(counts: Sequence[Count]) -> str:
-    """The result as a table of Markdown."""
+    """Return the result as a Markdown table."""
     lines = [
         "| campaign | kills of a live process | ended before | all gone after, at most | processes left | folders left "
         "| false passed | cells lost | cells repeated | other |",
@@ -325,7 +334,7 @@ def main() -> int:
         parser.add_argument(f"--{name}", type=int, default=default)
     asked = parser.parse_args()
     adopt_orphans()
-    # a shell lets its background commands ignore this one, and so would mprun
+    # a shell makes its background commands ignore SIGINT, and mprun would inherit this
     signal.signal(signal.SIGINT, signal.default_int_handler)
     stops = (signal.SIGTERM, signal.SIGINT)
     counts = []

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One link as Mininet's own TCLink makes it, measured: rate, one-way delay, loss, queue, as JSON in a file.
+"""Measure a link that Mininet's own TCLink makes: rate, one-way delay, loss, queue, as JSON in a file.
 
     python mininet_link.py RATE_MBIT RTT_MS LOSS_PERCENT UDP_SECONDS OUTPUT
 
-Runs inside the experiment kernel, where it has the qdiscs that it needs and exact timers.
+It runs inside the experiment kernel, which has the necessary qdiscs and exact timers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ WIRE_BYTES, PAYLOAD_BYTES = 1514, 1472
 
 
 def main(rate_mbit: float, rtt_ms: float, loss_percent: float, seconds: int, output: str) -> None:
-    """Mininet shapes on the hosts, each its own direction, with netem above HTB; its queue is 1000 packets."""
+    """Measure the link.
+
+    Mininet shapes on the hosts, each in its own direction, with netem above HTB and 1000 packets.
+    """
     net = Mininet(link=TCLink, controller=None, build=False)
     first, second = net.addHost("h1", ip="10.0.0.1/24"), net.addHost("h2", ip="10.0.0.2/24")
     net.addLink(first, second, bw=rate_mbit, delay=f"{rtt_ms / 2}ms", loss=loss_percent, use_htb=True)
@@ -36,7 +39,7 @@ def main(rate_mbit: float, rtt_ms: float, loss_percent: float, seconds: int, out
     said = first.cmd(f"iperf3 -c 10.0.0.2 -u -b {offered} -l {PAYLOAD_BYTES} -t {seconds} -J --get-server-output")
     server.wait()
     try:
-        # the shell may say something too
+        # the shell may print something too
         intervals = json.loads(said[said.index("{") : said.rindex("}") + 1])["server_output_json"]["intervals"]
         intervals = [i for i in intervals[1:] if i["sum"]["end"] <= seconds + 0.01]
         span = sum(i["sum"]["seconds"] for i in intervals)

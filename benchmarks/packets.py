@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What it takes to read captures: a transfer over two paths, captured at both ends and read by `mprun packets`.
+"""Measure the reading of captures: a transfer over two paths, captured at both ends and read by `mprun packets`.
 
     python benchmarks/packets.py
 
-Fails where a million packets take more than a minute, or more memory than half the packets do.
+It fails if a million packets take more than a minute, or more memory than half of the packets.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from resource import RUSAGE_CHILDREN, getrusage
 from bench import LAB, MPRUN
 
 MOST_S = 60
-# The least of a million packets; and half of them, to compare memory with.
+# Seconds for at least a million packets, and for half of them, to compare the memory.
 SECONDS = (50, 101)
-# Memory may differ by this much, whatever the length.
+# The memory may grow by this factor, whatever the length.
 MOST_GROWTH = 1.2
 EXPERIMENT = """\
 version: 1
@@ -32,7 +32,7 @@ traffic:
   - {{tool: iperf3, from: client, to: server, protocol: mptcp, duration: {seconds}s}}
 capture: [{{host: client, snaplen: 100}}, {{host: server, snaplen: 100}}]
 """
-# Its own memory and the largest of tshark's, in a process of its own so that each reading is measured alone.
+# The memory of the process and the largest of tshark's processes. A process of its own measures each reading.
 READ = """\
 import json, resource, subprocess, sys
 out = subprocess.run([sys.executable, "-m", "mprun", "packets", sys.argv[1], "--json"], capture_output=True, check=True)
@@ -42,7 +42,7 @@ print(json.dumps({"packets": json.loads(out.stdout)["packets"], "memory_kb": use
 
 
 def read(folder: Path, seconds: int) -> tuple[int, float, float, int]:
-    """Packets, wall time and CPU time in s, and memory in kB of the largest process."""
+    """Return packets, wall time and CPU time in s, and the memory in kB of the largest process."""
     (folder / "xp.yaml").write_text(EXPERIMENT.format(seconds=seconds))
     argv = [MPRUN, "-t", LAB / "topo", "-x", "xp", "--engine", "virtual", "--json"]
     run = json.loads(subprocess.run(argv, cwd=folder, capture_output=True, check=True).stdout)["directory"]

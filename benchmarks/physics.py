@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drawn configurations held against closed forms: `make physics`, `make physics SEED=n`.
+"""Compare drawn configurations with closed forms: `make physics`, `make physics SEED=n`.
 
     python -m benchmarks.physics                  the 40 cells of seed 1, and docs/physics.md
-    python -m benchmarks.physics --seed 7         those of another seed, printed only
+    python -m benchmarks.physics --seed 7         the cells of another seed, printed only
     python -m benchmarks.physics --cell 12 --keep DIR    one cell, whose files and run stay in DIR
     python -m benchmarks.physics --json           rows as JSON
 
-Each cell is a network and its traffic, drawn by `benchmarks/configuration.py`, written as the two files that a user
-would write, and run by the `mprun` command. `benchmarks/closed_form.py` predicts its figures. A figure that differs by
-more than 2 % fails, unless the run itself shows one of REASONS and the predicted effect leaves less than 2 %.
+Each cell is a network and its traffic. `benchmarks/configuration.py` draws it, and it is written as the two files that
+a user would write. The `mprun` command runs it, and `benchmarks/closed_form.py` predicts its figures. A figure that
+differs by more than 2 % fails. The exception is a run that itself shows one of REASONS, if the predicted effect leaves
+less than 2 %.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "physics.md"
 DEFAULT_SEED = 1
 ENGINE = ("--engine", "virtual", "--json")
-# Cells, of all, in which a figure may be away for one of the reasons.
+# The number of cells that may have a figure with a reason.
 MOST_REASONS = 2
 
 
@@ -60,7 +61,7 @@ class Outcome:
 
 
 def run_cell(cell: Configuration, folder: Path) -> Outcome:
-    """Write the files, run them, and hold what the run leaves against the closed forms."""
+    """Write the files, run them, and compare the results with the closed forms."""
     started = time.monotonic()
     (folder / "topo.yaml").write_text(yaml.safe_dump(topology(cell), sort_keys=False))
     (folder / "xp.yaml").write_text(yaml.safe_dump(experiment(cell), sort_keys=False))
@@ -81,7 +82,7 @@ def run_cell(cell: Configuration, folder: Path) -> Outcome:
 
 
 def _environment() -> dict[str, str]:
-    """The user's environment, with this checkout first in the search path."""
+    """Return the user's environment, with this checkout first in the search path."""
     return {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
@@ -111,7 +112,7 @@ def run_all(cells: Sequence[Configuration], keep: Path | None) -> Iterator[Outco
 
 
 def describe(cell: Configuration) -> str:
-    """The configuration in a line."""
+    """Return the configuration as a line."""
     links = []
     for link in cell.links:
         there, back = link.forward, link.reverse
@@ -127,7 +128,7 @@ def _both(there: str, back: str) -> str:
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
-    """All rows as Markdown."""
+    """Return all rows as Markdown."""
     lines = [
         "| cell | quantity | closed form | got | deviation | allowed | |",
         "| ---: | --- | ---: | ---: | ---: | ---: | --- |",
@@ -152,7 +153,7 @@ def verdict(outcomes: Sequence[Outcome]) -> str:
     failed = sum(outcome.has_failed for outcome in outcomes)
     reasons = sum(outcome.has_reason for outcome in outcomes)
     rows = sum(len(outcome.rows) for outcome in outcomes)
-    return f"{failed} of {len(outcomes)} cells failed, of {rows} figures in all; {reasons} carry a reason."
+    return f"{failed} of {len(outcomes)} cells failed, with {rows} figures in all. {reasons} cells have a reason."
 
 
 def is_clean(outcomes: Sequence[Outcome]) -> bool:
@@ -175,7 +176,7 @@ link property alone, on a fixed grid.
 | --- | --- |
 | rate | 0.1 to 1000 Mbit/s, in equal strata of its logarithm |
 | reverse rate | equal in half of the cells, otherwise a fifth to five times the forward rate |
-| round-trip propagation | 0 to 700 ms, in strata; split evenly, or up to 1 to 4 |
+| round-trip propagation | 0 to 700 ms, in strata; split evenly between the directions, or up to 1 to 4 |
 | MTU, family | 1280, 1500, 4000 or 9000 bytes; IPv4 or IPv6 |
 | queue | 25 packets to four bandwidth-delay products, at most 3000 packets |
 | links | one, two in series, or two paths side by side |
@@ -185,10 +186,11 @@ link property alone, on a fixed grid.
 Some kinds of cell use a part of a range:
 
 - A bulk transfer has at most {packets} packets. Its round trips are therefore shorter at high rates.
-- Jitter is drawn from 1 Mbit/s on.
-- Slow start is drawn where a full frame takes no longer than a handshake. Otherwise Linux probes for a lost tail.
-- The round trips of two paths, with full queues, differ by a factor of 2 at most. Linux's send buffer of a
-  connection holds about two windows of each subflow, which is enough up to that factor.
+- Cells with jitter have rates of 1 Mbit/s or more.
+- Cells of slow start have links on which a full frame takes no longer than a handshake. Otherwise Linux sends tail
+  loss probes.
+- The round trips of two paths, with full queues, differ by a factor of 2 at most. Linux's send buffer of a connection
+  holds about two windows of each subflow, which is enough up to this factor.
 
 ## Closed forms
 
@@ -200,16 +202,17 @@ Some kinds of cell use a part of a range:
 | round trip of a ping behind it | Q T - T / (3 f), its idle round trip, and the rest of a full frame on a second link |
 | jitter | the standard deviation of netem's distribution: 0.577, 1, 0.821 and 0.835 of the amount |
 | loss | the binomial interval of 99.99 %; for bursts, four standard deviations |
-| completion in slow start | each segment followed from the handshake on (RFC 6928, RFC 5681) |
+| completion in slow start | the time of each segment, computed from the handshake on (RFC 6928, RFC 5681) |
 | TCP goodput | rate x payload / frame length; timestamps take 12 bytes of each segment |
 | MPTCP goodput | the sum over both paths; the DSS option takes 24 bytes more |
 | fairness | Jain's index is 1 |
-| conservation | on each link and direction: sent = received + dropped by the queue + lost as asked |
+| conservation | on each link and direction: sent = received + dropped by the queue + lost by the link's loss |
 | counts | packets, bytes and retransmissions in the captures, by sequence numbers |
 
 A frame is an IP packet and 14 bytes. A figure fails if it differs from its closed form by more than 2 %. A delay may
-also be late by 512 ns on each link and by 512 ns for the programs: two steps of the experiment kernel's clock each.
-ping(8) prints microseconds. Where chance decides, a cell measures enough for four standard errors to be within 2 %.
+also be late by 512 ns on each link and by 512 ns for the programs. Each of these allowances is two steps of the
+experiment kernel's clock. ping(8) prints microseconds. If a figure depends on chance, the cell measures so long that
+four standard errors are within 2 %.
 
 A goodput may differ by more if the run itself shows one of these reasons. The reason predicts the size of its effect,
 and the remaining difference must be below 2 %. At most two cells may have a reason.
@@ -237,7 +240,7 @@ def page(seed: int, outcomes: Sequence[Outcome]) -> str:
 
 
 def _row_as_json(row: Row) -> dict[str, object]:
-    """The row; a figure that the run does not have is null."""
+    """Return the row. A figure that the run does not have is null."""
     return {**asdict(row), "got": None if math.isnan(row.got) else row.got, "held": row.is_held}
 
 
@@ -257,7 +260,7 @@ def as_json(seed: int, outcomes: Sequence[Outcome]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Hold drawn configurations against closed forms.")
+    parser = argparse.ArgumentParser(description="Compare drawn configurations with closed forms.")
     parser.add_argument("--seed", type=int, default=DEFAULT_SEED, help="draw the cells of this seed (default: 1)")
     parser.add_argument("--cell", type=int, action="append", help="run only this cell; may be repeated")
     parser.add_argument("--keep", type=Path, help="keep files and run directories below this folder")

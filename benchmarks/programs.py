@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of other people, and ways to wait without sleeping, in simulated time: each ends, is right, and repeats.
+"""Run programs of other people, and ways to wait without sleeping, in simulated time.
 
     make soak                 after the hours of soak.py: all of them, and docs/programs.md
     programs.py NAME ...      some of them, and no page
 
-Each program is an experiment of `benchmarks/foreign`, which checks itself what it moved. `x-prints` of the file names
-what its logs must contain, as regular expressions; `x-needs` names its programs and the Debian packages that contain
-them. Each runs twice with one seed. Both runs must have the same captures, logs and figures, byte by byte. A program
-that this machine does not have is reported as not run.
+Each program must end, be right, and repeat. It is an experiment of `benchmarks/foreign`, which checks the data that it
+moved. `x-prints` of the file lists regular expressions that its logs must match. `x-needs` names its programs and the
+Debian packages that contain them. Each program runs twice with one seed. Both runs must have the same captures, logs
+and figures, byte by byte. If this machine does not have a program, its row says so.
 """
 
 from __future__ import annotations
@@ -31,39 +31,43 @@ ROOT = Path(__file__).parents[1]
 FOREIGN = ROOT / "benchmarks" / "foreign"
 TOPOLOGY = FOREIGN / "topo.yaml"
 SPINNER = FOREIGN / "spinner.py"
-# The ways to wait that spinner.py knows, and for how long each waits.
+# The ways to wait that spinner.py knows, and the duration of each.
 SPINNERS = (
     *("times", "time", "monotonic", "getrusage", "getppid", "TCP_INFO", "FIONREAD", "WNOHANG", "kill", "uptime"),
     *("select", "yield", "stat", "peek", "refused", "log"),
 )
 WAIT_S = 2
-# A turn of a spinner's loop takes some calls of up to 131 us each; times(2) and /proc/uptime count hundredths of a
+# A turn of a spinner's loop takes some calls of up to 131 us each. times(2) and /proc/uptime count hundredths of a
 # second from the boot, and may be early by two of them.
 LATE_S = (-0.02, 0.005)
-# Of a run of some seconds of simulated time that does not end.
+# A run needs some seconds of simulated time. After this time it has failed.
 MOST_WALL_S = 900
-# Written by mprun, of the machine's time or of the kernel's process; all other logs are what programs printed.
+# mprun writes these logs with the machine's time or the kernel's process. Programs print all other logs.
 OWN_LOGS = {"agent.log", "console.log"}
 PAGE = """\
 # Programs of other people
 
-Written by `make soak`. Each row is a program in simulated time, over one path of 20 Mbit/s and 10 ms. Its experiment is
-in `benchmarks/foreign`. A program *ends* if the run ends by itself without an error. It is *right* if the experiment's
-check of what it moved holds: a count, a comparison or a digest. It *repeats* if a second run with the same seed has the
-same captures, the same logs and the same figures, byte by byte. The packages are in `packages-soak.txt`.
+`make soak` writes this page. Each row is a program in simulated time, over one path of 20 Mbit/s and 10 ms.
+The experiments are in `benchmarks/foreign`, and the packages of the programs are in `packages-soak.txt`.
+The columns mean:
 
-The rows that begin with `wait by` are sixteen ways to wait without sleeping: a loop that asks again and again until
-{wait} seconds have passed. Each is right if it ends then.
+- *ends*: the run ends by itself without an error.
+- *right*: the experiment checks the moved data by a count, a comparison or a digest, and the check holds.
+- *repeats*: a second run with the same seed has the same captures, logs and figures, byte by byte.
 
-Go before 1.22, such as Debian 12's, does not repeat: its scheduler takes the processor's counter for a random number
-([limits.md](limits.md)). With Go 1.26 two runs of the same program had the same capture.
+The rows that begin with `wait by` are sixteen ways to wait without sleeping: a loop that polls until {wait}
+seconds have passed. Such a row is right if the loop ends at that time.
+
+Go before 1.22, such as Debian 12's, does not repeat, because its scheduler uses the processor's time stamp
+counter as a random number ([limits.md](limits.md)). With Go 1.26, two runs of the same program had the same
+capture.
 
 """
 
 
 @dataclass(frozen=True)
 class Row:
-    """A program's results. faults: what is wrong, by ends, right and repeats. not_run: why it was not tried."""
+    """A program's results. faults: a text for each of ends, right and repeats that failed. not_run: the reason."""
 
     name: str
     not_run: str = ""
@@ -73,11 +77,11 @@ class Row:
 
     @property
     def is_good(self) -> bool:
-        """Tell if it ended, was right and repeated. A program that was not run did none of it."""
+        """Return True if the program was run, ended, was right and repeated."""
         return not self.not_run and not self.faults
 
     def cells(self) -> list[str]:
-        """A row of the table."""
+        """Return the row of the table."""
         if self.not_run:
             return [self.name, f"not run: {self.not_run}", "", "", "", ""]
         faults = self.faults or {}
@@ -89,7 +93,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Run:
-    """One run. fault: why it did not end well, empty if it did. directory: None where there is none."""
+    """A run. fault: the reason if it failed, otherwise empty. directory: None if the run left none."""
 
     fault: str
     directory: Path | None
@@ -103,7 +107,7 @@ def missing_packages(needs: Mapping[str, str]) -> list[str]:
 
 
 def check(experiment: Mapping[str, Any], logs: Path) -> str:
-    """Return what the logs of a run do not contain though the experiment says so; empty if they contain all of it."""
+    """Return the first line that the experiment requires and the logs lack; empty if the logs have all lines."""
     for name, patterns in experiment["x-prints"].items():
         text = (logs / name).read_text(errors="replace") if (logs / name).is_file() else ""
         for pattern in [patterns] if isinstance(patterns, str) else patterns:
@@ -113,7 +117,7 @@ def check(experiment: Mapping[str, Any], logs: Path) -> str:
 
 
 def check_late(late: str) -> str:
-    """Return what is wrong with a spinner that printed by how many seconds it was late; empty if nothing is."""
+    """Return the fault of a spinner that printed its lateness in seconds; empty if it was in time."""
     low, high = LATE_S
     return "" if low < float(late) < high else f"late by {float(late):.3f} s"
 
@@ -206,7 +210,7 @@ def list_programs() -> dict[str, Path]:
 
 def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("names", nargs="*", help="programs, or ways to wait (all of both)")
+    parser.add_argument("names", nargs="*", help="programs or ways to wait (default: all)")
     names = parser.parse_args(words).names
     programs = list_programs()
     rows = []

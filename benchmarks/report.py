@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report of a sweep of 200 cells: time and size. The target: 20 s and 10 MB.
+"""Measure the time and size of a report of a sweep of 200 cells. The target is 20 s and 10 MB.
 
-The sweep is one run's summary, laid out 200 times with other values: a report reads a sweep's summary and table,
-whatever made them.
+The sweep is the summary of one run, written 200 times with other values. A report reads only the summary and table of a
+sweep.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RUNS = 5
 
 
 def lay_out(parent: Path) -> SweepDirectory:
-    """A sweep of 10 rates, 5 congestion controls and 4 delays, five runs each."""
+    """Make a sweep of 10 rates, 5 congestion controls and 4 delays, with five runs each."""
     argv = [sys.executable, "-m", "mprun", "-t", LAB / "topo", "-x", LAB / "xp_mptcp", "-o", parent / "one", "--json"]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True)
     summary = json.loads(done.stdout)

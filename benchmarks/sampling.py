@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What samples every 100 ms cost a virtual run of 16 hosts, and whether they move what is measured.
+"""Measure the cost of samples every 100 ms in a virtual run of 16 hosts, and their effect on the results.
 
     python benchmarks/sampling.py
 
-A fat tree of 16 hosts and 20 routers, whose links all have rates and lose a packet in ten thousand; every host sends
-to one of another pod. A run with samples of interfaces, queues and sockets and the same without take turns; of each
-the least CPU time of all its processes counts, which on an idle machine is its wall time. Goodputs have moved if
-samples change them by more than another seed does. Exit status 1 if the target is missed.
+The network is a fat tree of 16 hosts and 20 routers. All links have rates and lose one packet in ten thousand. Every
+host sends to a host of another pod. Runs with samples of interfaces, queues and sockets alternate with runs without
+samples. The least CPU time of all processes of a run counts, which is the wall time on an idle machine.
+
+Samples have an effect if they change goodputs by more than another seed does. The exit status is 1 if the target is
+missed.
 """
 
 from __future__ import annotations
@@ -35,14 +37,14 @@ SAMPLE = "sample: {interfaces: 100ms, queues: 100ms, sockets: 100ms}\n"
 HOSTS = 16
 SECONDS = 10
 REPEATS = 3
-# The first is that of the runs which are compared.
+# The first seed is that of the runs that are compared.
 SEEDS = (1, 2, 3, 4)
 TARGET = 0.05
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one run: seconds of the clock and of CPUs, and goodput by flow."""
+    """The cost of a run: wall time and CPU time in s, and goodput by flow."""
 
     wall_s: float
     cpu_s: float
@@ -50,7 +52,10 @@ class Cost:
 
 
 def written(rate: str, sample: str) -> str:
-    """Every host sends to the one half the tree away. rate: of each flow, or empty for as fast as it goes."""
+    """Return the experiment in which every host sends to the host half the tree away.
+
+    rate: the rate of each flow; empty for no limit.
+    """
     flows = [
         f"  - {{name: f{n}, tool: iperf3, from: h{n}, to: h{(n + HOSTS // 2) % HOSTS}, duration: {SECONDS}s{rate}}}"
         for n in range(HOSTS)
@@ -75,12 +80,12 @@ def run(folder: Path, experiment: str, seed: int) -> Cost:
 
 
 def distance(one: Cost, other: Cost) -> float:
-    """By how much the goodput of a flow differs, in the mean."""
+    """Return the mean difference of a flow's goodput."""
     return statistics.mean(abs(one.goodput[flow] - other.goodput[flow]) for flow in one.goodput)
 
 
 def compare(folder: Path, title: str, rate: str) -> list[Cost]:
-    """Print what samples add to the time of a run; a run without and one with them."""
+    """Print what samples add to the time of a run. Return a run without and a run with samples."""
     costs: dict[str, list[Cost]] = {"plain": [], "sampled": []}
     (folder / "plain.yaml").write_text(written(rate, ""))
     (folder / "sampled.yaml").write_text(written(rate, SAMPLE))
@@ -98,7 +103,7 @@ def compare(folder: Path, title: str, rate: str) -> list[Cost]:
 
 
 def is_still(folder: Path, plain: Cost, sampled: Cost) -> bool:
-    """Print by how much samples and other seeds move goodputs; whether samples do so by no more."""
+    """Print how samples and other seeds change goodputs. Return True if samples change them by no more than seeds."""
     others = [run(folder, "plain", seed) for seed in SEEDS[1:]]
     moved, usual = distance(plain, sampled), [distance(plain, other) for other in others]
     sums = [sum(cost.goodput.values()) / 1e6 for cost in (plain, sampled, *others)]

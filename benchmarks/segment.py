@@ -22,7 +22,7 @@ OUTGOING, INCOMING = 4, 0
 IPV4, IPV6 = 0x0800, 0x86DD
 TCP, UDP = 6, 17
 FIN, SYN = 1, 2
-# RFC 8684 3.3: the option's kind; of its subtype DSS the flags of a mapping, and of fields of 8 octets.
+# RFC 8684 3.3: the option's kind; the flags of the subtype DSS for a mapping, and for fields of 8 octets.
 MPTCP, DSS = 30, 2
 ACK_PRESENT, ACK_LONG, MAP_PRESENT, MAP_LONG = 1, 2, 4, 8
 TIMESTAMP_RESOLUTION = 9
@@ -33,7 +33,7 @@ _TCP = struct.Struct(">HHIIBB")
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """A packet as one host saw it. `direction` is OUTGOING or INCOMING; ports are 0 where there are none."""
+    """A packet as one host saw it. direction: OUTGOING or INCOMING. Ports are 0 if the packet has none."""
 
     time_ns: int
     interface: int
@@ -44,7 +44,7 @@ class Packet:
     sequence: int
     flags: int
     payload_bytes: int
-    # of a DSS mapping: data sequence number and subflow sequence number
+    # the data sequence number and the subflow sequence number of a DSS mapping
     mapping: tuple[int, int] | None = None
 
 
@@ -115,7 +115,10 @@ def _read(data: bytes, place: int, captured: int, time_ns: int, interface: int) 
 
 
 def _read_mapping(data: bytes, option: int, end: int) -> tuple[int, int] | None:
-    """The data and subflow sequence numbers of a DSS option among a segment's options."""
+    """Return the data and subflow sequence numbers of a DSS option among a segment's options.
+
+    None without a mapping.
+    """
     while option < end:
         kind = data[option]
         if kind == 0:
@@ -134,12 +137,12 @@ def _read_mapping(data: bytes, option: int, end: int) -> tuple[int, int] | None:
 
 @dataclass
 class Order:
-    """Octets that arrive in pieces: up to where none is missing, and when that grew."""
+    """Octets that arrive in pieces: the end of those that are complete, and the times when it grew."""
 
     in_order: int = 0
-    # a heap of (first, end) of pieces that came early
+    # a heap of (first, end) of pieces that arrived early
     beyond: list[tuple[int, int]] = field(default_factory=list)
-    # (moment, in_order) whenever the latter grew
+    # (time, in_order) whenever in_order grew
     progress: list[tuple[int, int]] = field(default_factory=list)
 
     def take(self, time_ns: int, offset: int, length: int) -> None:
@@ -152,7 +155,7 @@ class Order:
             self.progress.append((time_ns, self.in_order))
 
     def between(self, start_ns: int, end_ns: int) -> int:
-        """The growth between two moments."""
+        """Return the growth between two times."""
         places = [bisect_right(self.progress, moment_ns, key=lambda one: one[0]) for moment_ns in (start_ns, end_ns)]
         low, high = (self.progress[place - 1][1] if place else 0 for place in places)
         return high - low
@@ -160,19 +163,19 @@ class Order:
 
 @dataclass
 class Stream:
-    """One direction of a TCP connection, followed by sequence numbers at one end."""
+    """A direction of a TCP connection, followed by sequence numbers at one end."""
 
     first_ns: int
-    # the sequence number of the SYN, from which offsets count
+    # the sequence number of the SYN, from which offsets are counted
     start: int
-    # when a segment passed that had been sent before
+    # the times of segments that had been sent before
     sent_again_ns: list[int] = field(default_factory=list)
     highest: int = 0
     order: Order = field(default_factory=Order)
     first_payload_ns: int = 0
     last_payload_ns: int = 0
     has_fin: bool = False
-    # (moment, data sequence number, octets) of each segment that MPTCP maps
+    # (time, data sequence number, octets) of each segment that MPTCP maps
     mapped: list[tuple[int, int, int]] = field(default_factory=list)
 
     def take(self, packet: Packet) -> None:
@@ -180,7 +183,7 @@ class Stream:
         taken = packet.payload_bytes + bool(packet.flags & SYN) + bool(packet.flags & FIN)
         if not taken:
             return
-        # within half the space of the highest (RFC 9293 3.4)
+        # within half of the sequence space of the highest number (RFC 9293 3.4)
         offset = self.highest + (packet.sequence - self.start - self.highest + (1 << 31)) % (1 << 32) - (1 << 31)
         if offset < self.highest:
             self.sent_again_ns.append(packet.time_ns)
@@ -197,12 +200,12 @@ class Stream:
 
     @property
     def payload_bytes(self) -> int:
-        """The payload up to the first octet that is missing."""
+        """Return the payload up to the first missing octet."""
         return max(0, self.order.in_order - 1 - self.has_fin)
 
 
 def follow_data(subflows: Sequence[Stream]) -> Order:
-    """The data of an MPTCP connection, from the mappings of all its subflows."""
+    """Return the data of an MPTCP connection, from the mappings of all its subflows."""
     pieces = sorted(piece for stream in subflows for piece in stream.mapped)
     order = Order()
     for time_ns, data_sequence, length in pieces:
@@ -222,7 +225,7 @@ class Census:
     datagrams: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def towards(self, port: int, direction: int, least_bytes: int) -> list[Stream]:
-        """The streams to a server's port that carried so much, in the order of their handshakes."""
+        """Return the streams to a server's port that carried more than `least_bytes`, in order of their handshakes."""
         found = [
             stream
             for (way, (_, destination)), stream in self.streams.items()
@@ -232,7 +235,7 @@ class Census:
 
 
 def count(path: Path) -> Census:
-    """Read a capture once."""
+    """Count the packets of a capture."""
     census = Census()
     for packet in packets(path):
         if packet.source[0] == packet.destination[0]:

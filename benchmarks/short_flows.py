@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What lab 12 costs: 16 hosts of a fat tree, short flows beside long ones, in simulated time on one CPU.
+"""Measure the cost of lab 12: 16 hosts of a fat tree, short flows and long ones, in simulated time on one CPU.
 
     python benchmarks/short_flows.py [--seconds 60] [tcp] [mptcp]
 
-Prints wall and CPU time, the segments that hosts sent, and, where perf(1) is there, in what that time went: the
-experiment kernel (which carries packets), this machine's kernel (which carries out the system calls of the programs
-inside, each a stop and a go of ptrace), the programs inside, and mprun itself before and after. Fails where 60 s
-take longer than BAR_S. Wall time counts where nothing else wants the CPU; CPU time hardly depends on that.
+It prints wall and CPU time and the segments that hosts sent. If perf(1) is installed, it also prints the parts of this
+time:
+
+- the experiment kernel, which carries packets
+- this machine's kernel, which carries out the system calls of the programs inside by ptrace
+- the programs inside
+- mprun itself before and after
+
+It fails if 60 s take longer than BAR_S. Wall time counts if nothing else uses the CPU. CPU time hardly depends on that.
 """
 
 from __future__ import annotations
@@ -26,14 +31,14 @@ import polars
 from bench import MPRUN
 
 LAB = Path(__file__).parents[1] / "labs" / "12_datacentre_short_flows"
-# The long flows' transport, and its parameters.
+# The transport of the long flows, and its parameters.
 TRANSPORTS: dict[str, dict[str, str]] = {
     "tcp": {},
     "mptcp": {"transport": "mptcp", "control": "lia", "buffer": "819200"},
 }
-# How much is simulated, how long that may take, and what is aimed at.
+# The simulated time, the most wall time for it, and the aim.
 SECONDS, BAR_S, AIM_S = 60, 600, 180
-# What perf says of (command, shared object), and what that is; the first that fits.
+# (command, shared object) of perf, and their meaning. The first match counts.
 PARTS = (
     ("linux", "[kernel", "this machine's kernel: system calls of the programs inside"),
     ("linux", "linux", "the experiment kernel: packets, timers, processes"),
@@ -43,7 +48,7 @@ PARTS = (
 
 
 def measure(transport: str, seconds: int, folder: Path) -> float:
-    """Run the lab's experiment with one transport and print what it took; wall time, s."""
+    """Run the lab's experiment with one transport and print its cost. Return the wall time in s."""
     given = {"duration": f"{seconds}s", **TRANSPORTS[transport]}
     parameters = [word for name, value in given.items() for word in ("-p", f"{name}={value}")]
     argv = [MPRUN, "-t", LAB / "topo", "-x", LAB / "background", "--engine", "virtual", *parameters]
@@ -66,13 +71,13 @@ def measure(transport: str, seconds: int, folder: Path) -> float:
 
 
 def count_packets(run: Path) -> int:
-    """What hosts sent over TCP, by their own count of segments."""
+    """Return the segments that hosts sent over TCP, by their own counters."""
     counters = polars.read_parquet(run / "tables" / "counters.parquet")
     return int(counters.filter(polars.col("name") == "TcpOutSegs")["value"].sum())
 
 
 def profile(record: Path) -> Iterator[tuple[float, str]]:
-    """The share of each of PARTS in a record of perf, percent."""
+    """Return the share of each of PARTS in a record of perf, in percent."""
     argv = ["perf", "report", "-i", record, "--stdio", "-q", "--sort", "comm,dso", "-F", "overhead,comm,dso", "-t", ";"]
     lines = subprocess.run(argv, capture_output=True, text=True).stdout.splitlines()
     shares = dict.fromkeys((what for _, _, what in PARTS), 0.0)
@@ -84,7 +89,7 @@ def profile(record: Path) -> Iterator[tuple[float, str]]:
 
 
 def find_part(command: str, place: str) -> str:
-    """What a shared object of a command is part of."""
+    """Return the part that a shared object of a command belongs to."""
     return next(what for name, start, what in PARTS if command == (name or command) and place.startswith(start))
 
 

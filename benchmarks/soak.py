@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hours of simulated time under random failures of links and addresses, with every scheduler and congestion control.
+"""Run hours of simulated time under random failures, with every scheduler and congestion control.
 
-    make soak               6 h of simulated time for each, and docs/soak.md anew
+    make soak               6 h of simulated time for each, and docs/soak.md
     soak.py --hours 0.5     less, and no page
 
-Two MPTCP connections last all the time, one with small requests and one with large answers, while their three paths,
-one a backup, come and go: links are cut, addresses are taken away and given back, so that subflows die and join. At no
-moment is there no path at all. A run has failed if the kernel warned, if its slabs grew, or if a request took longer
-than a path is ever away and the time-outs that find out.
+Two MPTCP connections last for the whole run, one with small requests and one with large answers. Their three paths, of
+which one is a backup, fail and return: links are cut, and addresses are removed and added again. Subflows close and
+join. At least one path always works. A run has failed if the kernel warned, if its slabs grew, or if a request took
+longer than the longest failure and the time-outs that detect the failure.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ CONTROLS = ("cubic", "reno", "lia", "olia", "balia", "wvegas")
 FLOWS = ("small", "large")
 HOURS = 6
 PATHS = 3
-# How long a path is away at most; a request waits for that, and for the time-outs that find out.
+# The longest failure of a path. A request waits for it, and for the time-outs that detect the failure.
 LONGEST_AWAY_S = 20
 MOST_DELAY_S = 60
-# Slabs grow with caches that are filled once. In 6 h a leak of 120 bytes for each request would be more, and so
-# would be one of a socket for each subflow that joined.
+# Slabs grow while caches fill once. In 6 h, a leak of 120 bytes for each request would exceed this bound. A leak of a
+# socket for each joined subflow would exceed it, too.
 MOST_GROWTH_KB = 500
-# Small requests, and large answers that fill the paths for a while: think times, and what each takes beside.
+# The think times of small requests and of large answers, and the time that each of them takes.
 SMALL_EVERY_S = 5 + 0.2
 LARGE_EVERY_S = 60 + 1.0
 
@@ -69,20 +69,30 @@ traffic:
 PAGE = """\
 # Hours under failing paths
 
-Written by `make soak`: {hours} h of simulated time for each row. Two MPTCP connections last all the time, one with a
-request of 3 kB and an answer of 20 kB every 5 s, one with an answer of 500 kB every minute, over paths of 20, 10 and
-5 Mbit/s, the last one a backup. Every half minute or so one or two paths are away for up to {longest} s: the link is
-cut, or the client's address is taken away, so that subflows close and join again; one of the three is always there.
-A fault is a warning of the kernel, growth of its slabs (what it keeps in objects, before and after) by more than
-{growth} kB, and a request that took longer than a minute. Of some 600 subflows that come and go, each would
-leave a socket of 2 kB or more if it were not freed, 1200 kB in all; the 150 kB that each row has are caches that fill.
-What long ones wait for is told in [When a path fails](mptcp.md#when-a-path-fails).
+`make soak` writes this page. Each row is a run of {hours} h of simulated time with a scheduler and a
+congestion control.
+
+Two MPTCP connections last for the whole run. One of them sends a request of 3 kB and gets an answer of 20
+kB every 5 s. The other one gets an answer of 500 kB every minute. There are three paths of 20, 10 and 5
+Mbit/s, and the last path is a backup. About every half minute, one or two paths fail for up to {longest} s:
+the link is cut, or the client's address is removed. Subflows then close and join again. At least one of the
+three paths always works.
+
+These results are faults:
+
+- The kernel prints a warning.
+- The kernel's slabs, which hold its objects, grow by more than {growth} kB from before the run to after it.
+- A request takes longer than a minute.
+
+Some 600 subflows come and go in each run. If their sockets were not freed, each would leave 2 kB or more,
+1200 kB in all. The slabs of each row grow by about 150 kB, because caches fill.
+[When a path fails](mptcp.md#when-a-path-fails) explains the longest requests.
 
 """
 
 
 def events(seconds: int, seed: int) -> str:
-    """Every minute or so a path other than the first or, half the time, two are away for a while; then the first."""
+    """Return the failures: one or two random paths at a time, drawn from the seed."""
     dice = random.Random(seed)
     lines = []
     at = 5.0
@@ -105,7 +115,7 @@ def events(seconds: int, seed: int) -> str:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a run; faults: what is wrong with it, nothing if all is well."""
+    """The outcome of a run. faults: empty if the run passed."""
 
     scheduler: str
     control: str
@@ -118,7 +128,7 @@ class Outcome:
     wall_s: float = 0.0
 
     def cells(self) -> list[str]:
-        """A row of the page."""
+        """Return the row of the page."""
         delays = (f"{self.longest_s.get(name, 0):.2f} s" for name in FLOWS)
         growth = f"{self.slab_kb[0]} to {self.slab_kb[1]} kB"
         verdict = "; ".join(self.faults) or "none"
@@ -127,7 +137,7 @@ class Outcome:
 
 
 def run(scheduler: str, control: str, seconds: int, folder: Path) -> Outcome:
-    """A scheduler and a congestion control for so long, in simulated time."""
+    """Run a scheduler and a congestion control for some seconds of simulated time."""
     name = f"{scheduler}-{control}"
     seed = 1 + SCHEDULERS.index(scheduler) * len(CONTROLS) + CONTROLS.index(control)
     (folder / f"{name}-topo.yaml").write_text(TOPOLOGY + events(seconds, seed))
@@ -158,7 +168,7 @@ def run(scheduler: str, control: str, seconds: int, folder: Path) -> Outcome:
 
 
 def write(outcomes: Sequence[Outcome], hours: float) -> str:
-    """The page."""
+    """Return the page."""
     head = ["scheduler", "control", "requests", "subflows joined", "closed", "longest small request", "large"]
     head += ["slabs before and after", "faults"]
     lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a sweep costs beside its simulations, and what killing it costs: docs/sweeps.md has the figures.
+"""Measure the cost of a sweep in addition to its simulations, and of killing it. docs/sweeps.md has the figures.
 
-    sweep.py [cells]     lab 01 for 10 s in so many cells (200), on one CPU, on all, and on a Dask cluster of a worker
-                         process for each on loopback: time, and equal bytes
-    sweep.py kill        60 short cells, killed with SIGKILL at 20 random moments: equal to a sweep left alone
+    sweep.py [cells]     lab 01 for 10 s in 200 cells (or `cells`), on one CPU, on all, and on a Dask cluster with a
+                         worker process for each CPU on loopback: time, and equal bytes
+    sweep.py kill        60 short cells, killed with SIGKILL at 20 random times: equal to a sweep without kills
 
-Exit status 1 if a target is missed.
+The exit status is 1 if a target is missed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from distributed import LocalCluster
 
 ROOT = Path(__file__).parents[1]
 LAB = ROOT / "labs" / "01_multipath"
-# Beyond the simulation, per cell; and how much of the CPUs' time is used at all.
+# The most time per cell in addition to the simulation, and the least share of the CPUs' time that is used.
 MOST_OVERHEAD_S, LEAST_BUSY = 0.3, 0.9
 KILLS, SHORT_CELLS = 20, 60
 
@@ -52,13 +52,13 @@ def environment() -> dict[str, str]:
 
 
 def children_cpu_s() -> float:
-    """CPU time of all processes that were started here and have ended, and of theirs."""
+    """Return the CPU time of all processes that were started here and have ended, and of their children."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def digest(sweep: Path) -> str:
-    """Of the table and all captures and summaries of a sweep."""
+    """Return the digest of the table and of all captures and summaries of a sweep."""
     total = hashlib.sha256()
     for pattern in ("tables/cells.parquet", "runs/*/*/pcap/*", "runs/*/*/summary.json", "runs/*/*/steps.jsonl"):
         for path in sorted(sweep.glob(pattern)):
@@ -87,9 +87,9 @@ def bench(cells: int, folder: Path) -> bool:
         print(f"CPUs {busy:.1%} busy, {session['simulation_s'] / spent:.1%} with simulations", flush=True)
         found[f"{places} at a time"] = digest(sweep)
         shutil.rmtree(parent)
-    # its processes read it as they start
+    # its processes read this variable when they start
     os.environ["PYTHONPATH"] = str(ROOT)
-    # of which some versions have types
+    # only some versions of it have types
     cluster: Any = LocalCluster
     with cluster(n_workers=most, threads_per_worker=1, dashboard_address=None) as workers:
         done, sweep = _sweep(folder, folder / "cluster", "--cluster", workers.scheduler_address)
@@ -103,7 +103,7 @@ def bench(cells: int, folder: Path) -> bool:
 
 
 def _sweep(folder: Path, parent: Path, *words: object) -> tuple[subprocess.CompletedProcess[str], Path]:
-    """The sweep of the files in `folder` that these words ask for, and its directory."""
+    """Run the sweep of the files in `folder` with these arguments. Return the process and the directory."""
     argv = command("-t", LAB / "topo", "-x", folder / "xp", "-o", parent, "--json", *words)
     done = subprocess.run(argv, env=environment(), capture_output=True, text=True)
     if not done.stdout:
@@ -112,7 +112,7 @@ def _sweep(folder: Path, parent: Path, *words: object) -> tuple[subprocess.Compl
 
 
 def kill(folder: Path) -> bool:
-    """Kill at moments drawn so that the sweep has likely not ended before the last."""
+    """Kill a sweep at times drawn so that it probably has not ended before the last kill."""
     (folder / "xp.yaml").write_text(SHORT)
     words = ("-t", LAB / "topo", "-x", folder / "xp")
     began = time.monotonic()
@@ -126,7 +126,7 @@ def kill(folder: Path) -> bool:
             command(*words, "-o", folder / "killed"), env=environment(), stderr=subprocess.DEVNULL
         )
         if draw.random() < 0.7:
-            # else it is killed while it starts, or while the first runs do
+            # otherwise it is killed during its start, or during the first runs
             _wait_for_a_run(process, folder / "killed" / "latest-sweep" / "partial")
         try:
             process.wait(draw.uniform(0, 2 * whole_s / KILLS))

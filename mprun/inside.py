@@ -11,6 +11,8 @@ ROOT = "/run/mprun"
 RUN = f"{ROOT}/run"
 # The Python packages of mprun and of Mininet.
 LIBRARY = f"{ROOT}/lib"
+# The programs of ours that plans start as files (`mprun.guest`).
+PROGRAMS = f"{LIBRARY}/mprun/guest"
 # A folder that is removed with the run.
 TEMPORARY = f"{ROOT}/tmp"
 # The programs that `mprun tools install` has built, a folder for each.

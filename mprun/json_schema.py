@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON Schemas (draft 2020-12) of the files, generated from the models, for editors to complete.
+"""JSON Schemas (draft 2020-12) of the files, generated from the models, for editors.
 
-A file on disk may be less than a model asks for, as others can complete it, and more: any scalar may
-be a template, and keys that begin with `x-` are the user's own. The schemas say so.
+A file may have less than a model needs, as other files can complete it. It may also have more: any scalar may be a
+template, and keys that begin with `x-` belong to the user. The schemas allow both.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from mprun.topologies import GENERATORS
 
 Schema = dict[str, Any]
 
-# Kinds of quantity by the pattern that stands for them; those of one pattern render alike.
+# Kinds of quantity by their pattern. Kinds with the same pattern have the same text.
 _QUANTITIES = {kind.pattern: kind for kind in (units.TIME, units.RATE, units.SIZE, units.VOLUME)}
-# A property of more characters than this is written once, however many mappings have it.
+# A property with more characters is written only once, even if several mappings have it.
 LONG_SCHEMA = 200
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
@@ -41,16 +41,21 @@ _TEMPLATE: Schema = {
     "description": "A template: {{ name }} stands for a parameter.",
 }
 _FILE_KEYS: Schema = {
-    "extends": {"type": "string", "description": "A file that this one is laid over, relative to this one."},
+    "extends": {
+        "type": "string",
+        "description": "A base file, relative to this file. Keys of this file override its keys.",
+    },
     "include": {
         "type": ["string", "array"],
         "items": {"type": "string"},
-        "description": "Files that this one is laid over, the later over the earlier, relative to this one.",
+        "description": "Base files, relative to this file. Later files override earlier files, and this file "
+        "overrides all.",
     },
     "params": {
         "type": "object",
         "additionalProperties": {"type": ["string", "number", "boolean"]},
-        "description": "Parameters: {{ name }} in a value of either file stands for one; -p name=value replaces it.",
+        "description": "Parameters and their defaults. `{{ name }}` in a value of either file stands for the "
+        "parameter. The option -p name=value overrides it.",
     },
 }
 
@@ -76,7 +81,7 @@ def experiment_schema() -> Schema:
 
 
 def _matrix_schema() -> tuple[Schema, Schema]:
-    """That of a matrix, and that of a range in it."""
+    """The schema of a matrix, and the schema of a range in it."""
     axis = {
         "anyOf": [
             {"type": "array", "items": {"type": ["string", "number", "boolean"]}, "minItems": 1},
@@ -87,10 +92,10 @@ def _matrix_schema() -> tuple[Schema, Schema]:
     excluded = {"type": "array", "items": {"type": "object"}}
     matrix = {
         "type": "object",
-        "description": "What is varied, by parameter, link property (path0.rate), 'kernel' or 'engine'.",
+        "description": "The axes that a sweep varies: parameters, link properties (path0.rate), 'kernel' or 'engine'.",
         "properties": {
-            ZIP: {**zipped, "description": "Axes that vary together: lists of equal length."},
-            EXCLUDE: {**excluded, "description": "Values of axes: cells that have them are left out."},
+            ZIP: {**zipped, "description": "Axes that vary together. Their lists have equal length."},
+            EXCLUDE: {**excluded, "description": "Values of axes. Cells with these values are left out."},
         },
         "additionalProperties": axis,
     }
@@ -98,7 +103,9 @@ def _matrix_schema() -> tuple[Schema, Schema]:
 
 
 def topology_schema() -> Schema:
-    """The schema of topology files: `topology` says which generator's keys are meant; without it, a written one."""
+    """The schema of topology files. `topology` chooses the generator's keys. Without it the file lists nodes and
+    links.
+    """
     definitions: Schema = {}
     cases = []
     for name in GENERATORS:
@@ -113,10 +120,10 @@ def topology_schema() -> Schema:
     builds_on = [{"required": [key]} for key in ("topology", "extends", "include")]
     cases.append({"if": {"not": {"anyOf": builds_on}}, "then": {"$ref": "#/$defs/written"}})
     top: Schema = {
-        "description": "A network: made by a generator, or written out as nodes and links.",
+        "description": "A network, made by a generator or written as nodes and links.",
         "type": "object",
         "properties": {
-            "topology": _one_of(GENERATORS, "The generator; none: nodes and links."),
+            "topology": _one_of(GENERATORS, "The generator. Without it the file lists nodes and links."),
         },
         "allOf": cases,
     }
@@ -128,7 +135,8 @@ def lab_schema() -> Schema:
     root, definitions = _generate(LabFile)
     root["properties"]["params"] = {
         **_FILE_KEYS["params"],
-        "description": "Parameters of all steps: {{ name }} in a claim stands for one; -p name=value replaces it.",
+        "description": "Parameters of all steps and their defaults. `{{ name }}` in a claim stands for the "
+        "parameter. The option -p name=value overrides it.",
     }
     return _document("mprun lab", root, definitions)
 
@@ -152,7 +160,7 @@ def render(name: str) -> str:
 
 
 def _one_of(names: Iterable[str], description: str) -> Schema:
-    """A name, completed but not closed: installed packages bring others."""
+    """A name that editors complete. Other names are allowed, as installed packages add names."""
     return {"anyOf": [{"enum": list(names)}, {"type": "string"}], "description": description}
 
 
@@ -162,7 +170,7 @@ def _document(title: str, root: Schema, definitions: Schema) -> Schema:
 
 
 def _share_properties(definitions: Schema) -> Schema:
-    """The definitions with each long property that several of them have written once."""
+    """Write each long property that several definitions have only once."""
     seen: dict[tuple[str, str], int] = {}
     places = [
         (properties, name, (name, json.dumps(schema, sort_keys=True)))
@@ -183,7 +191,7 @@ def _share_properties(definitions: Schema) -> Schema:
 
 
 def _open(root: Schema) -> Schema:
-    """A whole file: the keys that join files, and nothing required where other files may have it."""
+    """A whole file: add the keys that join files, and require nothing that other files may have."""
     required = root.pop("required", [])
     root["properties"] = {**root["properties"], **_FILE_KEYS}
     builds_on = {"anyOf": [{"required": ["extends"]}, {"required": ["include"]}]}
@@ -223,7 +231,7 @@ def _tidy(schema: Schema) -> Schema:
 
 
 def _write_default(value: object, schema: Schema) -> Schema:
-    """A default as a file would have it. What no file can say is left to the description."""
+    """A default as a file would have it. A default that no file can express is left to the description."""
     if value in (None, [], {}, "") or isinstance(value, dict):
         return {}
     kind = _QUANTITIES.get(schema.get("pattern", "").removesuffix(_OR_TEMPLATE))
@@ -235,7 +243,7 @@ def _write_default(value: object, schema: Schema) -> Schema:
 
 
 def _or_template(schema: Schema) -> Schema:
-    """A scalar that is not free text, or a template."""
+    """Allow a template instead of a scalar that is not free text."""
     if schema.get("type") == "string" and "pattern" in schema:
         return {**schema, "pattern": schema["pattern"].removesuffix(_OR_TEMPLATE) + _OR_TEMPLATE}
     if not (schema.get("type") in ("integer", "number", "boolean") or schema.keys() & {"const", "enum"}):

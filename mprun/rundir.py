@@ -177,7 +177,7 @@ class RunDirectory:
         return read_as(self.folder, "plan.json", "run", decode)
 
     def record(self) -> Iterator[bytes]:
-        """What the kernel said during the run, piece by piece; nothing if the run did not come so far."""
+        """What the kernel said during the run, piece by piece; nothing if the run did not get so far."""
         try:
             with self.folder.open("record.gz") as file:
                 yield from iter(functools.partial(file.read, 1 << 20), b"")
@@ -190,7 +190,7 @@ class RunDirectory:
             lines = self.folder.read_bytes("steps.jsonl", MOST_STEPS_BYTES).splitlines()
             steps = [make_printable(parse_json(line)) for line in lines]
         except FileNotFoundError:
-            raise MprunError(f"{self.path}: no steps.jsonl: the run did not come so far") from None
+            raise MprunError(f"{self.path}: no steps.jsonl: the run did not get so far") from None
         except ValueError as error:
             raise damaged(self.path / "steps.jsonl", str(error)) from None
         if fault := find_fault(steps, [STEP]):
@@ -237,7 +237,7 @@ class RunDirectory:
             if not found:
                 refused.append(f"link {name}: this run has no {pattern}")
             elif (folder / name).exists() and not (folder / name).is_symlink():
-                refused.append(f"link {name}: a file of this name is there, and stays")
+                refused.append(f"link {name}: a file with this name exists, and is kept")
             else:
                 target = found[0] if len(found) == 1 else self._join(name, found)
                 point(folder / name, os.path.relpath(self.path / target, folder))
@@ -265,7 +265,7 @@ class RunDirectory:
             try:
                 self.folder.open(name).close()
             except FileNotFoundError:
-                raise MprunError(f"{self.path}: no {name}: the run did not come so far") from None
+                raise MprunError(f"{self.path}: no {name}: the run did not get so far") from None
         return self.path / names[0], self.path / names[1]
 
     @property
@@ -339,7 +339,7 @@ def find(parent: Path, name: str) -> RunDirectory:
         return matches[0]
     if matches:
         raise SpecError(f"'{name}' means several runs: {', '.join(run.name for run in matches[:5])}")
-    raise SpecError(f"no run '{name}' here or in {parent}; `mprun runs list` shows what there is")
+    raise SpecError(f"no run '{name}' here or in {parent}; `mprun runs list` lists the runs")
 
 
 def _is_run(path: Path) -> bool:
@@ -384,7 +384,7 @@ def read_as(folder: Folder, name: str, kind: str, decode: Callable[[Any], T]) ->
     try:
         value = make_printable(folder.read_json(name))
     except (FileNotFoundError, NotADirectoryError):
-        raise MprunError(f"{folder.path}: no {name}: the {kind} did not come so far") from None
+        raise MprunError(f"{folder.path}: no {name}: the {kind} did not get so far") from None
     except ValueError as error:
         raise damaged(folder.path / name, str(error)) from None
     try:

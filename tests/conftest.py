@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options that all tests share."""
+"""Options for all tests."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All processes that a process has started, directly or not, whatever has become of those in between."""
+"""All processes that a process has started, directly or indirectly, even if processes in between have ended."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def adopt_orphans() -> None:
-    """From now on this process becomes the parent of its descendants whose own parent ends (prctl(2))."""
+    """Make this process the parent of its descendants whose own parent ends (prctl(2))."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def reap() -> None:
-    """Collect the children that have ended. Callers have no child left whose status they want."""
+    """Collect the children that have ended. The caller must not need their status."""
     with suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -51,7 +51,7 @@ def is_alive(pid: int) -> bool:
 
 
 def command(pid: int) -> str:
-    """Return the words of a process's command; empty if it has ended."""
+    """Return the command line of a process; empty if it has ended."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
     except OSError:
@@ -59,7 +59,7 @@ def command(pid: int) -> str:
 
 
 def wait_gone(pids: list[int], seconds: float) -> list[int]:
-    """Wait until these processes have ended; return those that are left after `seconds`."""
+    """Wait until these processes have ended. Return the processes that are left after `seconds`."""
     deadline = time.monotonic() + seconds
     while (left := [pid for pid in pids if is_alive(pid)]) and time.monotonic() < deadline:
         time.sleep(0.005)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The labs: every step, and each pair of files that one has."""
+"""The labs: every step, and each pair of files of a step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FOLDERS = sorted(path.parent for path in ROOT.glob(f"labs/*/{FILE}"))
 
 
 def _find_pairs() -> list[tuple[str, Step]]:
-    """One step of each pair of files, and its name among all labs."""
+    """Return one step of each pair of files, and its name among all labs."""
     found = {(step.topology, step.experiment): step for folder in FOLDERS for step in reversed(read_lab(folder).steps)}
     return [
         (f"{path.parent.relative_to(ROOT / 'labs')}-{path.stem}-{step.topology.name}", step)

@@ -3,24 +3,38 @@
 
 usage: python -m tests.language [PATH ...]
 
-Prints one line for each fault of the pages and Python files below the paths, and the counts of all of them at the end.
-Without a path it prints the counts of the whole repository only.
+Prints one line for each fault of the pages, Python files and schemas below the paths, and the counts at the end.
+The help of all commands belongs to `mprun/cli`. Without a path it prints only the counts of the whole repository.
 """
 
 from __future__ import annotations
 
 import ast
+import json
 import re
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
+from typing import Any
 
+import click
+
+from mprun.cli import COMMANDS, group
 from tests.pages import BLOCK, ROOT
 
 # A docstring that begins so has no main clause, or is a question.
 FORBIDDEN_OPENINGS = frozenset("What Whether Of Those That How Where One As When Which Who It If".split())
+# The help of a command or an option begins with one of these: "Print the plan as JSON." ADVERBS may precede it.
+IMPERATIVES = frozenset(
+    (
+        "Add Allow Analyse Ask Boot Build Check Choose Compare Convert Copy Describe Draw Export Fail Give Grade "
+        "Include Keep List Make Measure Name Open Override Overwrite Pack Print Read Remove Repeat Run Set Show Start "
+        "Treat Use Write"
+    ).split()
+)
+ADVERBS = ("Also ", "Do not ", "With --allow-exec, also ")
 MOST_WORDS = 40
 MOST_WORDS_IN_MEAN = 18
 MOST_COLUMNS = 120
@@ -128,6 +142,73 @@ def faults_of_module(path: Path) -> Iterator[Fault]:
             yield from _faults_of_text(path, number + offset - 1, paragraph)
 
 
+def help_texts() -> Iterator[tuple[str, str]]:
+    """Return the help of each command and each option, with its name: `mprun sweep --retries`."""
+    for name, (_, summary) in COMMANDS.items():
+        yield f"mprun {name} in the list of commands", summary
+    yield from _help_below(group, click.Context(group, info_name="mprun"), "mprun")
+
+
+def _help_below(command: click.Command, context: click.Context, name: str) -> Iterator[tuple[str, str]]:
+    yield name, command.help or ""
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            yield f"{name} {parameter.opts[-1]}", parameter.help or ""
+    if isinstance(command, click.Group):
+        for inner in command.list_commands(context):
+            found = command.get_command(context, inner)
+            assert found is not None
+            yield from _help_below(found, click.Context(found, info_name=inner, parent=context), f"{name} {inner}")
+
+
+def faults_of_help(texts: Iterable[tuple[str, str]]) -> Iterator[Fault]:
+    """Return the faults of help texts, which are complete sentences, the first of them in the imperative."""
+    path = ROOT / "mprun" / "cli"
+    for name, text in texts:
+        # click adds the default of an option behind two spaces, and prints a paragraph that begins so as it is
+        paragraphs = [
+            one
+            for one in re.split(r"\n\s*\n", text.split("  [default:")[0].strip())
+            if not one.lstrip().startswith("\b")
+        ]
+        if not paragraphs:
+            yield Fault(path, 0, "help", f"{name}: has none")
+            continue
+        first = paragraphs[0]
+        for adverb in ADVERBS:
+            first = first.removeprefix(adverb)
+        verb = re.split(r"[\s,.]", first, maxsplit=1)[0]
+        if verb.capitalize() not in IMPERATIVES or not paragraphs[0][0].isupper():
+            yield Fault(path, 0, "help", f"{name}: begins with '{verb}', which is no imperative")
+        for paragraph in paragraphs:
+            plain = " ".join(paragraph.split())
+            if not plain.endswith("."):
+                yield Fault(path, 0, "help", f"{name}: does not end with a full stop")
+            yield from _faults_of_text(path, 0, plain)
+
+
+def faults_of_schema(path: Path) -> Iterator[Fault]:
+    """Return the faults of the descriptions in a JSON Schema: they begin with a capital and end with a full stop."""
+    for place, text in descriptions(json.loads(path.read_text()), ""):
+        if (first := re.split(r"[\s,.:;]", text, maxsplit=1)[0]) in FORBIDDEN_OPENINGS:
+            yield Fault(path, 0, "opening", f"{place}: {first}")
+        if not text[:1].isupper() or not text.endswith("."):
+            yield Fault(path, 0, "help", f"{place}: is no sentence: {text}")
+        yield from _faults_of_text(path, 0, text)
+
+
+def descriptions(schema: Any, place: str) -> Iterator[tuple[str, str]]:
+    """Return the descriptions in a JSON Schema, each with its place."""
+    if isinstance(schema, list):
+        for n, one in enumerate(schema):
+            yield from descriptions(one, f"{place}/{n}")
+    if isinstance(schema, dict):
+        if isinstance(text := schema.get("description"), str):
+            yield place, text
+        for key, inner in schema.items():
+            yield from descriptions(inner, f"{place}/{key}")
+
+
 def _faults_of_text(path: Path, number: int, text: str) -> Iterator[Fault]:
     for sentence in sentences_of(text):
         if (words := count_words(sentence)) > MOST_WORDS:
@@ -139,19 +220,23 @@ def _faults_of_text(path: Path, number: int, text: str) -> Iterator[Fault]:
 
 
 def faults_of(paths: Iterable[Path]) -> Iterator[Fault]:
-    """Return the faults of pages and modules, by their suffix."""
+    """Return the faults of pages, modules and schemas, by their suffix. The command line's module has its help too."""
     for path in paths:
         if path.suffix == ".md":
             yield from faults_of_page(path)
         elif path.suffix == ".py":
             yield from faults_of_module(path)
+        elif path.name.endswith(".schema.json"):
+            yield from faults_of_schema(path)
+        if path == ROOT / "mprun" / "cli" / "__init__.py":
+            yield from faults_of_help(help_texts())
 
 
 def files_below(folder: Path) -> list[Path]:
-    """Return the pages and modules of the repository below a folder, or the file itself."""
+    """Return the pages, modules and schemas of the repository below a folder, or the file itself."""
     if folder.is_file():
         return [folder]
-    found = [path for path in folder.rglob("*") if path.suffix in (".md", ".py")]
+    found = [path for path in folder.rglob("*") if path.suffix in (".md", ".py") or path.match("*.schema.json")]
     hidden = ("__pycache__", "build", "golden", "outputs")
     return sorted(
         one for one in found if not any(p.startswith(".") or p in hidden for p in one.relative_to(ROOT).parts)
@@ -159,12 +244,15 @@ def files_below(folder: Path) -> list[Path]:
 
 
 def main(words: list[str]) -> int:
-    rooms = [Path(word).resolve() for word in words] or [ROOT / one for one in ("README.md", "docs", "labs", "mprun")]
+    rooms = [Path(word).resolve() for word in words] or [
+        ROOT / one for one in ("README.md", "docs", "labs", "mprun", "schemas")
+    ]
     faults = list(faults_of(path for room in rooms for path in files_below(room)))
     if words:
         print(*faults, sep="\n")
     counts = {
-        kind: sum(fault.kind == kind for fault in faults) for kind in ("opening", "long", "mean", "idiom", "columns")
+        kind: sum(fault.kind == kind for fault in faults)
+        for kind in ("opening", "long", "mean", "idiom", "columns", "help")
     }
     print(", ".join(f"{kind} {count}" for kind, count in counts.items()))
     return 1 if faults else 0

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages of the documentation that say what the code says: `python -m docs.generate` writes them.
+"""The pages of the documentation that are made from the code. `python -m docs.generate` writes them.
 
-`keys` has those of files, `metrics` those of results, `commands` those of the command line, `manual` the manual
-page. Each gives text; a test holds what is in the tree against it.
+`keys` makes the pages of files, `metrics` the page of results, `commands` the page of the command line, and `manual`
+the manual page. Each returns text, and a test compares the text with the files in the tree.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from docs.generate import commands, keys, manual, metrics
+from docs.generate.markdown import wrap
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
 
 
 def pages() -> Iterator[tuple[Path, str]]:
-    """Each generated file, and its text."""
+    """Return each generated file and its text."""
     for name, text in keys.pages():
-        yield REFERENCE / f"{name}.md", text
-    yield REFERENCE / "metrics.md", metrics.page()
-    yield REFERENCE / "commands.md", commands.page()
+        yield REFERENCE / f"{name}.md", wrap(text)
+    yield REFERENCE / "metrics.md", wrap(metrics.page())
+    yield REFERENCE / "commands.md", wrap(commands.page())
     yield ROOT / "docs" / "man" / "mprun.1", manual.page()

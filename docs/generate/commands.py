@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every command and option, from the definitions that the command line itself obeys."""
+"""The page of every command and option, from the definitions of the command line."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ import click
 from docs.generate.markdown import LICENSE, code, table
 from mprun.cli import COMMANDS, group
 
-# How click has a paragraph begin whose lines stay as they are.
+# The beginning of a paragraph whose lines click does not wrap.
 AS_IT_IS = "\b\n"
-# As `main` of mprun.cli has them.
+# The exit codes of `main` in mprun.cli.
 STATUSES = {
-    0: "done, and every expectation held",
+    0: "the run is done, and every expectation held",
     1: "the run failed, or an expectation did not hold",
-    2: "bad input: what is wrong with it is said, with file and line",
-    3: "this machine cannot run it: what is missing is said, with the command that mends it",
+    2: "bad input: the error names file and line",
+    3: "this machine cannot run it: the error names what is missing and the command that fixes it",
     130: "interrupted",
-    141: "nobody reads what is printed (`| head`)",
+    141: "the reader of the output has ended, as in `| head`",
 }
 
 
 @dataclass(frozen=True)
 class Described:
-    """A command. name: as it is called, `mprun runs list`; options: how each is written, and what it does.
+    """A command. name: with its groups, `mprun runs list`. options: the form of each option and its help.
 
-    paragraphs: each on one line; one that click leaves as it is has lines, and begins with AS_IT_IS.
+    `paragraphs`: each on one line. A paragraph that click does not wrap has several lines and begins with AS_IT_IS.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Described:
 
 
 def describe() -> Iterator[Described]:
-    """All commands, each group before its own."""
+    """Return all commands, each group before its commands."""
     for name in COMMANDS:
         context = click.Context(group, info_name="mprun")
         command = group.get_command(context, name)
@@ -64,15 +64,16 @@ def _describe(command: click.Command, context: click.Context) -> Iterator[Descri
 
 
 def _without_gaps(text: str) -> str:
-    """click parts a text from its default by two spaces."""
+    """Return a text with single spaces: click puts two spaces before a default."""
     return " ".join(text.split())
 
 
 def page() -> str:
-    """A section for each command."""
+    """Return a section for each command."""
     parts = [LICENSE, "# Commands\n\n"]
     parts.append(
-        "`mprun -t TOPOLOGY -x EXPERIMENT` is short for `mprun run`. Each command says all of this with `--help`.\n\n"
+        "`mprun -t TOPOLOGY -x EXPERIMENT` is short for `mprun run`. "
+        "Each command prints its part of this page with `--help`.\n\n"
     )
     parts.append("Exit status:\n\n" + table(("status", "means"), [(str(n), text) for n, text in STATUSES.items()]))
     for command in describe():
@@ -94,6 +95,6 @@ def _paragraph(text: str) -> str:
 
 
 def _mark_placeholders(text: str) -> str:
-    """What Markdown would read as its own: angle brackets and stars outside of code."""
+    """Escape the angle brackets, brackets and stars outside of code, which Markdown would interpret."""
     parts = re.split(r"(`[^`]*`)", text)
     return "".join(part if part.startswith("`") else re.sub(r"([*<\[])", r"\\\1", part) for part in parts)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every key of the files, with its type, default and an example, from the JSON Schemas of the models.
+"""Pages of every key of the files, with its type, default and an example, from the JSON Schemas of the models.
 
-A page for each kind of file: a section for each mapping that may be written, and one page of the quantities.
+Each kind of file has a page with a section for each mapping. The quantities have a page of their own.
 """
 
 from __future__ import annotations
@@ -23,9 +23,13 @@ Schema = Mapping[str, Any]
 
 _KINDS = {
     "Time": (units.TIME, "A time, a delay or a round-trip time."),
-    "Rate": (units.RATE, "Bits per second, of whole packets from the IP header on for links, of payload for flows."),
-    "Size": (units.SIZE, "Bytes; as tc(8) has it, `kb` is 1024 bytes and `mb` 1024 of these."),
-    "Volume": (units.VOLUME, "What a flow carries in all: a size, up to a terabyte."),
+    "Rate": (
+        units.RATE,
+        "Bits per second. Rates of links count Ethernet frames without preamble and checksum. Rates of flows count "
+        "payload.",
+    ),
+    "Size": (units.SIZE, "A number of bytes. As in tc(8), `kb` is 1024 bytes and `mb` is 1024 `kb`."),
+    "Volume": (units.VOLUME, "The total size of a flow, up to a terabyte."),
 }
 _PATTERNS = {
     **{kind.pattern: name for name, (kind, _) in _KINDS.items()},
@@ -40,7 +44,7 @@ _TITLES = {"topology": "Topology files", "experiment": "Experiment files", "conf
 
 
 def pages() -> Iterator[tuple[str, str]]:
-    """Name and text of each page."""
+    """Return name and text of each page."""
     for name in SCHEMAS:
         yield name, _Page(name, SCHEMAS[name]()).text()
     yield "quantities", _quantities()
@@ -49,30 +53,34 @@ def pages() -> Iterator[tuple[str, str]]:
 def _quantities() -> str:
     parts = [
         LICENSE,
-        "# Quantities\n\nEvery quantity carries its unit, as tc(8) spells it; a bare number is an error.\n",
+        "# Quantities\n\nEvery quantity has a unit, spelled as in tc(8). A number without a unit is an error.\n",
     ]
     for name, (kind, text) in _KINDS.items():
         parts.append(f"\n## {name}\n\n{text} Units: {words(kind.units)}. Example: `{kind.example}`.\n")
     parts.append("\n## Percentage\n\nA share or a probability, from `0%` to `100%`. Example: `0.5%`.\n")
     parts.append(
-        "\n## Queue\n\nPackets (`80packets`), bytes (`64kb`), the time that they take at the link's rate (`50ms`), or "
-        "multiples of the bandwidth-delay product of the paths over the link (`1bdp`).\n"
+        "\n## Queue\n\nThe capacity of a queue. It is a number of packets (`80packets`), a number of bytes (`64kb`), "
+        "a time at the link's rate (`50ms`), or a multiple of the bandwidth-delay product of the paths over the link "
+        "(`1bdp`).\n"
     )
     parts.append(
-        "\n## Both directions\n\nA property of a link holds for both directions, or is written for each: "
+        "\n## Both directions\n\nA property of a link applies to both directions, or each direction has its own value: "
         "`{forward: 5mbit, reverse: 20mbit}`. Forward is from the first end of the link to the second.\n"
     )
-    parts.append("\n## Name\n\nOf a node, link or flow: a letter, then letters, digits, `-` and `_`; 32 at most.\n")
     parts.append(
-        "\n## Templates\n\nAny value may be a template: `{{ name }}` stands for a parameter of `params`, which "
-        "`-p name=value` replaces. Keys that begin with `x-` are yours and not read.\n"
+        "\n## Name\n\nThe name of a node, link or flow. It has at most 32 characters: a letter, then letters, digits, "
+        "`-` and `_`.\n"
+    )
+    parts.append(
+        "\n## Templates\n\nAny value may be a template: `{{ name }}` stands for a parameter of `params`. "
+        "The option `-p name=value` overrides the parameter. mprun does not read keys that begin with `x-`.\n"
     )
     return "".join(parts)
 
 
 @dataclass
 class _Page:
-    """One kind of file. sections: heading -> the mapping that it describes, in the order in which they come up."""
+    """The page of a kind of file. sections: heading -> the mapping in it, in the order of their first use."""
 
     name: str
     schema: Schema
@@ -81,7 +89,7 @@ class _Page:
     def text(self) -> str:
         title = _TITLES.get(self.name, f"{self.name.capitalize()} files")
         parts = [LICENSE, f"# {title}\n\n{self.schema.get('description', '')}\n"]
-        parts.append("\nWhat a value may be is explained under [quantities](quantities.md).\n")
+        parts.append("\nThe page [quantities](quantities.md) explains units, names and templates.\n")
         if len(self.schema["properties"]) > 1:
             parts.append(f"\n## The file\n\n{self._table(self.schema)}")
         parts += self._cases()
@@ -92,7 +100,7 @@ class _Page:
         return "".join(parts)
 
     def _cases(self) -> Iterator[str]:
-        """The mappings of which a key (`topology`, `tool`) says which is meant; what all have is said once."""
+        """Return the sections of mappings that a key (`topology`, `tool`) chooses. Common keys are listed once."""
         entries = self.schema["properties"].get("traffic", {}).get("items", {})
         names = [
             case["then"]["$ref"].rpartition("/")[2]
@@ -108,17 +116,17 @@ class _Page:
         yield self._section(heading, common)
         for name, case in cases.items():
             own = {key: value for key, value in case["properties"].items() if key not in shared}
-            text = f"{case.get('description', '')} Beside the keys of [{heading.lower()}](#{anchor(heading)}):"
+            text = f"{case.get('description', '')} It also has the keys of [{heading.lower()}](#{anchor(heading)})."
             yield self._section(_NAMED.get(name, name), {**case, "properties": own, "description": text})
 
     def _section(self, heading: str, mapping: Schema) -> str:
-        """A heading, what the mapping is, and its keys; the properties of a link are said once."""
+        """Return a heading, the description of a mapping, and its keys. The properties of a link are listed once."""
         properties, text = mapping["properties"], mapping.get("description", "")
         links = self.schema["$defs"].get("LinkProperties", {}).get("properties", {}).keys() - {"addressing"}
         if links and heading != _heading("LinkProperties") and links < properties.keys():
             properties = {key: value for key, value in properties.items() if key not in {*links, "addressing"}}
             self.sections.setdefault(_heading("LinkProperties"), self.schema["$defs"]["LinkProperties"])
-            text = f"{text.removesuffix(':').rstrip()} It has all [link properties](#link-properties) too.".lstrip()
+            text = f"{text} It also has all [link properties](#link-properties).".lstrip()
         return f"\n## {heading}\n\n{text}\n\n{self._table({**mapping, 'properties': properties})}".replace(
             "\n\n\n\n", "\n\n"
         )
@@ -133,7 +141,7 @@ class _Page:
         return table(("key", "is", "default", "example", "meaning"), rows)
 
     def _resolve(self, schema: Schema) -> dict[str, Any]:
-        """With what stands elsewhere for brevity's sake only, and without the template that every scalar may be."""
+        """Return a schema with shared definitions filled in, and without the template that every scalar may be."""
         reference = schema.get("$ref", "")
         if reference.startswith("#/$defs/."):
             schema = {**self.schema["$defs"][reference.rpartition("/")[2]], **_without(schema, "$ref")}
@@ -144,7 +152,7 @@ class _Page:
         return dict(schema)
 
     def _default(self, schema: Schema, is_required: bool) -> tuple[str, str]:
-        """The meaning without the default that it may end in, and the default."""
+        """Return the meaning without the default at its end, and the default."""
         meaning = schema.get("description", "")
         if is_required:
             return meaning, "required"
@@ -154,7 +162,7 @@ class _Page:
         return meaning, code(_yaml(schema["default"])) if "default" in schema else "none"
 
     def _kind(self, schema: Schema, key: str) -> str:
-        """What a value may be, in words."""
+        """Return the type of a value in words."""
         schema = self._resolve(schema)
         if "$ref" in schema:
             name = schema["$ref"].rpartition("/")[2]
@@ -205,7 +213,7 @@ class _Page:
         return f"by name: {self._kind(inner[0], key)}" if inner else "mapping"
 
     def example(self, schema: Schema, key: str, depth: int = 0) -> object:
-        """The first example of a value, or the least that it may be."""
+        """Return the first example of a value, or its smallest form."""
         schema = self._resolve(schema)
         if key in _EXAMPLES and self._admits(schema, _EXAMPLES[key]):
             return _EXAMPLES[key]
@@ -249,7 +257,7 @@ class _Page:
         return {_NAMES.get(key, "path0"): self.example(inner[0], key, depth + 1)} if inner else {}
 
 
-# Where a model's example is that of any time or size, or there is none, since no error message needs one.
+# Examples for keys whose model has no example of its own, as no error message needs one.
 _EXAMPLES: Mapping[str, object] = {
     "description": "two paths to one server",
     "extends": "base.yaml",
@@ -307,7 +315,7 @@ _NAMED = {"written": "Nodes and links"}
 
 
 def _shared(cases: Iterable[Schema]) -> list[str]:
-    """The keys that all of several mappings have, and that mean the same in all."""
+    """Return the keys that all of several mappings have with the same meaning."""
     properties = [case["properties"] for case in cases]
     return (
         [key for key, value in properties[0].items() if all(one.get(key) == value for one in properties)]
@@ -317,13 +325,13 @@ def _shared(cases: Iterable[Schema]) -> list[str]:
 
 
 def _heading(name: str) -> str:
-    """`LinkEntry` is `Link`, `EventEntry` is `Event`, `DirectionProperties` is `Direction properties`."""
+    """Return a heading: `Link` for `LinkEntry`, `Direction properties` for `DirectionProperties`."""
     found = re.sub(r"(?<=[a-z])([A-Z])", r" \1", name.removesuffix("Entry"))
     return found if found == name else found[0] + found[1:].lower()
 
 
 def _brace(names: Iterable[str]) -> str:
-    """`{min, max}`; of many names the first three."""
+    """Return `{min, max}`. A long list is cut after three names."""
     listed = list(names)
     return "{" + ", ".join(listed[:3] + ["..."] * (len(listed) > 3)) + "}"
 
@@ -340,7 +348,7 @@ def _without(schema: Schema, key: str) -> dict[str, Any]:
 
 
 def _yaml(value: object) -> str:
-    """A value as YAML on one line."""
+    """Return a value as YAML on one line."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key}: {_yaml(inner)}" for key, inner in value.items()) + "}"
     if isinstance(value, list):

@@ -11,12 +11,12 @@ from mprun.cli import COMMANDS
 
 _FILES = {
     "runs/latest": "The newest run: summary.json, pcap/, logs/, tables/, plan.json, environment.json.",
-    "~/.cache/mprun": "Experiment kernels and tools that were built, once per user.",
+    "~/.cache/mprun": "The experiment kernels and tools of the user.",
 }
 
 
 def page() -> str:
-    """The page as roff."""
+    """Return the page as roff."""
     lines = [
         '.\\" SPDX-License-Identifier: Apache-2.0',
         '.\\" Written by `python -m docs.generate`: change what it reads.',
@@ -30,9 +30,9 @@ def page() -> str:
         ".fi",
         ".SH DESCRIPTION",
         _text(
-            "mprun builds the network of a topology file with Mininet and tc, runs the traffic of an experiment file "
-            "over the real Linux stack, in simulated time inside a kernel of its own or on this machine's, and leaves "
-            "results and captures in a run directory."
+            "mprun builds the network of a topology file with Mininet and tc. It runs the traffic of an experiment "
+            "file over the real Linux stack, in simulated time inside a kernel of its own or on this machine's kernel. "
+            "It writes results and captures to a run directory."
         ),
         ".SH COMMANDS",
     ]
@@ -59,7 +59,7 @@ def page() -> str:
 
 
 def _text(text: str) -> str:
-    """Text as roff has it: dashes that stay dashes, code as bold, no request by accident."""
+    """Return text for roff: dashes stay dashes, code is bold, and no line is a request by accident."""
     text = text.replace("\\", "\\e").replace("-", "\\-")
     text = re.sub(r"`([^`]*)`", r"\\fB\1\\fR", text)
     return f"\\&{text}" if text.startswith((".", "'")) else text

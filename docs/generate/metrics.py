@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every metric, with its unit and meaning, from the modules of the tools."""
+"""The page of every metric, with its unit and meaning, from the modules of the tools."""
 
 from __future__ import annotations
 
@@ -14,21 +14,23 @@ _BOUNDS = {"rate": "36mbit", "time": "40ms", "ratio": "45%", "count": "2", "size
 
 
 def page() -> str:
-    """A section for each tool."""
+    """Return a section for each tool."""
     parts = [LICENSE, "# Metrics\n\n"]
     parts.append(
-        "What a run measures is in `summary.json` and on the screen, and `expect` puts bounds on it. A metric is named "
-        "after the flow, as in `bulk.goodput`; where one is kept for each path, the path's name follows, as in "
-        "`bulk.share.path0`.\n\n"
+        "The metrics of a run are in `summary.json` and on the screen. `expect` sets bounds on metrics. "
+        "The name of a metric begins with the name of the flow, as in `bulk.goodput`. "
+        "If each path has its own value, the path's name follows, as in `bulk.share.path0`.\n\n"
     )
     rows = [(kind, symbol, code(_BOUNDS[kind])) for kind, symbol in SYMBOLS.items()]
     parts.append(table(("unit", "in summary.json", "a bound in a file"), rows))
     parts.append(
-        "\n## Of a path\n\nMeasured by pings before time zero, as in `path0.rtt`.\n\n" + _table(OF_PATH, "PATH")
+        "\n## Of a path\n\nPings before time zero measure these metrics, as in `path0.rtt`.\n\n"
+        + _table(OF_PATH, "PATH")
     )
     parts.append("\n## Of all flows\n\n" + _table(OF_TOTAL, TOTAL))
     parts.append(
-        "\n## Of every flow in the real engine\n\nWith `sample: {cpu: 100ms}`, of programs that serve one flow.\n\n"
+        "\n## Of every flow in the real engine\n\n"
+        "These metrics need `sample: {cpu: 100ms}`. They exist for programs that serve a single flow.\n\n"
     )
     parts.append(_table(OF_FLOWS, "FLOW"))
     for name in TOOLS:
@@ -38,7 +40,7 @@ def page() -> str:
 
 def _table(metrics: Metrics, owner: str) -> str:
     rows = ((code(_name(name, metric, owner)), metric.unit, _meaning(metric)) for name, metric in metrics.items())
-    return table(("metric", "unit", "is"), rows)
+    return table(("metric", "unit", "meaning"), rows)
 
 
 def _name(name: str, metric: Metric, owner: str) -> str:

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of the studies' pages that no single sweep's report has, from the sweeps that the pages name.
+"""Draw those figures of the studies' pages that combine several sweeps or runs.
 
     python docs/studies/figures.py transports transports_table.svg SWEEP...
     python docs/studies/figures.py completions completions.svg SWEEP
 
-transports: goodput of the sweeps of lab 13 by technology; completions: of lab 12's `seeds`, how long short flows take.
+transports: the goodput in the sweeps of lab 13, by technology.
+completions: the completion times of short flows in lab 12's sweep `seeds`.
+
+The pages name the sweeps.
 """
 
 from __future__ import annotations
@@ -22,12 +25,12 @@ from mprun.report.figure import Axis, Chart, Panel, Series
 from mprun.results import Sweep, load
 
 TECHNOLOGIES = {"ethernet": "Ethernet", "wifi-802.11g": "802.11g", "4g-lte": "4G", "3g-hspa+": "3G"}
-# Of 1 to 4: more bars are hard to tell apart.
+# The sweep has 1 to 4 connections. More bars would be hard to distinguish.
 SHOWN_CONNECTIONS = (1,)
 
 
 def draw_transports(sweeps: Sequence[Sweep]) -> Chart:
-    """A bar for each transport at each technology; TCP has the first link alone, which is the same with all of them."""
+    """Return a bar for each transport at each technology. TCP uses only the first link, which never changes."""
     goodputs: dict[str, dict[str, float]] = {}
     for cells in (sweep.cells for sweep in sweeps):
         for row in cells.iter_rows(named=True):
@@ -55,7 +58,7 @@ def _name(row: Mapping[str, Any]) -> str:
 
 
 def draw_completions(sweep: Sweep) -> Chart:
-    """A line for each background, of the flows of all its runs."""
+    """Return a line for each background, with the flows of all its runs."""
     flows = sweep.table("flows").filter(polars.col("flow").str.starts_with("short")).collect()
     series = []
     for n, transport in enumerate(("tcp", "mptcp")):
@@ -66,7 +69,7 @@ def draw_completions(sweep: Sweep) -> Chart:
 
 
 def main() -> None:
-    """Draw what is asked for."""
+    """Draw the figure that the command line names."""
     kind, target, *names = sys.argv[1:]
     sweeps = [sweep for sweep in map(load, names) if isinstance(sweep, Sweep)]
     chart = draw_transports(sweeps) if kind == "transports" else draw_completions(*sweeps)

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Build the network of a plan, command by command, and read back what was set.
 
-ip commands, and the tc commands that most wires are made of, go through rtnetlink in batches, sysctl and
-ethtool through files and an ioctl, other tc commands and `ip mptcp` through one process per node that sets and
-then shows, nft through one of each. What was read back and differs from what was asked stops the run.
+- ip commands, and the tc commands that most wires need, are sent as rtnetlink messages in batches.
+- sysctl settings are written to files. ethtool settings use an ioctl.
+- Other tc commands and `ip mptcp` use one process per node, which sets and then shows.
+- nft uses one process per node to set and one to show.
+
+The run stops if the settings that were read back differ from the plan.
 """
 
 from __future__ import annotations
@@ -22,17 +25,17 @@ from mprun.agent.network import NamespaceNode, PlannedNetwork, Talker, run
 from mprun.agent.readback import differences_mptcp, differences_tc
 
 ROOT = ""
-# Open files of a node: its namespace and its netlink socket; and those of all else.
+# Open files: each node has its namespace and its netlink socket. The second number is for all other files.
 FILES_PER_NODE, OTHER_FILES = 2, 200
 _ROUTE_NAMES = (rtnetlink.RTA_TABLE, rtnetlink.RTA_DST, rtnetlink.RTA_GATEWAY, rtnetlink.RTA_OIF)
 
 
 class BuildError(Exception):
-    """A command failed, or what was read back is not what was set."""
+    """A command failed, or a setting that was read back differs from the plan."""
 
 
 class _Queue:
-    """Messages that wait to be sent, with the commands that they are."""
+    """Messages that wait to be sent, with the command that each message stands for."""
 
     def __init__(self) -> None:
         self.messages: list[tuple[int, int, bytes]] = []
@@ -44,7 +47,7 @@ class _Queue:
 
 
 class _Place:
-    """A namespace that commands are for, with those that wait to be sent there."""
+    """A namespace, with the commands that wait to be sent there."""
 
     def __init__(self, name: str, node: NamespaceNode | None, netlink: rtnetlink.Netlink) -> None:
         self.name = name
@@ -52,7 +55,7 @@ class _Place:
         self.netlink = netlink
         self.waiting = _Queue()
         self.shaping = _Queue()
-        # interfaces with a command that only tc knows: those after it are for tc too, to keep their order
+        # interfaces with a command that only tc knows; later commands also use tc, which keeps their order
         self.only_tc: set[str] = set()
         self.qdiscs: list[Sequence[str]] = []
         self.offloads: list[Sequence[str]] = []
@@ -78,7 +81,7 @@ class Builder:
         self.readback: dict[str, Any] = {}
 
     def build(self) -> None:
-        """Do all of the plan's `build` part. Raises BuildError at the first that fails."""
+        """Run all commands of the plan's `build` part. Raises BuildError at the first command that fails."""
         _allow_files(FILES_PER_NODE * len(self._plan["nodes"]) + OTHER_FILES)
         for node in self._plan["nodes"]:
             made = self.network.add_node(node["name"], node["kind"], node["inside"])
@@ -88,8 +91,8 @@ class Builder:
             self._translators[place.name] = self._translator(place)
         for command in self._plan["build"]:
             self._obey(self._places[command["node"]], command["argv"])
-        # the wires last made come first: of a veth pair the end that is brought up second works at once, the
-        # other when the kernel gets round to it, or when tc gives it a qdisc
+        # The wires that were made last come first. The end of a veth pair that is brought up second works at once. The
+        # other end works when the kernel gets to it, or when tc gives it a qdisc.
         for place in reversed(self._places.values()):
             self._flush(place)
         self._enter(self._root)
@@ -98,7 +101,7 @@ class Builder:
             self._check_routes(place)
 
     def configure_switches(self) -> None:
-        """Obey the plan's commands to Open vSwitch, which runs. Raises BuildError."""
+        """Run the plan's commands for Open vSwitch, whose programs run already. Raises BuildError."""
         commands = self._plan["switching"]
         node = self._places[commands[0]["node"]].node
         assert node is not None
@@ -108,7 +111,7 @@ class Builder:
             raise BuildError(str(error)) from error
 
     def find_down(self) -> list[str]:
-        """Interfaces that do not work yet. The kernel takes up a few hundred new links a second."""
+        """Return the interfaces that do not work yet. The kernel brings up a few hundred new links a second."""
         return [
             f"{place.name}.{name}"
             for place in self._places.values()
@@ -118,7 +121,7 @@ class Builder:
         ]
 
     def change(self, commands: Sequence[dict[str, Any]]) -> None:
-        """Obey commands on the running network, and read back what tc set. Raises BuildError."""
+        """Run commands on the running network, and read back what tc set. Raises BuildError."""
         touched = list(dict.fromkeys(command["node"] for command in commands))
         for name in touched:
             place = self._places[name]
@@ -144,7 +147,7 @@ class Builder:
             place.mptcp = []
 
     def _change_tc(self, place: _Place) -> None:
-        """Through one tc that lives as long as the network: a process each would cost 20 ms."""
+        """Run the waiting tc commands. One tc process lives as long as the network; a new process would cost 20 ms."""
         if place.talker is None:
             assert place.node is not None
             place.talker = Talker(place.node)
@@ -157,7 +160,7 @@ class Builder:
             self._refuse(place, differences_tc(mine, shown))
 
     def filtered_packets(self) -> dict[str, dict[str, int]]:
-        """What the rules of each node that has any have counted so far. Raises BuildError."""
+        """Return the packet counts of the nft rules so far, for each node that has rules. Raises BuildError."""
         counted = {}
         for place in self._places.values():
             if place.nft and place.node is not None:
@@ -168,7 +171,7 @@ class Builder:
         return counted
 
     def release(self, is_switched_off: bool) -> None:
-        """End what talks, and let all namespaces go, unless they end with the kernel."""
+        """End the tc processes. Release all namespaces, unless they end with the kernel."""
         for place in self._places.values():
             if place.talker is not None:
                 place.talker.close()
@@ -176,7 +179,7 @@ class Builder:
             self.network.release()
 
     def _index_in(self, place: _Place) -> Callable[[str], int]:
-        """What tells the number of an interface there."""
+        """Return the function that gives the index of an interface in this namespace."""
 
         def index(interface: str) -> int:
             if place.node is None or interface not in place.node.indices:
@@ -234,7 +237,7 @@ class Builder:
             place.shaping.add(message, argv)
 
     def _flush(self, place: _Place) -> None:
-        """Do what waits here, after the links that it may be about are made; they come up without offloads."""
+        """Send the commands that wait here, after the links that they may use. Set offloads before links come up."""
         self._send(self._root, self._root.waiting)
         for interface, *settings in place.offloads:
             self._set_offloads(place, interface, settings)
@@ -253,7 +256,7 @@ class Builder:
         queue.messages, queue.commands = [], []
 
     def _enter(self, place: _Place) -> None:
-        """Be in a place until another one is entered: neighbouring commands share the call."""
+        """Enter a namespace and stay in it until another is entered. Neighbouring commands share the system call."""
         if self._here is not place:
             namespace.enter(place.node.namespace if place.node else self._home)
             self._here = place
@@ -269,7 +272,7 @@ class Builder:
                 self._allow_congestion_controls(place)
                 got = sysctl.assign(name, value)
         except OSError as error:
-            # a value that the kernel does not know can be the same error
+            # a value that the kernel does not know can give the same error
             if not os.path.exists(sysctl.path_of(name)):
                 raise BuildError(f"{place.name}: this kernel has no sysctl {name}") from None
             choices = sysctl.choices_of(name)
@@ -281,7 +284,7 @@ class Builder:
         self.readback.setdefault("sysctl", {}).setdefault(place.name, {})[name] = " ".join(got.split())
 
     def _allow_congestion_controls(self, place: _Place) -> None:
-        """Let all namespaces have what the kernel has, where that is ours to say: in the virtual engine."""
+        """Allow all congestion controls of the kernel in all namespaces. This succeeds in the virtual engine only."""
         self._enter(self._root)
         sysctl.assign(sysctl.ALLOWED_CONGESTION, " ".join(sysctl.choices_of(sysctl.CONGESTION) or ()))
         self._enter(place)
@@ -293,7 +296,7 @@ class Builder:
             if self._features is None:
                 self._features = offload.Features(descriptor, interface)
             if not self._features.set(descriptor, interface, settings):
-                raise BuildError(f"{words}: not all is so")
+                raise BuildError(f"{words}: not all settings took effect")
         except OSError as error:
             raise BuildError(f"{words}: {error.strerror}") from error
 
@@ -315,14 +318,17 @@ class Builder:
                 raise BuildError(f"{place.name}: {error}") from error
 
     def _show_qdiscs(self, place: _Place) -> list[dict[str, Any]]:
-        """Through tc only where it has something to set, too: alone it takes as long as building ten links."""
+        """Return the qdiscs of a place.
+
+        tc is used only if it has commands to run, because its start takes as long as building ten links.
+        """
         if place.tc:
             return list(json.loads(self._batch(place, ["tc", "-j"], place.tc, ["qdisc show"])))
         assert place.node is not None
         return shaping.read_back(place.netlink, {index: name for name, index in place.node.indices.items()})
 
     def _batch(self, place: _Place, program: list[str], commands: list[Sequence[str]], shows: list[str]) -> str:
-        """Run commands and then `shows` in one process; returns what the latter print."""
+        """Run commands and then `shows` in one process. Return what `shows` print."""
         lines = [shlex.join(argv[1:]) for argv in commands]
         assert place.node is not None
         status, output = run(place.node, [*program, "-batch", "-"], "\n".join(lines + shows) + "\n")
@@ -335,7 +341,7 @@ class Builder:
             raise BuildError(f"{place.name}: read back is not what was set: " + "; ".join(differences))
 
     def _check_routes(self, place: _Place) -> None:
-        """Every address, route and rule that was sent must be found again."""
+        """Check that every address, route and rule that was sent is found again. Raises BuildError."""
         for kind, request, head, key in (
             (rtnetlink.RTM_NEWADDR, rtnetlink.RTM_GETADDR, 8, _address_key),
             (rtnetlink.RTM_NEWROUTE, rtnetlink.RTM_GETROUTE, 12, _route_key),
@@ -349,7 +355,7 @@ class Builder:
                     raise BuildError(f"{place.name}: read back lacks {sorted(map(str, missing))[0]}")
 
     def show_links(self) -> PlannedNetwork:
-        """The network with its links, which only a person at the prompt asks for."""
+        """Return the network with its links. Only the interactive prompt needs the links."""
         nodes = self.network.nameToNode
         for link in self._plan["intent"]["links"] if not self.network.links else ():
             a, b = (
@@ -360,7 +366,7 @@ class Builder:
 
 
 def _allow_files(count: int) -> None:
-    """Raise this process's limit of open files where it is lower (getrlimit(2)). Raises BuildError."""
+    """Raise this process's limit of open files if it is lower than `count` (getrlimit(2)). Raises BuildError."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft >= count:
         return
@@ -390,7 +396,7 @@ def _rule_key(body: bytes) -> tuple[object, ...]:
 
 
 def _explain_batch(output: str, lines: list[str]) -> str:
-    """The tool's own words with the command that it refused ("Command failed -:3")."""
+    """Return the tool's error message with the command that failed ("Command failed -:3")."""
     marker = "Command failed -:"
     text = output.strip()
     if marker in text:

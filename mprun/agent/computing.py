@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The CPU time that a program may use while simulated time stands still.
 
-The experiment kernel counts that time against RLIMIT_RTTIME (getrlimit(2)) and ends the program with SIGXCPU
-(`kernel/src/mprun_time.c`). A program without a system call lets no time pass, so nothing else would end it.
+The experiment kernel counts this CPU time against RLIMIT_RTTIME (getrlimit(2)). At the limit it ends the program with
+SIGXCPU (`kernel/src/mprun_time.c`). A program without a system call lets no simulated time pass, so nothing else would
+end it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from mprun.agent.namespace import call
 
 RLIMIT_RTTIME = 15
 UNLIMITED = (1 << 64) - 1
-# A shell reports a signal as 128 and its number.
+# A shell reports a signal as 128 plus its number.
 ENDED = (-signal.SIGXCPU, 128 + signal.SIGXCPU)
 
 _limits = ctypes.c_uint64 * 2
@@ -22,7 +23,7 @@ _allowed_s: list[int] = []
 
 
 def allow(seconds: int) -> None:
-    """Set the limit of programs that are started from now on, in seconds of CPU time."""
+    """Set the limit for programs that are started from now on, in seconds of CPU time."""
     if _allowed_s == [seconds]:
         return
     call("prlimit", 0, RLIMIT_RTTIME, _limits(seconds * 1_000_000, UNLIMITED), None)
@@ -30,7 +31,7 @@ def allow(seconds: int) -> None:
 
 
 def explain(status: int | None, seconds: int) -> str | None:
-    """Return why a program with this status was ended, if the limit of `seconds` did it."""
+    """Return the reason why a program with this status ended, if the limit of `seconds` ended it; else None."""
     if status not in ENDED:
         return None
     return (

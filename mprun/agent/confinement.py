@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Confine a command of a file (`exec`) that runs on the kernel of the user's machine: the real engine.
+"""Confine a command of a file (`exec`) that runs on the kernel of the user's machine (the real engine).
 
-It sees the file tree of the run with all of it read-only but the run's own, keeps the capabilities of the network only,
-gains no others, and obeys Landlock where the kernel has it. Whatever of this the kernel refuses keeps the command from
-being started. `docs/limits.md` says what remains.
+- The command sees the file tree of the run. Only the run's own files are writable.
+- It keeps only the capabilities of the network, and cannot gain others.
+- It obeys Landlock if the kernel has it.
+
+If the kernel refuses any of these steps, the command is not started. `docs/limits.md` says what remains.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from mprun.agent.namespace import call
 
 CLONE_NEWNS = 0x00020000
 MS_RDONLY, MS_NOSUID, MS_BIND, MS_MOVE, MS_REC, MS_PRIVATE = 1, 2, 1 << 12, 1 << 13, 1 << 14, 1 << 18
-# mount_setattr(2), from Linux 5.12 on; the number is that of every architecture.
+# mount_setattr(2), from Linux 5.12 on; the number is the same on all architectures.
 MOUNT_SETATTR = 442
 AT_FDCWD, AT_RECURSIVE = -100, 0x8000
 READ_ONLY, NO_SUID, NO_DEVICES = 1, 2, 4
@@ -31,9 +33,9 @@ CAPABILITY_VERSION_3 = 0x20080522
 OF_NETWORK = (10, 11, 12, 13)
 
 NET_SYSCTLS = "/proc/sys/net"
-# What stays writable: settings of the network of the command's own node, and the run's folder in memory and directory.
+# Paths that stay writable: network settings of the command's own node, and the run's directory and folder in memory.
 WRITABLE = (NET_SYSCTLS, "/run", inside.RUN)
-# Of the run, what mprun and its agent say to each other; of the machine, homes and root's secrets.
+# Of the run: the messages between mprun and its agent. Of the machine: home folders and root's secrets.
 HIDDEN = (inside.REPORTS, inside.ORDERS, "/home", "/root", "/etc/ssh", "/etc/ssl/private")
 HIDDEN_FILES = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-")
 TEMPORARY = ("/tmp", "/var/tmp")
@@ -54,7 +56,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def confine() -> None:
-    """In a child, just before it becomes the command. Raises OSError."""
+    """Confine this process, a child that is about to become the command. Raises OSError."""
     call("unshare", CLONE_NEWNS)
     _mount("none", "/", None, MS_REC | MS_PRIVATE)
     _mount(NET_SYSCTLS, NET_SYSCTLS, None, MS_BIND)
@@ -64,7 +66,7 @@ def confine() -> None:
     for path in filter(os.path.isdir, HIDDEN):
         _mount("hidden", path, "tmpfs", MS_RDONLY | MS_NOSUID, "mode=755")
     for path in filter(os.path.isfile, HIDDEN_FILES):
-        # a device that this mount does not let be opened
+        # a device that cannot be opened on this mount
         _mount("/dev/null", path, None, MS_BIND)
     for path in filter(os.path.isdir, TEMPORARY):
         _mount("temporary", path, "tmpfs", MS_NOSUID, f"mode=1777,{TEMPORARY_SIZE}")
@@ -76,7 +78,7 @@ def confine() -> None:
 
 
 def _make_devices(staging: str) -> None:
-    """Put a `/dev` in place of the machine's that has the devices of every program, and none of a disk."""
+    """Replace the machine's `/dev` by one that has the devices that every program needs, and no disks."""
     os.mkdir(staging)
     _mount("dev", staging, "tmpfs", MS_NOSUID, "mode=755,size=64k")
     for name in DEVICES:
@@ -95,17 +97,17 @@ def _make_devices(staging: str) -> None:
 
 
 def _drop_capabilities() -> None:
-    """Keep those of the network, as far as they are there: also those that a program could have (the bounding set)."""
+    """Drop all capabilities but those of the network, also from the bounding set. Raises OSError."""
     for number in range(MOST_CAPABILITIES):
         if number not in OF_NETWORK and _libc.prctl(PR_CAPBSET_READ, number, 0, 0, 0) == 1:
             call("prctl", PR_CAPBSET_DROP, number, 0, 0, 0)
     header = struct.pack("=Ii", CAPABILITY_VERSION_3, 0)
-    # effective, permitted and inheritable, of the first 32 and of the others
+    # effective, permitted and inheritable sets of the first 32 capabilities, then those of the others
     data = ctypes.create_string_buffer(24)
     call("capget", header, data)
     wanted = sum(1 << number for number in OF_NETWORK)
     permitted = struct.unpack_from("=I", data, 4)[0] & wanted
-    # ambient ones that are no longer inheritable are gone with that
+    # ambient capabilities that are no longer inheritable are dropped too
     call("capset", header, struct.pack("=6I", permitted, permitted, permitted, 0, 0, 0))
 
 
@@ -115,7 +117,7 @@ def _mount(source: str, target: str, kind: str | None, flags: int, words: str | 
 
 
 def _set_attributes(path: str, on: int, off: int, how: int = 0) -> None:
-    """Set and clear attributes of a mount; with AT_RECURSIVE, of all mounts below it too."""
+    """Set and clear attributes of a mount. With AT_RECURSIVE, also of all mounts below it. Raises OSError."""
     attributes = struct.pack("=4Q", on, off, 0, 0)
     arguments = (AT_FDCWD, path.encode(), how, attributes, len(attributes))
     words = [one if isinstance(one, bytes) else ctypes.c_long(one) for one in arguments]

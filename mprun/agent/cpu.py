@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples of CPU time in real time: of the machine's CPUs, and of the programs of the run (proc(5)).
+"""Sample CPU time in real time: of the machine's CPUs, and of the programs of the run (proc(5)).
 
-The run has a process namespace of its own, whose /proc shows nothing else. Programs are told apart by their session:
-each that the agent starts has one, and what it starts itself stays in it.
+The run has its own process namespace, so its /proc shows only the run's processes. A session identifies a program: the
+agent starts each program in a new session, and the program's children stay in it.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from mprun.agent.record import CPU, Recorder
 
 
 class CpuSampler:
-    """Records lines: those of the CPUs in /proc/stat, and /proc/PID/stat of every process.
+    """Record the lines of the CPUs in /proc/stat, and /proc/PID/stat of every process.
 
-    One that has ended is there until it is waited for, with all that it used.
+    A process that has ended is listed with its total CPU time until it is waited for.
     """
 
     def __init__(self, recorder: Recorder) -> None:
@@ -23,7 +23,7 @@ class CpuSampler:
         self._source = recorder.add_source({"tick_per_s": os.sysconf("SC_CLK_TCK")})
 
     def add(self, pid: int, name: str, node: str) -> None:
-        """A program was started, with a session of its own."""
+        """Record that a program was started in its own session."""
         self._recorder.add_source({"session": pid, "process": name, "node": node})
 
     def sample(self, at_ns: int) -> None:
@@ -36,6 +36,6 @@ class CpuSampler:
                     with open(f"/proc/{name}/stat", "rb") as file:
                         parts.append(file.read())
                 except (FileNotFoundError, ProcessLookupError):
-                    # it has ended since
+                    # the process has ended meanwhile
                     continue
         self._recorder.write(CPU, self._source, at_ns, parts)

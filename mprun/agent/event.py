@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The events of the kernel's MPTCP path manager, as `ip mptcp monitor` shows them: hearing and reading them."""
+"""Receive and read the events of the kernel's MPTCP path manager, as `ip mptcp monitor` shows them."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ SERVER_SIDE = 18
 
 @dataclass(frozen=True)
 class Family:
-    """A family of generic netlink: its number, and those of its multicast groups by name."""
+    """A generic netlink family: its number, and the numbers of its multicast groups by name."""
 
     number: int
     groups: Mapping[str, int]
 
 
 def subscribe(link: Netlink) -> Family | None:
-    """Have a generic netlink socket told of MPTCP events; None where the kernel has no MPTCP."""
+    """Subscribe a generic netlink socket to MPTCP events. Return None if the kernel has no MPTCP."""
     family = find_family(link, "mptcp_pm")
     if family is not None:
         link.socket.setsockopt(SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, family.groups["mptcp_pm_events"])
@@ -52,7 +52,7 @@ def subscribe(link: Netlink) -> Family | None:
 
 
 def find_family(link: Netlink, name: str) -> Family | None:
-    """A family of generic netlink; None where the kernel has none of that name."""
+    """Return a generic netlink family; None if the kernel has none of that name."""
     body = struct.pack("=BBH", CTRL_CMD_GETFAMILY, 1, 0) + attribute(CTRL_ATTR_FAMILY_NAME, name.encode() + b"\0")
     link.socket.send(HEADER.pack(HEADER.size + len(body), GENL_ID_CTRL, 1, 0, 0) + body)
     for kind, number, answer in split_messages(link.socket.recv(1 << 16)):
@@ -73,7 +73,7 @@ def find_family(link: Netlink, name: str) -> Family | None:
 
 
 def waiting(link: Netlink) -> list[bytes]:
-    """The datagrams that wait at a socket that does not block."""
+    """Return the datagrams that wait at a non-blocking socket."""
     datagrams: list[bytes] = []
     while True:
         try:
@@ -83,7 +83,7 @@ def waiting(link: Netlink) -> list[bytes]:
 
 
 def read_events(datagrams: bytes) -> Iterator[dict[str, Any]]:
-    """The events in datagrams: what happened, the connection's token, the subflow's ends."""
+    """Return the events in datagrams: the kind of event, the connection's token, the subflow's addresses and ports."""
     for _, _, body in split_messages(datagrams):
         kind = EVENTS.get(body[0])
         if kind:
@@ -110,7 +110,7 @@ def _read_attributes(found: Mapping[int, bytes]) -> dict[str, Any]:
 
 
 def spell_address(packed: bytes) -> str:
-    """An address of 4 or 16 bytes; one of IPv4 in one of IPv6 is the former."""
+    """Return a packed address of 4 or 16 bytes as text. An IPv4-mapped IPv6 address is written as IPv4."""
     if len(packed) == 16 and packed[:12] == bytes(10) + b"\xff\xff":
         packed = packed[12:]
     return socket.inet_ntop(socket.AF_INET if len(packed) == 4 else socket.AF_INET6, packed)

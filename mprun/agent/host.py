@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Watch the machine that a run takes place on in real time: could it keep up?
+"""Watch the machine of a run in real time: can it keep up?
 
-CPU pressure and stolen time are the kernel's own counts (/proc/pressure/cpu, /proc/stat: proc(5));
-how late timers are is seen from the agent's own. In simulated time none of this can happen.
+CPU pressure and stolen time are the kernel's own counts (/proc/pressure/cpu, /proc/stat: proc(5)). The lateness of
+timers is measured on the agent's own timers. In simulated time none of this can happen.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from mprun.agent.result import HostLoad
 
-# How many of the latest timers are written down.
+# The number of the latest timers that are recorded.
 WORST = 20
 
 
 class HostWatch:
-    """Counts from when it is made until `sum_up`."""
+    """Counts from its creation until `sum_up`."""
 
     def __init__(self) -> None:
         self._began_ns = time.monotonic_ns()
@@ -27,11 +27,11 @@ class HostWatch:
         self._late_ns: list[int] = []
 
     def note_late(self, late_ns: int) -> None:
-        """How long after it was due a timer of the agent came."""
+        """Record how late a timer of the agent came, in ns."""
         self._late_ns.append(late_ns)
 
     def sum_up(self) -> HostLoad:
-        """Shares of the time that has passed; times in ns."""
+        """Return shares of the time that has passed, and times in ns."""
         elapsed_us = max(1, (time.monotonic_ns() - self._began_ns) // 1000)
         steal, total = read_cpu_ticks()
         stall_us = read_stall_us()
@@ -47,7 +47,7 @@ class HostWatch:
 
 
 def read_stall_us() -> int | None:
-    """How long some task has waited for a CPU, us since boot; None where the kernel does not count it."""
+    """Return how long some task has waited for a CPU, in us since boot; None if the kernel does not count it."""
     try:
         with open("/proc/pressure/cpu") as file:
             return int(file.readline().rsplit("total=", 1)[1])
@@ -56,7 +56,7 @@ def read_stall_us() -> int | None:
 
 
 def read_cpu_ticks() -> tuple[int, int]:
-    """(stolen by the hypervisor, all) of all CPUs since boot."""
+    """Return (ticks stolen by the hypervisor, all ticks) of all CPUs since boot."""
     with open("/proc/stat") as file:
         ticks = [int(word) for word in file.readline().split()[1:9]]
     return ticks[7], sum(ticks)

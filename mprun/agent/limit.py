@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bounds on what the programs of a run take together: processes, memory, and room on the host's disk.
+"""Limits of what all programs of a run use together: processes, memory, and space on the host's disk.
 
-The experiment kernel ends an entry that goes beyond one, with all that the entry has started, and tells which
-(`kernel/src/mprun_limit.c`). Entries are known there by the pid of their first process. Other kernels tell nothing.
+The experiment kernel ends an entry that exceeds a limit, with all processes that the entry has started, and reports
+which limit it was (`kernel/src/mprun_limit.c`). It identifies an entry by the pid of its first process. Other kernels
+report nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _REASONS = {
 
 
 def read() -> dict[int, str]:
-    """Return why each entry was ended, by the pid of its first process."""
+    """Return the reason why each ended entry was ended, by the pid of its first process."""
     with suppress(FileNotFoundError), open(ENDED) as file:
         return {int(pid): describe(bound, int(most)) for pid, bound, most in map(str.split, file)}
     return {}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the agent does to the machine: build, start, watch, wait. The run's order is `main`'s.
+"""The agent's actions on the machine: build, start, watch, wait. `main` decides their order.
 
-`Machine` is the one that does it; tests have one that records what it was asked and fails at will.
+`Machine` carries them out. Tests use another class that records the calls and fails at will.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from mprun.agent.cpu import CpuSampler
 from mprun.agent.host import HostWatch
 from mprun.agent.network import PlannedNetwork
 from mprun.agent.observer import Observer
+from mprun.agent.packet_train import send_train
 from mprun.agent.process import RunningProcess
 from mprun.agent.record import Recorder
 from mprun.agent.sampler import Sampler, interface_sampler, queue_sampler
 from mprun.agent.schedule import PROGRESS
-from mprun.agent.train import send_train
 
 if TYPE_CHECKING:
     from mprun.agent.result import Arrivals
 
 SECOND_NS = 1_000_000_000
-# Only where the kernel's SCTP is loaded.
+# Exists only if the kernel's SCTP is loaded.
 SCTP_COUNTERS = "/proc/thread-self/net/sctp/snmp"
 
 
@@ -68,7 +68,7 @@ class Machine:
     """The machine that the agent runs on."""
 
     def __init__(self, plan: dict[str, Any], directory: str, confine: Callable[[], None] | None = None) -> None:
-        """confine: called in each process that becomes a command of a file."""
+        """Prepare the run in its directory. confine: called in each process that becomes a command of a file."""
         self._directory = directory
         self._confine = confine
         self._home = namespace.open_current()
@@ -81,7 +81,7 @@ class Machine:
         self._started: list[Running] = []
 
     def network(self) -> PlannedNetwork:
-        """Nodes and links as Mininet's prompt wants them."""
+        """Return the nodes and links as Mininet's prompt needs them."""
         return self._builder.show_links()
 
     @property
@@ -96,7 +96,7 @@ class Machine:
         self._builder.build()
 
     def configure_switches(self) -> None:
-        """Give the switches whose programs run their ports and flows. Raises BuildError."""
+        """Give the switches, whose programs run already, their ports and flows. Raises BuildError."""
         self._builder.configure_switches()
 
     def watch_host(self) -> HostWatch:
@@ -104,7 +104,7 @@ class Machine:
         return HostWatch()
 
     def find_down(self) -> list[str]:
-        """Interfaces that do not work yet."""
+        """Return the interfaces that do not work yet."""
         return self._builder.find_down()
 
     def change(self, commands: list[dict[str, Any]]) -> None:
@@ -112,7 +112,7 @@ class Machine:
         self._builder.change(commands)
 
     def send_train(self, train: dict[str, Any]) -> Arrivals:
-        """Send frames over a link and measure how they arrive."""
+        """Send frames over a link and measure their arrival."""
         return send_train(train, self._inside)
 
     def start(self, planned: dict[str, Any]) -> Running:
@@ -127,14 +127,14 @@ class Machine:
         return process
 
     def observe(self, host: str) -> None:
-        """Start to record what happens to a host's connections; `pause` wakes for it."""
+        """Start to record what happens to a host's connections. `pause` wakes up for these events."""
         with self._inside(host):
             observer = Observer(host, self._recorder)
         self._observers[observer.fileno()] = observer
         self._poll.register(observer.fileno(), select.POLLIN)
 
     def start_sampling(self, with_cpu: bool) -> None:
-        """Learn what there is to sample; with_cpu: CPU time too."""
+        """Find out what can be sampled. with_cpu: also sample CPU time."""
         network = self._builder.network
         self._samplers["interfaces"] = interface_sampler(self._recorder, [*network.hosts, *network.switches])
         self._samplers["ports"] = interface_sampler(self._recorder, [network.wires] if network.wires else [])
@@ -145,9 +145,16 @@ class Machine:
                 self._cpu.add(process.pid, process.name, process.plan["node"])
 
     def sample(self, series: str, at_ns: int) -> None:
-        """Record how things are: `interfaces` of all nodes, `ports` and `queues` of all wires, `sockets` of the hosts
-        that are observed, `progress` of their MPTCP connections, `cpu`. at_ns: now, one moment for all that is
-        sampled together."""
+        """Record one sample of a series.
+
+        - `interfaces`: the counters of all nodes.
+        - `ports`, `queues`: the counters of all wires.
+        - `sockets`: the sockets of the observed hosts.
+        - `progress`: the MPTCP connections of the observed hosts.
+        - `cpu`: CPU time.
+
+        at_ns: now; the same time for all series that are sampled together.
+        """
         if series == PROGRESS:
             for observer in self._observers.values():
                 observer.sample_progress(at_ns)
@@ -162,7 +169,7 @@ class Machine:
             observer.read_closed()
 
     def finish_record(self) -> None:
-        """Record what the kernel still has to say, and end the record."""
+        """Record the kernel's last messages, and end the record."""
         self.record_closed()
         for observer in self._observers.values():
             observer.read_events()
@@ -171,7 +178,7 @@ class Machine:
         self._recorder.close()
 
     def counters(self, host: str) -> dict[str, int]:
-        """The MIB counters of a host (nstat(8)), as `MPTcpExtMPJoinSynRx`; those of SCTP where the kernel has it."""
+        """Return the MIB counters of a host (nstat(8)), such as `MPTcpExtMPJoinSynRx`, and SCTP's if it is loaded."""
         counters = {}
         with self._inside(host):
             for name in ("netstat", "snmp"):
@@ -187,27 +194,27 @@ class Machine:
         return counters
 
     def indices(self, node: str) -> dict[str, int]:
-        """The kernel's numbers of a node's interfaces, which packets captured on any of them carry."""
+        """Return the kernel's interface indices of a node. Captured packets carry these indices."""
         with self._inside(node):
             return {name: number for number, name in socket.if_nameindex()}
 
     def boot_ns(self) -> int:
-        """When the monotonic clock began, in the one that captures show."""
+        """Return the time when the monotonic clock began, on the clock that captures show."""
         before_ns = time.monotonic_ns()
         clock_ns = time.time_ns()
         return clock_ns - (before_ns + time.monotonic_ns()) // 2
 
     def free_bytes(self) -> int:
-        """What is left on the run directory's disk for a user."""
+        """Return the free bytes that a user has on the run directory's disk."""
         disk = os.statvfs(self._directory)
         return disk.f_bavail * disk.f_frsize
 
     def filtered_packets(self) -> dict[str, dict[str, int]]:
-        """What the packet filters of each node that has any have counted. Raises BuildError."""
+        """Return the packet counts of each node's packet filters. Raises BuildError."""
         return self._builder.filtered_packets()
 
     def attend(self, process: Running) -> int:
-        """Let `pause` wake when a process ends; gives what `leave` wants back."""
+        """Let `pause` wake when a process ends. Return the descriptor to pass to `leave`."""
         descriptor = os.pidfd_open(process.pid)
         self._poll.register(descriptor, select.POLLIN)
         return descriptor
@@ -217,8 +224,11 @@ class Machine:
         os.close(descriptor)
 
     def pause(self, until_ns: int) -> list[int]:
-        """Wait until a moment, or until something happens that is watched; what `attend` gave of the processes
-        that have ended. poll(2) counts in milliseconds, so the rest is slept."""
+        """Wait until a time, or until a watched event happens.
+
+        Return the descriptors (of `attend`) of the processes that have ended. poll(2) counts in milliseconds, so the
+        rest is slept.
+        """
         remaining = until_ns - time.monotonic_ns()
         if 0 < remaining < 1_000_000:
             time.sleep(remaining / SECOND_NS)
@@ -235,8 +245,11 @@ class Machine:
             time.sleep(remaining / SECOND_NS)
 
     def release(self, is_switched_off: bool) -> None:
-        """Let all namespaces go; the kernel takes everything in them. is_switched_off: a kernel that ends with the run
-        keeps them until then, as to take a large network down takes as long as to build it."""
+        """Release all namespaces. The kernel removes everything in them.
+
+        is_switched_off: the kernel ends with the run, so the namespaces are kept until then. To take a large network
+        down takes as long as to build it.
+        """
         self._builder.release(is_switched_off)
 
     def _inside(self, host: str) -> Any:

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run: build, start what must listen, measure idle paths, go through the timeline, tidy up.
+"""Execute a run: build, start servers, measure idle paths, run the timeline, clean up.
 
     python -m mprun.agent.main RUN_DIRECTORY REPORTS ORDERS [--simulated | --confine] [--shell before|after|only]
 
-reads `plan.json` there and leaves `steps.jsonl`, `agent.json`, `record.gz`, `logs/` and `pcap/`. Exit status 0
-if every step succeeded; what failed is in `agent.json`. REPORTS: the folder for `progress`; ORDERS: the folder in
-which a file `stop` ends the run. --confine: commands of a file are confined, as the kernel is that of the machine.
+It reads `plan.json` from the run directory and writes `steps.jsonl`, `agent.json`, `record.gz`, `logs/` and `pcap/`
+there. The exit status is 0 if every step succeeded. `agent.json` has the reason for a failure.
+
+- REPORTS: the folder of the file `progress`.
+- ORDERS: the folder in which a file `stop` ends the run.
+- --confine: confine the commands of a file, because the kernel is the machine's own.
 """
 
 from __future__ import annotations
@@ -31,24 +34,24 @@ if TYPE_CHECKING:
     from mprun.agent.result import Ended, Result
 
 TICK_NS = SECOND_NS // 2
-# How often timers are looked at while idle paths are measured.
+# The interval at which the lateness of timers is measured during the measurement of idle paths.
 IDLE_TICK_NS = SECOND_NS // 50
-# The series of every run that are sampled at time zero and at the end, whatever else is asked for.
+# The series that every run samples at time zero and at the end.
 TOTALS = ("interfaces", "ports", "queues")
-# iputils' ping takes a monotonic clock in its first second for unset and then ignores its interval.
+# In the first second of a monotonic clock, iputils' ping considers it unset and then ignores its interval.
 FIRST_PHASE_NS = 2 * SECOND_NS
-# What a shell gives for a program that it cannot start.
+# The status that a shell gives for a program that it cannot start.
 NOT_FOUND = 127
-# How long before a flow is due to end its sockets are looked at for the last time.
+# The last sample of a flow's sockets is taken this long before the flow is due to end.
 LAST_SAMPLE_NS = 1_000_000
-# How long all links may take to come up, and how often that is looked at.
+# All links must be up within the first time; the second is the interval of checks.
 LINKS_UP_NS, LOOK_NS = 60 * SECOND_NS, SECOND_NS // 20
-# What the kernel still has to say of sockets that have just closed.
+# The time in which the kernel reports sockets that have just closed.
 SETTLE_NS = SECOND_NS // 5
-# tcpdump is given packets in blocks: one that is not full when the kernel's timer of a second comes for the
-# second time, since the first may have come just after it was begun (packet_mmap).
+# The kernel passes packets to tcpdump in blocks. A block that is not full is passed when the kernel's one-second timer
+# expires for the second time, as the first may have come just after the block was begun (packet_mmap).
 CAPTURE_NS = 2 * SECOND_NS + SETTLE_NS
-# With less left on the disk captures end, so that the rest of the run can be written down.
+# Captures end if less space is left on the disk, so that the rest of the run can be written.
 RESERVE_BYTES = 64 << 20
 
 
@@ -57,7 +60,7 @@ class Stopped(Exception):
 
 
 class Run:
-    """The state of a run in the agent: what has been started, and where it is written down."""
+    """The state of a run in the agent: the processes that it has started, and its result."""
 
     def __init__(
         self, directory: str, plan: dict[str, Any], machine: Machine, is_simulated: bool, reports: str, orders: str
@@ -79,10 +82,10 @@ class Run:
         self._stop = f"{orders}/stop"
 
     def note(self, step: str, asked_ns: int | None = None, **facts: Any) -> None:
-        """A line of steps.jsonl; times count from time zero once there is one, from boot before.
+        """Write a line to steps.jsonl. Times count from time zero, or from boot if the step comes before time zero.
 
-        In simulated time those before are given to the millisecond: a file more or less that a program
-        looked for moves them by a microsecond, and nothing that follows.
+        In simulated time, times before time zero are rounded down to a millisecond. An additional file that a program
+        looks for moves these times by a microsecond, but has no effect on later times.
         """
         actual_ns = self.machine.now_ns() - (self.zero_ns or 0)
         if self.zero_ns is None and self.is_simulated:
@@ -92,26 +95,26 @@ class Run:
         self._steps.write(json.dumps(line) + "\n")
 
     def report(self, text: str, done_ns: int = 0, end_ns: int | None = None) -> None:
-        """Tell the terminal where the run is, and end it if the user asked for that."""
+        """Report the run's progress to the terminal. Raises Stopped if the user asked for the end."""
         line = json.dumps({"text": text, "done_ns": done_ns, "end_ns": end_ns or self.plan["end_ns"]})
         os.pwrite(self._progress, (line + "\n").ljust(200).encode(), 0)
         if os.path.exists(self._stop):
             raise Stopped
 
     def hosts_in_use(self) -> list[str]:
-        """Hosts that a flow starts or ends on, in the plan's order."""
+        """Return the hosts where a flow starts or ends, in the plan's order."""
         used = {end for flow in self.plan["intent"]["traffic"] for end in (flow["source"], flow["destination"])}
         return [node["name"] for node in self.plan["nodes"] if node["name"] in used]
 
     def start(self, planned: dict[str, Any], among: list[Running], asked_ns: int | None = None) -> Running:
-        """Start a process and keep it where `tidy_up` will find it."""
+        """Start a process and add it to `among`, where `tidy_up` finds it."""
         process = self.machine.start(planned)
         among.append(process)
         self.note("start", asked_ns, name=process.name, node=planned["node"])
         return process
 
     def end_of(self, process: Running) -> None:
-        """Write down how a process ended."""
+        """Record how a process ended."""
         self.note("end", None, name=process.name, status=process.status)
         ended: Ended = {
             "status": process.status,
@@ -128,7 +131,7 @@ class Run:
         self.result["processes"][process.name] = ended
 
     def never_started(self, planned: dict[str, Any], why: str) -> None:
-        """Write down that a process could not be started; the others go on."""
+        """Record that a process could not be started. The other processes continue."""
         self.note("end", None, name=planned["name"], status=NOT_FOUND)
         now = self.machine.now_ns()
         self.result["processes"][planned["name"]] = {
@@ -142,18 +145,20 @@ class Run:
         }
 
     def next_phase(self, at_least_ns: int = 0) -> None:
-        """Where waiting is free, sleep until the next whole second of the clock: phases then start at
-        the same time whatever came before took."""
+        """In simulated time, sleep until the next whole second of the clock.
+
+        Phases then start at the same time, however long the earlier phases lasted.
+        """
         if self.is_simulated:
             now = max(self.machine.now_ns() + SECOND_NS // 10, at_least_ns)
             self.machine.sleep_until(-(-now // SECOND_NS) * SECOND_NS)
 
 
 def carry_out(run: Run, shell: str | None) -> None:
-    """All phases. Raises BuildError, ProcessError or Stopped."""
+    """Run all phases. Raises BuildError, ProcessError or Stopped."""
     run.report("building the network")
     if not run.is_simulated:
-        # nobody else has this machine's; those of an experiment kernel are known by its digest
+        # only this machine has these values; the values of an experiment kernel follow from its digest
         run.result["sysctls"] = sysctl.read_transports()
     check_congestion_controls(run)
     try:
@@ -204,9 +209,10 @@ def carry_out(run: Run, shell: str | None) -> None:
 
 
 def check_congestion_controls(run: Run) -> None:
-    """Those that flows ask for by themselves. Raises BuildError.
+    """Check that the kernel has the congestion controls that flows request. Raises BuildError.
 
-    An MPTCP socket without a subflow takes any name, and then has its host's (mptcp_setsockopt_sol_tcp_congestion()).
+    An MPTCP socket without a subflow accepts any name, and then uses its host's congestion control
+    (mptcp_setsockopt_sol_tcp_congestion()).
     """
     wanted = sysctl.congestion_controls(run.plan["intent"]["traffic"])
     has = sysctl.choices_of(sysctl.CONGESTION) if wanted else None
@@ -216,13 +222,19 @@ def check_congestion_controls(run: Run) -> None:
 
 
 def slab_kb() -> int:
-    """What the kernel's own objects hold (proc_meminfo(5)); where the kernel is the run's alone, a leak shows."""
+    """Return the size of the kernel's own objects in kB (proc_meminfo(5)).
+
+    If only this run uses the kernel, a leak shows.
+    """
     with open("/proc/meminfo") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("SUnreclaim:"))
 
 
 def start_switches(run: Run) -> None:
-    """Start the programs of switches, and configure them. A controller is ready when all have found it."""
+    """Start the programs of switches, and configure them.
+
+    A controller is ready when all switches have connected to it.
+    """
     wait_s = (EARLIEST_NS - run.machine.now_ns()) / SECOND_NS
     if wait_s > 0 and not run.is_simulated:
         print(f"Open vSwitch works from 10 s after boot on: {wait_s:.0f} s to wait", flush=True)
@@ -240,7 +252,7 @@ def start_switches(run: Run) -> None:
 
 
 def wait_for_links(run: Run) -> None:
-    """Until every interface works; a packet sent before would be lost without a trace. Raises BuildError."""
+    """Wait until every interface works. An earlier packet would be lost without a trace. Raises BuildError."""
     began = run.machine.now_ns()
     deadline = began + LINKS_UP_NS
     while down := run.machine.find_down():
@@ -252,7 +264,7 @@ def wait_for_links(run: Run) -> None:
 
 
 def calibrate(run: Run) -> None:
-    """Each train alone, one after the other."""
+    """Send each train alone, one after the other."""
     trains = run.plan["trains"]
     run.result["trains"] = []
     for number, train in enumerate(trains):
@@ -261,7 +273,7 @@ def calibrate(run: Run) -> None:
 
 
 def prepare(run: Run) -> None:
-    """What flows need before anything listens, one after the other. Raises ProcessError."""
+    """Run the preparations of flows one after the other, before any server listens. Raises ProcessError."""
     for planned in run.plan["preparations"]:
         run.report(f"preparing {planned['flows'][0]}")
         process = run.start(planned, run.preparations)
@@ -276,7 +288,7 @@ def prepare(run: Run) -> None:
 
 
 def measure_idle_paths(run: Run) -> None:
-    """All probes at once, before there is any traffic."""
+    """Run all probes at the same time, before there is any traffic. Raises ProcessError."""
     if not run.plan["probes"]:
         return
     run.next_phase()
@@ -294,7 +306,7 @@ def measure_idle_paths(run: Run) -> None:
 
 
 def wait_for(run: Run, process: Running, watch: HostWatch | None = None) -> None:
-    """Until it has ended, or its time-out has ended it. watch: told meanwhile how late timers come."""
+    """Wait until a process has ended, or its time-out has ended it. watch: gets the lateness of timers meanwhile."""
     deadline = process.started_ns + process.plan["timeout_ns"]
     descriptor = run.machine.attend(process)
     tick_ns = run.machine.now_ns() + IDLE_TICK_NS
@@ -308,7 +320,7 @@ def wait_for(run: Run, process: Running, watch: HostWatch | None = None) -> None
 
 
 def end_if_late(process: Running, now_ns: int) -> bool:
-    """End a process whose time is over; whether that was so."""
+    """End a process whose time-out has passed. Return True if it did."""
     is_late = now_ns >= process.started_ns + process.plan["timeout_ns"] and not process.poll()
     if is_late:
         process.timed_out = True
@@ -317,20 +329,20 @@ def end_if_late(process: Running, now_ns: int) -> bool:
 
 
 def end_of_endless(process: Running) -> int | None:
-    """When a process that does not end by itself is told to; None: it does, or was told."""
+    """Return when an endless process must be told to end; None if it ends by itself or was told already."""
     lasts_ns = process.plan["lasts_ns"] if process.plan["is_endless"] and not process.is_told else None
     return None if lasts_ns is None else process.started_ns + int(lasts_ns)
 
 
 def tell_if_due(process: Running, now_ns: int) -> None:
-    """Tell a process to end that does not by itself. It ends when it does, or its time-out ends it."""
+    """Tell an endless process to end if this is due. Its time-out ends it if it does not obey."""
     due_ns = end_of_endless(process)
     if due_ns is not None and now_ns >= due_ns:
         process.tell_to_end()
 
 
 def go_through_timeline(run: Run, zero_ns: int) -> None:
-    """Start each flow at its time on an absolute clock and wait until all have ended."""
+    """Start each flow at its time on an absolute clock, and wait until all flows have ended."""
     machine = run.machine
     schedule = Schedule(run.plan["flows"], zero_ns)
     host = None if run.is_simulated else run.machine.watch_host()
@@ -378,7 +390,7 @@ def go_through_timeline(run: Run, zero_ns: int) -> None:
             tell_if_due(process, now)
             if descriptor in ended or end_if_late(process, now):
                 if "cpu" in run.plan["samples"] and not process.timed_out:
-                    # what it used is told until it is waited for
+                    # the kernel reports its CPU time until it is waited for
                     machine.sample("cpu", now)
                 process.poll()
                 machine.leave(descriptor)
@@ -390,14 +402,14 @@ def go_through_timeline(run: Run, zero_ns: int) -> None:
 
 
 def live_captures(run: Run) -> list[Running]:
-    """The captures that still run."""
+    """Return the captures that still run."""
     return [process for process in run.daemons if process.plan["role"] == "capture" and not process.poll()]
 
 
 def call_in_captures(run: Run) -> int | None:
-    """Tell the captures that the traffic is over; return the moment when they have read all of it, None without any.
+    """Tell the captures that the traffic is over. Return when they will have read all of it; None without captures.
 
-    Each prints how many packets passed until now.
+    Each capture prints how many packets it has seen until now.
     """
     captures = live_captures(run)
     for process in captures:
@@ -407,24 +419,24 @@ def call_in_captures(run: Run) -> int | None:
 
 
 def spare_disk(run: Run) -> None:
-    """End the captures while there is still room for all else."""
+    """End the captures while there is still space for the rest of the run."""
     captures = live_captures(run)
     if captures and run.machine.free_bytes() < RESERVE_BYTES:
         for process in captures:
             process.stop()
-            run.note("ended for want of room", None, name=process.name)
+            run.note("ended for lack of space", None, name=process.name)
             run.result["captures"][process.name]["ended_ns"] = run.machine.now_ns()
 
 
 def sample_totals(run: Run) -> None:
-    """What is counted over the whole run, at its begin and at its end."""
+    """Sample the series that are counted over the whole run, at its beginning and its end."""
     now_ns = run.machine.now_ns()
     for series in (*TOTALS, *({"cpu"} & run.plan["samples"].keys())):
         run.machine.sample(series, now_ns)
 
 
 def settle(run: Run) -> None:
-    """Let queues drain and sockets close, then take in what the kernel said of them."""
+    """Wait until queues are empty and sockets are closed, then record the kernel's counters."""
     run.machine.sleep_until(call_in_captures(run) or run.machine.now_ns() + SETTLE_NS)
     if run.is_simulated:
         run.result["slab_kb"]["after"] = slab_kb()
@@ -438,7 +450,7 @@ def settle(run: Run) -> None:
 
 
 def interact(run: Run) -> None:
-    """Mininet's prompt on the running network."""
+    """Open Mininet's prompt on the running network."""
     from mininet.cli import CLI
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -447,10 +459,10 @@ def interact(run: Run) -> None:
 
 
 def tidy_up(run: Run) -> None:
-    """Stop everything in the reverse of the order in which it was started. One that cannot be stopped,
-    or written down, keeps none of the others from it.
+    """Stop all processes in the reverse of the order in which they were started.
 
-    A run that ends early gives its captures the time that a whole run gives them: they keep what they had seen.
+    If one process cannot be stopped or recorded, the others are still stopped. If a run ends early, its captures get
+    the same time as in a whole run, so that they keep what they have seen.
     """
     read_ns = None if run.captures_are_read else call_in_captures(run)
     for process in [*reversed(run.flows), *reversed(run.probes), *reversed(run.preparations)]:
@@ -472,7 +484,7 @@ def tidy_up(run: Run) -> None:
 
 
 def blame(run: Run) -> None:
-    """Make it the run's error if the kernel ended what an entry had started, after the entry's own process was over."""
+    """Set the run's error if the kernel ended processes of an entry after the entry's own process had ended."""
     ended = limit.read()
     for process in (*run.daemons, *run.preparations, *run.probes, *run.flows):
         if process.pid in ended and not process.why and run.result["error"] is None:
@@ -480,7 +492,7 @@ def blame(run: Run) -> None:
 
 
 def _try(run: Run, action: Callable[[], None]) -> None:
-    """A step of tidying up; the first that fails is the run's error if it has none yet."""
+    """Do a step of the clean-up. The first failure becomes the run's error if the run has none yet."""
     try:
         action()
     except Exception as error:
@@ -491,7 +503,7 @@ def _try(run: Run, action: Callable[[], None]) -> None:
 
 
 def perform(run: Run, shell: str | None) -> int:
-    """Carry the plan out and leave the record; 0 if every step succeeded, else 1."""
+    """Carry out the plan and write the result. Return 0 if every step succeeded, else 1."""
     try:
         carry_out(run, shell)
         run.result["complete"] = True
@@ -500,7 +512,7 @@ def perform(run: Run, shell: str | None) -> int:
     except Stopped:
         run.result["error"] = "stopped by the user"
     except Exception as error:
-        run.result["error"] = f"the agent could not go on: {error or type(error).__name__}; see logs/agent.log"
+        run.result["error"] = f"the agent could not continue: {error or type(error).__name__}; see logs/agent.log"
         traceback.print_exc()
     finally:
         tidy_up(run)
@@ -511,7 +523,7 @@ def perform(run: Run, shell: str | None) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Entry point inside an engine."""
+    """Run the plan inside an engine. Return the exit status."""
     directory, reports, orders = arguments[:3]
     shell = arguments[-1] if "--shell" in arguments else None
     namespace.be_punctual()
@@ -519,11 +531,11 @@ def main(arguments: list[str]) -> int:
     is_simulated = "--simulated" in arguments
     with memory.taken_at_once(is_simulated), open(f"{directory}/plan.json") as file:
         plan = json.load(file)
-    # programs of ours that draw numbers draw the same ones again
+    # our programs that draw random numbers then draw the same ones again
     os.environ["MPRUN_SEED"] = str(plan["seed"])
     confine: Callable[[], None] | None = None
     if "--confine" in arguments:
-        from mprun.agent import confinement  # few runs have a command to confine, and imports are dear
+        from mprun.agent import confinement  # few runs have a command to confine, and imports are expensive
 
         confine = confinement.confine
     return perform(Run(directory, plan, Machine(plan, directory, confine), is_simulated, reports, orders), shell)

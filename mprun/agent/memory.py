@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory of this process while it grows: all of it at once instead of page by page (mlockall(2)).
+"""Allocate this process's memory at once instead of page by page while it grows (mlockall(2)).
 
-A page that is touched for the first time costs a stop and a go in the experiment kernel, and a large plan
-has tens of thousands. Python's search for rubbish, of which there is none yet, waits until after.
+The first access to a page is expensive in the experiment kernel, and a large plan has tens of thousands of pages.
+Python's garbage collector waits until afterwards, because there is no garbage yet.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @contextmanager
 def taken_at_once(is_simulated: bool) -> Iterator[None]:
-    """What is allotted meanwhile is there when it is asked for, in the experiment kernel; elsewhere faults are cheap,
-    and locked memory is limited. Raises OSError."""
+    """Map new memory at once in the experiment kernel. Raises OSError.
+
+    Outside the experiment kernel it changes nothing: page faults are cheap there, and locked memory is limited.
+    """
     gc.disable()
     if is_simulated and _libc.mlockall(MCL_FUTURE):
         raise OSError(ctypes.get_errno(), f"mlockall: {os.strerror(ctypes.get_errno())}")

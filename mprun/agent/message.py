@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages and attributes of netlink(7) as bytes; sockets are others' (`rtnetlink.Netlink`)."""
+"""Messages and attributes of netlink(7) as bytes. `rtnetlink.Netlink` has the sockets."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ import struct
 from collections.abc import Iterator
 
 NLMSG_ERROR, NLMSG_DONE = 2, 3
-# Requests of sock_diag(7), and what answers bear: the older one is of all families at once, the other one of one
-# (linux/inet_diag.h, linux/sock_diag.h).
+# Requests of sock_diag(7), and attributes of their answers. The older request is for all address families at once, the
+# newer one for a single family (linux/inet_diag.h, linux/sock_diag.h).
 TCPDIAG_GETSOCK, SOCK_DIAG_BY_FAMILY = 18, 20
 INET_DIAG_INFO, INET_DIAG_SKMEMINFO = 2, 7
 HEADER = struct.Struct("=IHHII")
 _ATTRIBUTE = struct.Struct("=HH")
-# By length modulo 4.
+# Padding by length modulo 4.
 _PADDING = (b"", b"\0\0\0", b"\0\0", b"\0")
 
 
 def attribute(kind: int, value: bytes) -> bytes:
-    """One attribute, padded (netlink(7))."""
+    """Return one attribute, padded (netlink(7))."""
     length = 4 + len(value)
     return _ATTRIBUTE.pack(length, kind) + value + _PADDING[length & 3]
 
 
 def attributes(data: bytes) -> dict[int, bytes]:
-    """Attributes of a message by kind; of repeated ones the last."""
+    """Return the attributes of a message by kind. Of repeated attributes, the last one counts."""
     found = {}
     at, last = 0, len(data) - 4
     unpack = _ATTRIBUTE.unpack_from
@@ -38,8 +38,7 @@ def attributes(data: bytes) -> dict[int, bytes]:
 
 
 def find_attribute(data: bytes, at: int, end: int, kind: int) -> tuple[int, int]:
-    """Where the value of an attribute begins and ends, among those from `at` to `end`. Raises KeyError if it is not
-    there."""
+    """Return the begin and end of an attribute's value, among the attributes from `at` to `end`. Raises KeyError."""
     while at + 4 <= end:
         length, one = _ATTRIBUTE.unpack_from(data, at)
         if one == kind:
@@ -51,7 +50,7 @@ def find_attribute(data: bytes, at: int, end: int, kind: int) -> tuple[int, int]
 
 
 def split_messages(data: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """(type, sequence number, body) of each message in a datagram, or in several joined."""
+    """Return (type, sequence number, body) of each message in a datagram, or in several datagrams that are joined."""
     size = HEADER.size
     at, last = 0, len(data) - size
     while at <= last:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Network namespaces of this process: make one, enter one (namespaces(7)).
+"""Make and enter network namespaces of this process (namespaces(7)).
 
-Python has these calls since 3.12; before, they are the C library's.
+Python has these calls from 3.12 on. Older versions need the C library's.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def call(name: str, *arguments: Any) -> None:
-    """Call a function of the C library. Raises OSError where it does not return 0."""
+    """Call a function of the C library. Raises OSError if it does not return 0."""
     if getattr(_libc, name)(*arguments) != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{name}: {os.strerror(number)}")
 
 
 def open_current() -> int:
-    """A descriptor of the network namespace that this process is in."""
+    """Return a descriptor of the network namespace of this process."""
     return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
 
 
 def create() -> int:
-    """Make a namespace, enter it, and return its descriptor; it lives while that is open."""
+    """Make a namespace, enter it, and return its descriptor. The namespace lives until the descriptor is closed."""
     call("unshare", CLONE_NEWNET)
     return open_current()
 
@@ -43,7 +43,7 @@ def enter(fd: int) -> None:
 
 @contextmanager
 def inside(fd: int, home: int) -> Iterator[None]:
-    """Be in namespace `fd` for a while, then in `home`."""
+    """Stay in namespace `fd` during the block, then return to `home`."""
     enter(fd)
     try:
         yield
@@ -52,5 +52,5 @@ def inside(fd: int, home: int) -> Iterator[None]:
 
 
 def be_punctual() -> None:
-    """Wake at the nanosecond asked for; the default lets timers be 50 us late (prctl(2))."""
+    """Wake at the requested nanosecond. By default timers may be 50 us late (prctl(2))."""
     call("prctl", PR_SET_TIMERSLACK, 1, 0, 0, 0)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plan's network as a Mininet: nodes that are namespaces, links that the builder made.
 
-Mininet's own classes start a shell per node and a process per setting. Ours start a shell when
-somebody asks for one (the CLI, a script) and leave building to `build.py`. What Mininet does to the
-whole host (sysctls, limits, clean-up) never runs.
+Mininet's own classes start a shell per node and a process per setting. Our classes start a shell only when it is needed
+(by the CLI or a script), and leave building to `build.py`. Mininet's changes to the whole host (sysctls, limits,
+clean-up) never run.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from mininet.util import numCores  # noqa: E402
 
 # Mininet.init() would write sysctls of the whole host and raise its limits.
 Mininet.inited = True
-# It would start a process to count the processors.
+# Otherwise Mininet would start a process to count the processors.
 numCores.ncores = os.cpu_count()
 
-# Interfaces are numbered from here, above those that a kernel gives each new namespace (loopback,
-# tunnels' fallback devices), so that their numbers are known without asking.
+# Interfaces are numbered from here, above the interfaces that a kernel gives each new namespace (loopback, fallback
+# devices of tunnels). So their indices are known in advance.
 FIRST_INDEX = 100
 BATCH_TIMEOUT_S = 60
 
 
 class NamespaceNode(Node):  # type: ignore[misc]
-    """A node that is a namespace, its own or another's, and nothing else until its shell is asked for."""
+    """A node that is a namespace, its own or another node's. A shell is started only when it is asked for."""
 
-    # Mininet would look, by two processes, for programs of its own that no node of ours needs.
+    # Otherwise Mininet would start two processes to look for programs that our nodes do not need.
     isSetup = True
 
     def __init__(self, name: str, **params: Any) -> None:
@@ -59,19 +59,19 @@ class NamespaceNode(Node):  # type: ignore[misc]
         self._born = True
 
     def new_index(self, interface: str) -> int:
-        """The kernel's number of an interface about to be made here."""
+        """Return the kernel's index of an interface that is about to be made here."""
         self.indices[interface] = FIRST_INDEX + len(self.indices)
         return self.indices[interface]
 
     def startShell(self, mnopts: str | None = None) -> None:
-        """Mininet's constructor asks for a shell at once; it gets one at first use."""
+        """Start the shell at its first use. Mininet's constructor asks for it at once, which is ignored."""
         if self._born:
             super().startShell(mnopts)
 
     @property
     def shell(self) -> Popen[bytes] | None:
         if self._shell is None and self._born:
-            self._born = False  # startShell() looks at `shell` itself
+            self._born = False  # startShell() reads `shell` itself
             try:
                 super().startShell()
             finally:
@@ -84,7 +84,7 @@ class NamespaceNode(Node):  # type: ignore[misc]
 
     @property
     def pid(self) -> int | None:
-        """That of the shell, which is started if there is none yet."""
+        """The shell's pid. The shell is started if it does not run yet."""
         shell = self.shell if self._born else None
         return shell.pid if shell else self._pid
 
@@ -93,7 +93,7 @@ class NamespaceNode(Node):  # type: ignore[misc]
         self._pid = value
 
     def _popen(self, cmd: list[str], **params: Any) -> Popen[bytes]:
-        """Start a process inside; Mininet's prefix (mnexec and its options) is not needed."""
+        """Start a process inside the node, without Mininet's prefix (mnexec and its options)."""
         if cmd and cmd[0] == "mnexec":
             cmd = cmd[cmd.index("env") :] if "env" in cmd[:3] else cmd[3:]
         params.setdefault("start_new_session", True)
@@ -102,7 +102,7 @@ class NamespaceNode(Node):  # type: ignore[misc]
             return process
 
     def terminate(self) -> None:
-        """End the shell if there is one, and let go of the namespace."""
+        """End the shell if it runs, and release the namespace."""
         if self._shell is not None:
             if self._shell.poll() is None:
                 os.killpg(self._shell.pid, signal.SIGHUP)
@@ -116,12 +116,15 @@ class NamespaceNode(Node):  # type: ignore[misc]
             self.namespace = -1
 
 
-# One end of a link: its node, and the interface's name, MAC and address.
+# One end of a link: its node, and the interface's name, MAC address and IP address.
 End = tuple[NamespaceNode, str, str, str | None]
 
 
 class BuiltInterface(Intf):  # type: ignore[misc]
-    """An interface that exists already. address: with prefix length, that of IPv4 if it has one; None on a switch."""
+    """An interface that exists already.
+
+    address: with prefix length; the IPv4 address if it has one; None on a switch.
+    """
 
     def __init__(self, node: NamespaceNode, link: Link, name: str, mac: str, address: str | None) -> None:
         super().__init__(name, node=node, link=link, mac=mac, moveIntfFn=lambda *_: None)
@@ -129,7 +132,7 @@ class BuiltInterface(Intf):  # type: ignore[misc]
             self.ip, self.prefixLen = address.split("/")
 
     def updateIP(self) -> str | None:
-        """The address as it is now; Mininet's own looks for one of IPv4 and forgets any other."""
+        """Return the current address. Mininet's method finds only IPv4 addresses and forgets any other."""
         known: str | None = self.ip
         found: str | None = super().updateIP()
         if found is None and known and ":" in known:
@@ -148,11 +151,11 @@ class BuiltLink(Link):  # type: ignore[misc]
         self.intf2 = BuiltInterface(second[0], self, *second[1:])
 
     def stop(self) -> None:
-        """Its namespaces take it with them."""
+        """Do nothing: the link ends with its namespaces."""
 
 
 class PlannedNetwork(Mininet):  # type: ignore[misc]
-    """A Mininet that is given its nodes and links instead of making them."""
+    """A Mininet that gets its nodes and links instead of making them."""
 
     def __init__(self, home: int) -> None:
         self.home = home
@@ -161,7 +164,7 @@ class PlannedNetwork(Mininet):  # type: ignore[misc]
         self.built = True
 
     def add_node(self, name: str, kind: str, inside: str = "") -> NamespaceNode:
-        """A namespace of its own, or a share of that of another node."""
+        """Add a node with a namespace of its own, or with the namespace of the node `inside`."""
         node = NamespaceNode(name, home=self.home, inside=self.nameToNode.get(inside))
         if kind == "wires":
             self.nameToNode[name] = self.wires = node
@@ -174,13 +177,13 @@ class PlannedNetwork(Mininet):  # type: ignore[misc]
         self.links.append(BuiltLink(first, second))
 
     def release(self) -> None:
-        """Let all namespaces go; the kernel takes their links, qdiscs and routes with them."""
+        """Release all namespaces. The kernel removes their links, qdiscs and routes."""
         for node in reversed(list(self.nameToNode.values())):
             node.terminate()
 
 
 def run(node: NamespaceNode, argv: list[str], text: str) -> tuple[int, str]:
-    """Run a program inside a node with `text` as its input; (status, output and errors)."""
+    """Run a program inside a node with `text` as its input. Return (status, output and errors)."""
     with inside(node.namespace, node.home):
         process = Popen(argv, stdin=PIPE, stdout=PIPE, stderr=STDOUT, close_fds=False)
     try:
@@ -193,7 +196,7 @@ def run(node: NamespaceNode, argv: list[str], text: str) -> tuple[int, str]:
 
 
 class Talker:
-    """A tc(8) inside a node that obeys line by line."""
+    """A tc(8) process inside a node that runs commands line by line."""
 
     def __init__(self, node: NamespaceNode) -> None:
         argv = ["tc", "-j", "-force", "-batch", "-"]
@@ -201,7 +204,7 @@ class Talker:
             self._process = Popen(argv, stdin=PIPE, stdout=PIPE, stderr=STDOUT, close_fds=False)
 
     def ask(self, lines: list[str]) -> str:
-        """What it says to lines of which only the last answers, with one line of JSON."""
+        """Return the output of some lines of commands, of which only the last one answers (with one line of JSON)."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(("\n".join(lines) + "\n").encode())

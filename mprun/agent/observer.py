@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernel tells of a host's connections: MPTCP events, the state of sockets, sockets that close.
+"""Record what the kernel reports about a host's connections: MPTCP events, states of sockets, sockets that close.
 
-The path manager's events (`ip mptcp monitor`) say which subflows belong to which connection, and
-sock_diag's destroy broadcast holds each TCP socket's last struct tcp_info with its final counts.
-The initial subflow of a connection ended by MP_FASTCLOSE is disconnected first, which clears its
-counts; so sockets are sampled too, the last time just before a flow is due to end.
+The path manager's events (`ip mptcp monitor`) show which subflows belong to which connection. The destroy broadcast of
+sock_diag holds each TCP socket's last struct tcp_info with its final counts.
+
+MP_FASTCLOSE disconnects the initial subflow before it ends the connection, which clears the subflow's counts. Sockets
+are therefore sampled too, the last time just before a flow is due to end.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from mprun.agent.record import Recorder
 from mprun.agent.rtnetlink import Netlink, NetlinkError
 
 NETLINK_SOCK_DIAG = 4
-# sock_diag's destroy groups for TCP over IPv4 and IPv6 (a server listens on both by one socket)
+# The destroy groups of sock_diag for TCP over IPv4 and IPv6 (a server listens on both with one socket).
 TCP_DESTROY_GROUPS = 1 << 0 | 1 << 2
-# Without those that only wait for stray segments, and those that listen: they have nothing to tell.
+# All states but those without data to report: waiting for stray segments, and listening.
 TIME_WAIT, LISTEN = 6, 10
 SPEAKING = 0xFFF & ~(1 << TIME_WAIT) & ~(1 << LISTEN)
 SO_RCVBUFFORCE = 33
@@ -30,7 +31,8 @@ SO_RCVBUFFORCE = 33
 _REQUEST = struct.pack("=BBBB48xII", socket.AF_UNSPEC, 0, 0, 1 << (INET_DIAG_INFO - 1), SPEAKING, 0)
 INET_DIAG_REQ_PROTOCOL = 3
 _OF_MPTCP = 1 << (INET_DIAG_INFO - 1) | 1 << (INET_DIAG_SKMEMINFO - 1)
-# struct inet_diag_req_v2 of each family, whose number for the protocol has no room for MPTCP's: an attribute has it.
+# struct inet_diag_req_v2 of each family. Its field for the protocol is too small for MPTCP's number, which is therefore
+# in an attribute.
 _MPTCP = [
     struct.pack("=BBBxI48x", family, socket.IPPROTO_TCP, _OF_MPTCP, SPEAKING)
     + attribute(INET_DIAG_REQ_PROTOCOL, struct.pack("=I", 262))
@@ -39,7 +41,7 @@ _MPTCP = [
 
 
 class Observer:
-    """Records what happens on one host; open it while inside the host's namespace."""
+    """Records what happens on one host. Create it while inside the host's namespace."""
 
     def __init__(self, host: str, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -55,7 +57,7 @@ class Observer:
             link.socket.setblocking(False)
 
     def fileno(self) -> int:
-        """The descriptor that tells of MPTCP events."""
+        """Return the descriptor that becomes readable when there are MPTCP events."""
         return self._mptcp.socket.fileno()
 
     def read_events(self) -> None:
@@ -63,9 +65,10 @@ class Observer:
         self._has_mptcp |= self._record_waiting(record.EVENTS, self._mptcp)
 
     def read_closed(self) -> None:
-        """Record the sockets that have closed; to be done often, since there is room for some hundreds or thousands.
+        """Record the sockets that have closed.
 
-        That more closed at once is recorded too: a program that connects in a loop closes thousands in an instant.
+        Call this often, because the kernel keeps only some hundreds or thousands of closed sockets. If more sockets
+        close at once, the loss is recorded too: a program that connects in a loop closes thousands in an instant.
         """
         while True:
             try:
@@ -77,24 +80,24 @@ class Observer:
                 self._recorder.write(record.LOST, self._source, time.monotonic_ns(), [])
 
     def _record_waiting(self, kind: int, link: Netlink) -> bool:
-        """Record what is waiting; whether anything was."""
+        """Record the waiting datagrams. Return True if there were any."""
         datagrams = event.waiting(link)
         if datagrams:
             self._recorder.write(kind, self._source, time.monotonic_ns(), datagrams)
         return bool(datagrams)
 
     def sample(self, at_ns: int) -> None:
-        """Record the state of every TCP socket, and of every MPTCP connection where there has been one."""
+        """Record the state of every TCP socket, and of every MPTCP connection if the host has had any."""
         self._recorder.write(record.SOCKETS, self._source, at_ns, self._diag.dump_raw(TCPDIAG_GETSOCK, _REQUEST))
         if self._has_mptcp:
             self._sample_connections(record.CONNECTIONS, at_ns)
 
     def sample_progress(self, at_ns: int) -> None:
-        """Record how far the data of every MPTCP connection is."""
+        """Record how much data of every MPTCP connection has arrived."""
         self._sample_connections(record.PROGRESS, at_ns)
 
     def _sample_connections(self, kind: int, at_ns: int) -> None:
-        """Record the state of every MPTCP connection; nothing on a kernel that does not tell it."""
+        """Record the state of every MPTCP connection. Do nothing on a kernel that cannot report it."""
         if not self._tells_progress:
             return
         try:
@@ -111,9 +114,9 @@ class Observer:
 
 
 def _enlarge(link: Netlink) -> None:
-    """Make room for many messages; in a user namespace no more than the host lets anybody have.
+    """Enlarge the receive buffer. In a user namespace, the limit is the host's limit for all users.
 
-    Where that is not enough, reading fails with ENOBUFS. For events of MPTCP the run then fails, too.
+    If this is not enough, reading fails with ENOBUFS. For MPTCP events the run then fails too.
     """
     try:
         link.socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 22)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Obey the plan's ovs-vsctl and ovs-ofctl commands, many in one process, and read back ports, flows and groups."""
+"""Run the plan's ovs-vsctl and ovs-ofctl commands, many in one process. Read back ports, flows and groups."""
 
 from __future__ import annotations
 
@@ -11,20 +11,23 @@ from typing import Any
 from mprun.agent.network import NamespaceNode, run
 from mprun.agent.readback import differences_groups, differences_ports
 
-# Open vSwitch counts processors anew each 10 s from boot on, and before the first time it has none
-# (count_cpu_cores() in lib/ovs-thread.c): a daemon that starts earlier gets no thread that answers
-# the datapath, and no packet ever finds its way.
+# Open vSwitch counts the processors every 10 s from boot on, and has none before the first count (count_cpu_cores() in
+# lib/ovs-thread.c). A daemon that starts earlier gets no thread that answers the datapath, and then no packet is
+# forwarded.
 EARLIEST_NS = 10_100_000_000
-# A file it must be, for ovs-ofctl to know it from a bridge; the experiment kernel has no /dev/stdin.
+# A path, so that ovs-ofctl does not take it for the name of a bridge. The experiment kernel has no /dev/stdin.
 STANDARD_INPUT = "/proc/self/fd/0"
 
 
 class SwitchError(Exception):
-    """Open vSwitch refused a command, or has other flows than were asked for."""
+    """Open vSwitch refused a command, or has other flows than the plan."""
 
 
 def obey(node: NamespaceNode, commands: Sequence[Sequence[str]]) -> dict[str, Any]:
-    """Carry the commands out; what was read back: rows of ports, flows and groups by bridge. Raises SwitchError."""
+    """Carry out the commands.
+
+    Return the rows of ports, and flows and groups by bridge, as read back. Raises SwitchError.
+    """
     ports = _plug(node, [argv for argv in commands if argv[0] == "ovs-vsctl"])
     numbers = {name: str(number) for name, number, _ in ports}
     bridges = {}
@@ -35,8 +38,10 @@ def obey(node: NamespaceNode, commands: Sequence[Sequence[str]]) -> dict[str, An
 
 
 def _plug(node: NamespaceNode, commands: Sequence[Sequence[str]]) -> list[list[Any]]:
-    """Make all bridges in one transaction. ovs-vsctl counts as success what the daemon then fails at,
-    so that each port's number is read back."""
+    """Make all bridges in one transaction and return the rows of their ports. Raises SwitchError.
+
+    ovs-vsctl reports success even if the daemon then fails. Each port's number is therefore read back.
+    """
     argv = ["ovs-vsctl", *(word for command in commands for word in ("--", *command[1:]))]
     said = _call(node, argv, "ovs-vsctl")
     listed = _call(
@@ -51,10 +56,10 @@ def _plug(node: NamespaceNode, commands: Sequence[Sequence[str]]) -> list[list[A
 def _fill(
     node: NamespaceNode, bridge: str, commands: Sequence[Sequence[str]], numbers: Mapping[str, str]
 ) -> dict[str, list[str]]:
-    """Add flows and groups in one bundle, and compare with what the bridge then has.
+    """Add flows and groups in one bundle, and compare them with those of the bridge. Raises SwitchError.
 
-    In numbers of ports: for names ovs-ofctl asks the switch for all of its ports, which takes as long
-    as all the rest.
+    Ports are given by number. For names, ovs-ofctl asks the switch for all of its ports, which takes as long as all
+    other work.
     """
     program = [*commands[0][:3], "--no-names"]
     flows, groups = (
@@ -74,17 +79,20 @@ def _fill(
 
 
 def _number_ports(text: str, numbers: Mapping[str, str]) -> str:
-    """Interfaces by their numbers; a name is not part of a longer one."""
+    """Replace the names of interfaces by their numbers. Only whole names are replaced."""
     return re.sub(r"[\w-]+-eth\d+", lambda match: numbers.get(match[0], match[0]), text)
 
 
 def _is_standalone(line: str) -> bool:
-    """The flow that a bridge has by itself."""
+    """Return True for the flow that a bridge has by default."""
     return line.startswith("-") and line[1:].split() == ["priority=0", "actions=NORMAL"]
 
 
 def _call(node: NamespaceNode, argv: list[str], name: str, lines: Sequence[str] = (), typed: Sequence[str] = ()) -> str:
-    """What a program prints. typed: the lines as the plan has them, to show that which was refused."""
+    """Return the output of a program. Raises SwitchError, with the line of `typed` that was refused.
+
+    typed: the lines as the plan has them.
+    """
     status, said = run(node, argv, "".join(f"{line}\n" for line in lines))
     if status:
         number = re.search(r"-:(\d+):", said)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes of a run: start them in their namespace, wait until they are ready, end them."""
+"""Start the processes of a run in their namespaces, wait until they are ready, end them."""
 
 from __future__ import annotations
 
@@ -17,28 +17,31 @@ from mprun.agent import computing, limit
 from mprun.agent.namespace import inside
 from mprun.agent.network import NamespaceNode
 
-# As /proc/net/tcp and /proc/net/udp have them.
+# Socket states as /proc/net/tcp and /proc/net/udp print them.
 LISTEN_STATE, UNCONNECTED_STATE = "0A", "07"
 READY_POLL_S = 0.002
 READY_TIMEOUT_S = 10.0
 STOP_TIMEOUT_S = 5.0
 BLOCK = 1 << 16
-# A program may print so many times as much as its log keeps: 4 GiB where that is 16 MiB. Printing takes no simulated
-# time, so that nothing else would end a program that prints without end.
+# A program may print this many times the size of its log: 4 GiB if the log keeps 16 MiB. Printing takes no simulated
+# time, so nothing else would end a program that prints without end.
 MOST_TIMES = 256
 
 
 class ProcessError(Exception):
-    """A process of the run could not do its part."""
+    """A process of the run failed to do its part."""
 
 
 class NoProcess(ProcessError):
-    """It could not be started; what says why is in its log."""
+    """The process could not be started. Its log has the reason."""
 
 
 class LimitedLog:
-    """A log that holds the first bytes of what a program prints. The rest is read and dropped, up to MOST_TIMES as
-    much: then the other end is closed, and the program ends by SIGPIPE, or has an error of writing."""
+    """A log that keeps the first bytes of a program's output.
+
+    The rest is read and dropped, up to MOST_TIMES the log's size. Then the pipe is closed, and the program ends by
+    SIGPIPE or gets a write error.
+    """
 
     def __init__(self, path: str, most_bytes: int) -> None:
         self._left = most_bytes
@@ -49,17 +52,17 @@ class LimitedLog:
         self._thread = threading.Thread(target=self._copy, daemon=True)
 
     def start(self) -> None:
-        """The program has the other end: read until it closes it."""
+        """Start to read, after the program has inherited the other end of the pipe."""
         os.close(self.target)
         self._thread.start()
 
     @property
     def is_too_much(self) -> bool:
-        """Tell if the program has printed more than it may."""
+        """True if the program has printed more than it may."""
         return self.printed_bytes > self.most_bytes
 
     def finish(self) -> None:
-        """Wait for the last of it; a descendant of the program's may hold its end still."""
+        """Wait for the last output. A descendant of the program may still hold the pipe open."""
         self._thread.join(STOP_TIMEOUT_S)
 
     def _copy(self) -> None:
@@ -73,7 +76,10 @@ class LimitedLog:
 
 
 class RunningProcess:
-    """One process of the plan; its output goes to `logs/<name>.out` (or where the plan says) and `.err`."""
+    """A running process of the plan.
+
+    Its output goes to `logs/<name>.out` (or the path in the plan), its errors to `logs/<name>.err`.
+    """
 
     def __init__(
         self,
@@ -82,7 +88,7 @@ class RunningProcess:
         directory: str,
         confine: Callable[[], None] | None = None,
     ) -> None:
-        """Start it. confine: called in the new process before it becomes the program."""
+        """Start the process. Raises ProcessError. confine: called in the new process before it becomes the program."""
         self.plan = plan
         self.name: str = plan["name"]
         self.status: int | None = None
@@ -121,7 +127,7 @@ class RunningProcess:
         self.started_ns = time.monotonic_ns()
 
     def _open(self, path: str, opened: ExitStack) -> int:
-        """The descriptor of a log, one that is limited where the plan says so."""
+        """Return the descriptor of a log, whose size is limited if the plan says so."""
         most_bytes = self.plan["most_log_bytes"]
         if most_bytes is None:
             return opened.enter_context(open(path, "wb")).fileno()
@@ -129,21 +135,21 @@ class RunningProcess:
         return self._limited[os.path.basename(path)].target
 
     def _say_why(self, error: OSError) -> str:
-        """Why the program could not be started."""
+        """Return the reason why the program could not be started."""
         program = self.plan["argv"][0]
         if isinstance(error, FileNotFoundError):
             return f"no program '{program}' on this machine"
         return f"'{program}' cannot be started: {error.strerror}"
 
     def cut(self) -> dict[str, int]:
-        """Of the logs that do not hold all that was printed, how much that was, bytes; once it has ended."""
+        """Return the total output in bytes of each log that was cut. Call it after the process has ended."""
         for log in self._limited.values():
             log.finish()
         most_bytes = self.plan["most_log_bytes"] or 0
         return {name: log.printed_bytes for name, log in self._limited.items() if log.printed_bytes > most_bytes}
 
     def _make_files(self, directory: str) -> None:
-        """The files that it needs, and folders for those that it leaves."""
+        """Make the files that the process needs, and folders for the files that it writes."""
         for name in self.plan["keeps"]:
             os.makedirs(os.path.dirname(f"{directory}/{name}"), exist_ok=True)
         for wanted in self.plan["files"]:
@@ -159,14 +165,14 @@ class RunningProcess:
         return self._process.pid
 
     def poll(self) -> bool:
-        """Whether it has ended; then `status` is its exit status, negative for a signal."""
+        """Return True if the process has ended. Then `status` is its exit status, negative for a signal."""
         if self.status is None:
             status = self._process.poll()
             self.status = 0 if self.is_told and status is not None and not self.timed_out else status
         return self.status is not None
 
     def wait_ready(self) -> None:
-        """Return once it is ready as its plan says. Raises ProcessError if it ends or takes too long."""
+        """Wait until the process is ready as its plan says. Raises ProcessError if it ends or takes too long."""
         deadline = time.monotonic() + READY_TIMEOUT_S
         while not self._is_ready():
             if self.poll():
@@ -187,7 +193,7 @@ class RunningProcess:
         return self._listens(ready["kind"], int(ready["value"]))
 
     def _is_taken(self) -> bool:
-        """Whether somebody else listens on the port that it is to listen on."""
+        """Return True if another program listens on the port that the process will listen on."""
         ready = self.plan["ready"]
         return (
             ready is not None and ready["kind"] in ("port", "udp") and self._listens(ready["kind"], int(ready["value"]))
@@ -206,17 +212,17 @@ class RunningProcess:
         return False
 
     def notify(self, number: int) -> None:
-        """Send it a signal that it does not end on."""
+        """Send the process a signal that does not end it."""
         os.kill(self.pid, number)
 
     def tell_to_end(self) -> None:
-        """As its plan says, which makes its end the one that it should have."""
+        """Send the plan's stop signal. The process then counts as ended with status 0."""
         if not self.poll():
             self.is_told = True
             os.killpg(self.pid, self.plan["stop_signal"])
 
     def stop(self) -> None:
-        """End it as its plan says, then by force; return when it is gone."""
+        """End the process as its plan says, then by force. Return when it has ended."""
         for number in (self.plan["stop_signal"], signal.SIGKILL):
             if self.poll():
                 break
@@ -228,7 +234,7 @@ class RunningProcess:
 
     @property
     def why(self) -> str | None:
-        """The reason for its end, where its status alone does not give one."""
+        """The reason for the end of the process, if its status alone does not show it; else None."""
         if self.status and (log := next((log for log in self._limited.values() if log.is_too_much), None)):
             return f"printed more than {log.most_bytes / 1e9:.1f} GB, and was ended"
         if self.status == -signal.SIGKILL and (reason := limit.read().get(self.pid)):
@@ -236,7 +242,7 @@ class RunningProcess:
         return computing.explain(self.status, self.plan["compute_s"])
 
     def tail(self, lines: int = 5) -> str:
-        """The reason for its end or else the last lines of its output, ready to be appended to a message."""
+        """Return the reason for its end, or else the last lines of its output, to append to a message."""
         if self.why:
             return f": {self.why}"
         text = ""
@@ -248,7 +254,7 @@ class RunningProcess:
 
 
 def _confine(confine: Callable[[], None]) -> None:
-    """In the new process, whose standard error is its log already."""
+    """Run `confine` in the new process. Its standard error is the log already."""
     try:
         confine()
     except OSError as error:
@@ -257,5 +263,5 @@ def _confine(confine: Callable[[], None]) -> None:
 
 
 def printable(text: str) -> str:
-    """The text with U+FFFD in place of what a terminal would not print, or would obey."""
+    """Replace characters that a terminal does not print, or would obey, by U+FFFD."""
     return "".join(one if one.isprintable() or one in "\n\t" else "\ufffd" for one in text)

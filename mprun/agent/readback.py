@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare what commands of tc, `ip mptcp` and ovs-ofctl ask for with what the tools then show. Pure."""
+"""Compare what commands of tc, `ip mptcp` and ovs-ofctl request with what the tools then show. Pure."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 _RATES = {"bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
 _TIMES = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
-# How a value is written, and how exactly tc can hold and show it.
+# The form of a value, and how exactly tc can hold and show it.
 COUNT, BYTES, TIME, MICROSECONDS, RATE, RATIO, BUCKET, DRAIN = range(8)
 _Place = tuple[str, int]
 
-# Of each kind of qdisc: keyword -> where `tc -j qdisc show` has the values after it, and what they are.
-# A place with dots lies deeper; None: the value is not shown. `loss MODEL` is one keyword.
+# For each kind of qdisc: keyword -> the places of its values in `tc -j qdisc show`, and their forms. A place with dots
+# is nested; None: the value is not shown. `loss MODEL` is one keyword.
 _GRAMMAR: dict[str, dict[str, list[_Place | None]]] = {
     "netem": {
         "limit": [("limit", COUNT)],
@@ -55,8 +55,10 @@ _GRAMMAR["fq_codel"] = {**_GRAMMAR["codel"], "flows": [("flows", COUNT)], "quant
 
 
 def differences_tc(commands: Sequence[Sequence[str]], shown: list[dict[str, Any]]) -> list[str]:
-    """What `tc -j qdisc show` has otherwise than the `tc qdisc add` and `change` commands say; empty if
-    nothing. Of several commands for one qdisc the last one counts."""
+    """Return the differences between `tc -j qdisc show` and `tc qdisc add` and `change` commands.
+
+    The list is empty if there are none. Of several commands for one qdisc, the last one counts.
+    """
     found = {(q["dev"], q["handle"]): q for q in shown}
     asked: dict[tuple[str, str], list[str]] = {}
     for argv in commands:
@@ -75,7 +77,7 @@ def differences_tc(commands: Sequence[Sequence[str]], shown: list[dict[str, Any]
 
 
 def _compare(kind: str, words: list[str], options: dict[str, Any]) -> Iterator[str]:
-    """Each option that reads otherwise: `delay: asked 20ms, reads 0.03`."""
+    """Yield each option that differs, such as `delay: asked 20ms, reads 0.03`."""
     grammar = _GRAMMAR[kind]
     while words:
         keyword = words.pop(0)
@@ -102,7 +104,7 @@ def _compare(kind: str, words: list[str], options: dict[str, Any]) -> Iterator[s
 
 
 def read_value(form: int, text: str) -> float:
-    """An option's value in base units: s, bit/s, probability, bytes or a count."""
+    """Return an option's value in base units: s, bit/s, probability, bytes or a count."""
     if form == RATIO:
         return float(text.rstrip("%")) / 100
     number = text.rstrip("bitkmgnus")
@@ -118,7 +120,7 @@ def _shown(place: _Place, options: dict[str, Any]) -> float | None:
     for name in path.split("."):
         value = value.get(name) if isinstance(value, dict) else None
     if form == DRAIN and value is None and "lat" in options:
-        # tc shows a limit only through the time that it takes to drain
+        # tc shows a limit only as the time that the full queue takes to drain
         return float(options["rate"]) * float(options["lat"]) / 1e6 + float(options["burst"])
     if value is None:
         return None
@@ -127,9 +129,12 @@ def _shown(place: _Place, options: dict[str, Any]) -> float | None:
 
 
 def _resolution(form: int, wanted: float, options: dict[str, Any]) -> float:
-    """Whole microseconds of tc's clock ticks, one less beside a jitter; 32-bit probabilities. The kernel has a burst
-    as the ticks of 64 ns that it takes, tc prints whole microseconds of them as whole bytes, and so it prints what
-    takes a time to drain beside the burst."""
+    """Return the largest difference that the rounding of the kernel and of tc explains.
+
+    A time has whole microseconds of tc's clock ticks, and one microsecond less with a jitter. Probabilities have 32
+    bits. The kernel holds a burst as a time in ticks of 64 ns. tc prints this time in whole microseconds, converted to
+    whole bytes. It prints a limit as the time to drain what exceeds the burst, with the same rounding.
+    """
     if form in (BUCKET, DRAIN):
         step = 1.0 + float(options["rate"]) * 1.064e-6
         return step if form == BUCKET else 2 * step
@@ -142,9 +147,9 @@ def _resolution(form: int, wanted: float, options: dict[str, Any]) -> float:
 
 
 def differences_mptcp(commands: Sequence[Sequence[str]], shown: Sequence[str]) -> list[str]:
-    """What the lines of `ip mptcp endpoint show` and `limits show` have otherwise than the commands say.
+    """Return the differences between the output of `ip mptcp endpoint show` and `limits show` and the commands.
 
-    As text: `limits show` of iproute2 6.1 is no JSON even with -j.
+    The output is text: `limits show` of iproute2 6.1 is not JSON even with -j.
     """
     endpoints: dict[str, list[str]] = {}
     limits: dict[str, str] = {}
@@ -171,7 +176,7 @@ def differences_mptcp(commands: Sequence[Sequence[str]], shown: Sequence[str]) -
 
 
 def differences_groups(asked: Sequence[str], shown: Sequence[str]) -> list[str]:
-    """What the lines of `ovs-ofctl dump-groups` have otherwise than the groups say."""
+    """Return the differences between the output of `ovs-ofctl dump-groups` and the groups of the plan."""
     found = {_group_number(line): line.strip() for line in shown}
     return [
         f"group asked as '{text}', reads '{found.get(_group_number(text), 'nothing')}'"
@@ -181,7 +186,7 @@ def differences_groups(asked: Sequence[str], shown: Sequence[str]) -> list[str]:
 
 
 def differences_ports(commands: Sequence[Sequence[str]], shown: Sequence[Sequence[Any]]) -> list[str]:
-    """What rows of name, number and error have otherwise than ovs-vsctl commands ask for with `ofport_request`."""
+    """Return the differences between rows of name, number and error, and `ofport_request` of ovs-vsctl commands."""
     found = {row[0]: row[1:] for row in shown}
     differences = []
     for argv in commands:
@@ -202,7 +207,7 @@ def _group_number(text: str) -> str:
 
 
 def _group_shape(text: str) -> tuple[Any, ...]:
-    """What must come back of a group as it was set: type, method, and each bucket's weight and outputs."""
+    """Return what of a group must be read back unchanged: type, method, and each bucket's weight and outputs."""
     plain = re.sub(r'["\s]', "", text)
     head, *buckets = plain.split("bucket=")
     kind, method = (re.search(rf"\b{word}=([\w]+)", head) for word in ("type", "selection_method"))

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The record of a run: what the kernel said of it, as the kernel said it, each with its moment.
+"""The record of a run: the kernel's messages about it, unchanged, each with its time.
 
-A stream of gzip (RFC 1952). Each entry is a header (what it is, the number of its source, its length, when:
-CLOCK_MONOTONIC in ns) and what came: datagrams of netlink(7), one after the other. Nothing is read here: in the
-experiment kernel that would be dear, and a reader that learns more later finds all of it.
+The record is a gzip stream (RFC 1952). Each entry is a header and its content. The header has the kind, the number of
+the source, the length, and the time (CLOCK_MONOTONIC in ns). The content is datagrams of netlink(7), one after the
+other.
+
+The agent does not parse the content: this would be expensive in the experiment kernel. A later reader that knows more
+attributes finds all of them.
 """
 
 from __future__ import annotations
@@ -16,16 +19,16 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 NAME = "record.gz"
-# What an entry is. A source says who the entries of its number are of: {"host": name}, {"node", "indices"} ...
-# LOST: the kernel had more sockets that closed to tell of than there was room for.
+# The kinds of entries. SOURCE says whose the entries of its number are: {"host": name}, {"node", "indices"} ... LOST:
+# more sockets closed than the kernel had room to report.
 SOURCE, SOCKETS, CLOSED, EVENTS, INTERFACES, QUEUES, CPU, PROGRESS, LOST, CONNECTIONS = range(10)
 
 _HEADER = struct.Struct("=BxHIq")
 _GZIP = 16 + zlib.MAX_WBITS
-# So much is kept before it is written: a call of the system is dear, and a run that is killed loses it.
+# Entries are written in pieces of this size, as system calls are expensive. A run that is killed loses the last piece.
 _CHUNK_BYTES = 1 << 16
-# Of a record that is read: a dump of 10,000 sockets has 4 MB. Samples of an idle network, all alike but for their
-# moments, are packed to a hundredth.
+# Limits for reading. A dump of 10,000 sockets has 4 MB. Samples of an idle network differ only in their times and
+# shrink to a hundredth.
 _MOST_ENTRY_BYTES = 64 << 20
 _MOST_RATIO = 300
 _ALWAYS_BYTES = 256 << 20
@@ -46,14 +49,14 @@ class Recorder:
         self._sources = 0
 
     def add_source(self, facts: dict[str, Any]) -> int:
-        """The number for the entries of a source."""
+        """Write an entry that describes a source. Return the number of the source for its entries."""
         number = self._sources
         self._sources += 1
         self.write(SOURCE, number, 0, [json.dumps(facts).encode()])
         return number
 
     def write(self, kind: int, source: int, at_ns: int, parts: list[bytes]) -> None:
-        """An entry of what came in these parts."""
+        """Write an entry whose content is the joined parts."""
         length = sum(map(len, parts))
         self._packed.append(self._packer.compress(b"".join([_HEADER.pack(kind, source, length, at_ns), *parts])))
         self._waiting_bytes += len(self._packed[-1])
@@ -72,10 +75,10 @@ class Recorder:
 
 
 def read_entries(chunks: Iterable[bytes]) -> Iterator[tuple[int, int, int, bytes]]:
-    """(what, number of its source, moment in ns, what came) of each entry that is whole.
+    """Yield (kind, number of the source, time in ns, content) of each complete entry.
 
-    chunks: the file, piece by piece; that of a run that was killed may end anywhere. Raises ValueError for a file that
-    is no record, or that expands without reason.
+    chunks: the file in pieces. The file of a killed run may end anywhere. Raises ValueError for a file that is no
+    record, or that expands beyond reason.
     """
     rest = b""
     entries = total_bytes = 0
@@ -99,7 +102,7 @@ def read_entries(chunks: Iterable[bytes]) -> Iterator[tuple[int, int, int, bytes
 
 
 def _unpack(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the content of a stream of gzip in pieces of bounded size. Raises ValueError."""
+    """Yield the content of a gzip stream in pieces of bounded size. Raises ValueError."""
     unpacker = zlib.decompressobj(_GZIP)
     packed = unpacked = 0
     for chunk in chunks:
@@ -114,5 +117,5 @@ def _unpack(chunks: Iterable[bytes]) -> Iterator[bytes]:
             if unpacked > max(_ALWAYS_BYTES, _MOST_RATIO * packed):
                 raise ValueError(f"more than {_MOST_RATIO} times its size")
             yield data
-            # more may wait in the unpacker itself where the piece is full
+            # a full piece means that more data may wait in the unpacker itself
             chunk, is_full = unpacker.unconsumed_tail, len(data) == _PIECE_BYTES

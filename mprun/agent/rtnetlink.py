@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The part of ip(8) that a plan uses, as rtnetlink(7) messages in batches.
 
-A process costs 20 ms in the experiment kernel and a message well under one, so the agent speaks
-netlink itself. It reads the plan's own commands: what a person would type is what is done.
+A process costs 20 ms in the experiment kernel and a message far less than 1 ms. The agent therefore uses netlink
+itself. It translates the plan's own commands, so the plan shows exactly what is done.
 """
 
 from __future__ import annotations
@@ -35,20 +35,21 @@ NUD_PERMANENT = 0x80
 RT_TABLE_MAIN, RTPROT_BOOT, RTN_UNICAST, RT_SCOPE_UNIVERSE, RT_SCOPE_LINK = 254, 3, 1, 0, 253
 FR_ACT_TO_TBL = 1
 
-# Stays well below the socket's buffers, in which the answers must fit too: each takes some 800 bytes of it.
+# A batch stays well below the size of the socket's buffers, because its answers must fit into the receive buffer too.
+# Each answer uses about 800 bytes of it.
 BATCH_BYTES, BATCH_MESSAGES = 24_000, 100
 
 _IFINFO = struct.Struct("=BxHiII")
 _NEXTHOP = struct.Struct("=HBBi")
 
 
-# One for all sockets: memory of this size for each answer would be mapped and unmapped, some of the dearest calls
-# in the experiment kernel.
+# One buffer for all sockets. A new buffer of this size for each answer would be mapped and unmapped. These are some of
+# the most expensive calls in the experiment kernel.
 _BUFFER = bytearray(1 << 18)
 
 
 class NetlinkError(Exception):
-    """The kernel refused a message; `number` says which of the batch, counted from 0."""
+    """The kernel refused a message. `number`: its index in the batch, from 0."""
 
     def __init__(self, number: int, reason: str) -> None:
         self.number = number
@@ -56,7 +57,7 @@ class NetlinkError(Exception):
 
 
 def ways(data: bytes) -> frozenset[tuple[int, bytes | None]]:
-    """(index of the interface, gateway) of each way in a RTA_MULTIPATH."""
+    """Return (index of the interface, gateway) of each next hop in an RTA_MULTIPATH."""
     found = set()
     at = 0
     while at + _NEXTHOP.size <= len(data):
@@ -69,7 +70,7 @@ def ways(data: bytes) -> frozenset[tuple[int, bytes | None]]:
 
 
 class Netlink:
-    """A netlink socket; it belongs to the namespace in which it was opened."""
+    """A netlink socket. It belongs to the namespace in which it was opened."""
 
     def __init__(self, family: int = socket.NETLINK_ROUTE, groups: int = 0) -> None:
         self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, family)
@@ -83,7 +84,7 @@ class Netlink:
     def send(self, messages: Sequence[tuple[int, int, bytes]]) -> None:
         """Send (type, flags, body) messages and wait until all are done.
 
-        Raises NetlinkError for the first that the kernel refuses; those after it may be done.
+        Raises NetlinkError for the first message that the kernel refuses. Later messages may have been carried out.
         """
         first = 0
         while first < len(messages):
@@ -91,7 +92,7 @@ class Netlink:
             while last < len(messages) and last - first < BATCH_MESSAGES and size < BATCH_BYTES:
                 size += HEADER.size + len(messages[last][2])
                 last += 1
-            # a refusal is told of each message, success only of the last: each answer is a system call
+            # the kernel reports every refusal, but success only for the last message: each answer is a system call
             asks = [NLM_F_REQUEST] * (last - first - 1) + [NLM_F_REQUEST | NLM_F_ACK]
             parts = []
             for number, ask in zip(range(first, last), asks, strict=True):
@@ -103,7 +104,7 @@ class Netlink:
             first = last
 
     def _wait_for(self, last: int) -> None:
-        """Until the message with this number is acknowledged; those before it were done in order."""
+        """Wait until the message with this number is acknowledged. The kernel has done earlier messages by then."""
         while True:
             for kind, number, body in split_messages(self._receive()):
                 if kind == NLMSG_ERROR:
@@ -112,13 +113,16 @@ class Netlink:
                         return
 
     def dump(self, kind: int, body: bytes) -> Iterator[bytes]:
-        """The bodies of the answers to a dump request."""
+        """Yield the bodies of the answers to a dump request. Raises NetlinkError."""
         for answer, _, content in split_messages(b"".join(self.dump_raw(kind, body))):
             if answer != NLMSG_DONE:
                 yield content
 
     def dump_raw(self, kind: int, body: bytes) -> list[bytes]:
-        """The answers to a dump request as they come, the last of which ends with NLMSG_DONE."""
+        """Return the datagrams of the answer to a dump request; the last one ends with NLMSG_DONE.
+
+        Raises NetlinkError.
+        """
         length = HEADER.size + len(body)
         self.socket.send(HEADER.pack(length, kind, NLM_F_REQUEST | NLM_F_DUMP, 0, 0) + body)
         answers = []
@@ -146,8 +150,11 @@ def check_acknowledgement(number: int, body: bytes) -> None:
 
 
 def read_states(netlink: Netlink) -> Iterator[tuple[str, bool]]:
-    """Each interface, and whether it works: the kernel gives it its qdisc when it has seen its carrier, and a bridge
-    lets a port forward when it was told of that, which may be later."""
+    """Yield each interface, and True if it works.
+
+    An interface works when the kernel has seen its carrier and given it its qdisc. A port of a bridge must also be
+    forwarding, which may be later.
+    """
     for body in netlink.dump(RTM_GETLINK, _IFINFO.pack(0, 0, 0, 0, 0)):
         found = attributes(body[_IFINFO.size :])
         name = found[IFLA_IFNAME].rstrip(b"\0").decode()
@@ -155,17 +162,17 @@ def read_states(netlink: Netlink) -> Iterator[tuple[str, bool]]:
 
 
 def _forwards(info: Mapping[int, bytes]) -> bool:
-    """Whether an interface of this IFLA_LINKINFO is no port of a bridge, or one that forwards."""
+    """Return True if the interface of this IFLA_LINKINFO is no port of a bridge, or is forwarding."""
     if info.get(IFLA_INFO_SLAVE_KIND) != b"bridge\0":
         return True
     return attributes(info[IFLA_INFO_SLAVE_DATA])[IFLA_BRPORT_STATE][0] == BR_STATE_FORWARDING
 
 
 class Translator:
-    """`ip ...` words to a message, given where interfaces and namespaces are.
+    """Translates the words of an `ip` command to a message.
 
-    index: number of an interface in the namespace at hand. namespace: descriptor of a named one.
-    new_index: the number that a new interface of a named namespace gets.
+    index: the index of an interface in the current namespace. namespace: the descriptor of a named namespace.
+    new_index: the index for a new interface of a named namespace.
     """
 
     def __init__(
@@ -182,7 +189,7 @@ class Translator:
         }
 
     def translate(self, words: Sequence[str]) -> tuple[int, int, bytes]:
-        """(type, flags, body) of one command without its leading `ip`; ValueError if it is unknown."""
+        """Return (type, flags, body) of a command without its leading `ip`. Raises ValueError if it is unknown."""
         family = socket.AF_INET
         if words[0] == "-6":
             family, words = socket.AF_INET6, words[1:]
@@ -258,7 +265,7 @@ class Translator:
         return attribute(RTA_GATEWAY, socket.inet_pton(family, way["via"])) if "via" in way else b""
 
     def _way(self, family: int, way: dict[str, str]) -> bytes:
-        """A struct rtnexthop with its gateway (rtnetlink(7))."""
+        """Return a struct rtnexthop with its gateway (rtnetlink(7))."""
         gateway = self._gateway(family, way)
         return _NEXTHOP.pack(_NEXTHOP.size + len(gateway), 0, 0, self._index(way["dev"])) + gateway
 
@@ -280,12 +287,12 @@ class Translator:
 
 
 def _new(verb: str) -> int:
-    """The flags of `add`, which refuses what is there already, and of `replace`, which does not."""
+    """Return the flags of `add`, which refuses an existing object, or of `replace`, which accepts it."""
     return NLM_F_CREATE | (NLM_F_REPLACE if verb == "replace" else NLM_F_EXCL)
 
 
 def _pairs(words: Sequence[str], flags: Sequence[str] = ()) -> dict[str, str]:
-    """`via A dev B up` as a dict; `flags` stand alone."""
+    """Return `via A dev B up` as a dict. `flags` are words without a value."""
     found = {}
     at = 0
     while at < len(words):

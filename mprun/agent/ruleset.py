@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packet filters of a node: load a plan's nft(8) commands, read them back, read what they counted."""
+"""Packet filters of a node: load a plan's nft(8) commands, read them back, read their counters."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _LIST = ["nft", "-j", "list", "ruleset"]
 
 
 class RulesetError(Exception):
-    """nft refused a command, or what it shows is not what it was told."""
+    """nft refused a command, or shows something else than the commands set."""
 
 
 def load(node: NamespaceNode, commands: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
-    """Carry out a node's commands as one transaction; what nft then shows. Raises RulesetError."""
+    """Carry out a node's commands as one transaction. Return the ruleset that nft then shows. Raises RulesetError."""
     lines = [" ".join(argv[1:]) for argv in commands]
     status, output = run(node, ["nft", "-f", "-"], "\n".join(lines) + "\n")
     if status != 0:
@@ -32,7 +32,7 @@ def load(node: NamespaceNode, commands: Sequence[Sequence[str]]) -> list[dict[st
 
 
 def show(node: NamespaceNode) -> list[dict[str, Any]]:
-    """The node's whole ruleset, as `nft -j` has it. Raises RulesetError."""
+    """Return the node's whole ruleset, as `nft -j` prints it. Raises RulesetError."""
     status, output = run(node, _LIST, "")
     if status != 0:
         raise RulesetError(f"{' '.join(_LIST)}: {output.strip()}")
@@ -41,7 +41,7 @@ def show(node: NamespaceNode) -> list[dict[str, Any]]:
 
 
 def missing(commands: Sequence[Sequence[str]], shown: Sequence[dict[str, Any]]) -> list[str]:
-    """Tables, chains and counters that were added and are not shown, chains with another number of rules."""
+    """Return the tables, chains and counters that are missing, and chains with another number of rules."""
     found = Counter(_identity(kind, entry) for one in shown for kind, entry in one.items() if kind != "metainfo")
     asked = Counter(_named(argv) for argv in commands)
     return [
@@ -52,7 +52,10 @@ def missing(commands: Sequence[Sequence[str]], shown: Sequence[dict[str, Any]]) 
 
 
 def _named(argv: Sequence[str]) -> tuple[str, ...]:
-    """What `nft add KIND FAMILY TABLE NAME ...` adds: a rule is one of its chain's."""
+    """Return the identity of the object that `nft add KIND FAMILY TABLE NAME ...` adds.
+
+    A rule has its chain's identity.
+    """
     return tuple(argv[2:6])
 
 
@@ -63,7 +66,7 @@ def _identity(kind: str, entry: dict[str, Any]) -> tuple[str, ...]:
 
 
 def packets(shown: Sequence[dict[str, Any]]) -> dict[str, int]:
-    """How many packets each named counter has seen, as `strip.mp_join`."""
+    """Return the packets that each named counter has seen, by names such as `strip.mp_join`."""
     return {
         f"{entry['table']}.{entry['name']}": entry["packets"]
         for one in shown
@@ -73,7 +76,7 @@ def packets(shown: Sequence[dict[str, Any]]) -> dict[str, int]:
 
 
 def explain(output: str, lines: Sequence[str]) -> str:
-    """nft's own words with the command that it refused ("/dev/stdin:4:54-60: Error: ...")."""
+    """Return nft's error message with the command that it refused ("/dev/stdin:4:54-60: Error: ...")."""
     match = _PLACE.search(output)
     if match and 0 < int(match[1]) <= len(lines):
         return f"'nft {lines[int(match[1]) - 1]}': {match[2]}"

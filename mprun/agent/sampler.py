@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples of interfaces and queues, as the kernel gives them: one dump for each namespace (rtnetlink(7))."""
+"""Sample interfaces and queues in the kernel's own format, with one dump for each namespace (rtnetlink(7))."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _QDISCS = bytes(20)
 
 
 class Namespace(Protocol):
-    """A node as the network has it: its socket, and the numbers of its interfaces by their names."""
+    """A node of the network: its netlink socket, and the indices of its interfaces by name."""
 
     name: str
     netlink: Netlink
@@ -25,7 +25,7 @@ class Namespace(Protocol):
 
 
 class Sampler:
-    """One of the two series, of some namespaces."""
+    """Samples interfaces or queues of some namespaces."""
 
     def __init__(self, recorder: Recorder, kind: int, request: tuple[int, bytes]) -> None:
         self._recorder = recorder
@@ -44,7 +44,7 @@ class Sampler:
 
 
 def interface_sampler(recorder: Recorder, nodes: Iterable[Namespace]) -> Sampler:
-    """The counters of all interfaces of some nodes."""
+    """Return a sampler of the counters of all interfaces of some nodes."""
     sampler = Sampler(recorder, INTERFACES, (RTM_GETSTATS, _COUNTERS))
     shared: dict[int, list[Namespace]] = {}
     for node in nodes:
@@ -55,7 +55,7 @@ def interface_sampler(recorder: Recorder, nodes: Iterable[Namespace]) -> Sampler
 
 
 def queue_sampler(recorder: Recorder, wires: Namespace | None) -> Sampler:
-    """The state of all queues of the wires, if there are wires."""
+    """Return a sampler of all queues of the wires. wires: None if the network has no wires."""
     sampler = Sampler(recorder, QUEUES, (RTM_GETQDISC, _QDISCS))
     if wires is not None:
         sampler.add([wires])

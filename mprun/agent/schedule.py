@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which process of a flow is due when: at its time, or once another flow has started or ended; which sample.
+"""Decide when the processes of flows and the samples are due.
 
-A flow has started when its first process was due, and has ended when its last one has; and so has a group of flows.
+A flow is due at its time, or after another flow or group has started or ended. A flow has started when its first
+process was due. It has ended when its last process has ended. The same holds for a group of flows.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-# The series of how far receivers have the data of MPTCP connections.
+# The series of how much data of MPTCP connections has arrived at the receivers.
 PROGRESS = "progress"
 
 
 class Sampling:
-    """When each series is to be sampled next: at multiples of its interval from time zero on, ns. Moments that have
-    passed before anybody came are left out. watches: the spans in which `progress` is sampled."""
+    """The times of the next sample of each series: multiples of its interval from time zero on, in ns.
+
+    Times that have passed without a sample are left out. watches: the spans in which `progress` is sampled.
+    """
 
     def __init__(self, intervals_ns: dict[str, int], zero_ns: int, watches: list[tuple[int, int]]) -> None:
         self._intervals_ns = intervals_ns
@@ -23,11 +26,11 @@ class Sampling:
         self._into_spans()
 
     def next_ns(self) -> int:
-        """When the next one is due."""
+        """Return the time of the next sample."""
         return min(self._due_ns.values())
 
     def take_due(self, now_ns: int) -> list[str]:
-        """The series that are due."""
+        """Return the series that are due."""
         due = [series for series, moment in self._due_ns.items() if moment <= now_ns]
         for series in due:
             interval = self._intervals_ns[series]
@@ -36,7 +39,7 @@ class Sampling:
         return due
 
     def _into_spans(self) -> None:
-        """Progress is due in a span, or not at all."""
+        """Move the next `progress` sample into a span, or drop it if no span is left."""
         due_ns = self._due_ns.pop(PROGRESS, None)
         later = [max(due_ns, begin) for begin, end in self._spans_ns if due_ns is not None and due_ns <= end]
         if later:
@@ -44,7 +47,7 @@ class Sampling:
 
 
 class Schedule:
-    """The flows of a plan that have still to start; moments on the machine's clock, ns."""
+    """The flows of a plan that have not started yet. Times are ns on the machine's clock."""
 
     def __init__(self, flows: list[dict[str, Any]], zero_ns: int) -> None:
         self._waiting: list[tuple[int, dict[str, Any]]] = []
@@ -60,15 +63,15 @@ class Schedule:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is due any more. What waits for a moment that never came is not."""
+        """True if no process is due any more. Processes that depend on an event that never happened do not count."""
         return not self._waiting
 
     def next_ns(self) -> list[int]:
-        """When the next process is due; empty if none is known to be."""
+        """Return the time of the next process as a list; empty if no time is known."""
         return [self._waiting[0][0]] if self._waiting else []
 
     def take_due(self, now_ns: int) -> tuple[int, dict[str, Any]] | None:
-        """The first process that is due, and since when."""
+        """Return the first process that is due, with its due time; None if none is due."""
         if not self._waiting or self._waiting[0][0] > now_ns:
             return None
         due_ns, planned = self._waiting.pop(0)
@@ -79,7 +82,7 @@ class Schedule:
         return due_ns, planned
 
     def note_end(self, planned: dict[str, Any], at_ns: int) -> None:
-        """A process has ended."""
+        """Record that a process has ended. This may make other flows due."""
         for name in planned["flows"]:
             self._unfinished[name] -= 1
             if not self._unfinished[name]:

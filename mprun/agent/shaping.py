@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tc(8) commands that most wires are made of, as rtnetlink(7) messages, and what was made of them read back.
+"""The tc(8) commands that most wires need, as rtnetlink(7) messages, and the read-back of their qdiscs.
 
-A tc that is given them one by one makes three system calls for each, and to start it for the list of a few qdiscs takes
-longer than to build them. What is none of these is left to tc.
+If tc gets these commands one by one, it makes three system calls for each. To start tc only to list a few qdiscs takes
+longer than to build them. All other commands are left to tc.
 
 Source: include/uapi/linux/{pkt_sched,pkt_cls,rtnetlink}.h and tc_act/tc_mirred.h of Linux.
 """
@@ -35,7 +35,7 @@ REDIRECT = "parent ffff: protocol all u32 match u32 0 0 action mirred egress red
 _TCMSG = struct.Struct("=BxxxiIII")
 # cell_log, linklayer, overhead, cell_align, mpu, rate
 _RATESPEC = struct.Struct("=BBHhHI")
-# limit, buffer, mtu: the last two are those of TCA_TBF_BURST and of a peak rate
+# limit, buffer, mtu; buffer is given in TCA_TBF_BURST, and mtu belongs to a peak rate
 _TBF = struct.Struct("=III")
 # latency, limit, loss, gap, duplicate, jitter
 _NETEM = struct.Struct("=IIIIII")
@@ -47,9 +47,9 @@ Message = tuple[int, int, bytes]
 
 
 def translate(words: Sequence[str], index: Callable[[str], int]) -> Message | None:
-    """(type, flags, body) of a tc command without its leading `tc`; None if it is for tc itself.
+    """Return (type, flags, body) of a tc command without its leading `tc`; None if tc itself must run it.
 
-    index: number of an interface in the namespace at hand.
+    index: the index of an interface in the current namespace.
     """
     words = list(words)
     if words[:3] == ["filter", "add", "dev"] and words[4:-1] == REDIRECT:
@@ -74,13 +74,16 @@ def translate(words: Sequence[str], index: Callable[[str], int]) -> Message | No
 
 
 def _handle(text: str) -> int:
-    """`10:1` as a number; its parts are hexadecimal (tc(8))."""
+    """Return `10:1` as a number. Its parts are hexadecimal (tc(8))."""
     major, _, minor = text.partition(":")
     return int(major, 16) << 16 | int(minor or "0", 16)
 
 
 def _pairs(words: Sequence[str]) -> list[tuple[str, str]]:
-    """Keywords with their one value each; `loss random` is one keyword. Others come out odd, and are not ours."""
+    """Return keywords with their one value each; `loss random` is one keyword.
+
+    Other options give wrong pairs, which `_OPTIONS` then refuses.
+    """
     text = " ".join(words).replace("loss random", "loss-random").split()
     return list(zip(text[::2], [*text[1::2], ""], strict=False))
 
@@ -113,8 +116,10 @@ _OPTIONS = {"tbf": _tbf, "pfifo": _pfifo, "netem": _netem}
 
 
 def read_back(netlink: Netlink, names: Mapping[int, str]) -> list[dict[str, Any]]:
-    """The qdiscs of interfaces with these numbers, as `tc -j qdisc show` has them, with the options that are written
-    here; a bucket's limit, which tc shows as a time, in bytes."""
+    """Return the qdiscs of these interfaces in the format of `tc -j qdisc show`, with the options that are set here.
+
+    names: the interfaces by index. The limit of a tbf is in bytes, where tc shows a time.
+    """
     shown = []
     for body in netlink.dump(RTM_GETQDISC, bytes(_TCMSG.size)):
         _family, device, handle, _parent, _info = _TCMSG.unpack_from(body)
@@ -128,7 +133,7 @@ def read_back(netlink: Netlink, names: Mapping[int, str]) -> list[dict[str, Any]
 
 
 def _show_tbf(options: bytes) -> dict[str, Any]:
-    """The kernel has a burst as the time that it takes."""
+    """Return the options of a tbf. The kernel holds a burst as the time that it takes to send."""
     found = attributes(options)
     parameters = found[TCA_TBF_PARMS]
     rate = _RATESPEC.unpack_from(parameters)[-1]

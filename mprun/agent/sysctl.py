@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""sysctls of the namespace that this process is in: read, set, and what there is to choose from."""
+"""sysctl settings of this process's namespace: read them, set them, list their allowed values."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 CONGESTION = "net.ipv4.tcp_congestion_control"
-# Those that a namespace may have; only the first one may have all, and say which (tcp_cong.c).
+# The congestion controls that a namespace may use. Only the first namespace may use all, and may change this list
+# (tcp_cong.c).
 ALLOWED_CONGESTION = "net.ipv4.tcp_allowed_congestion_control"
-# The sysctl that lists what another may be set to.
+# For a sysctl, the other sysctl that lists its allowed values.
 CHOICES = {
     CONGESTION: "net.ipv4.tcp_available_congestion_control",
     "net.mptcp.scheduler": "net.mptcp.available_schedulers",
 }
 # The protocols whose flows may ask for a congestion control of the kernel's; QUIC brings its own.
 CONTROLLED = ("tcp", "mptcp")
-# What of a kernel's settings decides how its transports behave where a run sets nothing: folders below net, and how
-# names in them begin.
+# The kernel settings that decide how transports behave if a run sets nothing: folders below net, and prefixes of names
+# in them.
 TRANSPORTS = (("core", ""), ("ipv4", "tcp_"), ("ipv4", "udp_"), ("mptcp", ""), ("sctp", ""))
 
 
 def read_transports() -> dict[str, str]:
-    """The settings of TRANSPORTS that this namespace has and lets us read."""
+    """Return the settings of TRANSPORTS that exist in this namespace and are readable."""
     found = {}
     for folder, start in TRANSPORTS:
         with contextlib.suppress(OSError):
@@ -37,18 +38,18 @@ def read_transports() -> dict[str, str]:
 
 
 def congestion_controls(traffic: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Those that flows of a plan over TCP and MPTCP ask for by themselves, by flow; QUIC brings its own."""
+    """Return the congestion controls that flows over TCP and MPTCP request, by flow. QUIC has its own."""
     flows = (flow for flow in traffic if flow["protocol"] in CONTROLLED)
     return {flow["name"]: flow["congestion"] for flow in flows if flow.get("congestion")}
 
 
 def path_of(name: str) -> str:
-    """The file of `net.ipv4.ip_forward`."""
+    """Return the file of a name such as `net.ipv4.ip_forward`."""
     return "/proc/sys/" + name.replace(".", "/")
 
 
 def choices_of(name: str) -> list[str] | None:
-    """What a sysctl may be set to here; None if it is no choice, or the kernel does not say."""
+    """Return the allowed values of a sysctl; None if it has no list, or the kernel does not report it."""
     if name not in CHOICES:
         return None
     try:
@@ -58,7 +59,7 @@ def choices_of(name: str) -> list[str] | None:
 
 
 def read(name: str) -> str:
-    """A sysctl's value, without the five further system calls of open(). Raises OSError."""
+    """Return a sysctl's value, without the five additional system calls of open(). Raises OSError."""
     descriptor = os.open(path_of(name), os.O_RDONLY)
     try:
         return os.read(descriptor, 4096).decode()
@@ -67,7 +68,7 @@ def read(name: str) -> str:
 
 
 def assign(name: str, value: str) -> str:
-    """Give a sysctl a value; what it reads then. Raises OSError."""
+    """Set a sysctl and return the value that is then read. Raises OSError."""
     try:
         descriptor = os.open(path_of(name), os.O_RDWR)
         try:
@@ -76,7 +77,7 @@ def assign(name: str, value: str) -> str:
         finally:
             os.close(descriptor)
     except OSError:
-        # one that belongs to the whole kernel can be as asked, though it cannot be set from here
+        # a setting of the whole kernel may have the value already, although it cannot be set from here
         with contextlib.suppress(OSError):
             if (got := read(name)).split() == value.split():
                 return got

@@ -98,14 +98,14 @@ def tell(rows: Sequence[Row]) -> Findings:
 
 
 def say_row(row: Row) -> str:
-    """Say a row, such as `rate: asked 20 Mbit/s, got 19.1 (19.8 to 20.2 would do)`."""
+    """Say a row, such as `rate: asked 20 Mbit/s, got 19.1 (19.8 to 20.2 is allowed)`."""
     factor, unit = _SPOKEN.get(row.unit, (1, row.unit))
     basis = f" ({row.basis})" if row.basis else ""
     asked = f"{row.quantity}{basis}: asked {row.asked * factor:.6g} {unit}"
     if row.got is None:
         return f"{asked}, {row.note}"
     got, least, most = (f"{one * factor:.6g}" for one in (row.got, row.minimum, row.maximum))
-    return f"{asked}, got {got} ({least} to {most} would do)"
+    return f"{asked}, got {got} ({least} to {most} is allowed)"
 
 
 class _MakeRow(Protocol):
@@ -149,7 +149,7 @@ def _rate_row(train: Train, found: Arrivals, way: Direction, row: _MakeRow) -> R
     if found.received > 1 and found.first_ns is not None and found.last_ns is not None:
         got = (found.received - 1) * train.frame_bytes * 8e9 / (found.last_ns - found.first_ns)
     if offered < LEAST_OFFERED * asked:
-        note = f"this machine could offer {offered / 1e6:.0f} Mbit/s, too little to tell"
+        note = f"this machine could offer {offered / 1e6:.0f} Mbit/s, too little for a measurement"
         return row("rate", "bit/s", asked, None, *bounds, note)
     return row("rate", "bit/s", asked, got, *bounds)
 
@@ -168,7 +168,7 @@ def _queue_row(train: Train, found: Arrivals, way: Direction, is_simulated: bool
     if is_simulated or not left:
         return row("queue", "packets", asked, got, asked - 1, asked + 1)
     if left > max(1, asked / 4):
-        note = f"{left} frames may have left while the burst was sent, too many to tell"
+        note = f"{left} frames may have left while the burst was sent, too many for a measurement"
         return row("queue", "packets", asked, None, asked - 1, asked + 1, note)
     nearest = min(max(asked, got), most)
     return row("queue", "packets", asked, nearest, asked - 1, asked + 1)
@@ -189,7 +189,9 @@ def _delay_rows(found: Arrivals, way: Direction, sending_ns: float, is_simulated
         return
     if way.jitter is None or way.reorder is not None:
         # every second frame and more does not wait, or jitter makes others quick too
-        yield row("delay", "s", asked_ns / 1e9, None, 0, 0, "frames that do not wait cannot be told from quick ones")
+        yield row(
+            "delay", "s", asked_ns / 1e9, None, 0, 0, "frames that do not wait cannot be distinguished from fast frames"
+        )
         return
     scale = DEVIATIONS[way.jitter.distribution]
     deviation_ns = way.jitter.amount_ns * scale

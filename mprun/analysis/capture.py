@@ -66,14 +66,14 @@ def _judge_capture(
     if held.problem:
         warnings.append(f"{where}: {held.problem}")
     if lost is None or passed is None:
-        warnings.append(f"{where}: tcpdump did not say how many packets it lost")
+        warnings.append(f"{where}: tcpdump did not report how many packets it lost")
         return Findings(warnings=warnings)
     if lost:
         missing = "1 packet that passed is" if lost == 1 else f"{lost} packets that passed are"
         warnings.append(f"{where}: {missing} not in it")
     if seen.ended_ns is not None:
         ended_s = (seen.ended_ns - zero_ns) / 1e9
-        failures.append(f"{where}: ended at {ended_s:g} s, when the disk was nearly full; the run went on")
+        failures.append(f"{where}: ended at {ended_s:g} s, when the disk was nearly full; the run continued")
     elif held.packets < passed and wanted.size_bytes is not None:
         which = f"{wanted.keep} {held.packets} of {passed} packets"
         warnings.append(f"{where}: reached its size, and holds the {which}")

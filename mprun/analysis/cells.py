@@ -122,10 +122,10 @@ def doubt(cells: Sequence[Mapping[str, Any]], repeats: Sequence[Mapping[str, Any
     counts = {count for cell in cells if (count := sum(cell["runs"].values())) > 1}
     if counts and min(counts) < LEAST_BOOTSTRAP:
         warnings.append(
-            f"with {min(counts)} runs a cell, bootstrap intervals cover less than they say (of 95 %: 84 % at 5 runs); "
-            "take the t intervals"
+            f"with {min(counts)} runs of each cell, bootstrap intervals cover less than stated (of 95 %: 84 % at "
+            "5 runs); use the t intervals"
         )
     if any(repeat["until"] for repeat in repeats):
-        text = "repeated until the interval was narrow: such intervals cover less than they say"
+        text = "repeated until the interval was narrow: such intervals cover less than stated"
         warnings.append(f"{text} (of 95 %: 92 % at worst from 5 runs on, 90 % from 3)")
     return warnings

@@ -98,7 +98,9 @@ def explain_missing_subflows(
             return f"{lost}: {culprit}"
         if refused:
             # who listens there counts what he refuses among the joins that were received
-            return f"nobody listens at {', '.join(sorted(refused))}: the server's program has to take joins there too"
+            return (
+                f"no program listens at {', '.join(sorted(refused))}: the server's program has to take joins there too"
+            )
     elif sent > answered and (culprit := interference.blame("alter.mp_join")):
         return f"MP_JOIN arrived with a token that no connection has: {culprit}"
     elif sent > answered and (culprit := interference.blame("strip.mp_join", "strip.mptcp")):
@@ -106,7 +108,7 @@ def explain_missing_subflows(
     if _count(server, "AddAddrTx") and not _count(client, "AddAddr"):
         unknown = "the client never learnt of the server's other addresses: ADD_ADDR was sent and did not arrive"
         if culprit := interference.blame("alter.add_addr"):
-            return f"{unknown} as it was, which its HMAC tells (RFC 8684 3.4.1): {culprit}"
+            return f"{unknown} as it was, as its HMAC shows (RFC 8684 3.4.1): {culprit}"
         culprit = interference.blame("strip.add_addr", "strip.mptcp")
         return f"{unknown}: {culprit}" if culprit else unknown
     if accepted is not None and _count(client, "AddAddr") > accepted:

@@ -42,7 +42,7 @@ def warn_of_untaken(intent: Intent, observation: Observation) -> Iterator[str]:
     for (link, direction), packets in sorted(observation.counters.find_untaken().items()):
         if link not in cut:
             yield (
-                f"link '{link}' {direction}: {packets} packets lost beside its queue: the kernel had too many to take "
+                f"link '{link}' {direction}: {packets} packets lost outside its queue: the kernel had too many to take "
                 "in (net.core.netdev_max_backlog)"
             )
 
@@ -51,7 +51,7 @@ def warn_of_lost_sockets(hosts: Mapping[str, Host]) -> Iterator[str]:
     """Warn of hosts where the kernel could not tell of all sockets that closed."""
     for name, host in hosts.items():
         if host.has_lost_sockets:
-            yield f"{name}: more sockets closed at once than the kernel could tell of: the counts of some are missing"
+            yield f"{name}: more sockets closed at once than the kernel could report: some counts are missing"
 
 
 def find_complaints(console: str) -> Iterator[str]:

@@ -20,7 +20,7 @@ _WORDS = {
     "alter.add_addr": "altered ADD_ADDR in {packets}",
     "sequence.rewritten": "rewrote the sequence numbers of {packets}",
     "firewall.refused": "refused {packets} of connections from outside",
-    "nat.unsolicited": "dropped {packets} to addresses behind its NAT, which nobody outside can reach",
+    "nat.unsolicited": "dropped {packets} to addresses behind its NAT, which hosts outside cannot reach",
     "nat.translated": "translated the address of {connections}",
     "proxy.intercepted": "answered {connections} in the server's place",
 }

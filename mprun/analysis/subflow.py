@@ -16,7 +16,7 @@ from mprun.intent import PlacedFlow
 def count_subflows(flow: PlacedFlow, connections: Sequence[Connection], evidence: Evidence) -> Findings:
     """Return the subflows of the data connection with the fewest; fewer than the endpoints allow is a failure."""
     if not connections:
-        texts = (f"{flow.name}: the kernel told nothing of its connection",)
+        texts = (f"{flow.name}: the kernel reported nothing about its connection",)
         return Findings(failures=texts) if flow.protocol == "mptcp" else Findings(warnings=texts)
     if flow.protocol != "mptcp":
         return Findings()
@@ -41,7 +41,7 @@ def _warn_of_uncounted(
     warnings = []
     if 0 < len(whole) < len(connections):
         warnings.append(
-            f"{flow.name}: {len(connections) - len(whole)} of {len(connections)} connections went on as TCP "
+            f"{flow.name}: {len(connections) - len(whole)} of {len(connections)} connections continued as TCP "
             "after their handshake (fallback, RFC 8684 3.7): their subflows are not counted"
         )
     if brief:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Archives: written so that equal contents are equal bytes, and read as what a stranger has made.
+"""Archives: written so that equal contents give equal bytes, and read as untrusted input.
 
-What is read is data: names that lead out of the archive's folder, links, duplicates and sizes beyond reason are
-refused before anything is written.
+The content is only data. Names that lead out of the archive's folder, links, duplicates and excessive sizes are refused
+before anything is written.
 """
 
 from __future__ import annotations
@@ -18,34 +18,35 @@ from mprun.errors import SpecError
 from mprun.folder import Folder, free_bytes, open_regular
 
 SUFFIX = ".mprun.zip"
-# Zip's first day: a member's time is no content.
+# The first day of the zip format. The time of a member is no content.
 _DAY = (1980, 1, 1, 0, 0, 0)
 MOST_MEMBERS = 200_000
 MOST_BYTES = 8 << 30
 MB = 1 << 20
-# Bytes of a member by its suffix, and of an input, which the reader of inputs bounds too.
+# The most bytes of a member by its suffix, and of an input file. The reader of inputs has a limit, too.
 MOST_OF_KIND = {".json": 64 * MB, ".jsonl": 256 * MB, ".parquet": 1024 * MB, ".csv": 256 * MB, ".pcap": 4096 * MB}
 MOST_OF_INPUT = 4 * MB
 MOST_OF_OTHERS = 64 * MB
-# Deflate can reach 1032. Captures of empty payload come near it; tables are packed already, and text has 5 to 30.
+# Deflate can reach a ratio of 1032. Captures of empty payload come close to it. Tables are compressed already, and text
+# has 5 to 30.
 MOST_RATIO = 1000
 MOST_RATIO_OF_TEXT = 200
 MOST_RATIO_OF_ALL = 100
-# Members of fewer bytes have any ratio, and so have captures in the sum.
+# Members with fewer bytes may have any ratio. Captures do not count in the sum.
 SMALL = 16 * MB
-# Room that is left for the run that follows.
+# The space that is left for the following run.
 SPARE_BYTES = 64 * MB
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 MOST_LETTERS = 400
 _BLOCK = 1 << 20
 
 
-# A member as it is, or the way to open its file.
+# The bytes of a member, or a function that opens its file.
 Content = bytes | Callable[[], BinaryIO]
 
 
 def write_archive(target: Path, files: Mapping[str, Content]) -> None:
-    """Members by their names; whole or not at all."""
+    """Write an archive of members by name. The file is complete or does not exist."""
     with (
         Folder(target.parent).whole(target.name) as partial,
         zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive,
@@ -62,7 +63,7 @@ def write_archive(target: Path, files: Mapping[str, Content]) -> None:
 
 
 def unpack(source: Path, folder: Path) -> None:
-    """All members into an empty folder. Raises SpecError that says which member is refused, and why."""
+    """Unpack all members into an empty folder. Raises SpecError with the refused member and the reason."""
     try:
         with open_regular(source, source, follow=True) as file, zipfile.ZipFile(file) as archive:
             members = archive.infolist()
@@ -78,7 +79,7 @@ def unpack(source: Path, folder: Path) -> None:
 
 def _check(source: Path, members: list[zipfile.ZipInfo], free: int) -> None:
     if len(members) > MOST_MEMBERS:
-        raise SpecError(f"{source}: {len(members)} members, and {MOST_MEMBERS} are the most that are unpacked")
+        raise SpecError(f"{source}: {len(members)} members: at most {MOST_MEMBERS} are unpacked")
     total = sum(member.file_size for member in members)
     if total > MOST_BYTES:
         raise SpecError(f"{source}: it would unpack to more than {MOST_BYTES >> 30} GB")
@@ -88,7 +89,7 @@ def _check(source: Path, members: list[zipfile.ZipInfo], free: int) -> None:
     seen = set()
     for member in members:
         reason = _find_fault(member)
-        # file systems that do not tell cases apart would let one overwrite the other
+        # on file systems that ignore case, one member would overwrite the other
         if member.filename.casefold() in seen:
             reason = "is there twice"
         seen.add(member.filename.casefold())
@@ -97,7 +98,7 @@ def _check(source: Path, members: list[zipfile.ZipInfo], free: int) -> None:
     packed = [member for member in members if not member.filename.endswith(".pcap")]
     sizes = sum(member.file_size for member in packed)
     if sizes > SMALL and sizes > MOST_RATIO_OF_ALL * sum(member.compress_size for member in packed):
-        raise SpecError(f"{source}: it is packed beyond reason: nothing was unpacked")
+        raise SpecError(f"{source}: it is compressed too much: nothing was unpacked")
 
 
 def _find_fault(member: zipfile.ZipInfo) -> str | None:
@@ -119,12 +120,12 @@ def _find_fault(member: zipfile.ZipInfo) -> str | None:
         return f"has more than {most // MB} MB"
     ratio = MOST_RATIO if path.suffix == ".pcap" else MOST_RATIO_OF_TEXT
     if member.file_size > SMALL and member.file_size > ratio * max(member.compress_size, 1):
-        return "is packed beyond reason"
+        return "is compressed too much"
     return None
 
 
 def _write(archive: zipfile.ZipFile, member: zipfile.ZipInfo, folder: Folder) -> None:
-    """No more than the archive says it holds: its word is what was checked."""
+    """Write a member, but no more bytes than the archive announces. The announced size is the size that was checked."""
     name = member.filename
     if "/" in name:
         folder.make(name.rpartition("/")[0])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an archive says of itself: ro-crate-metadata.json (RO-Crate 1.1). Pure."""
+"""The metadata of an archive: ro-crate-metadata.json (RO-Crate 1.1). Pure."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _FORMATS = {
     ".pcap": "application/vnd.tcpdump.pcap",
     ".gz": "application/gzip",
 }
-# Logs, sources, configurations.
+# Logs, sources and configurations.
 _TEXT = "text/plain"
-# A root must say under what it may be used, in words if not by reference (RO-Crate 1.1, Root Data Entity).
+# A root must have a licence, in words if not by reference (RO-Crate 1.1, Root Data Entity).
 _UNLICENSED = "No licence was given: ask the authors before using it further."
 _TOLD = {
     "plan.json": "What was done, with the digest of the intent",
@@ -45,9 +45,14 @@ _TOLD = {
 
 @dataclass(frozen=True)
 class Description:
-    """name, text: of the whole; date: the day of the experiment, as 2026-01-31; licence: a URL, or empty.
+    """The description of an archive.
 
-    version: of mprun; kernels: version and digest by what they are called; tools: what says its version.
+    - name, text: of the whole archive.
+    - date: the day of the experiment, such as 2026-01-31.
+    - licence: a URL, or empty.
+    - version: of mprun.
+    - kernels: version and digest by the kernel's name.
+    - tools: the version output of each tool.
     """
 
     name: str
@@ -60,7 +65,7 @@ class Description:
 
 
 def describe(about: Description, sizes: Mapping[str, int]) -> dict[str, Any]:
-    """The metadata. sizes: bytes of each member, by its name; the metadata file itself is none of them."""
+    """Return the metadata. sizes: bytes of each member by name, without the metadata file itself."""
     files = [_file(name, size) for name, size in sorted(sizes.items())]
     software = [_software("#mprun", "mprun", about.version)]
     software += [
@@ -108,7 +113,7 @@ def _refer(identifier: str) -> dict[str, str]:
 
 
 def _file(name: str, size: int) -> dict[str, Any]:
-    # an @id is a URI: a cell's folder may hold a percent sign
+    # an @id is a URI, and the name of a cell's folder may contain a percent sign
     entity: dict[str, Any] = {"@id": quote(name, safe="/=,+"), "@type": "File", "name": name, "contentSize": str(size)}
     path = PurePosixPath(name)
     entity["encodingFormat"] = _FORMATS.get(path.suffix, _TEXT)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The licence of a bundle: an SPDX identifier or a URL in, the URL that an RO-Crate names it by out. Pure."""
+"""The licence of a bundle: turns an SPDX identifier or a URL into the URL for the RO-Crate. Pure."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from mprun.errors import SpecError
 from mprun.model.fault import list_names
 
 SPDX = "https://spdx.org/licenses/"
-# What data and programs are mostly given under: of these the nearest is named, of hundreds that there are.
+# The usual licences of data and programs. An error message names the nearest of these, not of all hundreds.
 USUAL = (
     *("CC-BY-4.0", "CC-BY-SA-4.0", "CC-BY-NC-4.0", "CC-BY-NC-SA-4.0", "CC-BY-ND-4.0", "CC0-1.0"),
     *("ODbL-1.0", "ODC-By-1.0", "PDDL-1.0", "CDLA-Permissive-2.0", "CDLA-Sharing-1.0"),
     *("Apache-2.0", "MIT", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MPL-2.0", "EUPL-1.2", "Unlicense"),
     *("GPL-2.0-only", "GPL-2.0-or-later", "GPL-3.0-only", "GPL-3.0-or-later", "AGPL-3.0-only", "LGPL-3.0-or-later"),
 )
-# `gpl3` is like `GPL-3.0-only`.
+# With this cutoff, `gpl3` matches `GPL-3.0-only`.
 LIKE = 0.45
 
 
 def find_licence(text: str) -> str:
-    """The URL of a licence by its SPDX identifier in any case, or the URL itself. Raises SpecError."""
+    """Return the URL of a licence by its SPDX identifier in any case, or the URL itself. Raises SpecError."""
     if ":" in text or "/" in text:
         return _check_url(text)
     try:
@@ -35,7 +35,7 @@ def find_licence(text: str) -> str:
         near = difflib.get_close_matches(text.casefold(), known, n=1, cutoff=LIKE)
         hint = f": did you mean '{known[near[0]]}'?" if near else list_names(USUAL, "usual ones")
         raise SpecError(f"--license {text}: no SPDX identifier, and no URL{hint}") from None
-    # an expression of several, and a name that is not in SPDX's list
+    # an expression with several licences, or a name that is not on SPDX's list
     if not name.replace("-", "").replace(".", "").isalnum() or name.startswith("LicenseRef-"):
         raise SpecError(f"--license {text}: not one licence of SPDX's list: write one, or the URL of a text")
     return f"{SPDX}{name}"

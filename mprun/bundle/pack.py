@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes into the archive of a run or a sweep."""
+"""Collect the content of the archive of a run or a sweep."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ if TYPE_CHECKING:
     import polars
 
 ARTIFACTS = "artifacts.json"
-# Of a run on its own, and of each run of a sweep.
+# The members of a single run, and of each run of a sweep.
 _OF_RUN = (
     *("plan.json", "environment.json", "summary.json", "calibration.json", "steps.jsonl", "report.html"),
     *("inputs/*", "tables/*.parquet", "figures/*"),
 )
 _OF_MANY = ("plan.json", "environment.json", "summary.json", "inputs/resolved-*.yaml")
 _OF_SWEEP = ("sweep.json", "summary.json", "report.html", "inputs/*", "tables/*.parquet", "figures/*")
-# The one run of a bundle that is no sweep.
+# The place of the only run in a bundle of a run.
 ALONE = "."
 _STAMP = re.compile(r"^(\d{4})(\d{2})(\d{2})-")
 
 
 def pack(source: RunDirectory | SweepDirectory, target: Path | None, licence: str, with_pcaps: bool) -> Path:
-    """Write the archive; its path. target None: in the current folder, called like the directory.
+    """Write the archive and return its path. If target is None, it is named after the directory, in the current folder.
 
-    licence: a URL under which others may use it, or empty. Raises MprunError where the run did not come so far.
+    licence: a URL of the licence, or empty. Raises MprunError if the run is incomplete.
     """
     runs = dict(_runs(source))
     files: dict[str, Content] = {}
@@ -63,7 +63,7 @@ def pack(source: RunDirectory | SweepDirectory, target: Path | None, licence: st
         prefix = "" if place == ALONE else f"{place}/"
         found = _files(run.folder, patterns)
         if not with_pcaps:
-            # as large as the captures that they are made from
+            # these tables are as large as the captures from which they are made
             left_out = {f"tables/{name}.parquet" for name in FROM_CAPTURES}
             found = {name: content for name, content in found.items() if name not in left_out}
         files |= {f"{prefix}{name}": content for name, content in found.items()}
@@ -131,7 +131,7 @@ def _about(
 
 
 def digest_of(run: RunDirectory, name: str) -> str:
-    """SHA-256 of an artifact, as a bundle names it."""
+    """Return the SHA-256 of an artifact, as a bundle lists it."""
     with run.open(name) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

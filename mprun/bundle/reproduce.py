@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run again what an archive holds, and say what came of it.
+"""Run the content of an archive again, and compare the results.
 
-Nothing of it is obeyed but its resolved inputs, which are read and compiled as any file of a user is: stored plans
-are lists of commands, and strangers may have written them. Nothing of it is believed either: each artifact must have
-the digest that the list of artifacts gives it, and each digest must be that of the repetition. What neither proves is
-listed.
+Only the resolved inputs of the archive are used, and they are read and compiled like any file of a user. Stored plans
+are lists of commands that strangers may have written, so they are not used. Figures are not trusted either: each
+artifact must have the digest in the list of artifacts, and each digest must equal the digest of the repetition. Members
+that neither check proves are listed.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from mprun.model.spec import Spec
 from mprun.place import Place, choose_place, refuse_commands
 from mprun.rundir import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
 from mprun.schema.experiment import RUNS
-from mprun.sweep.conduct import places_for
 from mprun.sweep.directory import Kept, SweepDirectory
+from mprun.sweep.execution import places_for
 from mprun.sweep.executor import run_all
 from mprun.sweep.local import LocalExecutor
-from mprun.sweep.sides import sides_of
+from mprun.sweep.operands import read_operands
 from mprun.sweep.study import name_folder
 from mprun.sweep.summary import find_missing, write_summary
 from mprun.sweep.worker import Job, settle
@@ -51,18 +51,22 @@ Verdict = Literal["identical", "within", "different"]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=,%-]{0,200}")
 _PLACE = re.compile(rf"runs/{_NAME.pattern}/[1-9][0-9]{{0,8}}")
 CAPTURES = "pcap/"
-# Files beside the artifacts that a repetition on a machine alike makes again.
+# Files besides the artifacts that a repetition on an equal machine makes again.
 _SAME = ("plan.json", "environment.json")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of it. verdict: identical: every artifact, byte by byte; within: metrics of repeated runs differ by
-    no more than chance; different.
+    """The outcome of a repetition.
 
-    identical, runs: how many runs are identical, of how many. differences: of artifacts, the first of each run.
-    facts: what is known to differ in kernel and tools. compared: metrics that differ, where that can be told.
-    failures: why runs could not be repeated. unproven: members of the bundle that the repetition says nothing of.
+    - verdict: `identical` if every artifact is equal byte by byte; `within` if the metrics of repeated runs differ by
+      no more than chance; else `different`.
+    - identical, runs: the number of identical runs, and of all runs.
+    - differences: the first different artifact of each run.
+    - facts: known differences of kernel and tools.
+    - compared: metrics that differ, if this can be measured.
+    - failures: the reasons why runs could not be repeated.
+    - unproven: members of the bundle that the repetition does not prove.
     """
 
     verdict: Verdict
@@ -78,8 +82,11 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Bundle:
-    """An unpacked archive. artifacts: of each run by its place in it, digests by name; missing: of a sweep that was
-    incomplete, how far it was."""
+    """An unpacked archive.
+
+    - artifacts: for each run, by its place in the archive, digests by name.
+    - missing: what an incomplete sweep lacks.
+    """
 
     source: RunDirectory | SweepDirectory
     artifacts: Mapping[str, Mapping[str, str]]
@@ -87,7 +94,7 @@ class Bundle:
 
 
 def open_bundle(archive: Path, scratch: Path) -> Bundle:
-    """Unpack an archive below a folder. Raises SpecError for what is none, or is not to be trusted."""
+    """Unpack an archive below a folder. Raises SpecError for a file that is no bundle, or that is not safe."""
     room = Folder(scratch)
     folder = room.make("unpacked")
     unpack(archive, folder.path)
@@ -115,8 +122,8 @@ def open_bundle(archive: Path, scratch: Path) -> Bundle:
     places = {run.path.relative_to(path).as_posix() for run in runs}
     if places != artifacts.keys():
         odd = min(places ^ artifacts.keys())
-        raise SpecError(f"{archive}: {ARTIFACTS} does not name the runs that are there: {plain(odd)[:80]!r}")
-    # one that ended with an error may have nothing else
+        raise SpecError(f"{archive}: {ARTIFACTS} does not name its runs: {plain(odd)[:80]!r}")
+    # a run that ended with an error may have no other files
     ended = [run for run in runs if run.read("summary.json")["status"] != "error"]
     if not ended:
         raise SpecError(f"{archive}: all its runs ended with an error: there is nothing to compare with")
@@ -126,7 +133,7 @@ def open_bundle(archive: Path, scratch: Path) -> Bundle:
 
 
 def _prove_members(archive: Path, whole: RunDirectory, artifacts: Mapping[str, Mapping[str, str]]) -> None:
-    """Hold each member that is an artifact against its digest. Raises SpecError for one that has another, or none."""
+    """Compare each artifact with its digest. Raises SpecError for an artifact without a digest or with another one."""
     for place, digests in artifacts.items():
         if place != ALONE and not _PLACE.fullmatch(place):
             raise SpecError(f"{archive}: {ARTIFACTS} names no run: {plain(place)[:80]!r}")
@@ -142,7 +149,7 @@ def _prove_members(archive: Path, whole: RunDirectory, artifacts: Mapping[str, M
 
 
 def _check_run(archive: Path, run: RunDirectory) -> None:
-    """Check that the files that are read exist and have their form; their content is not believed."""
+    """Check that the files that are read exist and can be parsed. Their content is not trusted."""
     for name in (RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT):
         if not run.has(f"inputs/{name}"):
             raise SpecError(f"{archive}: a run has no inputs/{name}")
@@ -151,7 +158,7 @@ def _check_run(archive: Path, run: RunDirectory) -> None:
 
 
 def _check_sweep(archive: Path, sweep: SweepDirectory) -> None:
-    """Folders of cells are named after their values, and lead nowhere else."""
+    """Check that folders of cells are named after their values and do not lead elsewhere. Raises SpecError."""
     record = sweep.record
     for cell in record["cells"]:
         if cell["folder"] != name_folder(tuple(cell["values"].items())):
@@ -166,9 +173,10 @@ def _check_sweep(archive: Path, sweep: SweepDirectory) -> None:
 
 
 def choose_engine(bundle: Bundle, asked: EngineName | None) -> tuple[EngineName, str]:
-    """The engine to run it in, and why. asked: None: the virtual one, if all of it ran there.
+    """Return the engine for the repetition, and the reason.
 
-    Raises SpecError where some of it did not: nobody but its user decides that it runs on the kernel of this machine.
+    asked: the engine that the user named. None: the virtual engine, if all runs used it. Raises SpecError if some runs
+    did not: only the user may decide that they run on this machine's kernel.
     """
     if asked is not None:
         return asked, "as asked"
@@ -191,10 +199,10 @@ def reproduce(
     progress: Progress,
     jobs: int | None = None,
 ) -> Outcome:
-    """Run it again under `parent`. kernel: of the virtual engine; None: the one that it ran on, if it is built here,
-    else `default`.
+    """Run the content of a bundle again under `parent`.
 
-    Raises SpecError or HostError where nothing can be run, RunError where the one run cannot be repeated.
+    kernel: the kernel for the virtual engine. None: the original kernel if it is built here, else `default`. Raises
+    SpecError or HostError if nothing can be run, RunError if a single run cannot be repeated.
     """
     if isinstance(bundle.source, SweepDirectory):
         return _reproduce_sweep(bundle, bundle.source, parent, engine, kernel, consent, progress, jobs)
@@ -207,8 +215,8 @@ def reproduce(
     unproven = _find_unproven(original.folder, bundle.artifacts, {ALONE: again})
     if difference is None:
         return Outcome("identical", again.path, 1, 1, facts=facts, unproven=unproven)
-    sides = sides_of(parent, str(original.path), str(again.path), None)
-    compared = [one for one in compare(*sides.cells) if one.verdict != "same"]
+    operands = read_operands(parent, str(original.path), str(again.path), None)
+    compared = [one for one in compare(*operands.cells) if one.verdict != "same"]
     return Outcome("different", again.path, 0, 1, [difference], facts, compared, unproven=unproven)
 
 
@@ -266,11 +274,11 @@ def _reproduce_sweep(
     told = [f"{name}: {text}" for name, text in sorted(differences.items())]
     if same == len(tasks):
         return Outcome("identical", again.path, same, len(tasks), facts=facts, unproven=unproven)
-    sides = sides_of(parent, str(original.path), str(again.path), None)
-    count = sum(1 for _ in compare(*sides.cells))
-    # of so many intervals at 95 % some would leave out zero by chance: together they are to hold with 95 %
-    compared = [one for one in compare(*sides.cells, 1 - (1 - CONFIDENCE) / max(count, 1)) if one.verdict != "same"]
-    worse = any(one.is_worse for one in compare_expectations(*sides.cells))
+    operands = read_operands(parent, str(original.path), str(again.path), None)
+    count = sum(1 for _ in compare(*operands.cells))
+    # With this many intervals at 95 %, some would exclude zero by chance. All together must hold with 95 %.
+    compared = [one for one in compare(*operands.cells, 1 - (1 - CONFIDENCE) / max(count, 1)) if one.verdict != "same"]
+    worse = any(one.is_worse for one in compare_expectations(*operands.cells))
     is_clear = worse or failures or any(one.verdict != "unclear" for one in compared)
     verdict: Verdict = "different" if is_clear else "within"
     shown = [one for one in compared if one.verdict != "unclear"]
@@ -279,7 +287,7 @@ def _reproduce_sweep(
 
 @dataclass(frozen=True)
 class _Task:
-    """A run: its cell, what it was asked for, where it ran, and where it runs now."""
+    """A run: its cell, its experiment, its original environment, and its place now."""
 
     cell: int
     spec: Spec
@@ -291,7 +299,7 @@ class _Task:
 def _read_tasks(
     original: SweepDirectory, engine: EngineName, kernel: str | None, consent: Consent
 ) -> Iterator[tuple[str, _Task]]:
-    """By their places below the runs of the sweep. Raises SpecError or HostError."""
+    """Yield the tasks by their places below the runs of the sweep. Raises SpecError or HostError."""
     for kept in _ended(original):
         name = str(kept.run.path.relative_to(original.path / "runs"))
         spec = load(*kept.run.resolved_inputs).spec
@@ -306,8 +314,11 @@ def _ended(sweep: SweepDirectory) -> Iterator[Kept]:
 
 
 def _record(original: SweepDirectory, tasks: Mapping[str, _Task]) -> dict[str, Any]:
-    """Of the new sweep: where its cells run now. Its digest is that of no sweep of files, as none may go on with it:
-    its runs are those of the bundle, some may be missing, and the kernels may be others."""
+    """Return the record of the new sweep, with the engines and kernels of its cells now.
+
+    Its digest is that of no sweep of files, because no such sweep may resume it. Its runs are those of the bundle, some
+    may be missing, and the kernels may differ.
+    """
     before = original.record
     kernels = {
         task.kernel: {"version": task.place.kernel.version, "digest": task.place.kernel.digest}
@@ -321,19 +332,19 @@ def _record(original: SweepDirectory, tasks: Mapping[str, _Task]) -> dict[str, A
 
 
 def _find_alike(environment: Mapping[str, Any]) -> str:
-    """The name of the kernel that has the digest of the one that it ran on; `default` where there is none."""
+    """Return the name of the kernel that has the original kernel's digest; `default` if there is none."""
     digest = environment["kernel"].get("digest")
     names = [kernel.name for kernel in list_kernels() if kernel.digest == digest]
     return names[0] if names and "default" not in names else "default"
 
 
 def _first_difference(artifacts: Mapping[str, str], again: RunDirectory) -> str | None:
-    """The first artifact that is not what it was; None if all are. artifacts: digests by name."""
+    """Return the first artifact that differs; None if all are equal. artifacts: digests by name."""
     if not artifacts:
         return "the bundle has no digests of it"
     made = set(again.artifacts())
     if not any(name.startswith(CAPTURES) for name in artifacts):
-        # of a sweep that kept none
+        # a sweep that kept no captures
         made = {name for name in made if not name.startswith(CAPTURES)}
     for name, digest in sorted(artifacts.items()):
         if name not in made:
@@ -348,7 +359,7 @@ def _first_difference(artifacts: Mapping[str, str], again: RunDirectory) -> str 
 def _find_unproven(
     bundle: Folder, artifacts: Mapping[str, Mapping[str, str]], made: Mapping[str, RunDirectory]
 ) -> tuple[str, ...]:
-    """Members that are neither artifacts of a run that was repeated nor equal to the file of its repetition."""
+    """Return the members that are neither artifacts of a repeated run nor equal to the file of its repetition."""
     proven = {ARTIFACTS}
     for place, run in made.items():
         prefix = "" if place == ALONE else f"{place}/"
@@ -363,7 +374,7 @@ def _find_unproven(
 
 
 def _differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """What is known to be another: kernel, mprun, tools, Python."""
+    """Return known differences of kernel, mprun, tools and Python."""
     told = [
         {
             "kernel": str(one["kernel"].get("digest", one["kernel"].get("version")))[:16],

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: the one place that prints, and that turns errors into exit codes.
+"""The command line: the only part that prints, and that turns errors into exit codes.
 
-Commands live in modules of their own and are imported when they are called, so that `--help` and
-completion answer at once.
+Each command has its own module, which is imported when the command is called, so that `--help` and completion answer
+immediately.
 """
 
 from __future__ import annotations
@@ -25,46 +25,60 @@ if TYPE_CHECKING:
 
     from click.shell_completion import CompletionItem
 
-# command -> (module, what `mprun --help` says of it)
-COMMANDS: Mapping[str, tuple[str, str]] = {
-    "run": ("run", "Run an experiment on a topology: also `mprun -t T -x X`."),
-    "sweep": ("sweep", "Run all cells of an experiment's matrix, repeated, on all CPUs."),
-    "new": ("new", "Write a commented pair of files to start from."),
-    "validate": ("validate", "Check the files and say all that is wrong with them."),
-    "plan": ("plan", "Show what a run would do, node by node."),
-    "topology": ("topology", "List generators, or write a topology out as nodes and links."),
-    "graph": ("graph", "Draw the network with its link values."),
-    "calibrate": ("calibrate", "Measure each link against what was asked of it."),
-    "shell": ("shell", "Build the network and offer Mininet's prompt on it."),
-    "convert": ("convert", "Write older key:value files as YAML."),
-    "lab": ("lab", "List, show, copy, run and grade the labs that come with mprun."),
-    "verify": ("verify", "Run again and prove that the result is identical, byte by byte."),
-    "show": ("show", "Show a run or a sweep: what went on, metrics, expectations."),
-    "compare": ("compare", "Compare two runs or sweeps: inputs, metrics, expectations."),
-    "runs": ("runs", "List, show, open, repeat and remove runs."),
-    "packets": ("packets", "Read a run's captures: packets, connections, subflows."),
-    "report": ("report", "Write a page of a run or a sweep, with its figures."),
-    "bundle": ("bundle", "Write one archive of a run or a sweep, for others."),
-    "reproduce": ("reproduce", "Run again what such an archive holds, and say what differs."),
-    "export": ("export", "Write the tables of a run as CSV."),
-    "kernel": ("kernel", "Build, list, describe and test experiment kernels."),
-    "tools": ("tools", "Build and list traffic tools that no package holds."),
-    "doctor": ("doctor", "Say what this machine can run and what mends the rest."),
-    "schema": ("schema", "Print the JSON Schemas of the files."),
-    "completion": ("completion", "Print what makes a shell complete mprun."),
+# The groups of `mprun --help`: command -> (module, help line)
+GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "Start": {
+        "run": ("run", "Run an experiment on a topology (also `mprun -t T -x X`)."),
+        "new": ("new", "Write a topology and an experiment to start from."),
+        "lab": ("lab", "List, show, copy, run and grade the labs of mprun."),
+    },
+    "Describe": {
+        "validate": ("validate", "Check the files and print all their errors."),
+        "plan": ("plan", "Show the commands of a run, node by node."),
+        "topology": ("topology", "List generators, or write a topology as nodes and links."),
+        "graph": ("graph", "Draw the network with its link values."),
+        "convert": ("convert", "Convert older key:value files to YAML."),
+        "schema": ("schema", "Print the JSON Schemas of the files."),
+    },
+    "Run": {
+        "sweep": ("sweep", "Run and repeat all cells of an experiment's matrix."),
+        "calibrate": ("calibrate", "Measure each link and compare it with the topology."),
+        "shell": ("shell", "Build the network and open Mininet's prompt."),
+    },
+    "Look": {
+        "show": ("show", "Show a run or a sweep: time lines, metrics, expectations."),
+        "report": ("report", "Write an HTML report of a run or a sweep."),
+        "compare": ("compare", "Compare two runs or sweeps: inputs, metrics, expectations."),
+        "packets": ("packets", "Analyse a run's captures: packets, connections, subflows."),
+        "wireshark": ("wireshark", "Open the captures of a run in Wireshark."),
+        "runs": ("runs", "List, show, open, repeat and remove runs."),
+        "export": ("export", "Export the tables of a run or a sweep as CSV."),
+    },
+    "Share": {
+        "verify": ("verify", "Repeat a run and compare the results byte by byte."),
+        "bundle": ("bundle", "Pack a run or a sweep into one archive to share."),
+        "reproduce": ("reproduce", "Repeat the runs of a bundle and report the differences."),
+    },
+    "Machine": {
+        "doctor": ("doctor", "Check what this machine can run, and how to fix the rest."),
+        "kernel": ("kernel", "Build, list, describe, remove and test experiment kernels."),
+        "tools": ("tools", "Build and list traffic tools that have no package."),
+        "completion": ("completion", "Print the code for completion in a shell."),
+    },
 }
+COMMANDS = {name: found for group in GROUPS.values() for name, found in group.items()}
 
-# Options that commands had in earlier versions, and what to do instead.
+# Options of earlier versions, and the advice for each.
 REMOVED_OPTIONS: Mapping[str, str] = {
     "--legacy-queue": "convert the older files first: `mprun convert --legacy-queue TOPOLOGY EXPERIMENT`"
 }
 
-# How much later a signal is sent again that was ignored.
+# The delay after which an ignored signal is sent again.
 AGAIN_S = 0.02
 
 
 class LateGroup(click.Group):
-    """A group that imports a command when it is called, and takes `run` for granted."""
+    """A group that imports a command when it is called. Its default command is `run`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -77,11 +91,14 @@ class LateGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+        width = max(map(len, COMMANDS))
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                # one width for all groups, so that their texts are aligned
+                formatter.write_dl([(name.ljust(width), text) for name, (_, text) in commands.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Commands from the list, so that none is imported; and the options of `run`, which is taken for granted."""
+        """Return commands from the list, without importing any, and the options of the default command `run`."""
         from click.shell_completion import CompletionItem
 
         if incomplete.startswith("-"):
@@ -94,7 +111,9 @@ class LateGroup(click.Group):
         return [CompletionItem(name, help=text) for name, text in found]
 
     def invoke(self, ctx: click.Context) -> Any:
-        """As a group does; where nobody reads what is printed, end as if by SIGPIPE: click would call it a failure."""
+        """Invoke the command. If the reader of the output has ended, exit as if by SIGPIPE: click would call it a
+        failure.
+        """
         try:
             return super().invoke(ctx)
         except click.NoSuchOption as error:
@@ -104,7 +123,7 @@ class LateGroup(click.Group):
                 ) from None
             raise
         except BrokenPipeError:
-            # what is still to be written goes nowhere
+            # discard the rest of the output
             _stand_in((1, 2))
             sys.exit(141)
 
@@ -145,13 +164,13 @@ def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> 
 def group() -> None:
     """Run multipath-transport experiments from two YAML files.
 
-    mprun -t TOPOLOGY -x EXPERIMENT builds the network, runs the traffic and leaves everything
-    that happened in runs/latest.
+    mprun -t TOPOLOGY -x EXPERIMENT builds the network, runs the traffic and writes all results
+    to runs/latest.
     """
 
 
 def _stand_in(descriptors: Iterable[int]) -> None:
-    """Let nothing stand where a standard stream is closed: the next file that is opened would be in its place."""
+    """Open /dev/null as each closed standard stream. Otherwise the next opened file would take its place."""
     for descriptor in descriptors:
         nothing = os.open(os.devnull, os.O_RDWR)
         if nothing != descriptor:
@@ -159,21 +178,21 @@ def _stand_in(descriptors: Iterable[int]) -> None:
             os.close(nothing)
 
 
-# Libraries of Python and of tables open some forty files at once and start some twenty threads. They and the experiment
-# kernel map 2 GB of addresses.
+# Python and the library for tables open about forty files at once and start about twenty threads. Together with the
+# experiment kernel they map 2 GB of addresses.
 LEAST_FILES = LEAST_PROCESSES = 64
 LEAST_ADDRESSES = 2 << 30
 
 
 def _check_limits() -> None:
-    """Raise HostError under limits where libraries fail in ways of their own."""
+    """Raise HostError if limits of this process are so low that libraries would fail."""
     import resource
 
     kinds = (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC, resource.RLIMIT_AS)
     files, processes, addresses = (resource.getrlimit(kind)[0] for kind in kinds)
     if files < LEAST_FILES:
         raise HostError(f"only {files} files may be open at once, and mprun needs {LEAST_FILES}: see `ulimit -n`")
-    # root has as many as there are
+    # this limit does not apply to root
     if processes != resource.RLIM_INFINITY and processes < LEAST_PROCESSES and os.geteuid() != 0:
         told = f"{processes} processes and threads may run, and mprun needs {LEAST_PROCESSES}"
         raise HostError(f"only {told}: see `ulimit -u`")
@@ -191,9 +210,9 @@ def _is_closed(descriptor: int) -> bool:
 
 
 def listen() -> list[int]:
-    """From now on INT, TERM and HUP interrupt; return a list to which each that comes is added.
+    """Let INT, TERM and HUP interrupt from now on. Return a list to which each received signal is added.
 
-    Python ignores an exception where nothing could catch it (a finalizer, a callback). So the signal that was ignored
+    Python ignores an exception in a place where nothing can catch it (a finalizer, a callback). So an ignored signal
     is sent again a moment later.
     """
     came: list[int] = []
@@ -212,7 +231,7 @@ def listen() -> list[int]:
             sys.__unraisablehook__(ignored)
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # what was started to be left alone (nohup) stays so
+        # a command that was started with nohup keeps ignoring the signal
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, interrupt)
     signal.signal(signal.SIGALRM, send_again)
@@ -221,9 +240,10 @@ def listen() -> list[int]:
 
 
 def main() -> None:
-    """Entry point; TERM and HUP end a run as Ctrl-C does.
+    """Run the command line. TERM and HUP end a run as Ctrl-C does.
 
-    Exit codes: 0, 1 (failed), 2 (bad input), 3 (this machine cannot), 130 (interrupted), 141 (nobody reads).
+    Exit codes: 0, 1 (failed), 2 (bad input), 3 (this machine cannot run it), 130 (interrupted), 141 (the reader of
+    the output has ended).
     """
     _stand_in(descriptor for descriptor in range(3) if _is_closed(descriptor))
     sys.stdin, sys.stdout, sys.stderr = (
@@ -231,7 +251,7 @@ def main() -> None:
         for descriptor, (stream, mode) in enumerate(((sys.stdin, "r"), (sys.stdout, "w"), (sys.stderr, "w")))
     )
     for stream in (sys.stdout, sys.stderr):
-        # a terminal of another character set, as that of LANG=de_DE, has no tick
+        # a terminal with another character set, such as with LANG=de_DE, cannot show a tick
         if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8":
             stream.reconfigure(errors="replace")
     came = listen()
@@ -249,7 +269,7 @@ def main() -> None:
         sys.exit(130)
     except BaseException as error:
         if came and not isinstance(error, SystemExit):
-            # a library may turn what interrupts it into an error of its own
+            # a library may turn the interruption into its own error
             click.echo("interrupted", err=True)
             sys.exit(130)
         explained = explain_machine(error)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is said of a kernel or program that was asked to be built."""
+"""The output of commands that build a kernel or a program."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
+
+from mprun.cli.output import emit
 
 if TYPE_CHECKING:
     from mprun.kernel.store import Kernel
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def tell(built: Kernel | Installed, is_new: bool, as_json: bool) -> None:
-    """That it was built, in what time, or was already; or all of it as JSON."""
+    """Print that it was built and the time, or that it existed already, or all facts as JSON."""
     if as_json:
-        click.echo(json.dumps(asdict(built)))
+        emit(built)
     elif is_new:
         click.echo(f"built {built.version} in {built.build_seconds:.0f} s: {built.path}")
     else:

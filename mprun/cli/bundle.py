@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun bundle`: one file of a run or a sweep, for others."""
+"""`mprun bundle`: one file of a run or a sweep, to share."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ from mprun.cli.completion import complete_runs
     "target",
     type=options.NewFile(),
     metavar="FILE",
-    help="File to write. Default: NAME.mprun.zip in this directory.",
+    help="Write the bundle to FILE. Default: NAME.mprun.zip in the current directory.",
 )
 @click.option(
     "--license",
     "licence",
     metavar="SPDX|URL",
-    help="Under which others may use it: an SPDX identifier, as CC-BY-4.0, or a URL.",
+    help="Set the licence of the bundle: an SPDX identifier, such as CC-BY-4.0, or a URL.",
 )
-@click.option("--pcaps", "with_pcaps", is_flag=True, help="With the captures.")
+@click.option("--pcaps", "with_pcaps", is_flag=True, help="Include the captures.")
 def command(name: str, parent: Path, target: Path | None, licence: str | None, with_pcaps: bool) -> None:
-    """Write one archive of a run or a sweep: inputs, plan, kernel recipe, versions, metrics, figures.
+    """Pack a run or a sweep into one archive, a bundle.
 
-    It is a zip file and an RO-Crate. `mprun reproduce FILE` runs it again.
+    A bundle contains inputs, plan, kernel recipe, versions, metrics and figures. It is a zip file and an
+    RO-Crate. `mprun reproduce FILE` repeats its runs.
     """
     from mprun.bundle.licence import find_licence
     from mprun.bundle.pack import pack

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun calibrate`: each link measured against what was asked of it."""
+"""`mprun calibrate`: measurements of each link, compared with the topology."""
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from mprun.model.engine import EngineChoice
 
 from mprun.cli import options
+from mprun.cli.output import emit
 
 
 @click.command("calibrate")
@@ -36,10 +36,10 @@ def command(
     kernel: str,
     as_json: bool,
 ) -> None:
-    """Build the network and measure each link and direction: delay, jitter, loss, rate, queue.
+    """Build the network and measure each link in each direction: delay, jitter, loss, rate, queue.
 
-    Exit status 0 if each is as asked within its tolerance, else 1. `calibrate: true` in an experiment
-    does the same before its run.
+    The exit status is 0 if every value agrees with the topology within its tolerance, and 1 otherwise.
+    `calibrate: true` in an experiment makes the same measurement before the run.
     """
     from mprun import runner
     from mprun.cli.progress import Bar
@@ -59,14 +59,14 @@ def command(
     with Bar() as bar:
         calibration = runner.calibrate(loaded.spec, allocate(loaded.spec), place, bar.show)
     if as_json:
-        click.echo(json.dumps(calibration.to_json()))
+        emit(calibration.to_json())
     else:
         show_calibration(calibration.rows)
     sys.exit(0 if calibration.passed else 1)
 
 
 def show_calibration(rows: Sequence[Row]) -> None:
-    """Print the table, a line a quantity; what is not as asked in red."""
+    """Print the table with a line for each quantity. Values outside their tolerance are red."""
     from mprun.model.units import format_measured
 
     if not rows:
@@ -83,11 +83,13 @@ def show_calibration(rows: Sequence[Row]) -> None:
         click.echo("  ".join([line, *(text for text in (row.basis, row.note) if text)]))
     wrong, unknown = (sum(row.held is held for row in rows) for held in (False, None))
     if wrong:
-        click.echo(click.style(f"{wrong} of {len(rows)} are not as asked", fg="red"))
+        click.echo(click.style(f"{wrong} of {len(rows)} values are outside their tolerance", fg="red"))
     elif unknown:
-        click.echo(click.style(f"{len(rows) - unknown} as asked, {unknown} not measured", fg="yellow"))
+        click.echo(
+            click.style(f"{len(rows) - unknown} values within their tolerance, {unknown} not measured", fg="yellow")
+        )
     else:
-        click.echo(click.style(f"all {len(rows)} as asked", fg="green"))
+        click.echo(click.style(f"all {len(rows)} values within their tolerance", fg="green"))
 
 
 def _deviation(row: Row) -> str:

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun compare`: two runs, two sweeps, or the two halves of one."""
+"""`mprun compare`: two runs, two sweeps, or two parts of one sweep."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -14,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mprun.cli import options
+from mprun.cli.completion import complete_axes, complete_metrics
+from mprun.cli.output import emit
 from mprun.model.scalar import spell_values
 from mprun.scratch import scratch
 from mprun.text import plain
@@ -21,9 +22,9 @@ from mprun.text import plain
 if TYPE_CHECKING:
     from mprun.analysis.comparison import Compared, Expected
     from mprun.report.verdict import Check
-    from mprun.sweep.sides import Sides
+    from mprun.sweep.operands import Operands
 
-# A change below this share of the value is no news to a person.
+# A change below this share of the value is not shown.
 LEAST_CHANGE = 0.0005
 MARKS = {"higher": "▲", "lower": "▼", "same": "=", "unclear": "~", "unknown": " "}
 
@@ -32,10 +33,23 @@ MARKS = {"higher": "▲", "lower": "▼", "same": "=", "unclear": "~", "unknown"
 @click.argument("first", metavar="A")
 @click.argument("second", metavar="[B]", required=False)
 @options.parent
-@click.option("--by", "axis", metavar="AXIS", help="The halves of sweep A: AXIS, or AXIS=one,other.")
-@click.option("--metric", "wanted", multiple=True, metavar="NAME", help="Only this metric; repeatable.")
-@click.option("--all", "show_all", is_flag=True, help="Show what does not differ too.")
-@click.option("--within", metavar="SHARE", help="Fail where a metric is clearly higher or lower by more, as in 2%.")
+@click.option(
+    "--by",
+    "axis",
+    metavar="AXIS",
+    shell_complete=complete_axes,
+    help="Compare two parts of sweep A: AXIS or AXIS=one,other.",
+)
+@click.option(
+    "--metric",
+    "wanted",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=complete_metrics,
+    help="Compare only this metric. Can be repeated.",
+)
+@click.option("--all", "show_all", is_flag=True, help="Also show metrics that do not differ.")
+@click.option("--within", metavar="SHARE", help="Fail if a metric clearly differs by more than SHARE, such as 2%.")
 @options.confidence
 @options.verdicts
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
@@ -54,13 +68,13 @@ def command(
 ) -> None:
     """Compare runs, sweeps or bundles A and B: their inputs, metrics and expectations.
 
-    Differences come with intervals where each side ran more than once. Exit status 1 if an expectation
-    holds less often in B than in A, a metric lies outside of --within, or a sweep has not all its runs.
+    Differences have confidence intervals if each side has more than one run. The exit status is 1 if an
+    expectation holds less often in B than in A, if a metric is outside --within, or if a sweep lacks runs.
     """
     from mprun.analysis.comparison import compare, compare_expectations, compare_statements
     from mprun.analysis.statistics import CONFIDENCE
     from mprun.model.units import QuantityError, parse_ratio
-    from mprun.sweep.sides import sides_of
+    from mprun.sweep.operands import read_operands
 
     if (second is None) == (axis is None):
         raise click.UsageError("give A and B, or a sweep A and --by AXIS")
@@ -70,30 +84,32 @@ def command(
         raise click.UsageError(f"--within: {error}") from None
     with contextlib.ExitStack() as opened:
         places = [None if name is None else _open(name, opened) for name in (first, second)]
-        sides = _name_archives(sides_of(parent, str(places[0]), places[1], axis), (first, second or first), places)
+        operands = _name_archives(
+            read_operands(parent, str(places[0]), places[1], axis), (first, second or first), places
+        )
     level = confidence or CONFIDENCE
-    compared = [one for one in compare(*sides.cells, level) if not wanted or one.metric in wanted]
-    _refuse_unknown(wanted, sides)
-    may_come = (sides.incomplete[0] is not None, sides.incomplete[1] is not None)
-    expected = [*compare_expectations(*sides.cells), *compare_statements(*sides.statements, may_come)]
+    compared = [one for one in compare(*operands.cells, level) if not wanted or one.metric in wanted]
+    _refuse_unknown(wanted, operands)
+    may_come = (operands.incomplete[0] is not None, operands.incomplete[1] is not None)
+    expected = [*compare_expectations(*operands.cells), *compare_statements(*operands.statements, may_come)]
     outside = [one for one in compared if bound is not None and _is_outside(one, bound)]
     worse = [one for one in expected if one.is_worse]
     status = "failed" if outside or worse else "incomplete" if any(may_come) else "passed"
     if as_json:
-        click.echo(json.dumps(_to_json(sides, compared, expected, status)))
+        emit(_to_json(operands, compared, expected, status))
     else:
-        _show(sides, compared, expected, show_all, level)
+        _show(operands, compared, expected, show_all, level)
         for text in _faults(compared, outside, worse, within):
             click.echo(f"{click.style('FAILED', fg='red', bold=True)}  {text}")
-        for text in _say_incomplete(sides):
+        for text in _say_incomplete(operands):
             click.echo(f"{click.style('INCOMPLETE', fg='yellow', bold=True)}  {text}")
-    checks = [*_checks(compared, expected, bound), *(_refuse_incomplete(text) for text in _say_incomplete(sides))]
-    options.write_verdicts(f"{sides.names[0]} against {sides.names[1]}", checks, junit, tap)
+    checks = [*_checks(compared, expected, bound), *(_refuse_incomplete(text) for text in _say_incomplete(operands))]
+    options.write_verdicts(f"{operands.names[0]} against {operands.names[1]}", checks, junit, tap)
     sys.exit(0 if status == "passed" else 1)
 
 
 def _open(name: str, opened: contextlib.ExitStack) -> str:
-    """What a name stands for; an archive is unpacked for as long as it is read."""
+    """Return the path of a name. An archive is unpacked until the end of the comparison."""
     if not Path(name).is_file():
         return name
     from mprun.bundle.reproduce import open_bundle
@@ -102,30 +118,30 @@ def _open(name: str, opened: contextlib.ExitStack) -> str:
     return str(open_bundle(Path(name), folder).source.path)
 
 
-def _name_archives(sides: Sides, given: tuple[str, str], places: list[str | None]) -> Sides:
-    """A bundle goes by its own name, not by that of where it was unpacked."""
+def _name_archives(operands: Operands, given: tuple[str, str], places: list[str | None]) -> Operands:
+    """Name a bundle by its own name, not by the folder that it was unpacked to."""
     from dataclasses import replace
 
     opened = [place or places[0] for place in places]
     names = [
         told if place == name else told.replace(str(place), name)
-        for told, name, place in zip(sides.names, given, opened, strict=True)
+        for told, name, place in zip(operands.names, given, opened, strict=True)
     ]
-    return replace(sides, names=(names[0], names[1]))
+    return replace(operands, names=(names[0], names[1]))
 
 
-def _refuse_unknown(wanted: tuple[str, ...], sides: Sides) -> None:
+def _refuse_unknown(wanted: tuple[str, ...], operands: Operands) -> None:
     from mprun.errors import SpecError
     from mprun.model.fault import name_nearest
 
-    known = {name for half in sides.cells for side in half for name in side.metrics()}
+    known = {name for half in operands.cells for side in half for name in side.metrics()}
     for name in wanted:
         if name not in known:
             raise SpecError(f"neither has metric '{name}'{name_nearest(name, sorted(known), 'metrics')}")
 
 
 def _is_outside(one: Compared, bound: float) -> bool:
-    """Clearly another value, and by more than the bound; without an interval the values alone decide."""
+    """Return True if the values clearly differ by more than the bound. Without an interval the values alone decide."""
     if one.change is None or abs(one.change) <= bound:
         return False
     return one.difference is None or one.difference.is_clear
@@ -147,15 +163,15 @@ def _checks(compared: list[Compared], expected: list[Expected], bound: float | N
     return checks
 
 
-def _to_json(sides: Sides, compared: list[Compared], expected: list[Expected], status: str) -> dict[str, Any]:
+def _to_json(operands: Operands, compared: list[Compared], expected: list[Expected], status: str) -> dict[str, Any]:
     return {
-        "first": sides.names[0],
-        "second": sides.names[1],
+        "first": operands.names[0],
+        "second": operands.names[1],
         "status": status,
-        "inputs": sides.lines,
-        "facts": {name: list(pair) for name, pair in sides.facts.items()},
-        "incomplete": list(sides.incomplete),
-        "unmatched": [{"values": dict(values), "only_in": which} for values, which in sides.unmatched],
+        "inputs": operands.lines,
+        "facts": {name: list(pair) for name, pair in operands.facts.items()},
+        "incomplete": list(operands.incomplete),
+        "unmatched": [{"values": dict(values), "only_in": which} for values, which in operands.unmatched],
         "metrics": [one.to_json() for one in compared],
         "expectations": [
             {
@@ -170,13 +186,15 @@ def _to_json(sides: Sides, compared: list[Compared], expected: list[Expected], s
     }
 
 
-def _show(sides: Sides, compared: list[Compared], expected: list[Expected], show_all: bool, confidence: float) -> None:
-    click.echo(f"A  {sides.names[0]}\nB  {sides.names[1]}")
-    for name, (one, other) in sides.facts.items():
+def _show(
+    operands: Operands, compared: list[Compared], expected: list[Expected], show_all: bool, confidence: float
+) -> None:
+    click.echo(f"A  {operands.names[0]}\nB  {operands.names[1]}")
+    for name, (one, other) in operands.facts.items():
         click.echo(f"  {plain(name)}: {plain(one)} -> {plain(other)}")
-    for line in sides.lines:
+    for line in operands.lines:
         click.echo("  " + click.style(plain(line), fg="green" if ": +" in line else "red"))
-    for values, which in sides.unmatched:
+    for values, which in operands.unmatched:
         click.echo(f"  only in {'AB'[which - 1]}: {_label(values)}")
     shared = [one for one in compared if None not in (one.first, one.second)]
     shown = compared if show_all else [one for one in shared if not _is_dull(one)]
@@ -201,7 +219,7 @@ def _show(sides: Sides, compared: list[Compared], expected: list[Expected], show
             f"such comparisons {len(intervals) * (1 - confidence):.1f} come out ▲ or ▼ by chance alone"
         )
     elif any(one.verdict == "unknown" and None not in (one.first, one.second) for one in compared):
-        click.echo("\n  one run a side: what another seed would do is not known; `repeat: {runs: 5}` tells")
+        click.echo("\n  one run on each side: the effect of another seed is not known; `repeat: {runs: 5}` measures it")
     units = _units(compared)
     for expectation in expected:
         if _is_news(expectation):
@@ -214,7 +232,7 @@ def _show(sides: Sides, compared: list[Compared], expected: list[Expected], show
 
 
 def _find_alone(compared: list[Compared]) -> Iterator[str]:
-    """What one side alone measured: cells of which the other has no run, and metrics."""
+    """Return lines about cells and metrics that only one side has."""
     cells: dict[str, list[Compared]] = {}
     for one in compared:
         cells.setdefault(_label(one.values), []).append(one)
@@ -241,14 +259,14 @@ def _lacks_second(one: Compared) -> bool:
 
 
 def _is_news(one: Expected) -> bool:
-    """Where not all is well on either side that expects it, or a statement cannot be judged yet."""
+    """Return True if an expectation does not hold in all runs of a side, or a statement cannot be judged yet."""
     counts = [side for side in (one.first, one.second) if side is not None]
     return any(held < of for held, of in counts) or ("holds" in one.expectation and (0, 0) in counts)
 
 
 def _say_expected(one: Expected, units: Mapping[str, str]) -> str:
     from mprun.analysis.comparison import RUNS
-    from mprun.report.reading import format_bound
+    from mprun.report.metrics import format_bound
 
     where = f"{_label(one.values)}: " if one.values else ""
     if "holds" in one.expectation:
@@ -260,13 +278,13 @@ def _say_expected(one: Expected, units: Mapping[str, str]) -> str:
 
 
 def _say_held(one: Expected) -> str:
-    """Of a statement that there is one of, whether; of what is expected of each run, in how many."""
+    """Return if a statement holds on each side, or in how many runs an expectation holds."""
     told = []
     for side, counts in zip("AB", (one.first, one.second), strict=True):
         if counts is not None:
             what = f"{counts[0]} of {counts[1]}"
             if "holds" in one.expectation:
-                what = "holds" if counts[0] else "does not hold" if counts[1] else "cannot be told yet"
+                what = "holds" if counts[0] else "does not hold" if counts[1] else "is not known yet"
             told.append(f"{what} in {side}")
     if len(told) < 2:
         told.append(f"not expected in {'A' if one.first is None else 'B'}")
@@ -298,19 +316,19 @@ def _say_change(one: Compared) -> str:
     return text
 
 
-def _say_incomplete(sides: Sides) -> list[str]:
-    """Of each sweep that has not all its runs."""
+def _say_incomplete(operands: Operands) -> list[str]:
+    """Return a line for each incomplete sweep."""
     told = {
-        text: [name for name, other in zip("AB", sides.incomplete, strict=True) if other == text]
-        for text in sides.incomplete
+        text: [name for name, other in zip("AB", operands.incomplete, strict=True) if other == text]
+        for text in operands.incomplete
     }
-    return [f"{' and '.join(names)}: {text}: what there is was compared" for text, names in told.items() if text]
+    return [f"{' and '.join(names)}: {text}: the existing runs were compared" for text, names in told.items() if text]
 
 
 def _refuse_incomplete(text: str) -> Check:
     from mprun.report.verdict import Check
 
-    return Check("sweeps", "all runs are there", False, text, is_error=True)
+    return Check("sweeps", "all runs exist", False, text, is_error=True)
 
 
 def _label(values: Any) -> str:

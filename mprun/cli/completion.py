@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun completion`, and what the arguments of other commands are completed with.
+"""`mprun completion`, and the completion of the arguments of other commands.
 
-A shell asks at each press of the key, so nothing here imports what reads or runs experiments.
+A shell asks at each press of a key, so nothing here imports code that checks or runs experiments. Files that cannot be
+read offer nothing.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
-    """Print what makes a shell complete commands, options, labs, runs and kernels.
+    """Print the code for a shell that completes commands, options, labs, runs and kernels.
 
     \b
     bash  in ~/.bashrc: eval "$(mprun completion bash)"
@@ -36,28 +39,28 @@ def command(shell: str) -> None:
 
 
 def complete_files(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The shell knows files best."""
+    """Let the shell complete files."""
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(incomplete, type="file")]
 
 
 def complete_kernels(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Kernels that are built."""
+    """Return the built kernels."""
     from mprun.kernel import store
 
     return _offer(incomplete, {kernel.name: kernel.version for kernel in store.list_kernels()})
 
 
 def complete_tools(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Tools that `mprun tools install` can build."""
+    """Return the tools that `mprun tools install` can build."""
     from mprun.programs import PROGRAMS
 
     return _offer(incomplete, {name: recipe.description for name, recipe in PROGRAMS.items()})
 
 
 def complete_runs(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Runs under the directory that `-o` names, newest first."""
+    """Return the runs in the directory of `-o`, newest first."""
     from mprun import rundir
 
     runs = rundir.list_runs(Path(context.params.get("parent") or "runs"))
@@ -65,7 +68,7 @@ def complete_runs(context: click.Context, _parameter: click.Parameter, incomplet
 
 
 def complete_labs(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Labs, by number, or by name once it is begun."""
+    """Return the labs by number, and by name after its first letter."""
     from mprun.shipped import find_labs
 
     labs = find_labs()
@@ -73,8 +76,65 @@ def complete_labs(_context: click.Context, _parameter: click.Parameter, incomple
     return _offer(incomplete, {number: folder.name for number, folder in labs.items()} | (names if incomplete else {}))
 
 
+def complete_parameters(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the parameters of the files of -t and -x, and the properties that the experiment's matrix varies."""
+    from mprun.errors import MprunError
+    from mprun.input.document import Document
+    from mprun.input.reader import read
+
+    found: dict[str, str] = {}
+    for role in ("topology", "experiment"):
+        given = context.params.get(role)
+        if isinstance(given, str):
+            with contextlib.suppress(MprunError, OSError):
+                document = Document(read(given, role))
+                matrix = document.part("matrix")
+                found |= {f"{name}=": "an axis" for name in matrix} if isinstance(matrix, dict) else {}
+                found |= {f"{name}=": str(value) for name, value in document.parameters().items()}
+    found.pop("zip=", None)
+    found.pop("exclude=", None)
+    return _offer(incomplete, found)
+
+
+def complete_metrics(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the metrics of the run, or of the first run of the sweep, that is named first. Default: the newest run."""
+    from mprun import rundir
+    from mprun.errors import MprunError
+    from mprun.sweep import directory
+
+    parent = Path(context.params.get("parent") or "runs")
+    named = _first_argument(context) or "latest"
+    found: dict[str, str] = {}
+    with contextlib.suppress(MprunError, OSError):
+        found = dict.fromkeys(rundir.find(parent, named).read("summary.json")["metrics"], "")
+    with contextlib.suppress(MprunError, OSError):
+        found |= {
+            name: "" for kept in islice(directory.find(parent, named).runs(), 1) for name in kept.summary["metrics"]
+        }
+    return _offer(incomplete, found)
+
+
+def complete_axes(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the axes of the sweep that is named first."""
+    from mprun.errors import MprunError
+    from mprun.sweep import directory
+
+    with contextlib.suppress(MprunError, OSError):
+        sweep = directory.find(Path(context.params.get("parent") or "runs"), _first_argument(context))
+        return _offer(incomplete, dict.fromkeys(sweep.record["axes"], ""))
+    return []
+
+
+def _first_argument(context: click.Context) -> str:
+    """Return the first argument of a command line that ends in an option; empty if it has none.
+
+    click names such arguments later.
+    """
+    return str(context.params.get("first") or next(iter(context.args), ""))
+
+
 def _offer(incomplete: str, found: Mapping[str, str]) -> list[CompletionItem]:
-    """What begins like this, with a word on each."""
+    """Return the names with this beginning, each with a word of help."""
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(name, help=text or None) for name, text in found.items() if name.startswith(incomplete)]

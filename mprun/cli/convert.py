@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun convert`: files of the older format written as YAML."""
+"""`mprun convert`: files of the older format converted to YAML."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ STANDARD_OUTPUT = Path("-")
     "folder",
     type=click.Path(path_type=Path),
     default=Path(),
-    help="Where to write, '-' for standard output. Default: here.",
+    help="Write the files to this directory, or to standard output if it is '-'. Default: the current directory.",
 )
-@click.option("--force", is_flag=True, help="Overwrite files that are there.")
+@click.option("--force", is_flag=True, help="Overwrite existing files.")
 @options.strict
 @click.option(
     "--legacy-queue",
     is_flag=True,
-    help="Give queues the size that the older tool gave them, not the size that is written.",
+    help="Give queues the size that the older tool built, not the size in the file.",
 )
 @options.allow_python
 @options.allow_outside
@@ -50,9 +50,9 @@ def command(
     allow_exec: bool,
     allow_outside: bool,
 ) -> None:
-    """Write a TOPOLOGY and EXPERIMENTs of the older key:value format as YAML files that mean the same.
+    """Convert a TOPOLOGY and EXPERIMENTs of the older key:value format to equivalent YAML files.
 
-    A file that is YAML already is held against the others and left alone.
+    A file that is YAML already is checked together with the others and not changed.
     """
     from mprun.errors import SpecError
     from mprun.model.permission import Permissions
@@ -81,7 +81,7 @@ def _convert(
     allowed: Permissions,
     folder: Path,
 ) -> Mapping[str, str]:
-    """The YAML text of each file that is of the older format, once all of them are known to be sound."""
+    """Return the YAML text of each file of the older format, after all files are checked."""
     from mprun.errors import SpecError
     from mprun.input import load_trees
     from mprun.input.legacy.conversion import convert
@@ -114,9 +114,9 @@ def _convert(
 
 
 def _modeline(role: str, folder: Path) -> str:
-    """The line by which editors find the schema, in a folder of this source tree.
+    """Return the line that names the schema for editors, for a folder in this source tree.
 
-    Elsewhere none: a file that is handed on must not name a place of this machine.
+    Other folders get no such line: a file that is passed on must not name a path of this machine.
     """
     root = Path(mprun.__file__).resolve().parents[1]
     schema = root / "schemas" / f"{role}.schema.json"

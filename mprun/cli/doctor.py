@@ -1,28 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun doctor`: what this machine can and cannot run, with the command that mends each."""
+"""`mprun doctor`: a check of what this machine can run, with the command that fixes each missing item."""
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
+
+from mprun.cli.output import emit
 
 if TYPE_CHECKING:
     from mprun.tools.tool import Program
 
 
-# How much of what is said of a check is shown, in characters.
+# The largest number of characters that are shown of a check's text.
 LINE = 80
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that a run may need. mend: the command that gets it; empty if there is none."""
+    """A check of something that a run may need. `mend`: the command that installs it; empty if there is none."""
 
     name: str
     serves: str
@@ -34,16 +35,16 @@ class Check:
 @click.command("doctor")
 @click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
 def command(as_json: bool) -> None:
-    """Say what this machine can run and what mends the rest.
+    """Check what this machine can run, and print the command that fixes each missing item.
 
-    Exit status 0 if at least one engine can run an experiment, 3 if none can.
+    The exit status is 0 if at least one engine can run an experiment, and 3 if none can.
     """
     checks = list(_all_checks())
     usable = all(check.ok for check in checks if check.serves in ("virtual", "both")) or all(
         check.ok for check in checks if check.serves in ("real", "both")
     )
     if as_json:
-        click.echo(json.dumps([asdict(check) for check in checks]))
+        emit(list(checks))
     else:
         width = max(len(check.name) for check in checks)
         for check in checks:
@@ -61,7 +62,7 @@ def _all_checks() -> Iterator[Check]:
     from mprun.engines import capability
     from mprun.engines.engine import find_library, find_program, unshare_command
     from mprun.errors import HostError
-    from mprun.kernel import store
+    from mprun.kernel import build, store
     from mprun.tools import https, iperf3, probe, tcpdump
 
     try:
@@ -93,10 +94,10 @@ def _all_checks() -> Iterator[Check]:
     mend = "boot a kernel from 5.13 on with lsm=...,landlock; --allow-exec needs --unconfined until then"
     yield Check("confinement", "virtual", bool(version), says, mend)
     yield from _configuration()
-    source = store.default_source()
-    yield Check("kernel source", "building", source.exists(), str(source), store.SOURCE_REMEDY)
-    lacking = capability.missing_tools(store.BUILD_TOOLS)
-    says = "all there" if not lacking else f"missing: {', '.join(lacking)}"
+    source = build.default_source()
+    yield Check("kernel source", "building", source.exists(), str(source), build.SOURCE_REMEDY)
+    lacking = capability.missing_tools(build.BUILD_TOOLS)
+    says = "all installed" if not lacking else f"missing: {', '.join(lacking)}"
     yield Check("build tools", "building", not lacking, says, f"apt-get install {' '.join(lacking)}")
     yield from _built_tools()
     painter = find_program("dot")
@@ -112,7 +113,7 @@ def _all_checks() -> Iterator[Check]:
 
 
 def _configuration() -> Iterator[Check]:
-    """The user's own configuration, where there is one."""
+    """Check the user's own configuration, if it exists."""
     from mprun import settings
     from mprun.errors import SpecError
 
@@ -127,7 +128,7 @@ def _configuration() -> Iterator[Check]:
 
 
 def _mptcp_checks(has_namespaces: bool) -> Iterator[Check]:
-    """MPTCP in this kernel: what it can do, and where a run that asks for more is refused."""
+    """Check MPTCP in this kernel: what it supports. A run that needs more is refused."""
     from mprun.engines import mptcp
 
     serves = "MPTCP in the real engine"
@@ -177,4 +178,4 @@ def _real_checks(features: dict[str, bool], is_root: bool) -> Iterator[Check]:
         ("openvswitch", "OpenFlow switches in the real engine", "modprobe openvswitch"),
     ):
         has = features[name]
-        yield Check(f"kernel: {name}", needed, has, f"{release} {'has it' if has else 'has it not'}", mend)
+        yield Check(f"kernel: {name}", needed, has, f"{release} {'has it' if has else 'does not have it'}", mend)

@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 @click.command("export")
 @click.argument("name", metavar="[RUN|SWEEP]", default="latest", shell_complete=complete_runs)
 @options.parent
-@click.option("--csv", "as_csv", is_flag=True, required=True, help="As CSV (RFC 4180), a file for each table.")
+@click.option("--csv", "as_csv", is_flag=True, required=True, help="Write one CSV file (RFC 4180) for each table.")
 @click.option(
     "--to",
     "folder",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for the files. Default: `tables` in the run or sweep.",
+    help="Write the files to DIRECTORY. Default: `tables` in the run or sweep.",
 )
 def command(name: str, parent: Path, as_csv: bool, folder: Path | None) -> None:
-    """Write the tables of a run or a sweep as CSV, beside its Parquet files or into a folder.
+    """Export the tables of a run or a sweep as CSV, next to its Parquet files or to a folder.
 
-    Those of a sweep are `cells`, a row for each of its runs, and `statistics`, a row for each cell and metric.
+    A sweep has two tables: `cells` with a row for each run, and `statistics` with a row for each cell and metric.
     """
     from mprun.rundir import RunDirectory, readable
     from mprun.sweep.directory import find_either
@@ -51,14 +51,14 @@ def command(name: str, parent: Path, as_csv: bool, folder: Path | None) -> None:
             written.append(target.path / f"{title}.csv")
     if not written:
         is_whole = found.has("summary.json")
-        why = "none of its flows has any" if is_whole else "the run did not come so far"
+        why = "none of its flows has any" if is_whole else "the run did not get so far"
         raise MprunError(f"{found.path}: no tables: {why}")
     for path in written:
         click.echo(path)
 
 
 def _make(folder: Path | None, found: RunDirectory | SweepDirectory) -> Folder:
-    """The folder for the files: one of the user's, or `tables` in what was found."""
+    """Return the folder for the files: the user's folder, or `tables` in the run or sweep."""
     if folder is None:
         return found.folder.make("tables")
     folder.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,7 @@ from mprun.cli.completion import complete_files
 if TYPE_CHECKING:
     from mprun.report.drawing import Drawing
 
-SUFFIXES = {".svg": "svg", ".png": "png", ".mmd": "mermaid", ".mermaid": "mermaid", ".dot": "dot", ".gv": "dot"}
+SUFFIXES = {".svg": "svg", ".png": "png", ".dot": "dot", ".gv": "dot"}
 
 
 @click.command("graph")
@@ -25,7 +25,7 @@ SUFFIXES = {".svg": "svg", ".png": "png", ".mmd": "mermaid", ".mermaid": "mermai
     "--experiment",
     metavar="FILE",
     shell_complete=complete_files,
-    help="Experiment: as -t. Its flows are listed below the picture.",
+    help="Read the experiment from FILE, and list its flows below the picture.",
 )
 @options.parameters
 @options.allow_python
@@ -34,10 +34,10 @@ SUFFIXES = {".svg": "svg", ".png": "png", ".mmd": "mermaid", ".mermaid": "mermai
     "--format",
     "language",
     type=click.Choice(list(dict.fromkeys(SUFFIXES.values()))),
-    help="Default: what the suffix of -o says, else svg. Mermaid is what GitHub draws in Markdown.",
+    help="Choose the format. Default: the suffix of -o, or svg without -o.",
 )
-@click.option("-o", "--output", metavar="FILE", help="File to write; `-` for standard output.")
-@click.option("--addresses", is_flag=True, help="Show the interface addresses, and every node.")
+@click.option("-o", "--output", metavar="FILE", help="Write the picture to FILE, or to standard output if it is `-`.")
+@click.option("--addresses", is_flag=True, help="Also show the addresses of interfaces, and every node.")
 def command(
     topology: str,
     experiment: str | None,
@@ -50,8 +50,8 @@ def command(
 ) -> None:
     """Draw the network with its link values.
 
-    Without -o the picture goes into a pipe or a redirection; on a terminal, Mermaid and DOT are
-    shown and an image becomes TOPOLOGY.svg or .png in this directory.
+    Without -o the picture goes to standard output. If standard output is a terminal, an image is written
+    to TOPOLOGY.svg or TOPOLOGY.png in the current directory instead.
     """
     from mprun.compile import allocate, resolve
     from mprun.input import load
@@ -91,9 +91,6 @@ def _language_of(output: str | None) -> str:
 def _render(drawing: Drawing, language: str) -> bytes:
     from mprun.report import graphviz
     from mprun.report.dot import to_dot
-    from mprun.report.mermaid import to_mermaid
 
-    if language == "mermaid":
-        return to_mermaid(drawing).encode()
     dot = to_dot(drawing)
     return dot.encode() if language == "dot" else graphviz.render(dot, "png" if language == "png" else "svg")

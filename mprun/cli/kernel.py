@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from dataclasses import asdict
@@ -13,50 +12,53 @@ import click
 
 from mprun.cli import options
 from mprun.cli.completion import complete_kernels
+from mprun.cli.output import emit
 
 
 @click.group("kernel", context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
     """Build, list, describe, remove and test experiment kernels.
 
-    The virtual engine runs experiments inside a Linux kernel that is an ordinary process. It is
-    built once per user from Debian's linux-source-6.12, or from any tree from 6.12 on.
+    The virtual engine runs experiments inside a Linux kernel that is an ordinary process. The kernel is
+    built once per user from Debian's linux-source-6.12, or from any kernel tree from version 6.12 on.
     """
 
 
 @command.command()
-@click.option("--source", type=click.Path(path_type=Path), help="Kernel tree or tarball instead of Debian's.")
-@click.option("--name", default="default", show_default=True, help="Name to run it by: --kernel NAME.")
-@click.option("-j", "--jobs", type=click.IntRange(1), help="Compilers at a time (as many as there are CPUs).")
+@click.option("--source", type=click.Path(path_type=Path), help="Build this kernel tree or tarball, not Debian's.")
+@click.option("--name", default="default", show_default=True, help="Name the kernel, for --kernel NAME.")
+@click.option(
+    "-j", "--jobs", type=click.IntRange(1), metavar="N", help="Run N compilers at once. Default: the number of CPUs."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the kernel as JSON.")
 def build(source: Path | None, name: str, jobs: int | None, as_json: bool) -> None:
-    """Build a kernel, unless the same one is built already."""
+    """Build a kernel, unless the same kernel is built already."""
     from mprun.cli import built
     from mprun.cli.progress import Bar
-    from mprun.kernel import store
+    from mprun.kernel import build
 
     with Bar() as bar:
-        kernel, fresh = store.build(source, name, jobs or len(os.sched_getaffinity(0)), bar.show)
+        kernel, fresh = build.build(source, name, jobs or len(os.sched_getaffinity(0)), bar.show)
     built.tell(kernel, fresh, as_json)
 
 
 @command.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print a list of kernels as JSON.")
 def list_(as_json: bool) -> None:
-    """List the kernels that are built: name, version, digest, size, source.
+    """List the built kernels: name, version, digest, size, source.
 
-    One without a name, which another build took it from, goes by its digest.
+    A kernel loses its name when another build takes the name. Such a kernel is named by its digest.
     """
     from mprun.kernel import store
 
     kernels = store.list_kernels()
     if as_json:
-        click.echo(json.dumps([{**asdict(kernel), "bytes": store.size_bytes(kernel)} for kernel in kernels]))
+        emit([{**asdict(kernel), "bytes": store.size_bytes(kernel)} for kernel in kernels])
         return
     if not kernels:
         click.echo("none yet; `mprun kernel build` builds one")
         return
-    # a name that is only that of its folder is told by the digest
+    # a kernel whose name is only its folder's name is identified by its digest
     names = {kernel.name: "-" if kernel.name == kernel.directory.name else kernel.name for kernel in kernels}
     width = max(map(len, names.values()))
     versions = max(len(kernel.version) for kernel in kernels)
@@ -72,11 +74,11 @@ def list_(as_json: bool) -> None:
 
 @command.command()
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=complete_kernels)
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 def rm(names: tuple[str, ...], yes: bool) -> None:
     """Remove kernels, by name or digest.
 
-    One that has several names goes with the last of them.
+    A kernel with several names is removed with the last name.
     """
     from mprun.kernel import store
 
@@ -94,7 +96,7 @@ def info(name: str, as_json: bool) -> None:
 
     kernel = store.find_kernel(name)
     if as_json:
-        click.echo(json.dumps(asdict(kernel)))
+        emit(kernel)
         return
     for key, value in asdict(kernel).items():
         click.echo(f"{key.replace('_', ' '):14} {value}")
@@ -102,30 +104,32 @@ def info(name: str, as_json: bool) -> None:
 
 @command.command()
 @options.kernel
-@click.option("--only", metavar="NAME,...", help="Tests to run: mptcp_join, or one group of it, mptcp_join/fastclose.")
-@click.option("--scheduler", metavar="NAME", help="Packet scheduler of every namespace of the tests.")
+@click.option("--only", metavar="NAME,...", help="Run only these tests or groups: mptcp_join, mptcp_join/fastclose.")
+@click.option("--scheduler", metavar="NAME", help="Use this packet scheduler in every namespace of the tests.")
 @click.option(
     "--packetdrill",
     "program",
     metavar="DIR",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Folder of the program packetdrill, if it is not in PATH.",
+    help="Use the program packetdrill in DIR. Default: the program in PATH.",
 )
 @click.option(
     "--suite",
     metavar="DIR",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Run the packetdrill scripts in DIR and below it instead of the kernel's own tests.",
+    help="Run the packetdrill scripts in DIR and its subfolders instead of the kernel's own tests.",
 )
 @options.seed
-@click.option("-j", "--jobs", type=click.IntRange(1), help="Tests at a time (as many as there are CPUs).")
+@click.option(
+    "-j", "--jobs", type=click.IntRange(1), metavar="N", help="Run N tests at once. Default: the number of CPUs."
+)
 @click.option(
     "-o",
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("runs/selftests"),
     show_default=True,
-    help="Where all that the scripts say is kept, a folder a script.",
+    help="Write the output of the scripts to this directory, one folder for each script.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def test(
@@ -139,11 +143,11 @@ def test(
     suite: Path | None,
     as_json: bool,
 ) -> None:
-    """Run the kernel's own tests of MPTCP inside it, and its packetdrill scripts, in simulated time.
+    """Run the kernel's own MPTCP tests and packetdrill scripts inside the kernel, in simulated time.
 
-    The tests are taken from the source that the kernel was built from (tools/testing/selftests/net).
-    packetdrill's scripts are reported as not run where that program is missing.
-    Exit status 1 if a subtest fails, unless it is on the list of those that are known to (docs/kernel.md).
+    The tests come from the source tree that the kernel was built from (tools/testing/selftests/net).
+    If the program packetdrill is missing, its scripts are reported as not run.
+    The exit status is 1 if a subtest fails that is not known to fail (see docs/kernel.md).
     """
     from mprun.cli import selftests
     from mprun.kernel import store

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun lab list|show|start|run|check`: the labs that come with mprun."""
+"""`mprun lab list|show|start|run|check`: the labs of mprun."""
 
 from __future__ import annotations
 
-import csv
-import json
 import sys
 import time
 from collections import Counter
@@ -18,6 +16,7 @@ import click
 from mprun import invoker
 from mprun.cli import options
 from mprun.cli.completion import complete_labs
+from mprun.cli.output import emit, emit_csv
 
 if TYPE_CHECKING:
     from mprun.analysis.claim import Judgement
@@ -35,28 +34,29 @@ _profile = click.option(
     type=click.Choice(["quick", "published"]),
     default="quick",
     show_default=True,
-    help="quick: every effect in short runs; published: lengths and points of the publication.",
+    help="Choose the size of the runs. `quick` shows every effect in short runs. `published` uses the durations and "
+    "parameter values of the publication.",
 )
 
 
 @click.group("lab", context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
-    """List, show, copy, run and grade the labs that come with mprun.
+    """List, show, copy, run and grade the labs of mprun.
 
-    A lab is named by its number, its name, or a folder that holds one.
+    LAB is a lab's number, a lab's name, or a folder that contains a lab.
     """
 
 
 @command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print a list as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the labs as JSON.")
 def list_(as_json: bool) -> None:
     """List the labs."""
-    from mprun.lab.shelf import open_lab
+    from mprun.lab.catalog import open_lab
     from mprun.shipped import find_labs
 
     labs = [open_lab(str(folder)) for folder in find_labs().values()]
     if as_json:
-        click.echo(json.dumps([{"name": lab.name, "title": lab.title, "folder": str(lab.folder)} for lab in labs]))
+        emit([{"name": lab.name, "title": lab.title, "folder": str(lab.folder)} for lab in labs])
         return
     for lab in labs:
         click.echo(f"{lab.name:26} {lab.title}")
@@ -66,8 +66,8 @@ def list_(as_json: bool) -> None:
 @click.argument("name", metavar="LAB", shell_complete=complete_labs)
 @_profile
 def show(name: str, profile: Profile) -> None:
-    """Show a lab: its aim, its commands, its questions, and what should be seen."""
-    from mprun.lab.shelf import open_lab
+    """Show a lab: its aim, commands, expected results and questions."""
+    from mprun.lab.catalog import open_lab
 
     lab = open_lab(name)
     click.echo(f"{click.style(lab.title, bold=True)}  ({lab.folder})\n\n{options.wrap(lab.aim, '  ')}\n")
@@ -90,8 +90,8 @@ def show(name: str, profile: Profile) -> None:
 @click.argument("name", metavar="LAB", shell_complete=complete_labs)
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
 def start(name: str, directory: Path) -> None:
-    """Make a working copy of a lab in DIRECTORY."""
-    from mprun.lab.shelf import copy_lab, open_lab
+    """Copy a lab to DIRECTORY, to work on it."""
+    from mprun.lab.catalog import copy_lab, open_lab
 
     lab = open_lab(name)
     copy_lab(lab, directory)
@@ -101,7 +101,7 @@ def start(name: str, directory: Path) -> None:
 
 @command.command()
 @click.argument("names", metavar="LAB...", nargs=-1, shell_complete=complete_labs)
-@click.option("--all", "all_", is_flag=True, help="All labs.")
+@click.option("--all", "all_", is_flag=True, help="Run all labs.")
 @_profile
 @options.parameters
 @options.seed
@@ -109,7 +109,7 @@ def start(name: str, directory: Path) -> None:
 @options.kernel
 @options.parent
 @options.consent
-@click.option("--json", "as_json", is_flag=True, help="Print what was seen as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def run(
     names: tuple[str, ...],
     all_: bool,
@@ -122,10 +122,10 @@ def run(
     consent: Consent,
     as_json: bool,
 ) -> None:
-    """Run all steps of labs, and hold what they claim against what was measured."""
+    """Run all steps of labs, and compare their claims with the measurements."""
     from mprun.cli.progress import Bar
+    from mprun.lab.catalog import open_lab
     from mprun.lab.run import run_labs
-    from mprun.lab.shelf import open_lab
     from mprun.place import choose_place
     from mprun.shipped import find_labs
 
@@ -155,7 +155,7 @@ def run(
             if not as_json:
                 _show_lab(result)
     if as_json:
-        click.echo(json.dumps([_lab_to_json(result) for result in results]))
+        emit([_lab_to_json(result) for result in results])
     else:
         _show_total(results, time.monotonic() - began)
     sys.exit(_status(results))
@@ -166,17 +166,18 @@ def run(
 @click.argument("folders", metavar="[DIRECTORY]...", nargs=-1, type=click.Path(path_type=Path))
 @_profile
 @click.option("--json", "as_json", is_flag=True, help="Print the grades as JSON.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print a row for each directory, for a class, as CSV (RFC 4180).")
+@click.option("--csv", "as_csv", is_flag=True, help="Print a row for each directory as CSV (RFC 4180).")
 def check(name: str, folders: tuple[Path, ...], profile: Profile, as_json: bool, as_csv: bool) -> None:
-    """Grade the runs in DIRECTORY (default: here), one for each student.
+    """Grade the runs of each DIRECTORY, such as one directory for each student.
 
-    A run counts as a step of the lab if it was made of the lab's own files and parameters.
+    The default is the current directory. A run counts as a step of the lab if it was made from the lab's
+    own files and parameters.
     """
+    from mprun.lab.catalog import open_lab
     from mprun.lab.grade import digests_of, grade
-    from mprun.lab.shelf import open_lab
 
     if as_json and as_csv:
-        raise click.UsageError("take --json or --csv")
+        raise click.UsageError("use --json or --csv, not both")
     lab = open_lab(name)
     digests = digests_of(lab, profile)
     grades = [grade(lab, profile, digests, folder) for folder in folders or (Path(),)]
@@ -193,13 +194,16 @@ def check(name: str, folders: tuple[Path, ...], profile: Profile, as_json: bool,
             )
             for one in grades
         ]
-        click.echo(json.dumps([dict(zip(keys, row, strict=True)) for row in rows]))
+        emit([dict(zip(keys, row, strict=True)) for row in rows])
     elif as_csv:
-        writer = csv.writer(sys.stdout)
-        writer.writerow(["directory", "lab", "held", "of", *(claim.says for claim in lab.claims_of(profile))])
-        for one in grades:
-            verdicts = [judgement.verdict for judgement in one.judgements]
-            writer.writerow([one.folder, lab.name, one.held, len(verdicts), *verdicts])
+        says = [claim.says for claim in lab.claims_of(profile)]
+        emit_csv(
+            [
+                {"directory": one.folder, "lab": lab.name, "held": one.held, "of": len(one.judgements)}
+                | {text: judgement.verdict for text, judgement in zip(says, one.judgements, strict=True)}
+                for one in grades
+            ]
+        )
     else:
         for one in grades:
             click.echo(f"\n{click.style(lab.name, bold=True)} in {one.folder.resolve()}")
@@ -213,7 +217,7 @@ def _paths(runs: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _show_lab(result: LabRun) -> None:
-    """The outcome of each step with the metrics that the lab shows and the name of its run, and the claims."""
+    """Print the outcome of each step with the lab's metrics and the name of the run, then the claims."""
     from mprun.model.units import format_measured
 
     lab = result.lab
@@ -259,7 +263,7 @@ def _show_judgements(judgements: Sequence[Judgement]) -> None:
 
 
 def say_comparison(comparison: Comparison) -> str:
-    """`xp.bulk.goodput = 36.93 Mbit/s >= 34.02 Mbit/s = 1.8 * tcp.bulk.goodput`; a number stands for itself."""
+    """Return `xp.bulk.goodput = 36.93 Mbit/s >= 34.02 Mbit/s = 1.8 * tcp.bulk.goodput`. A number stands for itself."""
     from mprun.model.metric import SYMBOLS
     from mprun.model.units import format_measured
 
@@ -284,7 +288,7 @@ def _show_total(results: Sequence[LabRun], wall_s: float) -> None:
 
 
 def _status(results: Sequence[LabRun]) -> int:
-    """1 if a step or a claim failed; 3 if only this machine lacks something."""
+    """Return 1 if a step or a claim failed, and 3 if only this machine lacks something."""
     states = {done.state for result in results for done in result.done}
     statuses = {done.summary["status"] for result in results for done in result.done if done.summary}
     verdicts = {judgement.verdict for result in results for judgement in result.judgements}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun new`: a commented pair of files to start from."""
+"""`mprun new`: a commented topology and experiment to start from."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from pathlib import Path
 import click
 
 _EXPERIMENT = """\
-# What happens on the topology. Run it: mprun -t topo -x xp
+# The experiment on the topology. Run it: mprun -t topo -x xp
 version: 1
 description: one MPTCP connection over all paths
 
-# Parameters: {{ cc }} below stands for the value; -p cc=reno replaces it for one run.
+# Parameters: {{ cc }} below stands for the value. The option -p cc=reno overrides it for one run.
 params: {cc: cubic}
 
 hosts:
-  # fullmesh: a subflow for each pair of addresses; default: none beyond the first.
+  # fullmesh opens a subflow for each pair of addresses. default opens no additional subflow.
   client:
     mptcp: {path_manager: fullmesh}
     sysctl: {net.ipv4.tcp_congestion_control: "{{ cc }}"}
   server:
     mptcp: {path_manager: fullmesh}
 
-# Times count from time zero, when everything is ready.
+# Times count from time zero, the moment when everything is ready.
 traffic:
   - {name: bulk, tool: iperf3, from: client, to: server, protocol: mptcp, start: 0s, duration: 10s}
 
-# All interfaces of a host; snaplen: bytes kept of each packet.
+# Captures on all interfaces of a host. snaplen: the number of bytes to keep of each packet.
 capture:
   - {host: client, snaplen: 100}
 
-# Windows, round-trip times, queues and interfaces over time, in tables/ of the run; or leave it out.
+# Samples of windows, round-trip times, queues and interfaces over time, in tables/ of the run (optional).
 sample: {sockets: 100ms, queues: 100ms, interfaces: 100ms}
 
-# What must hold, or the run has failed; the pings of `path0.rtt` precede the traffic.
+# Expectations: the run fails if one does not hold. The pings of `path0.rtt` precede the traffic.
 expect:
 @EXPECT@
 """
@@ -49,9 +49,9 @@ description: two disjoint paths between a client and a server
 # client ==path0, path1== router --server0-- server
 topology: multi-path
 paths:
-  # rate: bits per second; delay: one-way, in both directions (or rtt: 40ms);
-  # queue: packets, bytes (64kb), time (50ms) or bandwidth-delay products (1bdp, the default);
-  # loss: 0.1%; backup: true; and a value for one direction: {forward: 5mbit, reverse: 20mbit}.
+  # rate: bits per second. delay: one-way, in both directions (or rtt: 40ms).
+  # queue: packets, bytes (64kb), time (50ms) or bandwidth-delay products (1bdp, the default).
+  # Other properties: loss: 0.1%, backup: true. Values by direction: {forward: 5mbit, reverse: 20mbit}.
   - {rate: 20mbit, delay: 20ms, queue: 80packets}
   - {rate: 20mbit, delay: 20ms, queue: 80packets}
 
@@ -72,7 +72,7 @@ paths:
 version: 1
 description: a client and a server with two routers between them
 
-# client -- r1 -- r2 -- server; what follows holds for each of the three links.
+# client -- r1 -- r2 -- server. The properties below apply to each of the three links.
 topology: line
 routers: 2
 rate: 20mbit
@@ -82,12 +82,12 @@ queue: 1bdp
         """\
   - {metric: bulk.goodput, min: 18mbit}
   - {metric: bulk.subflows, equals: 1}
-  # 30 ms, and a ping of 98 bytes takes 0.04 ms on each of three links, each way
+  # 30 ms, plus 0.04 ms for a ping of 98 bytes on each of three links in each direction
   - {metric: client-r1.rtt, min: 30ms, max: 30.3ms}""",
     ),
     "graph": (
         """\
-# The network, written out. Check it: mprun validate -t topo -x xp
+# The network as nodes and links. Check it: mprun validate -t topo -x xp
 version: 1
 description: a client with two access links and a server behind one router
 
@@ -97,7 +97,7 @@ nodes:
   router: {kind: router}
   server: {kind: host}
 
-# forward is from the first to the second of `between`; a link without rate and delay is a plain cable.
+# Forward is from the first to the second of `between`. A link without rate and delay is a plain cable.
 links:
   - {name: path0, between: [client, router], rate: 20mbit, delay: 20ms, queue: 80packets}
   - {name: path1, between: [client, router], rate: {forward: 20mbit, reverse: 50mbit}, delay: 20ms}
@@ -119,10 +119,10 @@ links:
     type=click.Choice(list(_TOPOLOGIES)),
     default="multi-path",
     show_default=True,
-    help="The network to start from; graph: nodes and links written out.",
+    help="Choose the network to start from. `graph` lists nodes and links.",
 )
 def command(directory: Path, kind: str) -> None:
-    """Write topo.yaml and xp.yaml, with comments, into DIRECTORY (default: here)."""
+    """Write topo.yaml and xp.yaml, with comments, to DIRECTORY. Default: the current directory."""
     from mprun.errors import HostError, SpecError
 
     topology, expectations = _TOPOLOGIES[kind]

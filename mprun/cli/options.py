@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options that several commands share, and what they mean."""
+"""Options that several commands share, and the functions that evaluate them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from mprun import invoker
-from mprun.cli.completion import complete_files, complete_kernels
+from mprun.cli.completion import complete_files, complete_kernels, complete_parameters
 from mprun.errors import SpecError
 from mprun.model.engine import ENGINE_CHOICES
 from mprun.text import printable
@@ -37,13 +37,18 @@ def topology(command: Command) -> Command:
         required=True,
         metavar="FILE",
         shell_complete=complete_files,
-        help="Topology: FILE, FILE.yaml or FILE.yml.",
+        help="Read the topology from FILE, FILE.yaml or FILE.yml.",
     )(command)
 
 
 def experiment(command: Command) -> Command:
     return click.option(
-        "-x", "--experiment", required=True, metavar="FILE", shell_complete=complete_files, help="Experiment: as -t."
+        "-x",
+        "--experiment",
+        required=True,
+        metavar="FILE",
+        shell_complete=complete_files,
+        help="Read the experiment from FILE, FILE.yaml or FILE.yml.",
     )(command)
 
 
@@ -54,13 +59,17 @@ def parameters(command: Command) -> Command:
         "params",
         multiple=True,
         metavar="NAME=VALUE",
-        help="Override a parameter of the files; repeatable.",
+        shell_complete=complete_parameters,
+        help="Override a parameter of the files. Can be repeated.",
     )(command)
 
 
 def seed(command: Command) -> Command:
     return click.option(
-        "--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of all randomness, instead of the file's."
+        "--seed",
+        type=click.IntRange(0, 2**63 - 1),
+        metavar="N",
+        help="Set the seed of all randomness. Default: the seed in the file.",
     )(command)
 
 
@@ -74,8 +83,8 @@ def engine(command: Command) -> Command:
         type=click.Choice(ENGINE_CHOICES),
         default="auto",
         show_default=True,
-        help="virtual: simulated time, rootless, repeatable. real: this machine's kernel. auto: the one that your "
-        "configuration names, else virtual.",
+        help="Choose where to run. `virtual`: simulated time, without root, repeatable. `real`: this machine's kernel. "
+        "`auto`: the engine in your configuration file, or virtual if it names none.",
     )(command)
 
 
@@ -86,12 +95,12 @@ def kernel(command: Command) -> Command:
         show_default=True,
         metavar="NAME",
         shell_complete=complete_kernels,
-        help="Experiment kernel to boot.",
+        help="Boot this experiment kernel.",
     )(command)
 
 
 class ResultFolder(click.Path):
-    """A directory for results, there or to be made: that it can be one is asked before anything takes time."""
+    """A directory for results, which may not exist yet. It is checked before anything takes time."""
 
     def __init__(self) -> None:
         super().__init__(file_okay=False, path_type=Path)
@@ -108,7 +117,7 @@ class ResultFolder(click.Path):
 
 
 def note_unconfined() -> None:
-    """Say so of a machine that cannot keep programs of a run from its files."""
+    """Print a note if this machine cannot keep programs of a run from the user's files."""
     from mprun.place import tell_unconfined
 
     if note := tell_unconfined():
@@ -123,12 +132,12 @@ def parent(command: Command) -> Command:
         type=ResultFolder(),
         default=DEFAULT_PARENT,
         show_default=True,
-        help="Where run directories are.",
+        help="Read and write run directories in this directory.",
     )(command)
 
 
 def consent(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--allow-exec, and what it needs beside it on some machines; the command gets them as `consent`."""
+    """Add --allow-exec and the options that some machines need with it. The command gets them as `consent`."""
 
     @functools.wraps(command)
     def with_consent(*args: Any, allow_exec: bool, unconfined: bool, as_root: bool, **rest: Any) -> Any:
@@ -139,15 +148,16 @@ def consent(command: Callable[..., Any]) -> Callable[..., Any]:
     for names, what in (
         (
             ("--allow-exec-as-root", "as_root"),
-            "With --allow-exec, run a file's commands as root in the real engine too.",
+            "With --allow-exec, also run a file's commands as root in the real engine.",
         ),
         (
             ("--unconfined",),
-            "With --allow-exec, run a file's commands on a machine without Landlock too: they can read your files.",
+            "With --allow-exec, also run a file's commands on a machine without Landlock. "
+            "The commands can then read your files.",
         ),
         (
             ("--allow-exec",),
-            "Run the commands that a file brings (tool: exec), and a topology that is a Python program.",
+            "Run the commands in a file (tool: exec), and a topology that is a Python program.",
         ),
     ):
         with_consent = click.option(*names, is_flag=True, help=what)(with_consent)
@@ -155,7 +165,7 @@ def consent(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def allow_python(command: Command) -> Command:
-    """The same option for a command that builds a topology and runs no experiment."""
+    """Add --allow-exec to a command that builds a topology and runs no experiment."""
     return click.option("--allow-exec", is_flag=True, help="Run a topology that is a Python program.")(command)
 
 
@@ -163,12 +173,12 @@ def allow_outside(command: Command) -> Command:
     return click.option(
         "--allow-outside",
         is_flag=True,
-        help="Allow files to name others (include, extends, schedule, trace, size.file) outside their own folder.",
+        help="Allow files to name files outside their own folder (include, extends, schedule, trace, size.file).",
     )(command)
 
 
 class NewFile(click.Path):
-    """A file to be written: that its directory is there is asked before anything takes time."""
+    """A file to be written. Its directory is checked before anything takes time."""
 
     def __init__(self) -> None:
         super().__init__(dir_okay=False, path_type=Path)
@@ -181,24 +191,24 @@ class NewFile(click.Path):
 
 
 def verdicts(command: Command) -> Command:
-    """--junit and --tap."""
-    for name, what in (("tap", "TAP"), ("junit", "JUnit's XML")):
+    """Add --junit and --tap."""
+    for name, what in (("tap", "TAP"), ("junit", "JUnit XML")):
         command = click.option(
             f"--{name}",
             type=NewFile(),
             metavar="FILE",
-            help=f"Write what was expected and whether it held as {what}.",
+            help=f"Write the verdict on each expectation to FILE as {what}.",
         )(command)
     return command
 
 
 def terminal_width() -> int:
-    """Columns of the terminal; 100 where there is none."""
+    """Return the columns of the terminal, or 100 without a terminal."""
     return shutil.get_terminal_size((100, 24)).columns
 
 
 def wrap(text: str, first: str, rest: str | None = None) -> str:
-    """Text in lines of a terminal's width. first: before the first line; rest: before the others."""
+    """Return text in lines of the terminal's width. first: before the first line; rest: before the others."""
     import textwrap
 
     width = min(terminal_width(), _MOST_WIDTH)
@@ -208,7 +218,7 @@ def wrap(text: str, first: str, rest: str | None = None) -> str:
 
 
 def write_verdicts(title: str, checks: Iterable[Check], junit: Path | None, tap: Path | None) -> None:
-    """The files that were asked for."""
+    """Write the files of --junit and --tap."""
     if junit is None and tap is None:
         return
     from mprun.report.verdict import to_junit, to_tap
@@ -221,7 +231,7 @@ def write_verdicts(title: str, checks: Iterable[Check], junit: Path | None, tap:
 
 
 def parse_parameters(params: tuple[str, ...]) -> dict[str, str]:
-    """`-p a=1 -p b=2` as a dict. Raises SpecError for what is no NAME=VALUE."""
+    """Return `-p a=1 -p b=2` as a dict. Raise SpecError for a text that is not NAME=VALUE."""
     found = {}
     for text in params:
         name, equals, value = text.partition("=")
@@ -240,18 +250,18 @@ confidence = click.option(
     "confidence",
     type=click.Choice(["95%", "99%"]),
     callback=_read_confidence,
-    help="Confidence of the intervals of a sweep.  [default: 95%]",
+    help="Set the confidence level of a sweep's intervals.  [default: 95%]",
 )
 
 
 def refuse_confidence(given: float | None) -> None:
-    """Raises UsageError: one run has no intervals, and nothing that is asked for is ignored."""
+    """Raise UsageError if a confidence level is given: a single run has no intervals."""
     if given is not None:
-        raise click.UsageError("--ci is of sweeps: one run has no intervals")
+        raise click.UsageError("--ci is for sweeps: a single run has no intervals")
 
 
 def restore_tables(run: RunDirectory) -> None:
-    """Make the tables of a run again where they are gone."""
+    """Make the tables of a run again if they are missing."""
     if not run.has_tables:
         from mprun import runner
         from mprun.rundir import readable
@@ -260,13 +270,13 @@ def restore_tables(run: RunDirectory) -> None:
             with readable(run.path):
                 runner.restore_tables(run)
         except OSError as error:
-            click.echo(f"its tables are gone, and cannot be made again there: {error}", err=True)
+            click.echo(f"the tables of the run are missing and cannot be made again: {error}", err=True)
         else:
             invoker.give(run.path / "tables")
 
 
 def tell_incomplete(sweep: SweepDirectory) -> None:
-    """Say so of a sweep that has not all its runs, as what is made of it is no result."""
+    """Print a warning if a sweep is incomplete: its figures are no final result."""
     from mprun.sweep.summary import find_missing
 
     missing = find_missing(sweep.record, sweep.runs())

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun packets`: what the captures of a run say of its connections and subflows."""
+"""`mprun packets`: connections and subflows in the captures of a run."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,10 @@ import click
 from mprun import invoker
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
+from mprun.cli.output import emit
 from mprun.text import printable
 
-# Of a capture so many connections are shown, those that carried most.
+# The number of connections of a capture that are shown: the ones with the most payload.
 MOST_SHOWN = 10
 _SIGNS = {"forward": "→", "reverse": "←"}
 
@@ -25,10 +25,9 @@ _SIGNS = {"forward": "→", "reverse": "←"}
 @options.parent
 @click.option("--json", "as_json", is_flag=True, help="Print connections and subflows as JSON.")
 def command(name: str, parent: Path, as_json: bool) -> None:
-    """Read the captures of a run: its packets, connections and subflows become tables of it.
+    """Analyse the captures of a run and add the tables `packets`, `connections` and `subflows` to the run.
 
-    Each capture is read once, by tshark. The tables are `packets`, `connections` and `subflows`; `mprun export`
-    writes them as CSV, and docs/captures.md says what they hold.
+    tshark reads each capture once. `mprun export` writes the tables as CSV, and docs/captures.md describes them.
     """
     from mprun import rundir
     from mprun.cli.progress import Bar
@@ -40,7 +39,7 @@ def command(name: str, parent: Path, as_json: bool) -> None:
     invoker.give(run.path)
     if as_json:
         value = {"packets": found.packets, "connections": found.connections, "subflows": found.subflows}
-        click.echo(json.dumps({"directory": str(run.path), **value, "warnings": found.warnings}))
+        emit({"directory": str(run.path), **value, "warnings": found.warnings})
         return
     for capture in run.captures():
         _show(
@@ -87,7 +86,7 @@ def _say_connection(one: Mapping[str, Any]) -> str:
 
 
 def _say_subflows(members: Sequence[Mapping[str, Any]], connection: Mapping[str, Any]) -> list[str]:
-    """A line for each subflow, in the way that carried more."""
+    """Return a line for each subflow, in the direction that carried more."""
     from mprun.model.units import format_measured
 
     way = "forward" if connection["forward_bytes"] >= connection["reverse_bytes"] else "reverse"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun plan`: what a run would do, as text, as JSON, or compared with another."""
+"""`mprun plan`: the commands of a run as text, as JSON, or compared with another plan."""
 
 from __future__ import annotations
 
@@ -15,9 +15,19 @@ from mprun.plan import Plan
 
 @click.command("plan")
 @click.option(
-    "-t", "--topology", metavar="FILE", shell_complete=complete_files, help="Topology: FILE, FILE.yaml or FILE.yml."
+    "-t",
+    "--topology",
+    metavar="FILE",
+    shell_complete=complete_files,
+    help="Read the topology from FILE, FILE.yaml or FILE.yml.",
 )
-@click.option("-x", "--experiment", metavar="FILE", shell_complete=complete_files, help="Experiment: as -t.")
+@click.option(
+    "-x",
+    "--experiment",
+    metavar="FILE",
+    shell_complete=complete_files,
+    help="Read the experiment from FILE, FILE.yaml or FILE.yml.",
+)
 @options.parameters
 @options.seed
 @options.strict
@@ -36,10 +46,10 @@ def command(
     as_json: bool,
     diff: tuple[str, str] | None,
 ) -> None:
-    """Show what a run would do, node by node, as a person would type it.
+    """Show what a run would do: the commands of each node, as a person would type them.
 
-    Nothing is read from this machine: the plan is that of the virtual engine on Debian 12, and its
-    digest is the same everywhere.
+    The plan does not depend on this machine: it is the plan for the virtual engine on Debian 12. Its digest
+    is the same on every machine.
     """
     from mprun.plan import render
 
@@ -61,7 +71,7 @@ def command(
 
 
 def _show_difference(first: str, second: str) -> None:
-    """Exit status 1 if the plans differ, as diff(1) does."""
+    """Print the difference. The exit status is 1 if the plans differ, as for diff(1)."""
     import difflib
 
     from mprun.plan import render

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Progress on standard error: a bar on a terminal; elsewhere a line when the phase changes, and now and then."""
+"""Progress on standard error: a bar on a terminal, otherwise a line at each new phase and at growing intervals."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 
-# In a log, when first something is said of what goes on, by how much longer it is until the next time, and the most.
+# In a log: the time until the first line of progress, the growth factor of the intervals, and the longest interval.
 FIRST_S, GROWTH, MOST_S = 10.0, 1.5, 120.0
 
 
 class Pace:
-    """When a log is told how far something is: ever more seldom, so that an hour is some forty lines."""
+    """The times at which a log gets a line of progress. The intervals grow, so that an hour has about forty lines."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -26,7 +26,7 @@ class Pace:
         self._next_s = clock() + FIRST_S
 
     def is_due(self) -> bool:
-        """Whether it is time; if so, the next time is later."""
+        """Return True if a line is due. The next line is then due later."""
         now_s = self._clock()
         if now_s < self._next_s:
             return False
@@ -36,7 +36,7 @@ class Pace:
 
 
 class Live:
-    """Stands on the terminal while something goes on, if there is one."""
+    """A progress display that is on the terminal inside the `with` block, if there is a terminal."""
 
     def __init__(self, progress: Progress | None) -> None:
         self._progress = progress
@@ -54,7 +54,7 @@ class Live:
 
 
 class Bar(Live):
-    """Shows what is going on and how far it is; quiet while a person has the terminal."""
+    """The phase and the progress of a long operation. It is quiet while a person uses the terminal."""
 
     def __init__(self, quiet: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(_make_progress() if sys.stderr.isatty() and not quiet else None)
@@ -66,7 +66,7 @@ class Bar(Live):
         self._quiet = quiet
 
     def show(self, text: str, done: float, note: str = "") -> None:
-        """done: from 0 to 1; note: said beside the bar."""
+        """Show a phase. done: from 0 to 1. note: a text next to the bar."""
         if self._quiet:
             return
         if self._progress is None:
@@ -88,7 +88,7 @@ class Bar(Live):
 
 
 def say_time(seconds: float) -> str:
-    """`40 s`, `12 min`, `3.5 h`: no more digits than are known."""
+    """Return `40 s`, `12 min` or `3.5 h`, with no more digits than are known."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun report`: a page of a run or a sweep, with its figures."""
+"""`mprun report`: an HTML report of a run or a sweep, with its figures."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from mprun.cli.completion import complete_runs
 @click.command("report")
 @click.argument("name", metavar="[RUN|SWEEP]", default="latest", shell_complete=complete_runs)
 @options.parent
-@click.option("--open", "is_shown", is_flag=True, help="Show it in a browser.")
+@click.option("--open", "is_shown", is_flag=True, help="Open the report in a browser.")
 @options.confidence
 def command(name: str, parent: Path, is_shown: bool, confidence: float | None) -> None:
-    """Write a page of a run or a sweep, with its figures.
+    """Write an HTML report of a run or a sweep, with its figures.
 
-    report.html in its directory needs nothing else; each of its figures is also under figures/, as SVG, as PDF
-    as wide as a column of a paper (85 mm), as PNG, and its data as CSV.
+    The file report.html in the directory of the run or sweep needs no other file. Each figure is also in figures/
+    as SVG, as PNG, as PDF of the width of a paper's column (85 mm), and its data as CSV.
     """
     from mprun.analysis.statistics import CONFIDENCE
     from mprun.cli.progress import Bar

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun reproduce`: run again what an archive of `mprun bundle` holds."""
+"""`mprun reproduce`: repeat the runs of a bundle."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import click
 
 from mprun import invoker
 from mprun.cli import options
+from mprun.cli.output import emit
 from mprun.model.engine import ENGINE_NAMES
 from mprun.model.scalar import spell_values
 from mprun.scratch import scratch
@@ -37,12 +38,23 @@ _WORDS = {
 @click.option(
     "--engine",
     type=click.Choice(ENGINE_NAMES),
-    help="virtual: simulated time. real: this machine's kernel. Default: virtual, if it ran there.",
+    help="Choose where to run. `virtual`: simulated time. `real`: this machine's kernel. "
+    "Default: virtual if the original ran there.",
 )
-@click.option("--kernel", metavar="NAME", help="Experiment kernel. Default: the one that it ran on, if it is built.")
+@click.option(
+    "--kernel",
+    metavar="NAME",
+    help="Boot this experiment kernel. Default: the kernel of the original, if it is built.",
+)
 @options.parent
 @options.consent
-@click.option("-j", "--jobs", type=click.IntRange(1, 1024), help="Runs of a sweep at one time. Default: one a CPU.")
+@click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(1, 1024),
+    metavar="N",
+    help="Run N runs of a sweep at once. Default: one for each CPU.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
 def command(
     archive: Path,
@@ -53,9 +65,10 @@ def command(
     jobs: int | None,
     as_json: bool,
 ) -> None:
-    """Run BUNDLE again and say whether the result is identical, within intervals, or what differs.
+    """Repeat the runs of BUNDLE and compare the result: identical, within intervals, or different.
 
-    Its resolved inputs are compiled anew, and nothing else of it is obeyed. Exit status 1 if the result differs.
+    Only the resolved inputs of the bundle are used, and they are compiled again. The exit status is 1 if the
+    result differs.
     """
     from mprun.bundle.reproduce import choose_engine, open_bundle, reproduce
     from mprun.cli.progress import Bar
@@ -64,7 +77,9 @@ def command(
         bundle = open_bundle(archive, folder)
         chosen, reason = choose_engine(bundle, engine)
         if bundle.missing is not None:
-            click.echo(f"warning: it is of a sweep that was incomplete: {bundle.missing}; these are repeated", err=True)
+            click.echo(
+                f"warning: the sweep in the bundle is incomplete: {bundle.missing}; these runs are repeated", err=True
+            )
         if not as_json:
             click.echo(f"engine: {chosen} ({reason})", err=True)
             options.note_unconfined()
@@ -72,9 +87,7 @@ def command(
             outcome = reproduce(bundle, parent, chosen, kernel, consent, bar.show, jobs)
     invoker.give(outcome.path)
     if as_json:
-        import json
-
-        click.echo(json.dumps(_to_json(outcome)))
+        emit(_to_json(outcome))
     else:
         _show(outcome)
     sys.exit(1 if outcome.verdict == "different" else 0)
@@ -114,15 +127,13 @@ def _show(outcome: Outcome) -> None:
         "identical": f"every artifact of {f'{outcome.runs} runs' if many else 'the run'}, byte by byte",
         "within": f"{outcome.identical} of {outcome.runs} runs byte by byte; "
         "of the others no metric differs by more than chance",
-        "different": f"{outcome.runs - outcome.identical} of {outcome.runs} runs are not as then"
-        if many
-        else "not as then",
+        "different": f"{outcome.runs - outcome.identical} of {outcome.runs} runs differ" if many else "the run differs",
     }[outcome.verdict]
     click.echo(f"{click.style(word, fg=colour, bold=True)}  {how}  {outcome.path}")
 
 
 def _list_members(names: Sequence[str]) -> str:
-    """The files, and folders with the number of their files."""
+    """Return the files, and folders with the number of their files."""
     counts = Counter(name.partition("/")[0] for name in names)
     folders = {name.partition("/")[0] for name in names if "/" in name}
     return ", ".join(plain(f"{one}/ ({count} files)" if one in folders else one) for one, count in counts.items())

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from mprun.cli import options
+from mprun.cli.output import emit
 
 if TYPE_CHECKING:
     from mprun.engines.engine import Shell
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @options.parent
 @options.consent
 @options.allow_outside
-@click.option("--shell", type=click.Choice(["before", "after"]), help="Stop there at Mininet's prompt.")
+@click.option("--shell", type=click.Choice(["before", "after"]), help="Open Mininet's prompt before or after the run.")
 @options.verdicts
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, with the directory of the run.")
 def command(
@@ -50,7 +50,7 @@ def command(
     tap: Path | None,
     as_json: bool,
 ) -> None:
-    """Run an experiment on a topology and leave everything that happened in runs/latest."""
+    """Run an experiment on a topology and write all results to runs/latest."""
     from mprun import runner
     from mprun.cli.progress import Bar
     from mprun.cli.show_run import show_summary
@@ -79,7 +79,7 @@ def command(
 
         options.write_verdicts(run.title, checks_of_run(run.title, summary), junit, tap)
     if as_json:
-        click.echo(json.dumps({"directory": str(run.path), **summary}))
+        emit({"directory": str(run.path), **summary})
     else:
         show_summary(summary, run)
         if linked:
@@ -91,7 +91,7 @@ def command(
 
 
 def _link(run: RunDirectory, links: Sequence[tuple[str, str]], folder: Path) -> list[str]:
-    """Let the experiment's names stand for this run's files where its own folder is the one we are in."""
+    """Make the experiment's links to files of this run, if the current folder is the experiment's."""
     if not links or folder.resolve() != Path.cwd():
         return []
     made, refused = run.link_into(Path(), dict(links))

@@ -3,18 +3,15 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from mprun import invoker
-from mprun.cli import options, show
+from mprun.cli import options, show, wireshark
 from mprun.cli.completion import complete_runs
+from mprun.cli.output import emit
 
 if TYPE_CHECKING:
     from mprun.model.engine import EngineChoice
@@ -27,17 +24,18 @@ if TYPE_CHECKING:
 def command() -> None:
     """List, show, open, repeat and remove runs.
 
-    A run is named by its directory, its name, the beginning of its name, its digest, or `latest`.
+    RUN is the directory, the name, the beginning of the name or the digest of a run, or `latest`.
     """
 
 
-# what `mprun show` is, where one looks for it who has just listed them
+# `mprun show` again: a person who has listed the runs looks for it here
 command.add_command(show.command)
+command.add_command(wireshark.command, "open")
 
 
 @command.command("list")
 @options.parent
-@click.option("--json", "as_json", is_flag=True, help="Print a list as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
 def list_(parent: Path, as_json: bool) -> None:
     """List the runs and sweeps, oldest first."""
     from mprun import rundir
@@ -51,7 +49,7 @@ def list_(parent: Path, as_json: bool) -> None:
         rows.append({"name": sweep.name, "status": _state(sweep)[0], "engine": "sweep"})
     rows.sort(key=lambda row: row["name"][:15])
     if as_json:
-        click.echo(json.dumps(rows))
+        emit(rows)
     elif not rows:
         click.echo(f"no runs in {parent}")
     for row in rows if not as_json else ():
@@ -59,7 +57,7 @@ def list_(parent: Path, as_json: bool) -> None:
 
 
 def _state(source: RunDirectory | SweepDirectory) -> tuple[str, str]:
-    """Status and engine, as far as its summary tells them."""
+    """Return the status and the engine, as far as the summary has them."""
     from mprun.errors import MprunError
 
     if not source.has("summary.json"):
@@ -71,43 +69,6 @@ def _state(source: RunDirectory | SweepDirectory) -> tuple[str, str]:
         return "damaged", ""
 
 
-@command.command("open")
-@click.argument("name", metavar="[RUN]", default="latest", shell_complete=complete_runs)
-@options.parent
-@click.option("--profile", is_flag=True, help="With columns, colours and buttons for MPTCP, put among your profiles.")
-def open_(name: str, parent: Path, profile: bool) -> None:
-    """Open the captures of a run in Wireshark, with the names of the hosts."""
-    from mprun import rundir
-    from mprun.errors import HostError
-    from mprun.tools.tshark import decoding
-
-    run = rundir.find(parent, name)
-    program = shutil.which("wireshark")
-    if program is None:
-        raise HostError(
-            f"Wireshark is not installed: apt-get install wireshark; the captures are in {run.path / 'pcap'}"
-        )
-    run.write_text("logs/hosts", "".join(f"{address} {node}\n" for address, node in run.addresses()))
-    names = run.path / "logs" / "hosts"
-    chosen = [*(["-C", _install_profile()] if profile else []), *decoding(run.plan().intent.traffic)]
-    for capture in (run.path / name for name in run.captures().values()):
-        subprocess.Popen([program, *chosen, "-H", str(names), "-N", "n", str(capture)], start_new_session=True)
-
-
-def _install_profile() -> str:
-    """Put our profile where Wireshark looks, unless there is one of its name, which is its owner's; the name."""
-    from mprun.cache import find_base
-    from mprun.shipped import PROFILE
-
-    target = find_base("XDG_CONFIG_HOME", ".config") / "wireshark" / "profiles" / PROFILE.name
-    if not target.exists():
-        made = next(path for path in reversed([target, *target.parents]) if not path.exists())
-        shutil.copytree(PROFILE, target)
-        invoker.give(made)
-        click.echo(f"a profile for Wireshark: {target}")
-    return target.name
-
-
 @command.command()
 @click.argument("name", metavar="[RUN]", default="latest", shell_complete=complete_runs)
 @options.engine
@@ -115,9 +76,10 @@ def _install_profile() -> str:
 @options.parent
 @options.consent
 def rerun(name: str, engine: EngineChoice, kernel: str, parent: Path, consent: Consent) -> None:
-    """Run the plan of a run again, into a directory of its own.
+    """Repeat a run in a new run directory.
 
-    It takes the engine of the run, and the real engine only if --engine or your configuration says so.
+    The engine is the engine of the original run. The real engine is used only if --engine or your configuration
+    file names it.
     """
     from mprun import rundir, runner
     from mprun.cli.progress import Bar
@@ -139,9 +101,9 @@ def rerun(name: str, engine: EngineChoice, kernel: str, parent: Path, consent: C
 @command.command()
 @click.argument("names", metavar="RUN|SWEEP...", nargs=-1, required=True, shell_complete=complete_runs)
 @options.parent
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 def rm(names: tuple[str, ...], parent: Path, yes: bool) -> None:
-    """Remove runs, and sweeps with all of theirs."""
+    """Remove runs and sweeps. Removing a sweep removes all its runs."""
     from mprun import rundir
     from mprun.sweep import directory
 

@@ -10,12 +10,14 @@ import click
 
 @click.command()
 @click.argument("which", required=False, type=click.Choice(["topology", "experiment", "lab", "config"]))
-@click.option("--write", "directory", type=click.Path(file_okay=False, path_type=Path), help="Write all into DIR.")
+@click.option(
+    "--write", "directory", type=click.Path(file_okay=False, path_type=Path), help="Write all schemas to DIRECTORY."
+)
 def command(which: str | None, directory: Path | None) -> None:
-    """Print the JSON Schema of a topology, an experiment, a lab file or your configuration.
+    """Print the JSON Schema of a topology, an experiment, a lab file or your configuration file.
 
-    An editor that speaks YAML completes and checks the files with it; in VS Code the first line of
-    a file names it: `# yaml-language-server: $schema=...`.
+    With the schema, an editor completes keys and checks values. In VS Code the first line of a file names
+    its schema: `# yaml-language-server: $schema=...`.
     """
     if (which is None) == (directory is None):
         raise click.UsageError(

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The work of `mprun kernel test`: run the scripts, and show how each ended."""
+"""The work of `mprun kernel test`: run the scripts, and show their results."""
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import click
 
 from mprun import invoker
+from mprun.cli.output import emit
 from mprun.cli.progress import Bar
 from mprun.errors import HostError, SpecError
 from mprun.kernel.store import Kernel
@@ -32,10 +32,10 @@ def run(
     suite: Path | None,
     as_json: bool,
 ) -> bool:
-    """Run scripts of a kernel's tests; whether all that failed was known to.
+    """Run scripts of a kernel's tests. Return True if all failures are known failures.
 
-    program: the folder of packetdrill, None for that of PATH. suite: the folder of packetdrill scripts that are run
-    instead of the kernel's own tests.
+    `program`: the folder of packetdrill; None for the program in PATH.
+    `suite`: the folder of packetdrill scripts that are run instead of the kernel's own tests.
     """
     started = time.monotonic()
     output.mkdir(parents=True, exist_ok=True)
@@ -72,7 +72,7 @@ def run(
     wall_s = round(time.monotonic() - started, 1)
     total = {"kernel": kernel.name, "version": kernel.version, "scheduler": scheduler, "seed": seed}
     if as_json:
-        click.echo(json.dumps(total | {"passed": passed, "wall_s": wall_s, "scripts": verdicts, "not_run": not_run}))
+        emit(total | {"passed": passed, "wall_s": wall_s, "scripts": verdicts, "not_run": not_run})
     else:
         for name, reason in not_run.items():
             click.echo(f"- {name:28} not run: {reason}")
@@ -90,7 +90,7 @@ def _list(selftests: Path, drill: Path | None) -> tuple[list[Script], dict[str, 
 
 
 def _choose(only: Sequence[str] | None, found: Sequence[Script]) -> list[Script]:
-    """Return what to run, in the order to start it in. A name stands for all that is below it."""
+    """Return the scripts to run, in the order of their start. A name selects all scripts below it."""
     for name in only or ():
         if not any(_is_below(script, name) for script in found):
             there = ", ".join(sorted({script.name for script in found}))
@@ -101,12 +101,12 @@ def _choose(only: Sequence[str] | None, found: Sequence[Script]) -> list[Script]
 
 
 def _is_below(script: Script, name: str) -> bool:
-    """Return whether a name on the command line means this script: `mptcp_join`, `packetdrill/tcp/sack`."""
+    """Return True if a name on the command line selects this script: `mptcp_join`, `packetdrill/tcp/sack`."""
     return f"{script.label}/".startswith(f"{name}/")
 
 
 def _judge(result: Result, known: Sequence[Known], scheduler: str | None) -> dict[str, Any]:
-    """A result as JSON: names of what failed or was skipped, and the reasons of what is known to fail."""
+    """Return a result as JSON: names of failed and skipped subtests, and the reasons of known failures."""
     failed = result.names("failed")
     reasons = {}
     for name in failed:
@@ -145,7 +145,7 @@ def _show(verdict: Mapping[str, Any]) -> None:
     if verdict["fault"]:
         click.echo(f"    {click.style('error', fg='red')}: {verdict['fault']}")
     if not verdict["passed"]:
-        click.echo(f"    all that it said: {verdict['log']}")
+        click.echo(f"    its whole output: {verdict['log']}")
 
 
 def _show_total(

@@ -37,9 +37,10 @@ def command(
     engine: EngineChoice,
     kernel: str,
 ) -> None:
-    """Build the network and offer Mininet's prompt on it, in real time.
+    """Build the network and open Mininet's prompt, in real time.
 
-    `client ping server`, `client ip route`, `nodes`, `links`, `dump`, `exit`. Nothing is left behind.
+    Commands are, for example, `client ping server`, `client ip route`, `nodes`, `links`, `dump` and `exit`.
+    Nothing remains after `exit`.
     """
     from mprun import runner
     from mprun.input import load
@@ -59,7 +60,7 @@ def command(
 
 @contextlib.contextmanager
 def _nothing_kept() -> Iterator[None]:
-    """Who is interrupted is not sent to a directory that goes with the prompt."""
+    """Leave the directory out of the message of an interruption: it is removed with the prompt."""
     try:
         yield
     except Interrupted:
@@ -67,7 +68,7 @@ def _nothing_kept() -> Iterator[None]:
 
 
 def _from_pipe(argv: list[str]) -> int:
-    """Obey lines that nobody types: through a terminal of their own, which the prompt needs, with `exit` last."""
+    """Execute the lines of standard input, followed by `exit`. The prompt needs a terminal, so it gets a new one."""
     master, slave = pty.openpty()
     process = subprocess.Popen(argv, stdin=slave, stdout=slave)
     os.close(slave)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,8 @@ import click
 
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
-from mprun.report.reading import order_metrics
+from mprun.cli.output import emit
+from mprun.report.metrics import order_metrics
 from mprun.rundir import RunDirectory, readable
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @options.confidence
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def command(name: str, parent: Path, confidence: float | None, as_json: bool) -> None:
-    """Show the summary of a run or a sweep: of a run also what went on over its time, of a sweep its cells."""
+    """Show the summary of a run with its time lines, or the summary of a sweep with its cells."""
     from mprun.sweep.directory import find_either
 
     found = find_either(parent, name)
@@ -40,7 +40,7 @@ def _show(found: RunDirectory | SweepDirectory, confidence: float | None, as_jso
         options.refuse_confidence(confidence)
     summary = _read_sweep(found) if isinstance(found, SweepDirectory) else found.read("summary.json")
     if as_json:
-        click.echo(json.dumps({"directory": str(found.path), **summary}))
+        emit({"directory": str(found.path), **summary})
     elif isinstance(found, SweepDirectory):
         from mprun.analysis.cells import INCOMPLETE
         from mprun.analysis.statistics import CONFIDENCE
@@ -64,13 +64,15 @@ def _read_sweep(sweep: SweepDirectory) -> dict[str, Any]:
 
 
 def _show_figures(run: RunDirectory, metrics: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Print the figures of a run's report in a line for each series; the metrics in the order of their tools."""
+    """Print the figures of a run's report with a line for each series. Return the metrics in the order of their
+    tools.
+    """
     from mprun.errors import SpecError
     from mprun.input import load
     from mprun.input.traffic import owned_metrics
     from mprun.report.report import gather
+    from mprun.report.run_figures import draw_run
     from mprun.report.spark import to_text
-    from mprun.report.timeline import draw_run
 
     try:
         spec = load(*run.resolved_inputs).spec

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run's summary in the terminal: the verdict, the metrics, what was expected."""
+"""The summary of a run in the terminal: the verdict, the metrics and the expectations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from mprun.model.units import format_measured
-from mprun.report.reading import format_bound
+from mprun.report.metrics import format_bound
 from mprun.rundir import RunDirectory
 
 MARKS = {
@@ -21,7 +21,7 @@ MARKS = {
 
 
 def show_summary(summary: Mapping[str, Any], run: RunDirectory) -> None:
-    """Print a summary; colours only where the output is a terminal."""
+    """Print a summary. Colours are used only if the output is a terminal."""
     expected = {verdict["metric"]: verdict for verdict in summary["expectations"]}
     metrics: Mapping[str, Mapping[str, Any]] = summary["metrics"]
     hidden = _find_hidden(summary)
@@ -50,7 +50,7 @@ def show_summary(summary: Mapping[str, Any], run: RunDirectory) -> None:
 
 
 def _find_hidden(summary: Mapping[str, Any]) -> set[str]:
-    """Metrics of flows whose group has the same one: nobody reads those of hundreds."""
+    """Return the metrics of flows whose group has the same metric. A list for hundreds of flows would be too long."""
     return {
         name
         for group, flows in summary.get("groups", {}).items()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sweep's summary in the terminal: a line for each cell, expectations, the verdict."""
+"""The summary of a sweep in the terminal: a line for each cell, the expectations and the verdict."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from mprun.cli import options
 from mprun.cli.show_run import MARKS
 from mprun.model.scalar import spell_scalar, spell_values
 from mprun.model.units import format_measured
-from mprun.report.reading import choose_metrics, format_bound, format_mean
+from mprun.report.metrics import choose_metrics, format_bound, format_mean
 from mprun.sweep.summary import tell_progress
 
-# So many metrics fit beside each other.
+# The number of metrics that fit next to each other.
 MOST_SHOWN = 3
 # Spaces between columns.
 GAP = 2
-# Of each kind of message, so many different ones.
+# The number of different messages of each kind that are shown.
 MOST_TOLD = 5
 
 
 def show_sweep(
     summary: Mapping[str, Any], path: Path, wanted: Sequence[str] = (), confidence: float = CONFIDENCE
 ) -> None:
-    """Print a summary: mean and t interval where a cell ran more than once. wanted: metrics to show."""
+    """Print a summary, with mean and t interval for cells with several runs. wanted: metrics to show."""
     cells: Sequence[Mapping[str, Any]] = summary["cells"]
     axes = list(dict.fromkeys(name for cell in cells for name in cell["values"]))
     metrics = _choose(cells, wanted)
@@ -61,8 +61,11 @@ def _width(column: Iterable[str]) -> int:
 
 
 def _fit(first: Sequence[int], widths: Sequence[int]) -> Iterator[list[int]]:
-    """Which columns stand beside each other, in parts that the terminal has room for; all where there is none. first:
-    widths of those that each part begins with."""
+    """Return the columns of each part of the table, so that each part fits the terminal. Without a terminal there is
+    one part.
+
+    `first`: the widths of the columns that each part begins with.
+    """
     room = options.terminal_width() - sum(GAP + width for width in first)
     part: list[int] = []
     for n in range(len(widths)):
@@ -74,7 +77,7 @@ def _fit(first: Sequence[int], widths: Sequence[int]) -> Iterator[list[int]]:
 
 
 def _show_table(rows: Sequence[Sequence[str]], names: int) -> None:
-    """names: so many columns are text, the others numbers."""
+    """Print a table. names: the number of text columns; the others are numbers."""
     widths = [_width(column) for column in zip(*rows, strict=True)]
     for row in rows:
         texts = [
@@ -85,7 +88,7 @@ def _show_table(rows: Sequence[Sequence[str]], names: int) -> None:
 
 
 def _choose(cells: Sequence[Mapping[str, Any]], wanted: Sequence[str]) -> list[str]:
-    """The metrics that were asked for, else those that are expected something of, else goodputs, else the first."""
+    """Return the wanted metrics, else metrics with expectations, else goodputs, else the first metrics."""
     known = list(dict.fromkeys(name for cell in cells for name in cell["metrics"]))
     missing = [name for name in wanted if name not in known]
     if missing:
@@ -99,7 +102,7 @@ def _choose(cells: Sequence[Mapping[str, Any]], wanted: Sequence[str]) -> list[s
 
 
 def _runs(cell: Mapping[str, Any]) -> str:
-    """How many, and of how many that are needed or made, where that is another number."""
+    """Return the number of runs, with the number of needed or made runs if that differs."""
     passed, total = cell["runs"]["passed"], sum(cell["runs"].values())
     if total < cell.get("needed", total):
         return f"{total}/{cell['needed']}"
@@ -107,7 +110,7 @@ def _runs(cell: Mapping[str, Any]) -> str:
 
 
 def _show_told(cells: Sequence[Mapping[str, Any]]) -> None:
-    """What runs told of themselves, each text once, the most frequent first."""
+    """Print the messages of runs, each text once, the most frequent first."""
     for kind, colour in (("errors", "red"), ("failures", "red"), ("warnings", "yellow")):
         counts: Counter[str] = Counter()
         for cell in cells:
@@ -119,13 +122,13 @@ def _show_told(cells: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _say(what: str, text: str) -> str:
-    """`  warning: text`, in lines of the terminal's width."""
+    """Return `  warning: text` in lines of the terminal's width."""
     label = click.unstyle(what)
     return options.wrap(f"{label}: {text}", "  ", "    ").replace(label, what, 1)
 
 
 def _show_expectations(cells: Sequence[Mapping[str, Any]]) -> None:
-    """How often each held, over all cells; where it did not, in which."""
+    """Print how often each expectation held over all cells, and the cells in which it did not always hold."""
     found: dict[tuple[Any, ...], list[tuple[Mapping[str, Any], Mapping[str, Any]]]] = {}
     for cell in cells:
         for one in cell["expectations"]:
@@ -144,8 +147,10 @@ def _show_expectations(cells: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _show_statements(statements: Sequence[Mapping[str, Any]], may_come: bool) -> None:
-    """What is expected across cells, with both sides as they were measured. may_come: what is missing was not made
-    yet."""
+    """Print the statements across cells, with the measured values of both sides.
+
+    `may_come`: missing runs have not been made yet.
+    """
     for one in statements:
         mark = click.style("✓", fg="green") if one["held"] else click.style("✗", fg="red")
         if one["held"] is None and may_come:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun sweep`: all cells of an experiment's matrix, repeated as it asks."""
+"""`mprun sweep`: all cells of an experiment's matrix, with their repetitions."""
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -15,6 +14,8 @@ import click
 
 from mprun import invoker
 from mprun.cli import options
+from mprun.cli.completion import complete_metrics
+from mprun.cli.output import emit
 
 if TYPE_CHECKING:
     from mprun.model.engine import EngineChoice
@@ -37,19 +38,34 @@ if TYPE_CHECKING:
 @options.parent
 @options.consent
 @options.allow_outside
-@click.option("--dry-run", is_flag=True, help="List the cells and say how long they may take.")
+@click.option("--dry-run", is_flag=True, help="List the cells and estimate their time. Run nothing.")
 @click.option("--cluster", "address", metavar="ADDRESS", help="Run on the workers of this Dask scheduler.")
-@click.option("-j", "--jobs", type=click.IntRange(1, 1024), help="Runs at one time. Default: one a CPU.")
-@click.option("--retries", type=click.IntRange(0, 100), default=0, help="How often a run that ends with an error.")
+@click.option(
+    "-j", "--jobs", type=click.IntRange(1, 1024), metavar="N", help="Run N runs at once. Default: one for each CPU."
+)
+@click.option(
+    "--retries",
+    type=click.IntRange(0, 100),
+    default=0,
+    metavar="N",
+    help="Repeat a run that ends with an error up to N times.",
+)
 @click.option(
     "--keep",
     type=click.Choice(["pcaps", "none", "failed"]),
     default="pcaps",
     show_default=True,
-    help="Captures that stay: of all runs, of none, of those that did not pass.",
+    help="Keep the captures of all runs, of no run, or of the runs that did not pass.",
 )
-@click.option("--new", "anew", is_flag=True, help="A new sweep, though an unfinished one of these files is there.")
-@click.option("--metric", "shown", multiple=True, metavar="NAME", help="Show this metric; repeatable.")
+@click.option("--new", "anew", is_flag=True, help="Start a new sweep even if an unfinished one for these files exists.")
+@click.option(
+    "--metric",
+    "shown",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=complete_metrics,
+    help="Show this metric. Can be repeated.",
+)
 @options.verdicts
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, with the directory of the sweep.")
 def command(
@@ -74,37 +90,37 @@ def command(
     tap: Path | None,
     as_json: bool,
 ) -> None:
-    """Run every cell of an experiment's matrix, as often as it asks, on all CPUs.
+    """Run every cell of an experiment's matrix on all CPUs, as often as `repeat` says.
 
-    The same command goes on with a sweep that was interrupted. -p also fixes an axis of the matrix.
+    The same command resumes a sweep that was interrupted. -p also fixes an axis of the matrix.
     """
     from mprun import runner
     from mprun.cli.sweep_progress import SweepBar
     from mprun.input import load_cells
     from mprun.model.permission import Permissions
-    from mprun.sweep import conduct, study
+    from mprun.sweep import execution, study
 
     allowed = Permissions(consent.commands, allow_outside)
     given = options.parse_parameters(params)
     loaded = load_cells(topology, experiment, given, seed, strict, allowed)
     for warning in dict.fromkeys(warning for one in loaded for warning in one.warnings):
         click.echo(f"warning: {warning}", err=True)
-    cells, kernels = conduct.place_cells(study.make_cells(loaded, engine, kernel), engine, consent)
+    cells, kernels = execution.place_cells(study.make_cells(loaded, engine, kernel), engine, consent)
     options.note_unconfined()
-    places = conduct.places_for({cell.runs_in for cell in cells}, jobs, len(os.sched_getaffinity(0)))
+    places = execution.places_for({cell.runs_in for cell in cells}, jobs, len(os.sched_getaffinity(0)))
     if dry_run:
-        _show_cells(cells, places, parent, None if anew else conduct.find_unfinished(parent, cells, kernels))
+        _show_cells(cells, places, parent, None if anew else execution.find_unfinished(parent, cells, kernels))
         return
     inputs = runner.read_inputs(loaded[0].sources)
     # a cluster that cannot be used leaves no directory behind
     with closing(_start_executor(cells, places, address)) as executor:
-        sweep, is_new = conduct.find_or_create(parent, cells, kernels, inputs, anew)
+        sweep, is_new = execution.find_or_create(parent, cells, kernels, inputs, anew)
         invoker.give_at_exit(sweep.path)
         if not as_json:
-            click.echo(f"{'sweep' if is_new else 'going on with'}: {sweep.path}", err=True)
+            click.echo(f"{'sweep' if is_new else 'resuming'}: {sweep.path}", err=True)
         with sweep.held():
             sweep.note_command(sys.argv[1:])
-            work = conduct.Conduct(sweep, cells, keep, retries, consent)
+            work = execution.Execution(sweep, cells, keep, retries, consent)
             with SweepBar() as bar:
                 summary = work.run(executor, bar.show, bar.say)
     if junit or tap:
@@ -112,7 +128,7 @@ def command(
 
         options.write_verdicts(sweep.name, checks_of_sweep(summary), junit, tap)
     if as_json:
-        click.echo(json.dumps({"directory": str(sweep.path), **summary}))
+        emit({"directory": str(sweep.path), **summary})
     else:
         from mprun.cli.show_sweep import show_sweep
 
@@ -134,7 +150,7 @@ def _start_executor(cells: Sequence[Cell], places: int, address: str | None) -> 
     from mprun.sweep.cluster import ClusterExecutor, Needs
 
     if not all(ENGINES[cell.runs_in].IS_SIMULATED for cell in cells):
-        raise SpecError("a cluster runs cells of the virtual engine: the machines of a cluster are no two alike")
+        raise SpecError("a cluster runs only cells of the virtual engine, as its machines differ")
     programs = {name: program for cell in cells for name, program in programs_needed(cell.spec).items()}
     kernels = tuple(dict.fromkeys(cell.kernel for cell in cells))
     return ClusterExecutor(address, Needs(kernels, programs), lambda text: click.echo(text, err=True))
@@ -150,7 +166,7 @@ def _show_cells(cells: Sequence[Cell], places: int, parent: Path, begun: SweepDi
     for row in [names, *rows] if names else ():
         click.echo("  " + "  ".join(f"{text:{width}}" for text, width in zip(row, widths, strict=True)).rstrip())
     counts = {_times(cell) for cell in cells}
-    each = "as many runs as each asks"
+    each = "as many runs as each needs"
     if len(counts) == 1:
         times = counts.pop()
         each = "1 run" if times == "1" else f"{times} runs"
@@ -158,7 +174,7 @@ def _show_cells(cells: Sequence[Cell], places: int, parent: Path, begun: SweepDi
     done = 0
     if begun is not None:
         done = begun.count()
-        click.echo(f"goes on with {begun.path}, where {done} run{' is' if done == 1 else 's are'} done")
+        click.echo(f"resumes {begun.path}, where {done} run{' is' if done == 1 else 's are'} done")
     click.echo(_say_estimate(estimate(cells, places, parent, done), parent))
 
 
@@ -166,10 +182,10 @@ def _say_estimate(found: Estimate, parent: Path) -> str:
     from mprun.cli.progress import say_time
 
     if found.seconds is None:
-        return "how long that takes is not known before the first run of these files"
+        return "the time is not known before the first run of these files"
     if found.is_real:
-        return f"about {say_time(found.seconds)}: the real engine's runs take their time, one after the other"
-    return f"about {say_time(found.seconds)}, going by {found.known} earlier runs of these files in {parent}"
+        return f"about {say_time(found.seconds)}: runs in the real engine take their full time, one after the other"
+    return f"about {say_time(found.seconds)}, estimated from {found.known} earlier runs of these files in {parent}"
 
 
 def _times(cell: Cell) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Progress of a sweep on standard error: a bar on a terminal, elsewhere a line now and then."""
+"""Progress of a sweep on standard error: a bar on a terminal, otherwise a line at growing intervals."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from mprun.cli.progress import Live, Pace, say_time
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from mprun.sweep.conduct import State
+    from mprun.sweep.execution import State
 
 MOST_RUNNING = 3
 BAR_WIDTH = 30
 
 
 class SweepBar(Live):
-    """How many runs are done, which are under way, and how long it may still take."""
+    """The number of finished runs, the running ones, and the remaining time."""
 
     def __init__(self) -> None:
         super().__init__(_make_progress() if sys.stderr.isatty() else None)
@@ -33,7 +33,7 @@ class SweepBar(Live):
             more = len(state.running) - MOST_RUNNING
             note = ", ".join([*state.running[:MOST_RUNNING], *([f"{more} more"] if more > 0 else [])])
             text = ", ".join([f"{state.done} of {state.total} runs", *bad])
-            # what is short tells most: what is under way takes what room there is left
+            # the short texts matter most, so the list of running cells gets only the remaining room
             room = self._progress.console.width - BAR_WIDTH - len(text) - len(left) - 4
             note = f"{note[: max(0, room - 1)]}…" if len(note) > room else note
             self._progress.update(
@@ -44,7 +44,7 @@ class SweepBar(Live):
             print(", ".join(words), file=sys.stderr, flush=True)
 
     def say(self, text: str) -> None:
-        """A line that stays."""
+        """Print a line that stays."""
         if self._progress is not None:
             self._progress.console.print(text, markup=False, highlight=False)
         else:

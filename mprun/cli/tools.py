@@ -3,30 +3,32 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import asdict
 
 import click
 
 from mprun.cli.completion import complete_tools
+from mprun.cli.output import emit
 
 
 @click.group("tools", context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
-    """Build and list the traffic tools that no package of the distribution holds.
+    """Build and list the traffic tools that the distribution has no package for.
 
-    They are built once per user, in the cache beside the experiment kernels, and need neither root nor
-    a network afterwards.
+    A tool is built once per user, in the cache of the experiment kernels. A built tool needs neither root nor
+    a network.
     """
 
 
 @command.command()
 @click.argument("name", shell_complete=complete_tools)
-@click.option("-j", "--jobs", type=click.IntRange(1), help="Compilers at a time (as many as there are CPUs).")
+@click.option(
+    "-j", "--jobs", type=click.IntRange(1), metavar="N", help="Run N compilers at once. Default: the number of CPUs."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the tool as JSON.")
 def install(name: str, jobs: int | None, as_json: bool) -> None:
-    """Build a tool, unless the same one is built already."""
+    """Build a tool, unless the same tool is built already."""
     from mprun.cli import built
     from mprun.cli.progress import Bar
     from mprun.programs import store
@@ -39,7 +41,7 @@ def install(name: str, jobs: int | None, as_json: bool) -> None:
 @command.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print a list of tools as JSON.")
 def list_(as_json: bool) -> None:
-    """List the tools that can be built, and those that are."""
+    """List the tools that can be built, and the versions that are built."""
     from mprun.errors import HostError
     from mprun.programs import PROGRAMS, store
 
@@ -58,7 +60,7 @@ def list_(as_json: bool) -> None:
             {"name": name, "description": PROGRAMS[name].description, "installed": asdict(tool) if tool else None}
             for name, tool in found.items()
         ]
-        click.echo(json.dumps(tools))
+        emit(tools)
         return
     for name, tool in found.items():
         absent = faults.get(name, f"not built: `mprun tools install {name}`")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun topology list|expand`: generators, and what they come to."""
+"""`mprun topology list|expand`: generators, and the nodes and links that they produce."""
 
 from __future__ import annotations
 
@@ -8,26 +8,25 @@ from pathlib import Path
 import click
 
 from mprun.cli import options
+from mprun.cli.output import emit
 from mprun.errors import HostError, SpecError
 
 
 @click.group("topology", context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
-    """List the generators, or write one's topology out as nodes and links."""
+    """List the generators, or write a topology as nodes and links."""
 
 
 @command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the generators as JSON.")
 def list_(as_json: bool) -> None:
-    """List the generators, those of installed packages too."""
-    import json
-    from dataclasses import asdict
+    """List the generators, including generators of installed packages."""
 
     from mprun.input.generator import COLLECTION
 
     generators = COLLECTION.describe()
     if as_json:
-        click.echo(json.dumps([asdict(one) for one in generators], indent=2, ensure_ascii=False))
+        emit(list(generators))
         return
     width = max(len(one.name) for one in generators)
     for one in generators:
@@ -40,12 +39,12 @@ def list_(as_json: bool) -> None:
 @options.parameters
 @options.allow_python
 @options.allow_outside
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write into FILE, a new one.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to FILE, a new file.")
 def expand(topology: str, params: tuple[str, ...], allow_exec: bool, allow_outside: bool, output: Path | None) -> None:
-    """Write a topology out as nodes and links, ready to be changed by hand.
+    """Write a topology as nodes and links that can be changed by hand.
 
-    It builds the same network. What is derived later, as addresses that no generator sets and queues
-    that nobody gave, is left to be derived.
+    The written topology builds the same network. Values that mprun derives, such as most addresses and default
+    queues, are not written.
     """
     from yaml.nodes import MappingNode
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun validate`: the input stage alone. Nothing is built and nothing is written."""
+"""`mprun validate`: only the input stage. Nothing is built and nothing is written."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import click
 
 from mprun.cli import options
 from mprun.cli.completion import complete_files
+from mprun.cli.output import emit
 
 if TYPE_CHECKING:
     from mprun.model.fault import Fault
@@ -18,12 +19,18 @@ if TYPE_CHECKING:
 
 @click.command("validate")
 @options.topology
-@click.option("-x", "--experiment", metavar="FILE", shell_complete=complete_files, help="Experiment: as -t.")
+@click.option(
+    "-x",
+    "--experiment",
+    metavar="FILE",
+    shell_complete=complete_files,
+    help="Read the experiment from FILE, FILE.yaml or FILE.yml.",
+)
 @options.parameters
 @options.strict
 @options.allow_python
 @options.allow_outside
-@click.option("--json", "as_json", is_flag=True, help="Print the faults as JSON on standard output.")
+@click.option("--json", "as_json", is_flag=True, help="Print the errors as JSON.")
 def command(
     topology: str,
     experiment: str | None,
@@ -33,7 +40,7 @@ def command(
     allow_outside: bool,
     as_json: bool,
 ) -> None:
-    """Check a topology and an experiment, in every cell of its matrix, and say all that is wrong with them."""
+    """Check a topology and an experiment in every cell of its matrix, and print all errors."""
     from mprun.input import load_cells
     from mprun.model.fault import InputError
     from mprun.model.permission import Permissions
@@ -55,16 +62,15 @@ def command(
 
 
 def _print_json(faults: Sequence[Fault]) -> None:
-    import json
 
     from mprun.model.fault import render_path
 
     entries = [{"file": f.file, "line": f.line, "path": render_path(f.path), "message": f.message} for f in faults]
-    click.echo(json.dumps(entries, indent=2, ensure_ascii=False))
+    emit(entries)
 
 
 def describe(spec: Spec) -> str:
-    """`3 nodes, 3 links, 1 flow, 2 captures, 5 expectations`, without what is not there."""
+    """Return `3 nodes, 3 links, 1 flow, 2 captures, 5 expectations`, without empty kinds."""
     counts = {
         "node": len(spec.topology.nodes),
         "link": len(spec.topology.links),

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun verify`: run again and compare every byte."""
+"""`mprun verify`: repeat a run and compare every byte."""
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ import click
 
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
+from mprun.cli.output import emit
 from mprun.text import plain
 
 if TYPE_CHECKING:
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 @options.consent
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
 def command(name: str, kernel: str, parent: Path, consent: Consent, as_json: bool) -> None:
-    """Run RUN again in the virtual engine and say whether the result is identical, or the first
-    artifact and byte that differ."""
+    """Repeat RUN in the virtual engine and compare the results byte by byte.
+
+    If the results differ, the first artifact and byte that differ are printed.
+    """
     from mprun import rundir, runner
     from mprun.cli.progress import Bar
     from mprun.errors import RunError
@@ -44,7 +46,7 @@ def command(name: str, kernel: str, parent: Path, consent: Consent, as_json: boo
     options.note_unconfined()
     ran_on = before["kernel"].get("digest", "unknown")
     if ran_on != place.kernel.digest:
-        click.echo(f"note: it ran on kernel {plain(ran_on)[:12]}, this is {place.kernel.digest[:12]}", err=True)
+        click.echo(f"note: the run used kernel {plain(ran_on)[:12]}, this is {place.kernel.digest[:12]}", err=True)
     if (made_by := code_of(before)) != code_digest():
         click.echo(f"note: mprun was {plain(made_by)} then and is {code_digest()} now", err=True)
     with scratch("mprun-verify-") as folder, Bar() as bar:
@@ -52,7 +54,7 @@ def command(name: str, kernel: str, parent: Path, consent: Consent, as_json: boo
         difference = runner.first_difference(original, again)
     count = len(list(original.artifacts()))
     if as_json:
-        click.echo(json.dumps({"run": original.name, "identical": difference is None, "difference": difference}))
+        emit({"run": original.name, "identical": difference is None, "difference": difference})
     elif difference is None:
         click.echo(f"identical: {count} artifacts of {original.name}, byte by byte")
     else:

@@ -25,7 +25,7 @@ from mprun.model.path import are_side_by_side, count_subflows, pairs_of, usable_
 from mprun.model.spec import FAMILIES, MAX_ADDITIONAL_SUBFLOWS, ExperimentSpec, Flow, HostSpec
 from mprun.plan import Command, Process, Ready, sysctl
 
-PATH_MANAGER = "mprun.agent.path_manager"
+PATH_MANAGER = "mprun.guest.path_manager"
 
 
 def is_used(experiment: ExperimentSpec, node: str) -> bool:

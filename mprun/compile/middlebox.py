@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from mprun import inside
 from mprun.model.address import Address
 from mprun.model.network import Interface, Network, Node, Path
 from mprun.model.spec import AlteredOption, Firewall, Middlebox, Nat, Proxy, SequenceRewriter, StrippedOption
 from mprun.plan import Command, Process, Ready
-from mprun.tools.tool import AGENT
 
 # Beyond the ports of iperf3's servers and below those that clients get.
 RELAY_PORT = 3129
-RELAY = f"{AGENT}/relay.py"
+RELAY = f"{inside.PROGRAMS}/relay.py"
 
 # Subtypes of the option (RFC 8684 8.1); nft 1.0.6 has no words for them. Linux sends these alone or
 # first among the MPTCP options of a segment, which is the one that nft finds.

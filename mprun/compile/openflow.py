@@ -14,18 +14,18 @@ import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 
+from mprun import inside
 from mprun.model.network import Interface, Network, Switch
 from mprun.model.ofctl import group_id, rename_ports
 from mprun.model.spec import HashedBy, LinkSpec, OpenFlow, TopologySpec
 from mprun.plan import Command, Process, Ready
-from mprun.tools.tool import AGENT
 
 # As Open vSwitch spells it: a controller's socket it takes below this folder only.
 FOLDER = "/var/run/openvswitch"
 DATABASE = f"{FOLDER}/conf.db"
 SOCKET = f"{FOLDER}/db.sock"
-# Ours (agent/controller.py), where a run finds it.
-CONTROLLER = f"{AGENT}/controller.py"
+# Ours (guest/controller.py), where a run finds it.
+CONTROLLER = f"{inside.PROGRAMS}/controller.py"
 INTERFACE_NAME_BYTES = 15
 # Names that the namespace of the switches has for something else.
 _TAKEN = re.compile(r"lo|ovs-system|ovs-netdev|.*-eth\d+")

@@ -215,7 +215,7 @@ def watch(
             _follow(process, talk.reports, progress, started, phases, computing)
     except KeyboardInterrupt:
         _stop_in_order(process, talk.orders)
-        raise Interrupted(f"interrupted; what was gathered so far is in {run.path}") from None
+        raise Interrupted(f"interrupted; the results so far are in {run.path}") from None
     finally:
         end(process)
         phases.append({"wall_s": round(time.monotonic() - started, 3), "text": "ended"})

@@ -146,7 +146,7 @@ def _lacking_inside(run: RunDirectory, guest: Guest) -> str | None:
 def _compile_agent(library: Library) -> None:
     """Compile the agent's modules where that is not done: inside, nothing can be written, and each
     run would compile them again."""
-    folders = [library.package / "agent", library.package]
+    folders = [library.package / "agent", library.package / "guest", library.package]
     for path in (path for folder in folders for path in folder.glob("*.py")):
         compiled = Path(importlib.util.cache_from_source(str(path)))
         if not compiled.exists() or compiled.stat().st_mtime < path.stat().st_mtime:

@@ -20,7 +20,7 @@ from mprun.model.spec import ExperimentSpec, Spec, TopologySpec
 
 skip_plugins()
 with pause_collection():
-    from mprun.input import agreement, files
+    from mprun.input import cross_check, files
     from mprun.input.datagram import check_lengths, fill_lengths
     from mprun.input.document import Document
     from mprun.input.event import check_times
@@ -34,17 +34,17 @@ with pause_collection():
     from mprun.input.topology import Topology, read_topology
     from mprun.schema.field import DEFAULT_SEED
 
-# The experiment of a network that somebody only wants to look around in: nothing happens.
+# The experiment for a topology without an experiment: no traffic.
 EMPTY = ExperimentSpec("", "", {}, (), (), (), probe_pings=0, seed=DEFAULT_SEED)
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """One run of checked files.
+    """The checked files of a run.
 
-    sources: all files that were read, those of the topology first.
-    values: the values of the matrix's axes in this run.
-    reseed: make the Spec for another seed, from which some workloads draw who sends to whom.
+    `sources`: all files that were read, files of the topology first.
+    `values`: the values of the matrix's axes in this run.
+    `reseed`: make the Spec for another seed. Some workloads draw the pairs of hosts from the seed.
     """
 
     spec: Spec
@@ -171,8 +171,8 @@ def _read_network(document: Document, parameters: Parameters, on_links: LinkValu
         return Topology(None, None)
     topology = read_topology(values, document, on_links.lay_over)
     if topology.spec is not None:
-        for name in agreement.find_lonely(topology.spec):
-            document.warn(("nodes", name), "has no link: join it or take it out")
+        for name in cross_check.find_lonely(topology.spec):
+            document.warn(("nodes", name), "has no link: join it or remove it")
     return topology
 
 
@@ -185,20 +185,20 @@ def _read_action(
     hosts = None if network.nodes is None else [name for name, kind in network.nodes.items() if kind == "host"]
     found = read_experiment(values, document, hosts, seed)
     if network.nodes is not None:
-        agreement.check_references(values, network.nodes, topology_name, document)
+        cross_check.check_references(values, network.nodes, topology_name, document)
     if found is None:
         return None
     action, notes = found
     if network.spec is not None:
-        agreement.check_routes(network.spec, action.traffic, notes)
+        cross_check.check_routes(network.spec, action.traffic, notes)
         named = name_paths(network.spec, [(flow.source, flow.destination) for flow in action.traffic])
-        agreement.check_metrics(named, action, notes)
-        agreement.check_mptcp(network.spec, named, action, notes)
-        agreement.check_path_managers(values, named, action, notes)
-        agreement.check_endpoints(network.spec, action, notes)
-        agreement.check_captures(network.spec, action, document)
-        agreement.check_tools(named, action, notes)
-        agreement.check_rates(network.spec, named, action, notes)
+        cross_check.check_metrics(named, action, notes)
+        cross_check.check_mptcp(network.spec, named, action, notes)
+        cross_check.check_path_managers(values, named, action, notes)
+        cross_check.check_endpoints(network.spec, action, notes)
+        cross_check.check_captures(network.spec, action, document)
+        cross_check.check_tools(named, action, notes)
+        cross_check.check_rates(network.spec, named, action, notes)
         check_lengths(network.spec, named, action, notes)
         if not document.faults:
             action = fill_lengths(network.spec, replace(action, traffic=expand(action.traffic)))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file with which a user configures mprun, for all runs on a machine: `config.yaml`.
+"""The file with which a user configures mprun for all runs on a machine: `config.yaml`.
 
-Where it lies is for `mprun.settings`. It is a user's own: no file of an experiment can name or replace it.
+`mprun.settings` knows its place. It belongs to the user: no file of an experiment can name or replace it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FILE = "config.yaml"
 
 
 def read_configuration(path: Path) -> ConfigurationFile:
-    """The configuration in a file. Raises InputError with every fault, each with the file and its line."""
+    """Read the configuration in a file. Raises InputError with every fault, each with the file and its line."""
     document = Document(read(path, "experiment"))
     values = document.plain(Parameters(document.parameters()))
     file = None if values is None else check(ConfigurationFile, values, document)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lengths of UDP packets: the default fills an IP packet of the smallest MTU along the path, and a longer one is
-warned of."""
+"""Lengths of UDP packets. The default fills an IP packet of the smallest MTU along the path. A longer length gives a
+warning.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +17,9 @@ from mprun.tools.tool import LENGTH, tool_of
 _UDP_HEADER_BYTES = 8
 # RFC 791, RFC 8200.
 _IP_HEADER_BYTES: Mapping[Family, int] = {"ipv4": 20, "ipv6": 40}
-# What a tool calls the payload of a packet: in a flow's options, in a file.
+# The names of a packet's payload: in a flow's options, and in a file.
 _NAMES = {LENGTH: "length", "message_bytes": "message"}
-# By node: the other end and the MTU of each link.
+# For each node: the other end and the MTU of each link.
 _Neighbours = Mapping[str, Sequence[tuple[str, int]]]
 
 
@@ -68,14 +69,15 @@ def most_bytes(topology: TopologySpec, named: Mapping[Pair, Sequence[NamedPath]]
 
 
 def find_mtu(topology: TopologySpec, source: str, destination: str, path: NamedPath) -> int:
-    """The smallest MTU along a path. Where several ways have equally few routers, of all of them: a hash or the
-    subnets' turns choose."""
+    """The smallest MTU along a path. If several ways have the fewest routers, the MTU is the smallest of all of them,
+    as a hash or the turns of subnets choose the way.
+    """
     mtus = {link.mtu for link in topology.links}
     if len(mtus) == 1:
         return mtus.pop()
     beside = _find_neighbours(topology, source, destination, path)
     widest = max(mtus)
-    # the smallest MTU on the way to each node that is reached with as many routers as there were rounds
+    # the smallest MTU on the way to each node, where the number of rounds is the number of routers on the way
     reached, known = {source: widest}, {source}
     while destination not in reached:
         onward: dict[str, int] = {}
@@ -90,8 +92,10 @@ def find_mtu(topology: TopologySpec, source: str, destination: str, path: NamedP
 
 
 def _find_neighbours(topology: TopologySpec, source: str, destination: str, path: NamedPath) -> _Neighbours:
-    """Each node's neighbours over the links that a path may take: of its two hosts those at its ends, of other hosts
-    none, as hosts do not forward."""
+    """The neighbours of each node over the links that a path may take.
+
+    The two hosts of the path have the neighbours at its ends. Other hosts have none, as hosts do not forward.
+    """
     beside: dict[str, list[tuple[str, int]]] = {}
     at_ends = {source: path.first_link, destination: path.last_link}
     for link in topology.links:
@@ -105,8 +109,7 @@ def _find_neighbours(topology: TopologySpec, source: str, destination: str, path
 
 
 def _cross_segment(topology: TopologySpec, beside: _Neighbours, node: str, widest: int) -> dict[str, int]:
-    """The smallest MTU to each router or host that a node reaches over links and switches alone, by the fewest
-    links."""
+    """The smallest MTU to each router or host that a node reaches over links and switches, by the fewest links."""
     found: dict[str, int] = {}
     reached, known = {node: widest}, {node}
     while reached:

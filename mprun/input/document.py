@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a node tree to plain values, parameters filled in, and the way back from a path to its line."""
+"""The way from a node tree to plain values with parameters filled in, and the way back from a path to its line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mprun.input.reader import MOST_LEVELS, MOST_NODES, Tree, is_outside, read_t
 from mprun.model.fault import Fault, InputError, Path
 from mprun.model.scalar import PLAIN, PRIVATE, REFUSED, TEXT_TAGS, Scalar, read_scalar
 
-# Stands for a value whose fault is recorded; no model takes it, and none need say why.
+# A placeholder for a value with a recorded fault. No model accepts it, and no model needs to report it again.
 FAULTY = object()
 
 
@@ -26,7 +26,7 @@ class _TooLarge(Exception):
 
 
 class Document:
-    """A file as plain values; gathers the faults and warnings that are found in it on the way."""
+    """A file as plain values. It collects the faults and warnings that are found in it."""
 
     def __init__(self, tree: Tree) -> None:
         self.name = tree.name
@@ -41,7 +41,7 @@ class Document:
         self._nodes = 0
 
     def parameters(self) -> dict[str, Scalar]:
-        """What the file says under `params`; anything but names and single values is a fault."""
+        """The values under `params`. Anything but names with single values is a fault."""
         if self._root is None:
             return {}
         entry = self._index(self._root).get("params")
@@ -68,13 +68,13 @@ class Document:
 
     @property
     def is_readable(self) -> bool:
-        """Whether there is anything to look at."""
+        """Return True if the file has values to check."""
         return self._root is not None
 
     def plain(self, parameters: Parameters) -> dict[str, object] | None:
         """Mappings, lists and scalars, without `params` and the keys that begin with `x-`.
 
-        None where the file could not be parsed, or is too large when its aliases are expanded.
+        None if the file could not be parsed, or is too large when its aliases are expanded.
         """
         if self._root is None:
             return None
@@ -89,7 +89,7 @@ class Document:
             return None
 
     def part(self, key: str) -> object:
-        """One value of the top, as it is before any parameter is filled in; None where it is not there."""
+        """A value of the top level, before any parameter is filled in. None if it does not exist."""
         entry = None if self._root is None else self._index(self._root).get(key)
         try:
             return None if entry is None else self._plain(entry[1], (key,), None)
@@ -98,9 +98,10 @@ class Document:
             return None
 
     def fault(self, path: Path, message: str) -> None:
-        """Record a fault at a path, unless it has one: what follows from the first helps nobody.
+        """Record a fault at a path, unless the path has a fault already. Faults that follow from the first help
+        nobody.
 
-        A path that does not exist is laid at the nearest level above it.
+        A path that does not exist is recorded at the nearest level above it.
         """
         if path in self._faulty:
             return
@@ -116,14 +117,16 @@ class Document:
             self.warnings.append(warning)
 
     def _laid_at(self, path: Path, message: str) -> Fault:
-        """In a file of the older format its own key stands for the path that it came to."""
+        """The path of the older key, for a file of the older format."""
         file, line = self.place(path)
         key = None if line is None else self._older_keys.get((file, line))
         return Fault(file, line, path if key is None else (key,), message)
 
     def companion(self, path: Path, name: str) -> tuple[str, str] | None:
-        """Name and text of a file that the value at `path` names, relative to the file that it stands in;
-        None after recording why it cannot be read."""
+        """Return name and text of a file that the value at `path` names, relative to the file with the value.
+
+        None if the file cannot be read. The reason is recorded.
+        """
         beside = str(PurePath(self.place(path)[0]).parent / name)
         if not self._allowed.outside and is_outside(FilePath(beside), self.name):
             self.fault(path, f"'{name}' {tell_outside(self.name)}")
@@ -138,7 +141,7 @@ class Document:
         return beside, text
 
     def place(self, path: Path) -> tuple[str, int | None]:
-        """File and line of a value: those of its key, or of the list item."""
+        """File and line of a value: the line of its key, or of the list item."""
         if self._root is None:
             return self.name, None
         node: Node = self._root
@@ -164,7 +167,7 @@ class Document:
     def _plain(self, node: Node, path: Path, parameters: Parameters | None) -> object:
         self._nodes += 1
         if self._nodes > MOST_NODES:
-            raise _TooLarge(path, f"aliases expand to more than {MOST_NODES} values: take them out")
+            raise _TooLarge(path, f"aliases expand to more than {MOST_NODES} values: remove them")
         if len(path) > MOST_LEVELS:
             raise _TooLarge(path, f"aliases nest more than {MOST_LEVELS} levels deep: does one contain itself?")
         if isinstance(node, ScalarNode):
@@ -198,8 +201,9 @@ class Document:
 
 
 class Spread:
-    """A document in which an entry of one list has come to several things: what is noted of the n-th thing goes to
-    the entry that it came from."""
+    """A document in which one entry of a list has become several values. Notes on a value go to the entry that it
+    came from.
+    """
 
     def __init__(self, document: Document, key: str, origins: Sequence[int]) -> None:
         self._document = document

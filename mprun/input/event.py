@@ -44,8 +44,10 @@ Both = tuple[Direction, Direction]
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a schedule: its line, when it comes after the schedule's beginning, and the event that it stands for;
-    None where it changes nothing or is faulty."""
+    """A row of a schedule: its line, its time after the schedule's beginning, and its event.
+
+    The event is None if the row changes nothing or has a fault.
+    """
 
     line: int
     at_ns: int
@@ -62,14 +64,14 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Event:
-    """What is written, with what stands in its schedule; None where it has none that can be read."""
+    """An entry of `events` with the content of its schedule. None if it has no readable schedule."""
 
     entry: EventEntry
     schedule: Schedule | None = None
 
 
 def read_events(entries: Sequence[EventEntry], document: Document) -> tuple[Event, ...]:
-    """Events with their schedules; faults of these go to the document."""
+    """Read events with their schedules. Faults of schedules go to the document."""
     return tuple(Event(entry, _read_schedule(entry, ("events", n), document)) for n, entry in enumerate(entries))
 
 
@@ -94,7 +96,7 @@ def _read_schedule(entry: EventEntry, place: Path, document: Document) -> Schedu
 def _read_row(
     entry: EventEntry, file: str, line: int, cells: Mapping[str, str], document: Document
 ) -> EventEntry | None:
-    """A row as the event that it stands for."""
+    """Return a row as an event."""
     try:
         return EventEntry.model_validate({"link": entry.link, "set": cells})
     except ValidationError as error:
@@ -105,7 +107,7 @@ def _read_row(
 
 @dataclass
 class _State:
-    """A link while changes are laid over it."""
+    """A link while changes are applied to it."""
 
     spec: LinkSpec
     now: Both
@@ -113,7 +115,7 @@ class _State:
 
 
 class Timeline:
-    """Lays events over links in the order of time."""
+    """The changes of all links, made from events in the order of time."""
 
     def __init__(self, nodes: Mapping[str, NodeKind], links: tuple[LinkSpec, ...], document: Document) -> None:
         self._nodes = nodes
@@ -124,7 +126,7 @@ class Timeline:
         self._changes: list[Change] = []
 
     def lay(self, events: Sequence[Event]) -> tuple[Change, ...]:
-        """All changes in the order of time; faults go to the document."""
+        """Return all changes in the order of time. Faults go to the document."""
         for n, event in enumerate(events):
             if self._is_known(event.entry, ("events", n)):
                 self._plan(event, ("events", n))
@@ -132,7 +134,7 @@ class Timeline:
             at_ns, _, action = heapq.heappop(self._queue)
             action(at_ns)
             if len(self._changes) > MOST_CHANGES:
-                self._document.fault(("events",), f"come to more than {MOST_CHANGES} changes: use longer steps")
+                self._document.fault(("events",), f"amount to more than {MOST_CHANGES} changes: use longer steps")
                 break
         return tuple(self._changes)
 
@@ -191,7 +193,7 @@ class Timeline:
         self._changes.append(LinkChange(at_ns, state.spec.name, *state.now, state.is_up))
 
     def _become(self, state: _State, wanted: Both, place: Path, at_ns: int) -> None:
-        """A link has other properties from now on, unless it cannot."""
+        """Give a link other properties from a time on, unless the change is impossible."""
         faults = find_disagreements(*wanted)
         new = []
         for before, after in zip((state.spec.forward, state.spec.reverse), wanted, strict=True):
@@ -201,7 +203,7 @@ class Timeline:
                 )
             if after.queue != before.queue and _kind(after.queue) != _kind(before.queue):
                 faults[("queue",)] = (
-                    f"is of another kind than that of link '{state.spec.name}', and what waits would be lost:"
+                    f"differs in kind from that of link '{state.spec.name}', and waiting packets would be lost:"
                     " keep its discipline, and what it counts"
                 )
             new.append(_keep_distribution(before, after))
@@ -281,19 +283,19 @@ class Timeline:
 
 
 def _kind(queue: Queue | None) -> tuple[str, bool]:
-    """Discipline, and whether it counts bytes: neither can change without emptying the queue."""
+    """The discipline, and the unit of the limit. Neither can change without emptying the queue."""
     return ("fifo", False) if queue is None else (queue.discipline, queue.counts_bytes)
 
 
 def _keep_distribution(before: Direction, after: Direction) -> Direction:
-    """netem cannot go back to a uniform jitter: a link keeps the distribution that it has."""
+    """Keep the distribution of a link's jitter: netem cannot go back to a uniform jitter."""
     if before.jitter is None or after.jitter is None or after.jitter.distribution != "uniform":
         return after
     return replace(after, jitter=replace(after.jitter, distribution=before.jitter.distribution))
 
 
 def _fixed(one: Direction, other: Direction) -> list[str]:
-    """The properties that differ between two directions and have nothing between them, as a file names them."""
+    """The properties that differ between two directions and have no values between them, by their names in a file."""
     names = []
     for field in fields(Direction):
         before, after = getattr(one, field.name), getattr(other, field.name)
@@ -303,14 +305,14 @@ def _fixed(one: Direction, other: Direction) -> list[str]:
 
 
 def _mix(one: Direction, other: Direction, share: float) -> dict[str, Any]:
-    """What differs between two directions, as it is this far between them."""
+    """The properties that differ between two directions, with the values at a share of the way between them."""
     names = [field.name for field in fields(Direction)]
     differing = [name for name in names if getattr(one, name) != getattr(other, name)]
     return {name: _between(getattr(one, name), getattr(other, name), share) for name in differing}
 
 
 def _between(before: Any, after: Any, share: float) -> Any:
-    """A value between two of one kind, of which one may not be there."""
+    """A value between two values of one kind. Either value may be missing."""
     known = after if after is not None else before
     if isinstance(known, int):
         return round((before or 0) + ((after or 0) - (before or 0)) * share)
@@ -326,8 +328,11 @@ def _between(before: Any, after: Any, share: float) -> Any:
 
 
 def check_times(events: Sequence[Event], traffic: Sequence[Flow], document: Document) -> None:
-    """Faults of events that come when all is over, warnings of those that are over later, where it can be told when
-    that is. A trace may be longer, and so may what is done again and again."""
+    """Record faults of events that begin after the end of the run, and warn of events that end later.
+
+    Events are checked only if the end of the run is known. A trace may be longer than the run, and so may a
+    repetition.
+    """
     ends = [span.end_ns for span in find_spans(traffic).values()]
     known = [end for end in ends if end is not None]
     if not known or len(known) < len(ends):
@@ -337,21 +342,23 @@ def check_times(events: Sequence[Event], traffic: Sequence[Flow], document: Docu
     for n, event in enumerate(events):
         entry = event.entry
         if entry.at >= end_ns:
-            document.fault(("events", n, "at"), f"is not before {when}: nothing would be seen of it")
+            document.fault(("events", n, "at"), f"is not before {when}: it would have no effect")
         elif entry.over is not None and entry.at + entry.over > end_ns:
             reached = TIME.render(entry.at + entry.over)
-            document.warn(("events", n, "over"), f"what is set is reached at {reached} only, after {when}")
+            document.warn(("events", n, "over"), f"its values are reached only at {reached}, after {when}")
         elif event.schedule is not None:
             _check_rows(event.schedule, end_ns - entry.at, when, document)
 
 
 def _check_rows(schedule: Schedule, left_ns: int, when: str, document: Document) -> None:
-    """As check_times, of the rows of a schedule. left_ns: from its beginning to the end."""
+    """Check the rows of a schedule as `check_times` does. left_ns: the time from its beginning to the end."""
     late = next((n for n, row in enumerate(schedule.rows) if row.at_ns >= left_ns), None)
     if late is None:
         return
     file, line = schedule.file, schedule.rows[late].line
     if late == 0:
-        document.faults.append(Fault(file, line, (), f"is not before {when}: nothing would be seen of the schedule"))
+        document.faults.append(Fault(file, line, (), f"is not before {when}: the schedule would have no effect"))
     else:
-        document.warnings.append(Fault(file, line, (), f"is not before {when}: nothing is seen of it and what follows"))
+        document.warnings.append(
+            Fault(file, line, (), f"is not before {when}: this row and all later rows have no effect")
+        )

@@ -26,17 +26,19 @@ from mprun.statement.evaluation import check as check_statement
 from mprun.statement.expression import ExpressionError, Reference, UnknownName
 from mprun.statement.expression import parse as parse_statement
 
-# What a statement calls the cells of a sweep.
+# The name of a sweep's cells in a statement.
 CELLS = "cells"
 
 
 def read_experiment(
     values: Mapping[str, object], document: Document, hosts: Sequence[str] | None, seed: int | None
 ) -> tuple[ExperimentSpec, Notes] | None:
-    """The experiment that plain values stand for, and where what is wrong with its flows goes, as `traffic[n]` of the
-    n-th; other faults go to the document.
+    """Return the experiment from plain values, and the notes for faults of its flows, as `traffic[n]` of the n-th
+    flow.
 
-    hosts: those of the topology; None: not known. seed: in place of the file's.
+    Other faults go to the document.
+    `hosts`: the hosts of the topology; None if they are not known.
+    `seed`: replaces the seed of the file.
     """
     file = check(ExperimentFile, values, document)
     if seed is None:
@@ -94,7 +96,7 @@ def _host(entry: HostEntry) -> HostSpec:
 def _expectation(
     n: int, name: str, entry: ExpectEntry, owned: Mapping[str, Metrics], document: Document
 ) -> Expectation:
-    """A bound in base units; one that cannot be read is a fault and counts as absent."""
+    """A bound in base units. A bound that cannot be read is a fault and counts as absent."""
     unit = _find_unit(("expect", n, "metric"), name, owned, document)
     if unit is None:
         return Expectation(name)
@@ -112,7 +114,7 @@ def _expectation(
 
 
 def _read_across(n: int, text: str, matrix: Mapping[str, Any], owned: Mapping[str, Metrics], document: Document) -> str:
-    """A statement about cells; faults of it go to the document."""
+    """A statement about cells. Its faults go to the document."""
     place: Path = ("expect", n, "holds")
     zipped = [name for one in _lists(matrix.get("zip")) for name in one]
     axes = [name for name in (*matrix, *zipped) if name not in ("zip", "exclude")]
@@ -139,7 +141,7 @@ def _lists(value: object) -> list[Mapping[str, Any]]:
 
 
 def _find_unit(place: Path, name: str, owned: Mapping[str, Metrics], document: Document) -> metric.Unit | None:
-    """The unit of a metric; None after recording why there is none."""
+    """The unit of a metric. None if the metric does not exist; the reason is recorded."""
     try:
         return _unit_of(name, owned)
     except UnknownName as error:
@@ -148,7 +150,9 @@ def _find_unit(place: Path, name: str, owned: Mapping[str, Metrics], document: D
 
 
 def _unit_of(name: str, owned: Mapping[str, Metrics]) -> metric.Unit:
-    """Raises UnknownName for what no flow and no path could have; `agreement` knows the paths."""
+    """The unit of a metric. Raises UnknownName if no flow and no path can have the metric. `cross_check` knows the
+    paths.
+    """
     owner, _, what = name.partition(".")
     metrics = metric.metrics_of(owner, owned)
     found = metric.find_metric(metrics, what)

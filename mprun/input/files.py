@@ -18,11 +18,11 @@ from mprun.statement.expression import parse
 
 @dataclass(frozen=True)
 class Files:
-    """The trees of a topology and an experiment, not yet held against a model.
+    """The trees of a topology and an experiment, before the check against a model.
 
-    parameters: as written on the command line; they also fix axes of the matrix.
-    seed: in place of the experiment's.
-    strict: warnings are faults.
+    `parameters`: from the command line; they also fix axes of the matrix.
+    `seed`: replaces the experiment's seed.
+    `strict`: warnings are faults.
     """
 
     trees: tuple[Tree, ...]
@@ -105,16 +105,16 @@ def check_seed(seed: int | None, document: Document) -> None:
 
 
 def fill_in(files: Files, documents: Sequence[Document], values: Values) -> Parameters:
-    """Return the parameters of all files in one cell, those of the experiment over those of the topology.
+    """Return the parameters of all files in one cell. The experiment's parameters override the topology's.
 
-    Values on the command line are over both. values: of the cell, over all.
+    Values on the command line override both. `values`: of the cell; they override all.
     """
     axes = files.matrix.names
     found: dict[str, Scalar] = {}
     for document in documents:
         for name, value in document.parameters().items():
             if name in found and found[name] != value:
-                message = f"parameter '{name}' is in {documents[0].name} too, and this one holds: keep one of the two"
+                message = f"parameter '{name}' is in {documents[0].name} too, and this one holds: remove one of the two"
                 document.warn(("params", name), message)
             found[name] = value
     whole = all(document.is_readable for document in documents)
@@ -136,12 +136,12 @@ def warn_unused(parameters: Parameters, documents: Sequence[Document]) -> None:
         for name in document.parameters():
             if name not in parameters.used:
                 document.warn(
-                    ("params", name), f"no value uses parameter '{name}': write {{{{ {name} }}}} or take it out"
+                    ("params", name), f"no value uses parameter '{name}': write {{{{ {name} }}}} or remove it"
                 )
 
 
 def sort(documents: Sequence[Document], faults: Sequence[Fault]) -> list[Fault]:
-    """Return faults in the order of the files that were read and the lines in them; those without a file come first."""
+    """Return faults in the order of the files and their lines. Faults without a file come first."""
     files = [file for document in documents for file in document.files]
     order = {file: n for n, file in reversed(list(enumerate(files)))}
     return sorted(faults, key=lambda fault: (order.get(fault.file, -1), fault.line or 0))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which generators there are: mprun's own, and those that installed packages bring along.
+"""The generators of topologies: mprun's own, and generators of installed packages.
 
-A package names its generators in the entry-point group `mprun.topologies`, a module each.
+A package names its generators in the entry-point group `mprun.topologies`, one module for each.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ COLLECTION = Collection("mprun.topologies", "generator", GENERATORS)
 
 
 class Generator(Protocol):
-    """What a module of a generator has: what may be written, and what that comes to."""
+    """The interface of a generator's module: the model of its keys, and the function that expands them."""
 
     @property
     def Parameters(self) -> type[GeneratedTopology]: ...
@@ -32,19 +32,19 @@ class Generator(Protocol):
 
 
 def load_own(name: str) -> Generator:
-    """A generator of mprun's."""
+    """Import one of mprun's own generators."""
     return cast(Generator, COLLECTION.load_own(name))
 
 
 def load_installed(name: str) -> Generator | None:
-    """A generator of an installed package; None if none has that name. Raises PluginFault."""
+    """Import the generator of an installed package. None if none has the name. Raises PluginFault."""
     found = COLLECTION.load_installed(name)
     return None if found is None else _Installed(found.where, *_fit(found.where, found.module))
 
 
 @dataclass(frozen=True)
 class _Installed:
-    """A package's generator, whose result is looked at before anything is built on it."""
+    """A package's generator. Its result is checked before it is used."""
 
     where: str
     Parameters: type[GeneratedTopology]
@@ -72,7 +72,7 @@ def _fit(where: str, module: object) -> tuple[type[GeneratedTopology], Callable[
 
 
 def _find_fault(expansion: object) -> str | None:
-    """What is wrong with the form and the names of an expansion. Addresses are looked at with all others."""
+    """The fault in the form or the names of an expansion. Addresses are checked together with all others."""
     if not (isinstance(expansion, tuple) and len(expansion) == 2 and isinstance(expansion[0], Mapping)):
         return "gives no pair of nodes (a mapping of name to kind) and links"
     nodes, links = expansion

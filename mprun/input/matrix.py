@@ -24,15 +24,15 @@ from mprun.schema.file_model import check, explain
 from mprun.schema.link import DirectionProperties, find_disagreements
 from mprun.schema.matrix import EXCLUDE, MOST_CELLS, ZIP, RangeEntry
 
-# Axes that are neither a parameter nor a link's: where a cell runs.
+# Axes that are neither a parameter nor a property of a link. They say where a cell runs.
 PLACES = ("kernel", "engine")
 
 
-# Cells that are made before those of `exclude` are taken out: 100,000 take 0.3 s.
+# The largest number of cells before `exclude` is applied. 100,000 cells take 0.3 s.
 MOST_COMBINATIONS = 100_000
 
 
-# Axes, and entries of `exclude`: each of these is compared with each cell.
+# The largest number of axes and of entries of `exclude`, as each is compared with each cell.
 MOST_AXES = MOST_EXCLUDED = 100
 
 
@@ -41,7 +41,7 @@ Values = tuple[tuple[str, Scalar], ...]
 
 @dataclass(frozen=True)
 class Axis:
-    """What is varied, and its values in their order."""
+    """An axis and its values in their order."""
 
     name: str
     values: tuple[Scalar, ...]
@@ -49,7 +49,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Matrix:
-    """Groups of axes: those of one group vary together, and each group with each other."""
+    """Groups of axes. Axes of one group vary together. Each group varies with each other group."""
 
     groups: tuple[tuple[Axis, ...], ...] = ()
     excluded: tuple[Mapping[str, Scalar], ...] = ()
@@ -59,17 +59,17 @@ class Matrix:
         return tuple(axis.name for group in self.groups for axis in group)
 
     def values(self, fixed: Mapping[str, Scalar]) -> dict[str, list[Scalar]]:
-        """What each axis may be: its values, and the one that it was given."""
+        """The possible values of each axis: its own values, and a given value."""
         found = {axis.name: list(axis.values) for group in self.groups for axis in group}
         return {name: [*values, *([fixed[name]] if name in fixed else [])] for name, values in found.items()}
 
     def find_open(self, fixed: Collection[str]) -> tuple[str, ...]:
-        """Axes that neither have a value nor go together with one that has."""
+        """Axes without a value that do not vary together with an axis with a value."""
         groups = [[axis.name for axis in group] for group in self.groups]
         return tuple(name for group in groups if not set(group) & set(fixed) for name in group)
 
     def find_lost(self, fixed: Mapping[str, Scalar]) -> Iterator[tuple[str, str]]:
-        """Axes whose one value goes together with none of the others' values, and what would do."""
+        """Axes with a single value that does not fit the values of the others, and the allowed values."""
         for group in self.groups:
             given = [axis for axis in group if axis.name in fixed]
             if given and not _rows(group, fixed):
@@ -78,11 +78,11 @@ class Matrix:
                 told = spell_scalar(fixed[given[-1].name])
                 yield (
                     given[-1].name,
-                    f"{others} has no value beside '{told}': write one of {values}, or give {others} too",
+                    f"{others} has no value together with '{told}': write one of {values}, or give {others} too",
                 )
 
     def find_cells(self, conditions: Mapping[str, str], among: Sequence[Values]) -> str | None:
-        """None if there is a cell with these values, else why there is none."""
+        """None if a cell with these values exists, else the reason."""
         if any(all(spell_scalar(dict(row)[name]) == value for name, value in conditions.items()) for row in among):
             return None
         for name, value in conditions.items():
@@ -93,15 +93,17 @@ class Matrix:
 
     @property
     def count(self) -> int:
-        """The number of cells before equal and excluded ones are left out; known without making them."""
+        """The number of cells before equal and excluded cells are left out, known without making the cells."""
         return math.prod(len(group[0].values) for group in self.groups)
 
     def cells(self, fixed: Mapping[str, Scalar]) -> tuple[Values, ...]:
-        """The values of each cell in the order of the axes. fixed: axes that have one value; one of several that go
-        together chooses among their rows."""
+        """The values of each cell in the order of the axes.
+
+        `fixed`: axes with one value. A fixed axis that varies together with others chooses among their rows.
+        """
         choices = [_rows(group, fixed) for group in self.groups]
         rows = (tuple(value for values in choice for value in values) for choice in product(*choices))
-        # by their texts, as 0 and false, 1 and 1.0 are equal to Python
+        # compare texts, as 0 and false, and 1 and 1.0, are equal in Python
         different = {tuple((name, str(value)) for name, value in row): row for row in rows}
         return tuple(row for row in different.values() if not self._is_excluded(dict(row)))
 
@@ -119,9 +121,9 @@ def _rows(group: tuple[Axis, ...], fixed: Mapping[str, Scalar]) -> list[Values]:
 
 
 def read_matrix(value: object, parameters: Collection[str], document: Document) -> Matrix:
-    """The matrix that plain values stand for; faults go to the document, and what has one is left out.
+    """Return the matrix from plain values. Faults go to the document, and axes with a fault are left out.
 
-    parameters: the names of those that the files have.
+    `parameters`: the names of the parameters of the files.
     """
     if value is None:
         return Matrix()
@@ -138,19 +140,19 @@ def read_matrix(value: object, parameters: Collection[str], document: Document) 
     matrix = Matrix((*groups, *_read_zips(value.get(ZIP), parameters, document)))
     names = list(matrix.names)
     for name in {name for name in names if names.count(name) > 1}:
-        document.fault(("matrix", name), "stands twice: keep it beside 'zip' or in it")
+        document.fault(("matrix", name), "is both inside and outside 'zip': remove one of the two")
     if matrix.count > MOST_COMBINATIONS:
-        document.fault(("matrix",), f"comes to {matrix.count} cells, and {MOST_CELLS} are the most")
+        document.fault(("matrix",), f"has {matrix.count} cells: at most {MOST_CELLS} are allowed")
         return Matrix()
     matrix = Matrix(matrix.groups, tuple(_read_excluded(value.get(EXCLUDE), matrix, document)))
     if not document.faults and len(matrix.cells({})) > MOST_CELLS:
-        document.fault(("matrix",), f"comes to {len(matrix.cells({}))} cells, and {MOST_CELLS} are the most")
+        document.fault(("matrix",), f"has {len(matrix.cells({}))} cells: at most {MOST_CELLS} are allowed")
     return matrix
 
 
 def _is_too_long(value: Sized, most: int, place: Path, document: Document) -> bool:
     if len(value) > most:
-        document.fault(place, f"has {len(value)} entries, and {most} are the most")
+        document.fault(place, f"has {len(value)} entries: at most {most} are allowed")
     return len(value) > most
 
 
@@ -166,7 +168,7 @@ def _read_zips(value: object, parameters: Collection[str], document: Document) -
         axes = [axis for axis in read if axis is not None]
         if len({len(axis.values) for axis in axes}) > 1:
             lengths = ", ".join(f"{axis.name} {len(axis.values)}" for axis in axes)
-            document.fault(place, f"has lists of different lengths ({lengths}): they are taken value by value")
+            document.fault(place, f"has lists of different lengths ({lengths}): give all the same length")
         elif axes and not _is_twice(axes, place, document):
             yield tuple(axes)
 
@@ -200,13 +202,13 @@ def _list(value: object, place: Path, example: str, document: Document) -> list[
 def _read_lone_axis(
     name: str, value: object, place: Path, parameters: Collection[str], document: Document
 ) -> Axis | None:
-    """An axis beside no other, where each value is a cell of its own."""
+    """Read an axis outside `zip`, where each value makes cells of its own."""
     axis = _read_axis(name, value, place, parameters, document)
     return None if axis is None or _is_twice([axis], place, document) else axis
 
 
 def _is_twice(axes: Sequence[Axis], place: Path, document: Document) -> bool:
-    """Whether axes that go together have the same values twice, which is a fault."""
+    """Return True if axes that vary together have the same values twice, which is a fault."""
     seen = set()
     for row in zip(*(map(str, axis.values) for axis in axes), strict=True):
         if row in seen:
@@ -239,7 +241,7 @@ def _read_axis(name: str, value: object, place: Path, parameters: Collection[str
 
 
 def check_place(name: str, value: Scalar) -> str | None:
-    """What is wrong with the name of a kernel or an engine; whether it is there, a run finds out."""
+    """The fault in the name of a kernel or an engine. The run finds out if it exists."""
     if name == "engine" and value not in ENGINE_NAMES:
         return f"no engine '{spell_scalar(value)}'{name_nearest(str(value), ENGINE_NAMES, 'engines')}"
     if name == "kernel" and not isinstance(value, str):
@@ -248,7 +250,7 @@ def check_place(name: str, value: Scalar) -> str | None:
 
 
 def _check_name(name: str, place: Path, parameters: Collection[str], document: Document) -> None:
-    """An axis must be something; whether its link is there shows when the topology is read."""
+    """Check that an axis names something. The topology shows later if its link exists."""
     _, dot, prop = name.rpartition(".")
     if dot and prop not in PROPERTIES:
         document.fault(place, f"a link has no '{prop}'{name_nearest(prop, PROPERTIES, 'it has')}")
@@ -266,13 +268,13 @@ def _check_name(name: str, place: Path, parameters: Collection[str], document: D
 
 @dataclass(frozen=True)
 class LinkValues:
-    """Properties of links that a cell sets, by axis; faults go to the document that has the matrix."""
+    """Properties of links that a cell sets, by axis. Faults go to the document with the matrix."""
 
     values: Mapping[str, Scalar]
     document: Document
 
     def lay_over(self, links: tuple[LinkSpec, ...]) -> tuple[LinkSpec, ...]:
-        """The links as this cell has them."""
+        """The links with the values of this cell."""
         for axis, value in self.values.items():
             name, _, prop = axis.rpartition(".")
             if name not in {link.name for link in links}:

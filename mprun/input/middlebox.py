@@ -21,7 +21,7 @@ def read_middleboxes(
     links: Sequence[LinkSpec],
     document: Document,
 ) -> dict[str, Middlebox]:
-    """The middleboxes of a topology, in the order of its nodes; faults go to the document."""
+    """Return the middleboxes of a topology in the order of its nodes. Faults go to the document."""
     for name, entry in entries.items():
         place = ("middleboxes", name)
         if name not in nodes:
@@ -39,11 +39,11 @@ def read_middleboxes(
 
 
 def _faults_of_inside(router: str, inside: Sequence[str], links: Sequence[str]) -> Iterator[tuple[Path, str]]:
-    """inside: names of links as written; links: those at the router."""
+    """Return faults of `inside`. inside: names of links in the file. links: the links at the router."""
     for n, link in enumerate(inside):
         if link not in links:
             yield (n,), f"no link '{link}' at '{router}'{name_nearest(link, links, 'links there')}"
         elif link in inside[:n]:
             yield (n,), f"names '{link}' twice: keep one"
     if not set(links) - set(inside):
-        yield (), f"leaves nothing outside{list_names(links, 'links there')}: take one of these out"
+        yield (), f"leaves nothing outside{list_names(links, 'links there')}: remove one of these"

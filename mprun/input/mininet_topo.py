@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A user's own Mininet Topo class in place of a topology file.
+"""A user's own Mininet Topo class instead of a topology file.
 
-The class is a program, so it is run; what it describes becomes the same keys that a topology file
-holds, as text, and is checked like any other. What Mininet's links can have and ours cannot yet is
-refused by name.
+The class is a program, so it is run. Its description of the network becomes the text of a topology file and is
+checked like any other. Properties of Mininet's links that mprun does not have are refused by name.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from typing import Any
 
 from mprun.mininet_library import make_importable
 
-# Says nothing about the network, or nothing that we do not decide ourselves.
+# Options that do not describe the network, or that mprun decides itself.
 _IGNORED = {"node1", "node2", "port1", "port2", "cls", "cls1", "cls2", "intf", "intfName1", "intfName2", "fast"}
 _IGNORED |= {"params1", "params2", "addr1", "addr2", "use_hfsc", "use_htb", "use_tbf"}
 _KNOWN = {"bw", "delay", "loss", "max_queue_size"}
 
 
 class TopoError(Exception):
-    """The file cannot stand for a topology; the message says why and what would do. line: where, if one is to blame."""
+    """The reason why the file is no topology, and the remedy. line: the line of the fault, if one is known."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message)
@@ -31,9 +30,9 @@ class TopoError(Exception):
 
 
 def convert(path: Path) -> str:
-    """The topology of a Python file as the text of a topology file (JSON, which is YAML).
+    """Return the topology of a Python file as the text of a topology file (JSON, which is YAML).
 
-    It holds one Topo subclass, or `topos` with one entry or one called 'mprun', as `mn --custom` has.
+    The file has one Topo subclass, or `topos` with one entry or an entry 'mprun', as for `mn --custom`.
     """
     make_importable()
     try:
@@ -57,7 +56,7 @@ def convert(path: Path) -> str:
 
 
 def _line(error: BaseException, path: Path) -> int | None:
-    """The line of the user's file that an error came from: the innermost of it."""
+    """The innermost line of the user's file in an error's traceback."""
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return error.lineno
     lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == str(path)]
@@ -110,7 +109,7 @@ def _link(topo: Any, first: str, second: str, options: dict[str, Any]) -> dict[s
 
 
 def _address(topo: Any, node: str, parameters: Any) -> str | None:
-    """What the link says of this end, else what the node says if this is its only link."""
+    """The link's address for this end, else the node's address if this is its only link."""
     if parameters and parameters.get("ip"):
         return str(parameters["ip"])
     own = topo.nodeInfo(node).get("ip")

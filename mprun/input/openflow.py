@@ -19,7 +19,7 @@ def read_switches(
     document: Document,
     place_of: Callable[[str], Path] = lambda name: ("nodes", name, "openflow"),
 ) -> dict[str, OpenFlow]:
-    """The OpenFlow switches of a topology; faults go to the document. place_of: where a node's entry stands."""
+    """Return the OpenFlow switches of a topology. Faults go to the document. place_of: the path of a node's entry."""
     switches = {}
     for name, entry in entries.items():
         place = place_of(name)
@@ -30,7 +30,7 @@ def read_switches(
             document.fault(place, f"no switch '{name}'{name_nearest(name, known, 'switches')}")
             continue
         if nodes[name] != "switch":
-            document.fault(place, f"'{name}' is a {nodes[name]}, and only switches speak OpenFlow: take this out")
+            document.fault(place, f"'{name}' is a {nodes[name]}, and only switches speak OpenFlow: remove this")
             continue
         switches[name] = entry.resolve()
         _check_keys(entry, switches[name], place, document)
@@ -40,7 +40,7 @@ def read_switches(
 
 
 def _check_keys(entry: OpenFlowEntry, switch: OpenFlow, place: Path, document: Document) -> None:
-    """Keys that the mode has no use for, and modes that lack theirs."""
+    """Record faults of keys that the mode does not use, and of modes without a key that they need."""
     if entry.controller is not None and switch.mode != "reactive":
         document.fault((*place, "controller"), f"is never asked in mode {switch.mode}: write 'mode: reactive'")
     if entry.hash is not None and switch.mode != "multipath":
@@ -87,7 +87,7 @@ def _check_circles(
     document: Document,
     place_of: Callable[[str], Path],
 ) -> None:
-    """On a circle of switches a packet that is flooded goes round for ever: none there may flood."""
+    """Refuse flooding switches on a loop of switches: a flooded packet would circulate for ever."""
     if not switches:
         return
     between = [link for link in links if all(nodes[end] == "switch" for end in link.ends)]
@@ -103,10 +103,10 @@ def _check_circles(
 
 
 def _on_circles(links: Sequence[LinkSpec]) -> list[LinkSpec]:
-    """The links whose two ends are joined without them too.
+    """The links whose two ends are also joined without them.
 
-    Each link that is not part of a tree over all nodes closes a circle: itself and what joins its
-    ends in the tree.
+    Each link outside a spanning tree of all nodes closes a loop: the link itself and the path between its ends in the
+    tree.
     """
     around: dict[str, list[tuple[str, LinkSpec]]] = {}
     for link in links:

@@ -22,9 +22,9 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @dataclass
 class Parameters:
-    """The parameters of both files; `used` collects the names that scalars asked for.
+    """The parameters of both files. `used` collects the names that scalars asked for.
 
-    whole: False where a file could not be read, so that a missing name is nobody's fault.
+    `whole`: False if a file could not be read, so that a missing name is no fault.
     """
 
     values: Mapping[str, Scalar]
@@ -34,7 +34,7 @@ class Parameters:
     _characters: int = 0
 
     def render(self, text: str) -> Scalar:
-        """The value of a scalar; one that is a single `{{ expression }}` keeps the expression's type.
+        """The value of a scalar. A scalar that is a single `{{ expression }}` keeps the expression's type.
 
         Raises TemplateFault.
         """
@@ -44,7 +44,7 @@ class Parameters:
             self._characters += len(text)
             if self._characters > MOST_IN_ALL:
                 raise TemplateFault(
-                    f"is one template too many: {MOST_IN_ALL} characters of different ones are the most"
+                    f"is one template too many: {MOST_IN_ALL} characters are allowed in all templates together"
                 )
             try:
                 self._rendered[text] = self._render(text)

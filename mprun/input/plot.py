@@ -13,8 +13,10 @@ from mprun.model.spec import Plot
 
 
 def check_axes(plots: Collection[Plot], axes: Mapping[str, Sequence[Scalar]], document: Document) -> None:
-    """Faults of plots over what no matrix varies, or not as they need it. axes: of the matrix of the experiment, with
-    their values."""
+    """Record faults of plots over an axis that the matrix does not have, or whose values do not fit.
+
+    `axes`: the axes of the experiment's matrix, with their values.
+    """
     for n, plot in enumerate(plots):
         named = {key: getattr(plot, key) for key in ("over", "by", "facet")}
         for key, axis in named.items():
@@ -24,15 +26,15 @@ def check_axes(plots: Collection[Plot], axes: Mapping[str, Sequence[Scalar]], do
                 hint = name_nearest(axis, axes, "axes") if axes else ": write one, as in 'matrix: {cc: [cubic, reno]}'"
                 document.fault(("plots", n, key), f"the matrix has no axis '{axis}'{hint}")
             elif list(named.values()).count(axis) > 1:
-                document.fault(("plots", n, key), f"'{axis}' stands twice in this figure: take one out")
+                document.fault(("plots", n, key), f"'{axis}' is used twice in this figure: remove one")
         if plot.over is not None and plot.over in axes and "x" in plot.log:
             reason = _refuse_log(plot.over, axes[plot.over])
             if reason is not None:
-                document.fault(("plots", n, "log"), f"{reason}: take x out")
+                document.fault(("plots", n, "log"), f"{reason}: remove 'x'")
 
 
 def _refuse_log(axis: str, values: Sequence[Scalar]) -> str | None:
-    """Why a logarithmic axis has no place for these values; None where it has."""
+    """The reason why a logarithmic axis cannot show these values. None if it can."""
     numbers = read_axis(values)
     if numbers is None:
         name = next((value for value in values if read_number(value) is None), None)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a file to a YAML node tree: finds, reads, parses and joins the files that it builds on.
+"""The way from a file to a YAML node tree: find, read, parse and join the files that it builds on.
 
-Nodes keep their marks, so that whatever is said later names the file and line that hold it.
-What the tree means is for `document`; nothing is rendered or checked against a model here.
+Nodes keep their marks, so that each later message names the file and line. `document` gives the tree a meaning.
+Nothing is rendered or checked against a model here.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _NO_SPACE = re.compile(r"([A-Za-z0-9_]+):([^ \r\n/]\S*)\s*$")
 
 @dataclass(frozen=True)
 class Tree:
-    """The joined tree of a file and all that it builds on; root None where part of that is missing.
+    """The joined tree of a file and all files that it builds on. root is None if a part is missing.
 
-    older_keys: the key on each line of the files of the older format.
-    allowed: what the command line allows these files.
+    `older_keys`: the key on each line of the files of the older format.
+    `allowed`: the rights that the command line gives to these files.
     """
 
     name: str
@@ -73,7 +73,7 @@ def read(given: Path | str, role: Role, allowed: Permissions = NONE, legacy_queu
 
 
 def find(given: Path | str) -> str:
-    """The file that a name on the command line means: itself, or with .yaml or .yml. Raises InputError."""
+    """The file that a name on the command line means: the name itself, or with .yaml or .yml. Raises InputError."""
     try:
         return _find(given)
     except (OSError, ValueError) as error:
@@ -95,7 +95,7 @@ def _find(given: Path | str) -> str:
 
 
 class _Reading:
-    """The files of one tree: which were read, and what each became."""
+    """The files of one tree while they are read, and the tree of each."""
 
     def __init__(self, name: str, role: Role, legacy_queue: bool, allowed: Permissions) -> None:
         self.name = name
@@ -111,18 +111,18 @@ class _Reading:
         self._merges = 0
 
     def read(self, path: Path, outer: tuple[Path, ...]) -> MappingNode:
-        """The tree of one file on top of those it includes and extends. Raises InputError."""
+        """The tree of one file, merged over the files that it includes and extends. Raises InputError."""
         try:
             actual = path.resolve()
         except (OSError, RuntimeError, ValueError) as error:
             raise _unreadable(str(path), error) from None
         if actual in outer:
             chain = " -> ".join(p.name for p in (*outer[outer.index(actual) :], actual))
-            raise _refusal(str(path), f"builds on itself ({chain}): take one of these lines out")
+            raise _refusal(str(path), f"builds on itself ({chain}): remove one of these lines")
         if actual in self._done:
             return self._done[actual]
         if len(self.files) >= MOST_FILES:
-            raise _refusal(str(path), f"is one file too many: {MOST_FILES} is the most that may be joined")
+            raise _refusal(str(path), f"is one file too many: at most {MOST_FILES} files can be joined")
         if outer and not self._allowed.outside and is_outside(path, self.name):
             raise _refusal(str(path), tell_outside(self.name))
         self.files.append(str(path))
@@ -147,8 +147,10 @@ class _Reading:
         return result
 
     def _converted(self, path: Path, is_named_by_file: bool) -> str:
-        """The text of a topology file for a Mininet Topo class, if the user named its file for a topology and allowed
-        to run it. Raises InputError."""
+        """The text of a topology file for a Mininet Topo class, if the user named the file and allowed to run it.
+
+        Raises InputError.
+        """
         from mprun.input.mininet_topo import TopoError, convert
 
         if is_named_by_file or self._role != "topology":
@@ -162,7 +164,7 @@ class _Reading:
             raise _refusal(str(path), str(error), error.line) from error
 
     def _imported(self, text: str, name: str) -> Node:
-        """The tree that a file of the older format comes to. Raises InputError."""
+        """The tree of a file of the older format. Raises InputError."""
         from mprun.input.legacy.conversion import convert
 
         imported = convert(text, name, self._role, self._legacy_queue)
@@ -174,7 +176,7 @@ class _Reading:
         return imported.root
 
     def _base(self, path: Path, named: ScalarNode, outer: tuple[Path, ...]) -> MappingNode | None:
-        """A file that another names; a fault of opening it belongs to the line that names it."""
+        """The tree of a file that another names. A fault of opening it belongs to the line that names it."""
         file = path.parent / named.value
         try:
             return self.read(file, outer)
@@ -188,7 +190,7 @@ class _Reading:
             return None
 
     def _bases(self, root: MappingNode) -> Iterator[ScalarNode]:
-        """The names in `extends`, then those in `include`; each carries its key as tag."""
+        """The names in `extends`, then the names in `include`. Each carries its key as tag."""
         for wanted in ("extends", "include"):
             for key, value in root.value:
                 if key.value != wanted:
@@ -202,11 +204,11 @@ class _Reading:
                         self.faults.append(_fault_at(node, (wanted,), f"must name a file: write {example}"))
 
     def _merge(self, below: MappingNode, above: MappingNode, levels: int = 0) -> MappingNode:
-        """A new mapping: keys of both; where both have one, mappings are merged and all else replaced."""
+        """A new mapping with the keys of both. If both have a key, mappings are merged and other values replaced."""
         self._merges += 1
         if self._merges > MOST_NODES or levels > MOST_LEVELS:
             name = str(above.start_mark.name)
-            raise _refusal(name, "cannot be merged, as its aliases nest too deep: take them out")
+            raise _refusal(name, "cannot be merged, as its aliases nest too deep: remove them")
         entries = {key.value: (key, value) for key, value in below.value}
         for key, value in above.value:
             old = entries.get(key.value)
@@ -217,7 +219,7 @@ class _Reading:
 
 
 def _text(path: Path) -> str:
-    """The text of a file that holds a topology or an experiment. Raises InputError."""
+    """The text of a topology or experiment file. Raises InputError."""
     text = read_text(path)
     _refuse_no_format(text, str(path))
     return text
@@ -229,7 +231,7 @@ def read_text(path: Path) -> str:
         with open_regular(path, path, follow=True) as file:
             data = file.read(MOST_BYTES + 1)
     except UnsafeError:
-        # a pipe might never end, and what a run keeps of its inputs is read once more
+        # a pipe might never end, and the inputs that a run keeps are read a second time
         is_folder = path.is_dir()
         message = "is a directory: name a file"
         message = message if is_folder else "is no regular file: write what it gives to one, and name that"
@@ -250,9 +252,9 @@ def read_text(path: Path) -> str:
 
 
 def is_outside(path: Path, given: str) -> bool:
-    """Tell whether a file that another names is not below the folder of the file that the user gave.
+    """Tell whether a named file is outside the folder of the file that the user gave.
 
-    Links that lead out of the folder count. Whether there is such a file is not told.
+    Links that lead out of the folder count. The result does not reveal if the file exists.
     """
     try:
         return not path.resolve().is_relative_to(Path(given).parent.resolve())
@@ -261,7 +263,7 @@ def is_outside(path: Path, given: str) -> bool:
 
 
 def tell_outside(given: str) -> str:
-    """Return what is wrong with a file that is, and what would do."""
+    """Return the fault of a file outside the folder, and the remedy."""
     return f"lies outside the folder of {given}: copy it there, or add --allow-outside"
 
 
@@ -280,7 +282,7 @@ def _refuse_no_format(text: str, name: str) -> None:
 
 
 class _Stream(io.StringIO):
-    """A text with the name that marks shall carry."""
+    """A text with the name for its marks."""
 
     def __init__(self, text: str, name: str) -> None:
         super().__init__(text)
@@ -294,10 +296,10 @@ class _TooMuch(Exception):
 
 
 class _Parser(CParser):
-    """libyaml's parser, bounded, leaving scalars alone but for whether they were quoted.
+    """libyaml's parser with limits. It leaves scalars as text and notes if they were quoted.
 
-    The bounds are ours because its composer recurses on the C stack: a megabyte of `[` ends in a
-    segmentation fault.
+    The limits are needed because libyaml's composer recurses on the C stack: a megabyte of `[` ends in a segmentation
+    fault.
     """
 
     def __init__(self, stream: _Stream) -> None:
@@ -323,14 +325,14 @@ class _Parser(CParser):
 
 
 def parse(text: str, name: str) -> Node:
-    """The node tree of one document. Raises InputError."""
+    """Return the node tree of one document. Raises InputError."""
     try:
         root = _Parser(_Stream(text, name)).get_single_node()
     except _TooMuch as error:
         raise _refusal(name, str(error), error.line) from None
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise _refusal(name, f"is not YAML: {error.reason}: take the character out", line) from None
+        raise _refusal(name, f"is not YAML: {error.reason}: remove the character", line) from None
     except YAMLError as error:
         raise _refusal(name, f"is not YAML: {_problem(error)}", _problem_line(error)) from None
     if root is None:
@@ -358,7 +360,7 @@ def _problem_line(error: YAMLError) -> int | None:
 
 
 def _clean_keys(root: Node) -> Iterator[Fault]:
-    """Take keys that stand twice or are no text out of one file's mappings; a fault for each."""
+    """Remove keys that are repeated or are no text from one file's mappings. Record a fault for each."""
     waiting: list[tuple[Node, FaultPath]] = [(root, ())]
     seen = set()
     while waiting:
@@ -376,7 +378,7 @@ def _clean_keys(root: Node) -> Iterator[Fault]:
                     continue
                 if key.value in kept:
                     first = kept[key.value][0].start_mark.line + 1
-                    message = f"repeated key, first on line {first}: keep one of the two"
+                    message = f"repeated key, first on line {first}: remove one of the two"
                     yield _fault_at(key, (*path, key.value), message)
                     continue
                 kept[key.value] = (key, value)
@@ -385,7 +387,7 @@ def _clean_keys(root: Node) -> Iterator[Fault]:
             node.value = list(kept.values())
 
 
-# Control characters, which a terminal obeys, and those that turn the direction of text (Unicode UAX #9).
+# Control characters, which change a terminal's display, and characters that change the direction of text (UAX #9).
 _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 
@@ -400,7 +402,7 @@ def _refuse_controls(root: Node) -> Iterator[Fault]:
         seen.add(id(node))
         if isinstance(node, ScalarNode):
             if found := _OBEYED.search(node.value):
-                yield _fault_at(node, (), f"holds U+{ord(found[0]):04X}, which a terminal obeys: take it out")
+                yield _fault_at(node, (), f"holds U+{ord(found[0]):04X}, a control character for terminals: remove it")
         elif isinstance(node, SequenceNode):
             waiting += node.value
         elif isinstance(node, MappingNode):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tree of a file as YAML text, as a person would write it: an entry a line.
+"""The tree of a file as YAML text, as a person would write it: one entry on each line.
 
-Comments, as those of an older file, stand where the entry that they preceded went, at the top where it came to nothing.
+Comments of an older file precede the entry that they preceded there. They move to the top if that entry is gone.
 """
 
 from __future__ import annotations
@@ -15,13 +15,16 @@ from yaml.nodes import MappingNode, Node, ScalarNode
 from mprun.model.scalar import PLAIN, read_scalar
 
 _WIDTH = 140
-# Text that needs no quotes, in brackets and braces too.
+# Text that needs no quotes, even in brackets and braces.
 _BARE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/%+-]*(?: [A-Za-z0-9._/%+-]+)*")
 
 
 def render(root: MappingNode, comments: Mapping[int, tuple[str, ...]], modeline: str = "") -> str:
-    """comments: by the line of the entry that they precede; modeline: the first line, as one that names the schema for
-    editors."""
+    """Return a tree as YAML.
+
+    `comments`: by the line of the entry that they precede.
+    `modeline`: the first line, for example a line that names the schema for editors.
+    """
     waiting = dict(comments)
     body = [line for key, value in root.value for line in _entry(key.value, value, waiting)]
     top = [line for number in sorted(waiting) for line in waiting[number]]
@@ -29,7 +32,7 @@ def render(root: MappingNode, comments: Mapping[int, tuple[str, ...]], modeline:
 
 
 def _entry(key: str, value: Node, comments: dict[int, tuple[str, ...]]) -> Iterator[str]:
-    """A key of the file with its value; lists and mappings have an entry a line."""
+    """A key of the file with its value. Lists and mappings have one entry on each line."""
     if isinstance(value, ScalarNode) or key == "probe":
         yield from _comments(value, comments, "")
         yield f"{key}: {_flow(value)}"
@@ -57,7 +60,7 @@ def _item(item: Node) -> Iterator[str]:
 
 
 def _mapping(key: str, value: Node, indent: str) -> Iterator[str]:
-    """On one line if it fits there."""
+    """A mapping, on one line if it fits."""
     text = f"{indent}{key}: {_flow(value)}"
     if len(text) <= _WIDTH or not isinstance(value, MappingNode):
         yield text
@@ -73,7 +76,7 @@ def _comments(node: Node, comments: dict[int, tuple[str, ...]], indent: str) -> 
 
 
 def _flow(node: Node) -> str:
-    """On one line."""
+    """A value on one line."""
     if isinstance(node, MappingNode):
         return "{" + ", ".join(f"{key.value}: {_flow(value)}" for key, value in node.value) + "}"
     if not isinstance(node, ScalarNode):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flows that take place several times: each time is a flow of its own, called by its number."""
+"""Repeated flows. Each repetition is a flow of its own, with a number after its name."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from mprun.model.spec import After, Flow
 
 
 def names_of(flow: Flow) -> tuple[str, ...]:
-    """The names of the flows that one stands for: `bulk-1`, `bulk-2`; its own where it is not repeated."""
+    """The names of a flow's repetitions: `bulk-1`, `bulk-2`. Its own name if it is not repeated."""
     if flow.repetition is None:
         return (flow.name,)
     return tuple(f"{flow.name}-{k}" for k in range(1, flow.repetition.times + 1))
 
 
 def expand(flows: Sequence[Flow]) -> tuple[Flow, ...]:
-    """A flow for each time; who waits for a repeated one waits for its first start or its last end."""
+    """Return a flow for each repetition. A flow that waits for a repeated one waits for its first start or its last
+    end.
+    """
     names = {flow.name: names_of(flow) for flow in flows}
     return tuple(_refer(one, names) for flow in flows for one in _expand(flow))
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Addresses that the user gave: their form and family, double use, subnets of links, and room for IPv6.
+"""Addresses in the user's files: form and family, double use, subnets of links, and room for IPv6.
 
-On plain values, as in `agreement`.
+The checks work on plain values, as in `cross_check`.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from mprun.model.spec import FAMILIES, IPV6_LEAST_MTU, TITLES, Addressing, Famil
 _EXAMPLES = {"ipv4": "10.0.0.1/24", "ipv6": "fd00:10::1/64"}
 # Prefixes with room for two ends: 31 bits by RFC 3021, 127 by RFC 6164.
 _LONGEST_PREFIX = {"ipv4": 31, "ipv6": 127}
-# RFC 4291 2.5.6: these hold on one link only, and routes do not lead there.
-_LINK_LOCAL = "is link-local, where no route leads"
+# RFC 4291 2.5.6: link-local addresses are valid on one link only, and no route leads to them.
+_LINK_LOCAL = "is link-local: no route leads there"
 
 
 def check_mtu(
     values: Mapping[str, object], links: Sequence[LinkSpec], addressing: Addressing, document: Document
 ) -> None:
-    """Faults of links that are to carry IPv6 and are too narrow for it; at each `mtu` that says so."""
+    """Record faults of links that carry IPv6 with too small an MTU, at each `mtu`."""
     narrow = {
         link.mtu for link in links if link.mtu < IPV6_LEAST_MTU and "ipv6" in families_of(link.addressing or addressing)
     }
     for path, entry in _walk(values, ()):
         mtu = entry.get("mtu")
         if isinstance(mtu, int) and mtu in narrow and entry.get("addressing") != "ipv4":
-            message = f"IPv6 asks for {IPV6_LEAST_MTU} bytes at least (RFC 8200): raise it, or give 'addressing: ipv4'"
+            message = f"IPv6 needs at least {IPV6_LEAST_MTU} bytes (RFC 8200): raise it, or give 'addressing: ipv4'"
             document.fault((*path, "mtu"), f"{mtu} is too little: {message}")
 
 
@@ -53,9 +53,9 @@ def check_addresses(
     nodes: Mapping[str, NodeKind],
     document: Document,
 ) -> None:
-    """Faults of the addresses that the user gave: form, double use, subnets of links.
+    """Record faults of the addresses in the files: form, double use, subnets of links.
 
-    Links that meet in a switch are one segment and have one subnet; other segments have others.
+    Links that meet in a switch are one segment and have one subnet. Other segments have other subnets.
     """
     if not any(isinstance(link.get("addresses"), list) for *_, link in links):
         return
@@ -88,7 +88,7 @@ def check_addresses(
 
 
 def _families(addressing: object) -> tuple[Family, ...]:
-    """Those that a link's ends have, as far as that is well written."""
+    """The address families of a link's ends, as far as they are well written."""
     if addressing == "both":
         return FAMILIES
     return FAMILIES[1:] if addressing == "ipv6" else FAMILIES[:1]
@@ -97,7 +97,7 @@ def _families(addressing: object) -> tuple[Family, ...]:
 def _read_end(
     end: str, kind: NodeKind, value: object, families: Sequence[Family], path: Path, document: Document
 ) -> Iterator[tuple[Path, InterfaceAddress]]:
-    """The sound addresses of one end, with their paths; faults of the others."""
+    """The valid addresses of one end, with their paths. Faults are recorded for the others."""
     if value is None or not isinstance(value, list):
         found = _read_address(end, kind, value, families, path, document)
         if found is not None:
@@ -111,7 +111,7 @@ def _read_end(
             continue
         family = family_of(found)
         if family in first:
-            message = f"is a second {TITLES[family]} address beside {first[family]}: give one of each family"
+            message = f"is a second {TITLES[family]} address in addition to {first[family]}: give one of each family"
             document.fault(place, f"{text} {message}")
         else:
             first[family] = str(found)
@@ -174,7 +174,7 @@ def _read_address(
 
 
 def _role_of(interface: InterfaceAddress) -> str | None:
-    """What an address is instead of a host's; only IPv4 has broadcast addresses."""
+    """The role of an address that is no host's address. Only IPv4 has broadcast addresses."""
     network = interface.network
     if network.prefixlen >= _LONGEST_PREFIX[family_of(interface)]:
         return None

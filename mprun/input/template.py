@@ -23,9 +23,10 @@ from mprun.model.scalar import Scalar
 if TYPE_CHECKING:
     from jinja2 import Environment, nodes
 
-# Characters of a template, and of the text that it becomes.
+# The largest number of characters of a template, and of its result.
 MOST_CHARACTERS = 10_000
-# Characters of all different templates of a pair of files. A character takes at most 10 us: 2 s in all.
+# The largest number of characters of all different templates in a pair of files. A character takes at most 10 us, so
+# all take at most 2 s.
 MOST_IN_ALL = 200_000
 MOST_BITS = 4096
 MOST_LEVELS = 50
@@ -46,7 +47,7 @@ def multiply(quantity: object, factor: object) -> str:
     return f"{product.normalize():f}{match[2]}"
 
 
-# Each over one value, round over a number of digits too, times over a factor.
+# Each filter has one value. `round` also has a number of digits, and `times` has a factor.
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "abs": abs, "float": float, "int": int, "lower": str.lower, "round": round, "upper": str.upper,
     "times": multiply,
@@ -109,7 +110,7 @@ def parse(text: str) -> Template:
 
 def too_long() -> TemplateFault:
     """Return the fault of a scalar that becomes too large."""
-    return TemplateFault(f"comes to more than {MOST_CHARACTERS} characters: check what stands between {{{{ and }}}}")
+    return TemplateFault(f"amounts to more than {MOST_CHARACTERS} characters: check what stands between {{{{ and }}}}")
 
 
 def _is_one_expression(text: str) -> bool:

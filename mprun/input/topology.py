@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
-from mprun.input.agreement import check_links
+from mprun.input.cross_check import check_links
 from mprun.input.document import Document
 from mprun.input.event import Event, Timeline, read_events
 from mprun.input.generator import COLLECTION, Generator, load_installed, load_own
@@ -30,10 +30,11 @@ LayOver = Callable[[tuple[LinkSpec, ...]], tuple[LinkSpec, ...]]
 
 @dataclass(frozen=True)
 class Topology:
-    """What a topology file came to: spec None where it has faults.
+    """The result of reading a topology file. spec is None if the file has faults.
 
-    nodes: those it surely has, so that an experiment can be held against a faulty topology too;
-    None where that cannot be told. events: as they are written.
+    `nodes`: the nodes that are known, so that an experiment can be checked against a faulty topology too; None if
+    they are unknown.
+    `events`: the entries as they are written.
     """
 
     spec: TopologySpec | None
@@ -44,7 +45,7 @@ class Topology:
 def read_topology(
     values: Mapping[str, object], document: Document, lay_over: LayOver = lambda links: links
 ) -> Topology:
-    """The topology that plain values stand for; faults go to the document. lay_over: what else becomes of its links."""
+    """Return the topology from plain values. Faults go to the document. lay_over: changes its links afterwards."""
     if "topology" in values:
         return _generate(values, document, lay_over)
     if "nodes" not in values and "links" not in values:
@@ -75,7 +76,7 @@ def _generate(values: Mapping[str, object], document: Document, lay_over: LayOve
             return Topology(None, None)
         parameters = check(generator.Parameters, values, document)
         if parameters is None:
-            # another's generator may not stand what a user never wrote
+            # the generator of a package may fail on values that the user did not write
             partial = salvage(generator.Parameters, values) if name in GENERATORS else None
             return Topology(None, None if partial is None else generator.expand(partial)[0])
         nodes, links = _number(generator.expand(parameters), parameters)
@@ -84,7 +85,7 @@ def _generate(values: Mapping[str, object], document: Document, lay_over: LayOve
         document.fault(("topology",), str(fault))
         return Topology(None, None)
     if name not in GENERATORS:
-        # nobody but its author has looked at the addresses
+        # mprun has not checked the addresses of a package's generator
         check_links(_plain_links(expansion, parameters), expansion[0], document)
     check_mtu(values, expansion[1], parameters.addressing or DEFAULT_ADDRESSING, document)
     switches = read_switches(parameters.openflow, *expansion, document, lambda name: ("openflow", name))
@@ -104,12 +105,12 @@ def _find_generator(name: object, document: Document) -> Generator | None:
 
 
 def _check_common(values: Mapping[str, object], document: Document) -> None:
-    """What any topology may hold, where nothing tells what else this one may."""
+    """Check the common keys if the other keys of the topology are unknown."""
     check(TopologyFile, {k: v for k, v in values.items() if k in known_keys(TopologyFile)}, document)
 
 
 def _number(expansion: Expansion, file: TopologyFile) -> Expansion:
-    """The generator's addresses in the families that are asked for: IPv6 ones have the digits of IPv4."""
+    """The generator's addresses in the chosen families. IPv6 addresses have the digits of IPv4 addresses."""
     return expansion[0], tuple(_number_link(link, file) for link in expansion[1])
 
 
@@ -121,7 +122,7 @@ def _number_link(link: LinkSpec, file: TopologyFile) -> LinkSpec:
 
 
 def _number_end(texts: tuple[str, ...], wanted: tuple[Family, ...]) -> Iterator[str]:
-    """What has no counterpart in a family is left to be derived there."""
+    """Leave an address without a counterpart in a family to be derived."""
     for text in texts:
         if ":" in text or "ipv4" in wanted:
             yield text
@@ -130,7 +131,7 @@ def _number_end(texts: tuple[str, ...], wanted: tuple[Family, ...]) -> Iterator[
 
 
 def _plain_links(expansion: Expansion, file: TopologyFile) -> Mapping[str, object]:
-    """As a file would have them, as far as `check_links` looks."""
+    """The links as a file would have them, as far as `check_links` needs."""
     links = [
         {"name": link.name, "between": list(link.ends), "addressing": link.addressing}
         | ({"addresses": [list(texts) or None for texts in link.addresses]} if any(link.addresses) else {})
@@ -155,7 +156,7 @@ def _spec(
 
 
 def _written_nodes(values: Mapping[str, object]) -> dict[str, NodeKind]:
-    """Names and kinds as far as they are well written; a host where the kind is not."""
+    """Names and kinds as far as they are well written. A node without a valid kind counts as a host."""
     nodes = values.get("nodes")
     if not isinstance(nodes, dict):
         return {}
@@ -167,7 +168,7 @@ def _written_nodes(values: Mapping[str, object]) -> dict[str, NodeKind]:
 
 
 def _name_links(entries: list[LinkEntry]) -> tuple[LinkSpec, ...]:
-    """Links with a name each: the user's, or the ends' with a number from the second one on."""
+    """The links with a name each: the user's, or the two ends with a number from the second link on."""
     taken = {entry.name for entry in entries}
     links = []
     counts: dict[str, int] = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The entries of `traffic`: each held against its tool's model, named, made into flows, and all against each other."""
+"""The entries of `traffic`: check each against its tool's model, name it, make flows, and check the flows together."""
 
 from __future__ import annotations
 
@@ -20,23 +20,25 @@ from mprun.schema.trace import TraceError
 from mprun.tools.tool import COLLECTION, load, tool_of
 
 MOST_PORT = 65_535
-# Of one entry: each has a server of its own.
+# The largest number of flows of an entry, as each has its own server.
 MOST_PAIRS = 10_000
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """The flows of a file. notes: where what is wrong with the n-th of them goes, as `traffic[n]`."""
+    """The flows of a file. notes: the place for faults of the n-th flow, as `traffic[n]`."""
 
     flows: tuple[Flow, ...]
     notes: Notes
 
 
 def read_traffic(values: object, document: Document, hosts: Sequence[str] | None, seed: int) -> Traffic | None:
-    """The flows that plain values stand for, in the order of the entries; None where an entry is none, or nobody knows
-    which hosts it means. Faults go to the document; what is no list of mappings is for the model of the file.
+    """Return the flows from plain values, in the order of the entries.
 
-    hosts: those of the topology; None: not known. seed: what is drawn follows from it.
+    None if an entry is no mapping or its hosts are not known. Faults go to the document. The model of the file checks
+    that `traffic` is a list of mappings.
+    `hosts`: the hosts of the topology; None if they are not known.
+    `seed`: random choices follow from it.
     """
     if values is None:
         return Traffic((), document)
@@ -97,7 +99,7 @@ def _read_companions(entry: FlowEntry, place: Path, document: Document) -> FlowE
 
 
 def _name(entries: Sequence[FlowEntry], document: Document) -> list[str]:
-    """A name for each: its own, or that of its tool, numbered from the second on."""
+    """A name for each entry: its own, or its tool's, numbered from the second on."""
     first: dict[str, int] = {}
     for n, entry in enumerate(entries):
         if entry.name in first:
@@ -107,7 +109,7 @@ def _name(entries: Sequence[FlowEntry], document: Document) -> list[str]:
         elif entry.name:
             first[entry.name] = n
         if entry.name == TOTAL:
-            document.fault(("traffic", n, "name"), f"'{TOTAL}' names the sum over flows: name the flow anew")
+            document.fault(("traffic", n, "name"), f"'{TOTAL}' names the sum over flows: rename the flow")
     names = []
     taken = set(first)
     for entry in entries:
@@ -124,10 +126,10 @@ def _name(entries: Sequence[FlowEntry], document: Document) -> list[str]:
 def _expand(
     entry: FlowEntry, name: str, n: int, document: Document, hosts: Sequence[str] | None, seed: int
 ) -> list[Flow]:
-    """The flows that an entry stands for, one for each pair of hosts; none after a fault."""
+    """The flows of an entry, one for each pair of hosts. Empty after a fault."""
     if isinstance(entry.source, str) and isinstance(entry.destination, str):
         if entry.pairs is not None:
-            document.fault(("traffic", n, "pairs"), "is for several hosts at both ends: name them, or take it out")
+            document.fault(("traffic", n, "pairs"), "is for several hosts at both ends: name them, or remove it")
         return [entry.flow(name, entry.source, entry.destination, entry.group)]
     if hosts is None:
         return []
@@ -136,7 +138,7 @@ def _expand(
         return []
     are_both = not isinstance(entry.source, str) and not isinstance(entry.destination, str)
     if are_both and entry.pairs is None:
-        message = "is missing, as both ends are several: write 'pairs: all-to-all', 'in-order' or 'permutation'"
+        message = "is missing, as both ends have several hosts: write 'pairs: all-to-all', 'in-order' or 'permutation'"
         document.fault(("traffic", n, "pairs"), message)
         return []
     pairing = entry.pairs or "all-to-all"
@@ -158,7 +160,7 @@ def _expand(
 
 
 def _check_names(flows: Sequence[Flow], notes: Notes) -> None:
-    """Faults of flows whose names, made of those of hosts or of numbers, another has, or nobody may have."""
+    """Record faults of flows whose names, made from names of hosts or numbers, are taken or not allowed."""
     holders: dict[str, int] = {}
     for n, flow in enumerate(flows):
         if flow.repetition is None:
@@ -167,7 +169,7 @@ def _check_names(flows: Sequence[Flow], notes: Notes) -> None:
         for name in names_of(flow):
             key = "repeat" if flow.repetition else "name"
             if holders.setdefault(name, n) != n:
-                message = f"calls one of the flows '{name}', as another is called: name that one anew"
+                message = f"gives a flow the name '{name}', which another flow has: rename that flow"
                 notes.fault(("traffic", n, key), message)
             elif len(name) > MOST_NAME:
                 message = f"makes names as long as '{name}', and {MOST_NAME} characters fit: shorten the flow's"
@@ -175,7 +177,7 @@ def _check_names(flows: Sequence[Flow], notes: Notes) -> None:
 
 
 def _check_groups(flows: Sequence[Flow], notes: Notes) -> None:
-    """Faults of groups that are called like a flow, or whose flows have different metrics."""
+    """Record faults of groups with the name of a flow, or with flows that have different metrics."""
     names = {name for flow in flows for name in (flow.name, *names_of(flow))}
     first: dict[str, Flow] = {}
     for n, flow in enumerate(flows):
@@ -183,7 +185,7 @@ def _check_groups(flows: Sequence[Flow], notes: Notes) -> None:
             continue
         other = first.setdefault(flow.group, flow)
         if flow.group in names or flow.group == TOTAL:
-            message = f"'{flow.group}' names a flow too, or the sum over all: name the group anew"
+            message = f"'{flow.group}' names a flow too, or the sum over all: rename the group"
             notes.fault(("traffic", n, "group"), message)
         elif (other.tool, other.protocol) != (flow.tool, flow.protocol):
             message = (
@@ -194,7 +196,7 @@ def _check_groups(flows: Sequence[Flow], notes: Notes) -> None:
 
 
 def _check_order(flows: Sequence[Flow], notes: Notes) -> None:
-    """Faults of flows that wait for one that is not there, or for each other."""
+    """Record faults of flows that wait for a flow that does not exist, or for each other."""
     known: dict[str, list[Flow]] = {}
     for flow in flows:
         for name in dict.fromkeys((flow.name, flow.group, *names_of(flow))):
@@ -228,14 +230,14 @@ def _find_circle(flow: Flow, known: Mapping[str, Sequence[Flow]]) -> list[str]:
 
 
 def _check_ports(flows: Sequence[Flow], notes: Notes) -> None:
-    """Faults of ports that are not there, or that two flows want on one host."""
+    """Record faults of ports that do not exist, or that two flows use on one host."""
     taken: dict[tuple[str, int], str] = {}
     for n, flow in enumerate(flows):
         if flow.port is None:
             continue
         needed = tool_of(flow).PORTS
         if flow.repetition is not None:
-            message = "cannot be that of all repetitions: each has a server of its own, take it out"
+            message = "cannot be that of all repetitions: each has a server of its own, remove it"
             notes.fault(("traffic", n, "port"), message)
         elif flow.port + needed - 1 > MOST_PORT:
             message = f"{flow.port} leaves no room: {flow.tool} has {needed} ports, and the last is {MOST_PORT}"

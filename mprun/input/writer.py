@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Spec as the two files that mean it: what a run keeps, so that defaults and derived values show."""
+"""A Spec as two files with the same meaning. A run keeps them, so that defaults and derived values can be read."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from mprun.tools.tool import tool_of
 RESOLVED = "# As mprun understood it: every default and derived value filled in.\n"
 
 
-# How a flow's option is written, by the end of its name.
+# The writer of a flow's option, by the end of the option's name.
 _RENDERERS: Mapping[str, Callable[[Any], str]] = {
     "_ns": units.TIME.render,
     "_bit_per_s": units.RATE.render,
@@ -49,7 +49,7 @@ _RENDERERS: Mapping[str, Callable[[Any], str]] = {
 
 
 def write_topology(topology: TopologySpec, head: str = RESOLVED) -> str:
-    """Nodes and links written out, whatever generator they came from. head: the comment before them."""
+    """Nodes and links, whatever generator they came from. head: the comment before them."""
     return head + _dump(
         {
             "version": 1,
@@ -69,7 +69,7 @@ def _middleboxes(topology: TopologySpec) -> dict[str, Any]:
 
 
 def _plain_box(box: Mapping[str, Any]) -> dict[str, Any]:
-    """Its behaviours as they are written; one without options is `{}`."""
+    """The functions of a middlebox as a file has them. A function without options is `{}`."""
     return {
         name: _plain_box(value) if isinstance(value, dict) else list(value) if isinstance(value, tuple) else value
         for name, value in box.items()
@@ -78,7 +78,7 @@ def _plain_box(box: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_experiment(experiment: ExperimentSpec) -> str:
-    """Parameters and templates filled in."""
+    """The experiment with parameters and templates filled in."""
     owned = owned_metrics(experiment.traffic)
     return RESOLVED + _dump(
         {
@@ -124,7 +124,7 @@ def _openflow(switch: OpenFlow) -> dict[str, Any]:
 
 
 def _events(topology: TopologySpec) -> Iterator[dict[str, Any]]:
-    """One event for each change, saying only what is otherwise than before."""
+    """An event for each change, with only the properties that differ from before."""
     now = {link.name: LinkChange(0, link.name, link.forward, link.reverse) for link in topology.links}
     for change in topology.changes:
         entry: dict[str, Any] = {"at": units.TIME.render(change.at_ns)}
@@ -136,7 +136,7 @@ def _events(topology: TopologySpec) -> Iterator[dict[str, Any]]:
         now[change.link] = change
         entry["link"] = change.link
         is_set = (change.forward, change.reverse) != (before.forward, before.reverse)
-        # what sets nothing new is a step of the plan for all that
+        # a change without new values is still a step of the plan
         if change.is_up != before.is_up or not is_set:
             yield entry | {"state": "up" if change.is_up else "down"}
         if is_set:
@@ -144,7 +144,7 @@ def _events(topology: TopologySpec) -> Iterator[dict[str, Any]]:
 
 
 def _difference(before: LinkChange, after: LinkChange) -> dict[str, Any]:
-    """The properties in which two states of a link differ, as they are after; 0 for one that is gone."""
+    """The properties in which two states of a link differ, with the later values; 0 for a removed one."""
     old, new = ([_properties((way, way)) for way in (change.forward, change.reverse)] for change in (before, after))
     said: dict[str, Any] = {}
     for name in dict.fromkeys(name for properties in (*new, *old) for name in properties):
@@ -167,7 +167,7 @@ def _link(link: LinkSpec) -> dict[str, Any]:
 
 
 def _addresses(end: tuple[str, ...]) -> str | list[str] | None:
-    """One as it is, those of both families as a list."""
+    """A single address as it is, addresses of both families as a list."""
     return list(end) if len(end) > 1 else next(iter(end), None)
 
 
@@ -238,7 +238,7 @@ def _queue_option(name: str, value: float) -> Any:
 def _both(
     directions: tuple[Direction, Direction], get: Callable[[Direction], Any], render: Callable[[Any], Any]
 ) -> Any:
-    """One text if both directions agree, else one each; None where neither has the property."""
+    """A single text if both directions agree, else one for each. None if neither has the property."""
     texts = [None if (value := get(direction)) is None else render(value) for direction in directions]
     if texts[0] == texts[1]:
         return texts[0]
@@ -278,7 +278,7 @@ def _flow(flow: Flow) -> dict[str, Any]:
 
 
 def _options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Each as the file says it: the unit that its name ends in stands with the value."""
+    """The options as a file has them: the unit at the end of a name moves to the value."""
     entry: dict[str, Any] = {}
     for name, value in options.items():
         suffix = next((suffix for suffix in _RENDERERS if name.endswith(suffix)), "")
@@ -316,7 +316,7 @@ def _expectation(expectation: Expectation, owned: Mapping[str, metric.Metrics]) 
 
 
 def _plots(experiment: ExperimentSpec) -> Iterator[dict[str, Any]]:
-    """Those of a single run: it has no matrix that others could be over."""
+    """The plots of a single run, as it has no matrix for plots over cells."""
     for plot in experiment.plots:
         if plot.series is not None:
             form = plot.form or FORMS[plot.series][0]

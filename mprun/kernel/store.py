@@ -1,80 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Experiment kernels of this user: build them, find them, tell about them.
+"""Experiment kernels of this user: find, describe and remove them.
 
-A kernel lives in `~/.cache/mprun/kernels/<digest>/` beside `init` and `bulk.so`; the digest is that
-of its source, its configuration and our sources, so what is built already is not built again.
-Names (`default`, or what `--name` gave) are links to digests.
+A kernel is in `~/.cache/mprun/kernels/<digest>/` with `init` and `bulk.so`. The digest covers its source, its
+configuration and our sources, so nothing is built twice. Names (`default`, or the value of `--name`) are links to
+digests.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import shutil
-import signal
-import subprocess
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TextIO
 
 from mprun import genuine, invoker
-from mprun.cache import Progress, cache, locked
-from mprun.errors import HostError, RunError, SpecError
-from mprun.kernel.hooks import COLD, COLD_LINE, HOOKS, PLACES, apply_hooks
-from mprun.scratch import scratch
+from mprun.cache import cache, locked
+from mprun.errors import HostError, SpecError
+from mprun.kernel.hooks import COLD, COLD_LINE, HOOKS, PLACES
+from mprun.kernel.recipe import FRAGMENT, GUEST, SOURCES, contents_of, guest_digest, recipe_digest
 
-HERE = Path(__file__).parent
-SOURCES = HERE / "src"
-GUEST = HERE / "guest"
-FRAGMENT = HERE / "config.fragment"
-# Debian's; on other releases what their linux-source package of 6.12 or later is called. The second folder holds what
-# setup.sh fetched where there is no such package.
-SOURCE_FOLDERS = (Path("/usr/src"), Path("/usr/local/src"))
-DEFAULT_SOURCE = SOURCE_FOLDERS[0] / "linux-source-6.12.tar.xz"
-SOURCE_REMEDY = "apt-get install linux-source-6.12; on Ubuntu, in a checkout: ./setup.sh"
-OLDEST = (6, 12)
 DEFAULT_NAME = "default"
-BUILD_TOOLS = {"make": "make", "gcc": "gcc", "flex": "flex", "bison": "bison", "bc": "bc", "xz": "xz-utils"}
 
-# What no build for this architecture reads; leaving it packed saves a third of the unpacking.
-# Kconfig files stay, since those of all subsystems are read.
-_NOT_NEEDED = (
-    *(f"*/Documentation/*.{suffix}" for suffix in ("rst", "yaml", "txt", "svg")),
-    *(f"*/{folder}/*.[ch]" for folder in ("samples", "tools/testing", "tools/perf")),
-    *(f"*/drivers/{name}/*.[ch]" for name in "gpu media staging infiniband scsi usb iio clk pinctrl".split()),
-    *(f"*/drivers/net/{name}/*.[ch]" for name in ("ethernet", "wireless", "phy", "dsa")),
-    *(f"*/fs/{name}/*.[ch]" for name in "btrfs xfs ext4 f2fs ocfs2 nfs nfsd smb ceph bcachefs ntfs3".split()),
-    "*/sound/*.[ch]",
-    *(
-        f"*/arch/{name}/*.{suffix}"
-        for name in "alpha arc arm arm64 loongarch m68k mips parisc powerpc riscv s390 sh sparc xtensa".split()
-        for suffix in ("[chS]", "dts*")
-    ),
-)
-# Fixed, so that the build's place, time and user do not enter the kernel (they are in utsname, which
-# is mixed into its random pool).
-_BUILD_IDENTITY = {
-    "KBUILD_BUILD_TIMESTAMP": "2026-01-01 00:00:00 UTC",
-    "KBUILD_BUILD_USER": "mprun",
-    "KBUILD_BUILD_HOST": "mprun",
-    "KBUILD_BUILD_VERSION": "1",
-}
-# What of the user's environment a build sees: the rest, from ARCH and CROSS_COMPILE to the MAKEFLAGS of a make above
-# this one, would make another kernel, or none.
-_BUILD_SEES = ("PATH", "HOME")
-# What a build leaves in a tree that it was made in.
-_BUILT_IN = (".config", "include/config", "include/generated")
-_NAME = re.compile(r"[A-Za-z0-9_][\w.+-]*")
-# What a tree without the parts above takes with what is compiled in it, and a tenth more.
-_BUILD_BYTES = 1_000_000_000
-# Files compiled by the configuration as it is; only the progress bar needs it.
-_EXPECTED_STEPS = 1090
+NAME_PATTERN = re.compile(r"[A-Za-z0-9_][\w.+-]*")
 FACTS = "kernel.json"
-# What is told of a kernel; where the digests of its files are kept, and the programs that it is made of.
+# The keys that describe a kernel, the key of its files' digests, and the files themselves.
 _TOLD = ("version", "digest", "source", "options", "compiler", "build_seconds")
 FILES = "files"
 PROGRAMS = ("linux", "init", "bulk.so")
@@ -82,7 +34,10 @@ PROGRAMS = ("linux", "init", "bulk.so")
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel that can be booted. name: that of its folder if it has none. options: how many are on."""
+    """A kernel that can be booted.
+
+    name: the name of its link, or of its folder if it has none. options: the number of options that are on.
+    """
 
     name: str
     path: str
@@ -99,29 +54,32 @@ class Kernel:
 
 
 def store() -> Path:
-    """Where this user's kernels are."""
+    """Return the folder of this user's kernels."""
     return cache("kernels")
 
 
 def list_kernels() -> list[Kernel]:
-    """All that are built, by name; after them those without one, which another build took it from."""
+    """Return all built kernels, sorted by name.
+
+    Kernels that have lost their name to another build come last.
+    """
     if not store().is_dir():
         return []
-    whole = [path for path in sorted(store().iterdir()) if not _damage(path, ())]
+    whole = [path for path in sorted(store().iterdir()) if not find_damage(path, ())]
     named = [path for path in whole if path.is_symlink()]
     places = {path.resolve() for path in named}
     return [_load(path) for path in (*named, *(path for path in whole if path.resolve() not in places))]
 
 
 def size_bytes(kernel: Kernel) -> int:
-    """What it takes on the disk."""
+    """Return the size of a kernel on the disk."""
     return sum(path.stat().st_size for path in kernel.directory.iterdir())
 
 
 def choose(names: Sequence[str]) -> list[Kernel]:
-    """Kernels by name, or by digest or at least four digits of its beginning.
+    """Return kernels by name, by digest, or by at least four leading digits of a digest.
 
-    Raises SpecError for a name that there is not, or that is of several.
+    Raises SpecError for a name that does not exist or that fits several kernels.
     """
     kernels = list_kernels()
     chosen = []
@@ -130,7 +88,7 @@ def choose(names: Sequence[str]) -> list[Kernel]:
         if not found:
             raise SpecError(f"no kernel '{name}'; there is: {', '.join(kernel.name for kernel in kernels) or 'none'}")
         if len(found) > 1:
-            raise SpecError(f"'{name}' is {' and '.join(kernel.name for kernel in found)}: say which by its name")
+            raise SpecError(f"'{name}' is {' and '.join(kernel.name for kernel in found)}: choose one by its name")
         chosen += found
     return chosen
 
@@ -140,7 +98,7 @@ def _of_digest(kernels: Sequence[Kernel], digits: str) -> list[Kernel]:
 
 
 def remove(kernel: Kernel) -> None:
-    """Remove the name of a kernel, and the kernel with the last of its names."""
+    """Remove the name of a kernel. Remove the kernel too if it has no other name."""
     with locked(store(), lambda: None):
         link = store() / kernel.name
         if link.is_symlink():
@@ -150,8 +108,11 @@ def remove(kernel: Kernel) -> None:
 
 
 def find_kernel(name: str = DEFAULT_NAME) -> Kernel:
-    """A built kernel, by name or digest. Raises HostError that says how to build it where there is none, or where its
-    files are not those that were built, or could be replaced by another user."""
+    """Return a built kernel, by name or digest.
+
+    Raises HostError, with the command that builds it, if the kernel does not exist, if its files have changed since the
+    build, or if another user could replace them.
+    """
     link = store() / name
     what, how = "experiment kernel", "mprun kernel build"
     if name != DEFAULT_NAME:
@@ -162,7 +123,7 @@ def find_kernel(name: str = DEFAULT_NAME) -> Kernel:
             others = ", ".join(kernel.name for kernel in kernels) or "none"
             raise HostError(f"no {what} is built for this user (built: {others}); run `{how}`")
         link = store() / found[0].name
-    if damage := _damage(link):
+    if damage := find_damage(link):
         raise HostError(f"the {what} is damaged ({damage}); run `{how}`")
     if strange := genuine.find_stranger(link, PROGRAMS, (0, invoker.user())):
         raise HostError(f"{strange}: remove {link.resolve()} and run `{how}`")
@@ -170,23 +131,23 @@ def find_kernel(name: str = DEFAULT_NAME) -> Kernel:
 
 
 def is_current(kernel: Kernel) -> bool:
-    """Whether it was built by this version of the recipe."""
+    """Return True if the kernel was built by this version of the recipe."""
     facts = json.loads((kernel.directory / FACTS).read_text())
     return bool(facts["recipe"] == recipe_digest() and facts.get("guest") == guest_digest())
 
 
 def is_built_from(kernel: Kernel, source_digest: str) -> bool:
-    """Whether a source that has this digest now is what the kernel was built from."""
+    """Return True if the kernel was built from a source that has this digest now."""
     facts = json.loads((kernel.directory / FACTS).read_text())
-    return _kernel_digest(source_digest, facts["recipe"]) == kernel.digest
+    return kernel_digest(source_digest, facts["recipe"]) == kernel.digest
 
 
-def _kernel_digest(source_digest: str, recipe: str) -> str:
+def kernel_digest(source_digest: str, recipe: str) -> str:
     return hashlib.sha256((source_digest + recipe).encode()).hexdigest()
 
 
-def _damage(folder: Path, programs: Sequence[str] = PROGRAMS) -> str | None:
-    """Return what is wrong with the files of a kernel; None if they are those that were built."""
+def find_damage(folder: Path, programs: Sequence[str] = PROGRAMS) -> str | None:
+    """Return what is wrong with the files of a kernel; None if they are as they were built."""
     try:
         facts = json.loads((folder / FACTS).read_text())
         if lacking := [key for key in (*_TOLD, "recipe", FILES) if key not in facts]:
@@ -206,23 +167,11 @@ def _load(link: Path) -> Kernel:
     )
 
 
-def recipe_digest() -> str:
-    """SHA-256 over what the kernel is made of beside its source: configuration, hooks, our files."""
-    options = "\n".join(_asked_options())
-    hooks = json.dumps([[asdict(hook) for hook in HOOKS], PLACES, sorted(COLD), COLD_LINE])
-    return _digest({"options": options.encode(), "hooks": hooks.encode()} | _contents(SOURCES, "*.[ch]"))
-
-
-def guest_digest() -> str:
-    """SHA-256 over the sources of the programs that run beside the kernel; these build at once."""
-    return _digest(_contents(GUEST, "*.c"))
-
-
 def describe_recipe(digest: str) -> dict[str, bytes]:
-    """What a kernel of this user was made from, as files by name below `kernel/`; none if it is not here any more.
+    """Return the files that describe how a kernel was made, by name below `kernel/`; empty if no such kernel exists.
 
-    Its configuration, and where it is of this version of the recipe our files and hooks too; its source is the
-    distribution's, told by name and digest.
+    The files are its configuration and, if it has this version of the recipe, our files and hooks. The source is the
+    distribution's, and is given by name and digest.
     """
     found = next((kernel for kernel in list_kernels() if kernel.digest == digest), None)
     if found is None:
@@ -233,254 +182,6 @@ def describe_recipe(digest: str) -> dict[str, bytes]:
         hooks = json.dumps([[asdict(hook) for hook in HOOKS], PLACES, sorted(COLD), COLD_LINE], indent=1)
         files[f"{folder}/recipe/config.fragment"] = FRAGMENT.read_bytes()
         files[f"{folder}/recipe/hooks.json"] = f"{hooks}\n".encode()
-        for part, sources in (("src", _contents(SOURCES, "*.[ch]")), ("guest", _contents(GUEST, "*.c"))):
+        for part, sources in (("src", contents_of(SOURCES, "*.[ch]")), ("guest", contents_of(GUEST, "*.c"))):
             files |= {f"{folder}/recipe/{part}/{name}": content for name, content in sources.items()}
     return files
-
-
-def _contents(folder: Path, pattern: str) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob(pattern))}
-
-
-def _digest(parts: Mapping[str, bytes]) -> str:
-    total = hashlib.sha256()
-    for name, content in parts.items():
-        total.update(f"{name} {len(content)}\n".encode() + content)
-    return total.hexdigest()
-
-
-def _asked_options() -> list[str]:
-    """The lines of the configuration that say something."""
-    return [line for line in FRAGMENT.read_text().splitlines() if line.startswith("CONFIG_")]
-
-
-def default_source() -> Path:
-    """Debian's source of 6.12 if it is there, else the newest installed from 6.12 on, else where the
-    former would be."""
-    if DEFAULT_SOURCE.exists():
-        return DEFAULT_SOURCE
-    found = []
-    for path in (path for folder in SOURCE_FOLDERS for path in folder.glob("linux-source-*.tar.*")):
-        match = re.match(r"linux-source-(\d+)\.(\d+)", path.name)
-        if match and (version := (int(match[1]), int(match[2]))) >= OLDEST:
-            found.append((version, path))
-    return max(found, default=((0, 0), DEFAULT_SOURCE))[1]
-
-
-def digest_source(source: Path) -> str:
-    """SHA-256 of a tarball, or of names, sizes and times of a tree."""
-    total = hashlib.sha256()
-    if source.is_file():
-        with source.open("rb") as file:
-            while block := file.read(1 << 20):
-                total.update(block)
-        return total.hexdigest()
-    for folder, folders, files in os.walk(source):
-        folders[:] = sorted(name for name in folders if name != ".git")
-        for name in sorted(files):
-            if name.endswith((".o", ".cmd", ".a", ".d")):
-                continue
-            status = os.lstat(os.path.join(folder, name))
-            total.update(f"{os.path.relpath(folder, source)}/{name} {status.st_size} {status.st_mtime_ns}\n".encode())
-    return total.hexdigest()
-
-
-def build(source: Path | None, name: str, jobs: int, progress: Progress) -> tuple[Kernel, bool]:
-    """Build the kernel of `source` (tarball or tree) and call it `name`.
-
-    Returns it and whether there was anything to do: without a `source`, nor one where packages put theirs, one that is
-    built is as good. Raises SpecError for a name that cannot be one, HostError for what is missing here, RunError with
-    the end of the log if the build fails.
-    """
-    if not _NAME.fullmatch(name):
-        raise SpecError(
-            f"'{name}' cannot be the name of a kernel: that has letters, digits, and . + - _ after the first"
-        )
-    if (store() / name).exists() and not (store() / name).is_symlink():
-        raise SpecError(f"'{name}' cannot be the name of a kernel: {store() / name} is another thing")
-    asked, source = source, source or default_source()
-    if not source.exists():
-        if not asked and not _damage(store() / name) and is_current(kernel := find_kernel(name)):
-            return kernel, False
-        raise HostError(f"no kernel source at {source}: {'give another --source' if asked else SOURCE_REMEDY}")
-    if not source.is_file() and not source.is_dir():
-        raise HostError(f"{source} is neither a tarball nor a tree of files")
-    missing = [package for tool, package in BUILD_TOOLS.items() if not shutil.which(tool)]
-    if missing:
-        raise HostError(f"building a kernel needs {', '.join(missing)}: apt-get install {' '.join(missing)}")
-    if set(" :\t") & set(str(store().absolute())):
-        raise HostError(f"make cannot build a kernel below {store()}, with a space or colon in it: set XDG_CACHE_HOME")
-    with locked(store(), lambda: progress("waiting for another build of this user", 0)):
-        progress("reading the source", 0)
-        digest = _kernel_digest(digest_source(source), recipe_digest())
-        target = store() / digest[:16]
-        fresh = _damage(target, PROGRAMS[:1]) is not None
-        if fresh:
-            shutil.rmtree(target, ignore_errors=True)
-            _build_into(target, source, digest, jobs, progress)
-        facts = json.loads((target / FACTS).read_text())
-        if facts.get("guest") != guest_digest() or _damage(target):
-            _build_guest(target)
-            facts["guest"] = guest_digest()
-            _write_facts(target, facts)
-        temporary = store() / f".{name}.new"
-        temporary.unlink(missing_ok=True)
-        temporary.symlink_to(target.name)
-        temporary.replace(store() / name)
-    return find_kernel(name), fresh
-
-
-def _build_into(target: Path, source: Path, digest: str, jobs: int, progress: Progress) -> None:
-    started = time.monotonic()
-    disk = os.statvfs(store())
-    if (free := disk.f_bavail * disk.f_frsize) < _BUILD_BYTES:
-        raise HostError(
-            f"{store()} has {free / 1e9:.1f} GB free, and building one takes {_BUILD_BYTES / 1e9:.1f} GB: "
-            "make room there, or set XDG_CACHE_HOME to a folder on another disk"
-        )
-    with scratch(".build-", store()) as work:
-        progress(f"{'copying' if source.is_dir() else 'unpacking'} the source", 0)
-        tree = _unpack(source, work)
-        _check_version(tree, source)
-        apply_hooks(tree, SOURCES)
-        log = store() / "build.log"
-        with log.open("w") as output:
-            progress("configuring", 0)
-            _make(tree, log, output, [f"KCONFIG_ALLCONFIG={FRAGMENT}", "allnoconfig"], None)
-            _check_configuration(tree)
-            text = f"compiling on {jobs} {'CPU' if jobs == 1 else 'CPUs'}"
-            _make(tree, log, output, [f"-j{jobs}", "linux"], lambda done: progress(text, done))
-        progress("finishing", 1)
-        made = work / "made"
-        made.mkdir()
-        shutil.copy(tree / "linux", made / "linux")
-        _compile(["strip", str(made / "linux")])
-        shutil.copy(tree / ".config", made / "config")
-        facts = {
-            "digest": digest,
-            "recipe": recipe_digest(),
-            "version": _compile(["make", "-s", "ARCH=um", "kernelrelease"], tree).strip(),
-            "source": str(source),
-            "options": (tree / ".config").read_text().count("=y\n"),
-            "compiler": _compile(["gcc", "--version"]).splitlines()[0],
-            "build_seconds": round(time.monotonic() - started, 1),
-        }
-        _write_facts(made, facts)
-        made.chmod(0o755)
-        made.rename(target)
-
-
-def _write_facts(folder: Path, facts: Mapping[str, object]) -> None:
-    """Write what is told of a kernel, with the digests of its programs as they are now."""
-    facts = {**facts, FILES: genuine.digest_files(folder, PROGRAMS)}
-    partial = folder / ".kernel.json.new"
-    partial.write_text(json.dumps(facts, indent=1) + "\n")
-    partial.replace(folder / FACTS)
-
-
-def _build_guest(target: Path) -> None:
-    """Compile the first process of the kernel and the library for bulk receivers."""
-    for name, flags in (("init", ["-static"]), ("bulk.so", ["-shared", "-fPIC", "-ldl"])):
-        partial = target / f".{name}.new"
-        _compile(["gcc", "-O2", "-o", str(partial), str(GUEST / f"{name.split('.')[0]}.c"), *flags])
-        partial.replace(target / name)
-
-
-def _unpack(source: Path, work: Path) -> Path:
-    """The source as a tree that we may change."""
-    if source.is_dir():
-        tree = work / "tree"
-        try:
-            shutil.copytree(source, tree, symlinks=True, ignore=shutil.ignore_patterns(".git", "*.o", "*.cmd", "*.a"))
-        except shutil.Error as error:
-            failures = error.args[0]
-            raise HostError(f"{source}: cannot be copied: {failures[0][2]} ({len(failures)} in all)") from error
-        if any((tree / name).exists() for name in _BUILT_IN):
-            # for the architecture of whoever built there, and for ours, which generates files of this machine's
-            for architecture in ("x86", "um"):
-                _compile(["make", "-s", f"ARCH={architecture}", "mrproper"], tree)
-        return tree
-    return unpack(source, work, [f"--exclude={pattern}" for pattern in _NOT_NEEDED])
-
-
-def unpack(source: Path, work: Path, words: Sequence[str]) -> Path:
-    """The tree of a tarball, or the part of it that `words` (options and patterns of tar(1)) select."""
-    # Debian's tarball is made of blocks that xz can unpack side by side
-    environment = {**os.environ, "XZ_DEFAULTS": "-T0"}
-    argv = ["tar", "-x", "-f", str(source), "-C", str(work), *words]
-    done = subprocess.run(argv, capture_output=True, text=True, env=environment)
-    if done.returncode:
-        said = done.stderr.strip()
-        lacking = re.search(r"\(child\): (\w+): Cannot exec", said)
-        mend = f"; apt-get install {lacking[1]}" if lacking else ""
-        raise HostError(f"{source}: cannot be unpacked: {said.splitlines()[0] if said else 'tar failed'}{mend}")
-    trees = [path for path in work.iterdir() if path.is_dir()]
-    if len(trees) != 1:
-        raise HostError(f"{source}: holds {len(trees)} folders instead of one kernel tree")
-    return trees[0]
-
-
-def _make(tree: Path, log: Path, output: TextIO, words: list[str], progress: Callable[[float], None] | None) -> None:
-    process = subprocess.Popen(
-        ["make", "ARCH=um", *words],
-        cwd=tree,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        env={**_environment(), "TMPDIR": str(tree.parent)},
-        start_new_session=True,
-    )
-    assert process.stdout is not None
-    steps = 0
-    tail: list[str] = []
-    try:
-        for line in process.stdout:
-            output.write(line)
-            tail = [*tail[-14:], line]
-            if line.startswith("  CC "):
-                steps += 1
-                if progress:
-                    progress(min(0.99, steps / _EXPECTED_STEPS))
-    except BaseException:
-        # the compilers too, which would go on to write into what is being removed
-        os.killpg(process.pid, signal.SIGKILL)
-        raise
-    finally:
-        process.wait()
-    if process.returncode:
-        raise RunError(f"the kernel does not build (whole log: {log}):\n{''.join(tail)}")
-
-
-def _environment() -> dict[str, str]:
-    seen = {name: value for name, value in os.environ.items() if name in _BUILD_SEES}
-    return {**seen, "LC_ALL": "C", **_BUILD_IDENTITY}
-
-
-def _check_version(tree: Path, source: Path) -> None:
-    """The tree must be one of Linux, and no older than what our files are written for."""
-    try:
-        makefile = (tree / "Makefile").read_text(errors="replace")
-    except OSError:
-        makefile = ""
-    lines = [re.search(rf"^{name} = (\d+)$", makefile, re.MULTILINE) for name in ("VERSION", "PATCHLEVEL")]
-    found = tuple(int(line[1]) for line in lines if line)
-    if len(found) < 2 or not (tree / "arch" / "um").is_dir():
-        raise HostError(f"{source} is no Linux source tree: there is no Makefile with a version, or no arch/um")
-    if found < OLDEST:
-        version, oldest = (".".join(map(str, numbers)) for numbers in (found, OLDEST))
-        raise HostError(f"{source} is Linux {version}; mprun needs {oldest} or later")
-
-
-def _check_configuration(tree: Path) -> None:
-    """Every option that was asked for must be on: an unmet dependency drops one without a word."""
-    made = set((tree / ".config").read_text().splitlines())
-    if missing := [line for line in _asked_options() if line not in made]:
-        raise HostError(f"this kernel tree has no {', '.join(missing)}; mprun needs 6.12 or later")
-
-
-def _compile(argv: list[str], directory: Path | None = None) -> str:
-    done = subprocess.run(argv, cwd=directory, capture_output=True, text=True, env=_environment())
-    if done.returncode:
-        raise RunError(f"{' '.join(argv)}: status {done.returncode}:\n{done.stderr[-2000:]}")
-    return done.stdout

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Labs: where they are (`shelf`), their steps run (`run`), a student's runs graded (`grade`)."""
+"""Labs: find them (`catalog`), run their steps (`run`), grade a student's runs (`grade`)."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file of a lab: its steps, what they should show, and what a student is asked.
+"""The file of a lab: its steps, its claims, and its questions for students.
 
-`read_lab` checks it and says all that is wrong; `check_claims` also holds names and units of the claims against what
-the steps will measure, for which it reads their files. Nothing is run here.
+`read_lab` checks the file and reports all faults. `check_claims` also reads the files of the steps, and checks that
+they will measure what the claims name, in the same units. Nothing is run here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FILE = "lab.yaml"
 
 @dataclass(frozen=True)
 class Step:
-    """One run. topology, experiment: files as `load` takes them; parameters: as -p has them."""
+    """A run of a lab. topology, experiment: files as for `load`. parameters: as for -p."""
 
     name: str
     topology: Path
@@ -40,11 +40,11 @@ class Step:
     profile: Profile | None
 
     def load(self, seed: int | None = None) -> Loaded:
-        """Its files, read and checked. seed: instead of the file's. Raises InputError."""
+        """Read and check the step's files. seed: instead of the file's. Raises InputError."""
         return load(self.topology, self.experiment, self.parameters, seed)
 
     def command(self, folder: Path) -> str:
-        """What a student types in the lab's folder."""
+        """Return the command that a student types in the lab's folder."""
         topology, experiment = (file.relative_to(folder) for file in (self.topology, self.experiment))
         parameters = [f"-p {name}={value}" for name, value in self.parameters.items()]
         return " ".join([f"mprun -t {topology} -x {experiment}", *parameters])
@@ -52,7 +52,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Question:
-    """What a student is asked, and where to look."""
+    """A question for a student, with a hint where to look."""
 
     ask: str
     hint: str
@@ -60,7 +60,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Lab:
-    """A lab in its folder. defaults: its parameters; the files of its steps have the same."""
+    """A lab in its folder. defaults: its parameters, which the files of its steps share."""
 
     folder: Path
     title: str
@@ -83,15 +83,15 @@ class Lab:
         return tuple(step for step in self.steps if step.profile in (None, profile))
 
     def claims_of(self, profile: Profile) -> tuple[Claim, ...]:
-        """Those about steps of the profile only."""
+        """Return the claims that need only steps of this profile."""
         names = {step.name for step in self.steps_of(profile)}
         return tuple(claim for claim in self.claims if names.issuperset(claim.steps))
 
 
 def read_lab(folder: Path, parameters: Mapping[str, str] = {}) -> Lab:
-    """The lab in a folder. Raises InputError with every fault of its file.
+    """Return the lab in a folder. Raises InputError with every fault of its file.
 
-    parameters: values that replace those of the lab, as -p sets them, in claims and in all steps.
+    parameters: values that replace those of the lab, as with -p, in claims and in all steps.
     """
     document = Document(read(folder / FILE, "experiment"))
     own = document.parameters()
@@ -130,7 +130,7 @@ def _step(folder: Path, entry: StepEntry, given: Mapping[str, str]) -> Step:
 
 
 def _check_places(lab: Lab, document: Document) -> None:
-    """Refuse files of steps outside the folder: a lab may come from a stranger."""
+    """Add a fault for each step whose files are outside the folder: a lab may come from a stranger."""
     lab_file = str(lab.folder / FILE)
     for n, step in enumerate(lab.steps):
         for key, file in (("topology", step.topology), ("experiment", step.experiment)):
@@ -139,7 +139,7 @@ def _check_places(lab: Lab, document: Document) -> None:
 
 
 def _check_names(lab: Lab, document: Document) -> None:
-    """Faults of steps of one name, and of claims about steps that are not there, or never run in one profile."""
+    """Add faults for steps with the same name, and for claims about steps that are missing or in no common profile."""
     first: dict[str, int] = {}
     for n, step in enumerate(lab.steps):
         if step.name in first:
@@ -159,7 +159,7 @@ def _check_names(lab: Lab, document: Document) -> None:
 
 
 def check_claims(lab: Lab) -> None:
-    """Hold claims against what the steps will measure. Raises InputError."""
+    """Check claims against what the steps will measure. Raises InputError."""
     document = Document(read(lab.folder / FILE, "experiment"))
     loaded = {step.name: step.load() for step in lab.steps}
     for n, claim in enumerate(lab.claims):
@@ -190,7 +190,7 @@ def _find_metric(name: str, owned: Mapping[str, Metrics]) -> Metric | None:
 
 
 def _unit_of(reference: Reference, loaded: Mapping[str, Loaded]) -> Unit:
-    """The kind of what a name of a claim stands for. Raises UnknownName."""
+    """Return the unit of a name in a claim. Raises UnknownName."""
     table = split_table(reference)
     if table is not None:
         return column_unit(table[1])[0]

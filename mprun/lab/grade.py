@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A student's own runs graded: which of them are the steps of a lab, and which claims they bear out.
+"""Grade a student's own runs: find the steps of a lab among them, and check which claims hold.
 
-A run counts as a step if its plan has the digest that the lab's own files come to: what was changed is no
-step. Of several, the newest counts.
+A run counts as a step if its plan has the digest of the lab's own files. A run of changed files is no step. If several
+runs are the same step, the newest counts.
 """
 
 from __future__ import annotations
@@ -31,18 +31,20 @@ class Grade:
 
     @property
     def held(self) -> int:
-        """How many claims their runs bear out."""
+        """The number of claims that hold."""
         return sum(judgement.verdict == "held" for judgement in self.judgements)
 
 
 def digests_of(lab: Lab, profile: Profile) -> Mapping[str, str]:
-    """The digest of each step's plan, by its name."""
+    """Return the digest of each step's plan, by the step's name."""
     return {step.name: _digest(step) for step in lab.steps_of(profile)}
 
 
 def grade(lab: Lab, profile: Profile, digests: Mapping[str, str], folder: Path) -> Grade:
-    """Grade the runs that lie in a folder, in its `runs`, and in those of its subfolders. Raises SpecError if there is
-    no such folder."""
+    """Grade the runs in a folder, in its `runs`, and in the `runs` of its subfolders.
+
+    Raises SpecError if it does not exist.
+    """
     if not folder.is_dir():
         raise SpecError(f"{folder}: no such directory")
     newest: dict[str, RunDirectory] = {}
@@ -64,7 +66,7 @@ def _digest(step: Step) -> str:
 
 
 def _find_runs(folder: Path) -> list[RunDirectory]:
-    """Oldest first, wherever they lie."""
+    """Return all runs of the folders, oldest first."""
     places = (folder, folder / "runs", *folder.glob("*/runs"))
     return sorted((run for place in places for run in rundir.list_runs(place)), key=lambda run: rundir.age(run.path))
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps of labs, run side by side where the engine allows, and the claims held against them.
+"""Run the steps of labs, concurrently if the engine allows it, and judge the claims.
 
-Prints nothing. In the virtual engine a step takes one core and no other step can disturb it; in real time steps
-run one after the other.
+This module prints nothing. In the virtual engine a step uses one core and cannot disturb other steps. In real time,
+steps run one after the other.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from mprun.sweep.executor import run_all
 from mprun.sweep.local import LocalExecutor
 from mprun.sweep.worker import Job, Outcome
 
-# ran: there is a summary. broken: the run ended in an error. impossible: this machine lacks something.
+# ran: there is a summary. broken: the run ended with an error. impossible: this machine lacks something.
 State = Literal["ran", "broken", "impossible"]
 
 
 @dataclass(frozen=True)
 class Done:
-    """A step that is over: its directory and summary, or why there is none. wall_s: real time that it took."""
+    """A step that is over: its directory and summary, or the reason why there is none. wall_s: its real time."""
 
     step: Step
     state: State
@@ -62,10 +62,12 @@ def run_labs(
     consent: Consent = NO_COMMANDS,
     seed: int | None = None,
 ) -> Iterator[LabRun]:
-    """Run the steps of a profile of all labs; give each lab with its judged claims, in order, when it is over.
+    """Run the steps of a profile of all labs. Yield each lab with its judged claims, in order, when it is over.
 
-    report: called for each step that is over; look: now and then. What goes wrong with a step is told of it.
-    consent: whether commands of the labs' own may run. seed: of every step, instead of its file's.
+    - report: called for each step that is over. It also gets the errors of a step.
+    - look: called from time to time.
+    - consent: whether commands of the labs may run.
+    - seed: the seed of every step, instead of the file's.
     """
     steps = [(n, step) for n, lab in enumerate(labs) for step in lab.steps_of(profile)]
     over: list[list[Done]] = [[] for _ in labs]
@@ -87,7 +89,7 @@ def _judge_lab(lab: Lab, profile: Profile, over: Sequence[Done]) -> LabRun:
 
 
 def measured_by(run: RunDirectory) -> Measured:
-    """What a run measured, its tables read when they are asked for."""
+    """Return the metrics of a run. Its tables are read when they are needed."""
 
     def table(name: str) -> Columns | None:
         tables = (table for title, table in run.tables() if title == name)
@@ -104,7 +106,7 @@ def _run_steps(
     consent: Consent,
     seed: int | None,
 ) -> Generator[tuple[int, Done], None, None]:
-    """Each step, with the number of its lab, when it is over."""
+    """Yield each step, with the number of its lab, when it is over."""
     places = len(os.sched_getaffinity(0)) if place.engine.IS_SIMULATED else 1
     left = list(steps)
     running: dict[str, tuple[int, Step, Path]] = {}
@@ -130,7 +132,7 @@ def _run_steps(
 
 
 def _prepare(step: Step, place: Place, parent: Path, consent: Consent, seed: int | None) -> Job | Done:
-    """The job that a step is, or why it cannot be run."""
+    """Return the job of a step, or the reason why it cannot run."""
     try:
         loaded = step.load(seed)
         plan, _ = runner.compile_for(loaded.spec, allocate(loaded.spec), place)

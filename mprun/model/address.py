@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Address families, and how IPv6 addresses follow the numbers of IPv4 ones.
+"""Address families, and the IPv6 addresses that follow the numbers of IPv4 addresses.
 
-10.0.1.10/24 and fd00:10:0:1::10/64 are the same interface: each decimal number is written with the
-same digits, which as hexadecimal ones mean another value and are as unique. fd00::/8 is for
-networks of one's own (RFC 4193); its 40 bits of global ID are not drawn at random, as these
-addresses never meet those of another network.
+10.0.1.10/24 and fd00:10:0:1::10/64 belong to the same interface. Each decimal number is written with the same digits.
+As a hexadecimal number it has another value, but it is as unique. fd00::/8 is for private networks (RFC 4193). The 40
+bits of its global ID are not random, as these addresses never meet addresses of another network.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ Address = IPv4Address | IPv6Address
 InterfaceAddress = IPv4Interface | IPv6Interface
 Subnet = IPv4Network | IPv6Network
 
-# What derived subnets are cut from, and how long their prefixes are.
+# The networks of derived subnets, and the lengths of the subnets' prefixes.
 POOL = IPv4Network("10.0.0.0/8")
 SUBNET_BITS = 24
 
 
 def families_of(addressing: Addressing) -> tuple[Family, ...]:
-    """The families that an interface has an address of, IPv4 first."""
+    """The address families of an interface, IPv4 first."""
     return FAMILIES if addressing == "both" else (addressing,)
 
 
@@ -44,7 +43,7 @@ def mirror(interface: IPv4Interface) -> IPv6Interface:
 
 
 def mirror_text(text: str) -> str | None:
-    """The IPv6 counterpart of an address as it is written; None where it has none."""
+    """The IPv6 counterpart of an address in text form. None if it has none."""
     try:
         interface = IPv4Interface(text)
     except ValueError:
@@ -53,5 +52,5 @@ def mirror_text(text: str) -> str | None:
 
 
 def number_host(network: IPv6Network, number: int) -> IPv6Address:
-    """The address in a subnet whose last digits are those of a decimal number."""
+    """The address in a subnet whose last digits are the digits of a decimal number."""
     return IPv6Address(int(network.network_address) + int(str(number), 16))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values of an axis of a matrix as numbers of one base unit, where they are such. Pure."""
+"""Values of an axis of a matrix as numbers of one base unit, if they have one. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 
 def read_axis(values: Sequence[Scalar]) -> tuple[dict[str, float], str] | None:
-    """Each value, as it is written, with its number, and their unit; None where they are not all of one kind."""
+    """Return each value as text with its number, and their unit. None if the values have different kinds."""
     read = [read_number(value) for value in values]
     kinds = {one[1] if one else None for one in read}
     if len(kinds) != 1 or None in kinds:
@@ -23,7 +23,7 @@ def read_axis(values: Sequence[Scalar]) -> tuple[dict[str, float], str] | None:
 
 
 def read_number(value: Scalar) -> tuple[float, str] | None:
-    """A value of a file as a number of a base unit; None for a name."""
+    """Return a value of a file as a number of a base unit. None for a name."""
     if isinstance(value, bool):
         return None
     text = str(value)

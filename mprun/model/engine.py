@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 EngineName = Literal["virtual", "real"]
-# `auto` stands for the engine of the user's configuration.
+# `auto` means the engine in the user's configuration.
 EngineChoice = Literal["auto", "virtual", "real"]
 ENGINE_NAMES: tuple[EngineName, ...] = get_args(EngineName)
 ENGINE_CHOICES: tuple[EngineChoice, ...] = get_args(EngineChoice)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults in what the user wrote: where, what, and what would do."""
+"""Faults in the user's files: place, reason and remedy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_TEXT = 400
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault. file: as the user gave it; line: from 1, None where no line is to blame."""
+    """A fault. file: as the user gave it. line: from 1, or None if no line is the cause."""
 
     file: str
     line: int | None
@@ -33,7 +33,7 @@ class Fault:
 
 
 class InputError(SpecError):
-    """Every fault of a topology and an experiment, as values too."""
+    """All faults of a topology and an experiment, as text and as values."""
 
     def __init__(self, found: Sequence[Fault]) -> None:
         self.found = tuple(found)
@@ -57,7 +57,7 @@ def render_path(path: Path) -> str:
 
 
 def name_nearest(wrong: object, known: Iterable[str], noun: str) -> str:
-    """What would do instead of a wrong name, to follow it: the nearest known one, or all there are."""
+    """The end of a message about a wrong name: the nearest known name, or all known names."""
     import difflib
 
     names = list(dict.fromkeys(known))
@@ -68,13 +68,13 @@ def name_nearest(wrong: object, known: Iterable[str], noun: str) -> str:
 
 
 def tell_unknown(noun: str, wrong: object, known: Iterable[str]) -> str:
-    """That there is no such thing, and what would do."""
+    """The message that a name is not known, with the known names."""
     what = f"no {noun} '{wrong}'" if isinstance(wrong, str) else f"{name_value(wrong)} is no {noun}"
     return f"{what}{name_nearest(wrong, known, f'{noun}s')}"
 
 
 def list_names(names: Sequence[str], noun: str) -> str:
-    """`; hosts: client, server`, the first few of many."""
+    """The end of a message that lists names: `; hosts: client, server`. Long lists are cut."""
     if not names:
         return f"; there are no {noun}"
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics: their kinds of unit, how a bound on each is written, and those of paths.
+"""Metrics: their kinds of unit, the form of a bound on each, and the metrics of paths.
 
-Those of flows are said by their tools (`METRICS` of a module in `mprun.tools`).
+The tools define the metrics of flows (`METRICS` of a module in `mprun.tools`).
 """
 
 from __future__ import annotations
@@ -16,22 +16,25 @@ from mprun.model.units import NS_PER_S, QuantityError
 
 Unit = Literal["rate", "time", "ratio", "count", "size"]
 
-# The base unit of each, as a summary shows it.
+# The base unit of each kind, as a summary shows it.
 SYMBOLS: Mapping[Unit, str] = {"rate": "bit/s", "time": "s", "ratio": "share", "count": "1", "size": "byte"}
-# What each symbol stands for.
+# The kind of each symbol.
 UNITS: Mapping[str, Unit] = {symbol: unit for unit, symbol in SYMBOLS.items()}
-# How the name of a column in base units tells its unit, by the symbol.
+# The end of the name of a column in base units, by the symbol of the unit.
 SUFFIXES: Mapping[str, str] = {"bit/s": "_bit_per_s", "s": "_s", "byte": "_bytes", "share": "", "1": ""}
 
 
 @dataclass(frozen=True)
 class Metric:
-    """What is measured, and the kind of its unit.
+    """The meaning of a metric, and the kind of its unit.
 
-    protocols: of flows of these only; none: of all. by_path: there is one for each path, whose name follows.
-    over: how a group's follows from those of its flows: their sum (of rates: the payload of all over the time in
-    which at least one ran), their least, that of the delays of all, or as the tool's `pool` says; None: a group has
-    none.
+    `protocols`: only flows of these protocols have it; empty for all.
+    `by_path`: each path has one, and the path's name follows.
+    `over`: the way in which a group's value follows from its flows' values. None: a group has no such metric.
+    - `sum`: the sum; for rates, the payload of all flows over the time in which at least one ran.
+    - `least`: the smallest value.
+    - `delays`: the value over the delays of all flows.
+    - `pool`: the value that the tool's `pool` computes.
     """
 
     unit: Unit
@@ -48,70 +51,80 @@ class Metric:
 Metrics = Mapping[str, Metric]
 
 OF_PATH: Metrics = {"rtt": Metric("time", "mean round-trip time of the idle path")}
-# Of every flow of the real engine whose programs serve it alone, where CPU time is sampled.
+# Metrics of every flow of the real engine whose programs serve no other flow, if CPU time is sampled.
 OF_FLOWS: Metrics = {
-    "cpu.client": Metric("time", "CPU time of its programs on the host that opens connections, user and system"),
-    "cpu.server": Metric("time", "CPU time of its server, user and system"),
+    "cpu.client": Metric(
+        "time", "CPU time (user and system) of the flow's programs on the host that opens connections"
+    ),
+    "cpu.server": Metric("time", "CPU time (user and system) of the flow's server"),
 }
-# Of flows over several paths, under the same names whatever the transport.
+# Metrics of flows over several paths, with the same names for every transport.
 OF_PATHS: Metrics = {
-    "share": Metric("ratio", "share of the payload that a path carried, in the direction that had more", by_path=True),
-    "carried": Metric("size", "payload that a path carried, in the direction that had more", by_path=True),
-    "joined": Metric("time", "when a path was ready for use, from the flow's start", by_path=True),
-    "srtt": Metric("time", "smoothed round-trip time that the sender had of a path at the end", by_path=True),
+    "share": Metric(
+        "ratio", "share of the payload that a path carried, in the direction with more payload", by_path=True
+    ),
+    "carried": Metric("size", "payload that a path carried, in the direction with more payload", by_path=True),
+    "joined": Metric("time", "time from the flow's start until a path was ready for use", by_path=True),
+    "srtt": Metric("time", "smoothed round-trip time of a path at the end, measured by the sender", by_path=True),
     "resent": Metric("count", "packets that were sent again on a path", by_path=True),
-    "resent.bytes": Metric("size", "their bytes", by_path=True),
-    "efficiency.sum": Metric("ratio", "goodput against the rates of all paths together"),
-    "efficiency.best": Metric("ratio", "goodput against the rate of the best path"),
+    "resent.bytes": Metric("size", "bytes that were sent again on a path", by_path=True),
+    "efficiency.sum": Metric("ratio", "goodput divided by the sum of the paths' rates"),
+    "efficiency.best": Metric("ratio", "goodput divided by the rate of the best path"),
 }
-# Of flows whose data is watched when a path has failed, under the same names whatever the transport.
+# Metrics of flows whose data is observed after the failure of a path, with the same names for every transport.
 OF_HANDOVER: Metrics = {
-    "handover.gap": Metric("time", "longest time without progress of the data after a path had failed"),
-    "handover.time": Metric("time", "from a path's failure until the data waits for timers no longer"),
+    "handover.gap": Metric("time", "longest time without progress of the data after the failure of a path"),
+    "handover.time": Metric("time", "time from the failure of a path until the data no longer waits for timers"),
 }
-# Of flows whose connections the kernel is asked about.
+# Metrics of flows whose connections are sampled from the kernel.
 OF_CONNECTIONS: Metrics = {
     "subflows": Metric("count", "subflows of the connection with the fewest", ("mptcp",), over="least"),
     "flapping": Metric(
-        "ratio", "share of the seconds in which another subflow carried most than in the second before", ("mptcp",)
+        "ratio",
+        "share of the seconds in which the subflow with the most data was not the same as in the second before",
+        ("mptcp",),
     ),
     "share.stdev": Metric(
         "ratio",
-        "standard deviation, of the sample, of a path's share from one second to the next",
+        "sample standard deviation of a path's share over the seconds of the flow",
         ("mptcp",),
         by_path=True,
     ),
     "reinjected": Metric(
-        "count", "pieces of data that MPTCP's own timer sent again, as a rule on another subflow", ("mptcp",)
+        "count", "pieces of data that MPTCP's own timer sent again, usually on another subflow", ("mptcp",)
     ),
     **{name: replace(metric, protocols=("mptcp",)) for name, metric in {**OF_HANDOVER, **OF_PATHS}.items()},
 }
-# Of groups whose flows have a goodput each.
+# Metrics of groups whose flows all have a goodput.
 FAIRNESS: Metrics = {
-    "fairness": Metric("ratio", "Jain's index of what its flows get while they run at one time: 1 where all are equal")
+    "fairness": Metric(
+        "ratio", "Jain's index of the goodputs of the group's flows while they run together (1: all are equal)"
+    )
 }
-# Of all flows together that are not in the background and have a goodput, where two of them run at one time.
+# Metrics of all flows outside the background with a goodput, if at least two of them run at the same time.
 OF_TOTAL: Metrics = {
     "goodput": Metric(
-        "rate", "payload of all flows that are not in the background, over the time in which at least one of them ran"
+        "rate", "payload of all flows outside the background, divided by the time in which at least one of them ran"
     ),
     "fairness": Metric(
-        "ratio", "Jain's index of what these flows get while they run at one time: 1 where all are equal"
+        "ratio", "Jain's index of the goodputs of these flows while they run together (1: all are equal)"
     ),
 }
 TOTAL = "total"
 
 
 def delays(name: str, what: str) -> Metrics:
-    """The metrics of a series of delays, as `mprun.tools.tool.summarize_delays` fills them; what: one of them is."""
+    """The metrics of a series of delays, as `mprun.tools.tool.summarize_delays` fills them. what: the meaning of one
+    delay.
+    """
     meanings = {
         "mean": f"mean {what}",
-        "stdev": "its standard deviation, of the sample",
-        "median": "its median",
-        "p95": "its 95th percentile",
-        "p99": "its 99th percentile",
-        "min": "its shortest",
-        "max": "its longest",
+        "stdev": f"sample standard deviation of the {what}",
+        "median": f"median of the {what}",
+        "p95": f"95th percentile of the {what}",
+        "p99": f"99th percentile of the {what}",
+        "min": f"shortest {what}",
+        "max": f"longest {what}",
     }
     return {f"{name}.{which}": Metric("time", meaning, over="delays") for which, meaning in meanings.items()}
 
@@ -120,21 +133,20 @@ _RATE = units.Quantity("rate", units.RATE.units, "36mbit", ("mbit", "kbit"), mis
 
 
 def group_metrics(metrics: Metrics) -> Metrics:
-    """Those that a group of flows has whose own are these."""
+    """The metrics of a group of flows with these metrics."""
     own = {name: metric for name, metric in metrics.items() if metric.over is not None}
     return {**own, **(FAIRNESS if "goodput" in own else {})}
 
 
 def metrics_of(owner: str, owned: Mapping[str, Metrics]) -> Metrics:
-    """The metrics of a flow or a group, of all flows together, or, whatever else has a name, of a path. owned: those
-    of flows and groups."""
+    """The metrics of a flow, a group, all flows together, or else of a path. owned: the metrics of flows and groups."""
     if owner in owned:
         return owned[owner]
     return OF_TOTAL if owner == TOTAL else OF_PATH
 
 
 def find_metric(metrics: Metrics, name: str) -> tuple[Metric, str | None] | None:
-    """A metric by what follows the flow's name in `bulk.share.path0`, and the path; None if there is none."""
+    """Find a metric by the part after the flow's name, as in `bulk.share.path0`. Return it and the path, or None."""
     if name in metrics:
         return None if metrics[name].by_path else (metrics[name], None)
     head, _, path = name.rpartition(".")

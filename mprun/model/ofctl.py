@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flows and groups in the words of ovs-ofctl(8), as far as mprun looks into them: the ports and the
-groups that they name. What else is in them is for ovs-ofctl to understand."""
+"""Flows and groups in the syntax of ovs-ofctl(8), as far as mprun reads them: the ports and groups that they name.
+
+ovs-ofctl understands the rest.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
 
-# What a port may be called that is none of the links' (ovs-ofctl(8), OpenFlow 1.5 section 7.2.1).
+# Names of ports that are not links (ovs-ofctl(8), OpenFlow 1.5 section 7.2.1).
 RESERVED_PORTS = ("in_port", "table", "normal", "flood", "all", "local", "controller", "any", "none")
 
 _PORT = re.compile(r'\b(in_port|output|port|watch_port|enqueue)(\s*[=:]\s*)"?([A-Za-z][\w-]*|\d+)"?')
@@ -19,7 +21,7 @@ _NO_LINK = re.compile(r"\d+|" + "|".join(RESERVED_PORTS), re.IGNORECASE)
 
 
 def ports_named(text: str) -> Iterator[str]:
-    """The names that stand where only a port can, reserved ones and numbers left out."""
+    """The names of ports, without reserved names and numbers."""
     for match in _PORT.finditer(text):
         if not _NO_LINK.fullmatch(match[3]):
             yield match[3]
@@ -33,7 +35,7 @@ def port_numbers(text: str) -> Iterator[int]:
 
 
 def rename_ports(text: str, names: Mapping[str, str]) -> str:
-    """The text with each port in `names` called otherwise; an action may be a port's name alone."""
+    """The text with each port in `names` renamed. An action may consist of a port's name alone."""
 
     def rename(match: re.Match[str]) -> str:
         return f"{match[1]}{match[2]}{names.get(match[3], match[3])}"
@@ -52,11 +54,11 @@ def has_actions(text: str) -> bool:
 
 
 def group_id(text: str) -> int | None:
-    """The number of the group that a text describes."""
+    """The number of the group in a text."""
     match = _GROUP_ID.search(text)
     return int(match[1]) if match else None
 
 
 def groups_used(text: str) -> set[int]:
-    """The groups that a flow or a bucket hands its packets to."""
+    """The groups to which a flow or a bucket sends packets."""
     return {int(match[1]) for match in _GROUP_USED.finditer(text)}

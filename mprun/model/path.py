@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which paths join two hosts, and what they are called: known before anything has an address.
+"""The paths between two hosts and their names, known before anything has an address.
 
-An expectation names a path, and so does a measurement; both ask here. A path is called after the
-interface that it leaves by, and after the one that it arrives at too where it could arrive at several.
-Where IPv4 and IPv6 join the same two interfaces, each is a path, as each can have a subflow, and is called
-after its family too.
+Expectations and measurements name paths, and both ask here. A path has the name of the interface that it leaves by.
+If it could arrive at several interfaces, the name of the interface of arrival follows. If IPv4 and IPv6 join the same
+two interfaces, each is a path, as each can have a subflow, and the name of the family follows.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from mprun.model.address import families_of
 from mprun.model.spec import FAMILIES, Family, Flow, LinkSpec, Mptcp, TopologySpec
 
 Pair = tuple[str, str]
-# (host, name of its link): an interface, as no link joins a host to itself.
+# (host, name of its link) identifies an interface, as no link joins a host to itself.
 End = tuple[str, str]
 
 
@@ -32,13 +31,13 @@ class NamedPath:
 
 
 class Components:
-    """Sets of things that are joined (union-find): each thing is one of its own until it is joined to another."""
+    """Disjoint sets (union-find). Each item is a set of its own until it is joined to another."""
 
     def __init__(self) -> None:
         self._parent: dict[Hashable, Hashable] = {}
 
     def find(self, item: Hashable) -> Hashable:
-        """The thing that stands for all that `item` is joined with."""
+        """The representative of the item's set."""
         while (parent := self._parent.setdefault(item, item)) != item:
             self._parent[item] = self._parent[parent]
             item = parent
@@ -57,10 +56,10 @@ AnyPath = TypeVar("AnyPath", bound=_OfFamily)
 
 
 def usable_paths(flow: Flow, paths: Sequence[AnyPath]) -> tuple[AnyPath, ...]:
-    """Those of the paths between a flow's hosts that its connection can use, the one that it begins on first.
+    """The paths between a flow's hosts that its connection can use, starting with the path of its first subflow.
 
-    An MPTCP socket of IPv6 has subflows of both families, one of IPv4 has its own only
-    (mptcp_pm_addr_families_match() in net/mptcp/pm.c). Without a wish IPv6 comes first, as in RFC 8305.
+    An IPv6 socket of MPTCP has subflows of both families. An IPv4 socket has only IPv4 subflows
+    (mptcp_pm_addr_families_match() in net/mptcp/pm.c). Without a chosen family IPv6 comes first, as in RFC 8305.
     """
     family = flow.family or ("ipv6" if any(path.family == "ipv6" for path in paths) else "ipv4")
     first = tuple(path for path in paths if path.family == family)
@@ -70,9 +69,9 @@ def usable_paths(flow: Flow, paths: Sequence[AnyPath]) -> tuple[AnyPath, ...]:
 
 
 def take_in_order(paths: Sequence[AnyPath], ends: Callable[[AnyPath], tuple[Hashable, Hashable]]) -> list[AnyPath]:
-    """Of the paths between two hosts those from the n-th end of the source to the n-th end of the destination.
+    """The paths between two hosts from the n-th end of the source to the n-th end of the destination.
 
-    ends: both of a path. Each family by itself.
+    `ends`: returns both ends of a path. Each family is counted by itself.
     """
     taken = []
     for family in dict.fromkeys(path.family for path in paths):
@@ -86,15 +85,15 @@ def take_in_order(paths: Sequence[AnyPath], ends: Callable[[AnyPath], tuple[Hash
 def are_side_by_side(
     paths: Sequence[AnyPath], family: Family, ends: Callable[[AnyPath], tuple[Hashable, Hashable]]
 ) -> bool:
-    """Whether there are several paths of a family, none of which shares an end with another. ends: both of a path."""
+    """Return True if a family has several paths and no two of them share an end. ends: returns both ends of a path."""
     alike = [ends(path) for path in paths if path.family == family]
     return len(alike) > 1 and all(len(set(side)) == len(alike) for side in zip(*alike, strict=True))
 
 
 def pairs_of(client: Mptcp, paths: Sequence[AnyPath], ends: Callable[[AnyPath], tuple[str, str]]) -> Sequence[AnyPath]:
-    """The paths whose pairs of addresses a client's path manager has subflows between, that of the first subflow first.
+    """The paths between whose addresses a client's path manager opens subflows, the path of the first subflow first.
 
-    ends: the links at both ends of a path.
+    `ends`: returns the links at both ends of a path.
     """
     if client.path_manager == "in-order":
         return take_in_order(paths, ends)
@@ -104,9 +103,9 @@ def pairs_of(client: Mptcp, paths: Sequence[AnyPath], ends: Callable[[AnyPath], 
 def count_subflows(
     client: Mptcp, server: Mptcp, paths: Sequence[AnyPath], ends: Callable[[AnyPath], tuple[str, str]]
 ) -> int:
-    """Count the subflows that a connection over these paths has once the path managers of both hosts are done.
+    """Count the subflows of a connection over these paths after the path managers of both hosts are done.
 
-    ends: the links at both ends of a path.
+    `ends`: returns the links at both ends of a path.
     """
 
     def arrives(path: AnyPath) -> tuple[str, Family]:
@@ -127,9 +126,9 @@ def count_subflows(
 
 
 def find_areas(topology: TopologySpec, family: Family) -> dict[End, Hashable]:
-    """What each interface of a host is part of: two reach each other in a family if theirs is the same.
+    """The area of each interface of a host. Two interfaces reach each other in a family if they have the same area.
 
-    It is a chain of routers and switches, or one link between two hosts. Hosts do not forward.
+    An area is a chain of routers and switches, or one link between two hosts. Hosts do not forward.
     """
     has = {link.name: family in families_of(topology.addressing_of(link)) for link in topology.links}
     forwarding = Components()
@@ -147,11 +146,11 @@ def find_areas(topology: TopologySpec, family: Family) -> dict[End, Hashable]:
 
 
 def name_ends(topology: TopologySpec) -> dict[End, str]:
-    """Interfaces of hosts by the name of the link that matters there.
+    """The interfaces of hosts, named after the link that matters.
 
-    That is the interface's own link; but if this is unshaped and leads to a switch with one way on,
-    then that way is what the user thinks of. The first host behind it has its name; for a further
-    one, which shares it, the own link says more.
+    This is the interface's own link. If that link is unshaped and leads to a switch with only one other link, the
+    other link matters to the user. The first host behind it gets its name. Further hosts share it and are named after
+    their own link.
     """
     at: dict[str, list[LinkSpec]] = {}
     for link in topology.links:
@@ -172,9 +171,9 @@ def name_ends(topology: TopologySpec) -> dict[End, str]:
 
 
 def name_paths(topology: TopologySpec, pairs: Iterable[Pair]) -> Mapping[Pair, tuple[NamedPath, ...]]:
-    """The paths from the first host to the second of each pair; no name stands for two of them.
+    """The paths from the first host to the second of each pair. No name is used twice.
 
-    Where a name is taken by an earlier pair, the interface of arrival tells them apart.
+    If an earlier pair has the name, the interface of arrival is added.
     """
     areas, ends = {family: find_areas(topology, family) for family in FAMILIES}, name_ends(topology)
     at: dict[str, list[End]] = {}

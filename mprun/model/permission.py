@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rights that the command line gives to the files that a user names, and to their commands. A file never gives them."""
+"""Rights that the command line gives to the user's files and to their commands. A file never gives rights."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Permissions:
-    """python: the topology may be a Python program, which is run on this machine.
+    """The rights of files.
 
-    outside: files may name others outside the folder of the file that the user named.
+    `python`: the topology may be a Python program, which is run on this machine.
+    `outside`: files may name files outside the folder of the user's file.
     """
 
     python: bool = False
@@ -22,10 +23,11 @@ NONE = Permissions()
 
 @dataclass(frozen=True)
 class Consent:
-    """What the user wants of commands that a file brings (`tool: exec`).
+    """The user's consent to run commands from a file (`tool: exec`).
 
-    commands: they run. unconfined: also where this machine cannot keep them from the user's files. as_root: also with
-    root's user id on the kernel of this machine (the real engine, as root).
+    `commands`: they may run.
+    `unconfined`: also if this machine cannot keep them from the user's files.
+    `as_root`: also with root's user id on this machine's kernel (the real engine, as root).
     """
 
     commands: bool = False

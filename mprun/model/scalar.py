@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a YAML scalar means. Of plain ones, only null, true/false, and decimal numbers are not text.
+"""The meaning of YAML scalars. Of plain scalars, only null, true, false and decimal numbers are not text.
 
-YAML 1.1 has many more (`on`, `yes`, `1:30`, `010`, `1_000`), each of which has bitten somebody.
+YAML 1.1 has many more special values (`on`, `yes`, `1:30`, `010`, `1_000`), and each has surprised users.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import re
 from collections.abc import Mapping
 from typing import cast
 
-# Tags of our nodes; a refused one stands where a value would, whose fault is recorded.
+# Tags of our nodes. A refused node is a placeholder for a value with a recorded fault.
 PLAIN = "plain"
 QUOTED = "quoted"
 REFUSED = "refused"
 TEXT_TAGS = (QUOTED, "tag:yaml.org,2002:str")
-# Keys that begin so are the user's own, anchors for instance, and are not read.
+# Keys with this beginning belong to the user, for example anchors, and are not read.
 PRIVATE = "x-"
 
 Scalar = str | int | float | bool | None
@@ -41,12 +41,12 @@ def read_scalar(text: str) -> Scalar:
 
 
 def spell_scalar(value: Scalar) -> str:
-    """As files and -p have it: `true`, not `True`."""
+    """A value as files and -p spell it: `true`, not `True`."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def name_value(value: object) -> str:
-    """A value as a fault names it: what it is where it is no scalar, since Python's words for it help nobody."""
+    """A value for a message. A value that is no scalar is described by its kind, as Python's words help nobody."""
     if value is None:
         return "an empty value"
     if isinstance(value, Mapping):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When flows begin and end, as far as that can be told before they run."""
+"""Begin and end of flows, as far as they are known before the run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mprun.model.spec import Flow
 
 @dataclass(frozen=True)
 class Span:
-    """From time zero, ns; None where only the run will tell."""
+    """Begin and end from time zero in ns. None if only the run can tell."""
 
     start_ns: int | None
     end_ns: int | None
@@ -21,14 +21,14 @@ UNKNOWN = Span(None, None)
 
 
 def find_spans(flows: Iterable[Flow]) -> dict[str, Span]:
-    """The span of each flow by its name. No flow waits for itself (`traffic` sees to that)."""
+    """The span of each flow by its name. No flow waits for itself (`traffic` checks this)."""
     listed = tuple(flows)
     members: dict[str, list[Flow]] = {flow.name: [flow] for flow in listed}
     for flow in listed:
         if flow.group is not None:
             members.setdefault(flow.group, []).append(flow)
     spans: dict[str, Span] = {}
-    # of a chain of flows that wait for each other each round settles one more
+    # in a chain of flows that wait for each other, each round resolves one more flow
     waiting = list(listed)
     while waiting:
         left = []
@@ -45,7 +45,7 @@ def find_spans(flows: Iterable[Flow]) -> dict[str, Span]:
 
 
 def _span(flow: Flow, awaited: Sequence[Span]) -> Span:
-    """awaited: the spans of the flows whose first start or last end it waits for."""
+    """The span of a flow. awaited: the spans of the flows whose first start or last end it waits for."""
     base: int | None = 0
     if flow.after is not None:
         moments = [span.start_ns if flow.after.of == "start" else span.end_ns for span in awaited]

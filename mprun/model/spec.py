@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spec: what the user asked for, checked, every default and parameter filled in, no unit left to guess.
+"""Spec: the user's input, checked, with every default and parameter filled in and every unit known.
 
-These are the values that the input stage hands to `allocate`. They hold no file name and nothing
-of the machine; two files that mean the same give equal values. Times are integer nanoseconds,
-rates integer bit/s on the wire (Ethernet frame, no preamble), sizes bytes, probabilities 0..1.
+The input stage hands these values to `allocate`. They contain no file name and nothing of the machine. Two files with
+the same meaning give equal values. Times are integer nanoseconds. Rates are integer bit/s on the wire (Ethernet
+frame, no preamble). Sizes are bytes, and probabilities 0..1.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ Forwarding = Literal["learning", "flows", "multipath", "reactive"]
 HashedBy = Literal["connection", "addresses", "datapath"]
 FlowMatch = Literal["connection", "hosts"]
 Refusal = Literal["drop", "reject"]
-# Options of RFC 8684; mptcp: any of them.
+# Options of RFC 8684. `mptcp` means all of them.
 StrippedOption = Literal["mptcp", "mp_capable", "mp_join", "dss", "add_addr"]
 AlteredOption = Literal["mp_capable", "mp_join", "add_addr"]
 
-# What bounds the queues of these; those of fifo are bounded by either.
+# The unit of the limit of these queues. The limit of fifo has either unit.
 IN_BYTES: tuple[Discipline, ...] = ("red", "cake")
 IN_PACKETS: tuple[Discipline, ...] = ("codel", "fq_codel", "pie")
 
@@ -37,34 +37,34 @@ TITLES: Mapping[Family, str] = {"ipv4": "IPv4", "ipv6": "IPv6"}
 DEFAULT_MTU = 1500
 # RFC 8200 section 5: every link that carries IPv6 has at least this MTU.
 IPV6_LEAST_MTU = 1280
-# Ethernet's header; tc and captures count it, and not the checksum.
+# Ethernet's header. tc and captures count it, but not the checksum.
 HEADER_BYTES = 14
 
-# What is sampled during a run, see `experiment.SampleEntry`.
+# The series that can be sampled during a run, see `experiment.SampleEntry`.
 Series = Literal["interfaces", "queues", "sockets", "cpu"]
-# Figures over the time of a run, and how figures look.
+# Figures over the time of a run, and the forms of figures.
 SeriesName = Literal[
     "rate", "goodput", "rtt", "cwnd", "queue", "interfaces", "delay", "completion", "buffer", "quality", "sequence"
 ]
 PlotForm = Literal["line", "step", "stack", "points", "cdf", "bar", "box", "heat"]
 
 PathManager = Literal["default", "fullmesh", "in-order", "ndiffports"]
-# What an endpoint is for, ip-mptcp(8).
+# The flags of an endpoint, ip-mptcp(8).
 EndpointFlag = Literal["subflow", "signal", "fullmesh", "backup"]
 
-# MPTCP_PM_ADDR_MAX in the kernel's net/mptcp/protocol.h: of a connection, and of a host.
+# MPTCP_PM_ADDR_MAX in the kernel's net/mptcp/protocol.h limits a connection and a host.
 MAX_ADDITIONAL_SUBFLOWS = MAX_ENDPOINTS = 8
 
-# What the seed of a run varies beside what the kernel draws: `mprun.compile.variation`.
+# Variations that follow from the seed, in addition to the kernel's random numbers: `mprun.compile.variation`.
 Variation = Literal["start", "wire"]
 VARIATIONS: tuple[Variation, ...] = ("start", "wire")
 
 
 @dataclass(frozen=True)
 class Queue:
-    """How much a queue holds: packets, bytes, ns of the link's rate, or BDPs of the path.
+    """The capacity of a queue: packets, bytes, ns at the link's rate, or BDPs of the path.
 
-    options: of the discipline, as tc(8) names them: times in ns, sizes in bytes, probabilities 0..1.
+    `options`: options of the discipline, named as in tc(8): times in ns, sizes in bytes, probabilities 0..1.
     """
 
     amount: float
@@ -74,13 +74,13 @@ class Queue:
 
     @property
     def counts_bytes(self) -> bool:
-        """Whether its limit is in bytes, not in packets, once it is resolved."""
+        """Return True if the resolved limit is in bytes and not in packets."""
         return self.discipline in IN_BYTES or (self.discipline == "fifo" and self.unit in ("bytes", "time"))
 
 
 @dataclass(frozen=True)
 class Jitter:
-    """Variation of the delay (tc-netem(8)). correlation: of each packet's with the one before, 0..1."""
+    """Variation of the delay (tc-netem(8)). correlation: with the delay of the previous packet, 0..1."""
 
     amount_ns: int
     correlation: float = 0.0
@@ -89,7 +89,7 @@ class Jitter:
 
 @dataclass(frozen=True)
 class Chance:
-    """What happens to a packet at random. correlation: with what happened to the one before, 0..1; of losses only."""
+    """A random event of a packet. correlation: with the event of the previous packet, 0..1; only for losses."""
 
     probability: float
     correlation: float = 0.0
@@ -101,7 +101,7 @@ class Chance:
 
 @dataclass(frozen=True)
 class GilbertElliott:
-    """Two states: p good to bad, r bad to good; bad_loss (1-h) and good_loss (1-k) is what each loses."""
+    """Two states. p: from good to bad. r: from bad to good. bad_loss (1-h), good_loss (1-k): the loss in each state."""
 
     p: float
     r: float
@@ -127,7 +127,7 @@ class FourState:
 
     @property
     def mean(self) -> float:
-        """The share of packets lost in the long run: what the stationary states 3 and 4 hold."""
+        """The share of packets lost in the long run: the stationary probability of states 3 and 4."""
         if not self.p13:
             return self.p14 / (1 + self.p14)
         if self.p32 and not self.p23:
@@ -144,7 +144,7 @@ Loss = Chance | GilbertElliott | FourState
 
 @dataclass(frozen=True)
 class Reorder:
-    """Packets sent at once while others wait for the delay; every `gap`-th is up for it."""
+    """Packets that are sent immediately while others wait for the delay. Only every `gap`-th packet can be."""
 
     probability: float
     gap: int = 1
@@ -152,7 +152,7 @@ class Reorder:
 
 @dataclass(frozen=True)
 class Direction:
-    """One direction of a link. rate None: as fast as the machine; queue None: the default."""
+    """A direction of a link. rate None: as fast as the machine. queue None: the default."""
 
     rate_bit_per_s: int | None = None
     delay_ns: int = 0
@@ -165,7 +165,7 @@ class Direction:
 
     @property
     def is_delayed(self) -> bool:
-        """Whether there is anything for the delay and loss stage to do."""
+        """Return True if the delay and loss stage has anything to do."""
         return self.delay_ns > 0 or any((self.loss, self.duplicate, self.corrupt))
 
     @property
@@ -175,11 +175,12 @@ class Direction:
 
 @dataclass(frozen=True)
 class LinkSpec:
-    """A link between two nodes; forward is from `ends[0]` to `ends[1]`.
+    """A link between two nodes. Forward is from `ends[0]` to `ends[1]`.
 
-    `addresses` are the interface addresses of the two ends with prefix length ("10.0.0.1/24"), at most
-    one of each family; those that are not there are derived. mtu: bytes of an IP packet.
-    addressing: None is that of the topology.
+    `addresses`: the interface addresses of the two ends with prefix length ("10.0.0.1/24"), at most one of each
+    family. Missing addresses are derived.
+    `mtu`: bytes of an IP packet.
+    `addressing`: None for the topology's.
     """
 
     name: str
@@ -194,9 +195,9 @@ class LinkSpec:
 
 @dataclass(frozen=True)
 class LinkChange:
-    """What becomes of a link at a moment, counted from time zero: both directions as they are from then on.
+    """The state of a link from a time on, counted from time zero: both directions in full.
 
-    A link that is not up carries nothing, as if its cable were pulled.
+    A link that is not up carries nothing, as if its cable were unplugged.
     """
 
     at_ns: int
@@ -208,7 +209,7 @@ class LinkChange:
 
 @dataclass(frozen=True)
 class AddressChange:
-    """A host loses the address that it has on a link, or gets it back, and its MPTCP endpoint with it."""
+    """A host loses the address that it has on a link, or gets it back. Its MPTCP endpoint goes with the address."""
 
     at_ns: int
     host: str
@@ -221,10 +222,11 @@ Change = LinkChange | AddressChange
 
 @dataclass(frozen=True)
 class Controller:
-    """A switch's way to its controller, and what that installs.
+    """A switch's connection to its controller, and the flows that the controller installs.
 
-    delay_ns: one way between switch and controller. match: what the packets of a flow have in common,
-    addresses and ports or the two hosts. idle_timeout_s: a flow without packets is forgotten; 0: never.
+    `delay_ns`: one-way delay between switch and controller.
+    `match`: the fields that the packets of a flow share: addresses and ports, or the two hosts.
+    `idle_timeout_s`: a flow without packets is removed after this time; 0: never.
     """
 
     delay_ns: int = 0
@@ -234,10 +236,12 @@ class Controller:
 
 @dataclass(frozen=True)
 class OpenFlow:
-    """An Open vSwitch. mode: what becomes of a packet that none of `flows` matches.
+    """An Open vSwitch.
 
-    flows, groups: in the words of ovs-ofctl(8), ports called like their links. hashed_by: what decides
-    which of several ways a packet takes (multipath). controller: that of a reactive one.
+    `mode`: the treatment of a packet that matches none of `flows`.
+    `flows`, `groups`: in the syntax of ovs-ofctl(8), with names of links as ports.
+    `hashed_by`: the fields that choose among several paths (multipath).
+    `controller`: the controller of a reactive switch.
     """
 
     mode: Forwarding
@@ -248,20 +252,22 @@ class OpenFlow:
 
     @property
     def is_flooding(self) -> bool:
-        """Whether a packet to an unknown address leaves by every port."""
+        """Return True if a packet to an unknown address leaves by every port."""
         return self.mode in ("learning", "reactive")
 
 
 @dataclass(frozen=True)
 class Nat:
-    """Source NAT: what comes in by a link of `inside` and leaves by another has the box's address (RFC 3022)."""
+    """Source NAT: a packet that comes in on a link of `inside` and leaves on another has the router's address (RFC
+    3022).
+    """
 
     inside: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Firewall:
-    """Connections are opened from the links of `inside` only; refuse: what others get, nothing or an answer."""
+    """Connections can be opened only from the links of `inside`. refuse: the answer to others, or none."""
 
     inside: tuple[str, ...]
     refuse: Refusal = "drop"
@@ -269,21 +275,21 @@ class Firewall:
 
 @dataclass(frozen=True)
 class SequenceRewriter:
-    """Every sequence number is another behind the box; sack: those in SACK blocks too (RFC 2018)."""
+    """Every sequence number is replaced. sack: also in SACK blocks (RFC 2018)."""
 
     sack: bool = True
 
 
 @dataclass(frozen=True)
 class Proxy:
-    """TCP connections end at the box, which opens others; ports: of servers, none for all."""
+    """TCP connections end at the router, which opens new ones. ports: ports of servers; empty for all."""
 
     ports: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class Middlebox:
-    """What a router does beside forwarding. strip: TCP options that it removes; alter: those that it changes."""
+    """The functions of a router besides forwarding. strip: TCP options to remove. alter: TCP options to change."""
 
     nat: Nat | None = None
     firewall: Firewall | None = None
@@ -297,9 +303,11 @@ class Middlebox:
 class TopologySpec:
     """Nodes in the order of the file, links, and changes in the order of time.
 
-    `name` is for people (the file's stem). middleboxes: by the name of their router. switches: those that are
-    an Open vSwitch; the others are bridges. addressing: of the links that do not say their own. ecmp: routers
-    with several equally short ways choose one for each flow, else one for each subnet.
+    `name`: for people (the file's stem).
+    `middleboxes`: by the name of their router.
+    `switches`: the switches that are an Open vSwitch; the others are bridges.
+    `addressing`: for links without their own.
+    `ecmp`: routers choose among equally short paths for each flow, else for each subnet.
     """
 
     name: str
@@ -318,7 +326,7 @@ class TopologySpec:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """An address that the kernel's path manager uses: that of the host's interface on a link."""
+    """An address for the kernel's path manager: the address of the host's interface on a link."""
 
     link: str
     flags: tuple[EndpointFlag, ...]
@@ -328,11 +336,14 @@ class Endpoint:
 class Mptcp:
     """A host's MPTCP settings.
 
-    path_manager: `default` opens no subflow by itself (passive) but what `endpoints` say; `fullmesh` one per
-    pair of addresses, `in-order` one from the client's n-th address to the peer's n-th, `ndiffports` several between
-    the first pair, from different ports.
-    subflows_per_pair: how many for each pair. subflows, add_addr_accepted: `ip mptcp limits`; None: what the
-    topology needs.
+    `path_manager`: the path manager that opens subflows.
+    - `default`: only the subflows of `endpoints` (passive).
+    - `fullmesh`: one for each pair of addresses.
+    - `in-order`: one from the client's n-th address to the peer's n-th.
+    - `ndiffports`: several between the first pair of addresses, from different ports.
+
+    `subflows_per_pair`: the number of subflows for each pair.
+    `subflows`, `add_addr_accepted`: `ip mptcp limits`; None: the limits that the topology needs.
     """
 
     path_manager: PathManager = "default"
@@ -344,14 +355,16 @@ class Mptcp:
 
     @property
     def is_in_user_space(self) -> bool:
-        """Whether its subflows are opened by a program: the kernel opens one per pair of addresses at most, and from
-        each address to all or to one."""
+        """Return True if a program opens the subflows.
+
+        The kernel opens at most one per pair of addresses, and from each address to all addresses or to one.
+        """
         return self.subflows_per_pair > 1 or self.path_manager == "in-order"
 
 
 @dataclass(frozen=True)
 class HostSpec:
-    """Settings of one host; sysctl as (name, value) in the order of the file."""
+    """Settings of one host. sysctl: (name, value) in the order of the file."""
 
     mptcp: Mptcp = Mptcp()
     sysctl: tuple[tuple[str, str], ...] = ()
@@ -359,7 +372,7 @@ class HostSpec:
 
 @dataclass(frozen=True)
 class After:
-    """A moment of another flow, or of a group: its first start, its last end. flow: the name of either."""
+    """An event of another flow or group: its first start or its last end. flow: the name of the flow or group."""
 
     flow: str
     of: Literal["start", "end"] = "end"
@@ -367,7 +380,9 @@ class After:
 
 @dataclass(frozen=True)
 class Repetition:
-    """How often a flow takes place, and when again: interval_ns from start to start, or pause_ns from end to start."""
+    """The number of repetitions of a flow, and the time between them: interval_ns from start to start, or pause_ns
+    from end to start.
+    """
 
     times: int
     interval_ns: int | None = None
@@ -376,15 +391,19 @@ class Repetition:
 
 @dataclass(frozen=True)
 class Flow:
-    """One entry of `traffic`.
+    """An entry of `traffic`.
 
-    start_ns: from time zero, or from the moment of another flow that `after` names. options: what the
-    tool alone knows, as its own model gave it, names with their units (ping: count, interval_ns,
-    size_bytes). duration_ns None: the tool ends by itself. family: of the connection that is opened; None:
-    IPv6 where its hosts have it, else IPv4. timeout_ns, port: None: the tool's, the next that is free.
-    congestion: control of its connections; None: the hosts'. background: not part of sums over flows.
-    group: what the flow is measured together with others as; None: nothing. repetition: only until
-    `repetition.expand` has made a flow of each.
+    `start_ns`: from time zero, or from the event in `after`.
+    `options`: the options that only the tool knows, as its model gives them, with units in their names (ping: count,
+    interval_ns, size_bytes).
+    `duration_ns`: None if the tool ends by itself.
+    `family`: of the connection; None: IPv6 if both hosts have it, else IPv4.
+    `timeout_ns`: None for the tool's default.
+    `port`: None for the next free port.
+    `congestion`: the congestion control of its connections; None for the hosts'.
+    `background`: the flow is left out of sums over flows.
+    `group`: the name under which the flow is measured together with others; None for no group.
+    `repetition`: set only until `repetition.expand` has made a flow of each.
     """
 
     name: str
@@ -407,9 +426,10 @@ class Flow:
 
 @dataclass(frozen=True)
 class Capture:
-    """Packets of a node: of all its interfaces, or of that on `link`. snaplen 0: whole packets. filter: pcap-filter(7).
+    """Packets of a node, of all its interfaces or of the interface on `link`. snaplen 0: whole packets. filter:
+    pcap-filter(7).
 
-    size_bytes: what its file may come to, of which `keep` says whether the first packets are kept or the last.
+    `size_bytes`: the largest size of the file. `keep` says if the first or the last packets are kept.
     """
 
     node: str
@@ -421,7 +441,7 @@ class Capture:
 
     @property
     def name(self) -> str:
-        """That of its file, without what follows the point."""
+        """The stem of the capture's file."""
         return self.node if self.link is None else f"{self.node}-{self.link}"
 
 
@@ -439,7 +459,8 @@ class Expectation:
 class Until:
     """Repeat until the interval of a metric's mean is narrow enough.
 
-    confidence: 0.95 or 0.99; within: half the interval's width, as a share of the mean.
+    `confidence`: 0.95 or 0.99.
+    `within`: half the interval's width, as a share of the mean.
     """
 
     metric: str
@@ -449,9 +470,9 @@ class Until:
 
 @dataclass(frozen=True)
 class Repeat:
-    """How often each cell of a sweep runs: `least` times, and up to `most` where `until` does not hold yet.
+    """The number of runs of each cell of a sweep: at least `least`, and at most `most` while `until` does not hold.
 
-    vary: what the seed of each repetition varies.
+    `vary`: the variations that follow from the seed of each repetition.
     """
 
     least: int = 1
@@ -462,11 +483,14 @@ class Repeat:
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure of a report.
+    """A figure of a report: a series over the time of a run, or a metric over the cells of a sweep.
 
-    Either series, over the time of a run: of one flow, or None for all; or metric, over the cells of a sweep: over,
-    an axis of the matrix, along the figure; by: an axis with a line or colour for each value; facet: with a plot
-    for each. form None: the first of those that fit. log: axes of the figure with a logarithmic scale.
+    `flow`: the flow of a series; None for all.
+    `over`: the axis of the matrix along the figure.
+    `by`: an axis with a line or colour for each value.
+    `facet`: an axis with a plot for each value.
+    `form`: None for the first form that fits.
+    `log`: axes of the figure with a logarithmic scale.
     """
 
     series: SeriesName | None = None
@@ -482,13 +506,16 @@ class Plot:
 
 @dataclass(frozen=True)
 class ExperimentSpec:
-    """What happens on a topology. probe_pings: idle pings per path before time zero.
+    """The traffic and the measurements on a topology.
 
-    calibrate: whether each link is measured before the run. vary: what the seed varies in this run. repeat: for
-    sweeps; a run is one. links: names that stand for files of the newest run, each with a pattern relative to it.
-    samples: interval of each series that the file asks for, ns.
-    plots: of its report; none: those that there is data for.
-    across: what must hold across the cells of a sweep (`mprun.statement.expression`).
+    `probe_pings`: idle pings per path before time zero.
+    `calibrate`: measure each link before the run.
+    `vary`: the variations that follow from the seed in this run.
+    `repeat`: for sweeps; a run is one repetition.
+    `links`: names of links to files of the newest run, each with a pattern relative to the run.
+    `samples`: the interval of each series that the file names, in ns.
+    `plots`: of the report; empty for all plots with data.
+    `across`: statements that must hold across the cells of a sweep (`mprun.statement.expression`).
     """
 
     name: str

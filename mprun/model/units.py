@@ -42,17 +42,18 @@ _QUANTITY = re.compile(r"([+-]?)([0-9]{1,20})(?:\.([0-9]{1,20}))?( *)([A-Za-z%][
 
 
 class QuantityError(ValueError):
-    """A text that is no such quantity; the message says what to write."""
+    """A text that is no such quantity. The message says what to write."""
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """One kind of quantity: the units it may be written in and the range that makes sense.
+    """A kind of quantity: its units and its range.
 
-    units: the base units in one of each, smallest first; bare: the units to offer for a bare number;
-    minimum and maximum: in base units, with the reason for refusing what lies beyond;
-    mistaken: units that people write, and what is wrong with them;
-    canonical: the units that `render` uses (default: all), smallest first.
+    `units`: the number of base units in each unit, smallest first.
+    `bare`: the units to suggest for a bare number.
+    `minimum`, `maximum`: in base units, with the reason for refusing values outside.
+    `mistaken`: units that people write by mistake, and the correction.
+    `canonical`: the units that `render` uses (default: all), smallest first.
     """
 
     noun: str
@@ -67,7 +68,7 @@ class Quantity:
     canonical: tuple[str, ...] = ()
 
     def parse(self, value: object) -> int:
-        """Base units as a whole number. Raises QuantityError."""
+        """Return base units as a whole number. Raises QuantityError."""
         numerator, denominator, unit = _split(self, value)
         amount, rest = divmod(numerator * self.units[unit], denominator)
         if rest:
@@ -102,14 +103,14 @@ class Quantity:
     def _bound(self, text: str, amount: int) -> None:
         if amount < self.minimum:
             least = self.render(self.minimum)
-            raise QuantityError(f"'{text}' is below {least}, the least {self.noun}: {self.too_small}")
+            raise QuantityError(f"'{text}' is below {least}, the smallest {self.noun}: {self.too_small}")
         if self.maximum is not None and amount > self.maximum:
             most = self.render(self.maximum)
             raise QuantityError(f"'{text}' is above {most}, the largest {self.noun}: {self.too_large}")
 
 
 def _split(kind: Quantity, value: object) -> tuple[int, int, str]:
-    """Numerator, denominator and unit of a quantity as it is written. Raises QuantityError."""
+    """Numerator, denominator and unit of a quantity in a text. Raises QuantityError."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         raise QuantityError(_bare(kind, format(value, "f").rstrip("0").rstrip(".") if value % 1 else f"{value:.0f}"))
     if not isinstance(value, str):
@@ -231,7 +232,7 @@ SIZE = Quantity(
     mistaken={"kib": "is what tc calls kb: write '{number}kb'", "mib": "is what tc calls mb: write '{number}mb'"},
     canonical=("bytes",),
 )
-# How much a flow carries in all.
+# The total size of a flow.
 VOLUME = replace(
     SIZE,
     units={**SIZE.units, "gb": 1 << 30, "gbyte": 1 << 30},
@@ -286,7 +287,7 @@ _QUEUE_TIME = Quantity(
     minimum=1,
     maximum=60 * NS_PER_S,
     too_small="no packet would pass",
-    too_large="TCP would take every packet for lost",
+    too_large="TCP would consider every packet lost",
     canonical=_TIME_CANONICAL,
 )
 
@@ -296,7 +297,7 @@ def parse_ratio(value: object) -> float:
     numerator, denominator, _ = _split(_PERCENT, value)
     ratio = numerator / (denominator * 100)
     if ratio > 1:
-        raise QuantityError(f"'{value}' is above 100%: nothing happens more often than always")
+        raise QuantityError(f"'{value}' is above 100%: a probability is at most 100%")
     return ratio
 
 
@@ -317,12 +318,8 @@ def render_ratio(ratio: float, style: Style = "file") -> str:
         return f"{float(Fraction(str(ratio)) * 100):.10g}%"
     if style == "people":
         return f"{ratio * 100:.4g} %"
-    digits = format(ratio, ".17f")
-    for places in range(18):
-        digits = format(ratio * 100, f".{places}f")
-        if parse_ratio(digits + "%") == ratio:
-            break
-    return digits + "%"
+    texts = (format(ratio * 100, f".{places}f") + "%" for places in range(18))
+    return next((text for text in texts if parse_ratio(text) == ratio), f"{ratio * 100:.17f}%")
 
 
 def parse_queue(value: object) -> Queue:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a link does, in words short enough to stand beside a line.
+"""The properties of a link in few words, for labels of drawings.
 
-The numbers are those of `mprun.model.units`, spelled for reading: `20 Mbit/s`, `delay 1.5 ms`.
+The numbers are those of `mprun.model.units`, spelled for people: `20 Mbit/s`, `delay 1.5 ms`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MOST_MOMENTS = 3
 
 Pair = tuple[Direction, Direction]
 
-# The fields of Direction, in the order in which they are read out; None: nothing to say.
+# The fields of Direction in the order of the text. None: the field has no text.
 PROPERTIES: Mapping[str, Callable[[Direction], str | None]] = {
     "rate_bit_per_s": lambda d: RATE.render(d.rate_bit_per_s, "people") if d.rate_bit_per_s else None,
     "delay_ns": lambda d: f"delay {DELAY.render(d.delay_ns, 'people')}" if d.delay_ns else None,
@@ -29,7 +29,7 @@ PROPERTIES: Mapping[str, Callable[[Direction], str | None]] = {
 
 
 def _loss_noun(loss: Loss) -> str:
-    """Of the models with states, the figure is the share lost in the long run."""
+    """Return the noun of a loss. The figure of a model with states is the share lost in the long run."""
     return "loss" if isinstance(loss, Chance) else "loss in bursts"
 
 
@@ -38,7 +38,7 @@ def _queue_noun(queue: Queue) -> str:
 
 
 def describe(forward: Direction, reverse: Direction, ahead: str, back: str) -> tuple[str, ...]:
-    """Lines of text: what holds both ways, then what differs, after the sign of its direction."""
+    """Return lines of text: properties of both directions first, then differences after the sign of their direction."""
     one, other = _texts(forward), _texts(reverse)
     shared = [text for key, text in one.items() if other.get(key) == text]
     lines = _wrap("", shared)
@@ -48,7 +48,7 @@ def describe(forward: Direction, reverse: Direction, ahead: str, back: str) -> t
 
 
 def say_changes(moments_ns: Sequence[int]) -> list[str]:
-    """When a link changes: each moment of few, of many how many and from when to when; nothing for none."""
+    """Return the times of a link's changes, or their number, first and last if they are many."""
     moments = [TIME.render(moment, "people") if moment else "0 s" for moment in sorted(set(moments_ns))]
     if len(moments) > MOST_MOMENTS:
         return [f"{len(moments)} changes, {moments[0]} to {moments[-1]}"]
@@ -56,7 +56,7 @@ def say_changes(moments_ns: Sequence[int]) -> list[str]:
 
 
 def say_change(before: Pair, after: Pair, is_up: bool, was_up: bool) -> str:
-    """What becomes of a link, both directions before and after: `loss 100 %`, `down`, `forward rate 5 Mbit/s`."""
+    """Return the changes of a link, given both directions before and after: `loss 100 %`, `down`."""
     if is_up != was_up:
         return "up" if is_up else "down"
     news = [_news(old, new) for old, new in zip(before, after, strict=True)]
@@ -68,7 +68,7 @@ def say_change(before: Pair, after: Pair, is_up: bool, was_up: bool) -> str:
 
 
 def _news(before: Direction, after: Direction) -> list[str]:
-    """Properties that are others now; of one that is gone, that it is."""
+    """Return the properties that have changed. A removed property is named as removed."""
     old, new = _texts(before), _texts(after)
     changed = [key for key in PROPERTIES if old.get(key) != new.get(key)]
     return [new.get(key) or f"no {key.split('_')[0]}" for key in changed]
@@ -79,5 +79,5 @@ def _texts(direction: Direction) -> dict[str, str]:
 
 
 def _wrap(sign: str, texts: list[str]) -> list[str]:
-    """Joined by commas, two to a line: rate and delay, what befalls packets, what waits."""
+    """Return texts joined by commas, two on each line."""
     return [sign + ", ".join(texts[n : n + 2]) for n in range(0, len(texts), 2)]

@@ -75,7 +75,7 @@ def _read_all(
     intent = run.plan().intent
     zero_epoch_ns = run.agent_report().zero_epoch_ns
     if zero_epoch_ns is None:
-        found.warnings.append("the run did not come to time zero: times are those of the captures' clock")
+        found.warnings.append("the run did not reach time zero: times are those of the captures' clock")
     total = sum(run.folder.size(file) for file in captures.values())
     wanted = {capture.name: capture for capture in intent.captures}
     done = 0

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that are no package of the distribution: their sources are here, `mprun tools install` builds them.
+"""Programs without a package in the distribution. Their sources are here; `mprun tools install` builds them.
 
-A folder here holds a program's source; `PROGRAMS` names them. What is built lives in the user's cache, found
-again by the digest of its source (`store`).
+Each folder here has a program's source; `PROGRAMS` names them. A built program is in the user's cache, where the digest
+of its source identifies it (`store`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build a Rust program with cargo(1): fetch what its lock file names, patch one library, compile.
+"""Build a Rust program with cargo(1): fetch the crates of its lock file, patch one library, compile.
 
-Crates go to cargo's own cache, checked against the lock file; what is compiled goes to a temporary folder of
-which only the program is kept.
+Crates are stored in cargo's own cache and checked against the lock file. The build uses a temporary folder, of which
+only the program is kept.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mprun.errors import HostError, RunError
 from mprun.programs.recipe import Recipe
 from mprun.scratch import scratch
 
-# What the build starts, and the package that holds it; cargo is asked for by itself.
+# The programs that the build needs, with their packages. cargo is checked separately.
 BUILD_TOOLS = {"cmake": "cmake", "g++": "g++", "gcc": "gcc", "make": "make", "patch": "patch"}
 OLDEST_CARGO = (1, 75)
 CARGO_REMEDY = (
@@ -31,7 +31,7 @@ CARGO_REMEDY = (
 
 
 def missing() -> str | None:
-    """What a build needs and this machine has not, with what mends it; None if nothing."""
+    """Return what a build needs and this machine lacks, with the command that installs it; None if nothing."""
     cargo = find_cargo()
     if cargo is None:
         return f"building it needs cargo: {CARGO_REMEDY}"
@@ -45,15 +45,15 @@ def missing() -> str | None:
 
 
 def find_cargo() -> str | None:
-    """cargo, also where rustup puts it for a user whose PATH does not say so."""
+    """Return the path of cargo. It is also found in rustup's folder, if PATH does not have it."""
     home = find_home()
     return shutil.which("cargo") or (shutil.which("cargo", path=str(home / ".cargo" / "bin")) if home else None)
 
 
 def build(recipe: Recipe, target: Path, place: Path, jobs: int, progress: Progress) -> None:
-    """Build a program into `target`, which appears whole or not at all; temporary files go to `place`.
+    """Build a program into `target`, which is complete or does not exist. Temporary files go to `place`.
 
-    Raises HostError for what is missing here, RunError with the end of the log if it does not build.
+    Raises HostError for what is missing on this machine, RunError with the end of the log if the build fails.
     """
     if lacking := missing():
         raise HostError(f"{recipe.name}: {lacking}")
@@ -82,7 +82,7 @@ def build(recipe: Recipe, target: Path, place: Path, jobs: int, progress: Progre
 
 
 def _packages(cargo: str, source: Path, log: Path) -> Mapping[str, Path]:
-    """The folder of every package that this machine's build compiles, by name."""
+    """Return the folder of every package that a build on this machine compiles, by name."""
     argv = [cargo, "metadata", "--format-version=1", "--locked", "--offline", f"--filter-platform={_host(cargo)}"]
     told = json.loads(_run(argv, source, log))
     compiled = {node["id"] for node in told["resolve"]["nodes"]}
@@ -90,14 +90,14 @@ def _packages(cargo: str, source: Path, log: Path) -> Mapping[str, Path]:
 
 
 def _patch(library: str, folder: Path, source: Path, log: Path) -> None:
-    """A copy of a library's source beside ours, with our patch in it."""
+    """Copy a library's source beside ours and apply our patch to the copy."""
     copy = source / library
     shutil.copytree(folder, copy)
     _run(["patch", "-p1", "--forward", "--fuzz=0", "-i", f"../{library}.patch"], copy, log)
 
 
 def _compile(argv: list[str], source: Path, log: Path, packages: int, progress: Progress) -> None:
-    """Compile, and count the packages as cargo begins each."""
+    """Compile, and count the packages as cargo starts each. Raises RunError."""
     process = subprocess.Popen(
         argv, cwd=source, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=_environment(source)
     )
@@ -123,7 +123,7 @@ def _run(argv: list[str], directory: Path, log: Path) -> str:
 
 
 def _environment(source: Path) -> dict[str, str]:
-    """The user's, but built where we say and the same way everywhere."""
+    """Return the user's environment, with our target folder and without what would change the build."""
     changed = {"CARGO_TARGET_DIR": str(source / "target"), "CARGO_TERM_COLOR": "never", "LC_ALL": "C.UTF-8"}
     return {name: value for name, value in os.environ.items() if name != "RUSTFLAGS"} | changed
 
@@ -134,16 +134,16 @@ def _failure(argv: list[str], log: Path) -> str:
 
 
 def _version(cargo: str) -> str:
-    """`cargo 1.85.0 (...)`, as it says."""
+    """Return cargo's version, such as `cargo 1.85.0 (...)`."""
     return subprocess.run([cargo, "--version"], capture_output=True, text=True).stdout.strip()
 
 
 def _host(cargo: str) -> str:
-    """The triple that this machine is called by, as in `x86_64-unknown-linux-gnu`."""
+    """Return the target triple of this machine, such as `x86_64-unknown-linux-gnu`. Raises HostError."""
     told = subprocess.run([cargo, "-vV"], capture_output=True, text=True).stdout
     match = re.search(r"^host: (\S+)$", told, re.MULTILINE)
     if match is None:
-        raise HostError(f"`{cargo} -vV` does not say what machine it builds for: install cargo anew")
+        raise HostError(f"`{cargo} -vV` does not say what machine it builds for: install cargo again")
     return match[1]
 
 

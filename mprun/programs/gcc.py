@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build a C program with gcc(1) against libraries that packages of the distribution hold."""
+"""Build a C program with gcc(1) and libraries from packages of the distribution."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mprun.scratch import scratch
 
 
 def missing(recipe: CRecipe) -> str | None:
-    """What a build needs and this machine has not, with what mends it; None if nothing."""
+    """Return what a build needs and this machine lacks, with the command that installs it; None if nothing."""
     if not shutil.which("gcc"):
         return "building it needs gcc: apt-get install gcc libc6-dev"
     lacking = {header: package for header, package in recipe.headers if not _has_header(header)}
@@ -24,9 +24,9 @@ def missing(recipe: CRecipe) -> str | None:
 
 
 def build(recipe: CRecipe, target: Path, place: Path) -> None:
-    """Build a program into `target`, which appears whole or not at all; temporary files go to `place`.
+    """Build a program into `target`, which is complete or does not exist. Temporary files go to `place`.
 
-    Raises HostError for what is missing here, RunError with what the compiler says if it does not build.
+    Raises HostError for what is missing on this machine, RunError with the compiler's messages if the build fails.
     """
     if lacking := missing(recipe):
         raise HostError(f"{recipe.name}: {lacking}")

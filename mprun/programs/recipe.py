@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a program is made: what it is called, what its source is, and what identifies it."""
+"""The recipe of a program: its name, its source, and its digest."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from pathlib import Path
 from mprun.genuine import digest_files
 
 HERE = Path(__file__).parent
-# A change in how programs are built, rather than in what they are built from, counts this on.
+# Increase this number if programs are built in another way from the same source.
 _EDITION = 2
-# What is said of a program, beside it.
+# The file beside a program that describes it.
 FACTS = "tool.json"
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """A Rust program.
+    """The recipe of a Rust program.
 
-    patched: the library to which `<library>.patch` is applied before it is compiled; None: none.
+    patched: the library to which `<library>.patch` is applied before the build; None: no library.
     """
 
     name: str
@@ -32,17 +32,17 @@ class Recipe:
 
     @property
     def folder(self) -> Path:
-        """Where its source is."""
+        """The folder of the program's source."""
         return HERE / self.name
 
     def sources(self) -> Iterator[Path]:
-        """Every file that it is made of, in a fixed order."""
+        """Yield every source file in a fixed order."""
         for pattern in ("Cargo.*", "*.patch", "src/**/*.rs"):
             yield from sorted(self.folder.glob(pattern))
 
     @property
     def digest(self) -> str:
-        """SHA-256 over its sources, hexadecimal; the compiler's version is not in it."""
+        """SHA-256 of the sources, hexadecimal. The compiler's version is not part of it."""
         total = hashlib.sha256(f"{_EDITION} {self}".encode())
         for path in self.sources():
             content = path.read_bytes()
@@ -50,7 +50,7 @@ class Recipe:
         return total.hexdigest()
 
     def put(self, made: Path, target: Path, version: str, compiler: str, build_seconds: float) -> None:
-        """Move the folder of a program that was built to its place, with what is said of it."""
+        """Move the folder of a built program to its place, and describe it in FACTS."""
         facts = {
             "name": self.name,
             "digest": self.digest,
@@ -66,9 +66,9 @@ class Recipe:
 
 @dataclass(frozen=True)
 class CRecipe(Recipe):
-    """A C program of which all files are compiled together; VERSION is what it is to say to --version.
+    """The recipe of a C program whose files are compiled together. The macro VERSION is the output of --version.
 
-    headers: (header, Debian package that holds it and its library). flags: the last words of gcc(1)'s command line.
+    headers: (header, Debian package of the header and its library). flags: the last words of gcc(1)'s command line.
     """
 
     headers: tuple[tuple[str, str], ...] = ()

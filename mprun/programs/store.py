@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs that this user has built: find them, list them, install them.
+"""The programs that this user has built: find, list and install them.
 
-One lives in `~/.cache/mprun/tools/<digest>/`, beside `tool.json`; the digest is that of its source, so what is
-built already is not built again, and what is of another version is not taken. Under sudo they are root's own, as root
-runs them in the real engine; the virtual engine has no rights of root, and takes those of the user who called sudo.
+A program is in `~/.cache/mprun/tools/<digest>/`, beside `tool.json`. The digest is that of its source. A program is
+therefore not built twice, and a program of another version is not used.
+
+Under sudo the programs are root's own, because root runs them in the real engine. The virtual engine runs without
+root's rights and uses the programs of the user who called sudo.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from mprun.programs.recipe import FACTS, CRecipe, Recipe
 
 @dataclass(frozen=True)
 class Installed:
-    """A program that can be run."""
+    """A built program."""
 
     name: str
     path: str
@@ -39,22 +41,22 @@ class Installed:
 
 
 def store(as_user: bool = False) -> Path:
-    """Where the programs are. as_user: under sudo, those of the user who called it."""
+    """Return the folder of the programs. as_user: under sudo, the folder of the user who called it."""
     return cache("tools", of_root=not as_user)
 
 
 def recipe_of(name: str) -> Recipe:
-    """The recipe of a program. Raises SpecError for an unknown name."""
+    """Return the recipe of a program. Raises SpecError for an unknown name."""
     if name not in PROGRAMS:
         raise SpecError(f"no tool '{name}' to install; there is: {', '.join(PROGRAMS)}")
     return PROGRAMS[name]
 
 
 def find(name: str, as_user: bool = False) -> Installed | None:
-    """A program as it is built from the sources of this mprun; None if it is not.
+    """Return a program that was built from the sources of this mprun; None if it was not built.
 
-    as_user: it will run without the rights of root that sudo gave. Raises HostError where its file is not the one that
-    was built, or could be replaced by another user.
+    as_user: it will run without the root rights that sudo gave. Raises HostError if its file has changed since the
+    build, or if another user could replace it.
     """
     recipe = recipe_of(name)
     directory = _place(recipe, as_user)
@@ -79,7 +81,7 @@ def find(name: str, as_user: bool = False) -> Installed | None:
 
 
 def find_executable(executable: str, as_user: bool = False) -> Installed | None:
-    """The program that has an executable of this name; None if there is none, or it is not built. Raises as `find`."""
+    """Return the built program that has an executable of this name, or None. Raises HostError as `find` does."""
     for recipe in PROGRAMS.values():
         if recipe.executable == executable:
             return find(recipe.name, as_user)
@@ -87,9 +89,9 @@ def find_executable(executable: str, as_user: bool = False) -> Installed | None:
 
 
 def install(name: str, jobs: int, progress: Progress) -> tuple[Installed, bool]:
-    """Build a program unless it is built; it, and whether there was anything to do.
+    """Build a program unless it is built. Return the program, and True if it was built now.
 
-    Raises HostError for what is missing here, RunError with the end of the log if it does not build.
+    Raises HostError for what is missing on this machine, RunError with the end of the log if the build fails.
     """
     recipe = recipe_of(name)
     with locked(store(), lambda: progress("waiting for another build of this user", 0), of_root=_is_of_root()):
@@ -107,7 +109,7 @@ def install(name: str, jobs: int, progress: Progress) -> tuple[Installed, bool]:
 
 
 def missing(recipe: Recipe) -> str | None:
-    """What building a program needs and this machine has not, with what mends it; None if nothing."""
+    """Return what a build needs and this machine lacks, with the command that installs it; None if nothing."""
     return gcc.missing(recipe) if isinstance(recipe, CRecipe) else cargo.missing()
 
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of what was asked and of what came of it.
+"""Reports: figures and pages from the files of a run or a sweep, and drawings of networks.
 
-    resolved topology --draw--> Drawing --to_dot, to_mermaid--> text --graphviz.render--> SVG, PNG
+    resolved topology --draw--> Drawing --to_dot--> text --graphviz.render--> SVG, PNG
 
-All but `graphviz` is pure: what to show is decided once, in `drawing`, and each language only
-spells it.
+All modules of a drawing but `graphviz` are pure. `drawing` decides once what to show; each language only writes it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paints a `Chart` with matplotlib: as wide as a page, or as a column of a paper. Not pure: it loads fonts.
+"""Paint a `Chart` with matplotlib: as wide as a page, or as a column of a paper. Not pure: it loads fonts.
 
-Equal charts give equal bytes with the same matplotlib: no dates, names of elements from the chart's own.
+With the same matplotlib, equal charts give equal bytes: there are no dates, and names of elements come from the chart.
 """
 
 from __future__ import annotations
@@ -31,7 +31,12 @@ Image = Literal["svg", "pdf", "png"]
 
 @dataclass(frozen=True)
 class Layout:
-    """width, height: inches, of a figure with one panel; across: panels side by side; letters: of a legend's line."""
+    """The size of a figure.
+
+    - width, height: inches, of a figure with one panel.
+    - across: the number of panels side by side.
+    - letters: the number of letters in a line of the legend.
+    """
 
     width: float
     height: float
@@ -47,20 +52,20 @@ COLUMN = Layout(85 / 25.4, 2.35, 7.5, 2, 52)
 PNG_DPI = 200
 DASHES: Sequence[Any] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
 MARKERS = ("o", "s", "^", "D")
-# Numbered at the top; more than this are ticks without numbers.
+# Up to this number, marks are numbered at the top. More marks are ticks without numbers.
 MOST_NUMBERS = 12
-# What stays free at the right end of an axis of time.
+# The share of a time axis that stays free at its right end.
 TIME_MARGIN = 0.01
-# A logarithmic axis whose ends are not this far apart has ticks at 1, 2 and 5.
+# A logarithmic axis whose ends have a smaller ratio than this has ticks at 1, 2 and 5.
 MOST_SHORT = 500
-# So many points are drawn large.
+# Up to this number, points are drawn large.
 MOST_LARGE = 200
-# Heat maps of so many cells have their values written in.
+# Up to this number of cells, a heat map shows their values.
 MOST_WRITTEN = 120
 _FONTS = "'DejaVu Sans', Verdana, sans-serif"
 _NAMED = re.compile(r'(\bid="|url\(#|href="#)')
 
-# What images say of when and by what they were made.
+# Metadata of images about the time and the program that made them.
 _NOTHING: Mapping[Image, dict[str, Any]] = {
     "svg": {"Date": None, "Creator": None},
     "pdf": {"CreationDate": None, "Producer": None, "Creator": None},
@@ -69,9 +74,9 @@ _NOTHING: Mapping[Image, dict[str, Any]] = {
 
 
 def paint(chart: Chart, layout: Layout, images: Sequence[Image]) -> dict[str, bytes]:
-    """The picture, by the kind of image.
+    """Return the picture by the kind of image.
 
-    svg: a whole document with text as text; its colours are those that `palette.themed` knows.
+    svg: a whole document, with text as text. Its colours are those that `palette.themed` replaces.
     """
     painted: dict[str, bytes] = {}
     with mpl.rc_context(_settings(layout, chart.name)):  # type: ignore[arg-type]
@@ -84,7 +89,7 @@ def paint(chart: Chart, layout: Layout, images: Sequence[Image]) -> dict[str, by
             painted[image] = target.getvalue()
     if "svg" in painted:
         text = painted["svg"].decode().replace("'DejaVu Sans'", _FONTS).replace("#000000", INK)
-        # several pictures may stand in one page
+        # names of elements must be unique, because a page may contain several pictures
         prefix = f"{chart.name}-{'w' if layout is WIDE else 'c'}-"
         painted["svg"] = _NAMED.sub(lambda found: found[0] + prefix, text).encode()
     return painted
@@ -146,14 +151,14 @@ class _Painting:
         shown = every[: len(chart.panels)]
         for axes, panel in zip(shown, chart.panels, strict=True):
             self._paint(axes, panel)
-        # once all is there: panels share their axes
+        # only after all panels are painted, because they share their axes
         for axes in shown:
             self._set_axes(axes)
             self._add_marks(axes)
         for axes in every[len(shown) :]:
             axes.remove()
         if self._colours is not None:
-            # one for all panels, which share the scale; the figure's title says of what
+            # one bar for all panels, which share the scale; the figure's title names the quantity
             mesh, unit = self._colours
             bar = self.figure.colorbar(mesh, ax=shown, pad=0.02)
             bar.set_label(unit)
@@ -202,7 +207,7 @@ class _Painting:
             x, y = figure.thin(series.x, series.y)
             if form == "points":
                 marker, size = MARKERS[series.dash % len(MARKERS)], self._layout.font_points / 4.5
-                # few points must be seen, many must not hide each other
+                # a few points must be visible, and many must not hide each other
                 larger = 2 if series.dash or len(x) <= MOST_LARGE else 1
                 look = {"color": look["color"], "markersize": size * larger, "mew": 0}
                 axes.plot(self._x(x), self._y(y), marker, label=series.label, **look)
@@ -282,7 +287,7 @@ class _Painting:
         if sum(map(len, rows)) <= MOST_WRITTEN:
             for n, row in enumerate(rows):
                 for m, number in enumerate(row):
-                    # white on the dark half of the colours, which a theme leaves alone
+                    # white on the dark half of the colours; a theme does not replace this white
                     ink = "#fefefe" if high > low and (number - low) / (high - low) > 0.5 else "#101010"
                     said = "–" if math.isnan(number) else f"{number:.3g}"
                     axes.text(m + 0.5, n + 0.5, said, ha="center", va="center", color=ink, fontsize="small")
@@ -384,7 +389,7 @@ class _Painting:
 
 @dataclass(frozen=True)
 class _Scale:
-    """From base units to those that an axis shows."""
+    """A conversion from base units to the units that an axis shows."""
 
     title: str
     factor: float
@@ -395,7 +400,10 @@ class _Scale:
 
 
 def _scale(axis: Axis, values: Iterable[float]) -> _Scale:
-    """The prefix in which the largest value has few digits; on a logarithmic axis the one in the middle."""
+    """Return the scale whose prefix gives the largest value few digits.
+
+    On a logarithmic axis, it is the prefix for the geometric mean of the smallest and the largest value.
+    """
     sizes = [abs(value) for value in values if value and not math.isnan(value)]
     typical = max(sizes, default=0.0)
     if axis.categories:
@@ -412,14 +420,14 @@ def _extent(panels: Sequence[Panel]) -> list[float]:
 
 
 def _errors(values: Sequence[float], low: Sequence[float], high: Sequence[float]) -> list[list[float]]:
-    """Distances to both ends of an interval, as errorbar wants them; none where none is known."""
+    """Return the distances to both ends of intervals, as errorbar needs them; 0 if an end is not known."""
     below = [0.0 if math.isnan(end) else max(0.0, value - end) for value, end in zip(values, low, strict=True)]
     above = [0.0 if math.isnan(end) else max(0.0, end - value) for value, end in zip(values, high, strict=True)]
     return [below, above]
 
 
 def _spell_powers(axis: Any, values: Iterable[float]) -> None:
-    """Numbers as people write them, not powers of ten; of few decades also twice and five times each."""
+    """Label an axis with plain numbers instead of powers of ten. With few decades, also label 2 and 5 of each."""
     known = [value for value in values if value > 0]
     is_short = bool(known) and max(known) / min(known) < MOST_SHORT
     axis.set_major_locator(LogLocator(subs=(1, 2, 5) if is_short else (1,)))

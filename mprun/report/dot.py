@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Drawing in the DOT language (graphviz.org/doc/info/lang.html), for graphviz' `dot`.
+"""Write a Drawing in the DOT language (graphviz.org/doc/info/lang.html), for graphviz' `dot`.
 
-A label is a node in the midst of its link, a table through which the line goes on: so it is never
-beside the wrong one of two parallel lines, and `dot` keeps it clear of everything else. A tree whose
-links need no labels gets its places from `tree`.
+A label is a node in the middle of its link: a table through which the line passes. So it is never beside the wrong one
+of two parallel lines, and `dot` keeps it clear of everything else. If the links of a tree need no labels, `tree`
+computes the places of its nodes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mprun.report.palette import GREY, INK, Line
 FONT = "Helvetica,Arial,sans-serif"
 SMALL = 9
 
-# Points: a node, each line below its name, between layers that go down, from layer to layer to the right.
+# Points: the height of a node, of each line below its name, and the distances of layers (downwards, and to the right).
 NODE_HEIGHT = 26.0
 LINE_HEIGHT = 14.0
 LAYER_HEIGHT = 34.0
@@ -25,7 +25,7 @@ LAYER_WIDTH = 180.0
 
 
 def to_dot(drawing: Drawing) -> str:
-    """The whole graph as text; equal drawings give equal text."""
+    """Return the whole graph as text. Equal drawings give equal text."""
     return "\n".join(_write(drawing)) + "\n"
 
 
@@ -35,7 +35,7 @@ def _write(drawing: Drawing) -> Iterator[str]:
     yield f"  graph [{_engine(drawing)}]"
     yield f'  graph [pad=0.15 bgcolor="white" labelloc=b labeljust=l fontname="{FONT}" fontsize={SMALL}]'
     yield f'  node [fontname="{FONT}" fontsize=11 fontcolor="{INK}" height=0.34 width=0.4 margin="0.09,0.04"]'
-    # A label makes its link two ranks long: the others must be, for their ends to stand in line.
+    # A label makes its link two ranks long. The other links must be as long, so that their ends are in line.
     yield f"  edge [minlen={_ranks(drawing)}]"
     places = _place(drawing) if _is_plain_tree(drawing) else {}
     for vertex in drawing.vertices:
@@ -52,10 +52,10 @@ def _write(drawing: Drawing) -> Iterator[str]:
 def _engine(drawing: Drawing) -> str:
     if _is_plain_tree(drawing):
         pairs = [edge.ends for edge in drawing.edges]
-        lines = "line" if len(set(pairs)) == len(pairs) else "spline"  # straight ones would hide each other
+        lines = "line" if len(set(pairs)) == len(pairs) else "spline"  # straight lines would hide each other
         return f"layout=neato inputscale=72 splines={lines}"
     if drawing.reading == "right":
-        # Where lines fan out, room for them not to run side by side.
+        # Lines that fan out need room.
         return f"rankdir=LR nodesep=0.16 ranksep={min(1.2, 0.3 + len(drawing.key) * len(drawing.vertices) / 100):g}"
     return f"rankdir=TB nodesep=0.1 ranksep={0.42 / _ranks(drawing):g}"
 
@@ -69,7 +69,7 @@ def _is_plain_tree(drawing: Drawing) -> bool:
 
 
 def _place(drawing: Drawing) -> dict[str, str]:
-    """Places that are settled before graphviz sees them (`!`), in points."""
+    """Return fixed places for graphviz (`!`), in points."""
     across = drawing.reading == "right"
     heights = {vertex.name: NODE_HEIGHT + LINE_HEIGHT * len(vertex.lines) for vertex in drawing.vertices}
     sizes = heights if across else {vertex.name: node_width(vertex) for vertex in drawing.vertices}
@@ -93,7 +93,7 @@ def _look(vertex: Vertex) -> str:
 
 
 def _edge(edge: Edge, label: str, is_across: bool) -> Iterator[str]:
-    """One line, or one on each side of the label. is_across: the line goes from left to right."""
+    """Write one line, or a line on each side of the label. is_across: the line goes from left to right."""
     tail, head = map(_quote, edge.ends)
     line = palette.line_of(edge)
     look = f'color="{line.colour}" penwidth={line.width}'
@@ -117,10 +117,10 @@ def _edge(edge: Edge, label: str, is_across: bool) -> Iterator[str]:
 
 
 def _label(edge: Edge, line: Line, is_across: bool) -> str:
-    """Name, line, values: from top to bottom, or the line at the left where it goes down.
+    """Return the label: name, line and values from top to bottom. The line is at the left if it goes downwards.
 
-    `dot` makes no line straight that goes down within a rank and passes a label's middle: it is
-    interrupted there.
+    `dot` does not draw a straight line downwards within a rank and through the middle of a label. Such a line is
+    interrupted at the label.
     """
     name = f"<b>{_escape(edge.name)}</b>" if edge.is_shaped else _small(edge.name)
     if edge.is_level and not is_across:
@@ -137,18 +137,18 @@ def _label(edge: Edge, line: Line, is_across: bool) -> str:
 
 
 def _line(line: Line, is_dashed: bool, is_across: bool, more: str) -> str:
-    """A cell that looks like a line: filled, or with one dashed side as a filling has no dashes."""
+    """Return a cell that looks like a line. A dashed line is one side of a cell, because a filling cannot be dashed."""
     if is_dashed:
         look = f'border="{line.width}" sides="{"b" if is_across else "l"}" style="dashed"'
     else:
         look = f'{"height" if is_across else "width"}="{line.width}" bgcolor="{line.colour}"'
-        if line.width > 1:  # the fill ends half a point early
+        if line.width > 1:  # the fill ends half a point too early
             look += f' border="1" sides="{"lr" if is_across else "tb"}"'
     return f'<td {more} cellpadding="0" color="{line.colour}" {look}></td>'
 
 
 def _caption(drawing: Drawing) -> Iterator[str]:
-    """Below the picture: kinds of nodes, key, notes."""
+    """Write what is below the picture: kinds of nodes, key, notes."""
     rows = []
     for entry in drawing.key:
         more = 'width="30"' if entry.is_backup else 'width="30" fixedsize="true"'
@@ -165,7 +165,7 @@ def _caption(drawing: Drawing) -> Iterator[str]:
 
 
 def _signs(kinds: Iterable[str]) -> str:
-    """What the shapes of the nodes stand for."""
+    """Return the meaning of the nodes' shapes."""
     shapes = ((kind, palette.look_of(kind)) for kind in kinds)
     return "&nbsp;&nbsp; ".join(
         f'<font color="{shape.line}">{shape.sign}</font> {_small(palette.TITLES.get(kind, kind))}'
@@ -182,5 +182,5 @@ def _escape(text: str) -> str:
 
 
 def _quote(text: str) -> str:
-    """A quoted ID; a backslash would begin an escape of `dot`'s own."""
+    """Return a quoted ID. A backslash is doubled, because `dot` would take it for an escape."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

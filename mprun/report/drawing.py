@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a drawing of a network shows: nodes, links, labels, a key, notes; not how that is spelled.
+"""The content of a network drawing: nodes, links, labels, a key, notes. Other modules write it in a language.
 
-A link carries its values itself, unless many have the same: then these stand once, in the key, and
-the links show by their line which entry is theirs.
+A link has its values as its label, unless many links have the same values. Then the key has these values once, and the
+style of a link's line shows its entry in the key.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import Literal
 from mprun.model.spec import Addressing, Flow, Forwarding, LinkSpec, NodeKind, TopologySpec
 from mprun.model.units import TIME
 from mprun.model.wording import describe, say_changes
-from mprun.report import interference, key, layout, tree
+from mprun.report import interference, layout, legend, tree
 
 Reading = Literal["right", "down"]
 VertexKind = NodeKind | Literal["middlebox", "openflow"]
 
-# In a network of more links than this, those that need no label of values get no name either.
+# In a network with more links than this, links without a label of values have no name either.
 MOST_NAMES = 24
 MOST_FLOWS = 8
 MOST_LETTERS = 80
 
-# Points: 960 pixels, and what a letter, the space around a node and that around a label take of them.
+# Points: the page (960 pixels), a letter, the space around a node, and the space around a label.
 PAGE_WIDTH = 720.0
 LETTER_WIDTH = 4.4
 NAME_LETTER_WIDTH = 6.1
@@ -33,7 +33,7 @@ NODE_MARGIN = 13.0
 LEAST_NODE_WIDTH = 29.0
 LABEL_MARGIN = 43.0
 
-# Below the name of an OpenFlow switch.
+# The text below the name of an OpenFlow switch.
 _MODES: Mapping[Forwarding, str] = {
     "learning": "learning",
     "flows": "static flows",
@@ -47,7 +47,7 @@ ARROWS: Mapping[Reading, tuple[str, str]] = {"right": ("→", "←"), "down": ("
 
 @dataclass(frozen=True)
 class Vertex:
-    """A node. kind None: it stands for several, as `name` says; lines: what is written below."""
+    """A node. kind: None if it stands for several nodes, as `name` says. lines: the text below the name."""
 
     name: str
     kind: VertexKind | None
@@ -58,7 +58,7 @@ class Vertex:
 class Edge:
     """A link, from the end that comes first in the picture. name and lines are its label.
 
-    style: that of its entry in the key; full: all there is to say of it.
+    style: the style of its entry in the key. full: all its properties as text.
     """
 
     ends: layout.Ends
@@ -73,7 +73,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class KeyLine:
-    """An entry of the key in words."""
+    """An entry of the key, in words."""
 
     style: int
     is_backup: bool
@@ -82,8 +82,12 @@ class KeyLine:
 
 @dataclass(frozen=True)
 class Drawing:
-    """reading: where an edge's second end is; layers: nodes in the order in which they must stand
-    side by side; notes: what stands below, a line each."""
+    """A drawing of a network.
+
+    - reading: the direction from an edge's first end to its second.
+    - layers: nodes in the order in which they must be side by side.
+    - notes: the text below the picture, by lines.
+    """
 
     name: str
     reading: Reading
@@ -95,9 +99,9 @@ class Drawing:
 
 
 def draw(topology: TopologySpec, traffic: Sequence[Flow] = (), with_addresses: bool = False) -> Drawing:
-    """Decide what to show of a resolved topology, and of what an experiment sends over it."""
+    """Decide what to show of a resolved topology, and of the traffic of an experiment."""
     sketch = _Sketch(topology, with_addresses)
-    # A tree is read down, all else to the right, unless that is too wide.
+    # A tree is read downwards and other networks to the right, unless this is too wide.
     reading: Reading = "down" if sketch.is_tree == sketch.fits_page("right") else "right"
     return Drawing(
         name=topology.name,
@@ -117,7 +121,7 @@ class _Sketch:
         self._topology = topology
         self._with_addresses = with_addresses
         self._layout = layout.lay_out(topology)
-        self._key = key.make_key(topology, self._layout)
+        self._key = legend.make_legend(topology, self._layout)
         runs = [] if with_addresses or self.is_tree else layout.find_runs(topology, self._layout, self._are_alike)
         self._runs = {f"{run[0]} … {run[-1]}": run for run in runs}
         self._stand_ins = {node: name for name, run in self._runs.items() for node in run}
@@ -127,7 +131,7 @@ class _Sketch:
         return self._layout.is_tree
 
     def fits_page(self, reading: Reading) -> bool:
-        """Whether a picture that is read to the right, or the widest layer of a tree, is narrow enough."""
+        """Return True if the picture is narrow enough: the longest way to the right, or the widest layer of a tree."""
         widths = {vertex.name: node_width(vertex) for vertex in self.vertices()}
         if self.is_tree:
             return max(sum(widths[node] + tree.GAP for node in layer) for layer in self.layers()) <= PAGE_WIDTH
@@ -169,7 +173,7 @@ class _Sketch:
             yield KeyLine(entry.style, values.is_backup, f"{who}: {', '.join([*texts, *_remarks(values)])}")
 
     def _edge(self, link: LinkSpec, ends: layout.Ends, reading: Reading) -> Edge:
-        values = key.values_of(link, self._layout)
+        values = legend.values_of(link, self._layout)
         entry = self._key.get(values)
         is_level = link.name in self._layout.level
         signs = (f"{ends[0]} →", f"{ends[1]} →") if values.is_sideways else ARROWS[reading]
@@ -192,31 +196,31 @@ class _Sketch:
         )
 
     def _needs_name(self, link: LinkSpec) -> bool:
-        """A name that is made of both ends, or is that of one, says nothing new."""
+        """Return True if the name is new information. A name made of the link's ends is not."""
         is_known = link.name in link.ends or all(end in link.name for end in link.ends)
         return len(self._topology.links) <= MOST_NAMES and not is_known
 
     def _addresses_on(self, link: LinkSpec) -> Iterator[str]:
-        """The addresses of a link's ends, in drawing order, where both have one; a line for each family."""
+        """Return the addresses of a link's ends in drawing order, a line for each family, if both ends have one."""
         ends = link.addresses[::-1] if link.name in self._layout.turned else link.addresses
         for first, second in zip(*ends, strict=False):
             yield f"{first.split('/')[0]} – {second}"
 
     def _addresses_of(self, node: str) -> Iterator[str]:
-        """The addresses of a node that stand on no link."""
+        """Return the addresses of a node that no link shows."""
         if self._with_addresses:
             for link in self._topology.links:
-                carried = all(link.addresses) and key.values_of(link, self._layout) not in self._key
+                carried = all(link.addresses) and legend.values_of(link, self._layout) not in self._key
                 for end, addresses in zip(link.ends, link.addresses, strict=True):
                     if end == node and not carried:
                         yield from addresses
 
     def _are_alike(self, one: LinkSpec, other: LinkSpec) -> bool:
-        return key.values_of(one, self._layout) == key.values_of(other, self._layout)
+        return legend.values_of(one, self._layout) == legend.values_of(other, self._layout)
 
 
-def _remarks(values: key.Values) -> Iterator[str]:
-    """What there is to say of links beside their directions."""
+def _remarks(values: legend.Values) -> Iterator[str]:
+    """Yield the remarks about links that do not depend on the direction."""
     if values.addressing is not None:
         yield FAMILIES[values.addressing]
     if values.is_backup:
@@ -224,7 +228,7 @@ def _remarks(values: key.Values) -> Iterator[str]:
 
 
 def node_width(vertex: Vertex) -> float:
-    """Points that a node takes from left to right, more or less."""
+    """Return the approximate width of a node in points."""
     widest = max([len(vertex.name) * NAME_LETTER_WIDTH, *(len(line) * LETTER_WIDTH for line in vertex.lines)])
     return max(LEAST_NODE_WIDTH, widest + NODE_MARGIN)
 
@@ -242,7 +246,10 @@ def _notes(topology: TopologySpec, traffic: Sequence[Flow]) -> Iterator[str]:
 
 
 def _say(flow: Flow) -> str:
-    """`bulk: iperf3 over MPTCP, client → server, from 0 s for 10 s`; a tool of one protocol needs no other word."""
+    """Return a text such as `bulk: iperf3 over MPTCP, client → server, from 0 s for 10 s`.
+
+    The protocol is left out if the tool has only one.
+    """
     says_protocol = flow.tool in ("ping", flow.protocol)
     tool = flow.tool if says_protocol else f"{flow.tool} over {flow.protocol.upper()}"
     start = TIME.render(flow.start_ns, "people") if flow.start_ns else "0 s"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a figure shows, as values in base units; not how that is painted.
+"""The content of a figure as values in base units. `chart` paints it.
 
-`series` and `metrics` decide, `chart` paints; the data of a figure as CSV comes from here, all of it, whatever
-painting leaves out.
+`run_figures`, `sequence`, `playback` and `sweep_figures` decide what a figure shows. The CSV of a figure comes from
+here and has all of its values, also those that painting leaves out.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from typing import Literal
 
 from mprun.model.metric import SUFFIXES
 
-# line: points joined; step: a value from its point to the next; stack: steps on top of each other; points: alone;
-# cdf: the share of the values up to each; bar, box: a position for each category; heat: a row for each series.
+# line: points joined; step: a value from its point to the next; stack: steps on top of each other; points: separate
+# points; cdf: the share of the values up to each; bar, box: a position for each category; heat: a row for each series.
 Form = Literal["line", "step", "stack", "points", "cdf", "bar", "box", "heat"]
 Scale = Literal["linear", "log"]
 
-# More points than this in one line are thinned where they are painted.
+# A line with more points than this is thinned when it is painted.
 MOST_POINTS = 1200
 
 
 @dataclass(frozen=True)
 class Axis:
-    """What it measures and its base unit (bit/s, s, byte, share, packets; 1 for a number).
+    """The quantity of an axis and its base unit (bit/s, s, byte, share, packets; 1 for a number).
 
-    categories: the names of the positions 0, 1, 2 ...; none: numbers.
+    categories: the names of the positions 0, 1, 2 ...; empty for numbers.
     """
 
     label: str
@@ -40,22 +40,24 @@ class Axis:
 
     @property
     def column(self) -> str:
-        """Its name in a table, with the unit."""
+        """The name of the axis in a table, with the unit."""
         name = re.sub(r"\W+", "_", self.label.lower()).strip("_")
         suffix = "" if self.categories else SUFFIXES.get(self.unit, f"_{self.unit}")
         return name if f"_{name}".endswith(suffix) else name + suffix
 
 
-# From time zero of a run.
+# Time from time zero of a run.
 TIME = Axis("time", "s")
 
 
 @dataclass(frozen=True)
 class Series:
-    """Values of equal length; NaN: not known, which interrupts a line.
+    """Values of equal length. NaN means not known and interrupts a line.
 
-    tone: its colour, a key of `palette.TONES`; dash: which of the line styles. low, high: an interval at each
-    point, or none. samples: of a box plot, the values at each position.
+    - tone: the colour, a key of `palette.TONES`.
+    - dash: the number of the line style.
+    - low, high: an interval at each point, or empty.
+    - samples: for a box plot, the values at each position.
     """
 
     label: str
@@ -68,13 +70,16 @@ class Series:
     samples: Sequence[Sequence[float]] = ()
 
     def along(self, form: Form) -> Sequence[float]:
-        """The values that the x axis shows: a distribution has there what other forms have on the y axis."""
+        """Return the values on the x axis.
+
+        In a distribution, they are the values that other forms have on the y axis.
+        """
         return self.y if form == "cdf" else self.x
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One of the plots of a figure, beside others on the same axes."""
+    """A plot of a figure, beside other plots on the same axes."""
 
     title: str
     series: tuple[Series, ...]
@@ -82,7 +87,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Mark:
-    """A moment on the x axis at which something happened."""
+    """A point on the x axis at which something happened."""
 
     at: float
     text: str
@@ -90,8 +95,12 @@ class Mark:
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure. name: of its files. value: what the colours of a heat map mean. until: where an axis of time ends, so
-    that all figures of a run have the same; None: with the last value."""
+    """A figure.
+
+    - name: of its files.
+    - value: the quantity that the colours of a heat map show.
+    - until: the end of a time axis, the same in all figures of a run; None for the last value.
+    """
 
     name: str
     title: str
@@ -113,7 +122,7 @@ class Chart:
 
 
 def to_csv(chart: Chart) -> str:
-    """All its values, a row each (RFC 4180)."""
+    """Return all values of a figure as CSV, one per row (RFC 4180)."""
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerows(_rows(chart))
@@ -145,16 +154,16 @@ def _rows(chart: Chart) -> Iterator[list[object]]:
 
 
 def _number(value: float) -> object:
-    """The shortest text that reads back as the same; nothing for what is not known."""
+    """Return the shortest text that reads back as the same value; empty for an unknown value."""
     if math.isnan(value):
         return ""
     return int(value) if value == int(value) and abs(value) < 1e15 else repr(float(value))
 
 
 def thin(x: Sequence[float], y: Sequence[float], most: int = MOST_POINTS) -> tuple[list[float], list[float]]:
-    """Fewer points with the same outline: of each of `most`/2 equal parts the lowest and the highest, in their order.
+    """Return fewer points with the same outline: the lowest and the highest of each of `most`/2 equal parts, in order.
 
-    A part with a value that is not known keeps it, so that the line is interrupted there.
+    If a part has an unknown value, the value is kept, so that the line is interrupted there.
     """
     if len(x) <= most:
         return list(x), list(y)
@@ -170,7 +179,7 @@ def thin(x: Sequence[float], y: Sequence[float], most: int = MOST_POINTS) -> tup
 
 
 def average(values: Sequence[float], most: int = MOST_POINTS) -> list[float]:
-    """Means over `most` equal parts, which keep the area below a stack of rates."""
+    """Return means over `most` equal parts. They preserve the area of a stack of rates."""
     if len(values) <= most:
         return list(values)
     parts = [values[len(values) * n // most : len(values) * (n + 1) // most] for n in range(most)]
@@ -178,6 +187,6 @@ def average(values: Sequence[float], most: int = MOST_POINTS) -> list[float]:
 
 
 def cumulate(values: Iterable[float]) -> tuple[list[float], list[float]]:
-    """The empirical distribution: each value in ascending order, and the share of values up to it."""
+    """Return the empirical distribution: the values in ascending order, and the share of values up to each."""
     ordered = sorted(values)
     return ordered, [(n + 1) / len(ordered) for n in range(len(ordered))]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of a report as pictures and files, painted."""
+"""Paint the figures of a report, and collect their pictures and files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Gallery:
         self.files: dict[str, bytes] = {}
 
     def add(self, chart: Chart) -> None:
-        """Paint it; one of a name that is taken, as the same figure in two forms may be, gets a number."""
+        """Paint a figure. If its name is taken, as by the same figure in another form, it gets a number."""
         taken = sum(
             picture.name == chart.name or picture.name.startswith(f"{chart.name}.") for picture in self.pictures
         )
@@ -48,7 +48,7 @@ class Gallery:
 
 
 def draw_topology(spec: Spec, gallery: Gallery, caption: str) -> Iterator[str]:
-    """Hang the network; what is to be said where it cannot be drawn."""
+    """Add the picture of the network. Yield a note if it cannot be drawn."""
     drawing = draw(spec.topology, spec.experiment.traffic)
     dot = to_dot(drawing)
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphviz' `dot`, which lays out and paints what `dot.py` has written. Not pure: it starts a process."""
+"""Run graphviz' `dot`, which lays out and paints the text of `dot.py`. Not pure: it starts a process."""
 
 from __future__ import annotations
 
@@ -10,22 +10,21 @@ from typing import Literal
 from mprun.errors import HostError, RunError
 
 PROGRAM = "dot"
-# An image of 900 pixels for the width of a page.
+# An image as wide as a page then has 900 pixels.
 PIXELS_PER_INCH = 192
 
-# Of a PDF, the moment at which it was made; its place in the file is known, so that its length must stay.
+# The time of creation in a PDF. Its length must not change, because the PDF stores offsets.
 _DATE = re.compile(rb"(?<=/CreationDate \(D:)\d{14}")
 
 
 def render(dot: str, image: Literal["svg", "png", "pdf"]) -> bytes:
-    """The same text gives the same bytes on the same machine. Raises HostError without graphviz."""
+    """Return the image. The same text gives the same bytes on the same machine. Raises HostError without graphviz."""
     argv = [PROGRAM, f"-T{image}", *([f"-Gdpi={PIXELS_PER_INCH}"] if image == "png" else [])]
     try:
         done = subprocess.run(argv, input=dot.encode(), capture_output=True, check=False)
     except FileNotFoundError as error:
         raise HostError(
-            f"graphviz, which draws {image}, is not installed: apt-get install graphviz"
-            " (--format mermaid and --format dot need nothing)"
+            f"graphviz, which draws {image}, is not installed: apt-get install graphviz (--format dot needs nothing)"
         ) from error
     if done.returncode:
         raise RunError(f"{' '.join(argv)}: status {done.returncode}: {done.stderr.decode(errors='replace').strip()}")

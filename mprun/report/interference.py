@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a middlebox does, in words short enough to stand below its name."""
+"""Describe a middlebox in few words, for the text below its name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MOST_INSIDE = 3
 
 
 def describe(box: Middlebox) -> Iterator[str]:
-    """A line for each of its behaviours."""
+    """Yield a line for each behaviour."""
     if box.nat:
         yield f"NAT, {_inside(box.nat.inside)}"
     if box.firewall:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which way a network is read, and which of its nodes need no drawing.
+"""Decide in which direction a network is drawn, and which of its nodes are left out.
 
-A drawing language places nodes along its edges, so all that is decided here is which end of a link
-comes first. Nothing is known here of values or words.
+A drawing language places nodes along its edges. So this module only decides which end of a link comes first. It knows
+nothing of values or words.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from mprun.model.spec import LinkSpec, TopologySpec
 
-# A run of nodes that are all alike is cut if it is this long, and this much of each end is kept.
+# A run of equal nodes is cut if it is this long. This number of nodes is kept at each end.
 LONG_RUN = 7
 KEPT = 2
 
@@ -23,9 +23,11 @@ Ends = tuple[str, str]
 
 @dataclass(frozen=True)
 class Layout:
-    """turned: links whose second end comes first; level: links whose ends stand side by side.
+    """The direction of links in a drawing.
 
-    is_tree: every link leads from one layer to the next, and hosts are the last.
+    - turned: links whose second end comes first.
+    - level: links whose ends are side by side.
+    - is_tree: every link leads from one layer to the next, and hosts are the last layer.
     """
 
     turned: frozenset[str] = frozenset()
@@ -33,14 +35,17 @@ class Layout:
     is_tree: bool = False
 
     def ends(self, link: LinkSpec) -> Ends:
-        """First and second as they are drawn."""
+        """Return the first and the second end of a link as drawn."""
         a, b = link.ends
         return (b, a) if link.name in self.turned else (a, b)
 
 
 def lay_out(topology: TopologySpec) -> Layout:
-    """Along the links where these say what is a source and what a sink; else from the top of a tree
-    to its hosts; else away from the first host."""
+    """Return the layout of a topology.
+
+    It follows the links' own direction if this distinguishes sources from sinks. In a tree it leads from the top to the
+    hosts. Otherwise it leads away from the first host.
+    """
     if _has_sources_and_sinks(topology):
         return Layout()
     hosts = [name for name, kind in topology.nodes.items() if kind == "host"]
@@ -52,7 +57,7 @@ def lay_out(topology: TopologySpec) -> Layout:
 
 
 def _has_sources_and_sinks(topology: TopologySpec) -> bool:
-    """Whether some hosts are only first ends, some only second ends, and nothing leads in a circle."""
+    """Return True if some hosts are only first ends, some are only second ends, and the links have no cycle."""
     hosts = {name for name, kind in topology.nodes.items() if kind == "host"}
     firsts, seconds = ({link.ends[side] for link in topology.links} & hosts for side in (0, 1))
     if not firsts - seconds or not seconds - firsts:
@@ -65,7 +70,7 @@ def _has_sources_and_sinks(topology: TopologySpec) -> bool:
 
 
 def _distances(topology: TopologySpec, starts: Iterable[str]) -> dict[str, int]:
-    """Hops to the nearest of `starts`; what cannot be reached from there begins anew at 0."""
+    """Return the hops to the nearest of `starts`. Unreachable parts are counted from a node of their own, at 0."""
     around: dict[str, list[str]] = {name: [] for name in topology.nodes}
     for link in topology.links:
         for a, b in (link.ends, link.ends[::-1]):
@@ -87,7 +92,7 @@ def _distances(topology: TopologySpec, starts: Iterable[str]) -> dict[str, int]:
 
 
 def _away(topology: TopologySpec, ranks: Mapping[str, int], is_tree: bool) -> Layout:
-    """From lower to higher rank."""
+    """Return the layout in which links lead from lower to higher ranks."""
     steps = {link.name: ranks[link.ends[1]] - ranks[link.ends[0]] for link in topology.links}
     return Layout(
         turned=frozenset(name for name, step in steps.items() if step < 0),
@@ -97,7 +102,7 @@ def _away(topology: TopologySpec, ranks: Mapping[str, int], is_tree: bool) -> La
 
 
 def sort(edges: Sequence[Ends]) -> list[str]:
-    """Nodes, each after all that lead to it. Raises CycleError."""
+    """Return the nodes, each after all nodes that lead to it. Raises CycleError."""
     sorter: TopologicalSorter[str] = TopologicalSorter()
     for tail, head in edges:
         sorter.add(head, tail)
@@ -105,7 +110,7 @@ def sort(edges: Sequence[Ends]) -> list[str]:
 
 
 def longest_way(edges: Sequence[tuple[Ends, float]]) -> float:
-    """The greatest sum of the edges' lengths along a way through the graph, which has no circle."""
+    """Return the largest sum of lengths along a way through the graph, which has no cycle."""
     leading: dict[str, list[tuple[str, float]]] = {}
     for (tail, head), length in edges:
         leading.setdefault(head, []).append((tail, length))
@@ -116,7 +121,10 @@ def longest_way(edges: Sequence[tuple[Ends, float]]) -> float:
 
 
 def order_layers(nodes: Iterable[str], edges: Sequence[Ends]) -> list[tuple[str, ...]]:
-    """The layers of a tree from its leaves up: leaves as given, above them each node over its own."""
+    """Return the layers of a tree, from the leaves up.
+
+    Leaves keep their order; other nodes are above their own leaves.
+    """
     below: dict[str, list[str]] = {name: [] for name in nodes}
     for tail, head in edges:
         below[tail].append(head)
@@ -137,9 +145,9 @@ def order_layers(nodes: Iterable[str], edges: Sequence[Ends]) -> list[tuple[str,
 def find_runs(
     topology: TopologySpec, layout: Layout, is_alike: Callable[[LinkSpec, LinkSpec], bool]
 ) -> list[tuple[str, ...]]:
-    """The middles of long chains of like nodes joined by like links, in drawing order.
+    """Return the middles of long chains of equal nodes joined by equal links, in drawing order.
 
-    A chain's nodes are of one kind, no hosts and no middleboxes, with one link in and one out.
+    A chain's nodes have the same kind and are neither hosts nor middleboxes. Each has one link in and one link out.
     """
     into: dict[str, list[LinkSpec]] = {name: [] for name in topology.nodes}
     out: dict[str, list[LinkSpec]] = {name: [] for name in topology.nodes}

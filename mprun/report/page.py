@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of a report: from values to one HTML file that needs nothing else. Pure."""
+"""The page of a report: a single HTML file that needs no other files. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SIZE = re.compile(r'(<svg\b[^>]*?) width="[^"]*"( height="[^"]*")?')
 
 @dataclass(frozen=True)
 class Verdict:
-    """An expectation in words. held: whether it does; None: not known yet."""
+    """An expectation in words. held: whether it holds; None if not known yet."""
 
     metric: str
     expected: str
@@ -29,7 +29,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Tile:
-    """A main metric: what it is of, its value, and more of it."""
+    """A main metric: its name, its value, and a note."""
 
     title: str
     value: str
@@ -38,7 +38,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Row:
-    """A line of a table. note: what the first cell means."""
+    """A row of a table. note: the meaning of the first cell."""
 
     cells: tuple[str, ...]
     note: str = ""
@@ -46,7 +46,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table with its title. names: so many columns are text, the others numbers."""
+    """A table with its title. names: the number of columns with text; the others have numbers."""
 
     title: str
     head: tuple[str, ...]
@@ -56,9 +56,11 @@ class Grid:
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure on the page. svg: for a wide page; narrow: for a small one, if it is another.
+    """A figure on the page.
 
-    files: beside the page, their kinds and paths.
+    - svg: for a wide page.
+    - narrow: for a small page, if it differs.
+    - files: the files beside the page, as (kind, path).
     """
 
     name: str
@@ -73,9 +75,13 @@ class Picture:
 
 @dataclass(frozen=True)
 class Page:
-    """A report. status: passed, failed, error or incomplete; problems: (kind, text), the gravest first.
+    """A report.
 
-    facts: of its provenance; repeat: commands; inputs: texts by file name.
+    - status: passed, failed, error or incomplete.
+    - problems: (kind, text), the most serious first.
+    - facts: the provenance.
+    - repeat: commands.
+    - inputs: texts by file name.
     """
 
     title: str
@@ -94,7 +100,7 @@ class Page:
 
 
 def render(page: Page) -> str:
-    """The whole page; equal pages give equal text."""
+    """Return the whole page. Equal pages give equal text."""
     template = _environment().get_template("report.html")
     return template.render(page=page, light=Markup(palette.variables(False)), dark=Markup(palette.variables(True)))
 
@@ -114,7 +120,7 @@ def _environment() -> Environment:
 
 
 def _inline(svg: str) -> Markup:
-    """A picture of our own as part of the page, in the page's colours."""
+    """Return one of our pictures as part of the page, in the page's colours."""
     found = _SVG.search(svg.replace('"white"', f'"{palette.PAPER}"'))
     assert found is not None
     return Markup(palette.themed(found[0]))

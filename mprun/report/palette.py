@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How nodes and lines look in every language: by shape, width and dashes, and by colours on top.
+"""The look of nodes and lines in all drawing languages: shapes, widths and dashes, with colours in addition.
 
-The colours are those of Okabe and Ito, which differ to every eye, darkened where text needs it. Pictures are made
-in the colours for a light page; `themed` lets a page choose.
+The colours are those of Okabe and Ito, which people with colour-blindness can distinguish, darkened if text needs it.
+Pictures are made in the colours of a light page. `themed` lets a page choose.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ GREY = "#4d5156"
 
 @dataclass(frozen=True)
 class Look:
-    """How a kind of node looks: graphviz' name of its outline, Mermaid's brackets, a letter like it."""
+    """The look of a kind of node: graphviz' name of its outline, and a similar letter."""
 
     outline: str
-    brackets: tuple[str, str]
     sign: str
     fill: str
     line: str
@@ -30,33 +29,33 @@ class Look:
 
 @dataclass(frozen=True)
 class Line:
-    """width: points."""
+    """The look of a line. width: in points."""
 
     colour: str
     width: int
 
 
 NODES: Mapping[str | None, Look] = {
-    "host": Look("box", ("(", ")"), "▢", "#dcebf7", "#0072b2"),
-    "router": Look("ellipse", ("([", "])"), "◯", "#fdebd0", "#b35900"),
-    "switch": Look("hexagon", ("{{", "}}"), "⬡", "#d9f0e7", "#00795a"),
-    "openflow": Look("hexagon", ("[[", "]]"), "⬢", "#a5dac6", "#00795a"),
-    "middlebox": Look("box", ("[[", "]]"), "□", "#fff6bf", "#7a6400"),
-    None: Look("plaintext", ("[", "]"), "…", "#ffffff", "#ffffff"),
+    "host": Look("box", "▢", "#dcebf7", "#0072b2"),
+    "router": Look("ellipse", "◯", "#fdebd0", "#b35900"),
+    "switch": Look("hexagon", "⬡", "#d9f0e7", "#00795a"),
+    "openflow": Look("hexagon", "⬢", "#a5dac6", "#00795a"),
+    "middlebox": Look("box", "□", "#fff6bf", "#7a6400"),
+    None: Look("plaintext", "…", "#ffffff", "#ffffff"),
 }
-OTHER = Look("box", ("[", "]"), "□", "#f5e1ee", "#a3457e")
+OTHER = Look("box", "□", "#f5e1ee", "#a3457e")
 
 SHAPED = Line(INK, 2)
 UNSHAPED = Line("#8a8f94", 1)
-# One for each entry of the key.
+# A style for each entry of the key.
 STYLES = (Line("#0072b2", 2), Line("#d55e00", 3), Line("#009e73", 1), Line("#cc79a7", 4), Line("#56b4e9", 2))
 
-# Kinds whose name in a drawing is not that in a file.
+# Kinds that have another name in a drawing than in a file.
 TITLES: Mapping[str, str] = {"openflow": "OpenFlow switch"}
 
 PAPER, GRID = "#ffffff", "#d9dcdf"
-# Colours of data: p0, p1 ... of paths, in the order of the network; f0, f1 ... of flows and all else, which are Paul
-# Tol's "muted", so that no flow looks like a path.
+# Colours of data. p0, p1 ... are for paths, in the order of the network. f0, f1 ... are for flows and everything else;
+# they are Paul Tol's "muted", so that no flow looks like a path.
 TONES: Mapping[str, str] = {
     "p0": "#0072b2",
     "p1": "#d55e00",
@@ -73,10 +72,10 @@ TONES: Mapping[str, str] = {
 }
 PATH_TONES = tuple(tone for tone in TONES if tone.startswith("p"))
 FLOW_TONES = tuple(tone for tone in TONES if tone.startswith("f"))
-# What is not known.
+# The colour of unknown data.
 UNKNOWN = GREY
 
-# Every colour of a picture, and what takes its place on a dark page.
+# Every colour of a picture, and its replacement on a dark page.
 DARK: Mapping[str, str] = {
     PAPER: "#15181c",
     INK: "#e9ebee",
@@ -110,12 +109,12 @@ _COLOUR = re.compile("#[0-9a-f]{6}")
 
 
 def themed(svg: str) -> str:
-    """The picture with variables for its colours, whose values are those of `variables`."""
+    """Return the picture with CSS variables as colours. `variables` has their values."""
     return _COLOUR.sub(lambda found: f"var(--{found[0][1:]})" if found[0] in DARK else found[0], svg)
 
 
 def variables(is_dark: bool) -> str:
-    """The colours of a theme as CSS custom properties."""
+    """Return the colours of a theme as CSS custom properties."""
     return " ".join(f"--{colour[1:]}: {dark if is_dark else colour};" for colour, dark in DARK.items())
 
 

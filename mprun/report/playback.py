@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of videos, from their tables of chunks: how much is fetched ahead, and in what quality. Pure."""
+"""Figures of videos, from their tables of chunks: the playback buffer and the quality. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mprun.report.evidence import MOST_LINES, NS, Evidence, over_time, say_dropped
 from mprun.report.figure import Chart, Form, Series
+from mprun.report.run_data import MOST_LINES, NS, RunData, over_time, say_dropped
 
-# A buffer with less is empty: a frame of a film lasts 40 ms.
+# A buffer with less counts as empty. A frame of a film lasts 40 ms.
 EMPTY_S = 0.001
 
 
-def draw_buffer(evidence: Evidence, flow: str | None, form: Form) -> Chart | None:
-    """Fetched and not yet played; it jumps by a chunk, and falls by a second each second while the video plays."""
+def draw_buffer(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
+    """Return the figure of video that is fetched and not yet played.
+
+    The buffer grows by a chunk at once, and falls by one second per second while the video plays.
+    """
     columns = ("flow", "start_ns", "delay_ns", "size_bytes", "quality_bit_per_s", "buffer_ns")
     rows = evidence.read("chunks", *columns, flow=flow)
     if rows is None:
@@ -34,7 +37,7 @@ def draw_buffer(evidence: Evidence, flow: str | None, form: Form) -> Chart | Non
 
 
 def _trace(begin_s: float, arrivals: Sequence[tuple[float, float, float]]) -> tuple[list[float], list[float]]:
-    """Corners of the line. arrivals: when a chunk was there, how long it plays, and the buffer with it, s."""
+    """Return the corners of the line. arrivals: (arrival of a chunk, its playing time, the buffer then), in s."""
     x, y = [begin_s], [0.0]
     for at_s, chunk_s, after_s in arrivals:
         before_s = max(0.0, after_s - chunk_s)
@@ -47,8 +50,8 @@ def _trace(begin_s: float, arrivals: Sequence[tuple[float, float, float]]) -> tu
     return [*x, x[-1] + y[-1]], [*y, 0.0]
 
 
-def draw_quality(evidence: Evidence, flow: str | None, form: Form) -> Chart | None:
-    """Bit rate of each chunk, from when it was asked for."""
+def draw_quality(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
+    """Return the figure of the bit rate of each chunk, from the time of its request."""
     rows = evidence.read("chunks", "flow", "start_ns", "delay_ns", "quality_bit_per_s", flow=flow)
     if rows is None:
         return None

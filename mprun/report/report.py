@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report of a run: its tables and records in, `report.html` and `figures/` out.
+"""The report of a run: reads its tables and records, writes `report.html` and `figures/`.
 
-Made from what the run left and from nothing else, so that it can be made again; equal runs give equal bytes.
+A report is made only from the files of the run, so it can be made again. Equal runs give equal bytes.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from mprun.model.spec import LinkChange, Spec, TopologySpec
 from mprun.model.units import format_measured
 from mprun.model.wording import say_change
 from mprun.plan import Plan
-from mprun.report.evidence import Association, Evidence
 from mprun.report.figure import Chart, Mark
 from mprun.report.gallery import Gallery, draw_topology
+from mprun.report.metrics import format_bound, order_metrics
 from mprun.report.page import Grid, Page, Row, Tile, Verdict, render
-from mprun.report.reading import format_bound, order_metrics
-from mprun.report.timeline import draw_run, lacking
+from mprun.report.run_data import Association, RunData
+from mprun.report.run_figures import draw_run, lacking
 from mprun.rundir import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
 from mprun.sweep.directory import title_of
 from mprun.version import code_of
 
 Progress = Callable[[str, float], None]
 
-# The metrics that lead a report, in this order, with a second one that stands below them.
+# The main metrics of a report, in this order, each with a second metric for the note below it.
 MAIN = (
     ("goodput", "efficiency.sum"),
     ("delay.median", "delay.p95"),
@@ -52,9 +52,9 @@ MOST_TILES = 8
 
 
 def make_report(run: RunDirectory, progress: Progress) -> Path:
-    """Write it into the run directory; the path of the page.
+    """Write the report into the run directory. Return the path of the page.
 
-    Raises MprunError where the run did not come so far, SpecError where this mprun does not know its inputs.
+    Raises MprunError if the run is incomplete, SpecError if this mprun cannot read its inputs.
     """
     progress("reading the run", 0.0)
     spec = load(*run.resolved_inputs).spec
@@ -65,7 +65,7 @@ def make_report(run: RunDirectory, progress: Progress) -> Path:
     charts = list(draw_run(evidence, spec.experiment.plots))
     progress("drawing the network", 0.05)
     notes = [
-        *draw_topology(spec, gallery, "The links and what was asked of each."),
+        *draw_topology(spec, gallery, "The links and their properties in the topology."),
         *lacking(evidence, spec.experiment.plots),
     ]
     for number, chart in enumerate(charts):
@@ -91,21 +91,21 @@ def make_report(run: RunDirectory, progress: Progress) -> Path:
 
 
 def charts_of(run: RunDirectory) -> list[Chart]:
-    """The figures of its report, not yet painted. Raises as `make_report`."""
+    """Return the figures of the report, not yet painted. Raises the same errors as `make_report`."""
     spec = load(*run.resolved_inputs).spec
     evidence = gather(run, spec, run.plan().intent, run.read("summary.json"))
     return list(draw_run(evidence, spec.experiment.plots))
 
 
-def gather(run: RunDirectory, spec: Spec, intent: Intent, summary: Mapping[str, Any]) -> Evidence:
-    """What the run has to show."""
+def gather(run: RunDirectory, spec: Spec, intent: Intent, summary: Mapping[str, Any]) -> RunData:
+    """Return the data of the run for its figures."""
     traffic = spec.experiment.traffic
     flows = sorted(traffic, key=lambda flow: flow.background)
     paths = {path.name: path.links for flow in intent.traffic for path in flow.paths}
-    # in the order of the network
+    # sorted in the order of the network
     order = {link.name: n for n, link in enumerate(spec.topology.links)}
     paths = dict(sorted(paths.items(), key=lambda item: min((order.get(link, 0) for link in item[1]), default=0)))
-    return Evidence(
+    return RunData(
         tables=dict(run.tables()),
         flows=[flow.name for flow in flows],
         paths=paths,
@@ -179,9 +179,10 @@ def _tiles(spec: Spec, metrics: Mapping[str, Mapping[str, Any]]) -> Iterator[Til
 
 
 def _grids(spec: Spec, metrics: Mapping[str, Mapping[str, Any]]) -> Iterator[Grid]:
-    """Of each flow or group what is known of it, and of each of its paths; of all paths their round-trip times.
+    """Yield the tables: of each flow or group, of its paths, and the round-trip times of all paths.
 
-    Nobody reads those of hundreds of flows of a group; they are in the summary."""
+    Flows of a group are left out, because there may be hundreds. They are in the summary.
+    """
     owned = owned_metrics(spec.experiment.traffic)
     groups = {flow.group for flow in spec.experiment.traffic}
     members = {flow.name for flow in spec.experiment.traffic if flow.group is not None}

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The time-sequence graph of a flow, from the tables of its captures: where each packet's payload is in the data of
-its connection, by path. Pure."""
+"""The time-sequence graph of a flow, from the tables of its captures. Pure.
+
+It shows the place of each packet's payload in the data of its connection, by path.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +10,21 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from mprun.report.evidence import NS, Evidence, over_time
 from mprun.report.figure import Chart, Form, Series
 from mprun.report.palette import FLOW_TONES
+from mprun.report.run_data import NS, RunData, over_time
 
-# More packets than this of one connection are no picture, and too many for its table.
+# A connection with more packets does not fit a picture, and its table would be too large.
 MOST_PACKETS = 100_000
 _ENDS = ("source", "source_port", "destination", "destination_port")
 _WAYS = ("forward", "reverse")
 _SOCKET = ("local", "local_port", "remote", "remote_port")
-# What a packet is that was sent again, in words; by what the tables say.
+# The words for a packet that was sent again, by the value in the tables.
 _AGAIN = {None: "", "retransmission": ", sent again", "reinjection": ", reinjected"}
 
 
-def draw_sequence(evidence: Evidence, flow: str | None, form: Form) -> Chart | None:
-    """Of the connection of the flow that carried most, in the capture of its sender if there is one."""
+def draw_sequence(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
+    """Return the figure of the flow's connection that carried most, from its sender's capture if there is one."""
     found = _find(evidence, flow) if flow is not None else None
     if found is None:
         return None
@@ -32,7 +34,7 @@ def draw_sequence(evidence: Evidence, flow: str | None, form: Form) -> Chart | N
         pl.col("connection") == connection,
         pl.col("way") == way,
         pl.col("payload_bytes") > 0,
-        # of what a router forwards the tables count what comes in
+        # for a router, the tables count packets that come in
         pl.col("new_bytes").is_not_null(),
     )
     at = pl.coalesce("data_offset_bytes", "subflow_offset_bytes").alias("at")
@@ -46,8 +48,8 @@ def draw_sequence(evidence: Evidence, flow: str | None, form: Form) -> Chart | N
     return over_time(evidence, f"sequence-{flow}", f"Sequence of {flow}", caption, "data", "byte", series, form)
 
 
-def _find(evidence: Evidence, flow: str) -> tuple[str, int, str, int] | None:
-    """Capture, connection, the way that carried more, and how many further connections it has."""
+def _find(evidence: RunData, flow: str) -> tuple[str, int, str, int] | None:
+    """Return the capture, the connection, the direction that carried more, and the number of other connections."""
     if "subflows" not in evidence.tables or "packets" not in evidence.tables:
         return None
     carried = [pl.col(f"{way}_payload_bytes").sum() for way in _WAYS]
@@ -69,8 +71,11 @@ def _find(evidence: Evidence, flow: str) -> tuple[str, int, str, int] | None:
     return best["capture"], best["connection"], best["way"], others
 
 
-def _by_sockets(evidence: Evidence, flow: str, subflows: pl.LazyFrame) -> tuple[pl.LazyFrame, dict[str, str]] | None:
-    """The subflows of TCP whose sockets the kernel told of, and by way who sends: who has had most acknowledged."""
+def _by_sockets(evidence: RunData, flow: str, subflows: pl.LazyFrame) -> tuple[pl.LazyFrame, dict[str, str]] | None:
+    """Return the subflows of TCP whose sockets the kernel reported, and the sender of each direction.
+
+    The sender is the host that has had most bytes acknowledged.
+    """
     sockets = evidence.read("sockets", "host", *_SOCKET, "bytes_acked", flow=flow)
     if sockets is None:
         return None
@@ -81,8 +86,8 @@ def _by_sockets(evidence: Evidence, flow: str, subflows: pl.LazyFrame) -> tuple[
     return subflows.join(ends.lazy(), on=_ENDS, how="semi"), dict.fromkeys(_WAYS, sender)
 
 
-def _by_ports(evidence: Evidence, flow: str, subflows: pl.LazyFrame) -> tuple[pl.LazyFrame, dict[str, str]] | None:
-    """The paths of an association of SCTP, and by way who sends."""
+def _by_ports(evidence: RunData, flow: str, subflows: pl.LazyFrame) -> tuple[pl.LazyFrame, dict[str, str]] | None:
+    """Return the paths of an association of SCTP, and the sender of each direction."""
     association = evidence.associations.get(flow)
     if association is None or "connections" not in evidence.tables:
         return None
@@ -93,8 +98,8 @@ def _by_ports(evidence: Evidence, flow: str, subflows: pl.LazyFrame) -> tuple[pl
     return mine.join(sctp, on=("capture", "connection"), how="semi"), senders
 
 
-def _series(evidence: Evidence, rows: pl.DataFrame, capture: str, connection: int) -> Iterator[Series]:
-    """Of each path what was new; then what was sent again, with another mark."""
+def _series(evidence: RunData, rows: pl.DataFrame, capture: str, connection: int) -> Iterator[Series]:
+    """Yield the new data of each path, then the data that was sent again, with another mark."""
     subflows = evidence.tables["subflows"].filter(pl.col("capture") == capture, pl.col("connection") == connection)
     place = pl.coalesce("path", pl.col("source") + " to " + pl.col("destination"))
     ways = dict(subflows.select("subflow", place).collect().iter_rows())

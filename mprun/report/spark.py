@@ -13,12 +13,12 @@ from mprun.tools.tool import percentile
 LEVELS = "▁▂▃▄▅▆▇█"
 BAR, PARTS = "█", " ▏▎▍▌▋▊▉"
 MOST_WIDTH = 60
-# Of a distribution.
+# The quantiles of a distribution that are shown.
 SHARES = (0.5, 0.9, 0.99)
 
 
 def to_text(chart: Chart, width: int) -> Iterator[str]:
-    """Its title and a line for each series: how values went over time, where a distribution lies, bars.
+    """Yield the title, and lines for each series: values over time, quantiles of a distribution, or bars.
 
     width: columns of the terminal.
     """
@@ -45,7 +45,7 @@ def to_text(chart: Chart, width: int) -> Iterator[str]:
 
 
 def spark(values: Sequence[float], most: float) -> str:
-    """A letter for each value, from zero to the most; a gap where nothing is known."""
+    """Return a letter for each value, from zero to the largest; a gap for an unknown value."""
     letters = []
     for value in values:
         if math.isnan(value):
@@ -57,14 +57,16 @@ def spark(values: Sequence[float], most: float) -> str:
 
 
 def bar(value: float, most: float, room: int) -> str:
-    """As long as its share of the most, in eighths of a letter."""
+    """Return a bar as long as the value's share of `most`, in eighths of a letter."""
     eighths = round(value / most * room * 8) if most > 0 and not math.isnan(value) else 0
     return BAR * (eighths // 8) + PARTS[eighths % 8].strip()
 
 
 def _spread(series: Series, end: float, room: int, is_joined: bool) -> list[float]:
-    """The mean of each of `room` equal parts of the time from zero to the end. is_joined: a part without samples has
-    the one before it, until the last."""
+    """Return the mean of each of `room` equal parts of the time from zero to the end.
+
+    is_joined: a part without samples gets the value of the part before it, up to the last sample.
+    """
     parts: list[list[float]] = [[] for _ in range(room)]
     for x, y in zip(series.x, series.y, strict=True):
         if not math.isnan(y):
@@ -79,7 +81,7 @@ def _spread(series: Series, end: float, room: int, is_joined: bool) -> list[floa
 
 
 def _quantiles(series: Series, axis: Axis) -> str:
-    """Those of which metrics speak, by the same rule."""
+    """Return the quantiles as text. They follow the same rule as metrics."""
     ordered = sorted(series.y)
     return "  ".join(f"p{share * 100:.0f} {_say(percentile(ordered, share), axis)}" for share in SHARES)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report of a sweep: its cells and their statistics in, `report.html` and `figures/` out."""
+"""The report of a sweep: reads its cells and their statistics, writes `report.html` and `figures/`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from mprun.model.spec import Plot
 from mprun.model.units import format_measured
 from mprun.report.figure import Chart
 from mprun.report.gallery import Gallery, draw_topology
-from mprun.report.matrix import Study, draw_sweep, lacking
+from mprun.report.metrics import choose_metrics, format_bound, format_mean
 from mprun.report.page import Grid, Page, Row, Tile, Verdict, render
-from mprun.report.reading import choose_metrics, format_bound, format_mean
 from mprun.report.report import Progress
+from mprun.report.sweep_figures import Study, draw_sweep, lacking
 from mprun.sweep.directory import SweepDirectory
 from mprun.sweep.summary import read_summary, read_table, tell_progress
 
@@ -28,9 +28,10 @@ MOST_COLUMNS = 4
 
 
 def make_sweep_report(sweep: SweepDirectory, progress: Progress, confidence: float = CONFIDENCE) -> Path:
-    """Write it into the sweep's directory; the path of the page. confidence: of intervals, 0.95 or 0.99.
+    """Write the report into the sweep's directory. Return the path of the page.
 
-    Raises MprunError where the sweep did not come so far, SpecError where this mprun does not know its inputs.
+    confidence: of intervals, 0.95 or 0.99. Raises MprunError if a file of the sweep is missing or damaged, and
+    SpecError if this mprun cannot read its inputs.
     """
     progress("reading the sweep", 0.0)
     record, summary = sweep.record, read_summary(sweep)
@@ -54,7 +55,7 @@ def make_sweep_report(sweep: SweepDirectory, progress: Progress, confidence: flo
         verdicts=[*_verdicts(cells), *_statements(summary)],
         tiles=list(_tiles(study, summary)),
         problems=list(_problems(summary)),
-        # what was found before the network, which every cell has
+        # figures before the network, which is the same in every cell
         pictures=sorted(gallery.pictures, key=lambda picture: picture.is_broad),
         notes=[*notes, *drawn],
         grids=[_grid(study, leading[:MOST_COLUMNS])],
@@ -66,7 +67,7 @@ def make_sweep_report(sweep: SweepDirectory, progress: Progress, confidence: flo
 
 
 def charts_of(sweep: SweepDirectory) -> list[Chart]:
-    """The figures of its report, not yet painted. Raises as `make_sweep_report`."""
+    """Return the figures of the report, not yet painted. Raises the same errors as `make_sweep_report`."""
     cells = read_summary(sweep)["cells"]
     return list(draw_sweep(gather(sweep, cells), _plots(sweep.record), choose_metrics(cells)[:MOST_FIGURES]))
 
@@ -76,13 +77,13 @@ def _plots(record: Mapping[str, Any]) -> list[Plot]:
 
 
 def gather(sweep: SweepDirectory, cells: Sequence[Mapping[str, Any]]) -> Study:
-    """The cells with the values of their runs."""
+    """Return the cells with the values of their runs."""
     axes: dict[str, dict[Any, None]] = {}
     for cell in sweep.record["cells"]:
         for name, value in cell["values"].items():
             axes.setdefault(name, {})[value] = None
     table = read_table(sweep)
-    # by their folders: a column has one type, so that 1 beside 1.5 is 1.0 there
+    # by the folders of cells, because a column has one type: in a column with 1.5, a value of 1 becomes 1.0
     places = table["directory"].cast(str).str.replace("/[^/]*$", "")
     samples = []
     for cell in cells:
@@ -97,13 +98,12 @@ def gather(sweep: SweepDirectory, cells: Sequence[Mapping[str, Any]]) -> Study:
 
 
 def _describe(sweep: SweepDirectory, gallery: Gallery) -> tuple[str, list[str]]:
-    """What the files say of themselves, and what is to be said of the network, which is drawn as the first cell has
-    it."""
+    """Return the description in the input files, and notes about the network, which is drawn as in the first cell."""
     first = next(iter(sweep.runs()), None)
     if first is None or not first.run.has_resolved_inputs:
         return "", ["The network is not drawn: no run has kept its inputs."]
     spec = load(*first.run.resolved_inputs).spec
-    notes = list(draw_topology(spec, gallery, "The links and what was asked of each in the first cell."))
+    notes = list(draw_topology(spec, gallery, "The links and their properties in the first cell."))
     return " · ".join(text for text in (spec.experiment.description, spec.topology.description) if text), notes
 
 
@@ -124,7 +124,7 @@ def _problems(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _verdicts(cells: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:
-    """Each expectation over all cells, and where it did not hold."""
+    """Yield each expectation over all cells, and the cells in which it did not hold."""
     found: dict[tuple[Any, ...], list[tuple[Mapping[str, Any], Mapping[str, Any]]]] = {}
     for cell in cells:
         for one in cell["expectations"]:
@@ -139,7 +139,7 @@ def _verdicts(cells: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:
 
 
 def _statements(summary: Mapping[str, Any]) -> Iterator[Verdict]:
-    """What is expected across cells."""
+    """Yield the expectations across cells."""
     for one in summary.get("statements", ()):
         sides = [
             f" {each['operator']} ".join(format_measured(each[side], each["unit"]) for side in ("left", "right"))
@@ -156,7 +156,7 @@ def _tiles(study: Study, summary: Mapping[str, Any]) -> Iterator[Tile]:
 
 
 def _grid(study: Study, metrics: Sequence[str]) -> Grid:
-    """A line for each cell."""
+    """Return a table with a row for each cell."""
     rows = []
     for cell in study.cells:
         count = sum(cell["runs"].values())

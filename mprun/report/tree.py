@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the nodes of a tree stand, for lines that need no room for labels.
+"""Compute the places of a tree's nodes, for drawings without labels on links.
 
-`dot` draws any graph well, but pulls the layers of a fat-tree together and mixes its pods; here
-leaves stand in line and everything else over the middle of what it leads to.
+`dot` draws any graph well, but it pulls the layers of a fat tree together and mixes its pods. Here the leaves are in
+line, and every other node is above the middle of the nodes below it.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from itertools import pairwise
 
 from mprun.report.layout import Ends
 
-# Points: between neighbours, and more between those that hang from different nodes.
+# Points: between neighbours, and in addition between neighbours with different parents.
 GAP = 8.0
 FAMILY_GAP = 6.0
-# How much of the width of the leaves an upper layer takes at least.
+# The least share of the leaves' width that an upper layer has.
 SPREAD = 0.75
 
 
 def place(layers: Sequence[Sequence[str]], edges: Sequence[Ends], sizes: Mapping[str, float]) -> dict[str, float]:
-    """Centres along the layers. layers: leaves first, each in its order; sizes: along the layers."""
+    """Return the centres of nodes along the layers. layers: leaves first, each in order. sizes: along the layers."""
     below: dict[str, list[str]] = {}
     above: dict[str, str] = {}
     for tail, head in edges:
@@ -40,9 +40,9 @@ def place(layers: Sequence[Sequence[str]], edges: Sequence[Ends], sizes: Mapping
 
 
 def _space(wishes: Sequence[float], step: float) -> list[float]:
-    """Ascending places at least `step` apart, nearest to the wishes by least squares.
+    """Return ascending places at least `step` apart, nearest to the wishes by least squares.
 
-    Less their distances the places need only not descend: pool adjacent violators.
+    Minus their distances, the places must only not descend. The algorithm is pool adjacent violators.
     """
     pools: list[tuple[float, int]] = []
     for number, wish in enumerate(wishes):

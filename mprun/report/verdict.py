@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was expected and whether it held, as other programs read it: JUnit's XML and TAP 14. Pure."""
+"""Expectations and their results for other programs: JUnit's XML and TAP 14. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ from mprun.text import printable
 
 @dataclass(frozen=True)
 class Check:
-    """One expectation. group: the run or cell that it is of; detail: what was found; is_error: it could not be told."""
+    """A checked expectation.
+
+    - group: its run or cell.
+    - detail: the measured value.
+    - is_error: it could not be checked.
+    """
 
     group: str
     name: str
@@ -24,13 +29,13 @@ class Check:
     is_error: bool = False
 
     def __post_init__(self) -> None:
-        # XML has no place for control characters, not even escaped
+        # XML does not allow control characters, not even escaped
         for name in ("group", "name", "detail"):
             object.__setattr__(self, name, printable(getattr(self, name)))
 
 
 def checks_of_run(group: str, summary: Mapping[str, Any]) -> Iterator[Check]:
-    """That a run came to its end, that it did what it was asked for, and each of its expectations."""
+    """Yield the checks of a run: that it ended without errors or failures, and each expectation."""
     errors, failures = "; ".join(summary["errors"]), "; ".join(summary["failures"])
     yield Check(group, "run", not errors and not failures, errors or failures, is_error=bool(errors))
     for verdict in summary["expectations"]:
@@ -41,7 +46,7 @@ def checks_of_run(group: str, summary: Mapping[str, Any]) -> Iterator[Check]:
 
 
 def checks_of_sweep(summary: Mapping[str, Any]) -> Iterator[Check]:
-    """That the runs of each cell did as asked, each expectation in all of them, and those across cells."""
+    """Yield the checks of a sweep: the runs of each cell, each expectation over them, and the statements."""
     for cell in summary["cells"]:
         group = spell_values(cell["values"]) or "only"
         runs = cell["runs"]
@@ -57,8 +62,10 @@ def checks_of_sweep(summary: Mapping[str, Any]) -> Iterator[Check]:
 
 
 def say_expectation(expectation: Mapping[str, Any]) -> str:
-    """`bulk.goodput >= 36000000`, exactly, in base units; of a statement its text. The same in every run, as other
-    programs know a check by it."""
+    """Return an expectation in base units, such as `bulk.goodput >= 36000000`; for a statement its text.
+
+    The text is the same in every run, because other programs identify a check by it.
+    """
     if "holds" in expectation:
         return str(expectation["holds"])
     bounds = (("==", expectation["equals"]), (">=", expectation["minimum"]), ("<=", expectation["maximum"]))
@@ -67,7 +74,7 @@ def say_expectation(expectation: Mapping[str, Any]) -> str:
 
 
 def to_junit(title: str, checks: Sequence[Check]) -> str:
-    """JUnit's XML, a suite for each group."""
+    """Return JUnit's XML, with a suite for each group."""
     root = ElementTree.Element("testsuites", _counts(printable(title), checks))
     for group in dict.fromkeys(check.group for check in checks):
         own = [check for check in checks if check.group == group]
@@ -89,7 +96,7 @@ def _counts(name: str, checks: Sequence[Check]) -> dict[str, str]:
 
 
 def to_tap(checks: Sequence[Check]) -> str:
-    """TAP 14, https://testanything.org/tap-version-14-specification.html."""
+    """Return TAP 14, https://testanything.org/tap-version-14-specification.html."""
     lines = ["TAP version 14", f"1..{len(checks)}"]
     for number, check in enumerate(checks, start=1):
         title = f"{check.group}: {check.name}".replace("\\", "\\\\").replace("#", "\\#").replace("\n", " ")

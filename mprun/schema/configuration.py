@@ -11,7 +11,7 @@ from mprun.schema.file_model import FileModel
 
 
 class ConfigurationFile(FileModel):
-    """What a user wants on a machine, whatever is run there."""
+    """The user's settings for all runs on a machine."""
 
     version: Version = Field(description="The version of this format.", examples=[1])
     engine: EngineName = Field(

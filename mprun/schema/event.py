@@ -21,29 +21,41 @@ PROPERTIES = tuple(DirectionProperties.model_fields)
 
 
 class EventEntry(FileModel):
-    """A change of a link or of a host's address, or several."""
+    """A change, or several changes, of a link or of a host's address."""
 
-    at: Time = Field(0, description="When, from time zero; of a file, when it begins.", examples=["5s"])
+    at: Time = Field(
+        0,
+        description="The time of the change, counted from time zero. With `schedule` or `trace`: the time at "
+        "which the file begins.",
+        examples=["5s"],
+    )
     link: Name | None = Field(None, description="The link that changes.", examples=["path0"])
     set: DirectionProperties | None = Field(
-        None, description="Properties that it has from then on.", examples=[{"loss": "100%"}]
+        None, description="The properties of the link from this time on.", examples=[{"loss": "100%"}]
     )
-    over: Time | None = Field(None, description="Reach what is set by equal steps over this time.")
-    step: Time = Field(100 * NS_PER_MS, description="Time between the steps of `over`.")
+    over: Time | None = Field(None, description="Reach the values of `set` in equal steps over this time.")
+    step: Time = Field(100 * NS_PER_MS, description="The time between two steps of `over`.")
     state: Literal["down", "up", "removed", "added"] | None = Field(
-        None, description="A link goes down or up; an address is removed or added."
+        None, description="Set a link `down` or `up`, or let an address be `removed` or `added`."
     )
     host: Name | None = Field(None, description="The host whose address changes.")
-    address: Name | None = Field(None, description="Which one: the name of the link that it is on.")
-    every: Time | None = Field(None, description="Do it again after each such time, until `until`.")
-    until: Time | None = Field(None, description="When repetition ends.", examples=["60s"])
-    schedule: str | None = Field(None, description="A CSV file of properties over time: at,rate,delay ...")
-    trace: str | None = Field(None, description="A file of rates over time.")
-    format: Literal["mahimahi", "rates"] = Field("mahimahi", description="Of the trace.")
-    interval: Time = Field(
-        100 * NS_PER_MS, description="Of a rate trace, how long each line holds; of a mahimahi trace, how long a rate."
+    address: Name | None = Field(None, description="The address that changes, by the name of its link.")
+    every: Time | None = Field(None, description="Repeat the change with this period until `until`.")
+    until: Time | None = Field(None, description="The time at which a repetition or a trace ends.", examples=["60s"])
+    schedule: str | None = Field(
+        None,
+        description="A CSV file with values of properties over time, with the header 'at,rate,delay', for example.",
     )
-    direction: Literal["forward", "reverse", "both"] = Field("both", description="Where the trace holds.")
+    trace: str | None = Field(None, description="A file with rates over time.")
+    format: Literal["mahimahi", "rates"] = Field("mahimahi", description="The format of the trace.")
+    interval: Time = Field(
+        100 * NS_PER_MS,
+        description="The duration of each line of a rate trace, or of each rate that is computed from a mahimahi "
+        "trace.",
+    )
+    direction: Literal["forward", "reverse", "both"] = Field(
+        "both", description="The direction of the link that the trace applies to."
+    )
 
     @model_validator(mode="after")
     def _agree(self) -> EventEntry:
@@ -70,7 +82,7 @@ class EventEntry(FileModel):
         if self.until is not None and self.until <= self.at:
             faults[("until",)] = "is not after 'at': nothing would happen"
         if self.over is not None and self.set is None:
-            faults[("over",)] = "spreads what is set: write 'set'"
+            faults[("over",)] = "needs 'set': write the values to reach"
         if self.over is not None and self.step and self.over % self.step:
             faults[("step",)] = "does not divide 'over' into equal steps"
         if faults:

@@ -29,16 +29,16 @@ from mprun.schema.impairment import text_schema
 from mprun.schema.plot import PlotEntry
 
 DEFAULT_PROBE_PINGS = 3
-# Of a cell that runs until an interval is narrow enough.
+# The number of runs of a cell with `until`.
 LEAST_RUNS, MOST_RUNS = 5, 50
 RUNS = Whole(1, 10_000, "more would take days, and show no more")
-# Subflows of ndiffports where nobody says how many.
+# The default number of subflows of ndiffports.
 NDIFFPORTS = 2
-# The last packets are kept in a ring of files, two at least, whose sizes tcpdump counts in millions of bytes.
+# The last packets are kept in a ring of at least two files. tcpdump counts their sizes in millions of bytes.
 SMALLEST_RING_BYTES = 3 << 20
 
 _SYSCTL = re.compile(r"[a-z][a-z0-9_]*([./][A-Za-z0-9_-]+)+")
-# Of the network and of nothing else: files are shared between strangers, and others hold for a whole machine.
+# Only sysctls of the network: files are shared between strangers, and other sysctls apply to the whole machine.
 _SYSCTL_PLACES = ("net.ipv4.", "net.ipv6.", "net.mptcp.", "net.sctp.", "net.core.")
 _LINK = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _RUN_FILE = re.compile(r"[A-Za-z0-9_*.-]+(/[A-Za-z0-9_*.-]+)*")
@@ -73,7 +73,7 @@ def _parse_filter(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError("must be text: write a filter as in 'tcp port 5201', see pcap-filter(7)")
     if value.startswith("-"):
-        raise ValueError("begins with '-', which tcpdump takes for an option: put it in parentheses")
+        raise ValueError("begins with '-', which tcpdump reads as an option: put it in parentheses")
     return value
 
 
@@ -99,14 +99,14 @@ Scheduler = Annotated[str, PlainValidator(_parse_scheduler), WithJsonSchema({"ty
 def _parse_confidence(value: object) -> float:
     confidence = parse_ratio(value)
     if confidence not in (0.95, 0.99):
-        raise ValueError(f"{name_value(value)} is not a confidence that is given here: write '95%' or '99%'")
+        raise ValueError(f"{name_value(value)} is not a known confidence level: write '95%' or '99%'")
     return confidence
 
 
 def _parse_within(value: object) -> float:
     within = parse_ratio(value)
     if not 0 < within < 1:
-        raise ValueError("is between 0% and 100%, and neither: write a share of the mean, as in '2%'")
+        raise ValueError("must be above 0% and below 100%: write a share of the mean, as in '2%'")
     return within
 
 
@@ -130,23 +130,25 @@ _Limit = Annotated[int, Whole(0, 8, "the kernel's MPTCP limits end there")]
 
 
 class LimitsEntry(FileModel):
-    """`ip mptcp limits` of a host."""
+    """The limits of a host, as `ip mptcp limits` sets them."""
 
     subflows: _Limit | None = Field(
-        None, description="Additional subflows of a connection. Default: what the topology needs."
+        None,
+        description="The number of additional subflows of a connection. Default: the number that the topology needs.",
     )
     add_addr_accepted: _Limit | None = Field(
-        None, description="ADD_ADDRs that are acted upon. Default: what the topology needs."
+        None, description="The number of ADD_ADDRs that the host accepts. Default: the number that the topology needs."
     )
 
 
 class EndpointEntry(FileModel):
     """An MPTCP endpoint, see ip-mptcp(8)."""
 
-    link: Name = Field(description="The link on which the host has the address.", examples=["path1"])
+    link: Name = Field(description="The link of the endpoint's address.", examples=["path1"])
     flags: Annotated[list[EndpointFlag], Field(min_length=1)] = Field(
-        description="subflow: the host opens subflows from it; signal: it is announced; fullmesh: to each address of "
-        "the peer; backup: used when nothing else is left.",
+        description="The flags of the endpoint. `subflow`: the host opens a subflow from this address. `signal`: "
+        "the host announces the address. `fullmesh`: the host opens a subflow to each address of the "
+        "peer. `backup`: the subflow is used only if no other works.",
         examples=[["subflow", "backup"]],
     )
 
@@ -156,27 +158,34 @@ class MptcpEntry(FileModel):
 
     path_manager: PathManager = Field(
         "default",
-        description="default: opens no subflow by itself; fullmesh: one for each pair of addresses; in-order: from the "
-        "first address to the peer's first, the second to its second; ndiffports: several between the first pair of "
-        "addresses, from different ports.",
+        description="The path manager. `default` opens no additional subflow. `fullmesh` opens one subflow for "
+        "each pair of addresses. `in-order` joins the host's first address with the peer's first, the "
+        "second with the second, and so on. `ndiffports` opens several subflows from different ports "
+        "between the first pair of addresses.",
     )
     scheduler: Scheduler = Field(
         "default",
-        description="The packet scheduler, by the kernel's name: default; of the experiment kernel also lowest-rtt, "
-        "roundrobin, redundant, balanced, blest.",
+        description="The packet scheduler, by its name in the kernel. Linux has `default`. The experiment kernel "
+        "also has `lowest-rtt`, `roundrobin`, `redundant`, `balanced` and `blest`.",
     )
     subflows_per_pair: Annotated[int, Whole(1, 9, "the kernel has room for no more")] | None = Field(
-        None, description="Subflows for each pair of addresses. Default: 2 for ndiffports, else 1.", examples=[4]
+        None,
+        description="The number of subflows for each pair of addresses. Default: 2 for ndiffports, else 1.",
+        examples=[4],
     )
-    endpoints: list[EndpointEntry] = Field([], description="Endpoints written out, for path manager default.")
-    limits: LimitsEntry | None = Field(None, description="Limits on subflows. Default: what the topology needs.")
+    endpoints: list[EndpointEntry] = Field([], description="A list of endpoints, for the path manager `default`.")
+    limits: LimitsEntry | None = Field(
+        None, description="The limits on subflows and addresses. Default: the limits that the topology needs."
+    )
 
     @model_validator(mode="after")
     def _agree(self) -> MptcpEntry:
         if self.endpoints and self.path_manager != "default":
-            raise refuse({("endpoints",): f"stand beside 'path_manager: {self.path_manager}': keep one"}, self)
+            raise refuse(
+                {("endpoints",): f"conflict with 'path_manager: {self.path_manager}': remove one of the two"}, self
+            )
         if self.subflows_per_pair is not None and self.path_manager == "default":
-            message = "is for fullmesh and ndiffports: write 'path_manager: fullmesh', or take it out"
+            message = "is for fullmesh and ndiffports: write 'path_manager: fullmesh', or remove it"
             raise refuse({("subflows_per_pair",): message}, self)
         return self
 
@@ -196,27 +205,34 @@ class MptcpEntry(FileModel):
 class HostEntry(FileModel):
     """Settings of one host."""
 
-    mptcp: MptcpEntry | None = Field(None, description="MPTCP settings.")
+    mptcp: MptcpEntry | None = Field(None, description="The MPTCP settings of the host.")
     sysctl: dict[Sysctl, SysctlValue] = Field(
-        {}, description="sysctls of the host's network namespace, set before traffic and read back."
+        {},
+        description="Sysctls of the host's network namespace. mprun sets them before the traffic and reads them back.",
     )
 
 
 class CaptureEntry(FileModel):
-    """A capture of a host, router or switch: of all its interfaces, or of one."""
+    """A capture on a host, router or switch, of all its interfaces or of one."""
 
-    host: Name | None = Field(None, description="The host.", examples=["client"])
-    node: Name | None = Field(None, description="The host, router or switch; instead of 'host'.", examples=["router"])
-    link: Name | None = Field(
-        None, description="Only the node's interface on this link. Default: all interfaces.", examples=["path0"]
+    host: Name | None = Field(None, description="The host to capture on.", examples=["client"])
+    node: Name | None = Field(
+        None, description="The host, router or switch to capture on. Use it instead of `host`.", examples=["router"]
     )
-    snaplen: Snaplen = Field(0, description="Bytes kept of each packet; 0, the default: all of it.")
-    filter: Filter = Field("", description="Which packets, see pcap-filter(7). Default: all.")
+    link: Name | None = Field(
+        None,
+        description="Capture only on the node's interface to this link. Default: all interfaces.",
+        examples=["path0"],
+    )
+    snaplen: Snaplen = Field(0, description="The number of bytes to keep of each packet. 0 keeps whole packets.")
+    filter: Filter = Field(
+        "", description="The packets to capture, as an expression of pcap-filter(7). Default: all packets."
+    )
     size: CaptureSize | None = Field(
-        None, description="What the file may come to. Default: as much as the disk holds.", examples=["100mb"]
+        None, description="The largest size of the file. Default: no limit.", examples=["100mb"]
     )
     keep: Literal["first", "last"] | None = Field(
-        None, description="Which packets a capture with a 'size' keeps. Default: first."
+        None, description="The packets that a capture with a `size` keeps. Default: first."
     )
 
     @model_validator(mode="after")
@@ -235,37 +251,41 @@ class CaptureEntry(FileModel):
 
 
 class ProbeEntry(FileModel):
-    """What is measured before time zero, when the network is idle."""
+    """The measurements before time zero, when the network is idle."""
 
     pings: Annotated[int, Whole(0, 1000, "more would only delay the start")] = Field(
-        DEFAULT_PROBE_PINGS, description="Pings of each path; 0: none."
+        DEFAULT_PROBE_PINGS, description="The number of pings on each path. 0 sends no ping."
     )
 
 
 class SampleEntry(FileModel):
-    """What is sampled, and how often."""
+    """The values to sample, and the intervals."""
 
     interfaces: Interval | None = Field(
-        None, description="Bytes, packets and drops of every interface. Default: once at time zero, once at the end."
+        None,
+        description="The interval between samples of bytes, packets and drops of every interface. Default: once "
+        "at time zero, once at the end.",
     )
     queues: Interval | None = Field(
-        None, description="Backlog and drops of every link's queues. Default: once at time zero, once at the end."
+        None,
+        description="The interval between samples of backlog and drops of every link's queues. Default: once at "
+        "time zero, once at the end.",
     )
     sockets: Interval | None = Field(
         None,
-        description="Congestion window, round-trip time, rates and bytes of every TCP socket, so of every subflow of "
-        "MPTCP. Default: 500ms.",
+        description="The interval between samples of congestion window, round-trip time, rates and bytes of every "
+        "TCP socket. Each MPTCP subflow has its own TCP socket. Default: 500ms.",
     )
     cpu: Interval | None = Field(
         None,
-        description="In the real engine, CPU time of every program of the run and of the machine's CPUs. Default: not "
-        "sampled.",
+        description="The interval between samples of the CPU time of every program and of the machine's CPUs, in "
+        "the real engine. Default: not sampled.",
     )
 
     @model_validator(mode="after")
     def _agree(self) -> SampleEntry:
         if not self.intervals():
-            raise ValueError("samples nothing: write what, as in 'sockets: 100ms'")
+            raise ValueError("samples nothing: write an interval, as in 'sockets: 100ms'")
         return self
 
     def intervals(self) -> dict[Series, int]:
@@ -274,17 +294,19 @@ class SampleEntry(FileModel):
 
 
 class ExpectEntry(FileModel):
-    """A bound on a metric, a run in which it does not hold has failed; or a statement about the cells of a sweep."""
+    """An expectation: a bound on a metric, or a statement about the cells of a sweep. A run outside the bound has
+    failed.
+    """
 
-    metric: str | None = Field(None, description="A flow's or path's metric.", examples=["bulk.goodput"])
+    metric: str | None = Field(None, description="The metric of a flow, a group or a path.", examples=["bulk.goodput"])
     holds: str | None = Field(
         None,
-        description="Instead of a metric: what must hold across cells, by the means over their runs.",
+        description="Instead of `metric`: a statement that compares cells, by the means over their runs.",
         examples=["cells[cc=cubic].bulk.goodput >= 1.1 * cells[cc=reno].bulk.goodput"],
     )
-    min: Bound | None = Field(None, description="The least that will do, in the metric's unit.")
-    max: Bound | None = Field(None, description="The most that will do, in the metric's unit.")
-    equals: Bound | None = Field(None, description="The value, exactly.")
+    min: Bound | None = Field(None, description="The smallest allowed value, in the metric's unit.")
+    max: Bound | None = Field(None, description="The largest allowed value, in the metric's unit.")
+    equals: Bound | None = Field(None, description="The exact value, in the metric's unit.")
 
     @model_validator(mode="after")
     def _agree(self) -> ExpectEntry:
@@ -292,39 +314,45 @@ class ExpectEntry(FileModel):
         if self.holds is not None:
             beside = [name for name in ("metric", "min", "max", "equals") if getattr(self, name) is not None]
             if beside:
-                raise refuse({(beside[0],): "stands beside 'holds', which says all: keep one"}, self)
+                raise refuse({(beside[0],): "conflicts with 'holds': remove one of the two"}, self)
             return self
         if self.metric is None:
             raise refuse({("metric",): "is missing: write 'metric: bulk.goodput'"}, self)
         if bounds == (None, None, None):
             raise ValueError("expects nothing: write 'min', 'max' or 'equals'")
         if self.equals is not None and bounds != (None, None, self.equals):
-            raise refuse({("equals",): "stands beside 'min' or 'max': keep one kind of bound"}, self)
+            raise refuse({("equals",): "conflicts with 'min' and 'max': keep one kind of bound"}, self)
         return self
 
 
 class UntilEntry(FileModel):
-    """When a cell of a sweep has run often enough."""
+    """The condition that ends the repetitions of a cell."""
 
-    metric: str = Field(description="The metric whose mean is sought.", examples=["bulk.goodput"])
-    ci: Confidence = Field(0.95, description="Confidence of its interval: 95% or 99%.")
-    within: Within = Field(description="Half the interval's width against the mean.", examples=["2%"])
+    metric: str = Field(description="The metric whose mean is measured.", examples=["bulk.goodput"])
+    ci: Confidence = Field(0.95, description="The confidence level of the interval.")
+    within: Within = Field(
+        description="The target: half the width of the interval, as a share of the mean.", examples=["2%"]
+    )
 
 
 class RepeatEntry(FileModel):
-    """How often each cell of a sweep runs, and what may differ from run to run."""
+    """The number of runs of each cell of a sweep, and the variations between them."""
 
     seed: Annotated[int, SEED] = Field(DEFAULT_SEED, description="The seed of all randomness.")
     runs: Annotated[int, RUNS] | None = Field(
-        None, description="How often `mprun sweep` runs each cell. Default: once.", examples=[5]
+        None, description="The number of runs of each cell in `mprun sweep`. Default: 1.", examples=[5]
     )
-    until: UntilEntry | None = Field(None, description="Instead of `runs`: until an interval is narrow enough.")
-    min: Annotated[int, RUNS] | None = Field(None, description="Of `until`, the least number of runs. Default: 5.")
-    max: Annotated[int, RUNS] | None = Field(None, description="Of `until`, the largest number of runs. Default: 50.")
+    until: UntilEntry | None = Field(
+        None, description="Instead of `runs`: repeat a cell until the confidence interval of a metric is narrow enough."
+    )
+    min: Annotated[int, RUNS] | None = Field(None, description="With `until`: the smallest number of runs. Default: 5.")
+    max: Annotated[int, RUNS] | None = Field(None, description="With `until`: the largest number of runs. Default: 50.")
     vary: list[Variation] | None = Field(
         None,
-        description="What the seed varies beside what the kernel draws: start (of flows, within a round trip), wire "
-        "(below the time of a packet). Default: both where a sweep repeats, none in a lone run.",
+        description="The variations that follow from the seed, in addition to the kernel's random numbers. "
+        "`start` delays the start of each flow by up to a round-trip time. `wire` varies the delay of "
+        "each packet on a link by less than the transmission time of a packet. Default: both where a "
+        "sweep repeats, none in a single run.",
         examples=[["start", "wire"]],
     )
 
@@ -332,16 +360,16 @@ class RepeatEntry(FileModel):
     def _agree(self) -> RepeatEntry:
         faults: dict[Path, str] = {}
         if self.until is not None and self.runs is not None:
-            faults[("runs",)] = "stands beside 'until', which decides how many: keep one of the two"
+            faults[("runs",)] = "conflicts with 'until', which decides how many: remove one of the two"
         for name in ("min", "max"):
             if getattr(self, name) is not None and self.until is None:
-                faults[(name,)] = "is of 'until': write 'runs', or 'until: {metric: bulk.goodput, within: 2%}'"
+                faults[(name,)] = "needs 'until': write 'runs', or 'until: {metric: bulk.goodput, within: 2%}'"
         if self.until is not None and (self.min or LEAST_RUNS) > (self.max or MOST_RUNS):
             faults[("max",)] = f"is below 'min', {self.min or LEAST_RUNS}: swap them"
         if self.until is not None and self.min is not None and self.min < 2:
             faults[("min",)] = "a single run has no interval: write 2 or more"
         if self.vary is not None and len(set(self.vary)) < len(self.vary):
-            faults[("vary",)] = "has an entry twice: take one out"
+            faults[("vary",)] = "has an entry twice: remove one"
         if faults:
             raise refuse(faults, self)
         return self
@@ -355,29 +383,35 @@ class RepeatEntry(FileModel):
 
 
 class ExperimentFile(FileModel):
-    """What happens on a topology, and what is expected of it."""
+    """An experiment on a topology, and its expected results."""
 
     ELSEWHERE = dict.fromkeys(
         ("topology", "nodes", "paths", "events", "middleboxes", "addressing", "ecmp"),
         "is a key of topologies: write it there, or in a topology file of its own that begins with 'extends: FILE'",
     )
     version: Version = Field(description="The version of this format.", examples=[1])
-    description: str = Field("", description="What the experiment shows, for people.")
-    hosts: dict[Name, HostEntry] = Field({}, description="Settings by host.")
-    traffic: list[dict[str, Any]] = Field(default=[], description="What is sent, by whom, when.")
-    capture: list[CaptureEntry] = Field(default=[], description="Packets to keep.")
-    probe: ProbeEntry | None = Field(None, description="Measurements before traffic.")
-    sample: SampleEntry | None = Field(None, description="How often what is sampled during the run.")
-    expect: list[ExpectEntry] = Field(default=[], description="What must hold.")
-    calibrate: bool = Field(False, description="Measure each link before the run; one that is not as asked fails it.")
-    matrix: dict[str, Any] = Field({}, description="What a sweep varies.")
-    repeat: RepeatEntry | None = Field(None, description="Repetitions and seeds.")
+    description: str = Field("", description="A text for people: the purpose of the experiment.")
+    hosts: dict[Name, HostEntry] = Field({}, description="Settings of hosts, by host name.")
+    traffic: list[dict[str, Any]] = Field(default=[], description="The flows: tool, hosts, times and sizes.")
+    capture: list[CaptureEntry] = Field(default=[], description="The captures of packets.")
+    probe: ProbeEntry | None = Field(None, description="The measurements before the traffic.")
+    sample: SampleEntry | None = Field(None, description="The values to sample during the run, and their intervals.")
+    expect: list[ExpectEntry] = Field(
+        default=[], description="The expectations. A run in which an expectation does not hold has failed."
+    )
+    calibrate: bool = Field(
+        False,
+        description="Measure each link before the run. A link that does not agree with the topology fails the run.",
+    )
+    matrix: dict[str, Any] = Field({}, description="The parameters that a sweep varies.")
+    repeat: RepeatEntry | None = Field(None, description="The repetitions of each cell, and their seed.")
     links: dict[Link, RunFile] = Field(
         {},
-        description="Names in the folder of this file that stand for files of the newest run, where it is made there. "
-        "Several files that fit a pattern are put one behind the other.",
+        description="Links to files of the newest run, in the folder of this experiment file. The key is the name "
+        "of the link. The value is a file of the run or a pattern. If several files match a pattern, "
+        "they are concatenated. The links are made if mprun runs in that folder.",
         examples=[{"iperf.log": "logs/bulk.log", "ping.log": "logs/probe.*.out"}],
     )
     plots: list[PlotEntry] = Field(
-        default=[], description="Figures of the report. Default: those that there is data for."
+        default=[], description="The figures of the report. Default: every figure with data."
     )

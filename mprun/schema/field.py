@@ -38,7 +38,7 @@ def parse_name(value: object) -> str:
     if not _NAME.fullmatch(value):
         raise ValueError(
             f"'{value}' cannot be a name, as names stand in commands and file names:"
-            " begin with a letter, go on with letters, digits, '-' and '_'"
+            " begin with a letter, continue with letters, digits, '-' and '_'"
         )
     if len(value) > MOST_NAME:
         raise ValueError(f"'{value}' is {len(value)} characters long: {MOST_NAME} fit into reports and file names")
@@ -68,7 +68,7 @@ class Whole:
 
 
 def _by_direction(parse: Callable[[object], Value]) -> Callable[[object], Both[Value]]:
-    """One value for both directions, or a mapping with `forward`, `reverse` or both."""
+    """Return a parser of one value for both directions, or of a mapping with `forward`, `reverse` or both."""
 
     def read(value: object) -> Both[Value]:
         if not isinstance(value, dict) or (value and not value.keys() & {"forward", "reverse"}):
@@ -102,8 +102,8 @@ def _parse_rtt(value: object) -> int:
 
 def _both_schema(one: dict[str, Any]) -> dict[str, Any]:
     directions = {
-        "forward": {**one, "description": "From the first end to the second."},
-        "reverse": {**one, "description": "From the second end to the first."},
+        "forward": {**one, "description": "The direction from the first end to the second."},
+        "reverse": {**one, "description": "The direction from the second end to the first."},
     }
     each = {"type": "object", "properties": directions, "additionalProperties": False, "minProperties": 1}
     return {"oneOf": [one, each]}
@@ -154,7 +154,7 @@ EndAddresses = Annotated[
         }
     ),
 ]
-MTU = Whole(68, 65_535, "IPv4 asks for 68 bytes at least (RFC 791), and has 16 bits for a packet's length")
+MTU = Whole(68, 65_535, "IPv4 needs at least 68 bytes (RFC 791), and has 16 bits for a packet's length")
 
 
 def _parse_version(value: object) -> int:
@@ -167,7 +167,7 @@ Version = Annotated[int, PlainValidator(_parse_version), WithJsonSchema({"const"
 
 
 def _snaplen(value: object) -> int:
-    """Bytes: a bare number as tcpdump -s takes it, or a size."""
+    """Bytes: a bare number as for tcpdump -s, or a size."""
     bytes_ = value if isinstance(value, int) and not isinstance(value, bool) else units.SIZE.parse(value)
     return Whole(0, 262_144, "tcpdump takes no more of a packet, and 0 for all of it").bound(bytes_)
 
@@ -182,7 +182,7 @@ Snaplen = Annotated[
 
 
 def _capture_size(value: object) -> int:
-    """Bytes that a capture may come to; a smaller one has hardly room for its headers."""
+    """The largest size of a capture in bytes. A smaller file hardly has room for its headers."""
     return Whole(10_000, 1 << 50, "write '10kb' or more").bound(units.VOLUME.parse(value))
 
 

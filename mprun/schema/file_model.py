@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The base of what the user may write, and pydantic's verdict in mprun's words.
+"""The base of the models of files, and pydantic's errors in mprun's words.
 
-`check` holds plain values against a model and lays each fault at its path. Which models there are
-is for `topology` and `experiment`.
+`check` validates plain values with a model and records each fault at its path. The models are in `topology` and
+`experiment`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from mprun.model.scalar import name_value
 
 
 class FileModel(BaseModel):
-    """A mapping in a file: no key but those named, no conversion but those of the quantities.
+    """A mapping in a file: no other keys than the fields, and no conversions other than those of quantities.
 
-    Built when first used: most models are parts of another and never stand alone.
+    The model is built on first use, as most models are parts of another.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
@@ -48,14 +48,14 @@ def check(model: type[Model], values: Mapping[str, object], notes: Notes, place:
 
 
 def explain(model: type[FileModel], error: ValidationError) -> Iterator[tuple[Path, str]]:
-    """Each fault that pydantic found in values for a model: its path, and what we say of it."""
+    """Each fault that pydantic found in values for a model: its path and our message."""
     for detail in error.errors(include_url=False):
         path, owner = _locate(model, detail["loc"])
         yield path, _say(detail, path, owner)
 
 
 def salvage(model: type[Model], values: Mapping[str, object]) -> Model | None:
-    """A model of what is left when all that is faulty is taken out; None if that is too little."""
+    """A model of the values without the faulty ones. None if the rest is not enough."""
     rest = deepcopy(dict(values))
     for _ in range(4):
         try:
@@ -67,7 +67,7 @@ def salvage(model: type[Model], values: Mapping[str, object]) -> Model | None:
 
 
 def _remove(values: dict[str, object], path: Path) -> None:
-    """Take a value out; an item of a list becomes empty, so that the others keep their places."""
+    """Remove a value. An item of a list becomes empty, so that the other items keep their places."""
     holder: Any = values
     for element in path[:-1]:
         try:
@@ -81,7 +81,7 @@ def _remove(values: dict[str, object], path: Path) -> None:
 
 
 def refuse(faults: Mapping[Path, str], value: object) -> ValidationError:
-    """Faults below the value that a validator looks at, each at a path of its own."""
+    """An error with faults below the value of a validator, each at its own path."""
     return ValidationError.from_exception_data(
         "value",
         [
@@ -92,7 +92,7 @@ def refuse(faults: Mapping[Path, str], value: object) -> ValidationError:
 
 
 def faults_at(place: Path, error: ValueError) -> dict[Path, str]:
-    """What a parser of a value at `place` refused, by path: one fault, or those of `refuse`."""
+    """The faults that a parser of a value at `place` found, by path: one fault, or the faults of `refuse`."""
     if isinstance(error, ValidationError):
         return {(*place, *detail["loc"]): str(detail["ctx"]["text"]) for detail in error.errors()}
     return {place: str(error)}
@@ -103,7 +103,7 @@ def known_keys(model: type[BaseModel]) -> list[str]:
 
 
 def _locate(model: type[BaseModel], location: tuple[int | str, ...]) -> tuple[Path, type[FileModel] | None]:
-    """The path in the file, and the model of the mapping that holds its last element.
+    """The path in the file, and the model of the mapping with its last element.
 
     pydantic's location also names the key of a mapping.
     """

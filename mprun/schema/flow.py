@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an entry of `traffic` may hold whatever its tool, and the `Flow` that it comes to.
+"""The common keys of an entry of `traffic`, and the `Flow` that follows from an entry.
 
-A tool's module derives its `Entry` from one of these classes and adds fields of its own. The Python name
-of such a field carries the unit (`size_bytes`), its alias is what the file says (`size`); without the
-alias the two are the same. What is not None becomes an option of the flow under the Python name, and
-`writer` spells it again by that name.
+A tool's module derives its `Entry` from one of these classes and adds fields. The Python name of such a field carries
+the unit (`size_bytes`). Its alias is the key in the file (`size`). Without an alias the key is the Python name. A
+field that is not None becomes an option of the flow under its Python name. `writer` writes the option under the same
+name.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _CONGESTION = re.compile(r"[a-z][a-z0-9_-]{0,14}")
 
 
 class OmitEntry(FileModel):
-    """What is left out of the goodput, for a steady state."""
+    """The time to leave out of the goodput, to measure a steady state."""
 
-    start_ns: Time = Field(0, alias="start", description="The first of it.")
-    end_ns: Time = Field(0, alias="end", description="The last of it.")
+    start_ns: Time = Field(0, alias="start", description="The time to leave out at the beginning.")
+    end_ns: Time = Field(0, alias="end", description="The time to leave out at the end.")
 
 
 class StartEntry(FileModel):
-    """When a flow starts: `5s`, or `{after: bulk, offset: 1s}`."""
+    """The start of a flow: `5s`, or `{after: bulk, offset: 1s}`."""
 
     after: Name | None = None
     of: Literal["start", "end"] = "end"
@@ -62,23 +62,23 @@ def _parse_congestion(value: object) -> str:
 def _parse_least_size(value: object) -> int:
     size_bytes = VOLUME.parse(value)
     if size_bytes == 0:
-        raise ValueError("is nothing at all: write '1byte' or more")
+        raise ValueError("is zero: write '1byte' or more")
     return size_bytes
 
 
 def _parse_positive_time(value: object) -> int:
     time_ns = TIME.parse(value)
     if time_ns == 0:
-        raise ValueError("is no time at all: write a longer one, as in '10s'")
+        raise ValueError("is zero: write a longer time, as in '10s'")
     return time_ns
 
 
 _AFTER_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "after": {"type": "string", "description": "Another flow, by name."},
-        "of": {"enum": ["start", "end"], "default": "end", "description": "Which moment of it."},
-        "offset": {**TIME_SCHEMA, "default": "0s", "description": "How long after that moment."},
+        "after": {"type": "string", "description": "The name of another flow."},
+        "of": {"enum": ["start", "end"], "default": "end", "description": "The event of that flow to wait for."},
+        "offset": {**TIME_SCHEMA, "default": "0s", "description": "The time to wait after that event."},
     },
     "required": ["after"],
     "additionalProperties": False,
@@ -87,10 +87,10 @@ Start = Annotated[StartEntry, PlainValidator(_parse_start), WithJsonSchema({"one
 Congestion = Annotated[
     str, PlainValidator(_parse_congestion), WithJsonSchema({"type": "string", "pattern": f"^{_CONGESTION.pattern}$"})
 ]
-# Bytes, at least one.
+# A number of bytes, at least one.
 Size = Annotated[int, PlainValidator(_parse_least_size), WithJsonSchema(VOLUME_SCHEMA)]
 PositiveTime = Annotated[int, PlainValidator(_parse_positive_time), WithJsonSchema(TIME_SCHEMA)]
-# Bits of payload per second.
+# A rate in bits of payload per second.
 FlowRate = Annotated[
     int, PlainValidator(units.RATE.parse), WithJsonSchema(text_schema(units.RATE.pattern, "10mbit", "500kbit"))
 ]
@@ -98,18 +98,20 @@ PORT = Whole(1, 65_535, "a port has 16 bits, and 0 is none")
 
 
 class RepetitionEntry(FileModel):
-    """The same flow several times within a run; each has the flow's name with a number."""
+    """The repetition of a flow within a run. Each repetition has the flow's name and a number."""
 
     times: Annotated[int, Whole(2, MOST_REPETITIONS, "1 is no repetition, and a run shows no more")] = Field(
-        description="How often in all.", examples=[3]
+        description="The total number of flows.", examples=[3]
     )
-    interval: PositiveTime | None = Field(None, description="From the start of one to the start of the next.")
-    pause: Time | None = Field(None, description="From the end of one to the start of the next.")
+    interval: PositiveTime | None = Field(
+        None, description="The time from the start of a flow to the start of the next."
+    )
+    pause: Time | None = Field(None, description="The time from the end of a flow to the start of the next.")
 
     @model_validator(mode="after")
     def _agree(self) -> RepetitionEntry:
         if (self.interval is None) == (self.pause is None):
-            what = "is missing" if self.interval is None else "stands beside 'pause'"
+            what = "is missing" if self.interval is None else "conflicts with 'pause'"
             raise refuse({("interval",): f"{what}: write 'interval: 10s' (start to start) or 'pause: 1s'"}, self)
         return self
 
@@ -118,46 +120,59 @@ class RepetitionEntry(FileModel):
 
 
 class FlowEntry(FileModel):
-    """What every entry of `traffic` holds."""
+    """The common keys of all entries of `traffic`."""
 
-    name: Name | None = Field(None, description="Names its metrics. Default: the tool, then tool-2 and so on.")
+    name: Name | None = Field(
+        None,
+        description="The name of the flow, used in its metrics. Default: the tool's name, for further flows with "
+        "-2, -3 and so on.",
+    )
     tool: str = Field(description="The tool.")
     source: Hosts = Field(
         alias="from",
-        description="The host that opens the connection; or several, by a list, a pattern 'h*' or a range 'h0..h4'.",
+        description="The host that opens the connection. For several hosts, write a list, a pattern 'h*' or a "
+        "range 'h0..h4'.",
         examples=["client"],
     )
     destination: Hosts = Field(
-        alias="to", description="The host that is connected to, or several.", examples=["server"]
+        alias="to",
+        description="The host that accepts the connection. Several hosts are written as for `from`.",
+        examples=["server"],
     )
     start: Start = Field(
         _at(0),
-        description="When it starts, counted from time zero, or from another flow's start or end. Default: 0s.",
+        description="The start of the flow, counted from time zero or from another flow's start or end. Default: 0s.",
     )
-    repeat: RepetitionEntry | None = Field(None, description="Several times within the run.")
+    repeat: RepetitionEntry | None = Field(None, description="Repeat the flow within the run.")
     timeout: PositiveTime | None = Field(
-        None, description="How long it may last; then it is ended, and the run has failed. Default: the tool's."
+        None,
+        description="The longest duration of the flow. A flow that takes longer is ended, and the run has failed. "
+        "Default: the tool's.",
     )
     family: Family | None = Field(
-        None, description="Of the addresses that it opens its connection to. Default: ipv6 where both hosts have it."
+        None,
+        description="The family of the addresses for the connection. Default: ipv6 if both hosts have it, else ipv4.",
     )
-    background: bool = Field(False, description="Metrics that sum over flows leave it out.")
+    background: bool = Field(False, description="Leave the flow out of metrics that sum over flows.")
     pairs: Pairing | None = Field(
         None,
-        description="Who sends to whom where both ends are several: all-to-all: each to each other; in-order: the "
-        "first to the first; permutation: each to one that is drawn, no two to the same.",
+        description="The pairs of hosts if both ends are several hosts. `all-to-all`: from each host to every "
+        "other. `in-order`: from the first to the first, from the second to the second, and so on. "
+        "`permutation`: from each host to a random host, where no two hosts send to the same one.",
     )
     group: Name | None = Field(
-        None, description="Flows of one group are measured together, too. Default: that of an entry of several hosts."
+        None,
+        description="A name for several flows, which also get common metrics. Default: the flow's name if the "
+        "entry names several hosts.",
     )
 
     @property
     def is_several(self) -> bool:
-        """Whether it stands for a flow for each pair of hosts."""
+        """Return True if the entry means a flow for each pair of hosts."""
         return not (isinstance(self.source, str) and isinstance(self.destination, str))
 
     def flow(self, name: str, source: str, destination: str, group: str | None) -> Flow:
-        """A flow that this entry stands for, under a name."""
+        """Return a flow of this entry under a name."""
         return Flow(
             name=name,
             tool=self.tool,
@@ -178,29 +193,32 @@ class FlowEntry(FileModel):
         )
 
     def companions(self) -> dict[str, str]:
-        """The files that its fields name, relative to the file that it stands in, by the field."""
+        """The files that fields of the entry name, by field, relative to the file with the entry."""
         return {}
 
     def with_companion(self, field: str, text: str) -> Self:
-        """The entry with the content of such a file in place of its name. Raises TraceError for what is wrong in it."""
+        """Return the entry with the content of such a file instead of its name. Raises TraceError for faults in the
+        file.
+        """
         raise NotImplementedError(field)
 
     def options(self) -> dict[str, object]:
-        """The fields that the tool alone knows and that have a value, by their Python names; plain values."""
+        """The fields with a value that only the tool knows, by their Python names, as plain values."""
         shared = {*FlowEntry.model_fields, "protocol", "duration", "port", "congestion"}
         own = {name: getattr(self, name) for name in type(self).model_fields if name not in shared}
         return {name: value for name, value in own.items() if value is not None}
 
 
 class ServedEntry(FlowEntry):
-    """A flow to a server of its own, on a port of its own."""
+    """A flow to its own server on its own port."""
 
     port: Annotated[int, PORT] | None = Field(
-        None, description="The server's port, the first if it has several. Default: the next that is free from 5201 on."
+        None,
+        description="The server's port, or its first port if it has several. Default: the next free port from 5201 on.",
     )
 
 
 class ConnectionEntry(ServedEntry):
     """A flow of TCP or MPTCP connections."""
 
-    protocol: Literal["tcp", "mptcp"] = Field("tcp", description="tcp or mptcp.")
+    protocol: Literal["tcp", "mptcp"] = Field("tcp", description="The transport protocol.")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a direction of a link suffers beside rate and delay, as it may be written (tc-netem(8)).
+"""The impairments of a direction of a link besides rate and delay, as in a file (tc-netem(8)).
 
-Each kind is one value (`1%`, `5ms`, `80packets`) or a mapping that says more. Parsers give values of
-`spec`; whether they go together is for `link`.
+Each kind is one value (`1%`, `5ms`, `80packets`) or a mapping with options. Parsers return values of `spec`. `link`
+checks that they agree.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Schema = dict[str, Any]
 
 @dataclass(frozen=True)
 class Key:
-    """A key of a mapping: what reads its value, the JSON Schema of that, and what it is."""
+    """A key of a mapping: the parser of its value, the JSON Schema of the value, and its description."""
 
     parse: Callable[[object], Any]
     schema: Schema
@@ -36,7 +36,7 @@ def text_schema(pattern: str, *examples: str) -> Schema:
 
 
 def read_mapping(value: Mapping[Any, object], keys: Mapping[str, Key]) -> dict[str, Any]:
-    """The parsed values of a mapping with these keys. Raises a ValidationError with every fault."""
+    """Parse the values of a mapping with these keys. Raises a ValidationError with every fault."""
     faults: dict[Path, str] = {}
     parsed: dict[str, Any] = {}
     for name, one in value.items():
@@ -109,44 +109,47 @@ def _correlation(description: str) -> Key:
 def _parse_correlation(value: object) -> float:
     ratio = units.parse_ratio(value)
     if ratio == 1:
-        raise ValueError(f"'{value}' makes every packet fare as the one before, for ever: write less, as in '25%'")
+        raise ValueError(f"'{value}' would give every packet the fate of the first: write less, such as '25%'")
     return ratio
 
 
-_CORRELATION = _correlation("With what happened to the packet before.")
+_CORRELATION = _correlation("The correlation with the loss of the previous packet.")
 _DISTRIBUTIONS = ("uniform", "normal", "pareto", "paretonormal")
 _JITTER = {
     "amount": Key(
         units.DELAY.parse,
         _TIME,
-        "The size of the variation. Of uniform: half the width, so the standard deviation is 0.577 of the amount. Of "
-        "normal: the standard deviation. Of pareto and paretonormal: the scale of tc's tables, whose standard "
-        "deviations are 0.820 and 0.834 of the amount.",
+        "The size of the variation. For `uniform` it is half the width of the distribution, so the "
+        "standard deviation is 0.577 of the amount. For `normal` it is the standard deviation. For "
+        "`pareto` and `paretonormal` it is the scale of tc's tables, whose standard deviations are "
+        "0.820 and 0.834 of the amount.",
         required=True,
     ),
-    "correlation": _correlation("With the delay of the packet before."),
-    "distribution": Key(_one_of(_DISTRIBUTIONS), {"enum": list(_DISTRIBUTIONS)}, "How delays are spread."),
+    "correlation": _correlation("The correlation with the delay of the previous packet."),
+    "distribution": Key(
+        _one_of(_DISTRIBUTIONS), {"enum": list(_DISTRIBUTIONS)}, "The distribution of the delays. Default: uniform."
+    ),
 }
-_RANDOM = {"random": _probability("Share of packets lost."), "correlation": _CORRELATION}
+_RANDOM = {"random": _probability("The share of lost packets."), "correlation": _CORRELATION}
 _GEMODEL = {
-    "p": _probability("From the good state to the bad one."),
-    "r": _share("From the bad state to the good one; default 1 - p."),
-    "1-h": _share("Loss in the bad state; default 100%."),
-    "1-k": _share("Loss in the good state; default 0%."),
+    "p": _probability("The probability to change from the good state to the bad state."),
+    "r": _share("The probability to change from the bad state to the good state. Default: 1 - p."),
+    "1-h": _share("The probability of loss in the bad state. Default: 100%."),
+    "1-k": _share("The probability of loss in the good state. Default: 0%."),
 }
 _STATE = {
-    "p13": _probability("From received to lost in a burst."),
-    "p31": _share("From lost in a burst to received; default 1 - p13."),
-    "p32": _share("From lost to received within a burst; default 0%."),
-    "p23": _share("From received to lost within a burst; default 100%."),
-    "p14": _share("From received to lost alone; default 0%."),
+    "p13": _probability("The probability to change from received to lost within a burst."),
+    "p31": _share("The probability to change from lost within a burst to received. Default: 1 - p13."),
+    "p32": _share("The probability to change from lost to received within a burst. Default: 0%."),
+    "p23": _share("The probability to change from received within a burst to lost. Default: 100%."),
+    "p14": _share("The probability to change from received to a single isolated loss. Default: 0%."),
 }
 _REORDER = {
-    "probability": _probability("Share of packets sent at once."),
+    "probability": _probability("The share of packets that are sent immediately."),
     "gap": Key(
-        _whole(1, 10_000, "every so-many-th packet is up for it"),
+        _whole(1, 10_000, "only every Nth packet can be sent immediately"),
         {"type": "integer", "minimum": 1, "maximum": 10_000},
-        "Every so-many-th packet is up for it.",
+        "The distance N: only every Nth packet can be sent immediately. Default: 1.",
     ),
 }
 
@@ -160,7 +163,7 @@ def parse_jitter(value: object) -> Jitter:
 
 
 def parse_chance(value: object) -> Chance:
-    """`1%`. Without a correlation: netem's takes most of what was asked away."""
+    """Parse `1%`. There is no correlation, as netem's reduces the share far below the given one."""
     return Chance(units.parse_loss(value))
 
 
@@ -184,7 +187,7 @@ def parse_loss_model(value: object) -> Loss:
     rest = {"p31": 1 - p13, "p32": 0.0, "p23": 1.0, "p14": 0.0} | {k: v for k, v in inner.items() if k != "p13"}
     chain = FourState(p13, **rest)
     if chain.p13 + chain.p14 > 1 or chain.p31 + chain.p32 > 1:
-        raise refuse({("state",): "leaves a state more often than always: p13 + p14 and p31 + p32 are 100% at most"}, 0)
+        raise refuse({("state",): "has probabilities above 100%: p13 + p14 and p31 + p32 are at most 100%"}, 0)
     return chain
 
 
@@ -201,16 +204,16 @@ def parse_reorder(value: object) -> Reorder:
     return Reorder(**read_mapping(value, _REORDER))
 
 
-_ECN = Key(_yes_or_no, {"type": "boolean"}, "Mark packets of flows that can say so instead of dropping them.")
-_TARGET = Key(units.DELAY.parse, _TIME, "The waiting time that it aims at.")
-_INTERVAL = Key(units.DELAY.parse, _TIME, "How long the waiting time may lie above the target.")
+_ECN = Key(_yes_or_no, {"type": "boolean"}, "Mark packets of flows with ECN instead of dropping them.")
+_TARGET = Key(units.DELAY.parse, _TIME, "The target of the waiting time.")
+_INTERVAL = Key(units.DELAY.parse, _TIME, "The time that the waiting time may exceed the target.")
 _SIZES = {
-    "min": Key(units.SIZE.parse, _SIZE, "Average queue at which dropping begins; default limit/6."),
-    "max": Key(units.SIZE.parse, _SIZE, "Average queue at which it is most likely; default 3 min."),
+    "min": Key(units.SIZE.parse, _SIZE, "The average queue at which dropping begins. Default: limit/6."),
+    "max": Key(units.SIZE.parse, _SIZE, "The average queue at which the drop probability is largest. Default: 3 min."),
 }
-_FLOWS = Key(_whole(1, 65_536, "fq_codel has so many queues"), {"type": "integer"}, "Number of queues.")
-_MARKING = _share("Of dropping when the average queue is `max`; default 2%.")
-_RTT = Key(units.DELAY.parse, _TIME, "The round-trip time that it expects.")
+_FLOWS = Key(_whole(1, 65_536, "fq_codel has 1 to 65536 queues"), {"type": "integer"}, "The number of queues.")
+_MARKING = _share("The drop probability when the average queue is `max`. Default: 2%.")
+_RTT = Key(units.DELAY.parse, _TIME, "The expected round-trip time.")
 # The options of each discipline that a file may set.
 _OPTIONS: dict[str, dict[str, Key]] = {
     "fifo": {},
@@ -222,8 +225,12 @@ _OPTIONS: dict[str, dict[str, Key]] = {
 }
 _ALL_OPTIONS = {name: key for options in _OPTIONS.values() for name, key in options.items()}
 _QUEUE = {
-    "limit": Key(units.parse_queue, text_schema(units.QUEUE_PATTERN, "80packets", "1bdp"), "How much it holds."),
-    "discipline": Key(_one_of(tuple(_OPTIONS)), {"enum": list(_OPTIONS)}, "Which packets wait, go and are dropped."),
+    "limit": Key(
+        units.parse_queue,
+        text_schema(units.QUEUE_PATTERN, "80packets", "1bdp"),
+        "The capacity of the queue. Default: 1bdp.",
+    ),
+    "discipline": Key(_one_of(tuple(_OPTIONS)), {"enum": list(_OPTIONS)}, "The queueing discipline. Default: fifo."),
     **_ALL_OPTIONS,
 }
 
@@ -263,7 +270,22 @@ REORDER_SCHEMA = _either(_PERCENT, mapping_schema(_REORDER))
 LOSS_SCHEMA = _either(
     _PERCENT,
     mapping_schema(_RANDOM),
-    mapping_schema({"gemodel": Key(parse_loss_model, mapping_schema(_GEMODEL), "Two states.", required=True)}),
-    mapping_schema({"state": Key(parse_loss_model, mapping_schema(_STATE), "Four states.", required=True)}),
+    mapping_schema(
+        {
+            "gemodel": Key(
+                parse_loss_model,
+                mapping_schema(_GEMODEL),
+                "The Gilbert-Elliott model with a good and a bad state.",
+                required=True,
+            )
+        }
+    ),
+    mapping_schema(
+        {
+            "state": Key(
+                parse_loss_model, mapping_schema(_STATE), "The model of four states of tc-netem(8).", required=True
+            )
+        }
+    ),
 )
 QUEUE_SCHEMA = _either(_QUEUE["limit"].schema, mapping_schema(_QUEUE))

@@ -27,43 +27,49 @@ Statement = Annotated[Expression, PlainValidator(_parse_statement), WithJsonSche
 
 
 class StepEntry(FileModel):
-    """One run of a lab."""
+    """A run of a lab."""
 
-    name: Name | None = Field(None, description="What claims call the run. Default: the name of the experiment's file.")
-    topology: str = Field(description="The topology file, relative to this one.", examples=["topo"])
-    experiment: str = Field(description="The experiment file, relative to this one.", examples=["xp_tcp"])
-    params: dict[str, str | int | float | bool] = Field({}, description="Parameters, as -p sets them.")
-    profile: Profile | None = Field(None, description="Run in this profile only. Default: in both.")
+    name: Name | None = Field(
+        None, description="The name of the run in claims. Default: the name of the experiment's file."
+    )
+    topology: str = Field(description="The topology file, relative to the lab file.", examples=["topo"])
+    experiment: str = Field(description="The experiment file, relative to the lab file.", examples=["xp_tcp"])
+    params: dict[str, str | int | float | bool] = Field({}, description="Parameters of the run, as with the option -p.")
+    profile: Profile | None = Field(
+        None, description="The only profile in which the step runs. Default: both profiles."
+    )
 
 
 class ClaimEntry(FileModel):
-    """Something that the steps must show."""
+    """An expected result of the steps."""
 
-    says: str = Field(description="What should be seen, in a sentence.", examples=["two paths carry nearly twice"])
+    says: str = Field(description="The expected result, in one sentence.", examples=["two paths carry nearly twice"])
     holds: Statement = Field(
-        description="The statement over the runs, see docs/statements.md.",
+        description="The statement about the runs, see docs/statements.md.",
         examples=["xp_mptcp.bulk.goodput >= 1.8 * xp_tcp.bulk.goodput"],
     )
-    why: str = Field(description="From which arithmetic or publication it follows.", examples=["two equal paths"])
-    tolerance: str = Field("", description="Why it is as wide as it is.")
+    why: str = Field(
+        description="The arithmetic or the publication from which the claim follows.", examples=["two equal paths"]
+    )
+    tolerance: str = Field("", description="The reason for the width of the tolerance.")
 
 
 class QuestionEntry(FileModel):
-    """A question to the student; answers stand in ANSWERS.md."""
+    """A question to the student. The answers are in ANSWERS.md."""
 
     ask: str = Field(description="The question.", examples=["Why is it not 40 Mbit/s?"])
-    hint: str = Field("", description="Where to look.")
+    hint: str = Field("", description="A hint to the answer.")
 
 
 class LabFile(FileModel):
-    """A lab: experiments to run, what they should show, and questions."""
+    """A lab: runs of experiments, their expected results, and questions."""
 
     version: Version = Field(description="The version of this format.", examples=[1])
-    title: str = Field(description="What it shows, in a line.", examples=["Two paths, twice the rate"])
-    aim: str = Field(description="What a student knows after it.", examples=["What a second path gives"])
+    title: str = Field(description="The title of the lab, in one line.", examples=["Two paths, twice the rate"])
+    aim: str = Field(description="The aim: what a student knows after the lab.", examples=["What a second path gives"])
     steps: list[StepEntry] = Field(
-        description="What is run.", examples=[[{"topology": "topo", "experiment": "xp_tcp"}]], min_length=1
+        description="The runs of the lab.", examples=[[{"topology": "topo", "experiment": "xp_tcp"}]], min_length=1
     )
-    show: list[str] = Field([], description="Metrics to show of each step, beside its outcome.")
-    claims: list[ClaimEntry] = Field([], description="What the steps must show.")
-    questions: list[QuestionEntry] = Field([], description="What a student is asked.")
+    show: list[str] = Field([], description="The metrics to show for each step.")
+    claims: list[ClaimEntry] = Field([], description="The claims that the runs must confirm.")
+    questions: list[QuestionEntry] = Field([], description="The questions to the student.")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a link can be given, whether the user writes the link or a generator does."""
+"""The properties of a link, written by the user or by a generator."""
 
 from __future__ import annotations
 
@@ -27,30 +27,38 @@ Profile = Annotated[str, PlainValidator(_parse_profile), WithJsonSchema({"enum":
 
 
 class DirectionProperties(FileModel):
-    """What may differ by direction and change over time; each holds for both directions or is given by direction."""
+    """Properties that may differ by direction and change over time. A value applies to both directions, or each
+    direction has its own.
+    """
 
     rate: RateBoth | None = Field(
-        None, description="Bits per second on the wire; without it the link is as fast as the machine."
+        None, description="The rate in bits per second on the wire. A link without a rate is as fast as the machine."
     )
-    delay: DelayBoth | None = Field(None, description="One-way delay of each direction.")
-    rtt: Rtt | None = Field(None, description="Round-trip delay instead of `delay`, split evenly.")
-    jitter: JitterBoth | None = Field(None, description="Variation of the delay; packets may overtake each other.")
+    delay: DelayBoth | None = Field(None, description="The one-way delay of each direction.")
+    rtt: Rtt | None = Field(
+        None, description="The round-trip delay, split evenly between the directions. Use it instead of `delay`."
+    )
+    jitter: JitterBoth | None = Field(None, description="The variation of the delay. Packets may overtake each other.")
     loss: LossBoth | None = Field(
-        None, description="Packets lost: at random, by Gilbert and Elliott's model, or by four states."
+        None,
+        description="The loss of packets: independent and random, by the Gilbert-Elliott model, or by a model of "
+        "four states.",
     )
-    duplicate: ChanceBoth | None = Field(None, description="Share of packets that arrive twice.")
-    corrupt: ChanceBoth | None = Field(None, description="Share of packets with one bit turned over.")
-    reorder: ReorderBoth | None = Field(None, description="Share of packets that are sent at once, without delay.")
+    duplicate: ChanceBoth | None = Field(None, description="The share of packets that arrive twice.")
+    corrupt: ChanceBoth | None = Field(None, description="The share of packets with one flipped bit.")
+    reorder: ReorderBoth | None = Field(
+        None, description="The share of packets that are sent immediately, without delay."
+    )
     queue: QueueBoth | None = Field(
         None,
         description=(
-            "What waits before the rate stage: packets, bytes (64kb is 65536), time or BDPs."
-            " Default: one BDP of the path, at least 20 packets."
+            "The queue in front of the rate stage, in packets, bytes (64kb is 65536), time or BDPs. "
+            "Default: one BDP of the path, at least 20 packets."
         ),
     )
 
     def over(self, base: tuple[Direction, Direction]) -> tuple[Direction, Direction]:
-        """Forward and reverse: what is said here, the rest as in `base`."""
+        """Forward and reverse: the values of this entry over the values of `base`."""
         given: dict[str, tuple[Any, Any] | None] = {
             "rate_bit_per_s": self.rate,
             "delay_ns": self.delay if self.rtt is None else (self.rtt // 2, self.rtt // 2),
@@ -66,7 +74,7 @@ class DirectionProperties(FileModel):
 
 
 def _lay_over(base: Direction, given: Mapping[str, Any]) -> Direction:
-    """None is not said; a chance or a jitter of nothing takes away what the base has."""
+    """Return a direction with new values. None keeps the base's value. A chance or jitter of zero removes it."""
     values = {field.name: getattr(base, field.name) for field in fields(base)}
     values |= {name: value for name, value in given.items() if value is not None}
     left: dict[str, Any] = {name: None if _is_nothing(value) else value for name, value in values.items()}
@@ -82,22 +90,24 @@ def _is_nothing(value: object) -> bool:
 
 
 def find_disagreements(forward: Direction, reverse: Direction) -> dict[Path, str]:
-    """Faults of properties that ask for another one, by the key that is at fault."""
+    """Faults of properties that need another property, by the key of the fault."""
     faults: dict[Path, str] = {}
     for direction in (forward, reverse):
         if direction.queue is not None and direction.rate_bit_per_s is None:
-            faults[("queue",)] = "has no rate to wait for: give the link a 'rate' or take 'queue' out"
+            faults[("queue",)] = "has no effect without a rate: give the link a 'rate' or remove 'queue'"
         if direction.jitter is not None and direction.jitter.amount_ns > direction.delay_ns:
-            what = "varies a delay that is not there" if not direction.delay_ns else "is more than the delay"
+            what = "varies a delay of zero" if not direction.delay_ns else "is more than the delay"
             faults[("jitter",)] = f"{what}, and nothing arrives before it was sent: raise 'delay'"
         if direction.reorder is not None and not direction.delay_ns:
-            faults[("reorder",)] = "needs a delay that some packets do not wait for: give the link a 'delay'"
+            faults[("reorder",)] = "has no effect without a delay: give the link a 'delay'"
     return faults
 
 
 def _explain_small_queue(direction: Direction, frame_bytes: int) -> str | None:
-    """Why nothing would pass a queue of bytes or time as it was written; None if all would. As rates change, a queue of
-    some time holds one frame always."""
+    """The reason why no packet would pass a queue of bytes or time. None if packets pass.
+
+    A queue of some time always holds at least one frame, as rates may change.
+    """
     queue, rate = direction.queue, direction.rate_bit_per_s
     if queue is None or rate is None or queue.unit not in ("bytes", "time"):
         return None
@@ -111,22 +121,26 @@ def _explain_small_queue(direction: Direction, frame_bytes: int) -> str | None:
 
 
 class LinkProperties(DirectionProperties):
-    """Rate, delay, loss and all else that a link can be given."""
+    """Rate, delay, loss and all other properties of a link."""
 
     profile: Profile | None = Field(
-        None, description="A ready-made link; forward is up. What is said beside it holds.", examples=["4g-lte"]
+        None,
+        description="A named set of properties. Forward is the uplink. Other keys of the link override the profile.",
+        examples=["4g-lte"],
     )
-    mtu: Annotated[int, MTU] = Field(DEFAULT_MTU, description="Bytes of the largest IP packet.")
-    backup: bool = Field(False, description="Subflows over this link are backup: used when no other works.")
+    mtu: Annotated[int, MTU] = Field(DEFAULT_MTU, description="The size of the largest IP packet in bytes.")
+    backup: bool = Field(
+        False, description="Give subflows over this link the backup flag. They are used only if no other subflow works."
+    )
     addressing: Addressing | None = Field(
-        None, description="Addresses of this link's ends: IPv4, IPv6 or both. Default: as the topology's."
+        None, description="The addresses of the link's ends: IPv4, IPv6 or both. Default: the topology's `addressing`."
     )
 
     @model_validator(mode="after")
     def _agree(self) -> LinkProperties:
         faults = self.find_faults()
         if self.rtt is not None and self.delay is not None:
-            faults[("rtt",)] = "stands beside 'delay': keep one of the two"
+            faults[("rtt",)] = "conflicts with 'delay': remove one of the two"
         for direction in self.directions():
             if message := _explain_small_queue(direction, self.mtu + HEADER_BYTES):
                 faults.setdefault(("queue",), message)
@@ -135,7 +149,7 @@ class LinkProperties(DirectionProperties):
         return self
 
     def find_faults(self) -> dict[Path, str]:
-        """Properties that ask for another one, by the key that is at fault."""
+        """Faults of properties that need another property, by the key of the fault."""
         return find_disagreements(*self.directions())
 
     def directions(self) -> tuple[Direction, Direction]:
@@ -145,11 +159,11 @@ class LinkProperties(DirectionProperties):
     def join(
         self, name: str, ends: tuple[str, str], addresses: tuple[str | None, str | None] = (None, None)
     ) -> LinkSpec:
-        """The link of this kind that joins two nodes. addresses: IPv4, which IPv6 ones follow."""
+        """Return the link of this kind between two nodes. addresses: IPv4 addresses; the IPv6 addresses follow them."""
         forward, reverse = self.directions()
         first, second = (() if address is None else (address,) for address in addresses)
         return LinkSpec(name, ends, forward, reverse, self.backup, (first, second), self.mtu, self.addressing)
 
 
-# What a link has that is as fast as the machine.
+# The properties of a link that is as fast as the machine.
 UNSHAPED = LinkProperties.model_construct()

@@ -17,14 +17,14 @@ from mprun.schema.file_model import FileModel, refuse
 
 ZIP, EXCLUDE = "zip", "exclude"
 MOST_CELLS = 10_000
-# Digits that a value between the ends of a logarithmic range keeps.
+# The number of digits of a value between the ends of a logarithmic range.
 LOG_DIGITS = 3
 
 _NUMBER = re.compile(r"(-?[0-9]{1,18}(?:\.[0-9]{1,18})?)([A-Za-z%]*)")
 
 
 class RangeEntry(FileModel):
-    """Values between two ends: by a step, or so many of them."""
+    """Values between two ends, with a step or with a number of values."""
 
     first: Annotated[Any, WithJsonSchema({"type": ["string", "number"]})] = Field(
         alias="from", description="The first value.", examples=["1mbit"]
@@ -33,19 +33,21 @@ class RangeEntry(FileModel):
         alias="to", description="The last value, in the same unit.", examples=["100mbit"]
     )
     step: Annotated[Any, WithJsonSchema({"type": ["string", "number"]})] = Field(
-        None, description="From one value to the next, in the same unit."
+        None, description="The difference between two values, in the same unit."
     )
     steps: Annotated[int, Whole(2, MOST_CELLS, "a range has two ends at least")] | None = Field(
-        None, description="How many values, both ends counted."
+        None, description="The number of values, including both ends."
     )
     scale: Literal["linear", "log"] = Field(
-        "linear", description="log: each value is the one before times the same, to three digits."
+        "linear",
+        description="The spacing of the values. `linear`: equal differences. `log`: equal ratios, with values "
+        "rounded to three digits.",
     )
 
     def values(self) -> tuple[Scalar, ...]:
-        """Raises a ValidationError."""
+        """The values of the range. Raises a ValidationError."""
         if (self.step is None) == (self.steps is None):
-            what = "is missing" if self.step is None else "stands beside 'step'"
+            what = "is missing" if self.step is None else "conflicts with 'step'"
             raise refuse({("steps",): f"{what}: write 'steps: 5' (how many values) or 'step: 10mbit'"}, self)
         if self.scale == "log" and self.step is not None:
             raise refuse({("step",): "is for a linear scale: write 'steps', how many values"}, self)
@@ -58,7 +60,7 @@ class RangeEntry(FileModel):
             raise refuse({("from",): "has no logarithm: write a value above 0"}, self)
         numbers = list(self._step(first, last, unit) if self.step is not None else self._divide(first, last))
         if len(numbers) > MOST_CELLS:
-            raise refuse({("step",): f"comes to more than {MOST_CELLS} values: write a larger one"}, self)
+            raise refuse({("step",): f"amounts to more than {MOST_CELLS} values: write a larger one"}, self)
         return tuple(_spell(number, unit) for number in numbers)
 
     def _step(self, first: Decimal, last: Decimal, unit: str) -> Iterator[Decimal]:

@@ -24,58 +24,68 @@ from mprun.model.spec import (
 from mprun.schema.field import Name, Whole
 from mprun.schema.file_model import FileModel, refuse
 
-_INSIDE = "Links at this router whose far ends are inside; all others are outside."
+_INSIDE = "The links of this router that lead to the inside. All other links lead to the outside."
 _BEHAVIOURS = ("nat", "firewall", "strip", "alter", "rewrite_sequence", "proxy")
 
 Port = Annotated[int, Whole(1, 65_535, "a port has 16 bits")]
 
 
 class NatEntry(FileModel):
-    """Source NAT: hosts inside share the router's address, and nobody outside can reach them unasked."""
+    """Source NAT: hosts inside share the router's address. Hosts outside cannot open connections to them."""
 
     inside: list[Name] = Field(description=_INSIDE, examples=[["lan"]], min_length=1)
 
 
 class FirewallEntry(FileModel):
-    """A stateful firewall: only those inside open connections; answers pass."""
+    """A stateful firewall: only hosts inside can open connections. Answers pass."""
 
     inside: list[Name] = Field(description=_INSIDE, examples=[["lan"]], min_length=1)
     refuse: Refusal = Field(
-        "drop", description="What others get: drop, nothing; reject, a TCP reset or an ICMP error. Default: drop."
+        "drop",
+        description="The treatment of refused packets. `drop`: no answer. `reject`: a TCP reset or an ICMP error. "
+        "Default: drop.",
     )
 
 
 class SequenceEntry(FileModel):
-    """A rewriter of sequence numbers, as firewalls have that do not trust a host's own."""
+    """A rewriter of sequence numbers. Some firewalls replace the numbers that a host chose."""
 
     sack: bool = Field(
-        True, description="It rewrites those in SACK blocks too; false: it forgets them, as some boxes do."
+        True,
+        description="Also rewrite the sequence numbers in SACK blocks. `false` leaves SACK blocks as they are, as "
+        "some middleboxes do.",
     )
 
 
 class ProxyEntry(FileModel):
-    """A transparent TCP proxy: it answers in the server's place, without MPTCP, and connects in the client's."""
+    """A transparent TCP proxy. It answers instead of the server, without MPTCP, and connects instead of the client."""
 
-    ports: list[Port] = Field([], description="Ports of servers. Default: all.", examples=[[80, 443]])
+    ports: list[Port] = Field(
+        [], description="The server ports to intercept. Default: all ports.", examples=[[80, 443]]
+    )
 
 
 class MiddleboxEntry(FileModel):
-    """What a router does beside forwarding."""
+    """The functions of a router besides forwarding."""
 
-    nat: NatEntry | None = Field(None, description="Translates addresses.", examples=[{"inside": ["lan"]}])
-    firewall: FirewallEntry | None = Field(
-        None, description="Lets connections open from inside only.", examples=[{"inside": ["lan"]}]
-    )
+    nat: NatEntry | None = Field(None, description="Network address translation (NAT).", examples=[{"inside": ["lan"]}])
+    firewall: FirewallEntry | None = Field(None, description="A stateful firewall.", examples=[{"inside": ["lan"]}])
     strip: list[StrippedOption] = Field(
-        [], description="Removes TCP options: those of MPTCP named here; mptcp: all of them.", examples=[["mp_join"]]
+        [],
+        description="The MPTCP options that the router removes from TCP segments. `mptcp` removes all of them.",
+        examples=[["mp_join"]],
     )
     alter: list[AlteredOption] = Field(
         [],
-        description="Changes TCP options of MPTCP: the key, token or address that they hold is another behind it.",
+        description="The MPTCP options in which the router replaces the key, token or address.",
         examples=[["add_addr"]],
     )
-    rewrite_sequence: SequenceEntry | None = Field(None, description="Rewrites sequence numbers.", examples=[{}])
-    proxy: ProxyEntry | None = Field(None, description="Ends TCP connections and opens others.", examples=[{}])
+    rewrite_sequence: SequenceEntry | None = Field(
+        None, description="Rewriting of TCP sequence numbers.", examples=[{}]
+    )
+    proxy: ProxyEntry | None = Field(
+        None, description="A transparent proxy that terminates TCP connections and opens new ones.", examples=[{}]
+    )
 
     @model_validator(mode="after")
     def _agree(self) -> MiddleboxEntry:
@@ -84,14 +94,14 @@ class MiddleboxEntry(FileModel):
             raise ValueError(f"does nothing: write {', '.join(repr(name) for name in _BEHAVIOURS[:-1])} or 'proxy'")
         for n, option in enumerate(self.alter):
             if {option, "mptcp"} & set(self.strip):
-                raise refuse({("alter", n): f"'{option}' is removed by 'strip': keep one of the two"}, self)
+                raise refuse({("alter", n): f"'{option}' is removed by 'strip': remove it from one of the two"}, self)
         for name, why in (
-            ("rewrite_sequence", "what tracks connections would see other numbers in either direction"),
-            ("proxy", "its own connections would pass neither"),
+            ("rewrite_sequence", "connection tracking would see different numbers in each direction"),
+            ("proxy", "the proxy's own connections would bypass it"),
         ):
             others = [other for other in does if other not in (name, "strip", "alter")]
             if name in does and others:
-                message = f"stands beside '{others[0]}', and {why}: give each a router of its own"
+                message = f"conflicts with '{others[0]}', as {why}: give each its own router"
                 raise refuse({(name,): message}, self)
         return self
 

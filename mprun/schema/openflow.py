@@ -37,47 +37,54 @@ IdleTimeout = Annotated[int, PlainValidator(_parse_idle_timeout), WithJsonSchema
 class ControllerEntry(FileModel):
     """The controller of a reactive switch."""
 
-    delay: Time = Field(0, description="One way between switch and controller: the first packet waits twice that.")
+    delay: Time = Field(
+        0,
+        description="The one-way delay between switch and controller. The first packet of a flow waits twice this "
+        "delay.",
+    )
     idle_timeout: IdleTimeout = Field(
         10,
-        description="A flow without packets for so long is forgotten; 0s: never.",
+        description="The time after which the switch removes a flow without packets. 0s keeps flows for ever.",
         json_schema_extra={"default": "10s"},
     )
     match: FlowMatch = Field(
         "connection",
-        description="What the packets of a flow share: addresses, protocol and ports, or the two hosts' MAC addresses.",
+        description="The definition of a flow. `connection`: packets with the same addresses, protocol and ports. "
+        "`hosts`: packets with the same MAC addresses of both hosts.",
     )
 
 
 class OpenFlowEntry(FileModel):
-    """An Open vSwitch in place of a Linux bridge."""
+    """An Open vSwitch instead of a Linux bridge."""
 
     mode: Forwarding | None = Field(
         None,
         description=(
-            "What becomes of a packet that none of `flows` matches. learning: sent where its address was seen, else"
-            " everywhere; multipath: sent by one of all equally short ways; reactive: the controller is asked;"
-            " flows: dropped. Default: flows where there are any, reactive where a controller is given, else learning."
+            "The treatment of a packet that matches none of `flows`. `learning`: send it to the port on "
+            "which its destination was seen, else to all ports. `multipath`: send it over one of the "
+            "shortest paths. `reactive`: ask the controller. `flows`: drop it. Default: reactive if a "
+            "controller is given, else flows if flows are given, else learning."
         ),
     )
     flows: list[Line] = Field(
         [],
-        description="Flows as ovs-ofctl(8) takes them, links' names for ports.",
+        description="Flows in the syntax of ovs-ofctl(8), with names of links instead of ports.",
         examples=[["in_port=path0,actions=output:server0"]],
     )
     groups: list[Line] = Field(
         [],
-        description="Groups as ovs-ofctl(8) takes them.",
+        description="Groups in the syntax of ovs-ofctl(8).",
         examples=[["group_id=1,type=select,bucket=output:path0,bucket=output:path1"]],
     )
     hash: HashedBy | None = Field(
         None,
         description=(
-            "What decides the way of a packet in mode multipath. connection: addresses, protocol and ports (default);"
-            " addresses: those alone; datapath: the kernel's own hash of the packet."
+            "The fields that choose the path of a packet in mode `multipath`. `connection`: addresses, "
+            "protocol and ports. `addresses`: only the addresses. `datapath`: the kernel's own hash of "
+            "the packet. Default: connection."
         ),
     )
-    controller: ControllerEntry | None = Field(None, description="The controller of mode reactive.")
+    controller: ControllerEntry | None = Field(None, description="The controller in mode `reactive`.")
 
     def resolve(self) -> OpenFlow:
         mode: Forwarding = self.mode or ("reactive" if self.controller else "flows" if self.flows else "learning")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who sends to whom where an entry of `traffic` names several hosts: hosts by pattern or range, and their pairs."""
+"""The pairs of hosts of an entry of `traffic` with several hosts: hosts by pattern or range, and their pairs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pydantic import PlainValidator, WithJsonSchema
 from mprun.schema.field import NAME_PATTERN, parse_name
 
 Pairing = Literal["all-to-all", "in-order", "permutation"]
-# Several hosts as they are written; one is text.
+# Several hosts as they are written in a file. A single host is text.
 Several = tuple[str, ...]
 
 RANGE = ".."
@@ -22,7 +22,7 @@ _PATTERN = re.compile(r"[a-zA-Z*?\[][a-zA-Z0-9_*?\[\]!-]*")
 
 
 def is_pattern(name: str) -> bool:
-    """Whether a name may stand for several hosts: `h*`, `h[0-3]`, `h0..h4`."""
+    """Return True if a name may mean several hosts: `h*`, `h[0-3]`, `h0..h4`."""
     return RANGE in name or any(sign in name for sign in "*?[")
 
 
@@ -49,7 +49,11 @@ def _parse_hosts(value: object) -> str | Several:
 _HOST_SCHEMA: dict[str, Any] = {
     "anyOf": [
         {"type": "string", "pattern": NAME_PATTERN},
-        {"type": "string", "pattern": r"[*?\[]|\.\.", "description": "A pattern or a range: 'h*', 'h0..h4'."},
+        {
+            "type": "string",
+            "pattern": r"[*?\[]|\.\.",
+            "description": "A pattern such as 'h*', or a range such as 'h0..h4'.",
+        },
     ]
 }
 Hosts = Annotated[
@@ -60,7 +64,7 @@ Hosts = Annotated[
 
 
 def find_hosts(wanted: str, hosts: Sequence[str]) -> Several:
-    """The hosts that one name, pattern or range stands for, in their order; none where it fits none."""
+    """The hosts that a name, pattern or range matches, in their order. Empty if none matches."""
     if RANGE in wanted:
         first, _, last = wanted.partition(RANGE)
         if first not in hosts or last not in hosts:
@@ -70,7 +74,7 @@ def find_hosts(wanted: str, hosts: Sequence[str]) -> Several:
 
 
 def gather_hosts(wanted: str | Several, hosts: Sequence[str]) -> Several:
-    """All hosts of a list, each once; what fits none is left out, and told elsewhere."""
+    """All hosts of a list, each once. Entries without a match are left out, as another check reports them."""
     names = (wanted,) if isinstance(wanted, str) else wanted
     return tuple(dict.fromkeys(host for name in names for host in find_hosts(name, hosts)))
 
@@ -78,9 +82,9 @@ def gather_hosts(wanted: str | Several, hosts: Sequence[str]) -> Several:
 def pair_hosts(
     sources: Sequence[str], destinations: Sequence[str], pairing: Pairing, key: str
 ) -> list[tuple[str, str]]:
-    """(source, destination) of each flow; nobody sends to itself.
+    """The (source, destination) of each flow. No host sends to itself.
 
-    key: what the permutation follows from. Raises ValueError where the hosts make no such pairs.
+    `key`: the permutation follows from it. Raises ValueError if the hosts make no such pairs.
     """
     if pairing == "all-to-all":
         return [(source, destination) for source in sources for destination in destinations if source != destination]
@@ -96,7 +100,7 @@ def pair_hosts(
 
 
 def _draw(sources: Sequence[str], destinations: Sequence[str], key: str) -> list[str]:
-    """The destinations in an order that follows from the key, in which none of the sources meets itself."""
+    """The destinations in an order that follows from the key, in which no source meets itself."""
     drawn = sorted(destinations, key=lambda name: hashlib.sha256(f"{key} {name}".encode()).digest())
     for n, source in enumerate(sources):
         if drawn[n] == source:

@@ -15,7 +15,7 @@ from mprun.model.spec import Plot, PlotForm, Series, SeriesName
 from mprun.schema.field import Name
 from mprun.schema.file_model import FileModel, refuse
 
-# Which forms each series may take; the first where nobody says.
+# The forms of each series. The first is the default.
 FORMS: Mapping[SeriesName, tuple[PlotForm, ...]] = {
     "rate": ("stack", "step"),
     "goodput": ("step",),
@@ -29,38 +29,47 @@ FORMS: Mapping[SeriesName, tuple[PlotForm, ...]] = {
     "quality": ("step",),
     "sequence": ("points",),
 }
-# What must be sampled for which; sockets always are.
+# The samples that a series needs. Sockets are always sampled.
 SAMPLES: Mapping[SeriesName, Series] = {"queue": "queues", "interfaces": "interfaces"}
-# Of a metric over cells: numbers make lines, where nobody says, and names bars.
+# The forms of a metric over cells. By default numbers make lines, and names make bars.
 METRIC_FORMS: tuple[PlotForm, ...] = ("line", "bar", "box", "heat")
 _OF_METRICS = ("over", "by", "facet", "log")
 
 
 class PlotEntry(FileModel):
-    """A figure of the report: `series`, over a run's time, or `metric`, over the cells of a sweep."""
+    """A figure of the report: a `series` over a run's time, or a `metric` over the cells of a sweep."""
 
     series: SeriesName | None = Field(
         None,
-        description="rate, rtt, cwnd: of each subflow, where sockets are sampled; goodput: of each flow; queue, "
-        "interfaces: where these are sampled; delay: of requests, datagrams, pings; completion: of short flows; "
-        "buffer, quality: of videos; sequence: each packet's place in the data, once `mprun packets` has read the "
-        "captures.",
+        description="The series to plot over the run's time. `rate`, `rtt`, `cwnd`: of each subflow. `goodput`: "
+        "of each flow. `queue`, `interfaces`: if `sample` names them. `delay`: of requests, datagrams "
+        "and pings. `completion`: of short flows. `buffer`, `quality`: of videos. `sequence`: the "
+        "position of each packet in the data, after `mprun packets` has read the captures.",
         examples=["rate"],
     )
-    flow: Name | None = Field(None, description="Of `series`: this flow only. Default: all.", examples=["bulk"])
-    metric: str | None = Field(None, description="A metric, mean of each cell's runs.", examples=["bulk.goodput"])
-    over: str | None = Field(None, description="Of `metric`: the axis of the matrix along the figure.")
-    by: str | None = Field(None, description="Of `metric`: an axis with a line or colour for each of its values.")
-    facet: str | None = Field(None, description="Of `metric`: an axis with a plot for each of its values.")
+    flow: Name | None = Field(
+        None, description="With `series`: plot only this flow. Default: all flows.", examples=["bulk"]
+    )
+    metric: str | None = Field(
+        None, description="The metric to plot, as the mean over each cell's runs.", examples=["bulk.goodput"]
+    )
+    over: str | None = Field(
+        None, description="With `metric`: the axis of the matrix on the horizontal axis of the figure."
+    )
+    by: str | None = Field(
+        None, description="With `metric`: the axis of the matrix whose values get a line or colour each."
+    )
+    facet: str | None = Field(None, description="With `metric`: the axis of the matrix whose values get a plot each.")
     form: PlotForm | None = Field(
         None,
-        description="rate: stack or step; delay, completion: cdf or points (over time); metric: line, bar, box, or "
-        "heat (a map of `over` and `by`). Default: the first that fits.",
+        description="The form of the figure. For `rate`: stack or step. For `delay` and `completion`: cdf, or "
+        "points over time. For `metric`: line, bar, box, or heat (a map of `over` and `by`). Default: "
+        "the first form that fits.",
     )
     log: Annotated[list[Literal["x", "y"]], Field(max_length=2)] = Field(
-        [], description="Of `metric`: which axes of the figure have a logarithmic scale.", examples=[["x"]]
+        [], description="With `metric`: the axes of the figure with a logarithmic scale.", examples=[["x"]]
     )
-    title: str = Field("", description="Above the figure. Default: what it shows.")
+    title: str = Field("", description="The title of the figure. Default: a title from the data.")
 
     @model_validator(mode="after")
     def _agree(self) -> PlotEntry:
@@ -71,20 +80,20 @@ class PlotEntry(FileModel):
         if self.series is not None:
             for key in _OF_METRICS:
                 if getattr(self, key):
-                    faults[(key,)] = "is of a metric over the cells of a sweep: take it out beside 'series'"
+                    faults[(key,)] = "is for 'metric', not for 'series': remove it"
         else:
             if self.flow is not None:
-                faults[("flow",)] = "is of a series: the metric names its flow"
+                faults[("flow",)] = "is for 'series': the metric names its flow"
             if self.over is None:
                 faults[("over",)] = "is missing: name an axis of the matrix"
             if self.form == "heat" and self.by is None:
                 faults[("by",)] = "is missing: a heat map has two axes of the matrix"
             if self.form == "heat" and self.log:
-                faults[("log",)] = "a heat map has no logarithmic axes: take it out"
+                faults[("log",)] = "a heat map has no logarithmic axes: remove it"
             elif self.form in ("bar", "box") and "x" in self.log:
-                faults[("log",)] = f"each value has a place of its own along '{self.form}': take x out, or write 'line'"
+                faults[("log",)] = f"each value has a place of its own along '{self.form}': remove 'x', or write 'line'"
             elif len(set(self.log)) < len(self.log):
-                faults[("log",)] = "has an entry twice: take one out"
+                faults[("log",)] = "has an entry twice: remove one"
         fitting = METRIC_FORMS if self.series is None else FORMS[self.series]
         if self.form is not None and self.form not in fitting:
             faults[("form",)] = f"'{self.form}' does not fit here: write {' or '.join(fitting)}"
@@ -107,8 +116,8 @@ class PlotEntry(FileModel):
 
 
 def choose_form(plot: Plot, values: Sequence[Scalar]) -> PlotForm:
-    """What a plot of a metric is that says nothing of it. values: of the axis along it."""
+    """The form of a plot of a metric without `form`. values: the values of the axis `over`."""
     if read_axis(values) is None:
         return "bar"
-    # two points are no line, but on a scale that was asked for
+    # two points make a line only on a logarithmic scale
     return "line" if len(values) > 2 or "x" in plot.log else "bar"

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ready-made links by name: rate, delay, jitter and loss as published; what a file says beside holds.
+"""Named link profiles: rate, delay, jitter and loss as published. Other keys of a link override the profile.
 
-Forward is up, from the user to the network. The first four are the technologies of a comparison of
-CMT-SCTP and MPTCP over emulated wireless links (2011): rates, one-way delays, losses. Of a GEO
-satellite the delay is that of 2 x 35 786 km at the speed of light and some processing; of a LEO
-constellation it is what its users measure.
+Forward is the uplink, from the user to the network. The first four profiles come from a comparison of CMT-SCTP and
+MPTCP over emulated wireless links (2011): rates, one-way delays, losses. The delay of a GEO satellite is the time of
+2 x 35 786 km at the speed of light and some processing. The delay of a LEO constellation is the delay that its users
+measure.
 """
 
 from __future__ import annotations

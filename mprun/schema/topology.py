@@ -21,38 +21,42 @@ from mprun.schema.openflow import OpenFlowEntry
 
 
 class TopologyFile(FileModel):
-    """What every topology file holds."""
+    """The common keys of all topology files."""
 
     ELSEWHERE = dict.fromkeys(
         ("hosts", "traffic", "capture", "probe", "sample", "expect", "calibrate", "matrix", "repeat"),
         "is a key of experiments: write it in the file that -x names",
     )
     version: Version = Field(description="The version of this format.", examples=[1])
-    description: str = Field("", description="What the topology is, for people.")
+    description: str = Field("", description="A text for people: the purpose of the topology.")
     addressing: Addressing | None = Field(
-        None, description="Addresses of all interfaces: IPv4, IPv6 or both. Default: ipv4.", examples=["both"]
+        None, description="The addresses of all interfaces: IPv4, IPv6 or both. Default: ipv4.", examples=["both"]
     )
     ecmp: bool = Field(
-        False, description="Routers with several equally short ways choose one for each flow, not for each subnet."
+        False, description="Let routers choose among equally short paths for each flow, not for each subnet."
     )
     events: list[EventEntry] = Field(
-        [], description="Changes over time.", examples=[[{"at": "5s", "link": "path0", "set": {"loss": "100%"}}]]
+        [],
+        description="The changes of the network over time.",
+        examples=[[{"at": "5s", "link": "path0", "set": {"loss": "100%"}}]],
     )
     middleboxes: dict[Name, MiddleboxEntry] = Field(
         {},
-        description="Routers that do more than forward, by name.",
+        description="The middleboxes, by the name of their router.",
         examples=[{"router": {"strip": ["mp_join"]}}],
     )
 
 
 class NodeEntry(FileModel):
-    """A node."""
+    """A host, a router or a switch."""
 
     kind: NodeKind = Field(
-        description="A host runs traffic, a router forwards packets, a switch forwards frames.", examples=["host"]
+        description="The kind of the node. A host runs traffic, a router forwards packets, and a switch forwards "
+        "frames.",
+        examples=["host"],
     )
     openflow: OpenFlowEntry | None = Field(
-        None, description="Makes the switch an Open vSwitch; without it, it is a Linux bridge."
+        None, description="Make the switch an Open vSwitch. Without this key the switch is a Linux bridge."
     )
 
 
@@ -60,10 +64,10 @@ class LinkEntry(LinkProperties):
     """A link between two nodes."""
 
     name: Name | None = Field(
-        None, description="What events, paths and metrics call it. Default: both ends, as in client-router."
+        None, description="The name of the link in events, paths and metrics. Default: both ends, as in client-router."
     )
     between: list[Name] = Field(
-        description="The two ends; forward is from the first to the second.",
+        description="The two ends of the link. Forward is from the first to the second.",
         examples=[["client", "router"]],
         min_length=2,
         max_length=2,
@@ -71,8 +75,8 @@ class LinkEntry(LinkProperties):
     addresses: list[EndAddresses] | None = Field(
         None,
         description=(
-            "Addresses of the two ends with prefix length, null at a switch; of both families: a list for each end."
-            " Default: derived."
+            "The addresses of the two ends with prefix length. Write null for a switch, and a list for an "
+            "end with both families. Default: derived."
         ),
         examples=[["10.0.0.1/24", "10.0.0.2/24"]],
         min_length=2,
@@ -81,12 +85,14 @@ class LinkEntry(LinkProperties):
 
 
 class WrittenTopology(TopologyFile):
-    """A topology written out as nodes and links."""
+    """A topology as a list of nodes and links."""
 
     nodes: dict[Name, NodeEntry] = Field(
-        description="Nodes by name.", examples=[{"client": {"kind": "host"}, "server": {"kind": "host"}}], min_length=1
+        description="The nodes, by name.",
+        examples=[{"client": {"kind": "host"}, "server": {"kind": "host"}}],
+        min_length=1,
     )
-    links: list[LinkEntry] = Field(default=[], description="Links between the nodes.")
+    links: list[LinkEntry] = Field(default=[], description="The links between the nodes.")
 
 
 class GeneratedTopology(TopologyFile):
@@ -94,7 +100,7 @@ class GeneratedTopology(TopologyFile):
 
     topology: str = Field(description="The generator.", examples=["multi-path"])
     openflow: dict[Name, OpenFlowEntry] = Field(
-        {}, description="Switches by name that are an Open vSwitch instead of a Linux bridge."
+        {}, description="The switches that are an Open vSwitch and not a Linux bridge, by name."
     )
 
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files of values over time: traces of a link's rate, and schedules of its properties. Pure.
 
-A mahimahi trace has one line per opportunity to deliver a packet, in ms, not decreasing, and is
-repeated from its last line on. A rate trace has one rate per line. A schedule is CSV with a header:
-`at` and names of properties, whose cells are written as in a topology file; an empty cell changes
-nothing.
+A mahimahi trace has one line for each opportunity to deliver a packet, in ms, not decreasing. It repeats after its
+last line. A rate trace has one rate on each line. A schedule is CSV with a header: `at` and names of properties. Its
+cells are written as in a topology file, and an empty cell changes nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from mprun.model.units import NS_PER_MS, NS_PER_S, RATE, TIME, QuantityError
 
 
 class TraceError(ValueError):
-    """A line that is wrong. line: from 1."""
+    """A faulty line. line: from 1."""
 
     def __init__(self, line: int, message: str) -> None:
         super().__init__(message)
@@ -26,17 +25,18 @@ class TraceError(ValueError):
 
 @dataclass(frozen=True)
 class RateTrace:
-    """Rates in bit/s from each moment on, ns from the trace's start; period_ns: when it begins anew."""
+    """Rates in bit/s from each time on, in ns from the trace's start. period_ns: the time after which it repeats."""
 
     rates: tuple[tuple[int, int], ...]
     period_ns: int
 
 
 def read_mahimahi(text: str, interval_ns: int, frame_bytes: int) -> RateTrace:
-    """One opportunity carries one full frame; the rate of each interval is that of its opportunities.
+    """Read a mahimahi trace. One opportunity carries one full frame. The rate of each interval follows from its
+    opportunities.
 
-    An interval without any has the least rate there is: so slow that no packet leaves within it.
-    Raises TraceError.
+    An interval without opportunities has the smallest rate, so slow that no packet leaves within it. Raises
+    TraceError.
     """
     moments: list[int] = []
     for number, line in _lines(text):
@@ -61,7 +61,7 @@ def read_mahimahi(text: str, interval_ns: int, frame_bytes: int) -> RateTrace:
 
 
 def read_rates(text: str, interval_ns: int) -> RateTrace:
-    """One rate per line, each for one interval. Raises TraceError."""
+    """Read a rate trace: one rate on each line, for one interval. Raises TraceError."""
     rates = []
     for number, line in _lines(text):
         try:
@@ -72,7 +72,7 @@ def read_rates(text: str, interval_ns: int) -> RateTrace:
 
 
 def read_schedule(text: str, properties: tuple[str, ...]) -> Iterator[tuple[int, int, Mapping[str, str]]]:
-    """Line, time in ns and the cells that say something, row by row. Raises TraceError."""
+    """Return line, time in ns and the non-empty cells, row by row. Raises TraceError."""
     rows = csv.reader(text.splitlines())
     header = [cell.strip() for cell in next(rows, [])]
     if header[:1] != ["at"] or len(header) < 2:
@@ -100,7 +100,7 @@ def read_schedule(text: str, properties: tuple[str, ...]) -> Iterator[tuple[int,
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Numbered lines that hold something. Raises TraceError if there is none."""
+    """Numbered lines that are not empty. Raises TraceError if there is none."""
     found = False
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip() and not line.startswith("#"):

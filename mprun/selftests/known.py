@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Failures that are known and not the kernel's that is tested: a list with a reason for each."""
+"""Known failures that are not caused by the tested kernel, with a reason for each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LIST = Path(__file__).parent / "known.yaml"
 
 @dataclass(frozen=True)
 class Known:
-    """subtest: a pattern of a name (glob(7)). scheduler: fails only under this one."""
+    """A known failure. subtest: a pattern of names (glob(7)). scheduler: the only scheduler under which it fails."""
 
     script: str
     subtest: str
@@ -24,12 +24,12 @@ class Known:
 
 
 def read_known(path: Path = LIST) -> tuple[Known, ...]:
-    """The list as it is in the package."""
+    """Return the list of known failures."""
     return tuple(Known(**entry) for entry in yaml.safe_load(path.read_text()) or ())
 
 
 def find_known(known: Sequence[Known], script: str, subtest: str, scheduler: str | None) -> Known | None:
-    """The entry that a failure falls under."""
+    """Return the entry that matches a failure; None if there is none."""
     for entry in known:
         is_ours = entry.script == script and entry.scheduler in (None, scheduler)
         if is_ours and fnmatchcase(subtest, entry.subtest):

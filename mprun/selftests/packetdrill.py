@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scripts of packetdrill: those of the kernel's own tree, and suites that a user has.
+"""Scripts of packetdrill: those of the kernel's own tree, and suites of a user.
 
-packetdrill sends packets to a kernel and compares each packet that comes back with a script. No distribution has a
-package of the program, and mprun neither contains nor builds it: the user names the folder in which it was built.
+packetdrill sends packets to a kernel and compares each answer with a script. No distribution has a package of the
+program, and mprun neither contains nor builds it. The user names the folder in which it was built.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NO_PROGRAM = (
     "no program 'packetdrill' in PATH: build it as its README describes and name its folder with --packetdrill DIR"
 )
 NO_SCRIPTS = f"the kernel's source has no scripts in tools/testing/selftests/net/{NAME}"
-# The runner that a kernel's source has beside its scripts.
+# The script runner in a kernel's source, beside its scripts.
 RUNNER = "ksft_runner.sh"
 
 
@@ -38,7 +38,7 @@ def find_program(folder: Path | None) -> Path | None:
 
 
 def list_own(selftests: Path, program: Path) -> list[Script]:
-    """Return the scripts of the kernel's tree, in order of names; its own runner says how each ended."""
+    """Return the scripts of the kernel's tree, sorted by name. The tree's own runner reports each result."""
     folder = selftests / "net" / NAME
     shown = {**shown_tests(selftests), program: f"{inside.ROOT}/program"}
     place = f"{inside.ROOT}/selftests/net/{NAME}"
@@ -46,7 +46,7 @@ def list_own(selftests: Path, program: Path) -> list[Script]:
 
 
 def list_suite(folder: Path, program: Path) -> list[Script]:
-    """Return the scripts in a folder of the user's and below it, in order of their paths. Raises SpecError for none."""
+    """Return the scripts in a user's folder and below it, sorted by path. Raises SpecError if there are none."""
     root = folder.resolve()
     shown = {root: f"{inside.ROOT}/suite", program: f"{inside.ROOT}/program"}
     scripts = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run scripts of the kernel's tests, each in an experiment kernel of its own."""
+"""Run scripts of the kernel's tests, each in its own experiment kernel."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mprun.kernel.store import Kernel
 from mprun.selftests import tap
 from mprun.selftests.source import GUEST, Script
 
-# In the order to start them: what takes longest first, so that with several at once all end together.
+# The order of starts: the longest scripts first, so that concurrent scripts end at about the same time.
 DEFAULT_SCRIPTS = (
     "mptcp_join",
     "mptcp_connect",
@@ -31,21 +31,23 @@ DEFAULT_SCRIPTS = (
 # Exit status of a test that cannot run (tools/testing/selftests/kselftest.h).
 SKIP_STATUS = 4
 POLL_S = 0.1
-# Real time in which a script that works has said something new.
+# The longest real time in which a working script prints nothing new.
 SILENCE_S = 300.0
-# The transfers of the scripts go through files in /tmp, which is memory.
+# The scripts transfer files in /tmp, which is in memory.
 MEMORY_MIB = 1536
 
-# (scripts under way with their last line, how many have ended)
+# (running scripts with their last line, number of scripts that have ended)
 Progress = Callable[[dict[str, str], int], None]
 
 
 @dataclass(frozen=True)
 class Result:
-    """How a script ended.
+    """The result of a script.
 
-    status: its exit status, None if it did not come to its end. fault: why this is no success beside
-    subtests that failed; empty if nothing is. simulated_s, wall_s: seconds. log: all that it said.
+    - status: its exit status; None if it did not end by itself.
+    - fault: the reason for a failure other than failed subtests; empty if there is none.
+    - simulated_s, wall_s: seconds.
+    - log: its whole output.
     """
 
     script: Script
@@ -57,7 +59,7 @@ class Result:
     log: Path
 
     def names(self, outcome: tap.Outcome) -> list[str]:
-        """The subtests that ended so."""
+        """Return the names of the subtests with this outcome."""
         return [subtest.name for subtest in self.subtests if subtest.outcome == outcome]
 
 
@@ -70,11 +72,10 @@ def run_scripts(
     scheduler: str | None,
     progress: Progress,
 ) -> Iterator[Result]:
-    """The results as they come, of `jobs` scripts at a time.
+    """Yield the results as scripts end; `jobs` scripts run at a time.
 
-    output: gets a folder for each script. scheduler: what
-    net.mptcp.scheduler is in every new namespace, if not the kernel's default. Scripts that still
-    run when the iterator is closed are killed.
+    output: gets a folder for each script. scheduler: the value of net.mptcp.scheduler in every new namespace, if not
+    the kernel's default. Scripts that still run when the iterator is closed are killed.
     """
     waiting = list(scripts)
     running: list[_Run] = []
@@ -94,7 +95,7 @@ def run_scripts(
 
 
 def check_scheduler(kernel: Kernel, name: str, output: Path) -> None:
-    """Ask the kernel for a scheduler. Raises HostError that says which it has."""
+    """Raise HostError, with the list of the kernel's schedulers, if the kernel lacks a scheduler."""
     known = "/proc/sys/net/mptcp/available_schedulers"
     guest = Guest(argv=("/bin/cat", known), cwd="/", log=f"{inside.RUN}/schedulers", opened={output: inside.RUN})
     said = output / "schedulers"
@@ -110,7 +111,7 @@ def check_scheduler(kernel: Kernel, name: str, output: Path) -> None:
 
 
 class _Run:
-    """A script in a kernel that was booted for it; what is left of both goes with `stack`."""
+    """A script in a kernel that was booted for it. `stack` removes what is left of both."""
 
     def __init__(
         self,
@@ -134,7 +135,7 @@ class _Run:
             log=f"{inside.RUN}/{self._log.name}",
             opened={self._folder: inside.RUN},
             shown={**script.shown, GUEST: f"{inside.ROOT}/guest"},
-            # failures that the scripts call flaky are failures: here nothing depends on chance
+            # failures that the scripts call flaky count as failures, because nothing here depends on chance
             environment={
                 **ENVIRONMENT,
                 "HOME": "/tmp",
@@ -153,13 +154,13 @@ class _Run:
         self._process = self._kernel.enter_context(booted(kernel, guest, console))
 
     def has_ended(self) -> bool:
-        """Whether it has come to its end, or to none in sight."""
+        """Return True if the script has ended, or has printed nothing for too long."""
         self._look()
         self._is_hung = time.monotonic() - self._moved > SILENCE_S
         return self._is_hung or self._process.poll() is not None
 
     def result(self) -> Result:
-        """How it ended; call it once, when it has."""
+        """Return the result. Call it once, after the script has ended."""
         self._kernel.close()
         report = tap.parse(self._text())
         status, seconds = self._end()
@@ -192,7 +193,7 @@ class _Run:
 
     def _fault(self, status: int | None, report: tap.Report) -> str:
         if self._is_hung:
-            return f"said nothing new for {SILENCE_S:g} s of real time"
+            return f"printed nothing new for {SILENCE_S:g} s of real time"
         if status is None:
             return "the experiment kernel ended before the script did"
         if status == SKIP_STATUS:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tests as programs that can run: taken from a kernel's source, compiled against its headers.
+"""The kernel's tests as programs that can run: taken from a kernel's source, compiled with its headers.
 
-They are kept in `~/.cache/mprun/selftests/<digest>/`; the digest is that of the source and of what we
-add, so that what is compiled already is not compiled again.
+They are kept in `~/.cache/mprun/selftests/<digest>/`. The digest is that of the source and of our additions, so nothing
+is compiled twice.
 """
 
 from __future__ import annotations
@@ -19,16 +19,15 @@ from pathlib import Path
 from mprun import inside
 from mprun.cache import Progress, cache, locked
 from mprun.errors import HostError, RunError
-from mprun.kernel import store
+from mprun.kernel import build, store
 from mprun.scratch import scratch
 
 GUEST = Path(__file__).parent / "guest"
 SELFTESTS = Path("tools/testing/selftests")
 SCRIPTS = SELFTESTS / "net" / "mptcp"
 LIBRARY = "mptcp_lib.sh"
-# Where the tests and what they need are inside the experiment kernel.
 BUILD_TOOLS = {"make": "make", "gcc": "gcc", "xz": "xz-utils"}
-# What the scripts call beside what every Debian has.
+# The programs that the scripts call, apart from those that every Debian system has.
 TOOLS = {
     "iptables": "iptables",
     "ip6tables": "iptables",
@@ -40,7 +39,7 @@ TOOLS = {
     "nft": "nftables",
     "ping": "iputils-ping",
 }
-# The tests, and what `make headers` reads.
+# The tests, and the files that `make headers` reads.
 _PARTS = (
     "Makefile",
     "Kbuild",
@@ -63,17 +62,18 @@ _PARTS = (
 )
 
 
-# An entry of `all_tests_sorted` in mptcp_join.sh: a letter that is an option, and a function.
+# An entry of `all_tests_sorted` in mptcp_join.sh: a letter (an option) and a function.
 _GROUP = re.compile(r"^\s+(\w)@(\w+)_tests$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Script:
-    """A test that runs by itself: a script, one of the groups of a script, or a script of a suite.
+    """A test that runs alone: a script, a group of a script, or a script of a suite.
 
-    name: that of its file without `.sh`, or that of the suite. group: the group, or the script in the suite.
-    folder: where `command` starts, a path inside the experiment kernel. shown: the folders of the host that the test
-    sees, and where they are inside.
+    - name: the file's name without `.sh`, or the suite's name.
+    - group: the group, or the script in the suite.
+    - folder: where `command` starts, a path inside the experiment kernel.
+    - shown: the folders of the host that the test sees, and their paths inside.
     """
 
     name: str
@@ -88,15 +88,14 @@ class Script:
 
 
 def prepare(kernel: store.Kernel, progress: Progress) -> tuple[Path, bool]:
-    """The folder `selftests` of a kernel's source, its tests of MPTCP compiled.
+    """Return the compiled folder `selftests` of a kernel's source, and True if the source is unchanged since the build.
 
-    Returns it and whether the source is still the one that the kernel was built from. Raises
-    HostError for what is missing here, RunError if the tests do not compile.
+    Raises HostError for what is missing on this machine, RunError if the tests do not compile.
     """
     source = Path(kernel.source)
     _check_machine(source)
     progress("reading the source", 0)
-    source_digest = store.digest_source(source)
+    source_digest = build.digest_source(source)
     added = (GUEST / "symbols.sh").read_bytes()
     key = hashlib.sha256(b"\0".join([source_digest.encode(), added, *map(str.encode, _PARTS)])).hexdigest()[:16]
     target = cache("selftests") / key
@@ -107,12 +106,12 @@ def prepare(kernel: store.Kernel, progress: Progress) -> tuple[Path, bool]:
 
 
 def shown_tests(selftests: Path) -> dict[Path, str]:
-    """Return what each test of a prepared folder sees of it."""
+    """Return the folders of the host that each test sees."""
     return {selftests: f"{inside.ROOT}/selftests"}
 
 
 def list_scripts(selftests: Path) -> list[Script]:
-    """Return the tests of MPTCP in a prepared folder, in order of names; a script of several groups is as many."""
+    """Return the tests of MPTCP in a prepared folder, sorted by name. Each group of a script is a test."""
     found = []
     shown = shown_tests(selftests)
     place = f"{inside.ROOT}/selftests/net/mptcp"
@@ -152,14 +151,14 @@ def _compile_into(target: Path, source: Path, added: bytes, progress: Progress) 
         try:
             (tree / SELFTESTS).rename(target)
         except OSError:
-            # somebody else was quicker
+            # another process was faster
             if not target.is_dir():
                 raise
 
 
 def _take_parts(source: Path, work: Path) -> Path:
     if source.is_file():
-        return store.unpack(source, work, ["--wildcards", "--no-wildcards-match-slash", *(f"*/{p}" for p in _PARTS)])
+        return build.unpack(source, work, ["--wildcards", "--no-wildcards-match-slash", *(f"*/{p}" for p in _PARTS)])
     tree = work / "tree"
     for part in _PARTS:
         for path in source.glob(part):
@@ -174,7 +173,7 @@ def _take_parts(source: Path, work: Path) -> Path:
 
 def _make(folder: Path, words: list[str]) -> None:
     argv = ["make", f"-j{len(os.sched_getaffinity(0))}", *words]
-    # below another make, as in `make test`, those of the tests would put their programs elsewhere
+    # with the variables of a parent make, as in `make test`, the tests would put their programs elsewhere
     ours = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
     done = subprocess.run(argv, cwd=folder, env=ours, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode:

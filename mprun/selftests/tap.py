@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a test script says in TAP, the Test Anything Protocol, as the kernel's tests speak it.
+"""Read the output of a test script in TAP, the Test Anything Protocol, as the kernel's tests use it.
 
 Source: Documentation/dev-tools/ktap.rst of the kernel, and `mptcp_lib_result_print_all_tap()`.
 """
@@ -14,7 +14,7 @@ Outcome = Literal["passed", "failed", "skipped"]
 
 _PLAN = re.compile(r"^1\.\.(\d+)")
 _LINE = re.compile(r"^(not )?ok (\d+)(?: - | )?([^#]*)(?:#\s*(\w+))?")
-# A failure that the script knows of is a failure still.
+# A failure that the script expects still counts as a failure.
 _EXCUSES = {"IGNORE", "XFAIL", "TODO"}
 
 
@@ -26,14 +26,14 @@ class Subtest:
 
 @dataclass(frozen=True)
 class Report:
-    """planned: how many subtests the script announced; None if it announced none."""
+    """The output of a script. planned: the number of subtests that the script announced; None if it announced none."""
 
     planned: int | None
     subtests: tuple[Subtest, ...]
 
 
 def parse(text: str) -> Report:
-    """All that stands after the last version line; before it scripts write for people."""
+    """Return the report after the last version line. Scripts write for people before this line."""
     planned = None
     subtests: list[Subtest] = []
     for line in text.splitlines():

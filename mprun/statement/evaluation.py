@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a statement over measured values comes to, and whether its dimensions agree.
+"""The value of a statement over measured values, and the check of its dimensions.
 
-A rate times a time is a size; a rate against a time is an error. What a name stands for is not known here: `evaluate`
-asks for it, by a `Reference`. It may be several values (the runs of a cell, the rows of a table); where one is wanted
-it is their mean.
+A rate times a time is a size. A comparison of a rate with a time is an error. This module does not know the meaning
+of names: `evaluate` asks for it, by a `Reference`. A name may have several values (the runs of a cell, the rows of a
+table). If one value is needed, it is their mean.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _BITS_PER_BYTE = 8
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two sides, as they are written and what they came to; unit None: of no kind that has a name."""
+    """The two sides of a comparison, as text and as values. unit is None for a dimension without a name."""
 
     left: str
     operator: str
@@ -65,7 +65,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a statement came to. measured: each name of it in order, with its value."""
+    """The outcome of a statement. measured: each name of the statement in order, with its value."""
 
     is_true: bool
     comparisons: tuple[Comparison, ...]
@@ -73,9 +73,9 @@ class Outcome:
 
 
 def evaluate(expression: Expression, resolve: Resolve) -> Outcome:
-    """What a statement comes to. resolve: what a name stands for; may raise UnknownName.
+    """Return the outcome of a statement. resolve: returns the values of a name; may raise UnknownName.
 
-    Every part is looked at, also where another has decided. Raises ExpressionError.
+    Every part is evaluated, also if another part has decided already. Raises ExpressionError.
     """
     evaluation = _Evaluation(expression.text, resolve)
     is_true = evaluation.truth(expression.root)
@@ -83,14 +83,16 @@ def evaluate(expression: Expression, resolve: Resolve) -> Outcome:
 
 
 def check(expression: Expression, unit_of: Callable[[Reference], Unit]) -> None:
-    """Hold names and dimensions against what will be measured. unit_of: the kind of a name's unit; may raise
-    UnknownName. Raises ExpressionError."""
+    """Check names and dimensions against the quantities that will be measured.
+
+    `unit_of`: returns the kind of a name's unit; may raise UnknownName. Raises ExpressionError.
+    """
     evaluate(expression, lambda reference: Value((math.nan,), unit_of(reference)))
 
 
 @dataclass(frozen=True)
 class _Number:
-    """Amounts in powers of bit and second; unit: how people would say it."""
+    """Amounts in powers of bit and second. unit: the unit for people."""
 
     amounts: tuple[float, ...]
     dimension: _Dimension
@@ -161,7 +163,7 @@ class _Evaluation:
         except (UnknownName, ExpressionError) as error:
             raise self._fault(node, str(error)) from None
         if not value.amounts:
-            raise self._fault(node, "stands for no value at all")
+            raise self._fault(node, "has no value")
         self.measured[node.reference.text] = value
         return _number_of(value)
 
@@ -173,7 +175,7 @@ class _Evaluation:
             return _Number((a + b if node.operator == "+" else a - b,), left.dimension, _shared_unit(left, right))
         sign = 1 if node.operator == "*" else -1
         if sign < 0 and b == 0:
-            raise self._fault(node.right, "is 0, by which nothing can be divided")
+            raise self._fault(node.right, "is 0: a division by zero has no value")
         bits, seconds = (x + sign * y for x, y in zip(left.dimension, right.dimension, strict=True))
         is_share = "ratio" in (left.unit, right.unit) and sign > 0
         return _Number((a * b if sign > 0 else a / b,), (bits, seconds), _unit_of((bits, seconds), is_share))
@@ -187,7 +189,7 @@ class _Evaluation:
 
 
 def _scale(dimension: _Dimension) -> int:
-    """Bits are told as bytes where they are a size."""
+    """The factor to the unit for people: sizes are shown in bytes, not in bits."""
     return _BITS_PER_BYTE if dimension == _DIMENSIONS["size"] else 1
 
 
@@ -203,7 +205,7 @@ def _unit_of(dimension: _Dimension, is_share: bool) -> Unit | None:
 
 
 def _shared_unit(one: _Number, other: _Number) -> Unit | None:
-    """Of two of one dimension: a share beside a bare number is a share."""
+    """The unit of two values of one dimension. A share next to a bare number makes both shares."""
     return "ratio" if "ratio" in (one.unit, other.unit) else one.unit
 
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Statements over measured values: `xp_mptcp.bulk.goodput >= 1.8 * xp_tcp.bulk.goodput`.
 
-Numbers carry the units of the files (`36mbit`, `20ms`, `50%`, `10kb`; counts are bare). There are `+ - * /`,
-comparisons, which may be chained, `and`, `or`, `not`, parentheses, and FUNCTIONS. Names may hold `-`, so a minus
-stands between spaces; conditions in brackets choose among cells, runs or rows. What they come to is for `evaluation`.
+Numbers carry the units of the files (`36mbit`, `20ms`, `50%`, `10kb`; counts are bare). The operators are `+ - * /`,
+comparisons, which may be chained, `and`, `or` and `not`. Parentheses and FUNCTIONS are allowed. Names may contain
+`-`, so a minus needs spaces around it. Conditions in brackets choose among cells, runs or rows. `evaluation` computes
+the value.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _WORDS = ("and", "or", "not")
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
 }  # fmt: skip
-# Each over all values of all its arguments; abs over one.
+# Each function works on all values of all its arguments. `abs` has one argument.
 FUNCTIONS: dict[str, Callable[[Sequence[float]], float]] = {
     "min": min, "max": max, "sum": math.fsum, "mean": statistics.fmean, "median": statistics.median,
     "abs": lambda amounts: abs(statistics.fmean(amounts)),
@@ -41,8 +42,10 @@ FUNCTIONS: dict[str, Callable[[Sequence[float]], float]] = {
 
 
 class ExpressionError(ValueError):
-    """A text that is no expression, or has no value; the message says where and what would do. reason: the same, to
-    stand below the text."""
+    """A text that is no expression or has no value. The message says where, and what is allowed.
+
+    `reason`: the same message, to show below the text.
+    """
 
     def __init__(self, text: str, start: int, end: int, message: str) -> None:
         self.start = start
@@ -53,12 +56,12 @@ class ExpressionError(ValueError):
 
 
 class UnknownName(LookupError):
-    """A name that stands for nothing; the message says what does, or why nothing was measured."""
+    """A name without a meaning. The message lists the known names, or says why nothing was measured."""
 
 
 @dataclass(frozen=True)
 class Condition:
-    """`key=value` or `key=value..until` in brackets, as it is written; `until` itself is not meant."""
+    """`key=value` or `key=value..until` in brackets, as in the text. The value `until` itself is excluded."""
 
     key: str
     value: str
@@ -67,7 +70,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class Segment:
-    """One part of a name between dots, and the conditions in brackets behind it."""
+    """A part of a name between dots, and the conditions in brackets after it."""
 
     name: str
     conditions: tuple[Condition, ...] = ()
@@ -75,28 +78,29 @@ class Segment:
 
 @dataclass(frozen=True)
 class Reference:
-    """A name of something measured: `xp_tcp.bulk.goodput`, `cells[scheduler=roundrobin].delay.median`."""
+    """The name of a measured value: `xp_tcp.bulk.goodput`, `cells[scheduler=roundrobin].delay.median`."""
 
     segments: tuple[Segment, ...]
     text: str
 
     @property
     def name(self) -> str:
-        """Its segments, without conditions."""
+        """The name without its conditions."""
         return ".".join(segment.name for segment in self.segments)
 
 
 @dataclass(frozen=True)
 class Value:
-    """What was measured, in the base unit of its kind: bit/s, s, bytes, or plain; several amounts: of several runs
-    or rows."""
+    """A measured value in the base unit of its kind: bit/s, s, bytes, or plain. Several amounts belong to several
+    runs or rows.
+    """
 
     amounts: tuple[float, ...]
     unit: Unit
 
     @property
     def amount(self) -> float:
-        """The one amount that it comes to: the mean."""
+        """The single amount: the mean of all amounts."""
         return statistics.fmean(self.amounts)
 
 
@@ -108,14 +112,14 @@ class Expression:
     root: Node
 
     def references(self) -> tuple[Reference, ...]:
-        """What it asks for, in order."""
+        """The references of the statement, in order."""
         return tuple(_references(self.root))
 
 
 def parse(text: str) -> Expression:
-    """A statement. Raises ExpressionError."""
+    """Parse a statement. Raises ExpressionError."""
     if len(text) > MOST_CHARACTERS:
-        raise ExpressionError(text[:40], 0, 40, f"has more than {MOST_CHARACTERS} characters: make several of it")
+        raise ExpressionError(text[:40], 0, 40, f"has more than {MOST_CHARACTERS} characters: split it")
     root = _Parser(text).parse()
     if isinstance(root, Arithmetic):
         message = "is a value and nothing that may be true or false: compare it, as in 'a >= b'"
@@ -124,7 +128,7 @@ def parse(text: str) -> Expression:
 
 
 def parse_amount(text: str) -> Value:
-    """A number with its unit, as in `20ms`. Raises ExpressionError."""
+    """Parse a number with its unit, such as `20ms`. Raises ExpressionError."""
     parser = _Parser(text)
     node = parser.unary(0)
     if not isinstance(node, Literal) or parser.peek() is not None:
@@ -142,7 +146,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Arithmetic(Node):
-    """What has a value."""
+    """A part of a statement with a value."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +180,7 @@ class Call(Arithmetic):
 
 @dataclass(frozen=True)
 class Compared(Node):
-    """operands, and between each two of them an operator."""
+    """A chain of comparisons: operands, and an operator between each two of them."""
 
     operands: tuple[Node, ...]
     operators: tuple[str, ...]
@@ -184,7 +188,7 @@ class Compared(Node):
 
 @dataclass(frozen=True)
 class Junction(Node):
-    """word: and, or, not."""
+    """A logical operation. word: and, or, not."""
 
     word: str
     operands: tuple[Node, ...]
@@ -214,7 +218,7 @@ class _Token:
 
 
 class _Parser:
-    """Recursive descent, a method for each level of precedence."""
+    """A recursive descent parser with a method for each level of precedence."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -228,13 +232,13 @@ class _Parser:
         return node
 
     def peek(self) -> _Token | None:
-        """The token that comes next; None at the end."""
+        """The next token. None at the end."""
         match = _TOKEN.match(self._text, self._at)
         if match is None:
             rest = self._text[self._at :]
             if rest.strip():
                 start = self._at + len(rest) - len(rest.lstrip())
-                raise ExpressionError(self._text, start, start + 1, "means nothing here: take it out")
+                raise ExpressionError(self._text, start, start + 1, "is unexpected here: remove it")
             return None
         kind = "number" if match["number"] else "name" if match["name"] else "sign"
         return _Token(kind, match[kind], match.start(kind), match.end(kind))
@@ -244,7 +248,7 @@ class _Parser:
         return ExpressionError(self._text, start, end, message)
 
     def _take(self, *texts: str) -> _Token | None:
-        """The next token if it is one of these."""
+        """Take the next token if it is one of the given tokens."""
         token = self.peek()
         if token is None or token.kind == "number" or token.text not in texts:
             return None
@@ -259,7 +263,7 @@ class _Parser:
 
     def _junction(self, word: str, level: int) -> Node:
         if level > MOST_LEVELS:
-            raise self._fault(self.peek(), f"is nested more than {MOST_LEVELS} levels deep: make several of it")
+            raise self._fault(self.peek(), f"is nested more than {MOST_LEVELS} levels deep: split it")
 
         def inner() -> Node:
             return self._junction("and", level) if word == "or" else self._negated(level)
@@ -307,7 +311,7 @@ class _Parser:
     def unary(self, level: int) -> Node:
         """A value with or without a sign."""
         if level > MOST_LEVELS:
-            raise self._fault(self.peek(), f"is nested more than {MOST_LEVELS} levels deep: make several of it")
+            raise self._fault(self.peek(), f"is nested more than {MOST_LEVELS} levels deep: split it")
         token = self._take("-")
         if token is not None:
             operand = self.unary(level + 1)
@@ -351,7 +355,7 @@ class _Parser:
         while self._take("."):
             part = self.peek()
             if part is None or part.kind != "name":
-                raise self._fault(part, "a name belongs behind the dot")
+                raise self._fault(part, "a name belongs after the dot")
             self._at = part.end
             segments.append(Segment(part.text, self._conditions()))
         text = self._text[token.start : self._at]

@@ -1,3 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many runs of one pair of files: what is run (`study`), where it is kept (`directory`), by whom (`local`,
-`cluster`), and what comes of it (`conduct`)."""
+"""Many runs of one pair of files.
+
+- `study`: the runs, their seeds and their order.
+- `directory`: the files of a sweep.
+- `local`, `cluster`: the executors.
+- `execution`: the sweep from its start to its summary.
+"""

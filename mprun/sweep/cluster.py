@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workers of a Dask cluster (dask.distributed): each runs a job in a virtual kernel of its own and sends the run back.
+"""Workers of a Dask cluster (dask.distributed). Each runs a job in its own virtual kernel and sends the run back.
 
-What a result follows from must be the same everywhere: a worker whose mprun, kernel or tools are others is refused,
-when the sweep begins. One that joins later is sent away with the first job that it is given, and the job is given to
-another. A worker that dies has its jobs run elsewhere, by Dask.
+Everything that determines a result must be the same on all machines. At the start of the sweep, a worker with another
+mprun, kernel or tool is refused. A worker that joins later is sent away at its first job, which another worker gets. If
+a worker dies, Dask runs its jobs elsewhere.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from mprun.version import code_digest
 # Of a file that a worker sends back: a capture.
 MOST_FILE_BYTES = 4 << 30
 
-# How long a scheduler and the answers of its workers are waited for.
+# The largest file that a worker sends back: a capture.
 ANSWER_S = 30
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What jobs need of a machine: kernels by name, and programs."""
+    """The needs of jobs on a machine: kernels by name, and programs."""
 
     kernels: tuple[str, ...]
     programs: Mapping[str, Program]
 
 
 def describe(needs: Needs) -> dict[str, str]:
-    """What this machine has of it, as far as a result follows from it. Empty text: not there."""
+    """Return the versions on this machine that determine a result. An empty text means that the item is missing."""
     found = {"mprun": code_digest()}
     for name in needs.kernels:
         try:
@@ -54,9 +54,9 @@ def describe(needs: Needs) -> dict[str, str]:
 
 
 def differences(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str:
-    """What a worker has otherwise, for people; empty if nothing."""
+    """Return the differences of a worker as a text for people; empty if there are none."""
     texts = [
-        f"{name} is {theirs.get(name) or 'not there'}, here {value or 'not there'}"
+        f"{name} is {theirs.get(name) or 'missing'}, here {value or 'missing'}"
         for name, value in ours.items()
         if theirs.get(name) != value
     ]
@@ -64,7 +64,7 @@ def differences(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str:
 
 
 class Refused(RunError):
-    """What a worker that is unlike answers to a job."""
+    """A worker that differs from this machine refuses a job with this error."""
 
     def __init__(self, worker: str, unlike: str) -> None:
         super().__init__(worker, unlike)
@@ -75,7 +75,7 @@ class Refused(RunError):
 
 
 def perform_remotely(job: Job, needs: Needs, wanted: Mapping[str, str]) -> tuple[Outcome, dict[str, bytes]]:
-    """On a worker: the outcome, and the files of the run's directory."""
+    """Run a job on a worker. Return its outcome, and the files of the run's directory. Raises Refused."""
     unlike = differences(wanted, describe(needs))
     if unlike:
         raise Refused(import_module("distributed").get_worker().address, unlike)
@@ -88,10 +88,10 @@ def perform_remotely(job: Job, needs: Needs, wanted: Mapping[str, str]) -> tuple
 
 
 class ClusterExecutor:
-    """The workers of a scheduler at `address`, a job for each of their threads at one time. say: told of workers that
-    are sent away.
+    """The workers of a scheduler at `address`, with one job at a time for each of their threads.
 
-    Raises HostError if it does not answer, has no worker, or has one that is unlike this machine.
+    say: gets a message for each worker that is sent away. Raises HostError if the scheduler does not answer, has no
+    worker, or has a worker that differs from this machine.
     """
 
     def __init__(self, address: str, needs: Needs, say: Callable[[str], None]) -> None:
@@ -128,7 +128,7 @@ class ClusterExecutor:
 
     @property
     def places(self) -> int:
-        """At least one: where no worker is left, jobs wait for the next."""
+        """The number of jobs at a time, at least one. Without a worker, jobs wait for the next worker."""
         workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
         count: int = sum(worker["nthreads"] for worker in workers)
         return max(1, count)
@@ -159,7 +159,7 @@ class ClusterExecutor:
         self._client.retire_workers([refused.worker])
 
     def _take_in(self, future: Any, job: Job) -> Outcome:
-        """Write what came back where it would have been made. Raises Refused."""
+        """Write the files of a run to the job's directory. Raises Refused."""
         try:
             outcome, files = future.result()
         except Refused:
@@ -167,7 +167,7 @@ class ClusterExecutor:
         except MprunError as error:
             return Outcome("error", str(error), 0.0, 0.0)
         except (Exception, CancelledError) as error:
-            # whatever Dask tells of workers that died too often
+            # any error that Dask reports about workers that died too often
             return Outcome("error", f"{type(error).__name__}: {error}", 0.0, 0.0)
         for name, content in files.items():
             run = Folder(job.directory)

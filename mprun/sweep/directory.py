@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The layout of a sweep directory; the only reader and writer of it.
+"""The layout of a sweep directory. This module is its only reader and writer.
 
-runs/<time>-<topology>-<experiment>-<digest8>-sweep/
-    sweep.json            what was asked: cells, repetitions, places
-    inputs/               the files as they were
-    runs/<cell>/<number>/ a run directory each (see `mprun.rundir`); what is there is whole
-    runs/<cell>/<number>/.made  a mark by which its user's mprun knows it as its own
-    partial/              runs under way; what is left of them after a kill is removed by whoever goes on
-    tables/cells.parquet  a row for each run: its values, seed, status and metrics
-    summary.json          statistics of each cell, expectations, verdict; until the end of the sweep there is none, and
-                          no table (see `mprun.sweep.summary`)
-    report.html           made when somebody asks, with figures/ beside it
-    wall.json             real seconds of each run: never repeats
-    command.json          the command that makes it and where that was called: of this machine, and in no bundle
+Files and folders of a sweep:
+
+    runs/<time>-<topology>-<experiment>-<digest8>-sweep/
+        sweep.json            the request: cells, repetitions, places
+        inputs/               the files as they were
+        runs/<cell>/<number>/ a run directory for each run (see `mprun.rundir`); each is complete
+        runs/<cell>/<number>/.made  a mark that shows that this user's mprun made the run
+        partial/              runs in progress; after a kill, the next resume removes what is left
+        tables/cells.parquet  a row for each run: its values, seed, status and metrics
+        summary.json          statistics of each cell, expectations, verdict; like the table, it exists only after
+                              the end of the sweep (see `mprun.sweep.summary`)
+        report.html           made on request, with figures/ beside it
+        wall.json             real seconds of each run: never repeats
+        command.json          the command that makes the sweep, and its working directory; never in a bundle
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 LATEST = "latest-sweep"
-# A directory that is being made takes its name within this time, unless who made it was killed.
+# A directory that is being made gets its final name within this time, unless its maker was killed.
 STALE_S = 3600
 # The folder of a repetition.
 NUMBER = re.compile("[1-9][0-9]{0,8}")
@@ -64,7 +66,7 @@ class Kept:
 
 
 class SweepDirectory:
-    """One sweep's directory. Its files, and those of its runs, are opened by `folder` only."""
+    """The directory of a sweep. Its files, and those of its runs, are opened only through `folder`."""
 
     def __init__(self, path: Path) -> None:
         self.folder = Folder(path)
@@ -72,7 +74,10 @@ class SweepDirectory:
 
     @classmethod
     def create(cls, parent: Path, title: str, record: Mapping[str, Any], inputs: Mapping[str, str]) -> SweepDirectory:
-        """Make a new one under `parent`, whole or not at all. record: what `sweep.json` says, with a `digest`."""
+        """Create a sweep under `parent`. It appears complete or not at all.
+
+        record: the content of `sweep.json`, with a `digest`.
+        """
         invoker.make_folder(parent)
         for stale in parent.glob(".sweep-*"):
             if time.time() - stale.stat().st_mtime > STALE_S:
@@ -101,7 +106,7 @@ class SweepDirectory:
         return sweep
 
     def become_latest(self) -> None:
-        """Point `latest-sweep` at this one."""
+        """Point `latest-sweep` at this sweep."""
         point(self.path.parent / LATEST, self.name)
 
     @property
@@ -110,7 +115,7 @@ class SweepDirectory:
 
     @property
     def record(self) -> dict[str, Any]:
-        """What `sweep.json` says, the values of cells in the order of the axes. Raises MprunError."""
+        """The content of `sweep.json`, with the values of cells in the order of the axes. Raises MprunError."""
         value = self.read("sweep.json")
         if value.get("format") != FORMAT:
             raise MprunError(f"{self.path}: a sweep of format {value.get('format')}; this mprun reads {FORMAT}")
@@ -118,26 +123,26 @@ class SweepDirectory:
 
     @property
     def has_summary(self) -> bool:
-        """Whether it has come to an end, and nobody goes on with it."""
+        """True if the sweep has ended and was not resumed since."""
         return self.folder.has("summary.json")
 
     def forget(self) -> None:
-        """Remove summary, table and report, which are of what was there when they were made."""
+        """Remove summary, table and report. They describe the runs that existed when they were made."""
         for name in ("summary.json", "tables/cells.parquet", "report.html"):
             self.folder.remove(name)
 
     def has(self, name: str) -> bool:
-        """Return whether a file of this name exists."""
+        """Return True if a file of this name exists."""
         return self.folder.has(name)
 
     def note_command(self, words: Sequence[str]) -> None:
-        """How mprun was called, which is how whoever wants to goes on with it."""
-        # that one would make another sweep
+        """Record the command line of mprun, which also resumes the sweep."""
+        # with --new it would create another sweep
         self.write("command.json", {"folder": os.getcwd(), "words": [word for word in words if word != "--new"]})
 
     @property
     def command(self) -> str:
-        """The command that makes it, and from where if that is not here; empty where that is not known."""
+        """The command that makes the sweep, with a `cd` if it was called elsewhere; empty if it is not known."""
         with contextlib.suppress(MprunError, KeyError, TypeError):
             told = self.read("command.json")
             line = shlex.join(["mprun", *told["words"]])
@@ -146,7 +151,7 @@ class SweepDirectory:
 
     @property
     def is_held(self) -> bool:
-        """Whether a process works on it now."""
+        """True if a process is working on the sweep."""
         try:
             with self.folder.locked(".lock", fcntl.LOCK_SH | fcntl.LOCK_NB, create=False):
                 return False
@@ -156,46 +161,52 @@ class SweepDirectory:
             return False
 
     def tell_incomplete(self, called: object, progress: str) -> str:
-        """That it has not all its runs, and how to go on. called: by what name."""
+        """Return a text that says that runs are missing and how to resume. called: the sweep's name in the text."""
         return "; ".join(filter(None, (f"{called} is incomplete: {progress}", self.tell_how_to_go_on())))
 
     def tell_how_to_go_on(self) -> str:
-        """Of one that is incomplete: that it is running, or the command; empty where neither is known."""
+        """Return, for an incomplete sweep, that it is running, or the command that resumes it.
+
+        Empty if neither is known.
+        """
         if self.is_held:
             return "it is running now"
-        return f"to go on: {self.command}" if self.command else ""
+        return f"to resume: {self.command}" if self.command else ""
 
     def read(self, name: str) -> Any:
-        """A JSON file of the layout, its text printable. Raises MprunError where it is missing or not whole."""
+        """Read a JSON file of the layout, with its text made printable.
+
+        Raises MprunError if it is missing or damaged.
+        """
         return read_json(self.folder, name, "sweep", OF_SWEEP.get(name, anything))
 
     def write(self, name: str, value: object) -> None:
-        """Write a JSON file of the layout, whole or not at all."""
+        """Write a JSON file of the layout. It appears complete or not at all."""
         self.folder.write_json(name, value)
 
     def inputs(self) -> dict[str, str]:
-        """The files as they were, by name."""
+        """Return the input files, by name."""
         return read_texts(self.folder, "inputs")
 
     def write_report(self, page: str, figures: Mapping[str, bytes]) -> Path:
-        """As `RunDirectory.write_report`."""
+        """Write the report, as `RunDirectory.write_report` does."""
         return write_page(self.folder, page, figures)
 
     def table(self) -> polars.DataFrame:
-        """`tables/cells.parquet`. Raises MprunError."""
+        """Read `tables/cells.parquet`. Raises MprunError."""
         try:
             return read_table(self.folder, "tables/cells.parquet").collect()
         except FileNotFoundError:
-            raise MprunError(f"{self.path}: no tables/cells.parquet: the sweep did not come so far") from None
+            raise MprunError(f"{self.path}: no tables/cells.parquet: the sweep did not get so far") from None
 
     def write_table(self, columns: Mapping[str, list[Any]]) -> None:
-        """`tables/cells.parquet`, whole or not at all: columns of equal length, None where there is no value."""
+        """Write `tables/cells.parquet`: columns of equal length, with None for a missing value."""
         self.folder.make("tables")
         self.folder.write_bytes("tables/cells.parquet", pack(make_frame(columns)))
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """While this process works on it. Raises RunError if another does."""
+        """Hold the sweep's lock during the block. Raises RunError if another process holds it."""
         with contextlib.ExitStack() as holding:
             try:
                 holding.enter_context(self.folder.locked(".lock", fcntl.LOCK_EX | fcntl.LOCK_NB))
@@ -204,18 +215,18 @@ class SweepDirectory:
             yield
 
     def tidy(self) -> None:
-        """Remove what runs that were killed have left, and files that were not whole yet."""
+        """Remove what killed runs have left, and files that were not complete."""
         self.folder.remove_tree("partial")
         for name in (*self.folder.find(".*.partial"), *self.folder.find("tables/.*.partial")):
             self.folder.remove(name)
 
     def begin(self, name: str) -> Path:
-        """An empty directory for a run that is under way. Raises UnsafeError where a link would lead elsewhere."""
+        """Make an empty directory for a run in progress. Raises UnsafeError if a link would lead elsewhere."""
         made = f"partial/{name.replace('/', '.')}-{os.urandom(8).hex()}"
         return self.folder.make(made).path
 
     def finish(self, partial: Path, name: str) -> RunDirectory:
-        """A run that ended takes its place, in one step, with the mark of who made it."""
+        """Move a run that ended to its place, in one step, with the mark of its maker."""
         source, target = str(partial.relative_to(self.path)), f"runs/{name}"
         self.folder.make(target.rpartition("/")[0])
         self.folder.remove_tree(target)
@@ -224,20 +235,20 @@ class SweepDirectory:
         return RunDirectory(self.folder.below(target))
 
     def strange(self) -> list[str]:
-        """Names of runs that have ended and that this user's mprun did not make, as far as is known."""
+        """Return the names of finished runs that this user's mprun did not make, as far as is known."""
         ended = (f"{kept.run.path.relative_to(self.path / 'runs')}" for kept in self.runs())
         return [name for name in ended if not signature.is_ours(self.folder.below(f"runs/{name}"))]
 
     def drop(self, name: str) -> None:
-        """Remove a run, as it will be made again."""
+        """Remove a run that will be made again."""
         self.folder.remove_tree(f"runs/{name}")
 
     def count(self) -> int:
-        """Its runs that need not be made again."""
+        """Return the number of runs that need not be made again."""
         return sum(kept.summary["status"] != "error" for kept in self.runs())
 
     def runs(self) -> Iterator[Kept]:
-        """The runs that have ended, by cell and number; one whose summary is not whole has not."""
+        """Yield the runs that have ended, by cell and number. A run counts as ended if its summary is complete."""
         for n, cell in enumerate(self.record["cells"]):
             folder = self.folder.below(f"runs/{cell['folder']}")
             for number in sorted(int(name) for name in folder.find_folders("*") if NUMBER.fullmatch(name)):
@@ -247,7 +258,10 @@ class SweepDirectory:
 
 
 def find(parent: Path, name: str) -> SweepDirectory:
-    """A sweep by path, by name, by the beginning of its name or digest, or `latest-sweep`. Raises SpecError."""
+    """Return a sweep by path, by name, by the beginning of its name or digest, or by `latest-sweep`.
+
+    Raises SpecError.
+    """
     for candidate in (Path(name), parent / name):
         if is_sweep(candidate):
             return SweepDirectory(candidate.resolve())
@@ -260,7 +274,7 @@ def find(parent: Path, name: str) -> SweepDirectory:
 
 
 def find_either(parent: Path, name: str) -> RunDirectory | SweepDirectory:
-    """A sweep or a run, by what names either. Raises SpecError."""
+    """Return a sweep or a run, by any of their names. Raises SpecError."""
     try:
         return find(parent, name)
     except SpecError:
@@ -275,7 +289,7 @@ def is_sweep(path: Path) -> bool:
 
 
 def list_sweeps(parent: Path) -> list[SweepDirectory]:
-    """The sweeps under `parent`, oldest first."""
+    """Return the sweeps under `parent`, oldest first."""
     if not parent.is_dir():
         return []
     paths = [path for path in parent.iterdir() if _NAME.match(path.name) and not path.is_symlink() and is_sweep(path)]
@@ -283,8 +297,10 @@ def list_sweeps(parent: Path) -> list[SweepDirectory]:
 
 
 def remove(sweep: SweepDirectory) -> None:
-    """Delete a sweep with all its runs; `latest-sweep` moves to the newest that is left. Raises RunError while somebody
-    works on it."""
+    """Delete a sweep with all its runs. `latest-sweep` then points to the newest that is left.
+
+    Raises RunError if a process is working on the sweep.
+    """
     with sweep.held():
         shutil.rmtree(sweep.path)
     link = sweep.path.parent / LATEST
@@ -307,13 +323,16 @@ def _umask() -> int:
 
 
 def in_order(cell: Mapping[str, Any], axes: Sequence[str]) -> dict[str, Any]:
-    """The values as the matrix has them: folders are named in that order, and a JSON file has its keys in another."""
+    """Return a cell with its values in the order of the axes.
+
+    Folders are named in this order; JSON files sort their keys.
+    """
     values = cell["values"]
     return {**cell, "values": {**{name: values[name] for name in axes if name in values}, **values}}
 
 
 def title_of(run: RunDirectory) -> str:
-    """What a run is called: its own title, or of one of a sweep that of the sweep, its cell and its number."""
+    """Return the run's title. For a run of a sweep: the sweep's title, the cell, and the run's number."""
     path = run.path.resolve()
     sweep = SweepDirectory(path.parents[min(2, len(path.parents) - 1)])
     if not sweep.has("sweep.json"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a sweep may take, going by what earlier runs of the same files took."""
+"""Estimate the duration of a sweep from earlier runs of the same files."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from mprun.rundir import RunDirectory, list_runs
 from mprun.sweep.directory import list_sweeps
 from mprun.sweep.study import Cell
 
-# Of those that are known, the newest so many.
+# The number of the newest known runs that count.
 MOST_LOOKED_AT = 50
-# Beside the flows: building, probes, settling.
+# The time of a run besides its flows: building, probes, settling.
 REAL_SETUP_S = 4.0
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Real seconds that a sweep may take; None while nothing is known. known: earlier runs that it goes by."""
+    """The real seconds that a sweep may take; None if no run is known. known: the number of earlier runs that count."""
 
     seconds: float | None
     known: int = 0
@@ -32,7 +32,7 @@ class Estimate:
 
 
 def estimate(cells: Sequence[Cell], places: int, parent: Path, done: int = 0) -> Estimate:
-    """For the least number of runs. done: how many of them are there."""
+    """Estimate for the least number of runs. done: the number of runs that exist already."""
     runs = sum(cell.spec.experiment.repeat.least for cell in cells)
     left = max(0, runs - done)
     if not all(ENGINES[cell.runs_in].IS_SIMULATED for cell in cells):
@@ -43,15 +43,15 @@ def estimate(cells: Sequence[Cell], places: int, parent: Path, done: int = 0) ->
 
 
 def _known_s(title: str, parent: Path) -> Iterator[float]:
-    """Real seconds of earlier virtual runs of the same title."""
+    """Yield the real seconds of earlier virtual runs with the same title."""
     runs = [run for run in list_runs(parent) if run.title == title]
     for sweep in list_sweeps(parent):
-        # what cannot be read tells nothing
+        # a sweep that cannot be read is left out
         with contextlib.suppress(MprunError):
             if sweep.record["title"] == title:
                 runs += [RunDirectory(sweep.folder.below(name)) for name in sweep.folder.find_folders("runs/*/*")]
     ended = [run for run in runs if run.is_complete and run.has("wall.json")]
-    # by time, as by name they would be those of the last value of an axis
+    # sorted by time; sorted by name, the newest would all be of the last value of an axis
     ended.sort(key=lambda run: run.folder.stat("wall.json").st_mtime_ns)
     for run in ended[-MOST_LOOKED_AT:]:
         with contextlib.suppress(MprunError):
@@ -60,6 +60,6 @@ def _known_s(title: str, parent: Path) -> Iterator[float]:
 
 
 def _end_s(cell: Cell) -> float:
-    """When the last flow ends; one without an end counts from its start."""
+    """Return when the last flow ends, in s. A flow without an end counts from its start."""
     spans = find_spans(cell.spec.experiment.traffic).values()
     return max((span.end_ns or span.start_ns or 0 for span in spans), default=0) / 1e9

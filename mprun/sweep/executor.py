@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who runs the jobs of a sweep: what an executor is, and keeping all its places at work."""
+"""The interface of executors, which run the jobs of a sweep, and a loop that keeps all their places busy."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ _POLL_S = 0.5
 
 
 class Executor(Protocol):
-    """Runs jobs at the same time, as many as it has places. Closing it, again too, ends what is
-    under way."""
+    """Runs several jobs at the same time, up to its number of places.
+
+    To close it ends the jobs in progress. It may be closed more than once.
+    """
 
     @property
     def places(self) -> int:
-        """How many at one time."""
+        """The number of jobs at a time."""
 
     def submit(self, name: str, job: Job) -> None:
-        """Begin one; called for no more at a time than there are places."""
+        """Start a job. The caller starts no more jobs at a time than there are places."""
 
     def wait(self, seconds: float) -> Iterator[tuple[str, Outcome]]:
-        """Those that have ended, after this long at the latest."""
+        """Yield the jobs that have ended, after this time at the latest."""
 
     def close(self) -> None: ...
 
@@ -31,10 +33,10 @@ class Executor(Protocol):
 def run_all(
     executor: Executor, next_job: Callable[[], tuple[str, Job] | None], look: Callable[[], None] = lambda: None
 ) -> Iterator[tuple[str, Outcome]]:
-    """Each job by its name when it has ended, until none is under way and there is no next one.
+    """Yield each job by its name when it has ended, until no job is left.
 
-    next_job: None if nothing is left, or must wait for what is under way. look: called now and then, and at the end,
-    with every place taken that can be.
+    next_job: returns None if no job is left, or if the next one must wait for those in progress. look: called from time
+    to time and at the end, when as many places as possible are busy.
     """
     running = 0
     while True:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workers on this machine, a process each."""
+"""Workers on this machine, one process each."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ class _Worker:
 
 
 class LocalExecutor:
-    """As many workers as there are jobs at one time, up to `places`; one that dies is replaced, and its run has ended
-    with an error."""
+    """Up to `places` workers, one for each concurrent job.
+
+    A worker that dies is replaced, and its run ends with an error.
+    """
 
     def __init__(self, places: int) -> None:
         self.places = places
@@ -41,7 +43,7 @@ class LocalExecutor:
             self._workers.append(worker)
         worker.name, worker.started = name, time.monotonic()
         assert worker.process.stdin is not None
-        # one that died meanwhile is found by `wait`
+        # `wait` finds a worker that has died meanwhile
         with contextlib.suppress(BrokenPipeError):
             pickle.dump(job, worker.process.stdin)
             worker.process.stdin.flush()
@@ -64,7 +66,7 @@ class LocalExecutor:
             yield name, outcome
 
     def close(self) -> None:
-        """Workers end what they do in order, or are killed."""
+        """Let workers end what they are doing, then kill them."""
         for worker in self._workers:
             if worker.name is not None:
                 worker.process.terminate()
@@ -83,10 +85,10 @@ class LocalExecutor:
 
 
 def _start() -> subprocess.Popen[bytes]:
-    """A worker in a session of its own: Ctrl-C is for us to pass on. It ends with us from its first moment on: to
-    import what it needs takes longer than many a sweep lives.
+    """Start a worker in its own session, because mprun itself passes Ctrl-C on to it.
 
-    -P: what lies in the working directory is not taken for a module, such as a checkout called mprun.
+    The worker ends with this process from its first moment on: its imports take longer than many sweeps last. With -P,
+    a folder in the working directory is not taken for a module, such as a checkout named mprun.
     """
     argv = [sys.executable, "-P", "-c", "from mprun.sweep.worker import main; main()"]
     return subprocess.Popen(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A mark on each run of a sweep by which its user's mprun knows it again.
+"""A mark on each run of a sweep by which its user's mprun recognises it.
 
-A sweep that is resumed counts the runs that are there. In a folder from somebody else those may say anything, so they
-are named first. The mark is a keyed digest of the summary; the key is this user's, in the cache.
+A resumed sweep counts the runs in its folder. In a folder from somebody else, these runs may contain anything, so mprun
+names them first. The mark is a keyed digest of the summary. The key belongs to this user and is in the cache.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _KEY_BYTES = 32
 
 
 def sign(run: Folder) -> None:
-    """Mark a run. Without a cache there is no key, and no mark."""
+    """Mark a run. Without a cache there is no key, and then no mark."""
     key = _read_key(make=True)
     if key is not None:
         run.write_text(FILE, _digest(run, key))
 
 
 def is_ours(run: Folder) -> bool:
-    """Tell whether a run has the mark of this user's mprun."""
+    """Return True if a run has the mark of this user's mprun."""
     key = _read_key(make=False)
     try:
         return key is not None and hmac.compare_digest(run.read_text(FILE), _digest(run, key))

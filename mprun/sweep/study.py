@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a sweep runs: cells, their repetitions, the seed of each, and the order. Pure.
+"""The runs of a sweep: cells, their repetitions, the seed of each run, and the order. Pure.
 
-A seed follows from the base seed, the cell's values and the number of the repetition, so that a cell more or less
-changes no other. Where a cell runs (`kernel`, `engine`) is no part of it: two kernels meet the same world.
+A seed follows from the base seed, the cell's values and the number of the repetition. An additional cell therefore
+changes no other cell. The place of a cell (`kernel`, `engine`) does not affect its seed, so two kernels run under the
+same conditions.
 """
 
 from __future__ import annotations
@@ -25,13 +26,16 @@ if TYPE_CHECKING:
     from mprun.input import Loaded
 
 MOST_FOLDER = 80
-# The folder of the one cell of a sweep that varies nothing.
+# The folder of the only cell of a sweep without axes.
 ONLY = "only"
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One choice of values. folder: where its runs are, below the sweep's; reseed: its spec with another seed."""
+    """A combination of values.
+
+    folder: the folder of its runs, below the sweep's runs. reseed: returns its spec with another seed.
+    """
 
     values: Values
     folder: str
@@ -49,13 +53,13 @@ class Cell:
 
     @property
     def label(self) -> str:
-        """`cc=cubic path0.rate=5mbit`, for people."""
+        """A text for people, such as `cc=cubic path0.rate=5mbit`."""
         return spell_values(dict(self.values)) or ONLY
 
 
 @dataclass(frozen=True)
 class Task:
-    """One run of a cell. number: of the repetition, from 1."""
+    """A run of a cell. number: of the repetition, from 1."""
 
     cell: Cell
     number: int
@@ -63,7 +67,7 @@ class Task:
 
     @property
     def name(self) -> str:
-        """Its place below the runs of the sweep."""
+        """The path of the run below the runs of the sweep."""
         return f"{self.cell.folder}/{self.number}"
 
     @property
@@ -72,7 +76,7 @@ class Task:
 
 
 def make_cells(inputs: Iterable[Loaded], engine: EngineChoice, kernel: str) -> tuple[Cell, ...]:
-    """A cell of each input. engine, kernel: of those whose values name none."""
+    """Return a cell for each input. engine, kernel: for cells whose values do not name them."""
     cells = []
     for one in inputs:
         chosen = dict(one.values)
@@ -84,7 +88,7 @@ def make_cells(inputs: Iterable[Loaded], engine: EngineChoice, kernel: str) -> t
 
 
 def name_folder(values: Values) -> str:
-    """A file name that tells the values; where it cannot tell all, with a digest of them."""
+    """Return a file name that contains the values. If it cannot contain all of them, it ends in a digest."""
     whole = spell_values(dict(values), ",") or ONLY
     plain = re.sub(r"[^A-Za-z0-9._=,%+-]", "_", whole)[:MOST_FOLDER]
     if plain == whole and not plain.startswith("."):
@@ -93,7 +97,7 @@ def name_folder(values: Values) -> str:
 
 
 def make_task(cell: Cell, number: int) -> Task:
-    """The run of a cell that has this number. One that does not repeat is the run that `mprun run` makes."""
+    """Return the run of a cell with this number. Without repetitions, it is the same run that `mprun run` makes."""
     experiment = cell.spec.experiment
     repeat = experiment.repeat
     if repeat.most == 1:
@@ -105,8 +109,10 @@ def make_task(cell: Cell, number: int) -> Task:
 
 
 def order(cells: Sequence[Cell], number: int) -> Iterator[Task]:
-    """The repetition with this number of each cell, in an order that follows from the seed: cells that are
-    compared run near each other, and none always first."""
+    """Yield the repetition with this number of each cell, in an order that follows from the seed.
+
+    Cells that are compared run near each other, and no cell always runs first.
+    """
 
     def place(cell: Cell) -> int:
         return draw(cell.spec.experiment.seed, f"order of {cell.folder} {number}", 2**63)
@@ -115,8 +121,7 @@ def order(cells: Sequence[Cell], number: int) -> Iterator[Task]:
 
 
 def identify(cells: Sequence[Cell], kernels: Sequence[str]) -> str:
-    """SHA-256 of all that the results follow from: cells as they were understood, repetitions, places and the
-    digests of the kernels."""
+    """Return the SHA-256 of all that determines the results: cells, repetitions, places and digests of the kernels."""
     parts = [
         [
             list(map(list, cell.values)),
@@ -133,7 +138,7 @@ def identify(cells: Sequence[Cell], kernels: Sequence[str]) -> str:
 
 
 def describe_repeat(cell: Cell) -> dict[str, Any]:
-    """As `sweep.json` has it."""
+    """Return the repetitions in the format of `sweep.json`."""
     repeat = cell.spec.experiment.repeat
     until = repeat.until
     return {
@@ -148,7 +153,7 @@ def describe_repeat(cell: Cell) -> dict[str, Any]:
 
 
 def read_repeat(told: Mapping[str, Any]) -> Repeat:
-    """The repetitions that `describe_repeat` told of."""
+    """Return the repetitions that `describe_repeat` has described."""
     until = told["until"]
     return Repeat(
         least=told["least"],

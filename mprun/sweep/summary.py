@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Summary and table of a sweep: written when it has come to its end, and made of what is there until then.
+"""Summary and table of a sweep: written at its end, and computed from its finished runs before that.
 
-One that was interrupted, killed or is still running has no summary to read. What its runs tell is summed up all the
-same, and its status says that it is incomplete.
+A sweep that was interrupted, was killed or is still running has no summary file. Its finished runs are summarised all
+the same, with the status `incomplete`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from mprun.analysis.across import judge_across
 from mprun.analysis.cells import INCOMPLETE, Row, doubt, sum_up, tabulate
 from mprun.rundir import make_frame
 from mprun.sweep.directory import Kept, SweepDirectory, in_order
-from mprun.sweep.standing import Standing, say_progress, spell_progress
+from mprun.sweep.progress import CellProgress, say_progress, spell_progress
 from mprun.sweep.study import read_repeat
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def read_summary(sweep: SweepDirectory) -> dict[str, Any]:
-    """What `summary.json` says, else of the runs that have ended. Raises MprunError."""
+    """Return the content of `summary.json`, or else a summary of the finished runs. Raises MprunError."""
     if sweep.has_summary:
         value, axes = sweep.read("summary.json"), sweep.record.get("axes", [])
         return {**value, "cells": [in_order(cell, axes) for cell in value["cells"]]}
@@ -30,14 +30,17 @@ def read_summary(sweep: SweepDirectory) -> dict[str, Any]:
 
 
 def read_table(sweep: SweepDirectory) -> polars.DataFrame:
-    """A row for each run: `tables/cells.parquet`, else of the runs that have ended. Raises MprunError."""
+    """Return a table with a row for each run:
+
+    `tables/cells.parquet`, or else of the finished runs. Raises MprunError.
+    """
     if sweep.has_summary:
         return sweep.table()
     return make_frame(tabulate(sweep.record["cells"], list(_read_rows(sweep))))
 
 
 def write_summary(sweep: SweepDirectory) -> dict[str, Any]:
-    """Table and summary of all runs that it has, written; the summary."""
+    """Write table and summary of all runs of the sweep. Return the summary."""
     record, rows = sweep.record, list(_read_rows(sweep))
     summary = _sum_up(record, rows)
     sweep.write_table(tabulate(record["cells"], rows))
@@ -46,21 +49,21 @@ def write_summary(sweep: SweepDirectory) -> dict[str, Any]:
 
 
 def find_missing(record: Mapping[str, Any], runs: Iterable[Kept]) -> str | None:
-    """How far a sweep is that has not all its runs; None of one that has. record: what `sweep.json` says."""
-    standings = _stand(record, runs)
-    return None if all(standing.is_whole for standing in standings) else say_progress(standings)
+    """Return the progress of an incomplete sweep; None for a complete one. record: the content of `sweep.json`."""
+    progress = _follow(record, runs)
+    return None if all(one.is_whole for one in progress) else say_progress(progress)
 
 
-def _stand(record: Mapping[str, Any], runs: Iterable[Row | Kept]) -> list[Standing]:
-    """How far each cell is with these runs."""
-    standings = [Standing(read_repeat(cell["repeat"])) for cell in record["cells"]]
+def _follow(record: Mapping[str, Any], runs: Iterable[Row | Kept]) -> list[CellProgress]:
+    """Return the state of each cell with these runs."""
+    progress = [CellProgress(read_repeat(cell["repeat"])) for cell in record["cells"]]
     for run in runs:
-        standings[run.cell].note(run.number, run.summary)
-    return standings
+        progress[run.cell].note(run.number, run.summary)
+    return progress
 
 
 def tell_progress(summary: Mapping[str, Any]) -> str:
-    """How far a sweep is, by a summary of one that is incomplete."""
+    """Return the progress of a sweep from the summary of an incomplete one."""
     counts = [(sum(cell["runs"].values()), cell["needed"]) for cell in summary["cells"]]
     return spell_progress(counts)
 
@@ -72,13 +75,13 @@ def _read_rows(sweep: SweepDirectory) -> Iterator[Row]:
 
 def _sum_up(record: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, Any]:
     cells = record["cells"]
-    standings = _stand(record, rows)
-    found = [{**one, "needed": standing.needed} for one, standing in zip(sum_up(cells, rows), standings, strict=True)]
+    progress = _follow(record, rows)
+    found = [{**sums, "needed": one.needed} for sums, one in zip(sum_up(cells, rows), progress, strict=True)]
     counts = {status: sum(cell["runs"][status] for cell in found) for status in ("passed", "failed", "error")}
     statements = judge_across(record["across"], cells, rows)
     is_good = not counts["failed"] and all(statement["held"] for statement in statements)
     status = "error" if counts["error"] else "passed" if is_good else "failed"
-    is_made = all(standing.is_whole for standing in standings)
+    is_made = all(one.is_whole for one in progress)
     return {
         "status": status if is_made else INCOMPLETE,
         "complete": is_made and not counts["error"],

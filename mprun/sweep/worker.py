@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run of a sweep, and the process that makes one after the other.
+"""A run of a sweep, and the process that makes one run after the other.
 
-A worker is long-lived, so that Python and mprun are loaded once: `main` takes pickled jobs
-from standard input and answers each on standard output. It ends with its parent (`local.py`), and with it the run
-under way.
+A worker is long-lived, so that Python and mprun are loaded once. `main` reads pickled jobs from standard input and
+answers each on standard output. A worker ends with its parent (`local.py`), together with the current run.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ from mprun.model.spec import Spec
 from mprun.place import choose_place
 from mprun.rundir import RunDirectory
 
-# Whose captures are kept: of all runs, of none, of those that did not pass.
+# The runs whose captures are kept: all, none, or those that did not pass.
 Keep = Literal["pcaps", "none", "failed"]
 
 
 @dataclass(frozen=True)
 class Job:
-    """A run, and where it goes: an empty directory. inputs: files to keep beside the resolved ones, text by name."""
+    """A run and its directory, which is empty. inputs: files to keep beside the resolved ones, text by name."""
 
     spec: Spec
     warnings: tuple[str, ...]
@@ -48,7 +47,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended. wall_s: real time of it; simulation_s: of that, the time that the engine took."""
+    """The end of a run. wall_s: its real time. simulation_s: the engine's part of this time."""
 
     status: str
     error: str
@@ -57,7 +56,7 @@ class Outcome:
 
 
 def perform(job: Job) -> Outcome:
-    """Run it. What keeps it from its end is the outcome's error, and in the directory's summary."""
+    """Run a job. An error that stops it is in the outcome, and in the summary of its directory."""
     started = time.monotonic()
     run = RunDirectory.lay_out(job.directory)
     try:
@@ -73,7 +72,7 @@ def perform(job: Job) -> Outcome:
         if not run.has("summary.json"):
             run.write("summary.json", summary)
     except OSError as error:
-        # who asked for the run writes it, or says so
+        # the caller writes the summary, or reports that it cannot
         told = "; ".join(summary["errors"]) or str(error)
         return Outcome("error", told, time.monotonic() - started, 0.0)
     if job.keep == "none" or (job.keep == "failed" and summary["status"] == "passed"):
@@ -90,7 +89,7 @@ def _run(job: Job, run: RunDirectory) -> dict[str, Any]:
 
 
 def _no_summary(job: Job, error: str) -> dict[str, Any]:
-    """That of a run that did not come to one."""
+    """Return the summary of a run that ended early."""
     return {
         "status": "error",
         "engine": job.engine,
@@ -105,7 +104,7 @@ def _no_summary(job: Job, error: str) -> dict[str, Any]:
 
 
 def settle(job: Job, outcome: Outcome) -> dict[str, Any]:
-    """The summary of a job that has ended; where its worker died before it wrote one, it is written now."""
+    """Return the summary of a job that has ended. If its worker died before it wrote one, write it now."""
     run = RunDirectory(job.directory)
     if not run.has("summary.json"):
         run.write("summary.json", _no_summary(job, outcome.error))
@@ -113,7 +112,7 @@ def settle(job: Job, outcome: Outcome) -> dict[str, Any]:
 
 
 def serve(jobs: BinaryIO, answers: BinaryIO) -> None:
-    """Jobs until there are no more."""
+    """Run jobs until there are no more."""
     while True:
         try:
             job = pickle.load(jobs)
@@ -124,11 +123,11 @@ def serve(jobs: BinaryIO, answers: BinaryIO) -> None:
 
 
 def main() -> None:
-    # not the interruption of a user, who wants to keep what there is: the run under way ends at once
+    # not the user's interruption, which keeps finished runs: the current run ends at once
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
-    # what a library prints must not stand among the answers
+    # output of a library must not get between the answers
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    # nobody may be left to wait for an answer
+    # the receiver of the answers may be gone
     with contextlib.suppress(BrokenPipeError):
         serve(sys.stdin.buffer, answers)

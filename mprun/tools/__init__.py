@@ -1,24 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workloads: what a flow of an experiment runs, by the name that its entry gives under `tool`.
+"""Workloads: the tools that a flow of an experiment can run, by the name under `tool` in its entry.
 
-Each is a module that says everything about its workload (`tool.Tool` has the types):
+Each tool is a module with these parts (`tool.Tool` has their types):
 
-    Entry      the model of its entry in `traffic`, derived from one of `mprun.schema.flow`: what may be
-               written, with units, bounds and examples; schema and error messages follow from it
-    PROGRAMS   the programs that it starts, and the packages that hold them
-    PORTS      how many ports its server has, one after the other; 0 where it has none
+    Entry      the model of its entry in `traffic`, derived from one of `mprun.schema.flow`: the allowed
+               keys, with units, bounds and examples; schema and error messages follow from it
+    PROGRAMS   the programs that it starts, and the packages that contain them
+    PORTS      the number of consecutive ports of its server; 0 without a server
     METRICS    its metrics by name, with unit, meaning, and the protocols that have them
-    work       flow, endpoints, capabilities -> `Work`: what is prepared, what must listen, what runs
-    parse      flow, outputs -> `Result`: values and tables out of all that the programs left
+    work       flow, endpoints, capabilities -> `Work`: preparations, servers and clients
+    parse      flow, outputs -> `Result`: values and tables from the output of the programs
 
-and, where the paths between its hosts matter to it:
+A tool to which the paths between its hosts matter also has:
 
-    check_paths  flow, the paths that it may use -> (key of its entry, fault) of each
+    check_paths  flow, the paths that it may use -> (key of its entry, fault) of each fault
 
-`work` and `parse` are pure; what they need of the machine is in `Capabilities`, what they make are values.
-A module is imported when a file names it. Installed packages bring others in the entry-point group
-`mprun.tools`. Programs of ours that a workload runs are in `mprun.agent` and need nothing but Python, or in
-`mprun.programs`, whose `mprun tools install` builds them.
+`work` and `parse` are pure: their knowledge of the machine is in `Capabilities`, and their results are values.
+
+A module is imported when a file names it. Installed packages can add tools in the entry-point group `mprun.tools`. Our
+own programs of a workload are in `mprun.agent` and need only Python, or are in `mprun.programs` and are built by `mprun
+tools install`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a flow's programs saw, as text for people: kept with a run as `logs/<process>.log`.
+"""Readable reports of a flow's programs, kept with a run as `logs/<process>.log`.
 
-Made from the structured output that the metrics are read from, so that both say the same.
+They are made from the same structured output as the metrics, so both agree.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _RULE = "- " * 25
 
 
 def tell_iperf3(report: Mapping[str, Any], source: str, is_mptcp: bool) -> str:
-    """iperf3's JSON as iperf3 prints it without --json. source: the file that holds it."""
+    """Return iperf3's JSON in the format that iperf3 prints without --json. source: the file that holds the JSON."""
     lines = [f"# told as iperf3 prints it, from {source}"]
     if is_mptcp:
         lines.append("# Retr, Cwnd: of the connection's first subflow")
@@ -34,7 +34,7 @@ def tell_iperf3(report: Mapping[str, Any], source: str, is_mptcp: bool) -> str:
 
 
 def tell_requests(table: Mapping[str, Sequence[Any]]) -> str:
-    """A line for each request: its number, when it was sent, how large its answer is if that is known, its delay."""
+    """Return a line for each request: its number, its start, the size of its answer if known, and its delay."""
     sizes = table.get("received_bytes")
     title = "" if sizes is None else f"{'bytes':>10} "
     lines = [f"{'request':>7} {'start':>12} {title}{'delay':>12}"]
@@ -75,7 +75,7 @@ def _tell_end(end: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _sides(stream: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Of TCP both sides of a stream, of UDP the one sum of them."""
+    """Yield (role, part) of a stream: sender and receiver for TCP, one sum for UDP."""
     for who in ("sender", "receiver"):
         if isinstance(stream.get(who), Mapping):
             yield who, stream[who]
@@ -111,7 +111,7 @@ def _rate(bit_per_s: float) -> str:
 
 
 def _scaled(value: float, base: int) -> str:
-    """Three digits and a prefix, as iperf3 has them."""
+    """Return three digits and a prefix, in iperf3's format."""
     prefixes = ("", "K", "M", "G", "T")
     power = 0
     while value >= base and power < len(prefixes) - 1:

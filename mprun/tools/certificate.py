@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A certificate for a server of a flow: a key and what vouches for it, made by openssl(1) before the run begins.
+"""A key and a certificate for the server of a flow, made by openssl(1) before the run begins.
 
-Ed25519 where the program takes it, so that signatures have one length and the sizes of packets repeat whatever
-the random numbers.
+The key is Ed25519 if the program accepts it. Signatures then have a fixed length, so the sizes of packets repeat
+whatever the random numbers are.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from mprun.tools.tool import Program, temporary
 
 PROGRAMS = {"openssl": Program("openssl", "version")}
 
-# OpenSSL's random numbers without those of the processor (RDRAND, RDSEED) and without its clock (RDTSC), which no
-# seed governs; see OPENSSL_ia32cap(3).
+# Disable the processor's random numbers (RDRAND, RDSEED) and clock (RDTSC) for OpenSSL, because no seed controls them;
+# see OPENSSL_ia32cap(3).
 DETERMINISTIC = {"OPENSSL_ia32cap": "~0x4000000000000010:~0x40000"}
-# Kinds of key, as openssl-req(1) is told.
+# Kinds of key, as arguments of openssl-req(1).
 ED25519 = ("ed25519",)
 P256 = ("ec", "-pkeyopt", "ec_paramgen_curve:P-256")
 _DAYS = 3650
@@ -34,22 +34,22 @@ subjectAltName = IP:{address}, DNS:{name}
 
 
 def certificate_of(flow: Flow) -> str:
-    """Path of the certificate, PEM."""
+    """Return the path of the certificate, in PEM format."""
     return temporary(flow, "certificate.pem")
 
 
 def key_of(flow: Flow) -> str:
-    """Path of its private key, PEM."""
+    """Return the path of the certificate's private key, in PEM format."""
     return temporary(flow, "key.pem")
 
 
 def authority_of(flow: Flow) -> str:
-    """Path of what a client must trust: the certificate vouches for itself."""
+    """Return the path of the certificate that a client must trust. The server's certificate is self-signed."""
     return certificate_of(flow)
 
 
 def make_certificate(flow: Flow, address: str, key: tuple[str, ...] = ED25519) -> Process:
-    """The preparation that makes key and certificate for a server at `address`."""
+    """Return the preparation that makes key and certificate for a server at `address`."""
     configuration = File(temporary(flow, "openssl.cnf"), _CONFIGURATION.format(name=flow.destination, address=address))
     argv = ["openssl", "req", "-x509", "-newkey", *key, "-nodes", "-config", configuration.path]
     argv += ["-set_serial", "1", "-days", str(_DAYS), "-keyout", key_of(flow), "-out", certificate_of(flow)]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`exec`: any command on one host, and one on another that it talks to. Runs with --allow-exec only.
+"""`exec`: any command on one host, and a server for it on another. Runs with --allow-exec only.
 
-In a word of a command `{source}`, `{destination}` and `{port}` stand for the flow's addresses and its port, and
-`{files}` for the folder of the run that keeps what both leave there. The environment has the same, and the names of
-the hosts.
+The words of a command may contain `{source}`, `{destination}`, `{port}` and `{files}`. They are replaced by the flow's
+addresses, its port, and the folder of the run that keeps the files of both programs. The environment has the same
+values, and the names of the hosts.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from mprun.model.units import NS_PER_S
 from mprun.plan import COMPUTE_S, Process, Ready
 from mprun.schema.file_model import refuse
 from mprun.schema.flow import PositiveTime, ServedEntry
-from mprun.tools.tool import AGENT, PYTHON, Endpoints, Outputs, Program, Result, Work, kept, mptcp_environment
+from mprun.tools.tool import PYTHON, Endpoints, Outputs, Program, Result, Work, kept, mptcp_environment
 
 PROGRAMS: dict[str, Program] = {}
-PROGRAM = f"{AGENT}/until.py"
+PROGRAM = f"{inside.PROGRAMS}/until.py"
 PORTS = 1
 METRICS = {
-    "time": Metric("time", "from the start of the command to its end"),
+    "time": Metric("time", "time from the start of the command to its end"),
     "retransmits": Metric("count", "segments sent again by the client, on all subflows", ("mptcp",), over="sum"),
     **OF_CONNECTIONS,
 }
 
 DEFAULT_TIMEOUT_NS = 60_000_000_000
-# Of what a program prints: one that never stops fills no disk.
+# The limit of a program's log, so that a program that never stops does not fill the disk.
 MOST_LOG_BYTES = 16 << 20
 KEY_LOG = "keys.log"
 
@@ -43,40 +43,51 @@ Command = Annotated[list[str], Field(min_length=1, max_length=1000)]
 
 
 class Entry(ServedEntry):
-    """Any command, word by word, without a shell."""
+    """Any command, given as a list of words and run without a shell."""
 
     tool: Literal["exec"] = Field(description="The tool.")
     protocol: Literal["tcp", "mptcp", "udp", "sctp"] = Field(
-        "tcp", description="What it speaks. mptcp: sockets of TCP become MPTCP's, as under mptcpize(8)."
+        "tcp",
+        description="The transport protocol of the programs. `mptcp` turns TCP sockets into MPTCP sockets, as "
+        "mptcpize(8) does.",
     )
-    command: Command = Field(description="Runs on `from`, and is the flow.", examples=[["sleep", "5s"]])
-    server: Command | None = Field(None, description="Runs on `to`, from before time zero until the end.")
-    listens: bool = Field(True, description="The server counts as ready when it listens on the port; false: at once.")
+    command: Command = Field(
+        description="The command that runs on `from`. The flow lasts as long as the command.",
+        examples=[["sleep", "5s"]],
+    )
+    server: Command | None = Field(
+        None, description="The server's command. It runs on `to` from before time zero until the end of the run."
+    )
+    listens: bool = Field(True, description="Wait until the server listens on the port. `false` does not wait.")
     ready: str | None = Field(
         None,
         min_length=1,
-        description="The server counts as ready when its standard error holds this text, instead.",
+        description="Wait until the server's standard error contains this text. Use it instead of `listens`.",
         examples=["started"],
     )
     until: str | None = Field(
         None,
-        description="Once the command has printed this text it is told to end (TERM), which is no fault; that it ends "
-        "without is one.",
+        description="End the command with the signal TERM when it has printed this text. A command that ends "
+        "without printing the text has failed.",
         examples=["transfer complete"],
     )
     duration: PositiveTime | None = Field(
         None,
-        description="After this time the command is told to end (TERM), which is no fault. Default: it ends by itself.",
+        description="End the command with the signal TERM after this time. This is no failure. Default: the "
+        "command ends by itself.",
         examples=["10s"],
     )
     timeout: PositiveTime | None = Field(
-        DEFAULT_TIMEOUT_NS, description="How long it may last; then it is ended, and the run has failed. Default: 60s."
+        DEFAULT_TIMEOUT_NS,
+        description="The longest duration of the flow. A flow that takes longer is ended, and the run has failed. "
+        "Default: 60s.",
     )
     compute_ns: PositiveTime | None = Field(
         None,
         alias="compute",
-        description="How much CPU time its programs may use while simulated time stands still, in whole seconds. "
-        "Beyond it they count as spinning and are ended. Without effect in the real engine. Default: 10s.",
+        description="The largest CPU time of the flow's programs while simulated time stands still, in whole "
+        "seconds. Programs that use more are considered to spin and are ended. The key has no effect "
+        "in the real engine. Default: 10s.",
         examples=["120s"],
     )
 
@@ -88,14 +99,18 @@ class Entry(ServedEntry):
         for name, words in (("command", self.command), ("server", self.server or ())):
             for n, word in enumerate(words):
                 if "\0" in word or (n == 0 and not word):
-                    faults[(name, n)] = "is no program, or holds what no argument can: write a name, as in 'nc'"
+                    faults[(name, n)] = (
+                        "is no program, or contains a character that no argument can have: write a name, as in 'nc'"
+                    )
         for name in ("listens", "ready"):
             if self.server is None and name in self.model_fields_set:
-                faults[(name,)] = "is of a server: write one, or take this out"
+                faults[(name,)] = "needs a server: write 'server', or remove this"
         if self.ready is not None and "listens" in self.model_fields_set:
-            faults[("ready",)] = "stands beside 'listens': keep one of the two"
+            faults[("ready",)] = "conflicts with 'listens': remove one of the two"
         if self.until is not None and self.duration is not None:
-            faults[("until",)] = "stands beside 'duration', which ends it too: keep one of the two, and 'timeout'"
+            faults[("until",)] = (
+                "conflicts with 'duration', which also ends the command: remove one of the two, and keep 'timeout'"
+            )
         if self.until is not None and not (self.until and self.until.isprintable()):
             faults[("until",)] = "is no text of one line: write a part of a line that the command prints"
         if self.duration is not None and self.timeout is not None and self.timeout <= self.duration:
@@ -112,11 +127,11 @@ class Entry(ServedEntry):
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
-    """The command and its server, as they are written."""
+    """Return the command and its server as processes, with the placeholders filled."""
     known = _known(flow, ends)
     told = {f"MPRUN_{name.upper()}": value for name, value in known.items()}
     told |= {"MPRUN_SOURCE_HOST": flow.source, "MPRUN_DESTINATION_HOST": flow.destination}
-    # what TLS libraries write session secrets to, for Wireshark
+    # TLS libraries write their session secrets to this file, for Wireshark
     environment = {**told, "SSLKEYLOGFILE": f"{known['files']}/{KEY_LOG}", **mptcp_environment(flow, capabilities)}
     keeps = (kept(flow, KEY_LOG),)
     compute_ns: Any = flow.options.get("compute_ns", COMPUTE_S * NS_PER_S)
@@ -156,13 +171,13 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
 
 
 def commands(flow: Flow) -> tuple[str, ...]:
-    """What the file has run, as it would be typed: a person must have seen and allowed it."""
+    """Return the commands that the file runs, as a person would type them. A person must allow them."""
     lines = [(flow.source, _words(flow, "command")), (flow.destination, _words(flow, "server"))]
     return tuple(f"{host}: {shlex.join(words)}" for host, words in lines if words)
 
 
 def _watcher(flow: Flow) -> Sequence[str]:
-    """What runs the command, where that is over when a text is printed."""
+    """Return the words before a command that ends it when it prints a text; empty if the flow has no `until`."""
     return (*PYTHON, PROGRAM, str(flow.options["until"])) if "until" in flow.options else ()
 
 
@@ -172,7 +187,7 @@ def _words(flow: Flow, which: str) -> Sequence[str]:
 
 
 def _known(flow: Flow, ends: Endpoints) -> dict[str, str]:
-    """What stands for the flow's own in words, by name."""
+    """Return the values of the placeholders, by name."""
     addresses = {"source": ends.source_address, "destination": ends.destination_address}
     return {**addresses, "port": str(ends.port), "files": f"{inside.RUN}/{kept(flow, '')}".rstrip("/")}
 
@@ -187,7 +202,10 @@ def _fill(words: Sequence[str], known: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:
-    """How long it took; what it printed is in the run's logs. Of MPTCP with a server, what its connections were."""
+    """Return the duration of the command. The output is in the run's logs.
+
+    For MPTCP with a server, the result has the server's port, so that its connections are looked up.
+    """
     span = outputs.span(flow.name)
     is_followed = flow.protocol == "mptcp" and "server" in flow.options
     ports = (flow.port,) if is_followed and flow.port is not None else ()

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`flows`: short flows that begin whatever becomes of those before (open loop), each one's completion time and losses.
+"""`flows`: short flows that start independently of each other (open loop), with completion time and losses of each.
 
-Each is a connection of its own. It is complete when its receiver has read the last byte of the announced size, over
-either transport. Both ends read one clock.
-When flows begin, and how large they are, is drawn inside the run, from its seed and the name of the flow; or
-it is a file's. Of a group that aggregates (partition-aggregate), flows are the parts of queries. Sender and receiver
-are `mprun.agent.flows`; each is one process on a host for all flows of a group.
+Each flow is a connection of its own. It is complete when its receiver has read the last byte of the announced size,
+over both transports. Both ends read one clock.
+
+Start times and sizes are drawn inside the run, from its seed and the name of the flow, or are read from a file. In a
+group that aggregates (partition-aggregate), flows are the parts of queries. Sender and receiver are
+`mprun.guest.flows`. Each is one process per host for all flows of a group.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
+from mprun import inside
 from mprun.capabilities import Capabilities
 from mprun.model.fault import Path, tell_unknown
 from mprun.model.metric import OF_CONNECTIONS, Metric, delays
@@ -31,7 +33,6 @@ from mprun.schema.file_model import refuse
 from mprun.schema.flow import Congestion, ConnectionEntry, PositiveTime
 from mprun.schema.trace import TraceError
 from mprun.tools.tool import (
-    AGENT,
     PYTHON,
     Endpoints,
     Outputs,
@@ -47,24 +48,26 @@ from mprun.tools.tool import (
 
 PROGRAMS = {"python3": Program("python3")}
 PORTS = 1
-# Kinds of short flows (as studies of data centres tell them apart by completion time), by what a flow met with.
+# Classes of short flows, by the losses that a flow had. Studies of data centres distinguish them by completion time.
 CLASSES = {
     "full_window": "no loss",
-    "intensive": "losses that were made good without a time-out",
-    "delay_with_loss": "one time-out",
-    "extreme_delay": "a lost handshake, or several time-outs",
+    "intensive": "losses that were repaired without a timeout",
+    "delay_with_loss": "one timeout",
+    "extreme_delay": "a lost handshake or several timeouts",
 }
-# Columns of the table of flows that add up.
+# Columns of the table of flows that are summed up.
 COUNTED = ("retransmits", "losses", "timeouts", "handshake_losses")
 METRICS = {
     **delays("completion", "time from the beginning of a flow until its receiver has read all of it"),
     "flows": Metric("count", "flows that began", over="sum"),
     "bytes": Metric("size", "payload of the flows that were completed", over="sum"),
-    "retransmits": Metric("count", "segments sent again, of the initial subflows", over="sum"),
-    "losses": Metric("count", "those of them that the receiver did not have already (RFC 2883)", over="sum"),
-    "timeouts": Metric("count", "retransmission time-outs of connections that were established", over="sum"),
-    "handshake_losses": Metric("count", "handshakes that were lost, on the way there or back", over="sum"),
-    "missed": Metric("ratio", "share of the completions after the deadline, where there is one", over="pool"),
+    "retransmits": Metric("count", "segments that the initial subflows sent again", over="sum"),
+    "losses": Metric("count", "segments sent again that the receiver did not have already (RFC 2883)", over="sum"),
+    "timeouts": Metric("count", "retransmission timeouts of established connections", over="sum"),
+    "handshake_losses": Metric("count", "handshakes that were lost in either direction", over="sum"),
+    "missed": Metric(
+        "ratio", "share of the flows that were completed after the deadline, if there is one", over="pool"
+    ),
     "queries": Metric("count", "queries of a group that aggregates", over="pool"),
     **{
         f"class.{name}": Metric("ratio", f"share of the completed flows with {what}", over="pool")
@@ -73,18 +76,18 @@ METRICS = {
     **OF_CONNECTIONS,
 }
 
-PROGRAM = f"{AGENT}/flows.py"
+PROGRAM = f"{inside.PROGRAMS}/flows.py"
 RECEIVED = "received"
-# Number, bytes, moment of the last byte; segments sent again, duplicates among them, time-outs.
+# Number, bytes, time of the last byte; retransmitted segments, duplicates among them, time-outs.
 _RECORD = struct.Struct("<QQQIII")
 # A flow begins with its number, a request with its number and the size of the answer.
 LEAST_BYTES, LEAST_REQUEST_BYTES = 8, 16
 GRACE_NS = 60_000_000_000
 MOST_FLOWS = 100_000
-# Of more connections nobody asks which subflows they had: it would take longer than the run.
+# With more connections, their subflows are not looked up: this would take longer than the run.
 MOST_CONNECTIONS = 1_000
 
-# Bytes, and the share of flows that are no larger; linear in between.
+# Size in bytes, and the share of flows up to that size; linear in between.
 DISTRIBUTIONS: Mapping[str, tuple[tuple[int, float], ...]] = {
     # Alizadeh et al., Data Center TCP (DCTCP), SIGCOMM 2010
     "web-search": (
@@ -107,7 +110,7 @@ def _parse_one_size(value: object) -> int:
 
 
 def _parse_size(value: object) -> int | str | dict[str, Any]:
-    """A size, a range, the name of a distribution, or one of the user's: its file, or what that comes to."""
+    """Parse a size, a range, the name of a distribution, the file of a distribution, or the content of such a file."""
     if isinstance(value, dict):
         return _parse_size_of_many(value)
     if isinstance(value, str) and value[:1].isalpha():
@@ -128,7 +131,7 @@ def _parse_size_of_many(value: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError("is neither range nor distribution: write '{min: 1kb, max: 16kb}' or '{file: sizes.csv}'")
     low, high = (_parse_one_size(value[name]) for name in ("min", "max"))
     if low > high:
-        raise ValueError("has its least above its most: swap them")
+        raise ValueError("has a 'min' above its 'max': swap them")
     return {"min_bytes": low, "max_bytes": high}
 
 
@@ -136,7 +139,7 @@ _PARSERS: tuple[tuple[str, Callable[[object], Any]], ...] = (("sizes", VOLUME.pa
 
 
 def check_distribution(sizes: Sequence[int], shares: Sequence[float]) -> None:
-    """Raises ValueError where sizes or shares do not rise, or shares end below 100%."""
+    """Raise ValueError if sizes or shares do not rise, or shares do not end at 100%."""
     if len(sizes) != len(shares) or len(sizes) < 2:
         raise ValueError("is no distribution: write two sizes or more, and the share of flows up to each")
     rise = all(before < after for values in (sizes, shares) for before, after in pairwise(values))
@@ -147,8 +150,11 @@ def check_distribution(sizes: Sequence[int], shares: Sequence[float]) -> None:
 _RANGE_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "min": {**VOLUME_SCHEMA, "description": "The least; all between are equally likely."},
-        "max": {**VOLUME_SCHEMA, "description": "The most."},
+        "min": {
+            **VOLUME_SCHEMA,
+            "description": "The smallest size. All sizes between `min` and `max` are equally likely.",
+        },
+        "max": {**VOLUME_SCHEMA, "description": "The largest size."},
     },
     "required": ["min", "max"],
     "additionalProperties": False,
@@ -156,11 +162,15 @@ _RANGE_SCHEMA: dict[str, Any] = {
 _POINTS_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "sizes": {"type": "array", "items": VOLUME_SCHEMA, "description": "Points of the distribution, rising."},
+        "sizes": {
+            "type": "array",
+            "items": VOLUME_SCHEMA,
+            "description": "The sizes of the distribution in rising order.",
+        },
         "shares": {
             "type": "array",
             "items": {"type": "string", "pattern": PERCENT_PATTERN},
-            "description": "Of each size, the share of flows that are no larger.",
+            "description": "For each size, the share of flows that are not larger.",
         },
     },
     "required": ["sizes", "shares"],
@@ -168,7 +178,7 @@ _POINTS_SCHEMA: dict[str, Any] = {
 }
 _FILE_SCHEMA: dict[str, Any] = {
     "type": "object",
-    "properties": {"file": {"type": "string", "description": "A CSV file 'size,share'."}},
+    "properties": {"file": {"type": "string", "description": "A CSV file with the header 'size,share'."}},
     "required": ["file"],
     "additionalProperties": False,
 }
@@ -191,38 +201,47 @@ OneSize = Annotated[int, PlainValidator(_parse_one_size), WithJsonSchema(VOLUME_
 
 
 class Entry(ConnectionEntry):
-    """Short flows, begun in open loop."""
+    """Short flows that start independently of each other (open loop)."""
 
     tool: Literal["flows"] = Field(description="The tool.")
     arrivals: Literal["poisson", "uniform", "constant"] = Field(
         "poisson",
-        description="Times between two beginnings: exponential, uniform from 0 to twice the interval, or all the same.",
+        description="The distribution of the time between the starts of two flows. `poisson`: exponential. "
+        "`uniform`: from 0 to twice the interval. `constant`: always the interval.",
     )
     interval_ns: PositiveTime | None = Field(
-        None, alias="interval", description="Mean time between two beginnings.", examples=["200ms"]
+        None, alias="interval", description="The mean time between the starts of two flows.", examples=["200ms"]
     )
-    duration: PositiveTime | None = Field(None, description="How long flows begin.", examples=["10s"])
+    duration: PositiveTime | None = Field(None, description="The time during which flows start.", examples=["10s"])
     size: FlowSize | None = Field(
         None,
-        description="A size, a range {min, max}, 'web-search', 'data-mining', or a distribution {file}.",
+        description="The size of the flows: a size, a range {min, max}, 'web-search', 'data-mining', or a "
+        "distribution {file}.",
         examples=["70kb"],
     )
-    schedule: str | None = Field(None, description="A CSV file 'at,size', instead of interval, duration and size.")
-    starts_ns: list[Time] | None = Field(None, alias="starts", description="What a schedule's file comes to: when.")
-    sizes_bytes: list[OneSize] | None = Field(None, alias="sizes", description="And how large each is.")
-    deadline_ns: PositiveTime | None = Field(None, alias="deadline", description="By when a flow should be complete.")
+    schedule: str | None = Field(
+        None, description="A CSV file with the header 'at,size'. Use it instead of `interval`, `duration` and `size`."
+    )
+    starts_ns: list[Time] | None = Field(
+        None, alias="starts", description="The starts of the flows, as in the file of a schedule."
+    )
+    sizes_bytes: list[OneSize] | None = Field(None, alias="sizes", description="The sizes of the flows in `starts`.")
+    deadline_ns: PositiveTime | None = Field(
+        None, alias="deadline", description="The time within which a flow should be complete."
+    )
     request_bytes: RequestSize | None = Field(
         None,
         alias="request",
-        description="The flow is an answer: `from` asks for it by so much, `to` sends it. Default: `from` sends it.",
+        description="The size of a request. `from` sends the request, and `to` answers with the flow. Default: "
+        "`from` sends the flow without a request.",
         examples=["1kb"],
     )
     aggregate: bool = Field(
         False,
-        description="Flows of several hosts are parts of queries: those of one host with one number begin together, "
-        "and the query is complete when the last of them is.",
+        description="Treat flows of several hosts as parts of queries. The parts of one query have the same "
+        "number and start together. The query is complete when its last part is complete.",
     )
-    congestion: Congestion | None = Field(None, description="Congestion control of both ends. Default: the hosts'.")
+    congestion: Congestion | None = Field(None, description="The congestion control of both ends. Default: the hosts'.")
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
@@ -231,7 +250,7 @@ class Entry(ConnectionEntry):
         given = [name for name, value in drawn.items() if value is not None]
         if self.schedule is not None or self.starts_ns is not None:
             for name in given:
-                faults[(name,)] = "is what the schedule says: take one of the two out"
+                faults[(name,)] = "is what the schedule says: remove one of the two"
         else:
             examples = {"interval": "200ms", "duration": "10s", "size": "70kb"}
             for name in (name for name in drawn if name not in given):
@@ -239,11 +258,11 @@ class Entry(ConnectionEntry):
         if len(self.starts_ns or ()) != len(self.sizes_bytes or ()):
             faults[("sizes",)] = "are not as many as 'starts': write one for each"
         if self.duration and self.interval_ns and self.duration // self.interval_ns > MOST_FLOWS:
-            faults[("interval",)] = f"comes to more than {MOST_FLOWS} flows: write a longer one"
+            faults[("interval",)] = f"amounts to more than {MOST_FLOWS} flows: write a longer one"
         if self.arrivals == "constant" and self.duration and self.interval_ns and self.interval_ns >= self.duration:
             faults[("interval",)] = "begins no flow within the duration: write a shorter one, or a longer duration"
         if self.aggregate and not self.is_several and self.group is None:
-            faults[("aggregate",)] = "is of flows of several hosts: name them, as in 'to: [h1, h2]', or take it out"
+            faults[("aggregate",)] = "is for flows of several hosts: name them, as in 'to: [h1, h2]', or remove it"
         if faults:
             raise refuse(faults, self)
         return self
@@ -272,12 +291,12 @@ class Entry(ConnectionEntry):
 
 
 def read_schedule(text: str) -> list[tuple[int, int]]:
-    """(start in ns, bytes) of each row of a CSV file `at,size`, in the order of time. Raises TraceError."""
+    """Return (start in ns, bytes) of each row of a CSV file `at,size`, sorted by time. Raises TraceError."""
     return sorted(row for _, row in _read_rows(text, ("at", "size"), (TIME.parse, _parse_one_size), "100ms,70kb"))
 
 
 def read_distribution(text: str) -> dict[str, Any]:
-    """Sizes, and the share of flows up to each, of a CSV file `size,share`. Raises TraceError."""
+    """Return the sizes and cumulative shares of a CSV file `size,share`. Raises TraceError."""
     rows = _read_rows(text, ("size", "share"), (VOLUME.parse, parse_ratio), "70kb,50%")
     sizes, shares = zip(*(row for _, row in rows), strict=True)
     try:
@@ -290,7 +309,7 @@ def read_distribution(text: str) -> dict[str, Any]:
 def _read_rows(
     text: str, header: tuple[str, str], parsers: tuple[Callable[[object], Any], ...], example: str
 ) -> list[tuple[int, tuple[Any, ...]]]:
-    """The rows of a CSV file of two columns with their lines, `#` beginning a comment. Raises TraceError."""
+    """Return the rows of a CSV file of two columns with their line numbers. `#` begins a comment. Raises TraceError."""
     rows = csv.reader(text.splitlines())
     if tuple(cell.strip() for cell in next(rows, [])) != header:
         raise TraceError(1, f"has no header: write '{','.join(header)}'")
@@ -311,7 +330,7 @@ def _read_rows(
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
-    """The receiver, which listens until the end of the run, and the sender with its schedule."""
+    """Return the receiver, which listens until the end of the run, and the sender with its schedule."""
     options: Mapping[str, Any] = flow.options
     shared = {
         "address": ends.destination_address,
@@ -345,18 +364,21 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
 
 
 def join(processes: Sequence[Process]) -> Process:
-    """One program for all flows of a host: it takes a file for each, and listens on their ports in this order."""
+    """Return one program for all flows of a host.
+
+    It reads a file for each flow, and listens on their ports in this order.
+    """
     argv = (*processes[0].argv, *(process.argv[-1] for process in processes[1:]))
     return replace(processes[0], argv=argv, ready=processes[-1].ready)
 
 
 def _schedule(flow: Flow) -> dict[str, Any]:
-    """When flows begin and how large they are, as `mprun.agent.flows` reads it."""
+    """Return the start times and sizes of a flow in the format of `mprun.guest.flows`."""
     options: Mapping[str, Any] = flow.options
     if "starts_ns" in options:
         return {name: options[name] for name in ("starts_ns", "sizes_bytes")}
     drawn = {name: options[name] for name in ("arrivals", "interval_ns")} | {"duration_ns": flow.duration_ns}
-    # the parts of a query leave at one moment
+    # the parts of a query start at the same time
     drawn["starts_key"] = f"{flow.group} {flow.source}" if options.get("aggregate") else flow.name
     if "size_bytes" in options:
         return drawn | {"size_bytes": options["size_bytes"]}
@@ -370,8 +392,12 @@ def _schedule(flow: Flow) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Sent:
-    """What the sender says of one flow. Times are ns of the run's clock; end_ns 0: it failed. refused: handshakes that
-    were lost; duplicates: segments sent again that the receiver had already (RFC 2883)."""
+    """The sender's record of a flow. Times are ns of the run's clock.
+
+    - end_ns: 0 if the flow failed.
+    - duplicates: retransmitted segments that the receiver had already (RFC 2883).
+    - refused: handshakes that were lost.
+    """
 
     number: int
     size: int
@@ -388,7 +414,7 @@ class Sent:
 
 @dataclass(frozen=True)
 class Received:
-    """What the receiver says of one flow: bytes that came, the moment of the last one, and its own counts."""
+    """The receiver's record of a flow: received bytes, the time of the last byte, and its own counts."""
 
     number: int
     count: int
@@ -399,14 +425,14 @@ class Received:
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:
-    """Each flow's beginning at its sender and end at its receiver; one that has no end is an error."""
+    """Return each flow's start at its sender and end at its receiver. A flow without an end is an error."""
     records = read_records(outputs, RECEIVED, _RECORD)
     if records is None:
         return Result(error="the receiver's record is missing or not whole")
     received = {one.number: one for one in (Received(*record) for record in records)}
     lines = [line.split() for line in outputs.log(flow.name).splitlines()]
     try:
-        # a sender that several flows share says of each line whose it is
+        # several flows may share a sender, whose lines begin with the name of the flow
         sent = [Sent(*map(int, rest)) for name, *rest in lines if name == flow.name]
     except (TypeError, ValueError) as fault:
         return Result(error=f"a line that it never prints: {fault}")
@@ -436,7 +462,7 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
 
 
 def pool(flows: Sequence[Flow], results: Sequence[Result]) -> Result:
-    """All flows of a group as one; of one that aggregates, queries in their place, each as long as its last part."""
+    """Return all flows of a group as one result. If the group aggregates, the result is of queries instead of flows."""
     tables = [result.tables["flows"] for result in results if "flows" in result.tables]
     classes = [one for table in tables for one in table["class"]]
     if flows[0].options.get("aggregate"):
@@ -452,7 +478,10 @@ def pool(flows: Sequence[Flow], results: Sequence[Result]) -> Result:
 
 
 def _gather_queries(flows: Sequence[Flow], results: Sequence[Result]) -> Table:
-    """A row for each query: the flows of one host with one number. Its completion is None where a part's is."""
+    """Return a row for each query: the flows of one host with the same number.
+
+    The completion of a query is that of its last part; None if a part is not complete.
+    """
     parts: dict[tuple[str, int], list[tuple[int, int | None, str]]] = {}
     for flow, result in zip(flows, results, strict=True):
         table: Table = result.tables.get("flows", {"sequence": [], "start_ns": [], "completion_ns": []})
@@ -473,13 +502,13 @@ def _gather_queries(flows: Sequence[Flow], results: Sequence[Result]) -> Table:
 
 
 def _classify(classes: Sequence[str | None]) -> dict[str, float]:
-    """The share of each class among the flows that have one; nothing without such flows."""
+    """Return the share of each class among the flows that have a class; empty without such flows."""
     known = [one for one in classes if one is not None]
     return {f"class.{name}": known.count(name) / len(known) for name in CLASSES} if known else {}
 
 
 def _miss(flow: Flow, delays_ns: Sequence[int]) -> dict[str, float]:
-    """The share of completions after the deadline, where there is one."""
+    """Return the share of completions after the deadline; empty without a deadline."""
     deadline_ns = flow.options.get("deadline_ns")
     if not isinstance(deadline_ns, int) or not delays_ns:
         return {}
@@ -487,7 +516,7 @@ def _miss(flow: Flow, delays_ns: Sequence[int]) -> dict[str, float]:
 
 
 def _distribute(delays_ns: Sequence[int]) -> dict[str, Table]:
-    """Completion times by the share of flows that had no longer one, in steps of 1 %; nothing without flows."""
+    """Return completion times by the share of flows that were at least as fast, in steps of 1 %."""
     if not delays_ns:
         return {}
     ordered, shares = sorted(delays_ns), [percent / 100 for percent in range(101)]
@@ -495,7 +524,7 @@ def _distribute(delays_ns: Sequence[int]) -> dict[str, Table]:
 
 
 def _table(flow: Flow, sent: Sequence[Sent], received: Mapping[int, Received], zero_ns: int) -> dict[str, list[Any]]:
-    """A row for each flow by number; one that did not arrive whole has neither completion nor class."""
+    """Return a row for each flow by number. An incomplete flow has neither completion nor class."""
     columns: dict[str, list[Any]] = {
         name: []
         for name in (
@@ -508,7 +537,7 @@ def _table(flow: Flow, sent: Sequence[Sent], received: Mapping[int, Received], z
         other = received.get(one.number, Received(one.number, 0, 0, 0, 0, 0))
         count, end_ns = (one.received, one.end_ns) if asks else (other.count, other.end_ns)
         completion_ns = end_ns - one.start_ns if one.end_ns and count == one.size else None
-        # those of both ends: who asks sends next to nothing
+        # retransmissions of both ends are counted: in a flow with a request, the requesting end sends almost nothing
         retransmits = one.retransmits + other.retransmits
         losses = max(one.refused, retransmits - one.duplicates - other.duplicates)
         timeouts = max(0, one.timeouts + other.timeouts - one.refused)
@@ -524,7 +553,7 @@ def _table(flow: Flow, sent: Sequence[Sent], received: Mapping[int, Received], z
 
 
 def _class_of(losses: int, timeouts: int, refused: int) -> str:
-    """By what a flow met with, whatever the network's delays: see CLASSES."""
+    """Return the class of a flow by its losses, independently of the network's delays; see CLASSES."""
     if refused or timeouts > 1:
         return "extreme_delay"
     if timeouts:

@@ -24,5 +24,5 @@ class Entry(web.WebEntry):
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
-    """nginx and curl."""
+    """Return nginx and curl as processes."""
     return web.build(flow, ends, capabilities, secure=False)

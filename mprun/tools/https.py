@@ -25,5 +25,5 @@ class Entry(web.WebEntry):
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
-    """openssl first, for the certificate that nginx shows; then nginx and curl."""
+    """Return openssl as the preparation, which makes the certificate, then nginx and curl as processes."""
     return web.build(flow, ends, capabilities, secure=True)

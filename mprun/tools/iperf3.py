@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`iperf3`: bulk transfer over TCP, MPTCP or SCTP, or UDP at a given rate, see iperf3(1).
 
-Under MPTCP iperf3 has two connections, one for control and one for data; `data_ports` tells which
-is which. Versions before 3.19 cannot open MPTCP sockets themselves: the wrap library of mptcpize
-does it for them.
+With MPTCP, iperf3 has two connections: one for control and one for data. `data_ports` distinguishes them. Versions
+before 3.19 cannot open MPTCP sockets. The library of mptcpize then replaces their sockets.
 """
 
 from __future__ import annotations
@@ -33,33 +32,35 @@ PROGRAMS = {"iperf3": Program("iperf3", "--version")}
 PORTS = 1
 TCP: tuple[Protocol, ...] = ("tcp", "mptcp")
 METRICS = {
-    "goodput": Metric("rate", "payload that the receiver's program got in the flow's time", over="sum"),
+    "goodput": Metric("rate", "payload that the receiver's program got, divided by the flow's time", over="sum"),
     "bytes": Metric("size", "payload that the receiver's program got", over="sum"),
-    "retransmits": Metric("count", "segments sent again, of all subflows", TCP, over="sum"),
+    "retransmits": Metric("count", "segments that all subflows sent again", TCP, over="sum"),
     "loss": Metric("ratio", "share of the packets that did not arrive", ("udp",)),
-    "goodput.back": Metric("rate", "of a bidirectional flow, goodput from its destination to its source", over="sum"),
-    "bytes.back": Metric("size", "of a bidirectional flow, payload that its source got", over="sum"),
-    "retransmits.back": Metric(
-        "count", "of a bidirectional flow, segments that its destination sent again", TCP, over="sum"
+    "goodput.back": Metric(
+        "rate", "for a bidirectional flow, the goodput from its destination to its source", over="sum"
     ),
-    "loss.back": Metric("ratio", "of a bidirectional flow, loss on the way to its source", ("udp",)),
+    "bytes.back": Metric("size", "for a bidirectional flow, the payload that its source got", over="sum"),
+    "retransmits.back": Metric(
+        "count", "for a bidirectional flow, the segments that its destination sent again", TCP, over="sum"
+    ),
+    "loss.back": Metric("ratio", "for a bidirectional flow, the loss in the direction to its source", ("udp",)),
     **OF_CONNECTIONS,
 }
 
-# Beyond its duration a client gets this long to connect, drain queues and exchange results; one that sends a
-# number of bytes, as long as these take at this rate besides.
+# A client has this time in addition to its duration, to connect, drain queues and exchange results. A client that sends
+# a number of bytes also gets the time that these take at this rate.
 GRACE_NS, LEAST_BIT_PER_S = 30_000_000_000, 1_000_000
-# What fits into a packet of 1500 bytes; iperf3's own 64 KiB fill a send buffer with three messages.
+# The payload that fits into a packet of 1500 bytes. With iperf3's default of 64 KiB, three messages fill a send buffer.
 SCTP_MESSAGE_BYTES = 1_452
-# So many UDP packets are sent at once, where timers allow it.
+# This many UDP packets are sent at once, if timers allow it.
 BURST_PACKETS = 4
-# The receiver's clock starts half a round trip late; a last interval shorter than this is the end's.
+# The receiver's clock starts half a round trip late. A shorter last interval belongs to the end of the test.
 MINIMUM_INTERVAL_S = 0.1
-# What its server sends on the control connection until the test is over: a byte for each state.
+# The bytes that the server sends on the control connection until the test is over: one for each state.
 STATES_BYTES = 4
-# Of a bidirectional test, what the server sent, in an interval of the report.
+# The key of an interval of a bidirectional test for the data that the server sent.
 BACK = "sum_bidir_reverse"
-# What fits into an IP packet, and iperf3's MAX_BLOCKSIZE.
+# The largest payload that fits into an IP packet, and iperf3's MAX_BLOCKSIZE.
 MOST_UDP_BYTES = 65_507
 MOST_BLOCK_BYTES = 1 << 20
 
@@ -74,7 +75,7 @@ def _parse_whole_seconds(value: object) -> int:
 def _parse_omitted(value: object) -> int:
     omitted_ns = TIME.parse(value)
     if omitted_ns % NS_PER_S:
-        raise ValueError(f"iperf3 tells of whole seconds, not of {TIME.render(omitted_ns)}: write '5s'")
+        raise ValueError(f"iperf3 reports whole seconds, not {TIME.render(omitted_ns)}: write '5s'")
     return omitted_ns
 
 
@@ -91,10 +92,10 @@ Block = Annotated[int, PlainValidator(_parse_block), WithJsonSchema(SIZE_SCHEMA)
 
 
 class OmitSecondsEntry(OmitEntry):
-    """What is left out of the goodput, for a steady state, in whole seconds."""
+    """The time to leave out of the goodput, in whole seconds, to measure a steady state."""
 
-    start_ns: Omitted = Field(0, alias="start", description="The first seconds.")
-    end_ns: Omitted = Field(0, alias="end", description="The last seconds.")
+    start_ns: Omitted = Field(0, alias="start", description="The time to leave out at the beginning.")
+    end_ns: Omitted = Field(0, alias="end", description="The time to leave out at the end.")
 
 
 class Entry(ServedEntry):
@@ -102,34 +103,39 @@ class Entry(ServedEntry):
 
     tool: Literal["iperf3"] = Field(description="The tool.")
     protocol: Literal["tcp", "mptcp", "udp", "sctp"] = Field(
-        "tcp", description="tcp, mptcp, udp or sctp (the kernel's)."
+        "tcp", description="The transport protocol. `sctp` is the kernel's SCTP."
     )
     rate_bit_per_s: FlowRate | None = Field(
-        None, alias="rate", description="Bits of payload per second to offer; udp needs it."
+        None, alias="rate", description="The rate of payload to send. `udp` needs it."
     )
     duration: WholeSeconds | None = Field(
-        None, description="How long it sends, in whole seconds; or give a size.", examples=["10s"]
+        None, description="The time to send, in whole seconds. Use either `duration` or `size`.", examples=["10s"]
     )
     size_bytes: Size | None = Field(
         None,
         alias="size",
-        description="How much the client writes, instead of a duration; what is on its way then is cut off.",
+        description="The number of bytes that the client writes. Use it instead of `duration`. Data that is still "
+        "in flight at the end is not received.",
     )
-    omit: OmitSecondsEntry | None = Field(None, description="What is left out of the goodput, for a steady state.")
+    omit: OmitSecondsEntry | None = Field(
+        None, description="The times to leave out of the goodput, to measure a steady state."
+    )
     length_bytes: Block | None = Field(
         None,
         alias="length",
-        description="Bytes of payload in a UDP packet, default: what fits the smallest MTU along the path; in an SCTP "
-        "message, default: 1452bytes; of TCP in a write, default: 128kb.",
+        description="The payload of a UDP packet, of an SCTP message, or of a TCP write. Default: for UDP the "
+        "largest payload for the path's MTU, for SCTP 1452bytes, for TCP 128kb.",
     )
     window_bytes: Size | None = Field(
-        None, alias="window", description="Socket buffers of both ends, instead of those that the kernel tunes."
+        None, alias="window", description="The socket buffers of both ends. Default: the kernel tunes the buffers."
     )
-    congestion: Congestion | None = Field(None, description="Congestion control of both ends. Default: the hosts'.")
-    reverse: bool = Field(False, description="The server sends and the client receives.")
-    bidirectional: bool = Field(False, description="Both send: the client on one connection, the server on another.")
+    congestion: Congestion | None = Field(None, description="The congestion control of both ends. Default: the hosts'.")
+    reverse: bool = Field(False, description="Let the server send and the client receive.")
+    bidirectional: bool = Field(
+        False, description="Let both ends send: the client on one connection, the server on another."
+    )
     parallel: Annotated[int, Whole(1, 128, "iperf3 takes no more streams")] = Field(
-        1, description="Connections side by side."
+        1, description="The number of parallel connections."
     )
 
     @model_validator(mode="after")
@@ -137,26 +143,26 @@ class Entry(ServedEntry):
         faults: dict[Path, str] = {}
         if self.protocol == "udp":
             if self.rate_bit_per_s is None:
-                faults[("rate",)] = "is missing: UDP sends as fast as it is told to, write 'rate: 10mbit'"
+                faults[("rate",)] = "is missing: write 'rate: 10mbit', as UDP has no rate of its own"
             if self.length_bytes is not None and self.length_bytes > MOST_UDP_BYTES:
                 faults[("length",)] = f"is more than fits into a UDP packet: write '{MOST_UDP_BYTES}bytes' or less"
             if self.congestion is not None:
-                faults[("congestion",)] = "is of TCP: take it out, or write 'protocol: tcp'"
+                faults[("congestion",)] = "is for TCP: remove it, or write 'protocol: tcp'"
         if self.protocol == "sctp" and self.congestion is not None:
-            faults[("congestion",)] = "is of TCP: take it out, or write 'protocol: tcp'"
+            faults[("congestion",)] = "is for TCP: remove it, or write 'protocol: tcp'"
         if self.duration is None and self.size_bytes is None:
             faults[("duration",)] = "is missing: write 'duration: 10s', or how much, as in 'size: 100mb'"
         if self.duration is not None and self.size_bytes is not None:
-            faults[("size",)] = "stands beside 'duration': keep one of the two"
+            faults[("size",)] = "conflicts with 'duration': remove one of the two"
         elif self.size_bytes is not None and self.bidirectional:
             faults[("size",)] = "would end both directions once they have it together: write 'duration: 10s'"
         if self.bidirectional and self.reverse:
-            faults[("reverse",)] = "stands beside 'bidirectional', which has both directions: take it out"
+            faults[("reverse",)] = "conflicts with 'bidirectional', which has both directions: remove it"
         if self.omit is not None:
             if self.duration is None:
                 faults[("omit",)] = "counts seconds of a duration: write 'duration: 10s'"
             elif self.omit.start_ns + self.omit.end_ns >= self.duration:
-                faults[("omit",)] = f"leaves nothing of {TIME.render(self.duration)}: write less, or a longer duration"
+                faults[("omit",)] = f"omits the whole {TIME.render(self.duration)}: write less, or a longer duration"
         if faults:
             raise refuse(faults, self)
         return self
@@ -164,12 +170,12 @@ class Entry(ServedEntry):
     def options(self) -> dict[str, object]:
         omit = {} if self.omit is None else {"omit": {"start_ns": self.omit.start_ns, "end_ns": self.omit.end_ns}}
         options = super().options() | omit
-        # not there unless it is asked for: digests of files without it do not know of it
+        # left out if false: digests of files without this key do not contain it
         return options if self.bidirectional else {n: value for n, value in options.items() if n != "bidirectional"}
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
-    """A server for one test, and a client whose JSON, with the server's in it, is on standard output."""
+    """Return a server for one test, and a client whose output is JSON that includes the server's JSON."""
     return Work(clients=(_client(flow, ends, capabilities),), servers=(_server(flow, ends, capabilities),))
 
 
@@ -228,8 +234,10 @@ def _needs(flow: Flow) -> tuple[str, ...]:
 
 
 def _pacing_us(options: Mapping[str, Any]) -> int:
-    """How often iperf3 sends what is due, us: its own millisecond makes bursts of a hundred packets at 1 Gbit/s,
-    which no short queue holds."""
+    """Return iperf3's interval for sending due packets, in us.
+
+    Its default of one millisecond makes bursts of a hundred packets at 1 Gbit/s, which no short queue holds.
+    """
     packets_us: float = BURST_PACKETS * options["length_bytes"] * 8e6 / options["rate_bit_per_s"]
     return round(min(1_000, max(50, packets_us)))
 
@@ -247,10 +255,11 @@ def _preload(flow: Flow, capabilities: Capabilities, receives: bool) -> dict[str
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:
-    """goodput: what the receiver's program got in the flow's time; retransmits of all subflows.
+    """Return goodput, bytes, loss, and retransmits of all subflows.
 
-    iperf3's own mean divides by the time until its control connection has said goodbye, which a
-    single lost packet there makes 0.2 s longer; here only whole intervals of the test count.
+    Goodput is the payload that the receiver's program got in the flow's time. iperf3's own mean divides by the time
+    until its control connection is closed. A single loss on this connection makes this time 0.2 s longer. Here only
+    whole intervals of the test count.
     """
     output = outputs.log(flow.name)
     try:
@@ -279,7 +288,10 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
 
 
 def _accounts(flow: Flow, outputs: Outputs, report: Mapping[str, Any]) -> dict[str, str]:
-    """Both ends' reports as text; where a server was cut short, what it has told the client."""
+    """Return the reports of both ends as text.
+
+    If the server was stopped early, the client's copy of its report is used.
+    """
     reports = {flow.name: report, f"{flow.name}.server": report["server_output_json"]}
     with suppress(ValueError):
         reports[f"{flow.name}.server"] = json.loads(outputs.log(f"{flow.name}.server"))
@@ -287,14 +299,19 @@ def _accounts(flow: Flow, outputs: Outputs, report: Mapping[str, Any]) -> dict[s
     return {name: tell_iperf3(one, f"logs/{name}.out", is_mptcp) for name, one in reports.items()}
 
 
-# At each moment of sampling of each socket its bytes in one direction, and when the last of these passed.
+# For each time of sampling and each socket: its bytes in one direction, and the time of the last of them.
 _Moments = Iterable[Iterable[tuple[int, int]]]
 
 
 @dataclass(frozen=True)
 class _Way:
-    """One direction of a test. suffix: of its metrics, and of the names in the report's end; intervals: what its
-    receiver counted; begin_ns: time zero of these, from that of the run."""
+    """A direction of a test.
+
+    - suffix: of its metrics.
+    - key: the suffix of the names in the report's end.
+    - intervals: the receiver's counts.
+    - begin_ns: the time zero of the intervals, from time zero of the run.
+    """
 
     name: str
     suffix: str
@@ -304,7 +321,10 @@ class _Way:
 
 
 def _ways(flow: Flow, report: Mapping[str, Any], outputs: Outputs) -> Iterator[_Way]:
-    """The directions that data took: from the source, to it, or both, the first of which has the plain metrics."""
+    """Yield the directions of the data: from the source, to the source, or both.
+
+    The first one has the plain metrics.
+    """
     port = report["start"]["connecting_to"]["port"]
     sent = (((s.sent_bytes, s.sent_ns) for s in some) for _, some in outputs.sockets(flow.destination, port))
     received = (((s.received_bytes, s.received_ns) for s in some) for _, some in outputs.sockets(flow.source, port))
@@ -323,15 +343,17 @@ def _ways(flow: Flow, report: Mapping[str, Any], outputs: Outputs) -> Iterator[_
 
 
 def _find_begin(moments: _Moments, intervals: Sequence[Mapping[str, Any]], ended_ns: int | None) -> int:
-    """When the clock of the test began at an end, ns from time zero.
+    """Return when the clock of the test began at an end, in ns from time zero.
 
-    iperf3 itself reports whole seconds of the clock of the day only. But its server sends four bytes on the control
+    iperf3 itself reports only whole seconds of the real-time clock. However, its server sends four bytes on the control
     connection: PARAM_EXCHANGE, CREATE_STREAMS and, when its clock begins, TEST_START and TEST_RUNNING. The client's
-    clock begins when these arrive. The server sends no more on that connection until the test is over.
+    clock begins when these arrive. The server sends no more bytes on this connection until the test is over.
 
-    moments: of these bytes at this end. ended_ns: when the client's program ended. The clock began early enough for all
-    intervals to be over by then. That is all that is known where no sample was taken in the test, and it is the better
-    bound where a byte was lost and sent again later.
+    - moments: the times of these bytes at this end.
+    - ended_ns: when the client's program ended.
+
+    All intervals must have ended by `ended_ns`, which gives a second bound. It is the only bound if no sample was taken
+    during the test. It is the better bound if a byte was lost and sent again later.
     """
     lasted_ns = round(max((interval["end"] for interval in intervals), default=0) * 1e9)
     known_ns = [ended_ns - lasted_ns] if ended_ns is not None else []
@@ -340,11 +362,11 @@ def _find_begin(moments: _Moments, intervals: Sequence[Mapping[str, Any]], ended
 
 
 def _find_last_state(moments: _Moments) -> int | None:
-    """The first moment by which four bytes had passed."""
+    """Return the first time by which four bytes had passed; None if there is none."""
     for sockets in moments:
-        # a connection for data has passed nothing in this direction, or much more
+        # a data connection has passed either nothing in this direction, or much more
         states = sorted((at_ns, size_bytes) for size_bytes, at_ns in sockets if 0 < size_bytes <= STATES_BYTES)
-        # over MPTCP each byte may have taken another subflow, and copies of it may have followed on further ones
+        # with MPTCP each byte may have used another subflow, and copies may have followed on further subflows
         passed = accumulate(size_bytes for _, size_bytes in states)
         found = [at_ns for (at_ns, _), size_bytes in zip(states, passed, strict=True) if size_bytes >= STATES_BYTES]
         if found:
@@ -358,7 +380,7 @@ def _portion(interval: Mapping[str, Any], begin_ns: int) -> Portion:
 
 
 def _values(flow: Flow, report: Mapping[str, Any], way: _Way) -> dict[str, float]:
-    """The metrics of one direction; loss: share of the packets that were sent and did not come."""
+    """Return the metrics of one direction. loss: the share of the sent packets that did not arrive."""
     counted = _steady(flow, way.intervals)
     goodput = sum(i["bytes"] for i in counted) * 8 / sum(i["end"] - i["start"] for i in counted)
     end = report["end"]
@@ -373,19 +395,22 @@ def _values(flow: Flow, report: Mapping[str, Any], way: _Way) -> dict[str, float
 
 
 def _steady(flow: Flow, intervals: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The intervals that count: of a duration those within it, without what the flow omits; else all."""
+    """Return the intervals that count: those within the duration, without what the flow omits.
+
+    Without a duration all intervals count.
+    """
     if flow.duration_ns is None:
         return list(intervals)
     omit: Any = flow.options.get("omit", {"start_ns": 0, "end_ns": 0})
     first_s, last_s = omit["start_ns"] / 1e9, (flow.duration_ns - omit["end_ns"]) / 1e9
-    # intervals end when iperf3's timer comes, some time after the whole second
+    # intervals end when iperf3's timer expires, some time after the whole second
     return [
         i for i in intervals if i["start"] > first_s - MINIMUM_INTERVAL_S and i["end"] < last_s + MINIMUM_INTERVAL_S
     ]
 
 
 def _goodput_table(ways: Sequence[_Way]) -> Table:
-    """A row for each interval of each direction; times from time zero."""
+    """Return a row for each interval of each direction, with times from time zero."""
     rows = [(way, i) for way in ways for i in way.intervals]
     return {
         "direction": [way.name for way, _ in rows],

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """`netperfmeter`: bulk or paced messages over TCP, MPTCP, the kernel's SCTP or UDP, see netperfmeter(1).
 
-Its passive side has three ports: for data the middle one, above it that of the control connection, which
-is SCTP whatever the data, and below it one for a patched kernel's MPTCP. Here MPTCP is the wrap
-library of mptcpize. What both sides measured the active one gathers at the end: scalars, and vectors with a line
-for each message.
+Its passive side has three consecutive ports. The middle one is for data. The port above is for the control connection,
+which always uses SCTP. The port below is for the MPTCP of a patched kernel. Here mptcpize's library is used for MPTCP
+instead.
+
+At the end the active side collects the measurements of both sides: scalars, and vectors with a line for each message.
 """
 
 from __future__ import annotations
@@ -43,27 +44,29 @@ PROGRAMS = {"netperfmeter": Program("netperfmeter")}
 PORTS = 3
 METRICS = {
     "goodput": Metric(
-        "rate", "payload that the receiver's program got, from its first message to its last", over="sum"
+        "rate",
+        "payload that the receiver's program got, divided by the time from its first message to its last",
+        over="sum",
     ),
     "bytes": Metric("size", "payload that the receiver's program got", over="sum"),
-    "retransmits": Metric("count", "segments sent again, of all subflows", ("tcp", "mptcp"), over="sum"),
+    "retransmits": Metric("count", "segments that all subflows sent again", ("tcp", "mptcp"), over="sum"),
     "loss": Metric("ratio", "share of the messages that did not arrive", ("udp",)),
     **OF_CONNECTIONS,
-    # of MPTCP by the kernel, of SCTP by when messages arrived
+    # of MPTCP by the kernel, of SCTP by the arrival times of messages
     **{name: replace(metric, protocols=("mptcp", "sctp")) for name, metric in OF_HANDOVER.items()},
 }
 
-# A measurement ends with the transfer of what the passive side saw, over the same network.
+# A measurement ends with the transfer of the passive side's results over the same network.
 GRACE_NS = 120_000_000_000
-# What fits into a packet of 1500 bytes over SCTP; over TCP and UDP nearly so. The passive side's socket is of
-# IPv6 whatever it is used for, and its SCTP leaves room for the longer header.
+# The payload that fits into a packet of 1500 bytes over SCTP, and nearly so over TCP and UDP. The passive side's socket
+# is always IPv6, and its SCTP leaves room for the longer header.
 DEFAULT_MESSAGE_BYTES, DEFAULT_REVERSE_BYTES = 1452, 1432
 MOST_MESSAGE_BYTES = 65_535
-# A time in which nothing arrived that is worth a word, ns.
+# The shortest time without arrivals that is reported, in ns.
 STANDSTILL_NS = 10_000_000
-# Larger ones it sends in parts, if it is not told otherwise.
+# By default netperfmeter sends larger messages in parts.
 WHOLE_BYTES = 16_000
-# Less than this share of the rate that was asked for is worth a word.
+# A smaller share of the requested rate gives a warning.
 LEAST_OFFERED = 0.97
 SCALARS, VECTORS, CONFIGURATION = "flow.sca", "flow.vec.bz2", "flow.config"
 
@@ -93,34 +96,38 @@ class Entry(ServedEntry):
 
     tool: Literal["netperfmeter"] = Field(description="The tool.")
     protocol: Literal["tcp", "mptcp", "sctp", "udp"] = Field(
-        "tcp", description="tcp, mptcp, sctp (the kernel's) or udp."
+        "tcp", description="The transport protocol. `sctp` is the kernel's SCTP."
     )
     duration: Annotated[int, PlainValidator(_parse_whole_seconds), WithJsonSchema(TIME_SCHEMA)] = Field(
-        description="How long it sends, in whole seconds.", examples=["10s"]
+        description="The time to send, in whole seconds.", examples=["10s"]
     )
     rate_bit_per_s: FlowRate | None = Field(
-        None, alias="rate", description="Bits of payload per second and flow; udp needs it. Default: all that goes."
+        None,
+        alias="rate",
+        description="The rate of payload of each connection. `udp` needs it. Default: as fast as possible.",
     )
     message_bytes: Annotated[int, PlainValidator(_parse_message), WithJsonSchema(SIZE_SCHEMA)] | None = Field(
-        None, alias="message", description="Bytes of a message. Default: 1452bytes; 1432bytes from the server."
+        None, alias="message", description="The size of a message. Default: 1452bytes, or 1432bytes from the server."
     )
-    reverse: bool = Field(False, description="The server sends and the client receives.")
+    reverse: bool = Field(False, description="Let the server send and the client receive.")
     parallel: Annotated[int, Whole(1, 128, "each has a socket at both ends")] = Field(
-        1, description="Connections side by side."
+        1, description="The number of parallel connections."
     )
-    unordered: bool = Field(False, description="Messages are delivered as they come; sctp only.")
+    unordered: bool = Field(False, description="Deliver messages in the order of arrival. Only for `sctp`.")
     send_buffer_bytes: Size | None = Field(
-        None, alias="send_buffer", description="Socket buffers; net.core.wmem_max must allow it. Default: 233016bytes."
+        None,
+        alias="send_buffer",
+        description="The send buffer of the sockets. net.core.wmem_max must allow it. Default: 233016bytes.",
     )
     receive_buffer_bytes: Size | None = Field(
         None,
         alias="receive_buffer",
-        description="Socket buffers; net.core.rmem_max must allow it. Default: 233016bytes.",
+        description="The receive buffer of the sockets. net.core.rmem_max must allow it. Default: 233016bytes.",
     )
     congestion: Congestion | None = Field(
-        None, description="Congestion control of tcp and mptcp, by the kernel's name. Default: the host's."
+        None, description="The congestion control of `tcp` and `mptcp`, by its name in the kernel. Default: the host's."
     )
-    messages: bool = Field(False, description="A table with a row for each message.")
+    messages: bool = Field(False, description="Write a table with a row for each message.")
 
     def options(self) -> dict[str, object]:
         default = DEFAULT_REVERSE_BYTES if self.reverse else DEFAULT_MESSAGE_BYTES
@@ -129,16 +136,16 @@ class Entry(ServedEntry):
     @model_validator(mode="after")
     def _agree(self) -> Entry:
         if self.protocol == "udp" and self.rate_bit_per_s is None:
-            raise refuse({("rate",): "is missing: UDP sends as fast as it is told to, write 'rate: 10mbit'"}, self)
+            raise refuse({("rate",): "is missing: write 'rate: 10mbit', as UDP has no rate of its own"}, self)
         if self.unordered and self.protocol != "sctp":
-            raise refuse({("unordered",): f"is of SCTP, {self.protocol} has an order or none: take it out"}, self)
+            raise refuse({("unordered",): f"is for SCTP, not for {self.protocol}: remove it"}, self)
         if self.congestion and self.protocol not in ("tcp", "mptcp"):
-            raise refuse({("congestion",): f"can be chosen for tcp and mptcp, not {self.protocol}: take it out"}, self)
+            raise refuse({("congestion",): f"can be chosen for tcp and mptcp, not {self.protocol}: remove it"}, self)
         return self
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
-    """The passive side, and the active one, which leaves what both have measured."""
+    """Return the passive side and the active side. The active side leaves the measurements of both."""
     environment = mptcp_environment(flow, capabilities)
     port = str(ends.ports[1])
     server = Process(
@@ -174,7 +181,7 @@ def _bracket(address: str) -> str:
 
 
 def _flow_words(flow: Flow) -> str:
-    """FLOWSPEC of netperfmeter(1): messages per second and their size, out and in, then options."""
+    """Return FLOWSPEC of netperfmeter(1): messages per second and their size, out and in, then options."""
     options: Mapping[str, Any] = flow.options
     size = options["message_bytes"]
     rate = options["rate_bit_per_s"] / 8 / size if "rate_bit_per_s" in options else 0
@@ -194,7 +201,7 @@ def _flow_words(flow: Flow) -> str:
 
 
 def _left(flow: Flow) -> Iterator[str]:
-    """The names of the files that netperfmeter makes of those that it was given."""
+    """Yield the names of the files that netperfmeter writes. It derives them from the names that it was given."""
     yield CONFIGURATION
     for side in ("active", "passive"):
         yield SCALARS.replace(".", f"-{side}.", 1)
@@ -204,7 +211,7 @@ def _left(flow: Flow) -> Iterator[str]:
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:
-    """Sums over the parallel flows of one entry, as the receiver's side measured them."""
+    """Return the sums over the parallel flows of one entry, as the receiver's side measured them."""
     sides = ("active", "passive") if flow.options.get("reverse") else ("passive", "active")
     receiver, sender = (_read_scalars(outputs, side) for side in sides)
     if receiver is None or sender is None:
@@ -248,7 +255,7 @@ def _doubt(flow: Flow, sent_bytes: float) -> Iterator[str]:
 
 
 def _read_scalars(outputs: Outputs, side: str) -> dict[str, dict[str, float]] | None:
-    """Object (`flow[0]`, `total`) -> name -> value; None where the file is missing."""
+    """Return object (`flow[0]`, `total`) -> name -> value; None if the file is missing."""
     text = outputs.file(SCALARS.replace(".", f"-{side}.", 1))
     if text is None:
         return None
@@ -259,12 +266,12 @@ def _read_scalars(outputs: Outputs, side: str) -> dict[str, dict[str, float]] | 
 
 
 def _data_ports(flow: Flow, outputs: Outputs) -> tuple[int, ...]:
-    """The passive side's port for data, as the active one says it."""
+    """Return the passive side's data port, as the active side printed it."""
     return tuple(int(port) for port in _REMOTE.findall(outputs.log(flow.name))[:1])
 
 
 def _read_tables(flow: Flow, outputs: Outputs, side: str) -> dict[str, Table]:
-    """goodput: a row for each second and stream; messages: one for each message, if the flow asks for it."""
+    """Return the tables. goodput: a row for each second and stream. messages: a row for each message, if requested."""
     intervals = _INTERVAL.findall(_read_vector(outputs, VECTORS.replace(".", f"-{side}.", 1)))
     rows = [
         (_from_zero_s(outputs, end_us), float(length), int(stream), int(bytes_))
@@ -286,15 +293,18 @@ def _read_tables(flow: Flow, outputs: Outputs, side: str) -> dict[str, Table]:
 
 
 def _from_zero_s(outputs: Outputs, at_us: str) -> float:
-    """Seconds from time zero of a moment of the day's clock in microseconds, as netperfmeter writes it."""
+    """Return a time of the real-time clock in microseconds (netperfmeter's format) as seconds from time zero."""
     return (int(at_us) * 1_000 - outputs.epoch_ns) / 1e9
 
 
 def _find_portions(
     flow: Flow, outputs: Outputs, side: str, receiver: Mapping[str, Mapping[str, float]]
 ) -> list[Portion]:
-    """The payload of each stream between two lines of the vector; the first begins with the first message of all, and
-    the last ends with the last. receiver: the scalars of this side."""
+    """Return the payload of each stream between two lines of the vector.
+
+    The first portion begins with the stream's first message, and the last one ends with its last message. receiver: the
+    scalars of this side.
+    """
     intervals = _INTERVAL.findall(_read_vector(outputs, VECTORS.replace(".", f"-{side}.", 1)))
     portions = []
     for stream in range(int(str(flow.options.get("parallel", 1)))):
@@ -313,8 +323,10 @@ def _find_portions(
 
 
 def _read_messages(flow: Flow, outputs: Outputs, side: str) -> Table:
-    """Times from time zero; the delay is from a message's sending to its arrival. netperfmeter leaves out what arrives
-    before both sides have begun to measure."""
+    """Return a row for each message, with times from time zero. The delay is from its sending to its arrival.
+
+    netperfmeter leaves out messages that arrive before both sides have begun to measure.
+    """
     table: dict[str, list[float]] = {
         "stream": [],
         "time_s": [],
@@ -333,9 +345,9 @@ def _read_messages(flow: Flow, outputs: Outputs, side: str) -> Table:
 
 
 def _find_movement(flow: Flow, outputs: Outputs, side: str, is_whole: bool) -> Movement | None:
-    """When messages of the parallel streams, taken together, were under way and none arrived; `side` received them.
+    """Return when messages of all parallel streams were in transit, and when none arrived. `side` received them.
 
-    is_whole: all that was sent arrived; else what did not was under way until the flow's time was over.
+    is_whole: all messages arrived. If not, the missing messages count as in transit until the end of the flow's time.
     """
     arrivals = []
     for stream in range(int(str(flow.options.get("parallel", 1)))):
@@ -347,7 +359,7 @@ def _find_movement(flow: Flow, outputs: Outputs, side: str, is_whole: bool) -> M
     if not arrivals:
         return None
     arrivals.sort()
-    # what arrives next need not be what was sent first: a message that had been lost comes late
+    # a message that was lost arrives later than messages sent after it
     sent_ns, earliest = arrivals[-1][1], []
     for _, one_ns in reversed(arrivals):
         sent_ns = min(sent_ns, one_ns)

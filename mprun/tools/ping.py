@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ping`: round-trip times at moments counted from the first request.
+"""`ping`: round-trip times at times counted from the first request.
 
-The program is `mprun.agent.echo`, with the output of ping(8). The idle probes of paths are iputils' own ping: `probe`.
+The program is `mprun.guest.echo`, whose output has the format of ping(8). The idle probes of paths use iputils' ping:
+`probe`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
+from mprun import inside
 from mprun.capabilities import Capabilities
 from mprun.model.metric import Metric
 from mprun.model.spec import Flow
@@ -21,20 +23,20 @@ from mprun.schema.field import SIZE_SCHEMA, TIME_SCHEMA, Time, Whole
 from mprun.schema.file_model import refuse
 from mprun.schema.flow import FlowEntry
 from mprun.tools.probe import read_statistics
-from mprun.tools.tool import AGENT, PYTHON, Endpoints, Outputs, Program, Result, Table, Work
+from mprun.tools.tool import PYTHON, Endpoints, Outputs, Program, Result, Table, Work
 
 PROGRAMS = {"python3": Program("python3")}
 PORTS = 0
 METRICS = {
     "rtt": Metric("time", "mean round-trip time"),
-    "rtt.min": Metric("time", "shortest"),
-    "rtt.max": Metric("time", "longest"),
-    "rtt.mdev": Metric("time", "mean deviation, as ping(8) has it"),
+    "rtt.min": Metric("time", "shortest round-trip time"),
+    "rtt.max": Metric("time", "longest round-trip time"),
+    "rtt.mdev": Metric("time", "mean deviation of the round-trip time, as in ping(8)"),
     "loss": Metric("ratio", "share of requests without an answer"),
 }
 
-PROGRAM = f"{AGENT}/echo.py"
-# Beyond its last interval a ping gets this long to start, and to wait 10 s for an answer.
+PROGRAM = f"{inside.PROGRAMS}/echo.py"
+# A ping has this time in addition to its last interval, to start, and to wait 10 s for an answer.
 GRACE_NS = 20_000_000_000
 DEFAULT_COUNT = 5
 DEFAULT_INTERVAL_NS = 200_000_000
@@ -62,23 +64,23 @@ class Entry(FlowEntry):
     """Round-trip times, see ping(8)."""
 
     tool: Literal["ping"] = Field(description="The tool.")
-    protocol: Literal["icmp"] = Field("icmp", description="icmp.")
+    protocol: Literal["icmp"] = Field("icmp", description="The protocol of ping.")
     count: Annotated[int, Whole(1, 100_000, "a ping is a probe, not a load")] | None = Field(
-        None, description="How many pings; or give a duration. Default: 5."
+        None, description="The number of pings. Use either `count` or `duration`. Default: 5."
     )
-    duration: Time | None = Field(None, description="How long it pings, instead of count.")
+    duration: Time | None = Field(None, description="The time to send pings. Use it instead of `count`.")
     interval_ns: Annotated[int, PlainValidator(_parse_interval), WithJsonSchema(TIME_SCHEMA)] = Field(
-        DEFAULT_INTERVAL_NS, alias="interval", description="Time between two pings. Default: 200ms."
+        DEFAULT_INTERVAL_NS, alias="interval", description="The time between two pings. Default: 200ms."
     )
     size_bytes: Annotated[int, PlainValidator(_parse_size), WithJsonSchema(SIZE_SCHEMA)] = Field(
-        DEFAULT_SIZE_BYTES, alias="size", description="Bytes of payload. Default: 56bytes."
+        DEFAULT_SIZE_BYTES, alias="size", description="The payload of a ping. Default: 56bytes."
     )
 
     @model_validator(mode="after")
     def _agree(self) -> Entry:
         if self.duration is not None:
             if self.count is not None:
-                raise refuse({("duration",): "stands beside 'count': keep one of the two"}, self)
+                raise refuse({("duration",): "conflicts with 'count': remove one of the two"}, self)
             if self.duration < self.interval_ns:
                 interval = TIME.render(self.interval_ns)
                 raise refuse({("duration",): f"is shorter than the interval, {interval}: write a longer one"}, self)
@@ -90,7 +92,7 @@ class Entry(FlowEntry):
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
-    """One ping, which the kernel answers; without a count it takes as many as fit in its duration."""
+    """Return one ping, which the kernel answers. Without a count, it sends as many requests as fit in its duration."""
     options: Mapping[str, Any] = flow.options
     interval_ns = options["interval_ns"]
     count = options.get("count") or max(1, (flow.duration_ns or 0) // interval_ns)
@@ -107,8 +109,10 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:
-    """Return the statistics, and of each answer its number, the moment of its request and its round-trip time. The
-    answers of a ping that was ended early count too."""
+    """Return the statistics, and a table with the number, request time and round-trip time of each answer.
+
+    The answers of a ping that was ended early count too.
+    """
     log = outputs.log(flow.name)
     replies = _REPLY.findall(log)
     table: Table = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The idle probe of a path: a few pings before time zero, by ping(8) of iputils."""
+"""The idle probe of a path: a few pings before time zero, with ping(8) of iputils."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ _TIMES = re.compile(r"rtt min/avg/max/mdev = ([\d.]+)/([\d.]+)/([\d.]+)/([\d.]+)
 
 
 def probe(name: str, node: str, source_address: str, destination_address: str, count: int) -> Process:
-    """The process of one probe; -I makes the source address, and so the path, ours to choose."""
+    """Return the process of one probe. Option -I sets the source address, which selects the path."""
     words = f"ping -n -c {count} -i {INTERVAL_NS / 1e9:g} -s {SIZE_BYTES} -I {source_address} {destination_address}"
     return Process(name=name, node=node, argv=tuple(words.split()), role="probe")
 
 
 def read_statistics(output: str) -> dict[str, float]:
-    """Read the last lines of ping(8). rtt: the mean, s; loss: the share of requests without an answer. A value that
-    the output does not have is left out."""
+    """Read the last lines of ping(8). rtt: the mean, in s. loss: the share of requests without an answer.
+
+    A value that the output does not have is left out.
+    """
     values: dict[str, float] = {}
     if counts := _COUNTS.search(output):
         sent, received = map(int, counts.groups())

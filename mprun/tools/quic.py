@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`quic`: requests and answers over QUIC, on one path or several (RFC 9000, multipath as the library tquic has it).
+"""`quic`: requests and answers over QUIC, on one path or several (RFC 9000, multipath as in the library tquic).
 
-Client and server are one program of ours, mprun-quic, which `mprun tools install quic` builds. The client
-sends one request after the other; a transfer in bulk is one request for much. What each path carried is what
-the library counted: payload of STREAM frames, those that were sent again included.
+Client and server are our program mprun-quic, which `mprun tools install quic` builds. The client sends one request
+after the other. A bulk transfer is one request for many bytes. The library counts what each path carried: payload of
+STREAM frames, including retransmissions.
 """
 
 from __future__ import annotations
@@ -45,11 +45,15 @@ EXECUTABLE = "mprun-quic"
 PROGRAMS = {EXECUTABLE: Program("", "--version", "mprun tools install quic"), **certificate.PROGRAMS}
 PORTS = 1
 METRICS = {
-    "goodput": Metric("rate", "bytes of all answers, from the first request to the end of the last answer", over="sum"),
+    "goodput": Metric(
+        "rate",
+        "bytes of all answers, divided by the time from the first request to the end of the last answer",
+        over="sum",
+    ),
     "requests": Metric("count", "requests that were answered", over="sum"),
     "bytes": Metric("size", "bytes of all answers", over="sum"),
-    "completion": Metric("time", "from the first packet to the end of the last answer, the handshake included"),
-    "handshake": Metric("time", "from the first packet until the handshake was complete"),
+    "completion": Metric("time", "time from the first packet to the end of the last answer, including the handshake"),
+    "handshake": Metric("time", "time from the first packet until the handshake was complete"),
     "paths": Metric("count", "paths that both ends have validated (RFC 9000 8.2)"),
     **OF_PATHS,
     **OF_HANDOVER,
@@ -60,10 +64,10 @@ METRICS = {
 
 FOLDER = f"{inside.TOOLS}/quic"
 KEY_LOG = "tls-keys.log"
-# The library keeps connection identifiers for so many paths.
+# The library keeps connection identifiers for this many paths.
 MOST_PATHS = 8
 DEFAULT_TIMEOUT_NS = 300_000_000_000
-# An end that hears nothing for so long gives up.
+# An end that receives nothing for this time gives up.
 IDLE_NS = 10_000_000_000
 
 Policy = str | Mapping[str, object]
@@ -86,7 +90,7 @@ def _parse_policy(value: object) -> Policy:
 
 
 def _parse_schedulers(value: object) -> Mapping[str, Policy]:
-    """The scheduler of each end."""
+    """Return the scheduler of each end."""
     if isinstance(value, dict) and value and set(value) <= {"client", "server"}:
         return {end: _parse_policy(value.get(end, SCHEDULERS[0])) for end in ("client", "server")}
     policy = _parse_policy(value)
@@ -102,7 +106,7 @@ _POLICY_SCHEMA: dict[str, Any] = {
                 "prefer": {
                     "type": "integer",
                     "minimum": 0,
-                    "description": "The number of a path, from 0 on, while it works.",
+                    "description": "The number of the preferred path, from 0 on. Other paths are used if it fails.",
                 }
             },
             "required": ["prefer"],
@@ -113,8 +117,16 @@ _POLICY_SCHEMA: dict[str, Any] = {
 _ENDS_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "client": {**_POLICY_SCHEMA, "description": "Of what the client sends.", "default": "lowest-rtt"},
-        "server": {**_POLICY_SCHEMA, "description": "Of what the server sends.", "default": "lowest-rtt"},
+        "client": {
+            **_POLICY_SCHEMA,
+            "description": "The scheduler for packets from the client.",
+            "default": "lowest-rtt",
+        },
+        "server": {
+            **_POLICY_SCHEMA,
+            "description": "The scheduler for packets from the server.",
+            "default": "lowest-rtt",
+        },
     },
     "minProperties": 1,
     "additionalProperties": False,
@@ -130,21 +142,24 @@ class Entry(ServedEntry):
     """Requests and answers over QUIC, one after the other on one connection."""
 
     tool: Literal["quic"] = Field(description="The tool.")
-    protocol: Literal["quic"] = Field("quic", description="quic.")
-    response_bytes: Size = Field(alias="response", description="Size of an answer.", examples=["5mb"])
-    requests: Annotated[int, Whole(1, 100_000, "a run shows no more")] = Field(1, description="How many requests.")
+    protocol: Literal["quic"] = Field("quic", description="The transport protocol.")
+    response_bytes: Size = Field(alias="response", description="The size of an answer.", examples=["5mb"])
+    requests: Annotated[int, Whole(1, 100_000, "a run shows no more")] = Field(1, description="The number of requests.")
     request_bytes: Annotated[int, PlainValidator(VOLUME.parse), WithJsonSchema(VOLUME_SCHEMA)] = Field(
-        0, alias="request", description="Size of a request beside the line that says what is wanted. Default: 0bytes."
+        0,
+        alias="request",
+        description="The size of a request, in addition to the line that asks for the answer. Default: 0bytes.",
     )
-    think_ns: Time = Field(0, alias="think", description="From an answer to the next request. Default: 0s.")
+    think_ns: Time = Field(0, alias="think", description="The time from an answer to the next request. Default: 0s.")
     multipath: bool = Field(False, description="Use every path between the hosts.")
     scheduler: Schedulers | None = Field(
         None,
-        description="Which path a packet takes: lowest-rtt, roundrobin, redundant or {prefer: NUMBER}; for both ends, "
-        "or {client: ..., server: ...}. Needs multipath. Default: lowest-rtt.",
+        description="The scheduler that chooses a packet's path: lowest-rtt, roundrobin, redundant or {prefer: "
+        "NUMBER}. Write one for both ends, or {client: ..., server: ...}. It needs `multipath`. "
+        "Default: lowest-rtt.",
     )
     congestion: Literal["cubic", "bbr", "bbr3", "copa"] = Field(
-        "cubic", description="Congestion control of both ends, on each path."
+        "cubic", description="The congestion control of both ends, on each path."
     )
 
     @model_validator(mode="after")
@@ -155,7 +170,7 @@ class Entry(ServedEntry):
 
 
 def check_paths(flow: Flow, paths: Sequence[NamedPath]) -> Iterator[tuple[str, str]]:
-    """Faults of schedulers that prefer a path which is not there, and of more paths than a connection has."""
+    """Yield faults of schedulers that prefer a missing path, and of more paths than a connection may have."""
     if not flow.options["multipath"]:
         return
     if len(paths) > MOST_PATHS:
@@ -164,19 +179,19 @@ def check_paths(flow: Flow, paths: Sequence[NamedPath]) -> Iterator[tuple[str, s
         number = _preferred(policy)
         if number is not None and number >= len(paths):
             there = ", ".join(f"{n} ({path.name})" for n, path in enumerate(paths))
-            yield "scheduler", f"the {end} prefers path {number}, which is not there: write one of {there}"
+            yield "scheduler", f"the {end} prefers path {number}, which does not exist: write one of {there}"
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
-    """A certificate, the server, bound to each of its addresses, and the client."""
+    """Return a preparation for the certificate, the server (bound to each of its addresses), and the client."""
     pairs = ends.pairs if flow.options["multipath"] else ends.pairs[:1]
-    # BoringSSL, which the library is built on, offers no Ed25519 unless told to
+    # BoringSSL, on which the library is built, does not offer Ed25519 by default
     preparation = certificate.make_certificate(flow, ends.destination_address, certificate.P256)
     return Work((_client(flow, ends, pairs),), (_server(flow, ends, pairs),), (preparation,))
 
 
 def _schedulers(flow: Flow) -> Mapping[str, Policy]:
-    """The scheduler of each end; empty on a single path."""
+    """Return the scheduler of each end; empty on a single path."""
     if not flow.options["multipath"]:
         return {}
     given = flow.options.get("scheduler")
@@ -184,7 +199,7 @@ def _schedulers(flow: Flow) -> Mapping[str, Policy]:
 
 
 def _preferred(policy: Policy | None) -> int | None:
-    """The number of the path that a scheduler prefers; None if it has none."""
+    """Return the number of the path that a scheduler prefers; None if it has none."""
     number = policy.get("prefer") if isinstance(policy, Mapping) else None
     return number if isinstance(number, int) else None
 
@@ -225,7 +240,7 @@ def _client(flow: Flow, ends: Endpoints, pairs: Sequence[tuple[str, str]]) -> Pr
 
 
 def _shared(flow: Flow, end: str, pairs: Sequence[tuple[str, str]]) -> list[str]:
-    """What both ends are told. pairs: (own address, the peer's) of each path."""
+    """Return the arguments that both ends share. pairs: (own address, the peer's address) of each path."""
     think_ns = flow.options["think_ns"]
     assert isinstance(think_ns, int)
     argv = ["--congestion", flow.congestion or "cubic", "--idle-timeout-ms"]
@@ -242,7 +257,10 @@ def _socket(address: str, port: int) -> str:
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:
-    """Delays, rates and what each path carried, from the client's JSON lines; of what the server sent, from its own."""
+    """Return delays, rates and the payload of each path, from the client's JSON lines.
+
+    The counts of data that the server sent come from the server's lines.
+    """
     try:
         events: list[dict[str, Any]] = [json.loads(line) for line in outputs.log(flow.name).splitlines()]
     except ValueError as fault:
@@ -251,7 +269,7 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     for event in events:
         by_kind.setdefault(event["event"], []).append(event)
     requests = by_kind.get("request", [])
-    # the client counts from when it began
+    # the client counts from its own start
     offset_ns = by_kind["begin"][0]["monotonic_ns"] - outputs.zero_ns if "begin" in by_kind else 0
     tables = {"requests": _requests_table(requests, offset_ns)}
     values: dict[str, float] = {"requests": len(requests)}
@@ -259,13 +277,13 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     if "connected" in by_kind:
         values["handshake"] = by_kind["connected"][0]["at_ns"] / 1e9
     said = outputs.log(flow.name, "err").strip().splitlines()
-    cause = said[-1].removeprefix(f"{EXECUTABLE}: ") if said else "it ended without a word"
+    cause = said[-1].removeprefix(f"{EXECUTABLE}: ") if said else "it ended without any output"
     if "end" not in by_kind:
         return Result(values, error=cause, tables=tables, delays_ns=delays_ns)
     end = by_kind["end"][0]
     validated = {(event["local"], event["remote"]): event["at_ns"] / 1e9 for event in by_kind.get("path", [])}
     if "connected" in by_kind:
-        # the first path is validated by the handshake (RFC 9000 8.1)
+        # the handshake validates the first path (RFC 9000 8.1)
         for first in end["paths"][:1]:
             validated.setdefault((first["local"], first["remote"]), values["handshake"])
     tables["paths"] = _paths_table(end["paths"])
@@ -296,7 +314,10 @@ def _sums(paths: Sequence[Mapping[str, Any]], counted: str) -> int:
 
 
 def _closed(log: str) -> Mapping[str, Any]:
-    """What the server said when the connection was closed; without paths if it said nothing whole."""
+    """Return the server's report at the close of the connection.
+
+    It has no paths if the report is missing or incomplete.
+    """
     try:
         events: list[dict[str, Any]] = [json.loads(line) for line in log.splitlines()]
     except ValueError:
@@ -305,13 +326,13 @@ def _closed(log: str) -> Mapping[str, Any]:
 
 
 def _senders(event: Mapping[str, Any], is_client: bool) -> Mapping[tuple[str, str], Mapping[str, Any]]:
-    """The figures of an end for each path that it sent on, by (address of the client, of the server)."""
+    """Return an end's figures for each path that it sent on, by (address of the client, of the server)."""
     ends = ("local", "remote") if is_client else ("remote", "local")
     return {(path[ends[0]], path[ends[1]]): path for path in event["paths"] if path["sent_packets"]}
 
 
 def _movement(end: Mapping[str, Any], standstills: Sequence[Mapping[str, Any]], offset_ns: int) -> Movement | None:
-    """From the first request to the end of the last answer or, if a request has none, to where the client gave up."""
+    """Return the time from the first request to the end of the last answer, or until the client gave up."""
     stood = [(event["at_ns"] + offset_ns, event["to_ns"] + offset_ns) for event in standstills]
     ended_ns = max([end["end_ns"] + offset_ns, *(until for _, until in stood)])
     return Movement(end["first_request_ns"] + offset_ns, ended_ns, stood) if end["first_request_ns"] else None
@@ -324,9 +345,9 @@ def _use(
     validated: Mapping[Any, float],
     senders: Mapping[tuple[str, str], Mapping[str, Any]],
 ) -> PathUse:
-    """What a path carried, and what is wrong if it is less than was asked for.
+    """Return the payload of a path, and a failure if it is less than requested.
 
-    senders: figures of the end that sent more. What it took for lost it sent again, in another packet.
+    senders: figures of the end that sent more. It sends data that it considers lost again in another packet.
     """
     ends = (path["local"], path["remote"])
     use = PathUse(*ends, path["sent_stream_bytes"], path["received_stream_bytes"], joined_s=validated.get(ends))
@@ -360,7 +381,7 @@ def _explain_invalid(path: Mapping[str, Any]) -> str:
 
 
 def _requests_table(requests: Sequence[Mapping[str, Any]], offset_ns: int) -> Table:
-    """A row for each request; starts count from time zero, which is offset_ns before the client's."""
+    """Return a row for each request. Start times count from time zero, which is offset_ns before the client's start."""
     return {
         "sequence": [request["number"] + 1 for request in requests],
         "start_ns": [offset_ns + request["at_ns"] for request in requests],
@@ -370,7 +391,7 @@ def _requests_table(requests: Sequence[Mapping[str, Any]], offset_ns: int) -> Ta
 
 
 def _paths_table(paths: Sequence[Mapping[str, Any]]) -> Table:
-    """A row for each path, as the client's library counted; sent: to the server."""
+    """Return a row for each path, with the counts of the client's library. sent: to the server."""
     counted = (
         *("sent_bytes", "received_bytes", "sent_packets", "received_packets", "lost_packets"),
         *("sent_stream_bytes", "received_stream_bytes"),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`reqres`: requests and answers, one after the other over one TCP or MPTCP connection, each one's delay measured.
+"""`reqres`: requests and answers, one after the other over one TCP or MPTCP connection, with the delay of each.
 
-The delay of a request is the time from before it is sent until its whole answer is received, at the client, with the
-server's think time in it. Client and server are `mprun.agent.reqres`.
+The delay is the time from the sending of a request until its whole answer has arrived at the client. It includes the
+server's think time. Client and server are `mprun.guest.reqres`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from mprun import inside
 from mprun.capabilities import Capabilities
 from mprun.model.metric import OF_CONNECTIONS, Metric, delays
 from mprun.model.spec import Flow
@@ -19,7 +20,7 @@ from mprun.plan import Process, Ready
 from mprun.schema.field import Time, Whole
 from mprun.schema.flow import Congestion, ConnectionEntry, Size
 from mprun.tools.account import tell_requests
-from mprun.tools.tool import AGENT, PYTHON, Endpoints, Outputs, Program, Result, Table, Work
+from mprun.tools.tool import PYTHON, Endpoints, Outputs, Program, Result, Table, Work
 
 PROGRAMS = {"python3": Program("python3")}
 PORTS = 1
@@ -29,29 +30,31 @@ METRICS = {
     **OF_CONNECTIONS,
 }
 
-PROGRAM = f"{AGENT}/reqres.py"
-# A request and its answer get so long beside the think times, and the connection once.
+PROGRAM = f"{inside.PROGRAMS}/reqres.py"
+# The time limit of the connection, and of a request with its answer; think times are added.
 GRACE_NS, REQUEST_NS = 60_000_000_000, 1_000_000_000
 
 
 class Entry(ConnectionEntry):
-    """Requests and answers over one connection, the next when the last is answered."""
+    """Requests and answers over one connection. Each request is sent after the previous answer."""
 
     tool: Literal["reqres"] = Field(description="The tool.")
     requests: Annotated[int, Whole(1, 1_000_000, "0 would measure nothing, more than a million no better")] = Field(
-        description="How many.", examples=[20]
+        description="The number of requests.", examples=[20]
     )
-    request_bytes: Size = Field(1_000, alias="request", description="Size of a request. Default: 1000bytes.")
-    response_bytes: Size = Field(1_000, alias="response", description="Size of an answer. Default: 1000bytes.")
-    think_ns: Time = Field(0, alias="think", description="What the client waits before each request. Default: 0s.")
+    request_bytes: Size = Field(1_000, alias="request", description="The size of a request. Default: 1000bytes.")
+    response_bytes: Size = Field(1_000, alias="response", description="The size of an answer. Default: 1000bytes.")
+    think_ns: Time = Field(
+        0, alias="think", description="The time that the client waits before each request. Default: 0s."
+    )
     server_think_ns: Time = Field(
-        0, alias="server_think", description="What the server waits before each answer. Default: 0s."
+        0, alias="server_think", description="The time that the server waits before each answer. Default: 0s."
     )
-    congestion: Congestion | None = Field(None, description="Congestion control of both ends. Default: the hosts'.")
+    congestion: Congestion | None = Field(None, description="The congestion control of both ends. Default: the hosts'.")
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
-    """A server for one connection, and the client."""
+    """Return a server for one connection, and the client."""
     options: Mapping[str, Any] = flow.options
     shared = [
         f"protocol={flow.protocol}",
@@ -79,7 +82,7 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:
-    """The delays of all requests; fewer than asked for is an error."""
+    """Return the delays of all requests. Fewer answers than requests are an error."""
     ports: list[int] = []
     times: list[tuple[int, int]] = []
     for line in outputs.log(flow.name).splitlines():

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """`sctp`: bulk transfer over SCTP with concurrent multipath transfer (CMT), in user space.
 
-The program is ours, `cmtsctp` on FreeBSD's SCTP (usrsctp), inside UDP (RFC 6951): no kernel has CMT, and
-this one needs no SCTP of the kernel. SCTP tells paths apart by the address of the other end (RFC 9260,
-section 6.4), so an association has as many paths as its receiver has addresses; each is given a source of
-its own while there are any.
+The program is our `cmtsctp`, built on FreeBSD's SCTP (usrsctp), with encapsulation in UDP (RFC 6951). No kernel has
+CMT, and this program does not need the kernel's SCTP.
+
+SCTP identifies a path by the address of the peer (RFC 9260, section 6.4). An association therefore has as many paths as
+its receiver has addresses. Each path gets a source address of its own as long as there are any.
 """
 
 from __future__ import annotations
@@ -31,20 +32,21 @@ PROGRAMS = {"cmtsctp": Program("", "--version", "mprun tools install cmtsctp")}
 PORTS = 1
 METRICS = {
     "goodput": Metric(
-        "rate", "payload that the receiver's program got in the flow's time, without what is omitted", over="sum"
+        "rate", "payload that the receiver's program got, divided by the flow's time, without omitted times", over="sum"
     ),
     "bytes": Metric("size", "payload that the receiver's program got", over="sum"),
-    "retransmits": Metric("count", "DATA chunks sent again", over="sum"),
-    "timeouts": Metric("count", "retransmission timers (T3-rtx) that ran out", over="sum"),
+    "retransmits": Metric("count", "DATA chunks that were sent again", over="sum"),
+    "timeouts": Metric("count", "retransmission timers (T3-rtx) that expired", over="sum"),
     **OF_PATHS,
     **OF_HANDOVER,
-    # the library counts no payload by path
-    "carried": Metric("size", "the sender's SCTP packets, in bytes, that a path carried", by_path=True),
+    # the library does not count payload by path
+    "carried": Metric("size", "bytes of the sender's SCTP packets that a path carried", by_path=True),
     "resent": Metric("count", "DATA chunks that were sent again on a path", by_path=True),
-    "share": Metric("ratio", "share of the sender's SCTP packets, in bytes, that a path carried", by_path=True),
+    "share": Metric("ratio", "share of the bytes of the sender's SCTP packets that a path carried", by_path=True),
 }
 
-# The port of SCTP over UDP (RFC 6951), which Wireshark knows: the first flow has it, others what follows.
+# The port of SCTP over UDP (RFC 6951), which Wireshark knows. The first flow has this port, other flows the following
+# ports.
 UDP_PORT = 9899
 FIRST_PORT = 5201
 # An association may take a minute to come up, and some seconds to end.
@@ -63,7 +65,7 @@ def _parse_message(value: object) -> int:
 
 
 def _parse_rto_min(value: object) -> int:
-    """Whole milliseconds, as the library counts them."""
+    """Return whole milliseconds, because the library counts them."""
     least_ns = TIME.parse(value)
     if not NS_PER_MS <= least_ns <= MOST_RTO_MIN_NS or least_ns % NS_PER_MS:
         raise ValueError(f"{TIME.render(least_ns)} is no whole number of milliseconds from 1ms to 60s: write '200ms'")
@@ -71,49 +73,62 @@ def _parse_rto_min(value: object) -> int:
 
 
 class Entry(ServedEntry):
-    """Bulk transfer over one SCTP association, over all its paths with CMT."""
+    """Bulk transfer over one SCTP association, with CMT over all its paths."""
 
     tool: Literal["sctp"] = Field(description="The tool.")
-    protocol: Literal["sctp"] = Field("sctp", description="sctp.")
-    duration: PositiveTime | None = Field(None, description="How long it sends; or give a size.", examples=["10s"])
-    size_bytes: Size | None = Field(None, alias="size", description="How much it sends, instead of duration.")
-    omit: OmitEntry | None = Field(None, description="What is left out of the goodput, for a steady state.")
-    reverse: bool = Field(False, description="The server sends and the client receives.")
+    protocol: Literal["sctp"] = Field("sctp", description="The transport protocol.")
+    duration: PositiveTime | None = Field(
+        None, description="The time to send. Use either `duration` or `size`.", examples=["10s"]
+    )
+    size_bytes: Size | None = Field(
+        None, alias="size", description="The number of bytes to send. Use it instead of `duration`."
+    )
+    omit: OmitEntry | None = Field(
+        None, description="The times to leave out of the goodput, to measure a steady state."
+    )
+    reverse: bool = Field(False, description="Let the server send and the client receive.")
     cmt: Literal["off", "on", "rpv1", "rpv2", "mptcp"] = Field(
         "off",
-        description="Concurrent multipath transfer. off: the primary path, others where it fails; on: all paths, a "
-        "congestion window each; rpv1, rpv2: windows coupled by resource pooling; mptcp: coupled as in RFC 6356.",
+        description="The mode of concurrent multipath transfer. `off`: only the primary path, or another if it "
+        "fails. `on`: all paths, each with its own congestion window. `rpv1`, `rpv2`: windows coupled "
+        "by resource pooling. `mptcp`: windows coupled as in RFC 6356.",
     )
     buffer_splitting: Literal["off", "send", "receive", "both"] = Field(
-        "off", description="Divides the send buffer, or the peer's receive window, among the paths."
+        "off", description="Divide the send buffer, the peer's receive window, or both among the paths."
     )
-    unordered: bool = Field(False, description="Messages are delivered as they come.")
+    unordered: bool = Field(False, description="Deliver messages in the order of arrival.")
     message_bytes: Annotated[int, PlainValidator(_parse_message), WithJsonSchema(SIZE_SCHEMA)] | None = Field(
-        None, alias="message", description="Payload of a message. Default: what fits into a packet of 1500 bytes."
+        None,
+        alias="message",
+        description="The payload of a message. Default: the largest payload for a packet of 1500 bytes.",
     )
     send_buffer_bytes: Size | None = Field(
-        None, alias="send_buffer", description="What the sender may hold. Default: 256 KiB."
+        None, alias="send_buffer", description="The send buffer of the sender. Default: 256 KiB."
     )
     receive_buffer_bytes: Size | None = Field(
-        None, alias="receive_buffer", description="What the receiver may hold. Default: 128 KiB."
+        None, alias="receive_buffer", description="The receive buffer of the receiver. Default: 128 KiB."
     )
     rto_min_ns: Annotated[int, PlainValidator(_parse_rto_min), WithJsonSchema(TIME_SCHEMA)] | None = Field(
-        None, alias="rto_min", description="RTO.Min of the sender (RFC 9260, section 16). Default: 1s."
+        None,
+        alias="rto_min",
+        description="The smallest retransmission timeout of the sender (RTO.Min, RFC 9260, section 16). Default: 1s.",
     )
     interval_ns: PositiveTime = Field(
-        DEFAULT_INTERVAL_NS, alias="interval", description="How often goodput and paths are looked at. Default: 100ms."
+        DEFAULT_INTERVAL_NS,
+        alias="interval",
+        description="The interval between samples of goodput and paths. Default: 100ms.",
     )
 
     @model_validator(mode="after")
     def _agree(self) -> Entry:
         if (self.duration is None) == (self.size_bytes is None):
-            what = "is missing" if self.duration is None else "stands beside 'size'"
+            what = "is missing" if self.duration is None else "conflicts with 'size'"
             raise refuse({("duration",): f"{what}: write 'duration: 10s' or 'size: 10mb'"}, self)
         if self.omit is not None:
             if self.duration is None:
                 raise refuse({("omit",): "counts seconds of a duration: write 'duration: 10s'"}, self)
             if self.omit.start_ns + self.omit.end_ns >= self.duration:
-                message = f"leaves nothing of {TIME.render(self.duration)}: write less, or a longer duration"
+                message = f"omits the whole {TIME.render(self.duration)}: write less, or a longer duration"
                 raise refuse({("omit",): message}, self)
         return self
 
@@ -123,7 +138,7 @@ class Entry(ServedEntry):
 
 
 def check_paths(flow: Flow, paths: Sequence[NamedPath]) -> Iterator[tuple[str, str]]:
-    """Faults of flows that are to use several paths and have one, which their receiver's only address makes."""
+    """Yield a fault if a flow with CMT has only one path, because its receiver has only one address."""
     is_reverse = bool(flow.options.get("reverse"))
     firsts, lasts = {path.first_link for path in paths}, {path.last_link for path in paths}
     if flow.options.get("cmt") == "off" or len(firsts if is_reverse else lasts) > 1:
@@ -136,7 +151,7 @@ def check_paths(flow: Flow, paths: Sequence[NamedPath]) -> Iterator[tuple[str, s
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
-    """A program at either end; one sends and one receives, and each prints what it saw."""
+    """Return a program for each end. One sends and one receives; each prints its report."""
     pairs = choose_pairs(ends.pairs, bool(flow.options.get("reverse")))
     server = Process(
         name=f"{flow.name}.server",
@@ -156,8 +171,10 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
 
 
 def choose_pairs(pairs: Sequence[tuple[str, str]], is_reverse: bool) -> list[tuple[str, str]]:
-    """The paths of an association: for each address of the receiver one pair, with a source that no other path has
-    where there is one."""
+    """Return the paths of an association: one pair for each address of the receiver.
+
+    A pair has a source that no other path has, if possible.
+    """
     sender, receiver = (1, 0) if is_reverse else (0, 1)
     chosen: list[tuple[str, str]] = []
     for address in dict.fromkeys(pair[receiver] for pair in pairs):
@@ -168,12 +185,12 @@ def choose_pairs(pairs: Sequence[tuple[str, str]], is_reverse: bool) -> list[tup
 
 
 def udp_port(asked: int | None, server_port: int) -> int:
-    """The port of UDP that a flow's packets have; asked: what the flow asks for."""
+    """Return the UDP port of a flow's packets. asked: the port that the flow requests."""
     return asked or UDP_PORT + server_port - FIRST_PORT
 
 
 def _argv(flow: Flow, ends: Endpoints, role: str, pairs: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    """The command of one end; pairs: of its own address and the other's."""
+    """Return the command of one end. pairs: (own address, the peer's address) of each path."""
     options: Mapping[str, Any] = flow.options
     sends = (role == "--connect") != bool(options.get("reverse"))
     argv = [f"{inside.TOOLS}/cmtsctp/cmtsctp", role, "--send" if sends else "--receive"]
@@ -197,7 +214,7 @@ def _argv(flow: Flow, ends: Endpoints, role: str, pairs: Sequence[tuple[str, str
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:
-    """goodput: of the receiver's intervals that are not omitted; shares: of what the sender sent on each path."""
+    """Return goodput from the receiver's intervals that are not omitted, and the sender's bytes on each path."""
     is_reverse = bool(flow.options.get("reverse"))
     ends = (flow.name, f"{flow.name}.server")
     try:
@@ -246,14 +263,15 @@ def _read(
 
 
 def _use(flow: Flow, path: Mapping[str, Any], is_reverse: bool, up_ns: int, began_ns: int) -> PathUse:
-    """What the sender sent on a path; that CMT did not use it, or that it broke.
+    """Return what the sender sent on a path, with a failure if CMT did not use it, or a warning if it broke.
 
-    up_ns, began_ns: when the association was up, with which its first path is, and when the flow began.
+    - up_ns: when the association was up, and with it its first path.
+    - began_ns: when the flow began.
     """
     ends, carried = (path["local"], path["remote"]), (path["bytes"], 0)
     if is_reverse:
         ends, carried = ends[::-1], carried[::-1]
-    # the sender tells it of paths that it has measured
+    # the sender reports it for paths that it has measured
     srtt_s = path["srtt_ms"] / 1e3 if path.get("srtt_ms") else None
     is_confirmed = path.get("state") != "unconfirmed"
     joined_s = (path.get("confirmed_ns", up_ns) - began_ns) / 1e9 if is_confirmed else None
@@ -265,7 +283,7 @@ def _use(flow: Flow, path: Mapping[str, Any], is_reverse: bool, up_ns: int, bega
 
 
 def _steady(flow: Flow, intervals: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """The intervals without those that the flow omits; their ends are exact to the microsecond."""
+    """Yield the intervals that the flow does not omit. Their ends are exact to a microsecond."""
     omit: Any = flow.options.get("omit", {"start_ns": 0, "end_ns": 0})
     for interval in intervals:
         start_ns, end_ns = round(interval["start"] * 1e9), round(interval["end"] * 1e9)
@@ -274,7 +292,7 @@ def _steady(flow: Flow, intervals: Sequence[Mapping[str, Any]]) -> Iterator[Mapp
 
 
 def _goodput_table(intervals: Sequence[Mapping[str, Any]], up_ns: int, is_reverse: bool) -> Table:
-    """A row for each interval of the receiver. up_ns: when its association came up, from time zero."""
+    """Return a row for each interval of the receiver. up_ns: when its association came up, from time zero."""
     return {
         "direction": ["back" if is_reverse else "forth"] * len(intervals),
         "start_s": [round(up_ns / 1e9 + i["start"], 9) for i in intervals],
@@ -284,8 +302,10 @@ def _goodput_table(intervals: Sequence[Mapping[str, Any]], up_ns: int, is_revers
 
 
 def _path_table(intervals: Sequence[Mapping[str, Any]], up_ns: int) -> Table:
-    """A row for each path at the end of each interval, as its sender has it; sent_bytes: so far. up_ns: when the
-    sender's association came up, from time zero."""
+    """Return a row for each path at the end of each interval, as the sender reports it.
+
+    sent_bytes: so far. up_ns: when the sender's association came up, from time zero.
+    """
     rows = [(interval["end"], path) for interval in intervals for path in interval["paths"]]
     return {
         "time_s": [round(up_ns / 1e9 + end, 9) for end, _ in rows],

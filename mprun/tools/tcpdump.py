@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tcpdump(8): captures of a node, of all its interfaces or of one, into one file or the last files of a ring.
+"""tcpdump(8): captures of a node, on all its interfaces or on one, to one file or to the last files of a ring.
 
-tcpdump writes pcap; what makes pcapng of it when the run is over is `mprun.packets.pcapng`.
+tcpdump writes pcap. `mprun.packets.pcapng` converts it to pcapng after the run.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from mprun.tools.tool import Program
 
 PROGRAMS = {"tcpdump": Program("tcpdump", "--version")}
 
-# The interface that stands for all of them.
+# The name that means all interfaces.
 ANY = "any"
-# What precedes the name of a capture in that of its process.
+# The prefix of a capture's process name.
 PREFIX = "capture."
-# In how many files at most the last packets are kept, and what tcpdump counts their sizes in.
+# The largest number of files of a ring, and the unit in which tcpdump counts their sizes.
 RING_FILES = 10
 MILLION = 1_000_000
-# tcpdump writes 4 kB at once by itself, and each write is a system call. stdbuf changes standard output only.
+# By default tcpdump writes 4 kB at a time, and each write is a system call. stdbuf changes standard output only.
 ENLARGED = ("stdbuf", "-o64K")
-# What the dynamic linker prints where a security module refuses stdbuf's library to the program.
+# The dynamic linker's message if a security module does not allow stdbuf's library.
 REFUSED_BUFFER = "cannot be preloaded"
 
 _CAPTURED = re.compile(r"(\d+) packets? captured")
@@ -34,12 +34,14 @@ SIGINT = 2
 
 
 def capture(wanted: Capture, capabilities: Capabilities, interface: str = ANY) -> Process:
-    """`-Z root`: inside the engine root is the invoking user, and there is nobody to become. Standard
-    output, because tcpdump would give a file of its own to root.
+    """Return the process of a capture.
 
-    A file that may grow so far and no further is a limit of the process: tcpdump, which looks at no error of writing,
-    then counts on, and says in the end how many packets passed. Of what the file may come to it gets three
-    quarters, since pcapng needs up to a third more for a short packet than pcap.
+    `-Z root`: inside the engine root is the invoking user, so there is no other user to become. The output is standard
+    output, because tcpdump would give its own file to root.
+
+    The size of a file is limited by a resource limit of the process. tcpdump ignores write errors: it continues to
+    count, and at the end reports how many packets passed. It gets three quarters of the file's limit, because pcapng
+    needs up to a third more than pcap for a short packet.
     """
     argv = ["tcpdump", "-i", interface, "-n", "-Z", "root", "--time-stamp-precision=nano"]
     most_bytes = None if wanted.size_bytes is None else wanted.size_bytes * 3 // 4
@@ -67,29 +69,34 @@ def capture(wanted: Capture, capabilities: Capabilities, interface: str = ANY) -
 
 
 def ring(name: str) -> str:
-    """Return how the names of a ring's files begin; tcpdump adds their numbers.
+    """Return the prefix of the names of a ring's files; tcpdump appends their numbers.
 
-    The profile of tcpdump that AppArmor enforces on Debian and Ubuntu allows `*.pcap[0-9]*` and no other numbered file.
+    The AppArmor profile of tcpdump on Debian and Ubuntu allows `*.pcap[0-9]*` and no other numbered file.
     """
     return f"{name}.ring.pcap"
 
 
 def passed(log: str) -> int | None:
-    """Packets that tcpdump has read, of which its file holds as many as there was room for; None if its log does not
-    say."""
+    """Return the number of packets that tcpdump has read; None if its log does not have it.
+
+    The capture file may hold fewer packets, if its size is limited.
+    """
     found = _CAPTURED.findall(log)
     return int(found[-1]) if found else None
 
 
 def lost(log: str) -> int | None:
-    """Packets that passed until the traffic was over and that tcpdump never read: those that the kernel dropped, and
-    those that were still to be read when it was stopped. None if its log does not say.
+    """Return the number of packets that tcpdump missed; None if its log does not have it.
 
-    It tells its counts when it ends, and before that when the traffic is over (`agent.main.settle`): what sockets send
-    in the time that it is then given to read is no part of the run. One that was ended earlier told them once.
+    Counted are the packets that passed until the traffic was over, and that the kernel dropped or that tcpdump had not
+    read when it was stopped.
+
+    tcpdump prints its counts when the traffic is over (`agent.main.settle`), and again when it ends. Between the two it
+    has time to read, and packets that are sent in this time do not belong to the run. A capture that was ended early
+    prints its counts once.
     """
     captured, received, dropped = (pattern.findall(log) for pattern in (_CAPTURED, _RECEIVED, _DROPPED))
     if not captured or not received or not dropped:
         return None
-    # what was dropped counts as received (pcap_stats(3PCAP), Linux)
+    # dropped packets count as received (pcap_stats(3PCAP), Linux)
     return max(int(dropped[-1]), int(received[0]) - int(captured[-1]))

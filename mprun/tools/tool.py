@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the module of a workload offers, the values it deals in, and finding it by its name."""
+"""The interface of a workload's module, its values, and the look-up of a module by name."""
 
 from __future__ import annotations
 
@@ -25,20 +25,19 @@ if TYPE_CHECKING:
 LENGTH = "length_bytes"
 COLLECTION = Collection("mprun.tools", "tool", TOOLS)
 
-# The programs of ours that run as files.
-AGENT = f"{inside.LIBRARY}/mprun/agent"
-# Programs start in the run directory; what they leave for `parse` belongs in a folder of the flow there.
+# Programs start in the run directory. The files that they leave for `parse` belong in a folder of the flow below this
+# one.
 FILES = "files"
-# How a program of ours is run: isolated, without site packages, writing nothing beside its source.
+# The command that runs one of our programs: isolated, without site packages, without writing bytecode.
 PYTHON = ("python3", "-I", "-S", "-B")
 
 
 @dataclass(frozen=True)
 class Program:
-    """A program that a workload starts, and the Debian package that holds it.
+    """A program that a workload starts, and the Debian package that contains it.
 
-    version: the argument with which it says its version, for a run's record; empty: nobody asks.
-    remedy: the command that installs it, where that is not `apt-get install PACKAGE`.
+    - version: the argument that prints its version, for a run's record; empty: do not ask.
+    - remedy: the command that installs it, if it is not `apt-get install PACKAGE`.
     """
 
     package: str
@@ -48,12 +47,14 @@ class Program:
 
 @dataclass(frozen=True)
 class Endpoints:
-    """Where a flow goes.
+    """The addresses and ports of a flow.
 
-    source_address, destination_address: of the path that it begins on. ports: the server's, as many as
-    the module's PORTS, one after the other. pairs: the two addresses of every path that the flow may
-    use, the first path first; those of a multi-homed transport are in `source_addresses` and
-    `destination_addresses`, each once, in that order.
+    - source_address, destination_address: those of the path on which the flow begins.
+    - ports: the server's consecutive ports; their number is the module's PORTS.
+    - pairs: the two addresses of every path that the flow may use, the first path first.
+
+    `source_addresses` and `destination_addresses` have the addresses of a multi-homed transport, each once, in the
+    order of the pairs.
     """
 
     source_address: str
@@ -63,7 +64,7 @@ class Endpoints:
 
     @property
     def port(self) -> int:
-        """The first port."""
+        """The first port of the server."""
         return self.ports[0]
 
     @property
@@ -79,9 +80,9 @@ class Endpoints:
 class Work:
     """The processes of a flow.
 
-    preparations: run to their end one after the other, before anything listens; one that fails ends the run.
-    servers: run from before time zero until the end, and count as started when they are ready.
-    clients: start when the flow does; the flow is over when all have ended. The first has the flow's name.
+    - preparations: run to their end one after the other, before any server starts; a failure ends the run.
+    - servers: run from before time zero until the end, and count as started when they are ready.
+    - clients: start with the flow; the flow ends when all have ended. The first client has the flow's name.
     """
 
     clients: tuple[Process, ...]
@@ -90,10 +91,11 @@ class Work:
 
 
 class SocketSample(NamedTuple):
-    """A TCP socket at one moment of the run.
+    """A TCP socket at one time of the run.
 
-    sent_bytes, received_bytes: payload so far, each byte once. sent_ns, received_ns: the moments of the last payload
-    that it sent and received, ns from time zero, as exact as the kernel's ticks (10 ms in the virtual engine).
+    - sent_bytes, received_bytes: payload so far, each byte counted once.
+    - sent_ns, received_ns: the times of the last payload sent and received, in ns from time zero. Their resolution is
+      the kernel's tick (10 ms in the virtual engine).
     """
 
     sent_bytes: int
@@ -103,8 +105,11 @@ class SocketSample(NamedTuple):
 
 
 class Outputs(Protocol):
-    """What the processes of one flow left. zero_ns: time zero on the clock that they read (CLOCK_MONOTONIC).
-    epoch_ns: the same on the clock of the day, for those that read that one (CLOCK_REALTIME)."""
+    """The outputs of the processes of one flow.
+
+    - zero_ns: time zero on CLOCK_MONOTONIC, which the processes read.
+    - epoch_ns: time zero on CLOCK_REALTIME, for processes that read it.
+    """
 
     @property
     def zero_ns(self) -> int: ...
@@ -113,30 +118,40 @@ class Outputs(Protocol):
     def epoch_ns(self) -> int: ...
 
     def log(self, process: str, stream: str = "out") -> str:
-        """What a process of the flow printed (stream `out` or `err`); empty if it never started."""
+        """Return the output of a process of the flow (stream `out` or `err`); empty if it never started."""
 
     def span(self, process: str) -> tuple[int, int] | None:
-        """When a process of the flow was started and when its end was seen, ns of the same clock."""
+        """Return when a process of the flow started and when its end was seen, in ns of CLOCK_MONOTONIC.
+
+        None: it never started.
+        """
 
     def file(self, name: str) -> bytes | None:
-        """A file that a process of the flow left as one of its `keeps`, by its last name; None if there is none."""
+        """Return a file that a process of the flow left as one of its `keeps`, by its base name; None if missing."""
 
     def sockets(self, host: str, port: int) -> Iterator[tuple[int, Sequence[SocketSample]]]:
-        """The host's TCP sockets with this port at either end: each moment of sampling, ns from time zero, and the
-        samples of that moment."""
+        """Yield the samples of the host's TCP sockets that have this port at either end.
+
+        Each item is the time of sampling, in ns from time zero, and the samples of that time.
+        """
 
 
-# Columns of equal length by their names, which end in their unit; None: no value.
+# Columns of equal length by name. A name ends in the column's unit. None means no value.
 Table = Mapping[str, Sequence[Any]]
 
 
 @dataclass(frozen=True)
 class PathUse:
-    """Payload that a path carried for a flow, by the addresses at its ends. forward: from source to destination.
+    """The payload that a path carried for a flow. The path is given by the addresses at its ends.
 
-    joined_s: from the flow's start. srtt_s, resent, resent_bytes: of the end that sends more, its smoothed round-trip
-    time and what it sent again, in packets and bytes. None: not known.
-    failure: what the flow was asked for and did not do on this path. warning: what may surprise.
+    - forward_bytes, reverse_bytes: from source to destination, and back.
+    - joined_s: when the path joined, from the flow's start.
+    - srtt_s: the smoothed round-trip time of the end that sends more.
+    - resent, resent_bytes: retransmissions of the end that sends more, in packets and in bytes.
+    - failure: a request of the flow that was not met on this path.
+    - warning: a result that may surprise.
+
+    None means that a value is not known.
     """
 
     source: str
@@ -159,8 +174,10 @@ class PathUse:
 
 @dataclass(frozen=True)
 class Movement:
-    """When a flow's data was under way, and the spans in it of 10 ms and more in which none arrived though there was
-    some. Ns from time zero."""
+    """The time in which a flow's data was in transit, in ns from time zero.
+
+    standstills_ns: the spans of 10 ms or more in which data was in transit and none arrived.
+    """
 
     began_ns: int
     ended_ns: int
@@ -169,7 +186,7 @@ class Movement:
 
 @dataclass(frozen=True)
 class Portion:
-    """Payload that a receiver's program got between two moments, ns from time zero."""
+    """Payload that a receiver's program got between two times, in ns from time zero."""
 
     begin_ns: int
     end_ns: int
@@ -178,18 +195,19 @@ class Portion:
 
 @dataclass(frozen=True)
 class Result:
-    """What the outputs of a flow say.
+    """The result of a flow, read from its outputs.
 
-    values: by names of METRICS, in base units (bit/s, s, share, bytes, 1). tables: tidy, a row for each thing
-    observed; those of all flows are joined under their name, with the flow's name as a column.
-    delays_ns: what metrics of delays (`over="delays"`) summarize, by what stands before the last dot of their names.
-    data_ports: the client's TCP ports of the connections that carried the data, whose subflows are
-    then looked up; or, of a tool that does not tell them, server_ports: those at the other end. paths: of a flow
-    that knows by itself what each path carried. movement: of one that knows by itself when its data moved.
-    error: why there is no result, or not all of it, in the tool's words. accounts: what a process of the flow saw
-    as text for people, by the name of the process. portions: the payload that a metric of rate counts, by the metric's
-    name; the metrics of several flows together are made of them. A rate without portions counts as constant from the
-    start of the flow's programs to their end.
+    - values: by names of METRICS, in base units (bit/s, s, share, bytes, 1).
+    - data_ports: the client's TCP ports of the connections that carried the data; their subflows are looked up.
+    - error: the reason why the result is missing or incomplete, in the tool's words.
+    - tables: tidy, a row for each observation. The tables of all flows are joined by name, with a column for the flow.
+    - paths: if the tool knows what each path carried.
+    - movement: if the tool knows when its data was in transit.
+    - server_ports: instead of data_ports, the server's ports, if the tool does not report the client's.
+    - delays_ns: the delays that metrics summarize (`over="delays"`), by the part of their names before the last dot.
+    - accounts: readable reports by the name of the process.
+    - portions: the payload that a metric of rate counts, by the metric's name. The metrics of several flows together
+      are computed from them. A rate without portions counts as constant while the flow's programs run.
     """
 
     values: Mapping[str, float] = field(default_factory=dict)
@@ -208,10 +226,12 @@ class Result:
 class Tool(Protocol):
     """The module of a workload; see the package's docstring.
 
-    One that runs what a file says, and not programs of its own choice, also has `commands`: Flow -> the lines
-    that a person must allow (--allow-exec). One whose programs can serve several flows of a host at once has `join`:
-    processes of one role and host -> the argv and readiness of one that does what all would, in a Process. One with
-    metrics of groups that are neither sum nor least nor of delays has `pool`: flows and their results -> Result.
+    A module may have three more functions:
+
+    - `commands`: Flow -> lines that a person must allow (--allow-exec). It is for a tool that runs what a file says.
+    - `join`: processes of one role and host -> a Process that does the work of all. It is for a tool whose programs can
+      serve several flows of a host at once.
+    - `pool`: flows and their results -> Result. It is for metrics of groups that are neither sum, minimum nor delays.
     """
 
     @property
@@ -231,10 +251,10 @@ class Tool(Protocol):
 
     @property
     def parse(self) -> Callable[[Flow, Outputs], Result]:
-        """Never raises: what cannot be read is an error in the result."""
+        """Never raises: output that cannot be read becomes an error in the result."""
 
 
-# What a module must have beside its Entry, how to tell, and what to say where it has not.
+# The parts of a module besides its Entry, a check of each, and its description for an error message.
 _PARTS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "PROGRAMS": (lambda part: isinstance(part, Mapping), "mapping PROGRAMS of programs to mprun.tools.tool.Program"),
     "PORTS": (lambda part: isinstance(part, int), "number PORTS, of its server"),
@@ -246,7 +266,7 @@ _PARTS: Mapping[str, tuple[Callable[[object], bool], str]] = {
 
 @cache
 def load(name: str) -> Tool | None:
-    """The module of a workload; None if there is none of that name. Raises PluginFault."""
+    """Return the module of a workload; None if no workload has this name. Raises PluginFault."""
     if name in TOOLS:
         return cast(Tool, COLLECTION.load_own(name))
     found = COLLECTION.load_installed(name)
@@ -254,7 +274,7 @@ def load(name: str) -> Tool | None:
 
 
 def tool_of(flow: Flow) -> Tool:
-    """The module of a flow whose entry was read."""
+    """Return the module of a flow whose entry has been read."""
     tool = load(flow.tool)
     assert tool is not None, flow.tool
     return tool
@@ -273,19 +293,19 @@ def _fit(where: str, module: object) -> Tool:
 
 
 def temporary(flow: Flow, name: str) -> str:
-    """The path of a file of the flow that is gone after the run."""
+    """Return the path of a file of the flow that is removed after the run."""
     return f"{inside.TEMPORARY}/{flow.name}/{name}"
 
 
 def kept(flow: Flow, name: str) -> str:
-    """The path, from where programs start, of a file of the flow that stays; list it in `Process.keeps`."""
+    """Return the path of a file of the flow that is kept, relative to the run directory. List it in `Process.keeps`."""
     return f"{FILES}/{flow.name}/{name}"
 
 
 def mptcp_environment(flow: Flow, capabilities: Capabilities) -> dict[str, str]:
-    """What makes a program that opens TCP sockets open MPTCP ones, as mptcpize(8) does; nothing for other flows.
+    """Return the environment that makes a program's TCP sockets MPTCP sockets, as mptcpize(8) does.
 
-    Raises HostError where the library for it is not installed.
+    The environment is empty for flows over other protocols. Raises HostError if mptcpize's library is not installed.
     """
     if flow.protocol != "mptcp":
         return {}
@@ -295,13 +315,16 @@ def mptcp_environment(flow: Flow, capabilities: Capabilities) -> dict[str, str]:
 
 
 def read_records(outputs: Outputs, name: str, form: struct.Struct) -> list[tuple[Any, ...]] | None:
-    """The records of one form that a flow left in a file; None if it is missing or not whole."""
+    """Return the records of one form in a file of a flow; None if the file is missing or incomplete."""
     content = outputs.file(name)
     return None if content is None or len(content) % form.size else list(form.iter_unpack(content))
 
 
 def summarize_delays(name: str, delays_ns: Sequence[int]) -> dict[str, float]:
-    """The metrics of `mprun.model.metric.delays`, s; none without delays, no deviation of a single one."""
+    """Return the metrics of `mprun.model.metric.delays`, in s; empty without delays.
+
+    A single delay has no deviation.
+    """
     if not delays_ns:
         return {}
     ordered = sorted(delays_ns)
@@ -315,7 +338,7 @@ def summarize_delays(name: str, delays_ns: Sequence[int]) -> dict[str, float]:
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """A quantile of sorted values, linear between the nearest two (Hyndman and Fan 1996, type 7)."""
+    """Return a quantile of sorted values, linear between the nearest two (Hyndman and Fan 1996, type 7)."""
     position = share * (len(ordered) - 1)
     low = int(position)
     high = min(low + 1, len(ordered) - 1)

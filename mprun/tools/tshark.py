@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tshark(1): the packets of a capture as lines of fields, one line a packet.
+"""tshark(1): the packets of a capture as lines of fields, one line for each packet.
 
-Each packet is dissected by itself: what needs the packets before it (streams, retransmissions, mappings) is
-`mprun.packets.connection`, so that a capture may be read in portions, by several processes at once.
+Each packet is dissected alone. `mprun.packets.connection` does what needs earlier packets (streams, retransmissions,
+mappings). So several processes can read portions of a capture at once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mprun.tools.tool import Program
 
 PROGRAMS = {"tshark": Program("tshark", "--version")}
 
-# Our name of each field -> tshark's.
+# mprun's name of each field -> tshark's name.
 FIELDS = {
     "time": "frame.time_epoch",
     "interface": "frame.interface_name",
@@ -64,7 +64,7 @@ FIELDS = {
     "own_ipv6": "sctp.parameter_ipv6_address",
     "cut": "_ws.short",
 }
-# What would take time, or look at the packets before.
+# Dissections that are slow, or need earlier packets, are off.
 _PREFERENCES = (
     "tcp.analyze_sequence_numbers:FALSE",
     "tcp.relative_sequence_numbers:FALSE",
@@ -81,9 +81,11 @@ _PREFERENCES = (
 
 
 def argv(flows: Iterable[PlacedFlow]) -> list[str]:
-    """Reads a capture from standard input; fields of a packet are apart by tabs, values of one field by commas.
+    """Return the command that reads a capture from standard input.
 
-    flows: those of the run's intent.
+    Tabs separate fields, commas separate values of a field.
+
+    flows: the flows of the run's intent.
     """
     words = ["tshark", "-n", "-r", "-", "-T", "fields", *decoding(flows)]
     for preference in _PREFERENCES:
@@ -94,7 +96,7 @@ def argv(flows: Iterable[PlacedFlow]) -> list[str]:
 
 
 def decoding(flows: Iterable[PlacedFlow]) -> list[str]:
-    """What tells tshark, and Wireshark, where SCTP is in UDP: they know port 9899 alone."""
+    """Return the options that tell tshark and Wireshark the UDP ports of SCTP. They know only port 9899."""
     mine = ((flow.port, flow.endpoints.port) for flow in flows if flow.tool == "sctp")
     ports = sorted({udp_port(asked, port) for asked, port in mine if port is not None})
     return [word for port in ports for word in ("-d", f"udp.port=={port},sctp")]

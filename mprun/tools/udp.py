@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`udp`: numbered packets at a constant rate: loss, reordering, one-way delay of each.
+"""`udp`: numbered packets at a constant rate, with loss, reordering and the one-way delay of each packet.
 
-Both ends read one clock, as they run on one kernel: the delay of a packet is the time from its sending to its reading.
-Sender and receiver are `mprun.agent.datagrams`.
+Both ends run on one kernel and read one clock. The delay of a packet is the time from its sending to its reading.
+Sender and receiver are `mprun.guest.datagrams`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
+from mprun import inside
 from mprun.capabilities import Capabilities
 from mprun.model.metric import Metric, delays
 from mprun.model.spec import Flow
@@ -22,7 +23,6 @@ from mprun.schema.field import SIZE_SCHEMA
 from mprun.schema.file_model import refuse
 from mprun.schema.flow import FlowRate, PositiveTime, ServedEntry
 from mprun.tools.tool import (
-    AGENT,
     PYTHON,
     Endpoints,
     Outputs,
@@ -40,19 +40,23 @@ PORTS = 1
 METRICS = {
     **delays("delay", "time from the sending of a packet to its reading"),
     "goodput": Metric(
-        "rate", "payload that arrived, over the flow's duration or the time of its arrivals, the longer", over="sum"
+        "rate",
+        "payload that arrived, divided by the flow's duration or by the time of its arrivals, whichever is longer",
+        over="sum",
     ),
     "loss": Metric("ratio", "share of the packets that did not arrive"),
-    "reordered": Metric("ratio", "share of the arrived packets behind one of a higher number (RFC 4737)"),
-    "duplicates": Metric("count", "packets that arrived again", over="sum"),
+    "reordered": Metric(
+        "ratio", "share of the arrived packets that arrived after a packet with a higher number (RFC 4737)"
+    ),
+    "duplicates": Metric("count", "packets that arrived more than once", over="sum"),
     "packets": Metric("count", "packets that were sent", over="sum"),
 }
 
-PROGRAM = f"{AGENT}/datagrams.py"
+PROGRAM = f"{inside.PROGRAMS}/datagrams.py"
 RECEIVED = "packets"
-# Number, sent, received; the number and the moment of sending are in each packet.
+# Number, sent, received; each packet holds the number and the sending time.
 _RECORD, LEAST_BYTES = struct.Struct("<QQQ"), 16
-# What fills a packet of 1500 bytes over IPv4.
+# The payload that fills a packet of 1500 bytes over IPv4.
 FULL_BYTES = 1472
 MOST_BYTES, MOST_PACKETS = 65_507, 1_000_000
 GRACE_NS = 30_000_000_000
@@ -70,11 +74,11 @@ class Entry(ServedEntry):
     """UDP packets at a constant rate."""
 
     tool: Literal["udp"] = Field(description="The tool.")
-    protocol: Literal["udp"] = Field("udp", description="udp.")
-    rate_bit_per_s: FlowRate = Field(alias="rate", description="Bits of payload per second.", examples=["1mbit"])
-    duration: PositiveTime = Field(description="How long it sends.", examples=["10s"])
+    protocol: Literal["udp"] = Field("udp", description="The transport protocol.")
+    rate_bit_per_s: FlowRate = Field(alias="rate", description="The rate of payload.", examples=["1mbit"])
+    duration: PositiveTime = Field(description="The time to send.", examples=["10s"])
     length_bytes: Annotated[int, PlainValidator(_parse_length), WithJsonSchema(SIZE_SCHEMA)] | None = Field(
-        None, alias="length", description="Bytes of payload in a packet. Default: what fits the path's MTU."
+        None, alias="length", description="The payload of a packet. Default: the largest payload for the path's MTU."
     )
 
     @model_validator(mode="after")
@@ -82,7 +86,7 @@ class Entry(ServedEntry):
         length_bytes = self.length_bytes or FULL_BYTES
         packets = _due(self.duration, self.rate_bit_per_s, length_bytes)
         if packets > MOST_PACKETS:
-            message = f"comes to {packets} packets, and each is written down: write less, or longer packets"
+            message = f"amounts to {packets} packets, and each is recorded: write less, or longer packets"
             raise refuse({("rate",): message}, self)
         if packets < 1:
             message = "is too short for a single packet at this rate: write a longer one, or a higher rate"
@@ -91,7 +95,7 @@ class Entry(ServedEntry):
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
-    """The receiver, which listens until the end of the run, and the sender."""
+    """Return the receiver, which listens until the end of the run, and the sender."""
     options: Mapping[str, Any] = flow.options
     assert flow.duration_ns is not None
     packets = max(1, _due(flow.duration_ns, options["rate_bit_per_s"], options["length_bytes"]))
@@ -117,10 +121,12 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:
-    """What arrived against how many were sent."""
+    """Return goodput, delays, loss, reordering and duplicates of the packets that arrived."""
     said = outputs.log(flow.name).strip()
     if not said.isdigit():
-        return Result(error=outputs.log(flow.name, "err").strip()[-200:] or "it did not say how many packets it sent")
+        return Result(
+            error=outputs.log(flow.name, "err").strip()[-200:] or "it did not report how many packets it sent"
+        )
     arrived = read_records(outputs, RECEIVED, _RECORD)
     if arrived is None:
         return Result(error="the receiver's record is missing or not whole")
@@ -150,17 +156,23 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
 
 
 def _whole(flow: Flow, arrived: Sequence[tuple[int, int, int]], size_bytes: int, zero_ns: int) -> Portion:
-    """All payload, from the flow's start to its end, or to the last arrival: queues may hold packets for longer."""
+    """Return all payload from the flow's start to its end, or to the last arrival.
+
+    Queues may hold packets for longer than the flow's time.
+    """
     options: Mapping[str, Any] = flow.options
     bits, rate = options["length_bytes"] * 8, options["rate_bit_per_s"]
-    # a packet is late if the sender had to wait for a CPU, never early
+    # a packet is late if the sender had to wait for a CPU, but never early
     began_ns = min(sent_ns - number * bits * 10**9 // rate for number, sent_ns, _ in arrived) - zero_ns
     ended_ns = max(received_ns for _, _, received_ns in arrived) - zero_ns
     return Portion(began_ns, max(ended_ns, began_ns + (flow.duration_ns or 0)), size_bytes)
 
 
 def _arriving_ns(arrived: Sequence[tuple[int, int, int]]) -> float:
-    """The time in which the packets arrived, each with the time to the next: full queues go on after the flow's end."""
+    """Return the time in which the packets arrived, in ns, with one mean gap for the last packet.
+
+    Full queues deliver packets after the flow's end.
+    """
     moments = [received_ns for _, _, received_ns in arrived]
     if len(moments) < 2:
         return 0
@@ -168,12 +180,12 @@ def _arriving_ns(arrived: Sequence[tuple[int, int, int]]) -> float:
 
 
 def _due(duration_ns: int, rate_bit_per_s: int, length_bytes: int) -> int:
-    """How many packets are due within a time."""
+    """Return the number of packets that are due within a time."""
     return duration_ns * rate_bit_per_s // (length_bytes * 8 * 10**9)
 
 
 def count_reordered(numbers: Sequence[int]) -> int:
-    """Packets that arrive when one of a higher number has been there already (RFC 4737, 3.3); copies are none."""
+    """Return the packets that arrive after a packet with a higher number (RFC 4737, 3.3). Copies do not count."""
     expected, seen, reordered = 0, set(), 0
     for number in numbers:
         if number >= expected:

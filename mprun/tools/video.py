@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`video`: a video in chunks of several qualities, played while it is fetched, as MPEG-DASH does.
+"""`video`: a video in chunks of several qualities, played while it is downloaded, as in MPEG-DASH.
 
-One TCP or MPTCP connection; chunks are zeros of a constant bit rate. Server and player are `mprun.agent.video`.
+It uses one TCP or MPTCP connection. Chunks are zeros of a constant bit rate. Server and player are `mprun.guest.video`.
 """
 
 from __future__ import annotations
@@ -26,55 +26,56 @@ from mprun.tools.tool import Endpoints, Outputs, Program, Result, Table, Work
 PROGRAMS = {"python3": Program("python3")}
 PORTS = 1
 METRICS = {
-    "startup": Metric("time", "from the start of the flow until the video begins to play"),
-    "stalls": Metric("count", "times that playing stopped for want of video", over="sum"),
-    "stall_time": Metric("time", "how long it did not play, the start-up left out", over="sum"),
+    "startup": Metric("time", "time from the start of the flow until the video begins to play"),
+    "stalls": Metric("count", "number of times that playback stopped because the buffer was empty", over="sum"),
+    "stall_time": Metric("time", "total time of the stalls", over="sum"),
     "quality": Metric("rate", "mean bit rate of the chunks"),
-    "switches": Metric("count", "chunks of another quality than the one before", over="sum"),
+    "switches": Metric("count", "chunks with another quality than the previous chunk", over="sum"),
     "chunks": Metric("count", "chunks that arrived", over="sum"),
     "bytes": Metric("size", "payload of the chunks", over="sum"),
     **delays("delay", "time from the request of a chunk to its last byte"),
     **OF_CONNECTIONS,
 }
 
-# Without site packages, writing nothing beside the source.
-PLAYER = ("python3", "-S", "-B", "-m", "mprun.agent.video")
+# Without site packages and without writing bytecode.
+PLAYER = ("python3", "-S", "-B", "-m", "mprun.guest.video")
 MOST_CHUNKS, MOST_QUALITIES = 10_000, 30
-# A flow may take a minute, and this much longer than the video.
+# A flow may last ten times as long as the video, plus a minute.
 GRACE_NS, SLOWNESS = 60 * NS_PER_S, 10
 
 
 class Entry(ConnectionEntry):
-    """A video, played while it is fetched."""
+    """A video that is played while it is downloaded."""
 
     tool: Literal["video"] = Field(description="The tool.")
-    length_ns: PositiveTime = Field(alias="length", description="How long the video is.", examples=["60s"])
+    length_ns: PositiveTime = Field(alias="length", description="The length of the video.", examples=["60s"])
     qualities_bit_per_s: Annotated[list[FlowRate], Field(min_length=1, max_length=MOST_QUALITIES)] = Field(
-        alias="qualities", description="Bit rates that there are of it, rising.", examples=[["1mbit", "4mbit"]]
+        alias="qualities", description="The bit rates of the video, in rising order.", examples=[["1mbit", "4mbit"]]
     )
     chunk_ns: PositiveTime = Field(
-        2 * NS_PER_S, alias="chunk", description="How much video a chunk holds. Default: 2s.", examples=["2s"]
+        2 * NS_PER_S, alias="chunk", description="The length of a chunk. Default: 2s.", examples=["2s"]
     )
     startup_ns: PositiveTime = Field(
         4 * NS_PER_S,
         alias="startup",
-        description="How much is there before it begins to play, and again after a stall. Default: 4s.",
+        description="The amount of video in the buffer before playback begins, and before it resumes after a "
+        "stall. Default: 4s.",
     )
     buffer_ns: PositiveTime = Field(
-        20 * NS_PER_S, alias="buffer", description="How much is fetched ahead at most. Default: 20s."
+        20 * NS_PER_S, alias="buffer", description="The largest amount of video in the buffer. Default: 20s."
     )
     adaptation: Literal["rate", "buffer"] = Field(
         "rate",
-        description="How a quality is chosen. rate: the best below 90 % of the rate that the last three chunks came "
-        "with; buffer: the fuller the buffer, the better (BBA-0).",
+        description="The choice of the quality. `rate`: the best quality below 90 % of the rate of the last three "
+        "chunks. `buffer`: a better quality for a fuller buffer (BBA-0).",
     )
-    congestion: Congestion | None = Field(None, description="Congestion control of both ends. Default: the hosts'.")
+    congestion: Congestion | None = Field(None, description="The congestion control of both ends. Default: the hosts'.")
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
         faults: dict[Path, str] = {}
         if any(before >= after for before, after in pairwise(self.qualities_bit_per_s)):
-            faults[("qualities",)] = "do not rise: write each once, the least first"
+            faults[("qualities",)] = "do not rise: write each once, the smallest first"
         if self.length_ns % self.chunk_ns or self.length_ns // self.chunk_ns > MOST_CHUNKS:
             chunk = TIME.render(self.chunk_ns)
             faults[("length",)] = f"is not 1 to {MOST_CHUNKS} chunks of {chunk}: write a multiple of 'chunk'"
@@ -87,7 +88,7 @@ class Entry(ConnectionEntry):
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
-    """A server for one connection, and the player."""
+    """Return a server for one connection, and the player."""
     options: Mapping[str, Any] = flow.options
     place = (ends.destination_address, str(ends.port))
     shared = (f"protocol={flow.protocol}", f"congestion={flow.congestion or ''}")
@@ -114,7 +115,7 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:
-    """Chunks and stalls; a video that was not fetched whole is an error."""
+    """Return chunks and stalls. A video that was not fetched completely is an error."""
     options: Mapping[str, Any] = flow.options
     ports: list[int] = []
     chunks: list[tuple[int, ...]] = []

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `http` and `https` have in common: nginx(8) with files of given sizes, and curl(1), which gets them.
+"""The common parts of `http` and `https`: nginx(8) with files of given sizes, and curl(1), which fetches them.
 
-nginx runs in the foreground as one process, with a configuration, files and, for https, a certificate of the
-flow's own, made for the run. The files are zeros that take no room.
+nginx runs in the foreground as one process. Its configuration, files and (for https) certificate are made for each flow
+of a run. The files are sparse: zeros that use no disk space.
 """
 
 from __future__ import annotations
@@ -39,18 +39,20 @@ PORTS = 1
 METRICS = {
     **delays("delay", "time from the beginning of a request to the last byte of its answer"),
     "first_byte.mean": Metric("time", "mean time from the beginning of a request to the first byte of its answer"),
-    "first_byte.median": Metric("time", "its median"),
+    "first_byte.median": Metric(
+        "time", "median of the time from the beginning of a request to the first byte of its answer"
+    ),
     "requests": Metric("count", "requests that were answered", over="sum"),
     "bytes": Metric("size", "payload of the answers", over="sum"),
-    "goodput": Metric("rate", "payload of the answers in the time of the requests", over="sum"),
+    "goodput": Metric("rate", "payload of the answers, divided by the time of the requests", over="sum"),
     **OF_CONNECTIONS,
 }
 
 MOST_REQUESTS = 10_000
-# A flow may take a minute, and so long as its bytes take at this rate.
+# A flow may take a minute, plus the time of its bytes at this rate.
 GRACE_NS, LEAST_BIT_PER_S = 60_000_000_000, 1_000_000
 
-# What curl says of each request (--write-out), in this order.
+# curl's output for each request (--write-out), in this order.
 _SAID = (
     "urlnum",
     "exitcode",
@@ -92,16 +94,18 @@ class WebEntry(ConnectionEntry):
     """Files of given sizes from a web server."""
 
     sizes_bytes: Annotated[list[Size], Field(min_length=1, max_length=100)] = Field(
-        alias="sizes", description="Of the files, which are asked for in turn.", examples=[["1mb"]]
+        alias="sizes", description="The sizes of the files. The client requests the files in turn.", examples=[["1mb"]]
     )
     requests: Annotated[int, Whole(1, MOST_REQUESTS, "curl keeps a list of them")] | None = Field(
-        None, description="How many. Default: one for each size."
+        None, description="The number of requests. Default: one for each size."
     )
     persistent: bool = Field(
-        True, description="A connection serves one request after the other; false: each request has one of its own."
+        True,
+        description="Use a connection for several requests, one after the other. `false` opens a connection for "
+        "each request.",
     )
     concurrency: Annotated[int, Whole(1, 100, "curl has no more at a time than 300, and nobody needs them")] = Field(
-        1, description="How many requests are under way at a time."
+        1, description="The number of requests at the same time."
     )
 
     @model_validator(mode="after")
@@ -117,14 +121,14 @@ class WebEntry(ConnectionEntry):
 
 
 def build(flow: Flow, ends: Endpoints, capabilities: Capabilities, secure: bool) -> Work:
-    """nginx, curl, and for https the certificate that one shows and the other trusts."""
+    """Return nginx and curl as processes, and for https the preparation that makes the certificate."""
     environment = {**mptcp_environment(flow, capabilities), **(DETERMINISTIC if secure else {})}
     sizes: Sequence[int] = flow.options["sizes_bytes"]  # type: ignore[assignment]
     wanted = _in_turn(flow)
     is_ipv6 = ":" in ends.destination_address
     host = f"[{ends.destination_address}]" if is_ipv6 else ends.destination_address
-    # every address: a join to another one is refused where nobody listens, and a connection of IPv6 has joins of both
-    # families, which nginx takes on one socket only where it is asked to
+    # Listen on every address, because a join to an address without a listener is refused. An IPv6 connection has joins
+    # of both families, which nginx accepts on one socket only with this option.
     listen = f"[::]:{ends.port} ipv6only=off" if is_ipv6 else f"0.0.0.0:{ends.port}"
     base = f"{'https' if secure else 'http'}://{host}:{ends.port}"
     server = Process(
@@ -153,7 +157,7 @@ def build(flow: Flow, ends: Endpoints, capabilities: Capabilities, secure: bool)
 
 
 def _in_turn(flow: Flow) -> list[int]:
-    """The size that each request asks for."""
+    """Return the size that each request asks for."""
     options: Mapping[str, Any] = flow.options
     sizes = options["sizes_bytes"]
     return [sizes[n % len(sizes)] for n in range(options["requests"])]
@@ -167,7 +171,7 @@ def _configuration(flow: Flow, listen: str, secure: bool) -> str:
 
 
 def _requests(flow: Flow, urls: Sequence[str], secure: bool) -> str:
-    """curl's options in the file that --config reads, and each request with its own place for the answer."""
+    """Return curl's options in the format of --config, with an output for each request."""
     options: Mapping[str, Any] = flow.options
     said = " ".join(f"%{{{name}}}" for name in _SAID)
     lines = ["silent", "show-error", "fail", "globoff", "http1.1", 'noproxy = "*"', f'write-out = "{said}\\n"']
@@ -183,7 +187,10 @@ def _requests(flow: Flow, urls: Sequence[str], secure: bool) -> str:
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:
-    """The times of all requests, as curl has them (microseconds); one that was not answered is an error."""
+    """Return the times of all requests, in curl's resolution (microseconds).
+
+    A request without an answer is an error.
+    """
     try:
         rows = [dict(zip(_SAID, line.split(), strict=True)) for line in outputs.log(flow.name).splitlines()]
         rows.sort(key=lambda row: int(row["urlnum"]))
@@ -221,8 +228,11 @@ def _start_ns(flow: Flow, outputs: Outputs) -> int:
 
 
 def _table(rows: Sequence[Mapping[str, str]], sizes: Sequence[int], one_by_one: bool, start_ns: int) -> Table:
-    """A row for each request. start_ns: of one after the other, from the times of those before; curl does not say
-    when each of several at a time began."""
+    """Return a row for each request.
+
+    start_ns: the start of the flow. Requests one after the other start when the previous one ends. curl does not report
+    the start of concurrent requests, which is then None.
+    """
     totals = [_ns(row["time_total"]) for row in rows]
     starts = [start_ns + sum(totals[:n]) if one_by_one else None for n in range(len(rows))]
     return {
@@ -241,5 +251,5 @@ def _table(rows: Sequence[Mapping[str, str]], sizes: Sequence[int], one_by_one: 
 
 
 def _ns(seconds: str) -> int:
-    """curl's seconds with six digits."""
+    """Return curl's seconds, which have six digits, as ns."""
     return round(float(seconds) * 1e6) * 1000

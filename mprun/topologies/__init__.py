@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generators of topologies, by the name that a topology file gives under `topology`.
+"""Generators of topologies, by the name under `topology` in a topology file.
 
-Each module has `Parameters`, what may be written in the file, and `expand`, a pure function from
-those to nodes and links. A module is imported when a file names it.
+Each module has `Parameters`, the keys of the file, and `expand`, a pure function from the parameters to nodes and
+links. A module is imported when a file names it.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ single0 -| ap1 |--ap1--+--------+
          +-----+
 
 The nodes are the multipath users user0, user1 ..., the single-path users single0, single1 ..., the
-access points ap0 and ap1, which are routers, router and server. The links are ap0 and ap1, which all
-users of an access point share, `user0-ap0`, `user0-ap1` ..., `single0` ... and `server`.
+access points ap0 and ap1 (two routers), router and server. All users of an access point share its
+link ap0 or ap1. The other links are `user0-ap0`, `user0-ap1` ..., `single0` ... and `server`.
 """
 
 from __future__ import annotations
@@ -30,14 +30,16 @@ POINTS = ("ap0", "ap1")
 
 
 class Parameters(GeneratedTopology):
-    """Forward is from the users to the server on every link."""
+    """Multipath users on two access points, single-path users on one of them. Forward is from the users to the
+    server.
+    """
 
     topology: Literal["access-points"] = Field(description="The generator.")
     multipath_users: Annotated[int, Whole(1, MOST_HOSTS, WHY_HOSTS)] = Field(
-        description="How many users are on both access points.", examples=[2]
+        description="The number of users with a link to both access points.", examples=[2]
     )
     single_path_users: Annotated[int, Whole(0, MOST_HOSTS, WHY_HOSTS)] = Field(
-        description="How many users are on the second access point alone.", examples=[2]
+        description="The number of users with a link only to the second access point.", examples=[2]
     )
     points: list[LinkProperties] = Field(
         description="The links of the two access points, ap0 and ap1, to the router.",
@@ -45,8 +47,12 @@ class Parameters(GeneratedTopology):
         min_length=2,
         max_length=2,
     )
-    access: Access = Field(description="Each link between a user and an access point. Default: unshaped.")
-    server: Access = Field(description="The link between the router and the server. Default: unshaped.")
+    access: Access = Field(
+        description="The properties of each link between a user and an access point. Default: unshaped."
+    )
+    server: Access = Field(
+        description="The properties of the link between the router and the server. Default: unshaped."
+    )
 
     @model_validator(mode="after")
     def _agree(self) -> Parameters:
@@ -57,7 +63,7 @@ class Parameters(GeneratedTopology):
 
 
 def expand(parameters: Parameters) -> Expansion:
-    """Addresses are left to be derived."""
+    """Return nodes and links; addresses are derived later."""
     users = [f"user{n}" for n in range(parameters.multipath_users)]
     single = [f"single{n}" for n in range(parameters.single_path_users)]
     nodes: dict[str, NodeKind] = {**dict.fromkeys(users + single, "host"), **dict.fromkeys(POINTS, "router")}

@@ -5,8 +5,8 @@ client0 ----+------+              +-------+---- server0
 client1 ----| left |--bottleneck--| right |---- server1
             +------+              +-------+
 
-The nodes are client0, client1 ..., the routers left and right, server0, server1 ...; the links
-bottleneck, and one for each host, called like it.
+The nodes are client0, client1 ..., the routers left and right, server0, server1 ... The links are
+bottleneck, and one for each host with the host's name.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from mprun.topologies.host import MOST_HOSTS, WHY_HOSTS, Access
 
 
 class Parameters(GeneratedTopology):
-    """Forward is from the clients to the servers on every link."""
+    """Pairs of a client and a server over one bottleneck. Forward is from the clients to the servers on every link."""
 
     topology: Literal["dumbbell"] = Field(description="The generator.")
     pairs: Annotated[int, Whole(1, MOST_HOSTS // 2, WHY_HOSTS)] = Field(
-        description="How many clients, and how many servers.", examples=[2]
+        description="The number of pairs of a client and a server.", examples=[2]
     )
     bottleneck: LinkProperties = Field(
-        description="The link that all share.", examples=[{"rate": "20mbit", "delay": "20ms"}]
+        description="The properties of the link that all pairs share.", examples=[{"rate": "20mbit", "delay": "20ms"}]
     )
-    access: Access = Field(description="Each link of a client or a server. Default: unshaped.")
+    access: Access = Field(description="The properties of each link of a client or a server. Default: unshaped.")
 
 
 def expand(parameters: Parameters) -> Expansion:
-    """Addresses are left to be derived."""
+    """Return nodes and links; addresses are derived later."""
     clients = [f"client{n}" for n in range(parameters.pairs)]
     servers = [f"server{n}" for n in range(parameters.pairs)]
     nodes: dict[str, NodeKind] = {**dict.fromkeys(clients, "host"), "left": "router", "right": "router"}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the trees of a data centre have in common: links upwards whose rate follows from those below."""
+"""The common parts of data-centre trees: uplinks whose rate follows from the links below."""
 
 from __future__ import annotations
 
@@ -34,29 +34,33 @@ Ratio = Annotated[
 
 
 class Uplink(LinkProperties):
-    """A layer of links towards the core; forward is upwards."""
+    """A layer of links towards the core. Forward is upwards."""
 
     oversubscription: Ratio | None = Field(
         None,
-        description="Instead of `rate`: what comes from below at most, over what this layer carries up.",
+        description="The largest rate from the layer below, divided by the rate of this layer. Use it instead of "
+        "`rate`.",
         examples=[4],
     )
 
     @model_validator(mode="after")
     def _choose(self) -> Uplink:
         if self.oversubscription is not None and self.rate is not None:
-            raise refuse({("oversubscription",): "stands beside 'rate': keep one of the two"}, self.oversubscription)
+            raise refuse({("oversubscription",): "conflicts with 'rate': remove one of the two"}, self.oversubscription)
         return self
 
     def find_faults(self) -> dict[Path, str]:
         faults = super().find_faults()
         if self.oversubscription is not None:
-            # there will be a rate
+            # the ratio gives a rate later
             faults.pop(("queue",), None)
         return faults
 
     def above(self, below: LinkProperties, share: Fraction) -> LinkProperties:
-        """This layer with the rate that its ratio gives: `share` links of `below` for each of its own."""
+        """Return this layer with the rate that its ratio gives.
+
+        share: the number of links of `below` for each link of this layer.
+        """
         if self.oversubscription is None:
             return self
         factor = share / Fraction(str(self.oversubscription))
@@ -65,6 +69,6 @@ class Uplink(LinkProperties):
 
 
 def rates_of(link: LinkProperties) -> tuple[int | None, int | None]:
-    """Bit/s forward and reverse, those of a profile included."""
+    """Return bit/s forward and reverse, including the rate of a profile."""
     forward, reverse = link.directions()
     return forward.rate_bit_per_s, reverse.rate_bit_per_s

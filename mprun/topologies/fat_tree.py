@@ -11,15 +11,15 @@
       /\\   /\\         /\\   /\\
     h0 h1 h2 h3     h4 h5 h6 h7       k/2 an edge router, k^3/4 in all
 
-Nodes are numbered from the left through all pods. Links: `e0-a0`, `a0-c0`, and those of hosts `h0`,
-or with several interfaces `h0-0`, `h0-1` ... All interfaces of a host are plugged into its edge
-router, each on a subnet of its own.
+Nodes are numbered from the left through all pods. The links between routers are `e0-a0`, `a0-c0` ...
+A host's link is `h0`; with several interfaces its links are `h0-0`, `h0-1` ... All interfaces of a
+host connect to its edge router, each on a subnet of its own.
 
-Between pods there are (k/2)^2 shortest ways, one a core. The subnets behind an edge router take
-turns with them (see `mprun.compile.routing`): with up to (k/2)^2 interfaces, what is sent to each
-interface of a host climbs to a core of its own and meets the rest again only in the edge routers;
-up to k/2 of them share no link between routers. In a pod there are k/2 ways. A subflow that leaves by
-interface i and arrives at interface j has data on the way of j and acknowledgements on that of i.
+Between pods there are (k/2)^2 shortest routes, one for each core. The subnets behind an edge router
+use them in turn (see `mprun.compile.routing`). With up to (k/2)^2 interfaces, packets to each
+interface of a host use a core of their own, and meet other packets only in the edge routers. Up to
+k/2 of these routes share no link between routers. In a pod there are k/2 routes. A subflow from
+interface i to interface j sends its data on the route of j, and its acknowledgements on the route of i.
 """
 
 from __future__ import annotations
@@ -41,19 +41,21 @@ MOST_PORTS = 12
 
 
 class Parameters(GeneratedTopology):
-    """Three layers of links; forward is upwards on every link."""
+    """A k-ary fat tree of routers with three layers of links. Forward is upwards on every link."""
 
     topology: Literal["fat-tree"] = Field(description="The generator.")
     k: Annotated[int, Whole(2, MOST_PORTS, f"a tree of {MOST_PORTS} has 432 hosts, and all share one machine")] = Field(
-        description="Ports of a router, an even number: k pods of k/2 edge routers of k/2 hosts.", examples=[4]
+        description="The number of ports of each router, an even number. The tree has k pods with k/2 edge "
+        "routers, each with k/2 hosts.",
+        examples=[4],
     )
-    interfaces: Interfaces = Field(1, description="How many interfaces each host has.")
-    access: Access = Field(description="Links between hosts and edge routers. Default: unshaped.")
+    interfaces: Interfaces = Field(1, description="The number of interfaces of each host.")
+    access: Access = Field(description="The links between hosts and edge routers. Default: unshaped.")
     aggregation: Annotated[Uplink, Field(default_factory=Uplink.model_construct)] = Field(
-        description="Links between edge and aggregation routers. Default: unshaped."
+        description="The links between edge and aggregation routers. Default: unshaped."
     )
     core: Annotated[Uplink, Field(default_factory=Uplink.model_construct)] = Field(
-        description="Links between aggregation and core routers. Default: unshaped."
+        description="The links between aggregation and core routers. Default: unshaped."
     )
 
     @model_validator(mode="after")
@@ -72,13 +74,13 @@ class Parameters(GeneratedTopology):
 
     @property
     def layers(self) -> tuple[LinkProperties, LinkProperties]:
-        """Aggregation and core links with the rates that they come to."""
+        """Aggregation and core links with their resulting rates."""
         aggregation = self.aggregation.above(self.access, Fraction(self.interfaces))
         return aggregation, self.core.above(aggregation, Fraction(1))
 
 
 def expand(parameters: Parameters) -> Expansion:
-    """Addresses are left to be derived, in the order of the hosts."""
+    """Return nodes and links; addresses are derived later, in the order of the hosts."""
     half = parameters.k // 2
     cores = [f"c{n}" for n in range(half * half)]
     aggregations = [f"a{n}" for n in range(parameters.k * half)]

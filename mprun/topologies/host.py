@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How generators join their hosts: bounds on the number of hosts, and names of their links.
+"""Hosts of generators: limits of their number, and names of their links.
 
-A host's link is called like the host; where it has several interfaces, `h0-0`, `h0-1` ... A host
-always is the first end.
+A host's link has the host's name. With several interfaces, the links are `h0-0`, `h0-1` ... A host is always the first
+end.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mprun.model.spec import LinkSpec
 from mprun.schema.field import Whole
 from mprun.schema.link import LinkProperties
 
-# Each is a namespace of one machine, with a table of routes in each router.
+# Each host is a namespace of one machine, and has a table of routes in each router.
 MOST_HOSTS = 500
 WHY_HOSTS = f"all hosts share one machine, which is meant for {MOST_HOSTS} at most"
 MOST_INTERFACES = 4
@@ -29,11 +29,11 @@ Access = Annotated[LinkProperties, Field(default_factory=LinkProperties.model_co
 
 
 def name_links(host: str, interfaces: int) -> list[str]:
-    """Names of the links of a host."""
+    """Return the names of the links of a host."""
     return [host] if interfaces == 1 else [f"{host}-{n}" for n in range(interfaces)]
 
 
 def join_host(host: str, to: str, interfaces: int, access: LinkProperties) -> Iterator[LinkSpec]:
-    """The links from a host to what all its interfaces are plugged into; forward is from the host."""
+    """Yield the links from a host to the node that all its interfaces connect to; forward is from the host."""
     for name in name_links(host, interfaces):
         yield access.join(name, (host, to))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`khalili`: a client and a server joined by switches, one of which a TCP pair uses too.
+"""`khalili`: a client and a server joined by switches, one of which a TCP pair also uses.
 
            +--path0--[s0]--server0--+
 client ----|                        |---- server
@@ -7,11 +7,11 @@ client ----|                        |---- server
                      /  \\
             tcp-client   tcp-server
 
-The testbed of Khalili et al. (CoNEXT 2012) as a later study built it on one machine: s0 is private,
-s1 shared, further switches s2, s3 ... private again, and nothing routes, so that what leaves over
-path<i> arrives over server<i>, on a subnet of its own. Each link shapes for itself: the pairs meet
-in s1 but share no rate unless `bottleneck` is given. Then s1 is two switches, s1 and s1-far, with
-that link between them.
+This is the testbed of Khalili et al. (CoNEXT 2012) as a later study built it on one machine. The
+switch s1 is shared; s0 and further switches s2, s3 ... are private. There is no router, so packets
+that leave over path<i> arrive over server<i>, on a subnet of its own. Each link has its own shaping.
+The pairs meet in s1 but share no rate unless `bottleneck` is given. With `bottleneck`, s1 becomes two
+switches, s1 and s1-far, which the bottleneck joins.
 """
 
 from __future__ import annotations
@@ -30,19 +30,25 @@ SHARED = 1
 
 
 class Parameters(GeneratedTopology, LinkProperties):
-    """What is said of a link holds for each link of a host; forward is from the clients to the servers."""
+    """A client and a server joined by switches, one of which a TCP pair also uses. Link properties apply to each link
+    of a host. Forward is from the clients to the servers.
+    """
 
     topology: Literal["khalili"] = Field(description="The generator.")
     paths: Annotated[
         int, Whole(2, MOST_PATHS, "one switch is private, one shared, and each has a subnet numbered by one byte")
-    ] = Field(2, description="How many switches join client and server.")
+    ] = Field(2, description="The number of switches between client and server.")
     bottleneck: LinkProperties | None = Field(
-        None, description="A link inside the shared switch, for which the pairs compete. Default: none."
+        None,
+        description="The properties of a link inside the shared switch, for which the pairs compete. Default: none.",
     )
 
 
 def expand(parameters: Parameters) -> Expansion:
-    """Addresses are left to be derived: switch i has a subnet, the client first, the server second."""
+    """Return nodes and links; addresses are derived later.
+
+    Switch i has a subnet: the client first, the server second.
+    """
     switches = [f"s{n}" for n in range(parameters.paths)]
     far = switches.copy()
     nodes: dict[str, NodeKind] = {"client": "host", "tcp-client": "host", **dict.fromkeys(switches, "switch")}

@@ -18,16 +18,16 @@ from mprun.schema.topology import Expansion, GeneratedTopology
 
 
 class Parameters(GeneratedTopology, LinkProperties):
-    """A chain of routers; what is said of a link holds for each link of the chain."""
+    """A client and a server with a chain of routers between them. Link properties apply to each link of the chain."""
 
     topology: Literal["line"] = Field(description="The generator.")
     routers: Annotated[int, Whole(1, 254, "an IP packet lives for 255 hops at most")] = Field(
-        description="How many routers stand between client and server.", examples=[2]
+        description="The number of routers between client and server.", examples=[2]
     )
 
 
 def expand(parameters: Parameters) -> Expansion:
-    """Links are named after their ends; addresses are left to be derived."""
+    """Return nodes and links. Links are named after their ends; addresses are derived later."""
     routers = [f"r{n + 1}" for n in range(parameters.routers)]
     chain = ["client", *routers, "server"]
     nodes: dict[str, NodeKind] = {"client": "host", **dict.fromkeys(routers, "router"), "server": "host"}

@@ -7,9 +7,10 @@ client  ---<                  | router |---- server1
            [s1]---- path1 ----+--------+---- server2
 client2 ----+
 
-Path i is the link between the switch s<i>, to which the client and client<i+1> are joined, and the
-router: what it shapes, both share. All other links of clients and of further servers are unshaped.
-A path of the client is called after the path, `path0`; that of client1 after its own link, `client1`.
+The client and client<i+1> are joined to the switch s<i>. Path i is the link between s<i> and the
+router, so both clients share its rate and queue. All other links of clients, and the links of the
+additional servers, are unshaped. A path of the client has the name of the path, `path0`. The path of
+client1 has the name of its own link, `client1`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from mprun.topologies.multi_path import MOST_PATHS, Paths, find_addresses, join_
 
 
 class Parameters(Paths):
-    """The paths, each with a client and a server of its own beside the first ones."""
+    """The topology `multi-path` with a further client and server for each path, to compete with the first ones."""
 
     topology: Literal["multi-client"] = Field(description="The generator.")
 
@@ -45,9 +46,9 @@ class Parameters(Paths):
 
 
 def expand(parameters: Parameters) -> Expansion:
-    """Path i has subnet 10.0.i.0/24: the client is .1, the router .2, client<i+1> .10.
+    """Return nodes and links. Path i has subnet 10.0.i.0/24: the client is .1, the router .2, client<i+1> .10.
 
-    The links to the server have 10.1.j.0/24, those to further servers the next ones after them.
+    The links to the server have 10.1.j.0/24; the links to the other servers have the following subnets.
     """
     count = len(parameters.paths)
     nodes: dict[str, NodeKind] = {"client": "host"}
@@ -61,7 +62,7 @@ def expand(parameters: Parameters) -> Expansion:
         near, far = find_addresses(parameters.client_subnets, n)
         client = UNSHAPED.join(f"client-s{n}", ("client", f"s{n}"), (near, None))
         path = entry.join(entry.name or f"path{n}", (f"s{n}", "router"), (None, far))
-        # whether a subflow is backup is a property of the interface that it leaves by
+        # a subflow is backup if the interface that it leaves by is backup
         links += [replace(client, backup=entry.backup, mtu=entry.mtu), replace(path, backup=False)]
         further = UNSHAPED.join(f"client{n + 1}", (f"client{n + 1}", f"s{n}"), (f"{subnet + 10}/24", None))
         links.append(replace(further, mtu=entry.mtu))

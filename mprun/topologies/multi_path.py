@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`multi-path`: a client with several links to a router, behind which is the server.
+"""`multi-path`: a client with several links to a router, and a server behind the router.
 
    path0   +--------+
 client ----| router |---- server
@@ -26,10 +26,12 @@ SERVER_SUBNETS = IPv4Network("10.1.0.0/16")
 
 
 class PathEntry(LinkProperties):
-    """One link between the router and an end."""
+    """A link between the router and an end."""
 
     name: Name | None = Field(
-        None, description="What events, paths and metrics call it. Default: path0, path1 and so on, or server0."
+        None,
+        description="The name of the link in events, paths and metrics. Default: path0, path1 and so on, or "
+        "server0, server1 and so on.",
     )
 
 
@@ -37,19 +39,22 @@ class Paths(GeneratedTopology):
     """A client and a server joined by disjoint paths, numbered from 0 in the order of the file."""
 
     paths: list[PathEntry] = Field(
-        description="Links between the client and the router; forward is from the client.",
+        description="The links between the client and the router. Forward is from the client.",
         examples=[[{"rate": "20mbit", "delay": "20ms"}, {"rate": "20mbit", "delay": "20ms"}]],
         min_length=1,
     )
     server_paths: list[PathEntry] = Field(
         [],
-        description="Links between the router and the server; forward is to the server. Default: one, unshaped.",
+        description="The links between the router and the server. Forward is to the server. Default: one, unshaped.",
     )
     client_subnets: Subnets = Field(
-        CLIENT_SUBNETS, description="Path i has the subnet i of these. Default: 10.0.0.0/16, so path 1 has 10.0.1.0/24."
+        CLIENT_SUBNETS,
+        description="The network of the paths' subnets. Path i has the i-th subnet. Default: 10.0.0.0/16, so path "
+        "1 has 10.0.1.0/24.",
     )
     server_subnets: Subnets = Field(
-        SERVER_SUBNETS, description="Link j to the server has the subnet j of these. Default: 10.1.0.0/16."
+        SERVER_SUBNETS,
+        description="The network of the server links' subnets. Link j has the j-th subnet. Default: 10.1.0.0/16.",
     )
 
     @model_validator(mode="after")
@@ -79,29 +84,32 @@ class Paths(GeneratedTopology):
         return self
 
     def other_links(self) -> Sequence[str]:
-        """Names that the generator gives to other links than these."""
+        """Return the names that the generator gives to other links than these."""
         return ()
 
     @property
     def server_links(self) -> list[PathEntry]:
-        """The links between the router and the server: one, unshaped, where the file has none."""
+        """The links between the router and the server: one, unshaped, if the file has none."""
         return self.server_paths or [PathEntry.model_construct()]
 
 
 class Parameters(Paths):
-    """Nothing but the paths."""
+    """A client with several links to a router, and a server behind the router."""
 
     topology: Literal["multi-path"] = Field(description="The generator.")
 
 
 def find_addresses(subnets: IPv4Network, n: int) -> tuple[str, str]:
-    """Those of a host and of the router in one of the subnets."""
+    """Return the addresses of a host and of the router in subnet number n."""
     base = subnets[n << 8]
     return f"{base + 1}/24", f"{base + 2}/24"
 
 
 def expand(parameters: Parameters) -> Expansion:
-    """Path i has subnet 10.0.i.0/24, link j to the server 10.1.j.0/24; the router is .2 on each."""
+    """Return nodes and links.
+
+    Path i has subnet 10.0.i.0/24, link j to the server 10.1.j.0/24; the router is .2 on each.
+    """
     paths = [
         entry.join(entry.name or f"path{n}", ("client", "router"), find_addresses(parameters.client_subnets, n))
         for n, entry in enumerate(parameters.paths)
@@ -110,7 +118,7 @@ def expand(parameters: Parameters) -> Expansion:
 
 
 def join_server(parameters: Paths) -> Iterator[LinkSpec]:
-    """The links between the router and the server."""
+    """Yield the links between the router and the server."""
     for n, entry in enumerate(parameters.server_links):
         server, router = find_addresses(parameters.server_subnets, n)
         yield entry.join(entry.name or f"server{n}", ("router", "server"), (router, server))

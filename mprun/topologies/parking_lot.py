@@ -5,9 +5,9 @@
             |                |                |
 client ----r0----- hop0 -----r1---- hop1 -----r2---- server
 
-The nodes are client, server, the routers r0, r1 ..., and for hop i, between r<i> and r<i+1>, the
-pair client<i+1> and server<i+1> at its two ends. The links are hop0, hop1 ..., and one for each
-host, called like it.
+The nodes are client, server, the routers r0, r1 ..., and a pair client<i+1> and server<i+1> at the
+two ends of each hop i, which is between r<i> and r<i+1>. The links are hop0, hop1 ..., and one for
+each host with the host's name.
 """
 
 from __future__ import annotations
@@ -27,18 +27,22 @@ MOST_HOPS = 100
 
 
 class Parameters(GeneratedTopology):
-    """Forward is from the clients to the servers on every link."""
+    """A client and a server over several bottlenecks, each shared with another pair. Forward is from the clients to
+    the servers on every link.
+    """
 
     topology: Literal["parking-lot"] = Field(description="The generator.")
     hops: Annotated[int, Whole(1, MOST_HOPS, f"{MOST_HOPS} hops have 202 hosts, and all share one machine")] = Field(
-        description="How many bottlenecks stand in a row.", examples=[3]
+        description="The number of bottlenecks in a row.", examples=[3]
     )
-    hop: LinkProperties = Field(description="Each bottleneck.", examples=[{"rate": "20mbit", "delay": "10ms"}])
-    access: Access = Field(description="Each link of a client or a server. Default: unshaped.")
+    hop: LinkProperties = Field(
+        description="The properties of each bottleneck.", examples=[{"rate": "20mbit", "delay": "10ms"}]
+    )
+    access: Access = Field(description="The properties of each link of a client or a server. Default: unshaped.")
 
 
 def expand(parameters: Parameters) -> Expansion:
-    """Addresses are left to be derived."""
+    """Return nodes and links; addresses are derived later."""
     routers = [f"r{n}" for n in range(parameters.hops + 1)]
     ends = [("client", routers[0]), *((f"client{n + 1}", router) for n, router in enumerate(routers[:-1]))]
     far_ends = [("server", routers[-1]), *((f"server{n + 1}", router) for n, router in enumerate(routers[1:]))]

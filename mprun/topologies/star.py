@@ -21,22 +21,24 @@ from mprun.schema.link import LinkProperties
 from mprun.schema.topology import Expansion, GeneratedTopology
 from mprun.topologies.host import Access, Interfaces, join_host
 
-# As many as have static neighbours on one segment.
+# The largest number of interfaces on one segment that get static neighbours.
 MOST_ON_ONE_LAN = 32
 
 
 class Parameters(GeneratedTopology):
-    """A local network."""
+    """Clients and a server around a switch."""
 
     topology: Literal["star"] = Field(description="The generator.")
     clients: Annotated[int, Whole(1, 250, "all are on one subnet, numbered by one byte of the address")] = Field(
-        description="How many clients there are.", examples=[4]
+        description="The number of clients.", examples=[4]
     )
-    interfaces: Interfaces = Field(1, description="How many interfaces each client has.")
-    server_interfaces: Interfaces = Field(1, description="How many interfaces the server has.")
-    access: Access = Field(description="Each link of a client; forward is from the client. Default: unshaped.")
+    interfaces: Interfaces = Field(1, description="The number of interfaces of each client.")
+    server_interfaces: Interfaces = Field(1, description="The number of interfaces of the server.")
+    access: Access = Field(
+        description="The properties of each link of a client. Forward is from the client. Default: unshaped."
+    )
     server_access: LinkProperties | None = Field(
-        None, description="Each link of the server; forward is from the server. Default: as `access`."
+        None, description="The properties of each link of the server. Forward is from the server. Default: as `access`."
     )
 
     @model_validator(mode="after")
@@ -53,7 +55,7 @@ class Parameters(GeneratedTopology):
 
 
 def expand(parameters: Parameters) -> Expansion:
-    """A host's link is called like it, or `client0-0`, `client0-1` ..."""
+    """Return nodes and links. A host's link has the host's name, or `client0-0`, `client0-1` ..."""
     clients = [f"client{n}" for n in range(parameters.clients)]
     nodes: dict[str, NodeKind] = {**dict.fromkeys(clients, "host"), "hub": "switch", "server": "host"}
     links = [link for name in clients for link in join_host(name, "hub", parameters.interfaces, parameters.access)]

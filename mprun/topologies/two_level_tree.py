@@ -9,13 +9,13 @@
     / | \\                     hosts on all ports that are left
   h0 h1 h2 ...
 
-Nodes are c0 ..., e0 ... and the hosts h0 ..., numbered from the left. Links: `e0-c0`, or `e0-c0-0`,
-`e0-c0-1` ... where there are several, and those of hosts `h0`, or with several interfaces `h0-0`,
-`h0-1` ..., each on a port and a subnet of its own.
+Nodes are c0 ..., e0 ... and the hosts h0 ..., numbered from the left. The links between routers are
+`e0-c0` ..., or `e0-c0-0`, `e0-c0-1` ... if there are several. A host's link is `h0`; with several
+interfaces its links are `h0-0`, `h0-1` ... Each has a port and a subnet of its own.
 
-Between two edge routers there are core x parallel ways that share no link. The subnets behind an
-edge router take turns with them, core after core (see `mprun.compile.routing`), so up to so many
-interfaces of a host each have a way of their own.
+Between two edge routers there are (core x parallel) routes that share no link. The subnets behind an
+edge router use them in turn, core after core (see `mprun.compile.routing`). Up to this number of
+interfaces, each interface of a host has a route of its own.
 """
 
 from __future__ import annotations
@@ -33,26 +33,28 @@ from mprun.topologies.fabric import Uplink, rates_of
 from mprun.topologies.host import MOST_HOSTS, WHY_HOSTS, Access, Interfaces, join_host
 
 MOST_PORTS = 250
-Count = Annotated[int, Whole(1, MOST_PORTS, "so many ports has a router of this generator at most")]
+Count = Annotated[int, Whole(1, MOST_PORTS, "a router of this generator has at most 250 ports")]
 
 
 class Parameters(GeneratedTopology):
-    """Two layers of links; forward is upwards on every link."""
+    """Core and edge routers with two layers of links. Forward is upwards on every link."""
 
     topology: Literal["two-level-tree"] = Field(description="The generator.")
     ports: Annotated[int, Whole(2, MOST_PORTS, "one leads up and one down at least, and nobody builds larger ones")] = (
-        Field(description="Ports of each router.", examples=[36])
+        Field(description="The number of ports of each router.", examples=[36])
     )
-    core: Count = Field(description="How many core routers there are.", examples=[2])
-    edge: Count = Field(description="How many edge routers there are.", examples=[4])
-    parallel: Count = Field(1, description="How many links join each core router and each edge router.", examples=[9])
+    core: Count = Field(description="The number of core routers.", examples=[2])
+    edge: Count = Field(description="The number of edge routers.", examples=[4])
+    parallel: Count = Field(
+        1, description="The number of links between each core router and each edge router.", examples=[9]
+    )
     hosts_per_edge: Count | None = Field(
-        None, description="Hosts on each edge router. Default: as many as an edge router has ports for."
+        None, description="The number of hosts on each edge router. Default: as many as an edge router has ports for."
     )
-    interfaces: Interfaces = Field(1, description="How many interfaces each host has.")
-    access: Access = Field(description="Links between hosts and edge routers. Default: unshaped.")
+    interfaces: Interfaces = Field(1, description="The number of interfaces of each host.")
+    access: Access = Field(description="The links between hosts and edge routers. Default: unshaped.")
     trunk: Annotated[Uplink, Field(default_factory=Uplink.model_construct)] = Field(
-        description="Links between edge and core routers. Default: unshaped."
+        description="The links between edge and core routers. Default: unshaped."
     )
 
     @model_validator(mode="after")
@@ -86,12 +88,12 @@ class Parameters(GeneratedTopology):
 
     @property
     def hosts(self) -> int:
-        """How many hosts there are."""
+        """The number of hosts."""
         return self.edge * self._per_edge
 
 
 def expand(parameters: Parameters) -> Expansion:
-    """Addresses are left to be derived, in the order of the hosts."""
+    """Return nodes and links; addresses are derived later, in the order of the hosts."""
     cores = [f"c{n}" for n in range(parameters.core)]
     edges = [f"e{n}" for n in range(parameters.edge)]
     hosts = [f"h{n}" for n in range(parameters.hosts)]
@@ -103,7 +105,7 @@ def expand(parameters: Parameters) -> Expansion:
     for n, host in enumerate(hosts):
         links += join_host(host, edges[n // per_edge], parameters.interfaces, parameters.access)
     for edge in edges:
-        # core after core, so that the first ways that routing takes go over different ones
+        # one core after the other, so that the first ways that routing uses have different cores
         for n in range(parameters.parallel):
             suffix = f"-{n}" if parameters.parallel > 1 else ""
             links += [trunk.join(f"{edge}-{core}{suffix}", (edge, core)) for core in cores]

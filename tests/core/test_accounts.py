@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people read of a flow: made from what the metrics are made from."""
+"""Accounts of flows, for people: `mprun.tools.account` writes them from the data that the metrics come from."""
 
 from __future__ import annotations
 

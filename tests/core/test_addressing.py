@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Addresses of both families: how they are derived, and that those of IPv4 stay where they are."""
+"""Addresses of both families: their derivation, and that IPv6 does not change the addresses of IPv4."""
 
 from __future__ import annotations
 
@@ -59,20 +59,20 @@ def test_one_family_has_the_addresses_that_it_has_beside_the_other(addressing: s
 
 @pytest.mark.parametrize(("hosts", "of_each"), [(31, 31), (40, 2)])
 def test_on_a_large_segment_only_those_know_each_other_that_meet(hosts: int, of_each: int, tmp_path: Path) -> None:
-    """h0 sends to h1, and a router stands on the segment too."""
+    """h0 sends to h1. The segment has a router too."""
     names = [f"h{n}" for n in range(hosts)]
     nodes = ", ".join(f"{name}: {{kind: host}}" for name in names)
     links = ", ".join(f"{{between: [{name}, s]}}" for name in [*names, "r"])
     keys = f"addressing: both\nnodes: {{{nodes}, r: {{kind: router}}, s: {{kind: switch}}}}\nlinks: [{links}]\n"
     nodes_of = allocate(read(tmp_path, keys, "{tool: ping, from: h0, to: h1, count: 1}")).nodes
-    # in either family
+    # in each family
     assert len(nodes_of["h0"].neighbours) == len(nodes_of["h1"].neighbours) == 2 * of_each
     assert len(nodes_of["r"].neighbours) == 2 * hosts
     assert len(nodes_of["h2"].neighbours) == 2 * (1 if hosts > 32 else of_each)
 
 
 def test_given_addresses_are_mirrored_where_that_is_free(tmp_path: Path) -> None:
-    """The first subnet of IPv6 is taken by the second link, and one of 30 bits has no counterpart."""
+    """The second link uses the first subnet of IPv6. A /30 subnet has no IPv6 counterpart."""
     keys = (
         f"addressing: both\n{PAIR}links:\n"
         "  - {between: [a, r], addresses: [10.0.0.7/24, 10.0.0.20/24]}\n"
@@ -142,7 +142,7 @@ def test_digest_of_ipv4_knows_nothing_of_ipv6(tmp_path: Path) -> None:
     ],
 )
 def test_paths_of_a_flow(flow: str, paths: list[str], tmp_path: Path) -> None:
-    """A connection of IPv4 stays there; one of IPv6 has subflows of both, and begins in its own."""
+    """A connection of IPv4 uses IPv4 only. A connection of IPv6 begins in IPv6 and has subflows of both families."""
     keys = "topology: multi-path\naddressing: both\npaths: [{}, {addressing: ipv6}, {addressing: ipv4}]\n"
     spec = read(tmp_path, keys, f"{{tool: iperf3, from: client, to: server, duration: 1s, {flow}}}")
     plan = compile_plan(spec, allocate(spec))
@@ -169,7 +169,7 @@ def test_udp_fills_a_packet_of_its_family(family: str, length: int, tmp_path: Pa
 def test_udp_fills_a_packet_of_the_smallest_mtu_of_its_path(
     family: str, headers: int, tool: str, tmp_path: Path
 ) -> None:
-    """IPv4 has a header of 20 bytes (RFC 791), IPv6 one of 40 (RFC 8200), and UDP one of 8 (RFC 768)."""
+    """Headers: 20 bytes of IPv4 (RFC 791), 40 of IPv6 (RFC 8200), 8 of UDP (RFC 768)."""
     keys = f"topology: multi-path\naddressing: {family}\npaths: [{{mtu: 1400}}, {{mtu: 9000}}]\n"
     flow = f"{{tool: {tool}, from: client, to: server, protocol: udp, rate: 1mbit, duration: 1s}}"
     for access, least in ((9000, 1400), (1300, 1300)):
@@ -208,7 +208,7 @@ links:
     ],
 )
 def test_smallest_mtu_of_all_ways(middle: str, mtus: tuple[int, int, int, int], least: int, tmp_path: Path) -> None:
-    """Either of two equally short ways may be taken, and a host that is on neither does not count."""
+    """Two equally short ways may both be used. A host on neither way does not count."""
     flow = "{tool: udp, from: client, to: server, rate: 1mbit, duration: 1s}"
     spec = read(tmp_path, GRAPH.format(middle=middle, mtus=mtus), flow)
     assert spec.experiment.traffic[0].options["length_bytes"] == least - 28
@@ -245,7 +245,7 @@ def test_a_udp_packet_that_is_sent_in_fragments_is_warned_of(
 
 
 def test_links_side_by_side_are_so_in_one_family(tmp_path: Path) -> None:
-    """Two links of IPv4 without a router, one of IPv6: only in IPv4 would full mesh cross over."""
+    """IPv4 has two links without a router, IPv6 has one. Only in IPv4 would full mesh create crossing subflows."""
     (tmp_path / "topo.yaml").write_text(
         "version: 1\nnodes: {client: {kind: host}, server: {kind: host}}\nlinks:\n"
         "  - {between: [client, server]}\n  - {between: [client, server]}\n"

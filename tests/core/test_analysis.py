@@ -87,14 +87,14 @@ def test_a_subflow_that_the_server_refused_does_not_count() -> None:
 
 
 def test_a_connection_whose_server_never_heard_of_mptcp_is_told() -> None:
-    """What bore MP_CAPABLE was lost: the client learns of it with the first answer."""
+    """The packet with MP_CAPABLE was lost. The client learns of the fallback from the first answer."""
     client = observed(events=[event("created", "10.0.0.1", 31), event("created", "10.0.0.1", 32, token=8)])
     server = observed(events=[mirrored(event("created", "10.0.0.1", 32, token=9))])
     assert [one.is_known for one in find_connections(client, server, [31, 32], PATHS)] == [False, True]
 
 
 def lasting(lived_ms: int, subflows: int, srtt_ms: int = 100) -> Connection:
-    """A connection that lived so long."""
+    """Return a connection that lasted `lived_ms` milliseconds."""
     ends = ("10.0.0.1", 30, "10.1.0.1", 5201)
     one = Subflow(ends, None, True, 0, 0, 0, SendingEnd(srtt_us=1000 * srtt_ms), SendingEnd())
     return Connection(lived_ms, (one,) * subflows, 1_000_000 * lived_ms, True)
@@ -102,13 +102,13 @@ def lasting(lived_ms: int, subflows: int, srtt_ms: int = 100) -> Connection:
 
 def test_a_connection_may_end_before_further_subflows_join() -> None:
     idle_ns = 40_000_000
-    # four round trips of the idle path, if nothing shows that joins are allowed
+    # if no connection shows that joins are allowed: four round trips of the idle path
     few = [lasting(159, 1), lasting(161, 1)]
     assert find_brief(few, idle_ns, 2) == (few[0],)
     # if one has all, four round trips as loaded paths have them, and a packet that is lost and sent again
     some = [lasting(100, 2), lasting(1399, 1), lasting(1401, 1)]
     assert find_brief(some, idle_ns, 2) == (some[1],)
-    # one that was never seen to end lasted
+    # a connection without a seen end was long enough
     assert find_brief([replace(few[0], lived_ns=None)], idle_ns, 2) == ()
 
 
@@ -214,12 +214,12 @@ def test_a_join_to_an_address_where_nobody_listens_is_told() -> None:
     refused: Event = {**event("subflow closed", "10.0.1.1", 4001), "remote": "10.1.1.1", "error": 111}
     elsewhere: Event = {**refused, "remote": "10.1.2.1", "token": 8}
     timed_out: Event = {**refused, "remote": "10.1.3.1", "error": 110}
-    # the kernel says no error where a subflow was refused as established
+    # the kernel reports no error if a subflow was refused after it was established
     silent: Event = {**event("subflow closed", "10.0.1.1", 4001), "remote": "10.1.4.1"}
     found = find_refused(observed([refused, elsewhere, timed_out, silent]), [Connection(7, ())])
     assert found == {"10.1.1.1"}
     client, server = counters(MPJoinSynTx=2, MPJoinSynAckRx=1), counters(MPJoinSynRx=1, MPJoinAckRx=1)
-    assert "nobody listens at 10.1.1.1" in explain_missing_subflows(client, server, 3, 2, None, refused=found)
+    assert "no program listens at 10.1.1.1" in explain_missing_subflows(client, server, 3, 2, None, refused=found)
     client = counters(MPJoinSynTx=1)
     limited = explain_missing_subflows(client, counters(MPJoinSynRx=1, MPJoinRejected=1), 2, 1, None, refused=found)
     assert "the server refused the join" in limited
@@ -265,7 +265,7 @@ def test_a_capture_that_cannot_tell_its_losses_is_a_warning() -> None:
     record = agent(captures={"capture.client": agent_report.Captured(2_000_000_000)}, zero_ns=4_000_000_000)
     captured = {"client": Captured(packets=6, is_whole=True, first_ns=-1_000_000_000)}
     counts = "{} packets captured\n10 packets received by filter\n{} packets dropped by kernel\n"
-    logs = (("", "did not say"), (counts.format(6, 4), "4 packets that passed"), (counts.format(7, 0), "3 packets"))
+    logs = (("", "did not report"), (counts.format(6, 4), "4 packets that passed"), (counts.format(7, 0), "3 packets"))
     for log, said in logs:
         summary = measure(Evidence(wanted, record, Observation(), lambda *_, log=log: log, captured=captured)).summary
         assert said in summary["warnings"][0]
@@ -343,9 +343,9 @@ def test_middleboxes_that_make_it_plain_tcp(
             "alter.mp_join",
             "MP_JOIN arrived with a token that no connection has: middlebox 'box' altered MP_JOIN in 1 packet",
         ),
-        ({}, {"AddAddrTx": 1}, "alter.add_addr", "which its HMAC tells (RFC 8684 3.4.1): middlebox 'box' altered ADD_"),
+        ({}, {"AddAddrTx": 1}, "alter.add_addr", "as its HMAC shows (RFC 8684 3.4.1): middlebox 'box' altered ADD_"),
         ({}, {"AddAddrTx": 1}, "nat.translated", "ADD_ADDR was sent and did not arrive"),
-        # a box that took something else is not to blame
+        # a middlebox that removed another option is not the cause
         ({"MPJoinSynTx": 1}, {}, "strip.add_addr", "no route from that address, or the path drops it"),
     ],
 )
@@ -403,7 +403,7 @@ def test_what_paths_can_carry() -> None:
     network = intent(links=LINKS)
     assert find_capacity(network, flow_over(["a", "c"], ["b", "c"]), is_forward=True) == Capacity(50, 30, ("path1",))
     assert find_capacity(network, flow_over(["a", "c"], ["b", "c"]), is_forward=False) == Capacity(5, 3, ("path1",))
-    # two paths through one bottleneck have it once
+    # two paths through one bottleneck count it once
     assert find_capacity(network, flow_over(["a", "c"], ["a", "c"]), is_forward=True) == Capacity(
         20, 20, ("path0", "path1")
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packets of SCTP, as tshark tells of them, become associations and paths: RFC 9260 by the letter."""
+"""SCTP packets from tshark are assigned to associations and paths, according to RFC 9260."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ PATHS = {("10.0.0.1", "10.1.0.1"): "path0", ("10.0.1.1", "10.1.1.1"): "path1"}
 CLIENT, SERVER = ("10.0.0.1", 1000), ("10.1.0.1", 5201)
 OTHER_CLIENT, OTHER_SERVER = ("10.0.1.1", 1000), ("10.1.1.1", 5201)
 CLIENT_TAG, SERVER_TAG = 0xAAAA0001, 0xBBBB0002
-# The last numbers before they begin again.
+# The last numbers before the wraparound.
 FIRST_TSN = 2**32 - 3
 
 
 def line(at_s: float, source: tuple[str, int], destination: tuple[str, int], tag: int, **fields: Any) -> str:
-    """A packet in tshark's words."""
+    """Return a packet as a line of tshark's output."""
     values: dict[str, Any] = {
         **{"time": f"{at_s + 1000:.9f}", "interface": "client-eth0", "packet_type": 4, "length_bytes": 100},
         **{"ipv4_source": source[0], "ipv4_destination": destination[0], "ipv4_protocol": 132},
@@ -37,7 +37,7 @@ def line(at_s: float, source: tuple[str, int], destination: tuple[str, int], tag
 
 
 def data(at_s: float, *offsets: int, path: int = 0, size: int = 100, **fields: Any) -> str:
-    """Chunks of the client's."""
+    """Return a packet with DATA chunks from the client."""
     source, destination = ((CLIENT, SERVER), (OTHER_CLIENT, OTHER_SERVER))[path]
     tsns = ",".join(str((FIRST_TSN + offset) % 2**32) for offset in offsets)
     kinds, lengths = (",".join([str(value)] * len(offsets)) for value in (0, size + 16))
@@ -71,7 +71,7 @@ HEARTBEAT = [
 
 
 def trace(lines: list[str], portion: int = 1000) -> tuple[Trace, list[dict[str, Any]]]:
-    """A trace, and the packets as the table has them."""
+    """Return the trace, and the packets as rows of the table."""
     one = Trace(PATHS)
     rows = []
     for at in range(0, len(lines), portion):
@@ -89,7 +89,7 @@ def test_an_association_of_two_paths(portion: int) -> None:
         *HANDSHAKE,
         *HEARTBEAT,
         data(1, 0, 1),
-        # numbers begin again
+        # the sequence numbers wrap around
         data(1.5, 2, 3, path=1),
         line(1.6, SERVER, CLIENT, CLIENT_TAG, chunks=3, chunk_lengths=16, cumulative_tsn=acked),
         line(1.7, SERVER, CLIENT, CLIENT_TAG, chunks="3,0", chunk_lengths="16,66", cumulative_tsn=acked, tsns=7),
@@ -132,7 +132,7 @@ def test_what_comes_again_is_retransmitted_or_reinjected() -> None:
     one, rows = trace(sent)
     again = [None, None, RETRANSMISSION, REINJECTION, RETRANSMISSION, None]
     assert [row["repeat"] for row in rows if row["payload_bytes"]] == again
-    # of what is beyond a chunk that is missing nobody knows where in the data it is
+    # behind a missing chunk, the offset in the data is unknown
     assert [row["data_offset_bytes"] for row in rows if row["payload_bytes"]] == [0, None, None, None, None, 100]
     assert [row["in_order_bytes"] for row in rows if row["payload_bytes"]] == [100, *[None] * 4, 300]
     (association,) = one.tell_connections()
@@ -164,7 +164,7 @@ def test_random_losses_and_ways_agree_with_plain_counting() -> None:
 
 
 def test_a_capture_with_a_gap_of_its_own_needs_no_more_memory_the_longer_it_is() -> None:
-    """The first chunk is missing, so that nothing is ever in order."""
+    """The first chunk is missing, so no data is ever in order."""
     sent = [*HANDSHAKE, *(data(1 + n / 1e5, *range(n, n + 50)) for n in range(1, 50_000, 50))]
     one, _ = trace(sent, portion=100)
     ((association, _, _), *_) = one._associations._ways.values()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Archives of strangers, and what an archive says of itself."""
+"""Archives from strangers, and the metadata of an archive."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from mprun.folder import Folder
 from mprun.input import load_cells
 from mprun.kernel.store import Kernel
 from mprun.place import Place
-from mprun.sweep.conduct import find_or_create
 from mprun.sweep.directory import SweepDirectory
+from mprun.sweep.execution import find_or_create
 from mprun.sweep.study import make_cells
 from tests.hostile import archives
 from tests.hostile.archives import SUMMARY, run_files, sealed, sweep_files
@@ -61,7 +61,7 @@ def test_bundles_that_are_not_to_be_trusted(case: str, tmp_path: Path) -> None:
 def test_a_bomb_is_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "bundle", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("zeros", bytes(64 << 20))
-    with pytest.raises(SpecError, match="packed beyond reason"):
+    with pytest.raises(SpecError, match="compressed too much"):
         unpack(tmp_path / "bundle", tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bundle"]
 
@@ -73,11 +73,11 @@ def test_a_bomb_is_refused(tmp_path: Path) -> None:
         ("inputs/topo.yaml", 5 << 20, r"'inputs/topo\.yaml' has more than 4 MB"),
         ("runs/cc=reno/1/inputs/xp.yaml", 5 << 20, "has more than 4 MB"),
         ("figures/goodput.svg", 65 << 20, "has more than 64 MB"),
-        ("plan.json", 40 << 20, "'plan.json' is packed beyond reason"),
+        ("plan.json", 40 << 20, "'plan.json' is compressed too much"),
     ],
 )
 def test_each_kind_of_member_has_a_bound(name: str, size: int, reason: str, tmp_path: Path) -> None:
-    """A list of zeros, of which 412 kB unpacked to 1.5 GB and took 40 s to be read."""
+    """A list of zeros: 412 kB expanded to 1.5 GB and took 40 s to read."""
     with zipfile.ZipFile(tmp_path / "bundle", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(name, b"[" + b"0," * (size // 2) + b"0]")
     with pytest.raises(SpecError, match=reason):
@@ -86,11 +86,11 @@ def test_each_kind_of_member_has_a_bound(name: str, size: int, reason: str, tmp_
 
 
 def test_many_members_that_expand_a_little_too_much_are_refused(tmp_path: Path) -> None:
-    """Each of them is below the size from which its own ratio counts."""
+    """Each member is smaller than the size from which its ratio is checked."""
     with zipfile.ZipFile(tmp_path / "bundle", "w", zipfile.ZIP_DEFLATED) as archive:
         for n in range(4):
             archive.writestr(f"figures/{n}.svg", bytes(8 << 20))
-    with pytest.raises(SpecError, match="it is packed beyond reason: nothing was unpacked"):
+    with pytest.raises(SpecError, match="it is compressed too much: nothing was unpacked"):
         unpack(tmp_path / "bundle", tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bundle"]
 
@@ -114,7 +114,7 @@ ERROR = {**SUMMARY, "status": "error"}
 
 
 def test_a_run_in_error_keeps_no_other_from_being_repeated(tmp_path: Path) -> None:
-    """Of one whose worker was killed there is a summary, and nothing else."""
+    """A run whose worker was killed has a summary and no other file."""
     runs = {f"runs/cc=reno/1/{name}": content for name, content in run_files().items()}
     files = {**sweep_files("cc=reno"), **runs, "runs/cc=reno/2/summary.json": json.dumps(ERROR).encode()}
     write_archive(tmp_path / "bundle", sealed(files))
@@ -130,7 +130,7 @@ def test_a_run_in_error_keeps_no_other_from_being_repeated(tmp_path: Path) -> No
 
 
 def test_no_sweep_goes_on_with_a_reproduced_one(tmp_path: Path) -> None:
-    """Else its kernels would be mixed, and what is under way in it removed."""
+    """Otherwise the sweep would mix kernels and remove runs in progress."""
     (tmp_path / "xp.yaml").write_text("version: 1\ntraffic: [{tool: ping, from: client, to: server}]\n")
     cells = make_cells(load_cells(LAB / "topo", tmp_path / "xp"), "virtual", "default")
     kernels = {"default": {"version": "6", "digest": "d"}}
@@ -175,11 +175,11 @@ def test_crate_describes_every_member_once() -> None:
     assert entities["ro-crate-metadata.json"]["conformsTo"] == {"@id": "https://w3id.org/ro/crate/1.1"}
     assert entities["ro-crate-metadata.json"]["about"] == {"@id": "./"}
     root = entities["./"]
-    # what RO-Crate 1.1 requires of the root
+    # the properties that RO-Crate 1.1 requires of the root
     assert {"@type", "name", "description", "datePublished", "license"} <= root.keys()
     assert str(root["license"]).startswith("No licence was given")
     assert [part["@id"] for part in root["hasPart"]] == ["inputs/topo.yaml", "summary.json"]
-    # nothing refers to what is not there
+    # every reference has a target
     assert _references(crate["@graph"], entities.get) == []
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calibration: which trains a link gets, and what their arrivals say."""
+"""Calibration: the trains for each link, and the quantities computed from their arrivals."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def calibration_of(folder: Path, link: str, capabilities: Capabilities = REFEREN
 
 
 def arrivals(train: Train, **changes: Any) -> Arrivals:
-    """A train that arrives whole, evenly over its length."""
+    """Return the arrivals of a train without loss, evenly spaced over its length."""
     span = (train.count - 1) * train.gap_ns // train.batch
     counts = (train.count, train.count, train.count)
     measured = Arrivals(*counts, Delays(5e6, 5e6, 0.0, 0.0), 5_000_000, 5_000_000 + span, took_ns=span)
@@ -56,7 +56,7 @@ def arrivals(train: Train, **changes: Any) -> Arrivals:
 
 
 def verdict(folder: Path, link: str, kind: str, simulated: bool = True, **changes: Any) -> dict[str, Any]:
-    """The row of one quantity of the forward direction when its train arrives so."""
+    """Return the row of one quantity in the forward direction for a train that arrives with these changes."""
     network, plan = calibration_of(folder, link, REFERENCE if simulated else REAL)
     train = next(train for train in plan.trains if train.kind == kind)
     (row, *_) = judge(network, [train], [arrivals(train, **changes)], simulated).rows
@@ -119,7 +119,7 @@ def test_rate_is_held_to_one_per_cent(tmp_path: Path, got: float, held: bool) ->
 def test_rate_that_was_not_offered_is_not_told(tmp_path: Path) -> None:
     row = verdict(tmp_path, "rate: 10mbit", "rate", took_ns=10**12)
     assert row["held"] is None
-    assert "too little to tell" in row["note"]
+    assert "too little for a measurement" in row["note"]
 
 
 @pytest.mark.parametrize(("waited", "held"), [(18, False), (19, True), (20, True), (21, True), (22, False)])
@@ -145,7 +145,7 @@ def test_frames_that_were_not_counted_are_told(tmp_path: Path) -> None:
 
 
 def test_binomial_interval_is_exact() -> None:
-    # a fair coin thrown ten times: both tails below 5 % end at 2 and 8 (P(X <= 1) = 1.07 %)
+    # ten throws of a fair coin: both tails below 5 % end at 2 and 8 (P(X <= 1) = 1.07 %)
     assert binomial_interval(10, 0.5, 0.9) == (0.2, 0.8)
     assert binomial_interval(1000, 1.0, 0.99) == (1.0, 1.0)
 
@@ -174,7 +174,7 @@ def test_long_run_loss_of_the_models() -> None:
 
 
 def read_table(distribution: str) -> list[float]:
-    """The values of a table of iproute2, for an amount of 1."""
+    """Return the values of a table of iproute2, for an amount of 1."""
     found = [path for folder in TABLES if (path := Path(folder, f"{distribution}.dist")).exists()]
     assert found, f"iproute2's {distribution}.dist is in none of {', '.join(TABLES)}"
     lines = found[0].read_text().splitlines()
@@ -183,7 +183,7 @@ def read_table(distribution: str) -> list[float]:
 
 @pytest.mark.parametrize("distribution", ["normal", "pareto", "paretonormal"])
 def test_deviations_and_docs_are_those_of_the_tables(distribution: str) -> None:
-    """The page and the schema have three digits; the page's range is the table's, to the digits that it gives."""
+    """The page and the schema give three digits. The page's range equals the table's range to the digits shown."""
     table = read_table(distribution)
     deviation = statistics.pstdev(table)
     assert DEVIATIONS[distribution] == pytest.approx(deviation, abs=1e-4)
@@ -204,7 +204,10 @@ def test_deviations_and_docs_are_those_of_the_tables(distribution: str) -> None:
 
 @pytest.mark.parametrize(("distribution", "share"), [("uniform", 1 / math.sqrt(3)), ("pareto", 0.8197)])
 def test_jitter_is_told_as_a_standard_deviation(tmp_path: Path, distribution: str, share: float) -> None:
-    """Asked and got are standard deviations both: 3 ms of jitter are 1.732 ms if uniform, and 2.459 ms of pareto."""
+    """Requested and measured values are standard deviations.
+
+    3 ms of jitter are 1.732 ms if uniform, and 2.459 ms if pareto.
+    """
     link = f"delay: 20ms, jitter: {{amount: 3ms, distribution: {distribution}}}"
     network, plan = calibration_of(tmp_path, link)
     train = next(train for train in plan.trains if train.kind == "delay")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What changed in a network, as a table."""
+"""The changes of a network during a run, as a table."""
 
 from __future__ import annotations
 

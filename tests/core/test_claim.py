@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims held against summaries and tables."""
+"""Claims checked against summaries and tables."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def verdict(statement: str) -> tuple[str, str]:
         ("mptcp.bulk.goodput >= 2 * tcp.bulk.goodput", "failed"),
         ("tcp.requests[flow=msg, sequence=1].delay_ns == 41ms", "held"),
         ("abs(median(tcp.requests[flow=msg].delay_ns) - 61ms) < 1ns", "held"),
-        # from 0.3 s until before 0.9 s: the second, and the third, which was never answered
+        # from 0.3 s until before 0.9 s: the second request, and the third, which has no answer
         ("tcp.requests[flow=msg, start_ns=0.3s..0.9s].delay_ns == 81ms", "held"),
         ("min(tcp.requests[sequence=1].delay_ns) == 7ms", "held"),
     ],
@@ -56,7 +56,7 @@ def test_verdict(statement: str, expected: str) -> None:
         ("mptcp.bulk.godput > 1mbit", "the run measured no 'bulk.godput': did you mean 'bulk.goodput'?"),
         ("mptcp.reqs[flow=msg].delay_ns > 1ms", "the run has no table 'reqs'"),
         ("mptcp.requests[flow=msg].delay_us > 1ms", "no column 'delay_us': did you mean 'delay_ns'?"),
-        ("mptcp.requests[flow=nobody].delay_ns > 1ms", "stands for no value at all"),
+        ("mptcp.requests[flow=nobody].delay_ns > 1ms", "has no value"),
         ("mptcp.requests[start_ns=a..b].delay_ns > 1ms", "is no number: write one as in '20ms'"),
     ],
 )
@@ -72,5 +72,5 @@ def test_what_cannot_be_decided_is_open(statement: str, reason: str) -> None:
     ids=["connections", "subflows", "sockets", "interfaces", "queues"],
 )
 def test_a_column_by_time_is_a_rate(table: dict[str, str]) -> None:
-    """Of a suffix that is not known, `_s` would be left: a time."""
+    """The unit of a rate is found by its whole suffix. Otherwise `_s` would match: a time."""
     assert {name for name in table if column_unit(name)[0] == "rate"} == {name for name in table if "_per_" in name}

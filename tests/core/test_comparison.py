@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparisons, statements across cells, and what other programs are told of expectations."""
+"""Comparisons, statements across cells, and the output of expectations for other programs."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def compared(first: Side, second: Side) -> Compared:
 
 
 def test_runs_of_one_seed_are_pairs() -> None:
-    """Each pair differs by 1: paired that is clear, whatever the runs differ by among each other."""
+    """Each pair differs by 1. The paired difference is clear, however much the runs vary among each other."""
     one = compared(side(10, 20, 30), side(11, 21, 31.1))
     assert one.difference is not None
     assert (one.difference.is_paired, one.verdict) == (True, "higher")
@@ -70,17 +70,17 @@ def test_runs_of_one_seed_are_pairs() -> None:
 
 
 def test_a_run_without_partner_is_left_out_of_pairs() -> None:
-    """One run in error on one side does not take from the others that they met the same world."""
+    """A run with an error has no partner. All other runs of both sides are still pairs."""
     whole, cut = side(10, 20, 30, 1000), side(11, 21, 31.1)
     one = compared(whole, cut)
     assert one.difference is not None
     assert (one.difference.is_paired, one.verdict) == (True, "higher")
     assert (one.counts, one.left_out) == ((3, 3), (1, 0))
-    # all that is told is of the pairs
+    # all reported values are of the pairs
     assert (one.first, one.second) == pytest.approx((20, 63.1 / 3))
     assert one.difference.mean == pytest.approx(63.1 / 3 - 20)
     assert "3 pairs; 1 of A without partner left out" in _say_change(one)
-    # one pair has no interval, two sides of two have
+    # one pair has no interval, two sides of two have one
     lone = compared(Side({}, {1: summary(10, 1), 2: summary(20, 2)}), Side({}, {1: summary(11, 1), 2: summary(21, 9)}))
     assert lone.difference is not None
     assert (lone.difference.is_paired, lone.left_out) == (False, (0, 0))
@@ -118,7 +118,7 @@ def test_an_expectation_that_holds_less_often_is_worse() -> None:
 @pytest.mark.parametrize(
     ("broken", "counts"),
     [
-        # a kernel on which nothing comes to its end, or one that falls back to TCP, is worse without any metric
+        # a kernel on which no run completes, or one that falls back to TCP, is worse without any metric
         (Side({}, {}, errors=2), (0, 2)),
         (Side({}, {1: summary(2)}, errors=1), (1, 2)),
         (Side({}, {1: summary(2), 2: {**summary(2), "failures": ["bulk: asked for MPTCP and got TCP"]}}), (1, 2)),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controller of reactive switches, without a switch: what it says to packets."""
+"""The controller of reactive switches, tested without a switch: its answers to packets."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mprun.agent import controller
-from mprun.agent.controller import Agenda, Switch, fields_of, match_of, output
+from mprun.guest import controller
+from mprun.guest.controller import Agenda, Switch, fields_of, match_of, output
 
 ONE, OTHER = b"\2\0\0\0\0\1", b"\2\0\0\0\0\2"
 TCP = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 40, 0, 0, 64, 6, 0, bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2]))
@@ -21,7 +21,7 @@ BACK = ONE + OTHER + b"\x08\x00" + TCP[:12] + TCP[16:20] + TCP[12:16] + PORTS[2:
 
 
 class Peer:
-    """The switch's side of a connection."""
+    """The switch's end of a connection."""
 
     def __init__(self, path: str, switch: Switch, agenda: Agenda) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

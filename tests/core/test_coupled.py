@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from mprun.kernel.store import SOURCES
+from mprun.kernel.recipe import SOURCES
 
 ONE = 1 << 24
 MOST = 16
@@ -103,7 +103,7 @@ def test_increase(math: ctypes.CDLL, formula: Callable[[Paths, int], float]) -> 
     for paths in some_paths(500, 1):
         for r in range(len(paths)):
             expected = formula(paths, r)
-            # a millionth of a segment is less than anybody could see; beyond that, half a percent
+            # differences below a millionth of a segment are negligible; above that, half a percent is allowed
             assert call(function, paths, r) / ONE == pytest.approx(expected, rel=5e-3, abs=1e-6), (paths, r)
 
 

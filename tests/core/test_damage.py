@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Damaged run directories: each command gives an answer or one error, whatever the damage is. `make fuzz` does more."""
+"""Damaged run directories: each command prints an answer or one error. `make fuzz` tests more cases."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import pytest
 from mprun.errors import MprunError
 from mprun.results import Run, load
 from tests.hostile import DRAWING, VERBS, call, call_verb, copy_run, damage
+
+pytestmark = pytest.mark.slow
 
 QUICK = [verb for verb in VERBS if verb not in DRAWING]
 
@@ -31,7 +33,7 @@ def test_a_damaged_run_makes_no_traceback(seed: int, tmp_path: Path) -> None:
 def test_a_damaged_run_is_not_repeated_with_a_traceback(
     seed: int, words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Here is no kernel, so that a run whose files are whole is refused too."""
+    """No kernel is available here, so a run with undamaged files is refused too."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     run = copy_run(tmp_path)
     environment = json.loads((run / "environment.json").read_text())

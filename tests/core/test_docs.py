@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every YAML block in the docs compiles, every command in them is one of mprun's, generated pages are current."""
+"""Every YAML block in the docs compiles, every command in the docs exists, and generated pages are current."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from mprun.cli import COMMANDS, group
 from mprun.compile import allocate, compile_plan
 from mprun.input import load, load_cells
 from mprun.lab.file import read_lab
+from tests.core.test_imports import ROOMS
 from tests.pages import NAMED, PAGES, ROOT, blocks_of, commands_in_blocks, commands_in_sentences
 
 LAB = ROOT / "labs" / "01_multipath"
-# For experiments whose entries name several hosts.
+# For experiments with several hosts per entry.
 STAR = "version: 1\ntopology: star\nclients: 4\n"
 WITH_YAML = [pytest.param(page, id=str(page.relative_to(ROOT))) for page in PAGES if blocks_of(page, "yaml")]
 
@@ -37,7 +38,7 @@ def test_yaml_blocks_compile(page: Path, tmp_path: Path) -> None:
 
 
 def _check(path: Path) -> None:
-    """A topology or a lab alone, an experiment on the first lab's network or a star."""
+    """Check a topology or a lab alone, and an experiment on the first lab's network or on a star."""
     text = path.read_text()
     if path.name == "lab.yaml":
         for name in re.findall(r"experiment: (\w+)", text):
@@ -49,12 +50,12 @@ def _check(path: Path) -> None:
         return
     for cell in load_cells(path.parent / ("star" if "client*" in text else "topo"), path):
         compile_plan(cell.spec, allocate(cell.spec))
-        # a reader copies it, and should not get one subflow of two
+        # a reader who copies the block should get both subflows
         assert not [warning for warning in cell.warnings if "no path manager" in warning]
 
 
 def _commands(page: Path) -> Iterator[str]:
-    """Each command line of mprun that a page shows, in a block or within a sentence."""
+    """Yield each mprun command line on a page, in a block or in a sentence."""
     lines = commands_in_blocks(page, "", "console", "sh", "indented")
     yield from (re.split(r"\s+[|>&]", line)[0] for line in lines)
     yield from commands_in_sentences(page)
@@ -102,9 +103,9 @@ def test_every_command_is_in_the_reference_and_has_help() -> None:
 
 
 def test_the_list_of_commands_has_a_line_each() -> None:
-    """On a terminal of 80 columns."""
-    said = CliRunner().invoke(group, ["--help"], terminal_width=80).output.split("Commands:\n")[1].splitlines()
-    assert [line.split()[0] for line in said] == list(COMMANDS)
+    """Each command has one line on a terminal of 80 columns."""
+    said = CliRunner().invoke(group, ["--help"], terminal_width=80).output.split("Start:\n")[1].splitlines()
+    assert [line.split()[0] for line in said if line.startswith("  ")] == list(COMMANDS)
 
 
 @pytest.mark.parametrize(("path", "text"), [pytest.param(*page, id=page[0].name) for page in pages()])
@@ -120,3 +121,9 @@ def test_every_key_has_a_meaning_and_an_example() -> None:
         rows = [line.removeprefix("| ").removesuffix(" |").split(" | ") for line in lines if line.startswith("| `")]
         assert len(rows) > 10
         assert [row for row in rows if len(row) != 5 or not all(cell.strip("` ") for cell in row)] == []
+
+
+def test_the_design_has_a_row_for_each_room() -> None:
+    text = (ROOT / "docs" / "design.md").read_text()
+    rooms = re.findall(r"^\| `(\w+)` \|", text.split("## Rooms")[1].split("\n## ")[0], re.MULTILINE)
+    assert [room for room in ROOMS if not room.startswith("__")] == rooms

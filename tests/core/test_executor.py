@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The executor on a machine that records what it is asked and fails at step k, for every k."""
+"""The executor on a machine that records all requests and fails at step k, for every k."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ SECOND_NS = 10**9
 
 
 class Failure(Exception):
-    """What the recording machine raises at the step it is told to fail at."""
+    """The error that the recording machine raises at step `fail_at`."""
 
 
 class RecordingProcess:
-    """Ends by itself after what its plan gives it; daemons run until they are stopped."""
+    """A process that ends after the time in its plan. Daemons run until they are stopped."""
 
     def __init__(self, machine: RecordingMachine, planned: dict[str, Any]) -> None:
         self.plan = planned
@@ -66,7 +66,7 @@ class RecordingProcess:
 
 
 class RecordingMachine:
-    """A machine without one: time moves when somebody waits for it."""
+    """A simulated machine. Time passes only while a caller waits."""
 
     def __init__(self, fail_at: int | None = None, lasts_ns: int = 10 * SECOND_NS) -> None:
         self.clock_ns = 0
@@ -196,7 +196,7 @@ def test_order_of_a_run(tmp_path: Path) -> None:
 
 
 def assert_captures_were_read(machine: RecordingMachine) -> None:
-    """Each is told once that the traffic is over, and stopped when two ticks of a second's timer have passed."""
+    """Each capture is notified once when the traffic is over, and stopped after two ticks of a one-second timer."""
     captures = {name for name in machine.stopped if name.startswith("capture.")}
     assert sorted(name for name, number, _ in machine.notified if number == signal.SIGUSR1) == sorted(captures)
     assert all(machine.stopped_ns[name] >= moment_ns + 2 * SECOND_NS for name, _, moment_ns in machine.notified)
@@ -265,7 +265,7 @@ def test_series_are_sampled_at_their_intervals(tmp_path: Path) -> None:
     moments = {
         series: [(moment - zero_ns) / SECOND_NS for moment in found] for series, found in machine.sampled.items()
     }
-    # at time zero, every 0.4 s, and once queues are drained and captures have their last packets
+    # at time zero, every 0.4 s, and after queues are drained and captures have their last packets
     assert moments["interfaces"] == pytest.approx([0, 0.4, 0.8, 1.2, 1.6, 4.2])
     assert moments["queues"] == pytest.approx([0, 4.2])
     assert "sockets" not in moments
@@ -368,7 +368,7 @@ probe: {pings: 0}
 
 
 def start_times(folder: Path) -> dict[str, float]:
-    """Seconds from time zero at which each flow was started."""
+    """Return the start of each flow in seconds from time zero."""
     lines = [json.loads(line) for line in (folder / "steps.jsonl").read_text().splitlines()]
     starts = [line for line in lines if line["step"] == "start" and line["phase"] == "run"]
     assert all(line["asked_ns"] == line["actual_ns"] for line in starts)
@@ -380,7 +380,7 @@ def test_flows_start_when_others_have_started_or_ended(tmp_path: Path) -> None:
     machine = RecordingMachine(lasts_ns=10 * SECOND_NS)
     status, _ = run_on(machine, tmp_path, (LAB / "topo", tmp_path / "xp"))
     assert status == 0
-    # the recording machine sees an end at the next tick of half a second, at which it is
+    # the recording machine notices an end at the next tick of half a second
     assert start_times(tmp_path) == {"a": 1, "b": 11.5, "c-1": 13.5, "c-2": 26.5, "d": 36.5}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of the cache are executed only while they are what was built, and nobody else can replace them."""
+"""Cached programs are executed only if they are unchanged since the build. No other user can replace them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mprun import cache, genuine
 from mprun.errors import HostError
 from mprun.programs import PROGRAMS, store
 
-# An old file, which is no longer about to change.
+# An old file: its time of change is not recent.
 OLD = Path("/usr/bin/true").resolve()
 
 
@@ -34,7 +34,7 @@ def program(tmp_path: Path) -> Path:
 
 
 def test_a_changed_program_is_found_out(program: Path) -> None:
-    """Even one of the same size and time of change."""
+    """A change is found even if size and time of change are the same."""
     built = genuine.digest_files(program.parent, ["program", "missing"])
     assert list(built) == ["program"]
     assert genuine.find_change(program.parent, built, ["program"]) is None
@@ -54,12 +54,12 @@ def test_a_file_that_is_as_it_was_is_not_hashed_again() -> None:
     seen = json.loads(place.read_text())
     assert seen == {str(OLD): [*genuine._state(OLD), built[OLD.name]]}
     assert place.stat().st_mode & 0o777 == 0o600
-    # what was seen is believed, and only of a file in this state
+    # a stored digest is used, and only for a file in this state
     place.write_text(json.dumps({str(OLD): [*seen[str(OLD)][:-1], "0" * 64]}))
     assert genuine.find_change(OLD.parent, built, [OLD.name]) is not None
     place.write_text(json.dumps({str(OLD): [*seen[str(OLD)][:-2], 0, "0" * 64]}))
     assert genuine.find_change(OLD.parent, built, [OLD.name]) is None
-    # nor where somebody else could have written it
+    # nor if another user could have written the record
     place.write_text(json.dumps({str(OLD): [*seen[str(OLD)][:-1], "0" * 64]}))
     place.chmod(0o666)
     assert genuine.find_change(OLD.parent, built, [OLD.name]) is None
@@ -93,7 +93,7 @@ def test_a_strangers_program_is_refused(program: Path) -> None:
 
 
 def _put_tool(of_user: bool) -> Path:
-    """As much of the tool as its store knows of."""
+    """Put a minimal tool into the store: an executable and its record."""
     recipe = PROGRAMS["cmtsctp"]
     made = store.store(as_user=of_user) / "made"
     made.mkdir(parents=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When paths fail, and how long the data of a connection needs to get over it."""
+"""Path failures, and the time that a connection's data needs to recover from them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ALL, HALF, BURSTS = Chance(1), Chance(0.5), GilbertElliott(1, 0)
         ([link(3, "server0", ALL)], [("path0", 3, None), ("path1", 3, None)]),
         ([address(2, "client", "path0", False), address(4, "client", "path0", True)], [("path0", 2, 4)]),
         ([address(2, "stranger", "path0", False)], []),
-        # two causes: the path is whole when both are gone
+        # two causes: the path works again when both are gone
         (
             [link(1, "path0", ALL), link(2, "server0", ALL), link(3, "path0"), link(4, "server0")],
             [("path0", 1, 4), ("path1", 2, 4)],
@@ -71,7 +71,7 @@ def test_watches_last_ten_seconds_at_most_and_do_not_overlap() -> None:
 
 
 def sampled(*progress_ms: int, until_ms: int, idle_ms: range = range(0)) -> list[Progress]:
-    """Samples every 10 ms from 0 on of data that grows just before these moments; an end waits unless it is idle."""
+    """Return samples every 10 ms. Data grows just before the given moments. An end waits unless it is idle."""
     moments = range(0, until_ms + 1, 10)
     return [Progress(at * MS, sum(moment <= at for moment in progress_ms), at not in idle_ms) for at in moments]
 
@@ -79,11 +79,11 @@ def sampled(*progress_ms: int, until_ms: int, idle_ms: range = range(0)) -> list
 @pytest.mark.parametrize(
     ("progress_ms", "handover"),
     [
-        # it flows on: the other path does not mind
+        # no interruption: the data uses the other path
         (range(0, 2000, 10), Handover(10 * MS, 0, True)),
-        # one time-out, then it flows
+        # one time-out, then the data flows
         ([*range(0, 100, 10), *range(600, 2000, 10)], Handover(510 * MS, 600 * MS, True)),
-        # chunk by chunk, then it flows
+        # chunk by chunk, then the data flows
         ([50, 450, 700, 950, *range(1200, 2000, 10)], Handover(400 * MS, 1200 * MS, True)),
         # chunk by chunk, to the end
         ([50, 450, 700, 950], Handover(1050 * MS, 2000 * MS, False)),
@@ -96,7 +96,7 @@ def test_handover(progress_ms: Any, handover: Handover) -> None:
     sender = sampled(until_ms=2000)
     assert find_handover(sender, receiver, 0, 2000 * MS) == handover
     assert find_handover(receiver, sender, 0, 2000 * MS) == handover
-    # behind a NAT the other end may not be known
+    # behind a NAT the other end may be unknown
     assert find_handover(receiver, [], 0, 2000 * MS) == handover
 
 
@@ -118,14 +118,14 @@ def test_only_the_span_counts() -> None:
 @pytest.mark.parametrize(
     ("standstills_ms", "ended_ms", "handover"),
     [
-        # none in the span: what came before and after does not count
+        # no standstill in the span: earlier and later ones do not count
         ([(500, 900), (2100, 2600)], 3000, Handover(0, 0, True)),
-        # one that began before the failure counts from there; one that is no wait for a timer does not matter
+        # a standstill that began before the failure counts from the failure; a very short one does not count
         ([(900, 1300), (1600, 1650)], 3000, Handover(300 * MS, 300 * MS, True)),
         ([(1000, 1300), (1400, 1700), (1950, 2000)], 3000, Handover(300 * MS, 700 * MS, True)),
-        # one that lasts longer than is looked
+        # a standstill longer than the span
         ([(1100, 2600)], 3000, Handover(900 * MS, 1000 * MS, False)),
-        # and to the end of the flow
+        # a standstill until the end of the flow
         ([(1100, 1800)], 1800, Handover(700 * MS, 800 * MS, False)),
         ([], 900, None),
     ],

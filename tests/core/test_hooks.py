@@ -9,12 +9,14 @@ import pytest
 
 from mprun.errors import HostError
 from mprun.kernel.hooks import COLD, COLD_LINE, HOOKS, PLACES, Hook, apply_hooks
-from mprun.kernel.store import SOURCES
+from mprun.kernel.recipe import SOURCES
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """As much of a kernel tree as the hooks touch."""
+    """Return a kernel tree with only the files that the hooks change."""
     for hook in HOOKS:
         path = tmp_path / hook.file
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stranger gets nothing who hands on a run directory, a sweep, or a program that runs in the engine."""
+"""A run directory, a sweep, or a program in the engine from a stranger cannot do harm."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ from mprun.engines import engine
 from mprun.folder import Folder, UnsafeError
 from mprun.rundir import RunDirectory
 from mprun.sweep import signature
-from mprun.sweep.conduct import tell_strange
 from mprun.sweep.directory import SweepDirectory
+from mprun.sweep.execution import tell_strange
 from tests.hostile import DRAWING, RUN, VERBS, bombs, call, call_verb, copy_run, links, make_sweep, texts
 from tests.hostile.links import SECRET
 
-# `bundle` makes the report, which takes a second
+pytestmark = pytest.mark.slow
+
+# `bundle` makes the report, which takes a second.
 QUICK = [verb for verb in VERBS if verb not in DRAWING]
 
 
 @pytest.mark.parametrize("verb", [*QUICK, "bundle"])
 @pytest.mark.parametrize("case", links.IN_RUN)
 def test_links_in_a_run_lead_nowhere(case: str, verb: str, tmp_path: Path) -> None:
-    """Before, `report` wrote its page through a link into ~/.ssh/authorized_keys, and put keys into it."""
+    """Before, `report` wrote its page through a link into ~/.ssh/authorized_keys, and put keys into the file."""
     assert links.attempt_run(case, verb, tmp_path).harm == ""
 
 
@@ -75,11 +77,11 @@ def test_a_folder_is_removed_and_not_what_links_in_it_lead_to(tmp_path: Path) ->
         Folder(tmp_path / "run").below("x").remove_tree("../../home")
 
 
-# A program in the engine, which may write into the directory of its run
+# A program in the engine that writes into the directory of its run.
 
 
 def test_what_a_guest_puts_in_the_way_is_replaced(tmp_path: Path) -> None:
-    """Before, the summary was written through a link of the guest's, over a file of the host."""
+    """Before, the summary was written through a link of the guest, over a file of the host."""
     victim = tmp_path / "victim"
     victim.write_text(SECRET)
     summary = json.loads((RUN / "summary.json").read_text())
@@ -101,7 +103,7 @@ def test_what_a_guest_puts_in_the_way_is_replaced(tmp_path: Path) -> None:
 
 
 def test_no_report_is_read_from_what_a_guest_puts_in_its_place(tmp_path: Path) -> None:
-    """A pipe was waited for, by a watchdog that looked at nothing else."""
+    """Before, the watchdog opened a pipe and waited for its writer, so it checked nothing else."""
     with engine._Report(Folder(tmp_path)) as report:
         assert report.read() == b""
         os.mkfifo(tmp_path / "progress")
@@ -120,14 +122,14 @@ def test_no_report_is_read_from_what_a_guest_puts_in_its_place(tmp_path: Path) -
 
 @pytest.mark.parametrize("case", links.IN_SWEEP)
 def test_a_sweep_removes_nothing_through_a_link(case: str, tmp_path: Path) -> None:
-    """Before, the folder of a run was removed through a link that was the folder of its cell."""
+    """Before, the folder of a run was removed through a link in place of its cell's folder."""
     found = links.attempt_sweep(case, tmp_path)
     assert found.harm == ""
     assert "is a symbolic link, not a folder" in found.gets
 
 
 def test_runs_of_somebody_else_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stranger's figure of 999 Mbit/s was kept, and printed among those of this machine."""
+    """Before, a stranger's figure of 999 Mbit/s was kept and printed among the results of this machine."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     sweep = SweepDirectory(make_sweep(tmp_path))
     assert sweep.strange() == ["cc=cubic/1", "cc=reno/1"]
@@ -150,9 +152,9 @@ def test_no_cell_of_a_record_leads_out_of_its_sweep(folder: str, tmp_path: Path)
         assert call_verb(verb, sweep).status in (0, 1, 2)
 
 
-# Text that a terminal or a browser would obey
+# Text that a terminal or a browser would interpret.
 
-# Cases that leave a run whole, for the verbs that draw, which take a second.
+# Cases with a whole run, for the commands that draw, which take a second.
 WHOLE = ("warnings", "environment", "engine", "agent", "sockets", "interfaces", "requests", "queues", "inputs", "log")
 
 
@@ -172,7 +174,7 @@ def test_no_text_of_a_stranger_is_obeyed(cases: tuple[str, ...], verb: str, tmp_
 @pytest.mark.parametrize("verb", texts.INPUT_VERBS)
 @pytest.mark.parametrize("case", texts.INPUTS)
 def test_no_text_of_an_input_is_obeyed(case: str, verb: str, tmp_path: Path) -> None:
-    """Before, `plan` and `graph` printed descriptions, filters and commands as they were."""
+    """Before, `plan` and `graph` printed descriptions, filters and commands without escapes."""
     assert texts.attempt_input(case, verb, tmp_path).harm == ""
 
 
@@ -186,7 +188,7 @@ def test_an_archive_of_a_stranger_says_nothing_that_is_obeyed(tmp_path: Path) ->
     assert texts.OBEYED.search(called.text) is None
 
 
-# The others take seconds to be made; `make hostile` tries them.
+# The other cases take seconds to make. `make hostile` tries them.
 QUICK_BOMBS = ("matrix: a billion cells", "YAML: aliases of aliases", "YAML: deep lists")
 
 

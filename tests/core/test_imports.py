@@ -19,7 +19,7 @@ ROOMS = """
     model intent plan statement schema topologies tools
     input json_schema settings
     compile
-    agent agent_report
+    agent guest agent_report
     rundir kernel programs engines selftests
     packets analysis
     place runner sweep report lab bundle results

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans for the kernels that people have: what each kernel lacks is left out of the plan, or refused by name."""
+"""Plans for distribution kernels: features that a kernel lacks are left out of the plan, or refused by name."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_what_a_kernel_lacks_is_named() -> None:
     assert lacking_scheduler("blest", LINUX_6_1) == early
     careless = "scheduler 'blest' (it has: default; it accepts any name, and runs the default scheduler in its place)"
     assert lacking_scheduler("blest", LINUX_6_8) == careless
-    # only a sysctl that the user writes asks for it there
+    # only a sysctl in the user's file requests the scheduler there
     assert lacking_scheduler("default", LINUX_6_1) == "sysctl net.mptcp.scheduler, which came with Linux 6.6"
 
 
@@ -122,10 +122,13 @@ def test_limits_of_the_kernel() -> None:
 
 
 def test_a_ring_has_names_that_the_profile_of_tcpdump_allows() -> None:
-    """AppArmor's profile in Debian and Ubuntu: `/**.[pP][cC][aA][pP][0-9]* rw`; tcpdump adds numbers to its name."""
+    """AppArmor's profile in Debian and Ubuntu:
+
+    `/**.[pP][cC][aA][pP][0-9]* rw`. tcpdump appends numbers to its file name.
+    """
     argv = tcpdump.capture(Capture("client", size_bytes=3_000_000, keep="last"), Capabilities()).argv
     assert argv[argv.index("-w") + 1].endswith(".pcap")
-    # stdbuf changes standard output, and a ring is none
+    # stdbuf changes standard output, and a ring does not use standard output
     assert "stdbuf" not in argv
 
 

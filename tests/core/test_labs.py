@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every lab has its pages: a README with a drawing of each topology, answers apart, and nothing that leads nowhere."""
+"""Every lab has its pages: a README with a drawing of each topology, separate answers, and no broken links."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from click.testing import CliRunner
 
 from mprun.cli.graph import command as graph
 from mprun.input import load_cells
+from mprun.lab.catalog import copy_lab
 from mprun.lab.file import read_lab
 from mprun.lab.grade import grade
-from mprun.lab.shelf import copy_lab
 from tests.hostile import RUN
 from tests.labs import FOLDERS
 
@@ -27,7 +27,7 @@ DRAWINGS = [path for folder in FOLDERS for path in sorted(folder.rglob("*.svg"))
 
 
 def texts(svg: str) -> list[str]:
-    """What is written in a picture, wherever graphviz has put it."""
+    """Return the texts in a picture, sorted, independent of graphviz's layout."""
     return sorted("".join(text.itertext()) for text in ElementTree.fromstring(svg).iter(f"{SVG}text"))
 
 
@@ -68,7 +68,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("drawing", DRAWINGS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_drawings_are_current(drawing: Path, update_golden: bool) -> None:
-    """Their texts; where graphviz puts them depends on its version."""
+    """Only the texts are compared. The layout depends on the version of graphviz."""
     made = CliRunner().invoke(graph, ["-t", str(drawing.with_suffix("")), "--format", "svg"])
     assert made.exit_code == 0, made.output
     if update_golden:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of a folder that every user may read, which are all that root's programs of a run may read of it."""
+"""The parts of a folder that every user may read. Root's programs of a run may read only these parts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mprun.landlock import readable_by_all
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Path:
-    """A folder whose parts every user may read."""
+    """Return a folder whose parts every user may read."""
     folder = tmp_path / "etc"
     (folder / "deep" / "er").mkdir(parents=True)
     for name in ("open", "deep/open", "deep/er/open"):
@@ -36,7 +36,7 @@ def test_what_only_root_may_read_is_left_out(settings: Path, secret: str, mode: 
 
 
 def test_what_vanishes_meanwhile_is_left_out(settings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package is installed while a run starts: a file or a folder is there when it is listed, and gone after."""
+    """A file or folder that is listed can disappear before it is opened, such as when a package is installed."""
     lstat = Path.lstat
 
     def lstat_late(path: Path) -> os.stat_result:

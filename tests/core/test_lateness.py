@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Late timers in real time: how much longer an idle round trip may be than asked."""
+"""Late timers in real time: the excess of an idle round trip over the configured delay."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def intent() -> Intent:
 
 
 def judge(intent: Intent, time_ms: str, idle: HostLoad | None) -> dict[str, Any]:
-    """The summary of a run of which only the pings of path0 are known; 39.9 ms to 40.1 ms are expected."""
+    """Return the summary of a run with pings of path0 only. The expected range is 39.9 ms to 40.1 ms."""
     agent = AgentReport(None, True, {"probe.path0": Ended(0, False, "probe")}, host_idle=idle)
     expected = [Expectation("path0.rtt", 0.0399, 0.0401, None)]
     said = PING.replace("TIME", time_ms)
@@ -59,7 +59,7 @@ def test_a_round_trip_waits_for_the_delay_stages_of_both_directions(intent: Inte
 
 @pytest.mark.parametrize("idle", [None, HostLoad()])
 def test_without_a_measurement_nothing_is_allowed(intent: Intent, idle: HostLoad | None) -> None:
-    """In simulated time nothing measures timers, as none is late."""
+    """In simulated time timers are not measured, because none is late."""
     assert find_allowances(intent, idle) == {}
 
 
@@ -71,7 +71,7 @@ def test_without_a_measurement_nothing_is_allowed(intent: Intent, idle: HostLoad
         ("47.200", IDLE, True, True),
         ("47.400", IDLE, False, False),
         ("47.200", None, False, False),
-        # a round trip that is too short is explained by no timer
+        # a late timer cannot explain a round trip that is too short
         ("39.800", IDLE, False, False),
     ],
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Causes that held an MPTCP connection back, from samples that are made by hand."""
+"""Causes that limited an MPTCP connection, from samples made by hand."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ LIMITS = Limits("client", "server", "default", 0)
 
 
 def subflow(path: str = "fast", flying: int = 0, unsent: int = 0, window: int = 3_000_000, ms: int = 0) -> SubflowState:
-    """One with a congestion window of 20 packets."""
+    """Return a subflow with a congestion window of 20 packets."""
     return SubflowState(path, 20, flying, unsent, window, ms)
 
 
 def sample(held: int, flying: int, unsent: int, *subflows: SubflowState) -> Sample:
-    """A connection with a buffer of 900 kB."""
+    """Return a sample of a connection with a buffer of 900 kB."""
     return Sample(ConnectionState(0, 900_000, held, flying, unsent), subflows or (subflow(),))
 
 
@@ -32,19 +32,19 @@ LEFT = sample(800_000, 100_000, 400_000)
     ("given", "cause"),
     [
         pytest.param(FULL, "buffer", id="all-sent-and-full"),
-        # a program is woken once a third of the buffer is free: of 900 kB at 600 kB held
+        # a program is woken once a third of the buffer is free: of 900 kB at 600 kB used
         pytest.param(sample(601_000, 601_000, 0), "buffer", id="not-writable-yet"),
         pytest.param(sample(599_000, 599_000, 0), "program", id="writable"),
         pytest.param(IDLE, "program", id="nothing-to-send"),
         pytest.param(BUSY, "congestion", id="window-full"),
         pytest.param(sample(800_000, 800_000, 0, subflow(flying=16)), "congestion", id="less-than-a-quarter-empty"),
         pytest.param(sample(800_000, 800_000, 0, subflow(flying=15)), "buffer", id="a-quarter-empty"),
-        # the rest of a packet waits for more, not for the window
+        # the rest of a packet waits for more data, not for the window
         pytest.param(sample(800_000, 800_000, 0, subflow(unsent=1_400)), "buffer", id="a-packet-begun"),
         pytest.param(BEYOND, "window", id="peer-window-full"),
         pytest.param(sample(800_000, 298_000, 400_000, subflow(window=300_000)), "scheduler", id="a-packet-fits"),
         pytest.param(LEFT, "scheduler", id="nothing-full"),
-        # both subflows have one window, and the one that heard of it last knows it
+        # both subflows have the same window, and the subflow with the latest update knows it
         pytest.param(
             sample(800_000, 299_000, 400_000, subflow(window=300_000), subflow("slow", window=900_000, ms=300)),
             "window",
@@ -63,7 +63,7 @@ def test_what_a_moment_shows(given: Sample, cause: Cause | None) -> None:
 
 
 def test_a_cause_accounts_for_half_of_what_is_missing() -> None:
-    """40 % of 20 samples are 8, which is half of the missing 80 %."""
+    """40 % of 20 samples are 8 samples: half of the missing 80 %."""
     told, is_known = explain_rate(0.2, [FULL] * 8 + [BUSY] * 12, BEST, LIMITS)
     assert is_known
     assert told.startswith(

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Virtual machine, container and devcontainer are set up by the one script that `make fresh` runs from nothing."""
+"""Virtual machine, container and devcontainer are set up by one script.
+
+`make fresh` runs the script on a bare system.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from mprun.input.configuration import read_configuration
 from tests.pages import PAGES, ROOT
 
 SCRIPTS = ("setup.sh", "as_owner.sh", "provision.sh", ".ci/run", ".ci/fresh")
-# Runs a Vagrantfile without Vagrant: what is set, and what is called with which words, as [name, words ...].
+# Run a Vagrantfile without Vagrant: print each setting and each call with its arguments, as [name, words ...].
 READ_VAGRANTFILE = """
 require 'json'
 class Recorder
@@ -66,7 +69,7 @@ def test_vagrantfile() -> None:
     assert {words[1] for words in said if words[0] == "vm.provider"} == {"virtualbox", "libvirt"}
     (how,) = [words for words in said if words[0] == "vm.provision"]
     assert how[1] == "shell"
-    # as the machine's user, whose ~/.cache the kernel is built into
+    # as the machine's user, because the kernel is built into ~/.cache of this user
     assert how[2]["privileged"] is False
     assert how[2]["inline"].startswith('sh /vagrant/provision.sh /vagrant "$HOME/mprun" || exit\n')
     assert all(not words[1].startswith("..") for words in said if words[0].endswith("synced_folder"))
@@ -91,7 +94,7 @@ def test_the_virtual_machine_configures_the_engine_that_it_has(
 
 
 def test_fresh_does_as_the_virtual_machine_does() -> None:
-    """A source, a target that is a copy of it, and nothing before it but the system."""
+    """provision.sh gets a source and the target of the copy, and runs on a bare system."""
     assert re.search(
         r"^inside sh /root/source/provision\.sh /root/source /root/mprun$", _read(".ci/fresh"), re.MULTILINE
     )
@@ -135,14 +138,14 @@ def test_script(name: str) -> None:
 
 
 def test_provision_is_a_cover_of_setup() -> None:
-    """By make, which runs the script that knows what there is for this architecture."""
+    """provision.sh calls make. make runs setup.sh, which knows the packages of this architecture."""
     assert 'make -C "$tree" setup' in _read("provision.sh")
     assert '"$(uname -m)" != x86_64' in _read("setup.sh")
     assert re.search(r"^setup:\n\t@\./setup\.sh$", _read("Makefile"), re.MULTILINE)
 
 
 def _copy_scripts(folder: Path) -> Path:
-    """As much of a checkout as the set-up reads before it installs anything."""
+    """Copy the parts of a checkout that the set-up reads before it installs anything."""
     folder.mkdir()
     for name in ("setup.sh", "as_owner.sh", "packages.txt", "packages-dev.txt"):
         shutil.copy(ROOT / name, folder)
@@ -159,7 +162,7 @@ def test_setup_refuses_where_nothing_could_work(tmp_path: Path) -> None:
 
 
 def test_one_setup_at_a_time(tmp_path: Path) -> None:
-    """Stand-ins for the programs that it asks; the first tells that it has come so far, and goes no further."""
+    """Stand-ins replace the programs that setup.sh calls. The stand-in for dpkg-query records its start and waits."""
     folder = _copy_scripts(tmp_path / "checkout")
     programs = tmp_path / "programs"
     programs.mkdir()

@@ -14,7 +14,9 @@ import pytest
 
 from mprun.model.spec import Plot
 from mprun.report.chart import COLUMN, paint
-from mprun.report.matrix import Study, choose, draw, draw_sweep, lacking
+from mprun.report.sweep_figures import Study, choose, draw, draw_sweep, lacking
+
+pytestmark = pytest.mark.slow
 
 AXES: dict[str, list[Any]] = {
     "cc": ["cubic", "reno"],
@@ -24,7 +26,7 @@ AXES: dict[str, list[Any]] = {
 
 
 def study(axes: Mapping[str, list[Any]], runs: int = 3) -> Study:
-    """bulk.goodput: the rate, less a tenth of it for reno and half for loss."""
+    """Return a study whose bulk.goodput is the rate, less a tenth for reno and half for loss."""
     cells, samples = [], []
     for values in product(*axes.values()):
         chosen = dict(zip(axes, values, strict=True))
@@ -75,7 +77,7 @@ def test_names_make_bars_and_one_run_has_no_interval() -> None:
 
 
 def test_a_logarithmic_scale_is_drawn_and_says_what_it_has_no_place_for() -> None:
-    """Of two numbers too, which are bars where nobody asks."""
+    """Two numbers are drawn as lines then too. By default they are bars."""
     axes = {"path0.rate": ["5mbit", "20mbit"], "cc": ["cubic", "reno"]}
     found = study(axes)
     usual = draw(found, Plot(metric="bulk.goodput", over="path0.rate"), 0)
@@ -105,7 +107,7 @@ def test_a_cell_that_is_not_there_is_empty_in_a_map() -> None:
 
 @pytest.mark.parametrize("form", ["line", "bar", "box", "heat"])
 def test_panels_share_axes_that_hold_all_of_them(form: Any) -> None:
-    """The second panel's values are half of the first's: neither is cut off."""
+    """The second panel's values are half of the first panel's values: neither panel is cut off."""
     plot = Plot(metric="bulk.goodput", over="path0.rate", by="cc", facet="loss", form=form)
     chart = draw(study(AXES), plot, 0)
     assert chart is not None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Routers with several equally short ways: which they have, what a path is then, and that it is asked for."""
+"""Routers with several equally short ways: the ways themselves, paths over them, and the request for ECMP."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_fat_tree_has_a_way_over_each_core(tmp_path: Path) -> None:
     assert path.links[:6] == ("h0", "e0-a0", "a0-c0", "a6-c0", "e7-a6", "h15")
     assert path.rtt_ns == path.least_rtt_ns == 12_000_000
     assert plan.intent.traffic[0].paths[0].ways == 4
-    # up there is a choice, down there is none; the hosts of an edge router need no route there
+    # upwards a router has a choice, downwards none; the hosts of an edge router need no route there
     choices = {name: [len(w) for w in group_ways(node.routes)] for name, node in network.nodes.items()}
     assert set(choices["e0"]) == {2}
     assert set(choices["a0"]) == {1, 2}
@@ -51,7 +51,7 @@ def test_parallel_links_are_ways_too(tmp_path: Path) -> None:
 
 
 def test_the_slowest_way_sizes_the_queues(tmp_path: Path) -> None:
-    """Of ways of 10 and 50 ms, a shared link must hold a BDP of the latter."""
+    """The queue of a link that ways of 10 and 50 ms share must hold the BDP of 50 ms."""
     (tmp_path / "topo.yaml").write_text(
         "version: 1\necmp: true\nnodes: {a: {kind: host}, r: {kind: router}, s: {kind: router}, b: {kind: host}}\n"
         "links:\n  - {between: [a, r], rate: 100mbit}\n  - {between: [r, s], delay: 5ms}\n"

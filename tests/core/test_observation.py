@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the record of a run to what it says, and to tables."""
+"""From the record of a run to observations and tables."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def tcp_info(size: int = 240, **values: int) -> bytes:
 
 
 def diag(ends: tuple[str, int, str, int], info: bytes) -> bytes:
-    """An answer of inet_diag about one socket; IPv4 may be inside of IPv6."""
+    """Return an answer of inet_diag about one socket. IPv4 addresses may be mapped into IPv6."""
     mapped = any(end.startswith("::ffff:") for end in (ends[0], ends[2]))
     family = socket.AF_INET6 if mapped or ":" in ends[0] else socket.AF_INET
     packed = [socket.inet_pton(family, end).ljust(16, b"\0") for end in (ends[0], ends[2])]
@@ -178,7 +178,7 @@ def test_a_table_without_rows_is_left_out() -> None:
 
 
 def test_what_an_mptcp_connection_holds(tmp_path: Path) -> None:
-    """write_seq, snd_una and rcv_nxt, then what was sent and acknowledged; SNDBUF and WMEM_QUEUED of its memory."""
+    """write_seq, snd_una and rcv_nxt, then the bytes sent and acknowledged. SNDBUF and WMEM_QUEUED give the memory."""
     info = bytearray(96)
     struct.pack_into("=QQQ", info, 16, 1_000_900, 1_000_100, 7)
     struct.pack_into("=QQQ", info, 56, 700, 0, 100)
@@ -189,12 +189,13 @@ def test_what_an_mptcp_connection_holds(tmp_path: Path) -> None:
     told = message(20, body + attribute(7, memory) + attribute(2, bytes(info)))
     older = message(20, body + attribute(7, memory) + attribute(2, bytes(info[:40])))
     data = written(tmp_path, *((record.CONNECTIONS, 0, ZERO_NS + n, one) for n, one in enumerate((told, older))))
-    # 800 bytes are written and not acknowledged, 600 of them sent; the older kernel says nothing of that
+    # 800 bytes are written and not acknowledged, 600 of them are sent; an older kernel does not report these bytes
     assert observe([data], ZERO_NS, []).states == {("client", ENDS): [ConnectionState(0, 5000, 900, 600, 200)]}
 
 
+@pytest.mark.slow
 def test_an_entry_that_expands_without_reason_is_refused() -> None:
-    """1.4 MB became 3 GB: one entry that says how large it is."""
+    """Before, 1.4 MB became 3 GB: one entry that declares its own size."""
     head = struct.pack("=BxHIq", record.SOCKETS, 0, 1_500_000_000, 0)
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
     packed = packer.compress(head) + b"".join(packer.compress(bytes(1 << 20)) for _ in range(1000)) + packer.flush()
@@ -202,8 +203,9 @@ def test_an_entry_that_expands_without_reason_is_refused() -> None:
         list(read_entries([packed]))
 
 
+@pytest.mark.slow
 def test_a_record_that_expands_without_reason_is_refused() -> None:
-    """A small entry again and again, packed to a thousandth."""
+    """The record repeats a small entry, compressed to a thousandth."""
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
     entry = struct.pack("=BxHIq", record.PROGRESS, 0, 1 << 16, 0) + bytes(1 << 16)
     packed = b"".join(packer.compress(entry * 16) for _ in range(300)) + packer.flush()
@@ -224,7 +226,7 @@ def test_a_record_is_read_in_any_pieces(tmp_path: Path, pieces: int) -> None:
 @pytest.mark.parametrize("kind", [record.SOCKETS, record.INTERFACES, record.QUEUES, record.PROGRESS, record.EVENTS])
 @pytest.mark.parametrize("length", [0, 1, 15])
 def test_messages_shorter_than_their_header_end_the_reading(tmp_path: Path, kind: int, length: int) -> None:
-    """Before, a length of 0 was read without end."""
+    """Before, a message of length 0 was read for ever."""
     message = struct.pack("=IHHII", length, 20, 0, 0, 0) + bytes(100)
     data = written(tmp_path, (kind, 0, 0, message), sources=({"host": "client"},))
     observe([data], 0, [])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that a stranger may have made are opened by mprun.folder, and nowhere else.
+"""Files that a stranger may have made are opened only by mprun.folder.
 
-Each module that opens files in another way is listed, with the reason why none of these can be a stranger's.
+Modules that open files in another way are listed here, each with the reason why a stranger cannot have made the file.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "mprun"
 
-# Calls by which files are opened, made, removed or renamed, and paths that are read.
+# Calls that open, make, remove or rename files, and paths that are read.
 NAMES = {"open"}
 METHODS = {
     *("open", "read_text", "read_bytes", "write_text", "write_bytes", "touch", "symlink_to", "hardlink_to"),
@@ -21,15 +21,15 @@ METHODS = {
     *("iterdir", "scandir", "listdir", "mkdtemp", "mkstemp", "NamedTemporaryFile", "TemporaryDirectory"),
     *("scan_parquet", "read_parquet", "read_csv", "scan_csv", "memory_map", "mmap"),
 }
-# A Folder or a directory of a run, and an open file, by what they are called. A Path of one of these names is a
-# folder, which has no text.
+# Names of variables that hold a Folder, a directory of a run, or an open file. A Path with one of these names is a
+# folder and has no text.
 FOLDERS = {"folder", "_folder", "run", "sweep", "one", "other", "self", "_found", "bundle"}
 TEXTS = {"open", "read_text", "read_bytes", "write_text", "write_bytes"}
 FILES_OPENED = {"file", "BytesIO"}
 
 
 def is_harmless(call: ast.Call, method: str) -> bool:
-    """Return whether a call is of mprun.folder, or of a file that it has opened."""
+    """Return whether a call belongs to mprun.folder or to a file that it opened."""
     assert isinstance(call.func, ast.Attribute)
     receiver = ast.unparse(call.func.value).rpartition(".")[2]
     if method in TEXTS:
@@ -39,10 +39,11 @@ def is_harmless(call: ast.Call, method: str) -> bool:
     return False
 
 
-# The part, or the file, and what it opens.
+# The room or the module, and what it opens.
 OPENED_ELSEWHERE = {
     "folder.py": "the one module",
     "agent": "inside the engine: what its guest may see",
+    "guest": "inside the engine: what its guest may see",
     "kernel": "the user's cache",
     "programs": "the user's cache",
     "selftests": "the user's cache, and the folder for the output",
@@ -58,7 +59,7 @@ OPENED_ELSEWHERE = {
     "engines/capability.py": "/proc and /sys",
     "engines/virtual.py": "mprun's own code",
     "input/reader.py": "the folder that a user named, to list what is in it",
-    "lab/shelf.py": "a lab's folder for a copy, links as they are",
+    "lab/catalog.py": "a lab's folder for a copy, links as they are",
     "lab/grade.py": "lists folders of runs",
     "sweep/directory.py": "the user's folder for results; a new folder in it",
     "rundir.py": "the user's folder for results; a new folder in it",
@@ -68,7 +69,7 @@ OPENED_ELSEWHERE = {
     "results.py": "the text of a figure, as CSV",
     "bundle/archive.py": "members of an archive that mprun.folder has opened",
 }
-# In these parts nothing but the calls that are named here.
+# Rooms that may use only the calls named here.
 ONLY = {
     "rundir.py": {
         "path.mkdir",
@@ -89,7 +90,7 @@ ONLY = {
 
 
 def opens(path: Path) -> list[str]:
-    """Calls in a module that may open a file, as they are written, with their lines."""
+    """Return the calls in a module that may open a file, as they are written, with their line numbers."""
     found = []
     for node in ast.walk(ast.parse(path.read_text())):
         if not isinstance(node, ast.Call):

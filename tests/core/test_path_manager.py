@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The path manager in user space: which subflows it opens when."""
+"""The path manager in user space: the subflows that it opens, and when."""
 
 from __future__ import annotations
 
 import struct
 from pathlib import Path
 
-from mprun.agent.path_manager import Pair, PathManager, request
 from mprun.compile import allocate, compile_plan
+from mprun.guest.path_manager import Pair, PathManager, request
 from mprun.input import load
 
 PAIRS = [Pair.parse(text) for text in ("10.0.0.1,10.1.0.1,1", "10.0.1.1,10.1.0.1,2,backup", "10.0.0.1,10.1.1.1,1")]
@@ -68,6 +68,6 @@ def test_in_order_each_address_meets_one(tmp_path: Path) -> None:
     pairs = [word.split(",")[:2] for word in manager.argv if "," in word]
     assert len(pairs) == len({local for local, _ in pairs}) == len({remote for _, remote in pairs}) == 3
     assert plan.intent.traffic[0].subflows == 3
-    # the server has room for them, and announces what the client cannot know
+    # the server allows them, and announces the addresses that the client cannot know
     limits = [" ".join(command.argv) for command in plan.build if command.node == "h1" and "limits" in command.argv]
     assert limits[0].startswith("ip mptcp limits set subflows 2 ")

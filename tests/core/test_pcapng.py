@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pcap becomes pcapng: the same packets, in whatever portions they come, with the names of their interfaces."""
+"""pcap is converted to pcapng: the same packets, for any size of portions, with the names of their interfaces."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ INTERFACES = {101: Interface("client-eth0", "path0", "path0: 20 Mbit/s"), 1: Int
 
 
 def pcap(link_type: int, packets: list[tuple[int, bytes]]) -> bytes:
-    """A file as tcpdump writes it; packets: (ns, what was captured of 1500 bytes)."""
+    """Return a file as tcpdump writes it. packets: (ns, captured bytes of 1500)."""
     header = struct.pack("<IHHiIII", NANOSECOND_MAGIC, 2, 4, 0, 0, 100, link_type)
     records = [struct.pack("<IIII", *divmod(at_ns, 10**9), len(data), 1500) + data for at_ns, data in packets]
     return header + b"".join(records)
@@ -31,8 +31,10 @@ def convert(conversion: Conversion, data: bytes, portion: int) -> bytes:
 
 
 def read(data: bytes) -> tuple[list[tuple[int, bytes]], list[tuple[int, int, bytes]]]:
-    """Options of the section and of each interface, and (interface, ns, bytes) of the packets, by the standard's
-    own words rather than ours."""
+    """Return the options of the section and of each interface, and (interface, ns, bytes) of the packets.
+
+    This reader follows the standard and does not use mprun's code.
+    """
     options, packets = [], []
     while data:
         kind, length = struct.unpack("<II", data[:8])
@@ -59,7 +61,7 @@ PACKETS = [(1_700_000_000_123_456_789 + n * 10**6, cooked((101, 1, 7)[n % 3], b"
 def test_each_packet_keeps_its_time_and_bytes_and_gets_its_interface(portion: int) -> None:
     conversion = Conversion("of a test", INTERFACES)
     options, packets = read(convert(conversion, pcap(COOKED, PACKETS), portion))
-    # lo, client-eth0, and one that nobody knew of
+    # lo, client-eth0, and an interface that was unknown before
     assert packets == [((1, 0, 2)[n % 3], at_ns, data) for n, (at_ns, data) in enumerate(PACKETS)]
     assert (1, b"of a test") in options
     assert [value for code, value in options if code == 2] == [b"lo", b"client-eth0", b"interface 7"]
@@ -117,7 +119,7 @@ def test_portions_are_captures_themselves(packets: int, chunk: int) -> None:
     found, is_whole = portions(sealed, packets, chunk)
     assert is_whole
     assert len(found) == -(-9 // packets)
-    # the third packet is of an interface that is told of on the way: all portions after it know it
+    # the third packet is of an interface that is described midway: all later portions know it
     assert [packet for portion in found for packet in read(portion)[1]] == read(sealed)[1]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The closed forms of `make physics`: independent of mprun, and equal to what is worked out by hand."""
+"""The closed forms of `make physics` are independent of mprun, and equal to results worked out by hand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from benchmarks.closed_form import Hop
 
 ROOT = Path(__file__).parents[2]
 BENCHMARKS = ROOT / "benchmarks"
-# The benchmark, and which of mprun each of its modules may import: none, as a user runs the command.
+# The benchmark, and the modules of mprun that each of its modules may import: none, because it runs mprun as a user
+# does.
 ENTRY = "physics"
 GOLDEN = (1 + math.sqrt(5)) / 2
 
@@ -40,7 +41,7 @@ def imported(path: Path) -> set[str]:
 
 
 def modules_of(entry: str) -> set[str]:
-    """The benchmark's modules, followed from the one that is run."""
+    """Return the benchmark's modules, starting from the module that is run."""
     found, waiting = set(), {entry}
     while waiting:
         name = waiting.pop()
@@ -95,12 +96,15 @@ def test_goodput_of_twenty_megabits() -> None:
 
 
 def test_single_frame() -> None:
-    """1200 bytes of UDP are 1242 on the wire: 9936 bits at 0.3 Mbit/s take 33.12 ms, and 50 ms of propagation."""
+    """1200 bytes of UDP are 1242 bytes on the wire: 9936 bits take 33.12 ms at 0.3 Mbit/s.
+
+    The propagation takes 50 ms.
+    """
     assert form.one_way_s([Hop(0.3e6, 0.05)], 1242) == pytest.approx(0.08312)
 
 
 def test_two_links_store_and_forward() -> None:
-    """1250 bytes are 10,000 bits: 10 ms at 1 Mbit/s, 1 ms at 10 Mbit/s, beside 3 and 4 ms of propagation."""
+    """1250 bytes are 10,000 bits: 10 ms at 1 Mbit/s and 1 ms at 10 Mbit/s. The propagation takes 3 and 4 ms."""
     way = [Hop(1e6, 0.003), Hop(10e6, 0.004)]
     assert form.one_way_s(way, 1250) == pytest.approx(0.018)
     assert form.round_trip_s(way, way[::-1], 1250) == pytest.approx(0.036)
@@ -108,7 +112,7 @@ def test_two_links_store_and_forward() -> None:
 
 
 def test_idle_round_trip_of_lab_01() -> None:
-    """98 bytes at 20 Mbit/s take 39.2 us, twice, beside 40 ms."""
+    """98 bytes at 20 Mbit/s take 39.2 us in each direction. The propagation takes 40 ms."""
     hops = [Hop(20e6, 0.02)]
     assert form.round_trip_s(hops, hops, form.echo_frame_bytes("ipv4")) == pytest.approx(0.0400784)
 
@@ -122,7 +126,10 @@ def test_bandwidth_delay_product() -> None:
 
 
 def test_full_queue_by_hand() -> None:
-    """25 places and the one being sent, 1 ms each: 26 ms to fill at twice the rate, and 25.75 ms to wait then."""
+    """The queue has 25 places and one frame in transmission, 1 ms each.
+
+    At twice the rate it fills in 26 ms. The mean wait is then 25.75 ms.
+    """
     assert form.fill_s(25, 1e-3, 2) == pytest.approx(0.026)
     assert form.full_queue_mean_wait_s(25, 1e-3, 2) == pytest.approx(0.02575)
     assert form.full_queue_probe_wait_s(25, 1e-3, 2, 1e-4) == pytest.approx(0.025 - 1e-3 / 6 + 1e-4)
@@ -131,9 +138,10 @@ def test_full_queue_by_hand() -> None:
 
 
 def test_probe_behind_a_frame() -> None:
-    """1250 and 125 bytes take 10 and 1 ms at 1 Mbit/s, 5 and 0.5 ms at 2 Mbit/s: the probe comes after 1 of the 5 ms.
+    """The probe waits for 4 ms of the 5 ms on the second link, because it arrives 1 ms after the frame.
 
-    On a third link as fast as the second the probe is 0.5 ms behind, so it waits for 4.5 of the 5 ms.
+    1250 and 125 bytes take 10 and 1 ms at 1 Mbit/s, and 5 and 0.5 ms at 2 Mbit/s. On a third link as fast as the
+    second, the probe is 0.5 ms behind, so it waits for 4.5 of the 5 ms.
     """
     first, second = Hop(1e6, 0.01), Hop(2e6, 0.02)
     assert form.follow_s([first], 1250, 125) == 0
@@ -142,7 +150,10 @@ def test_probe_behind_a_frame() -> None:
 
 
 def served(queue: int, overload: float, packets: int, probes_s: list[float]) -> tuple[list[float], list[float]]:
-    """A drop-tail queue followed event by event, frames of 1 s: the waits of frames and of probes of no length."""
+    """Return the waits of frames and of zero-length probes in a drop-tail queue, simulated event by event.
+
+    A frame takes 1 s.
+    """
     events = sorted([(number / overload, 0) for number in range(packets)] + [(moment, 1) for moment in probes_s])
     departures: list[float] = []
     waits: tuple[list[float], list[float]] = ([], [])
@@ -158,14 +169,14 @@ def served(queue: int, overload: float, packets: int, probes_s: list[float]) -> 
 
 
 def test_full_queue_against_one_that_is_followed() -> None:
-    """The means of the forms, against a queue of 25 frames that is followed for 4000."""
+    """The means of the closed forms equal the means of a simulated queue of 25 frames, over 4000 frames."""
     fill = form.fill_s(25, 1, GOLDEN)
     probes = [fill + 7.1 * number + 0.37 * math.sqrt(number) for number in range(1, 340)]
     frames, probed = served(25, GOLDEN, 4000, probes)
     steady = frames[math.ceil(fill * GOLDEN) + 1 :]
     assert sum(steady) / len(steady) == pytest.approx(form.full_queue_mean_wait_s(25, 1, GOLDEN), rel=2e-4)
     assert max(steady) <= 26
-    # a hundred probes whose places are spread over 1 / GOLDEN: a standard error of 0.18 / 10
+    # a hundred probes, spread over 1 / GOLDEN: the standard error is 0.18 / 10
     assert len(probed) > 80
     assert sum(probed) / len(probed) == pytest.approx(form.full_queue_probe_wait_s(25, 1, GOLDEN, 0), abs=0.06)
 
@@ -185,33 +196,40 @@ def test_pareto_by_hand() -> None:
 
 
 def test_even_and_normal_jitter() -> None:
-    """1 / sqrt(3); and 1, of which what lies beyond 4 takes less than a thousandth."""
+    """The uniform jitter has 1 / sqrt(3).
+
+    The normal jitter has 1, of which values beyond 4 take less than a thousandth.
+    """
     assert form.jitter_moments("uniform").stdev == pytest.approx(0.57735, abs=1e-5)
     assert form.jitter_moments("normal").stdev == pytest.approx(1, abs=1e-3)
     assert form.jitter_moments("normal").kurtosis == pytest.approx(3, abs=0.01)
 
 
 def test_mixed_jitter_lies_between() -> None:
-    """A quarter of one and three of the other, both rising with one share: at most the weighted sum of deviations,
-    0.25 x 1 + 0.75 x 0.8209 = 0.8656, and at least that of uncorrelated ones, sqrt(0.25^2 + 0.6157^2) = 0.6645."""
+    """The standard deviation lies between 0.6645 and 0.8656.
+
+    The jitter is a quarter of a normal and three quarters of a pareto jitter, both rising with one share. Its deviation
+    is at most the weighted sum of deviations, 0.25 x 1 + 0.75 x 0.8209 = 0.8656. It is at least the deviation of
+    uncorrelated values, sqrt(0.25^2 + 0.6157^2) = 0.6645.
+    """
     assert 0.6645 < form.jitter_moments("paretonormal").stdev < 0.8656
     assert form.jitter_moments("paretonormal").mean == pytest.approx(0.75 * -0.032922, abs=2e-4)
 
 
 def test_values_needed() -> None:
-    """A normal jitter has 2 / 4 (4 / 0.02)^2 = 20,000, whose standard error is 1 / 200."""
+    """A normal jitter needs 2 / 4 (4 / 0.02)^2 = 20,000 values. Their standard error is 1 / 200."""
     assert form.needed_values(3, 0.02, 4) == 20_000
     assert form.stdev_error(20_000, 3) == pytest.approx(0.005)
 
 
 def test_binomial_interval() -> None:
-    """Ten draws of 10 %: 0 has 34.9 %, 3 or more 7.0 %, 4 or more 1.3 %. Two of 50 %: 0 has 25 %."""
+    """Ten draws of 10 %: 0 has 34.9 %, 3 or more 7.0 %, 4 or more 1.3 %. Two draws of 50 %: 0 has 25 %."""
     assert form.binomial_interval(10, 0.1, 0.1) == (0, 3)
     assert form.binomial_interval(2, 0.5, 0.6) == (1, 1)
 
 
 def test_bursts() -> None:
-    """p = 1 %, r = 19 %: 5 % lost, and 1.8 / 0.2 = 9 times the variance of 10,000 x 0.05 x 0.95 = 475."""
+    """With p = 1 % and r = 19 %, 5 % are lost. The variance is 1.8 / 0.2 = 9 times 10,000 x 0.05 x 0.95 = 475."""
     model = form.GilbertElliott(0.01, 0.19)
     assert model.loss == pytest.approx(0.05)
     low, high = model.interval(10_000, 1)
@@ -222,9 +240,10 @@ def test_bursts() -> None:
 
 
 def test_first_window() -> None:
-    """Ten segments over 3 Mbit/s and 200 ms: three propagations, SYN and SYN ACK of 74 bytes, ACK of 66, ten of 1514.
+    """Ten segments over 3 Mbit/s and 200 ms of round trip are complete after 0.340944 s.
 
-    0.3 s + (2 x 74 + 66 + 15140) x 8 / 3e6 s = 0.340944 s; nine wait behind the first, and this one behind the ACK.
+    The time has three propagations, SYN and SYN ACK of 74 bytes, an ACK of 66, and ten segments of 1514: 0.3 s + (2 x
+    74 + 66 + 15140) x 8 / 3e6 s. Nine segments wait behind the first, and the first waits behind the ACK.
     """
     hops = [Hop(3e6, 0.1)]
     found = form.slow_start(hops, hops, "ipv4", 1500, 14_480)
@@ -233,18 +252,18 @@ def test_first_window() -> None:
 
 
 def test_second_window() -> None:
-    """One segment more leaves with the first acknowledgement: a round trip later, one of 1514 and one of 66 bytes."""
+    """An eleventh segment leaves with the first acknowledgement: a round trip later, plus 1514 and 66 bytes."""
     hops = [Hop(100e6, 0.1)]
     found = form.slow_start(hops, hops, "ipv4", 1500, 14_481)
-    # the eleventh has a single byte: 14 + 20 + 20 + 12 + 1
+    # the eleventh segment has a single byte: 14 + 20 + 20 + 12 + 1
     seconds = 0.5 + (74 + 74 + 66 + 1514 + 66 + 67) * 8 / 100e6
     assert found.completion_s == pytest.approx(seconds)
 
 
 def test_windows_double() -> None:
-    """Flights of 10, 20, 40 and 80 segments over links whose rate takes no time: 150 segments need four flights.
+    """On very fast links, 150 segments need four flights of 10, 20, 40 and 80 segments.
 
-    They end after 1.5 round trips and 3 more, and 151 segments after 4 more.
+    150 segments end after 1.5 round trips and 3 more, and 151 segments after 4 more.
     """
     hops = [Hop(1e12, 0.1)]
     four, five = (form.slow_start(hops, hops, "ipv4", 1500, 1448 * count).completion_s for count in (150, 151))
@@ -253,7 +272,10 @@ def test_windows_double() -> None:
 
 
 def test_first_flight_of_large_segments() -> None:
-    """A SYN ACK announces 65,535 bytes at most: seven segments of 8948, so the eighth comes a round trip later."""
+    """A SYN ACK announces 65,535 bytes at most: seven segments of 8948.
+
+    So the eighth segment comes a round trip later.
+    """
     hops = [Hop(1e12, 0.1)]
     seven, eight = (form.slow_start(hops, hops, "ipv4", 9000, 8948 * count).completion_s for count in (7, 8))
     assert seven == pytest.approx(0.3, abs=1e-4)
@@ -261,14 +283,14 @@ def test_first_flight_of_large_segments() -> None:
 
 
 def test_slow_link_sets_the_pace() -> None:
-    """A link never rests if acknowledgements come in time: 100 segments of 12.112 ms each, and the handshake."""
+    """A link is never idle if acknowledgements come in time: 100 segments of 12.112 ms each, and the handshake."""
     hops = [Hop(1e6, 0.001)]
     found = form.slow_start(hops, hops, "ipv4", 1500, 144_800)
     assert found.completion_s == pytest.approx(0.003 + (2 * 74 + 66 + 100 * 1514) * 8 / 1e6)
 
 
 def test_tail_probe() -> None:
-    """A full frame of 121 ms behind a handshake of 12 ms makes Linux probe; behind one of 400 ms it does not."""
+    """After a handshake of 12 ms, a full frame of 121 ms triggers a tail loss probe. After 400 ms it does not."""
     near, far = [Hop(0.1e6, 0.0)], [Hop(0.1e6, 0.2)]
     assert not form.comes_before_probe(near, near, "ipv4", 1500)
     assert form.comes_before_probe(far, far, "ipv4", 1500)
@@ -280,7 +302,7 @@ def test_fairness_index() -> None:
 
 
 def test_jain_while_the_same_flows_ran() -> None:
-    """Alone from 0 to 1 s, equal from 1 to 3 s, one of two sends nothing from 3 to 4 s."""
+    """The first flow runs alone from 0 to 1 s. Both are equal from 1 to 3 s. The second sends nothing from 3 to 4 s."""
     first = [(0.0, 2.0, 5.0), (2.0, 4.0, 5.0)]
     second = [(1.0, 3.0, 5.0), (3.0, 4.0, 0.0)]
     got = 3 * 5, 2 * 5
@@ -306,7 +328,7 @@ def cooked(time_ns: int, direction: int, ip: bytes) -> bytes:
 
 
 def tcp(offset: int, payload: int, flags: int = 16, port: int = 40_000, options: bytes = b"") -> bytes:
-    """A segment from client to server, of which the capture has kept the headers only."""
+    """Return a segment from client to server with only its headers captured."""
     header = 20 + len(options)
     head = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + header + payload, 0, 0, 64, 6, 0, CLIENT, SERVER)
     sequence = (START + offset) % (1 << 32)
@@ -314,7 +336,10 @@ def tcp(offset: int, payload: int, flags: int = 16, port: int = 40_000, options:
 
 
 def mapping(data_sequence: int, subflow_sequence: int, length: int) -> bytes:
-    """Two octets of padding, and DSS with a Data ACK of 4 octets and a mapping of 8 (RFC 8684 3.3): 2 + 22 octets."""
+    """Return two octets of padding and a DSS option of 22 octets.
+
+    The option has a Data ACK of 4 octets and a data sequence number of 8 (RFC 8684, section 3.3).
+    """
     return bytes([1, 1, 30, 22, 0x20, 0x0D]) + struct.pack(">IQIH", 7, data_sequence, subflow_sequence, length)
 
 
@@ -324,7 +349,7 @@ def capture(*packets: bytes) -> bytes:
 
 
 def test_counts_by_sequence_numbers(tmp_path: Path) -> None:
-    """Four segments of 500 octets, beyond the end of the sequence space; the second is lost and sent again."""
+    """Four segments of 500 octets pass the end of the sequence space. The second is lost and sent again."""
     path = tmp_path / "client.pcap"
     sent = [(0, 0, segment.SYN), (1, 500, 16), (501, 500, 16), (1001, 500, 16), (501, 500, 16), (1501, 500, 17)]
     frames = [
@@ -339,7 +364,7 @@ def test_counts_by_sequence_numbers(tmp_path: Path) -> None:
 
 
 def test_what_arrives_in_order(tmp_path: Path) -> None:
-    """At the receiver the third segment comes before the second: the payload grows with the second, by both."""
+    """At the receiver the third segment comes before the second. The second makes the payload grow by both."""
     path = tmp_path / "server.pcap"
     came = [(0, 0, segment.SYN), (1, 500, 16), (1001, 500, 16), (501, 500, 16), (501, 500, 16)]
     frames = [
@@ -356,7 +381,7 @@ def test_what_arrives_in_order(tmp_path: Path) -> None:
 
 
 def test_pieces_that_overlap() -> None:
-    """A piece that covers two others, of which one goes on: all is in order at once, up to the third."""
+    """Overlapping pieces: when the first bytes arrive, all data up to the last piece is in order at once."""
     order = segment.Order()
     for moment, (first, last) in enumerate([(10, 20), (20, 30), (15, 20), (0, 12)]):
         order.take(moment, first, last - first)
@@ -364,8 +389,11 @@ def test_pieces_that_overlap() -> None:
 
 
 def test_data_of_two_subflows(tmp_path: Path) -> None:
-    """One mapping of 1000 octets lies in two segments of the first subflow; 500 octets after it came on the second
-    before, so that the data grows by 500, and by 1000 with the last segment. A reinjection adds nothing."""
+    """The data grows by 500 and then by 1000 octets. A reinjection adds nothing.
+
+    One mapping of 1000 octets lies in two segments of the first subflow. The 500 octets after the mapping arrived
+    earlier on the second subflow.
+    """
     path = tmp_path / "server.pcap"
     base = (1 << 63) + 5
     came = [
@@ -409,7 +437,7 @@ def test_cells_cover_the_ranges(seed: int) -> None:
     assert {cell.family for cell in cells} == {"ipv4", "ipv6"}
     links = [link for cell in cells for link in cell.links]
     rates = [link.forward.kbit for link in links]
-    # strata of an eighth and less of four decades
+    # strata of an eighth, and less, of four decades
     assert min(rates) < 400
     assert max(rates) > 250_000
     assert all(100 <= direction.kbit <= 1_000_000 for link in links for direction in (link.forward, link.reverse))

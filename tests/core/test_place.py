@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a run takes place: the real engine only if the command line or the user's own configuration says so."""
+"""The engine of a run. The real engine is chosen only by the command line or the user's own configuration."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def call(*arguments: object) -> Result:
 
 
 def test_without_a_kernel_nothing_is_taken_in_its_place() -> None:
-    """The real engine was, with a line that nobody had to answer."""
+    """Before, the real engine was used with only a printed line, and without a question."""
     with pytest.raises(HostError) as refused:
         choose_place("auto", "default")
     assert refused.value.exit_code == 3
@@ -72,7 +72,7 @@ def test_the_configuration_is_what_auto_means(configure: Write) -> None:
     path = configure("version: 1\nengine: real\n")
     place = choose_place("auto", "default")
     assert (place.name, place.reason) == ("real", f"as {path} says")
-    # what the command line says comes first, and to name a kernel is to ask for what boots it
+    # the command line has priority, and a named kernel implies the virtual engine
     asked: tuple[tuple[EngineChoice, str], ...] = (("virtual", "default"), ("auto", "mine"))
     for wanted, kernel in asked:
         with pytest.raises(HostError, match="no experiment kernel"):
@@ -106,7 +106,7 @@ def test_a_faulty_configuration_is_one_line(text: str, fault: str, configure: Wr
 
 
 def test_a_matrix_does_not_choose_the_real_engine(configure: Write, tmp_path: Path) -> None:
-    """It did, without a question."""
+    """Before, a matrix chose the real engine without a question."""
     (tmp_path / "xp.yaml").write_text(f"{EXPERIMENT}matrix: {{engine: [real]}}\n")
     sweep = ("sweep", "-t", "topo", "-x", "xp", "--dry-run")
     for asked in ((), ("--engine", "virtual")):
@@ -122,7 +122,7 @@ def test_a_matrix_does_not_choose_the_real_engine(configure: Write, tmp_path: Pa
 
 
 def test_a_run_directory_does_not_choose_the_real_engine(tmp_path: Path) -> None:
-    """`runs rerun` obeyed a stranger's environment.json."""
+    """Before, `runs rerun` obeyed a stranger's environment.json."""
     shutil.copytree(RUN, tmp_path / "run")
     environment = json.loads((RUN / "environment.json").read_text())
     (tmp_path / "run" / "environment.json").write_text(json.dumps(environment | {"engine": "real"}))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Golden plans: `tests/golden/plans/<case>/{topo,xp}`, with .yaml or of the older format, and what they compile to."""
+"""Golden plans: `tests/golden/plans/<case>/{topo,xp}`, with .yaml or in the older format, and their compiled plans."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_capabilities_do_not_change_the_digest() -> None:
 
 
 def test_flows_of_one_group_and_host_vary_together(tmp_path: Path) -> None:
-    """They may be the parts of a query, which leave at one moment, and they share a process."""
+    """These flows may be the parts of a query, which start at the same moment, and they share a process."""
     (tmp_path / "topo.yaml").write_text(
         "version: 1\ntopology: dumbbell\npairs: 2\nbottleneck: {rate: 10mbit, delay: 5ms}\n"
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which subflow carries most, second by second."""
+"""The subflow that carries most data, second by second."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def carried(*subflows: Sequence[int], connection: int = 0) -> list[Carried]:
         ([[9, 9, 9], [1, 1, 1]], 0),
         ([[9, 1, 9, 1], [1, 9, 1, 9]], 1),
         ([[9, 9, 1, 1, 1], [1, 1, 9, 9, 9]], 0.25),
-        # of equals the one that did before goes on; a second without anything is none
+        # of two equals the subflow of the previous second counts; a second without data does not count
         ([[9, 5, 5], [1, 5, 5]], 0),
         ([[9, 0, 1], [1, 0, 9]], 1),
         ([[9], [1]], None),

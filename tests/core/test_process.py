@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes of a run: their logs, and the bounds on what they take."""
+"""Processes of a run: their logs, and the limits of their resources."""
 
 from __future__ import annotations
 
@@ -50,5 +50,5 @@ def test_a_bound_is_told_with_its_size() -> None:
     assert "17.2 GB that a run may write" in limit.describe("bytes", 16 << 30)
     assert "the 1038 MB of memory" in limit.describe("memory", 1_038_500_000)
     assert "100008 files" in limit.describe("files", 100_008)
-    # of a kernel that has no such bounds
+    # of a kernel without such limits
     assert limit.read() == {}

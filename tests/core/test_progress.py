@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a log is told of what goes on."""
+"""Progress lines in a log."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mprun.cli.progress import Bar
 
 
 def test_a_log_is_told_now_and_then_and_not_flooded(capsys: pytest.CaptureFixture[str]) -> None:
-    """97 runs of 37 s each, looked at twice a second: some forty lines in an hour, with what is left of the time."""
+    """97 runs of 37 s each, polled twice a second, print about forty lines in an hour, each with the time left."""
     now_s = 0.0
     with Bar(clock=lambda: now_s) as bar:
         for n in range(97 * 37 * 2):
@@ -17,12 +17,12 @@ def test_a_log_is_told_now_and_then_and_not_flooded(capsys: pytest.CaptureFixtur
             done = int(now_s // 37)
             bar.show("running", done / 97, f"{done} of 97 runs")
     first, second, *others = capsys.readouterr().err.splitlines()
-    # nothing is known of the time before a run has ended
+    # before a run has ended, the time is unknown
     assert (first, second) == ("running ...", "running: 0 of 97 runs")
     assert 30 <= len(others) <= 40
-    # after 47.5 s one of 97 runs has ended: 96 times as long, 76 min
+    # after 47.5 s one of 97 runs has ended: the other 96 take 76 min
     assert others[1] == "running: 1 of 97 runs, about 76 min left"
-    # within the last two minutes, four runs are left
+    # in the last two minutes, four runs are left
     assert others[-1].startswith("running: 9")
     assert others[-1].endswith(" s left")
 

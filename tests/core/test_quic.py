@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The workload quic: what its client really printed, whole, stalled and unanswered, and what both ends are told."""
+"""The workload quic: outputs of its real client (whole, stalled, unanswered), and the configuration of both ends."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STALLED = "mprun-quic: 0 of 1 requests done when the connection ended: nothing a
 
 
 class Left(Outputs):
-    """What a flow `get` left."""
+    """The outputs of a flow `get`: standard output and standard error of its client."""
 
     def __init__(self, out: str, err: str = "") -> None:
         self._said = {"out": out, "err": err}
@@ -103,7 +103,7 @@ def test_a_path_that_lowest_rtt_leaves_alone_is_a_warning_and_one_that_roundrobi
 
 
 class BothEnds(Left):
-    """What client and server said."""
+    """The outputs of client and server."""
 
     def __init__(self, out: str, server: str) -> None:
         super().__init__(out)
@@ -114,7 +114,7 @@ class BothEnds(Left):
 
 
 def test_who_sends_says_what_it_sent_again_and_the_client_when_data_stood_still() -> None:
-    """10 MiB over two paths of 40 ms, of which the first carries nothing from 1 s to 2.5 s."""
+    """10 MiB over two paths of 40 ms. The first path carries nothing from 1 s to 2.5 s."""
     both = BothEnds(output("handover-client"), output("handover-server"))
     result = quic.parse(flow(response_bytes=10 * 2**20), both)
     assert result.error is None
@@ -125,7 +125,7 @@ def test_who_sends_says_what_it_sent_again_and_the_client_when_data_stood_still(
     ]
     assert [use.srtt_s for use in result.paths] == [path["smoothed_rtt_ns"] / 1e9 for path in sent]
     assert result.movement is not None
-    # requested once the handshake is over, and answered no sooner than a round trip later
+    # the client sends the request after the handshake; the answer comes at least a round trip later
     since_ns, until_ns = result.movement.standstills_ns[0]
     assert since_ns == pytest.approx(40_000_000, abs=1_000_000)
     assert until_ns - since_ns > 40_000_000
@@ -133,7 +133,7 @@ def test_who_sends_says_what_it_sent_again_and_the_client_when_data_stood_still(
     assert handover is not None
     assert handover.is_over
     assert 0.2 < handover.gap_ns / 1e9 < 0.5
-    # what a server that was killed did not say is not known
+    # the values of a server that was killed are unknown
     assert all(use.srtt_s is None for use in quic.parse(flow(), BothEnds(output("handover-client"), "")).paths)
 
 
@@ -178,7 +178,7 @@ def test_what_is_not_whole_is_an_error() -> None:
     assert cut.error.startswith("its output is not whole: ")
     panicked = quic.parse(flow(), Left("", "thread 'main' panicked at src/client.rs:1:1:\ncalled unwrap\n"))
     assert panicked.error == "called unwrap"
-    assert quic.parse(flow(), Left("")).error == "it ended without a word"
+    assert quic.parse(flow(), Left("")).error == "it ended without any output"
 
 
 def test_a_peer_without_multipath_is_a_failure() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read-back: what tc and ip show, compared with what was asked."""
+"""Read-back: the output of tc and ip, compared with the requested configuration."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_equal_qdiscs_have_no_difference() -> None:
 
 
 def test_a_delay_beside_a_jitter_is_shown_a_microsecond_short() -> None:
-    """What tc 6.1 says of `delay 43.5us 6us 0%`."""
+    """The output of tc 6.1 for `delay 43.5us 6us 0%`."""
     command = "tc qdisc add dev w0b root handle 1: netem limit 10000000 delay 43.500us 6us 0%".split()
     options = {"limit": 10000000, "delay": {"delay": 4.2e-05, "jitter": 5e-06, "correlation": 0}}
     shown = {"kind": "netem", "handle": "1:", "dev": "w0b", "root": True, "options": options}
@@ -55,7 +55,7 @@ def test_each_difference_is_named(index: int, asked: str, other: str, message: s
 
 
 def test_a_burst_is_shown_in_whole_microseconds_of_its_rate() -> None:
-    # as tc shows 2794 bytes at 10 Gbit/s: 2 us of them
+    # tc shows 2794 bytes at 10 Gbit/s as 2 us, which are 2500 bytes
     options = {"rate": 1_250_000_000, "burst": 2500, "limit": 20_000_000}
     shown = [{"dev": "w0b", "kind": "tbf", "handle": "10:", "root": True, "options": options}]
     asked = "tc qdisc add dev w0b root handle 10: tbf rate 10gbit burst {} limit 20000000"
@@ -66,7 +66,7 @@ def test_a_burst_is_shown_in_whole_microseconds_of_its_rate() -> None:
     shown = [{"dev": "w0b", "kind": "tbf", "handle": "10:", "root": True, "options": options}]
     asked = "tc qdisc add dev w0b root handle 10: tbf rate 279797kbit burst {} limit 20000000"
     assert differences_tc([asked.format(1294).split()], shown) == []
-    # a burst of two microseconds more is another one
+    # a burst that differs by two microseconds is a difference
     assert differences_tc([asked.format(1294 + 70).split()], shown) != []
 
 

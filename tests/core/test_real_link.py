@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run in real time says how its links differ from lines that send bit by bit."""
+"""The warnings about differences between links in real time and links that send bit by bit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_an_idle_link_with_a_rate_passes_a_frame_early(tmp_path: Path) -> None:
 
 
 def test_a_sender_sees_the_queue_of_a_link_without_delay(tmp_path: Path) -> None:
-    """The router at the other end forwards only: no socket of it sends."""
+    """The router at the other end only forwards: it has no sending socket."""
     _, told = tell_real_links(intent(tmp_path, "{rate: 20mbit}"))
     assert told.startswith("links 'path0' from client have a rate and no delay: the sender's sockets see their queue")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of a run from its tables, their data, their pictures and the page around them."""
+"""Figures of a run: computed from its tables, with their data, pictures and page."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ from mprun.model.units import format_measured
 from mprun.model.wording import say_change
 from mprun.report import figure, palette
 from mprun.report.chart import COLUMN, WIDE, paint
-from mprun.report.evidence import Association, Evidence
 from mprun.report.figure import TIME, Axis, Chart, Form, Mark, Panel, Series, to_csv
 from mprun.report.gallery import Gallery
+from mprun.report.metrics import format_mean
 from mprun.report.page import Page, Picture, Verdict, render
-from mprun.report.reading import format_mean
+from mprun.report.run_data import Association, RunData
+from mprun.report.run_figures import draw_run, lacking
 from mprun.report.spark import to_text
-from mprun.report.timeline import draw_run, lacking
 from mprun.tools.tool import summarize_delays
+
+pytestmark = pytest.mark.slow
 
 NAMES = Axis("scheduler", categories=("default", "roundrobin"))
 NUMBERS = Series("a", "p0", (0, 1), (1e6, 2e6), (0.5e6, 1.5e6), (1.5e6, 2.5e6))
@@ -102,7 +104,7 @@ def test_every_colour_of_a_picture_is_themed() -> None:
 
 @pytest.mark.parametrize("colour", [tone for tones in (palette.TONES,) for tone in tones])
 def test_tones_are_legible_on_either_page(colour: str) -> None:
-    """WCAG 2.1, 1.4.11: 3:1 for what is needed to understand a graphic; Okabe and Ito's lightest are bounded by 2.2."""
+    """WCAG 2.1, 1.4.11, requires 3:1 for graphics. The lightest of Okabe and Ito's tones are bounded by 2.2."""
     light = palette.TONES[colour]
     assert _contrast(palette.DARK[light], palette.DARK[palette.PAPER]) >= 3
     assert _contrast(light, palette.PAPER) >= 2.2
@@ -130,7 +132,7 @@ def test_data_as_csv() -> None:
 
 
 def sockets(*rows: tuple[int, str, str, int]) -> pl.LazyFrame:
-    """time_ms, host, path, bytes_acked"""
+    """Return a table of sockets from rows of (time_ms, host, path, bytes_acked)."""
     columns = {
         "time_ns": [ms * 1_000_000 for ms, *_ in rows],
         "host": [host for _, host, _, _ in rows],
@@ -146,15 +148,15 @@ def sockets(*rows: tuple[int, str, str, int]) -> pl.LazyFrame:
     return pl.LazyFrame(columns)
 
 
-def evidence(**tables: pl.LazyFrame) -> Evidence:
-    return Evidence(
+def evidence(**tables: pl.LazyFrame) -> RunData:
+    return RunData(
         tables, ["bulk"], {"path0": ["path0"], "path1": ["path1"]}, (Mark(0.2, "path0 down"), Mark(9, "later"))
     )
 
 
 def test_rates_are_those_of_the_samples() -> None:
     rows = [(ms, "client", "path0", ms * 2500) for ms in range(100, 600, 100)]
-    # joins between 200 ms and 300 ms, at half the rate, and is gone after 300 ms
+    # the second subflow joins between 200 ms and 300 ms, at half the rate, and ends after 300 ms
     rows += [(300, "client", "path1", 125_000)]
     rows += [(ms, "server", "path0", 1) for ms in range(100, 600, 100)]
     (chart, *_) = draw_run(evidence(sockets=sockets(*rows)), [Plot(series="rate")])
@@ -167,7 +169,7 @@ def test_rates_are_those_of_the_samples() -> None:
 
 
 def test_a_buffer_falls_while_its_video_plays() -> None:
-    """Two chunks of 2 s before it begins, a third that comes in time, and a fourth after 3 s of stall."""
+    """Two chunks of 2 s come before playback, the third comes in time, and the fourth after a stall of 3 s."""
     ends_ns, buffers_ns = (1e9, 2e9, 4e9, 11e9), (2e9, 4e9, 4e9, 2e9)
     chunks = pl.LazyFrame(
         {
@@ -179,7 +181,7 @@ def test_a_buffer_falls_while_its_video_plays() -> None:
             "buffer_ns": list(map(int, buffers_ns)),
         }
     )
-    shown = Evidence({"chunks": chunks}, ["film"], {})
+    shown = RunData({"chunks": chunks}, ["film"], {})
     buffer, quality = draw_run(shown, [Plot(series="buffer"), Plot(series="quality")])
     (line,) = buffer.panels[0].series
     corners = [(0.5, 0), (1, 0), (1, 2), (2, 2), (2, 4), (4, 2), (4, 4), (8, 0), (11, 0), (11, 2), (13, 0)]
@@ -190,7 +192,7 @@ def test_a_buffer_falls_while_its_video_plays() -> None:
 
 
 def test_a_sequence_is_that_of_the_senders_capture() -> None:
-    """Of two connections the larger one; what was sent again has a mark of its own."""
+    """The figure shows the larger of two connections. Retransmissions have a mark of their own."""
     rows = [(1, "client", "path0", 3000), (1, "server", "path0", 10)]
     names = ("capture", "connection", "subflow", "path", "source", "source_port", "destination", "destination_port")
     subflows = [
@@ -215,7 +217,7 @@ def test_a_sequence_is_that_of_the_senders_capture() -> None:
             packets, ["capture", "connection", "subflow", "way", *columns], orient="row"
         ).with_columns(subflow_offset_bytes=pl.lit(7)),
     }
-    shown = Evidence(tables, ["bulk"], {"path0": ["path0"]}, captures={"client": "client", "server": "server"})
+    shown = RunData(tables, ["bulk"], {"path0": ["path0"]}, captures={"client": "client", "server": "server"})
     (chart,) = draw_run(shown, [Plot(series="sequence")])
     first, again = chart.panels[0].series
     assert (first.label, list(first.x), list(first.y)) == ("path0", [1.0], [0.0])
@@ -227,7 +229,7 @@ def test_a_sequence_is_that_of_the_senders_capture() -> None:
 
 
 def test_a_sequence_of_sctp_is_found_by_its_ports() -> None:
-    """Beside a connection of TCP to the same port; the server sends, so that its capture counts."""
+    """A connection of TCP has the same port. The server sends, so its capture is used."""
     names = ("capture", "connection", "subflow", "path", "source", "source_port", "destination", "destination_port")
     carried = ("forward_payload_bytes", "reverse_payload_bytes")
     subflows = [
@@ -253,7 +255,7 @@ def test_a_sequence_of_sctp_is_found_by_its_ports() -> None:
     }
     bulk = Association("client", "server", frozenset({("s", 5201)}))
     captures = {"client": "client", "server": "server"}
-    shown = Evidence(tables, ["bulk"], {"path0": ["path0"]}, captures=captures, associations={"bulk": bulk})
+    shown = RunData(tables, ["bulk"], {"path0": ["path0"]}, captures=captures, associations={"bulk": bulk})
     (chart,) = draw_run(shown, [Plot(series="sequence")])
     (series,) = chart.panels[0].series
     assert (series.label, list(series.x)) == ("path0", [1.0])
@@ -283,7 +285,7 @@ def test_usual_figures_are_those_with_data() -> None:
 def test_flows_that_are_not_drawn_are_told_of(form: Form) -> None:
     flows = [f"f{n}" for n in range(15)]
     columns = {"flow": flows * 2, "start_ns": [0] * 30, "completion_ns": [10**9] * 30}
-    shown = Evidence({"flows": pl.LazyFrame(columns)}, flows, {})
+    shown = RunData({"flows": pl.LazyFrame(columns)}, flows, {})
     (chart,) = draw_run(shown, [Plot(series="completion", form=form)])
     assert len(chart.panels[0].series) == 12
     assert "24 flows" in chart.caption
@@ -294,7 +296,7 @@ def test_goodputs_that_are_not_drawn_are_told_of() -> None:
     flows = [f"f{n}" for n in range(15)]
     columns = {"flow": flows, "direction": ["forth"] * 15, "start_s": [0.0] * 15, "end_s": [1.0] * 15}
     rates = {"goodput_bit_per_s": [1e6] * 15}
-    shown = Evidence({"goodput": pl.LazyFrame({**columns, **rates})}, flows, {})
+    shown = RunData({"goodput": pl.LazyFrame({**columns, **rates})}, flows, {})
     (chart,) = draw_run(shown, [Plot(series="goodput")])
     assert len(chart.panels[0].series) == 12
     assert chart.caption.endswith("The first 12 of 15.")
@@ -314,7 +316,7 @@ def test_requests_whose_beginning_is_not_known_have_a_distribution_only() -> Non
 
 
 def test_goodputs_of_streams_are_lines_of_their_own() -> None:
-    """Two flows are drawn, one with a single stream, as SCTP alone has no streams at all."""
+    """Each stream of a flow has a line of its own. Only SCTP has streams, so other tables have no such column."""
     table = {
         "flow": ["bulk", "bulk", "web"],
         "direction": ["forth", "forth", "back"],
@@ -323,23 +325,26 @@ def test_goodputs_of_streams_are_lines_of_their_own() -> None:
         "end_s": [1.0, 1.0, 2.0],
         "goodput_bit_per_s": [1e6, 2e6, 3e6],
     }
-    shown = Evidence({"goodput": pl.LazyFrame(table)}, ["bulk", "web"], {})
+    shown = RunData({"goodput": pl.LazyFrame(table)}, ["bulk", "web"], {})
     (chart,) = draw_run(shown, [Plot(series="goodput")])
     assert [series.label for series in chart.panels[0].series] == ["bulk, stream 0", "bulk, stream 1", "web, back"]
     del table["stream"]
-    shown = Evidence({"goodput": pl.LazyFrame(table)}, ["bulk", "web"], {})
+    shown = RunData({"goodput": pl.LazyFrame(table)}, ["bulk", "web"], {})
     (chart,) = draw_run(shown, [Plot(series="goodput")])
     assert [series.label for series in chart.panels[0].series] == ["bulk", "web, back"]
 
 
 def test_all_figures_over_time_have_one_range() -> None:
-    """A flow that starts late is drawn late. A change after the last value of one figure is marked in it too."""
+    """A flow that starts late is drawn late.
+
+    A change after the last value of one figure is marked in that figure too.
+    """
     goodput = pl.LazyFrame(
         {"flow": ["bulk"], "direction": ["forth"], "start_s": [3.0], "end_s": [4.0], "goodput_bit_per_s": [8e6]}
     )
     pings = pl.LazyFrame({"flow": ["web"], "start_ns": [9 * 10**9], "rtt_ms": [40.0]})
     marks = (Mark(5.0, "path0 down"), Mark(9.5, "path0 up"))
-    shown = Evidence({"goodput": goodput, "pings": pings}, ["bulk", "web"], {}, marks=marks)
+    shown = RunData({"goodput": goodput, "pings": pings}, ["bulk", "web"], {}, marks=marks)
     plots = [Plot(series="goodput"), Plot(series="delay", form="points"), Plot(series="delay")]
     charts = list(draw_run(shown, plots))
     assert [chart.until for chart in charts] == [9.0, 9.0, None]
@@ -347,12 +352,12 @@ def test_all_figures_over_time_have_one_range() -> None:
     assert list(charts[0].panels[0].series[0].x) == [3.0, 4.0]
     (title, line) = to_text(charts[0], 100)
     assert title == "Goodput, 0 to 9.000 s"
-    # 3 to 4 of 9 s in 60 letters
+    # 3 to 4 of 9 s in 60 characters
     assert (len(line[8:68]) - len(line[8:68].lstrip()), len(line[8:68].rstrip())) == (20, 27)
 
 
 def test_an_axis_of_time_ends_where_its_report_does() -> None:
-    """Its tick labels are the only numbers up to 40; the values end at 1 s."""
+    """Its tick labels are the only numbers up to 40. The values end at 1 s."""
     chart = replace(CHARTS["points"], x=TIME, until=40.0)
     svg = paint(chart, WIDE, ("svg",))["svg"].decode()
     assert ">40</text>" in svg
@@ -416,14 +421,14 @@ def test_figures_in_a_terminal() -> None:
     letters = line.split()[1]
     assert title == "Rate, 0 to 3.000 s"
     assert (letters[0], letters[-1], len(letters)) == ("▁", "█", 60)
-    # a third of the time without anything, a third at half of the most (level 3.5 of 0 to 7), a third at the most
+    # a third of the time is zero, a third is half of the maximum (level 3.5 of 0 to 7), and a third is the maximum
     assert [letters.count(letter) for letter in "▁▅█"] == [20, 20, 20]
     assert line.endswith("0 bit/s to 20.00 Mbit/s")
-    # what is not known yet is neither the least nor the most
+    # unknown values are neither the minimum nor the maximum
     joined = replace(steps, y=(math.nan, 10e6, 20e6, 20e6))
     (line,) = list(to_text(replace(chart, panels=(Panel("", (joined,)),)), 100))[1:]
     assert line.endswith("10.00 Mbit/s to 20.00 Mbit/s")
-    # points stand for their moment alone
+    # a point applies to its moment only
     dots = replace(chart, form="points", panels=(Panel("", (replace(steps, x=(0, 1, 2, 30)),)),))
     (line,) = list(to_text(dots, 100))[1:]
     assert [line.count(letter) for letter in "▁▅█"] == [1, 1, 2]
@@ -474,7 +479,7 @@ def test_distribution_in_a_terminal() -> None:
     delays = Series("web", "f0", range(100), [n / 1000 for n in range(1, 101)])
     chart = Chart("c", "Delay", "", "cdf", Axis("delay", "s"), Axis("share", "share"), (Panel("", (delays,)),))
     assert list(to_text(chart, 100))[1] == "  web  p50 50.500 ms  p90 90.100 ms  p99 99.010 ms"
-    # as the metrics of these delays have them
+    # the percentiles of the metrics of these delays
     metrics = summarize_delays("delay", [round(delay * 1e9) for delay in delays.y])
     assert [metrics["delay.median"], metrics["delay.p99"]] == pytest.approx([0.0505, 0.09901])
 

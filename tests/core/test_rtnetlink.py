@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernel says of interfaces, as the agent reads it."""
+"""The kernel's messages about interfaces, as the agent reads them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mprun.agent.rtnetlink import (
 
 
 class Dump:
-    """A kernel with one interface. qdisc, slave_kind: as in RTM_NEWLINK; state: of a bridge's port."""
+    """A kernel with one interface. qdisc, slave_kind: as in RTM_NEWLINK. state: of a bridge's port."""
 
     def __init__(self, qdisc: bytes, slave_kind: bytes = b"", state: int = 0) -> None:
         info = attribute(IFLA_INFO_KIND, b"veth\0")

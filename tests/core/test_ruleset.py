@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packet filters: what nft shows, compared with what it was told, and whom it blames."""
+"""Packet filters: the output of nft compared with the requested rules, and the filter named in an error."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of runs and sweeps: whole or not at all, and columns of one type."""
+"""Files of runs and sweeps are written completely or not at all, and columns have one type."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_table_that_cannot_be_written_leaves_the_one_before(tmp_path: Path, mo
 
 
 def summary_text(status: str, complete: bool) -> str:
-    """A summary that has the form of a run's, and of a sweep's."""
+    """Return a summary that is valid for a run and for a sweep."""
     lists: dict[str, list[str]] = {
         name: [] for name in ("expectations", "errors", "failures", "warnings", "cells", "statements")
     }
@@ -82,6 +82,6 @@ def test_what_killed_processes_left_goes_with_the_next_of_its_kind(tmp_path: Pat
     for name in ("mprun-job-left", "mprun-other-left"):
         (tmp_path / name).mkdir()
     with scratch("mprun-job-", tmp_path) as first, scratch("mprun-job-", tmp_path) as second:
-        # what another process holds stays
+        # files in use by another process stay
         assert sorted(tmp_path.iterdir()) == sorted((first, second, tmp_path / "mprun-other-left"))
     assert [path.name for path in tmp_path.iterdir()] == ["mprun-other-left"]

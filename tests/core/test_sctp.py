@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SCTP and netperfmeter: paths chosen, argument vectors, and outputs of real runs, whole and broken."""
+"""SCTP and netperfmeter: chosen paths, argument vectors, and outputs of real runs, whole and broken."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def left(prefix: str = "cmtsctp", **changed: str) -> Left:
 
 
 def at_4_s(outputs: Left) -> Left:
-    """Of a flow that began at time zero, at 4 s of its hosts' clock."""
+    """Return the outputs with a flow that began at time zero, when its hosts' clock showed 4 s."""
     return replace(outputs, zero_ns=4 * SECOND_NS, began_ns=4 * SECOND_NS)
 
 
 def test_sctp_report() -> None:
-    """Two paths of which the first lost a fifth of its packets."""
+    """Two paths, of which the first lost a fifth of its packets."""
     result = sctp.parse(flow("sctp", "sctp", cmt="on"), left())
     receiver = json.loads(output("cmtsctp-receiver.json"))
     assert result.error is None
@@ -51,14 +51,14 @@ def test_sctp_report() -> None:
         ("10.0.1.1", "10.0.1.2", 0),
     ]
     assert result.paths[0].forward_bytes < result.paths[1].forward_bytes == 1_583_928
-    # whole messages, of which the library itself counts as many for both paths together
+    # whole messages: the library reports the same number for both paths together
     assert [(use.resent, use.resent_bytes) for use in result.paths] == [(1, 1444), (25, 25 * 1444)]
     assert len(result.tables["goodput"]["end_s"]) == 4
     assert {metric.split(".")[0] for metric in result.values} <= sctp.METRICS.keys()
 
 
 def test_sctp_times_count_from_time_zero() -> None:
-    """The association was up 60 ms after time zero at its receiver, and 20 ms later at its sender."""
+    """The receiver's association was up 60 ms after time zero, and the sender's association 20 ms later."""
     result = sctp.parse(flow("sctp", "sctp", cmt="on"), at_4_s(left()))
     rows = result.tables["goodput"]
     assert rows["start_s"] == pytest.approx([0.06, 0.56, 1.06, 1.56], abs=1e-3)
@@ -84,10 +84,13 @@ def test_backwards_the_server_sends() -> None:
 
 
 def test_the_receiver_says_when_data_stood_still_and_the_sender_when_paths_were_ready() -> None:
-    """Its association was up at 4.060 s of its host's clock, that of the client, which began at 4 s, 20 ms later."""
+    """The receiver's association was up at 4.060 s of the hosts' clock, the client's 20 ms later.
+
+    The flow began at 4 s.
+    """
 
     result = sctp.parse(flow("sctp", "sctp", cmt="on"), at_4_s(left()))
-    # RFC 9260, section 5.4: addresses that the client was given are confirmed
+    # RFC 9260, section 5.4: addresses that the client got as arguments are confirmed
     assert [use.joined_s for use in result.paths] == [pytest.approx(0.08, abs=1e-4)] * 2
     assert result.movement is not None
     assert result.movement.began_ns == pytest.approx(60_000_000, abs=100_000)
@@ -137,7 +140,7 @@ def netperfmeter_files() -> dict[str, bytes]:
 
 
 def test_netperfmeter_files() -> None:
-    """Two flows of 35 messages each, of which 58 arrived; the vector here, of one of them, begins two messages late."""
+    """Two flows send 35 messages each, and 58 messages arrive. The vector of one flow begins two messages late."""
     asked = flow("netperfmeter", "udp", parallel=2, messages=True, rate_bit_per_s=200_000, message_bytes=1452)
     result = netperfmeter.parse(asked, Left(files=netperfmeter_files()))
     assert result.error is None
@@ -157,7 +160,7 @@ def test_netperfmeter_files() -> None:
 
 
 def test_netperfmeters_times_count_from_time_zero() -> None:
-    """By the clock of the day: its vectors begin at 10.7515 s, and messages arrived from 10.600004 s to 12.608043 s."""
+    """The vectors begin at 10.7515 s by the wall clock, and messages arrived from 10.600004 s to 12.608043 s."""
     asked = flow("netperfmeter", "udp", parallel=2, messages=True, rate_bit_per_s=200_000, message_bytes=1452)
     files = netperfmeter_files()
     result = netperfmeter.parse(asked, Left(files=files, epoch_ns=1_700_000_010 * SECOND_NS))
@@ -169,13 +172,15 @@ def test_netperfmeters_times_count_from_time_zero() -> None:
     assert min(one.begin_ns for one in portions) == 600_004_000
     assert max(one.end_ns for one in portions) == 2_608_043_000
     assert sum(one.size_bytes for one in portions) == result.values["bytes"]
-    # the first line of a stream is there at 0.751501 s: 4356 of its bytes came until then
+    # the first line of a stream is at 0.751501 s: 4356 of its bytes arrived before
     assert portions[0] == Portion(600_004_000, 751_501_000, 4356)
 
 
 def test_netperfmeters_messages_tell_when_data_stood_still() -> None:
-    """Of the kernel's SCTP, from 5 s of the day on: sent each 100 ms, 20 ms under way, but for one that was sent again
-    with all that waited behind it, and one that never came."""
+    """The kernel's SCTP sends a message every 100 ms from 5 s of the wall clock on. Each takes 20 ms.
+
+    One message was sent again and delayed all messages behind it, and one message never arrived.
+    """
     rows = [(0, 20), (100, 20), (700, 500), (700, 400), (705, 305), (820, 20)]
     lines = ["AbsTime RelTime SeqNumber\tAbsBytes AbsPackets AbsFrames\tRelBytes RelPackets RelFrames\tDelay ..."]
     lines += [

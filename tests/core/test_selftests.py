@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernel's tests say, and the list of those that are known to fail."""
+"""Results of the kernel's own tests, and the list of known failures."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tc commands as messages; that they do what tc does is read back in every run."""
+"""tc commands as netlink messages. Each run reads back that the messages have the effect of the commands."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_delay_is_in_nanoseconds_and_a_loss_a_share_of_32_bits() -> None:
 
 
 class Kernel:
-    """Shows qdiscs as Linux does: what made them, with the burst of a bucket in its ticks."""
+    """A kernel that shows qdiscs as Linux does: the command's values, with the burst of a token bucket in ticks."""
 
     def __init__(self, commands: Sequence[str]) -> None:
         self.commands = commands

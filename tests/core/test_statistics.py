@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statistics against figures by hand, and intervals against what they say of themselves."""
+"""Statistics checked against figures by hand, and intervals checked for their coverage."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_paired_difference_sees_what_an_unpaired_one_cannot() -> None:
 
 
 def test_difference_is_that_of_welch() -> None:
-    """Against the worked example of scipy's documentation of ttest_ind: here by its own confidence_interval."""
+    """The reference is the worked example in scipy's documentation of ttest_ind, with scipy's confidence_interval."""
     from scipy.stats import ttest_ind
 
     first, second = [12.1, 13.4, 11.8, 12.9], [14.0, 15.2, 13.1, 14.9, 16.0]
@@ -63,12 +63,12 @@ def test_ratio() -> None:
 
 
 def test_ratio_of_pairs_is_of_what_each_differs_by() -> None:
-    """Runs that meet worlds far apart, each 1 % more or the same: what the worlds differ by is in neither interval."""
+    """The runs meet very different worlds. Neither interval includes the difference between the worlds."""
     first = [10.0, 20, 40]
     more = statistics.paired_ratio(first, [1.01 * value for value in first])
     assert more is not None
     assert (more.value, more.interval.low, more.interval.high) == pytest.approx((1.01, 1.01, 1.01))
-    # gaps of 0.02, 0 and -0.02 of the means: half of 4.303 x 0.02 / sqrt(3)
+    # gaps of 0.02, 0 and -0.02 of the means: half the interval is 4.303 x 0.02 / sqrt(3)
     apart = statistics.paired_ratio([99.0, 100, 101], [101.0, 100, 99])
     assert apart is not None
     assert apart.interval.high == pytest.approx(math.exp(4.303 * 0.02 / math.sqrt(3)), rel=1e-4)
@@ -78,21 +78,27 @@ def test_ratio_of_pairs_is_of_what_each_differs_by() -> None:
 def test_is_narrow() -> None:
     assert not statistics.is_narrow([1.0], 0.95, 0.5)
     assert statistics.is_narrow([100.0, 100, 100], 0.95, 0.01)
-    # half the interval is 2.262 x 3.0277 / sqrt(10) = 2.166, of 5.5 it is 39.4 %
+    # half the interval is 2.262 x 3.0277 / sqrt(10) = 2.166: 39.4 % of 5.5
     assert not statistics.is_narrow(TEN, 0.95, 0.39)
     assert statistics.is_narrow(TEN, 0.95, 0.40)
 
 
 @pytest.mark.parametrize("count", [3, 5, 20])
 def test_t_covers_what_it_says_on_normal_data(count: int) -> None:
-    """Of 4000 draws the share covered has a standard error of 0.34 %: 94 to 96 % is three of them to either side."""
+    """The coverage lies between 94 and 96 %.
+
+    Over 4000 draws its standard error is 0.34 %, so 94 and 96 % are three standard errors away.
+    """
     draws = numpy.random.default_rng(count).normal(10, 2, (4000, count))
     covered = sum(10 in statistics.t_interval(values.tolist(), 0.95) for values in draws) / len(draws)
     assert 0.94 <= covered <= 0.96
 
 
 def test_bootstrap_of_five_covers_less() -> None:
-    """About 83 %: with five values the percentile bootstrap has no room in the tails; 1000 draws err by 1.2 %."""
+    """The coverage is about 83 %.
+
+    With five values, the percentile bootstrap has no room in the tails. The error of 1000 draws is 1.2 %.
+    """
     draws = numpy.random.default_rng(1).normal(10, 2, (1000, 5))
     covered = sum(10 in statistics.bootstrap_interval(values.tolist(), 0.95) for values in draws) / len(draws)
     assert 0.78 <= covered <= 0.88

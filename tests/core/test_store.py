@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cache of experiment kernels: names, removal, and sources that are refused before anything is compiled."""
+"""The cache of experiment kernels: names, removal, and sources that are refused before compilation."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from click.testing import CliRunner
 from mprun import cache, invoker
 from mprun.cli.kernel import command
 from mprun.errors import HostError, SpecError
-from mprun.kernel import store
+from mprun.kernel import build, store
+from mprun.kernel.recipe import guest_digest, recipe_digest
 
 
 @pytest.fixture(autouse=True)
 def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache."""
+    """Return an empty cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return store.store()
 
 
 def put(kernels: Path, digest: str, *names: str, recipe: str = "") -> None:
-    """As much of a kernel as the cache knows of."""
+    """Put a minimal kernel into the cache: its files and its record."""
     folder = kernels / digest[:16]
     folder.mkdir(parents=True)
     for name, size in (("linux", 8_280_000), ("init", 10_000), ("bulk.so", 10_000)):
@@ -33,15 +34,15 @@ def put(kernels: Path, digest: str, *names: str, recipe: str = "") -> None:
         (folder / name).chmod(0o755)
     facts = {
         "digest": digest,
-        "recipe": recipe or store.recipe_digest(),
+        "recipe": recipe or recipe_digest(),
         "version": "6.12.117-mprun",
         "source": "/usr/src/linux-source-6.12.tar.xz",
         "options": 303,
         "compiler": "gcc 12",
         "build_seconds": 200.0,
-        "guest": store.guest_digest(),
+        "guest": guest_digest(),
     }
-    store._write_facts(folder, facts)
+    build._write_facts(folder, facts)
     for name in names:
         (kernels / name).symlink_to(folder.name)
 
@@ -59,16 +60,16 @@ def test_list_fits_a_terminal(kernels: Path) -> None:
 
 
 def test_a_damaged_kernel_is_none(kernels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is listed, so that it can be removed, and neither found nor built upon."""
-    monkeypatch.setattr(store, "DEFAULT_SOURCE", tmp_path / "none")
-    monkeypatch.setattr(store, "SOURCE_FOLDERS", (tmp_path / "nowhere",))
+    """A damaged kernel is listed, so that it can be removed. It is not found, and no kernel is built from it."""
+    monkeypatch.setattr(build, "DEFAULT_SOURCE", tmp_path / "none")
+    monkeypatch.setattr(build, "SOURCE_FOLDERS", (tmp_path / "nowhere",))
     put(kernels, "a" * 64, "default")
     (kernels / "default" / "init").unlink()
     for name in ("default", "a" * 8):
         with pytest.raises(HostError, match=r"is damaged \(.*/init is no program\); run `mprun kernel build"):
             store.find_kernel(name)
     with pytest.raises(HostError, match="no kernel source at"):
-        store.build(None, "default", 1, lambda *_: None)
+        build.build(None, "default", 1, lambda *_: None)
     assert [kernel.name for kernel in store.list_kernels()] == ["default"]
 
 
@@ -104,34 +105,34 @@ def test_a_kernel_is_found_by_its_digest(kernels: Path) -> None:
 @pytest.mark.parametrize("name", ["", "a/b", "../a", ".hidden", "a b"])
 def test_a_name_that_would_leave_the_cache_is_refused(name: str) -> None:
     with pytest.raises(SpecError, match="cannot be the name"):
-        store.build(None, name, 1, lambda *_: None)
+        build.build(None, name, 1, lambda *_: None)
 
 
 def test_a_name_does_not_replace_what_is_there(kernels: Path) -> None:
     put(kernels, "a" * 64)
     with pytest.raises(SpecError, match="is another thing"):
-        store.build(None, "a" * 16, 1, lambda *_: None)
+        build.build(None, "a" * 16, 1, lambda *_: None)
 
 
 def test_without_a_source_what_is_built_is_good_enough(
     kernels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "DEFAULT_SOURCE", tmp_path / "none")
-    monkeypatch.setattr(store, "SOURCE_FOLDERS", (tmp_path / "nowhere",))
+    monkeypatch.setattr(build, "DEFAULT_SOURCE", tmp_path / "none")
+    monkeypatch.setattr(build, "SOURCE_FOLDERS", (tmp_path / "nowhere",))
     put(kernels, "a" * 64, "default")
     put(kernels, "b" * 64, "stale", recipe="older")
-    kernel, fresh = store.build(None, "default", 1, lambda *_: None)
+    kernel, fresh = build.build(None, "default", 1, lambda *_: None)
     assert (kernel.digest, fresh) == ("a" * 64, False)
     for name in ("stale", "other"):
         with pytest.raises(HostError, match=r"no kernel source at .*none: apt-get install"):
-            store.build(None, name, 1, lambda *_: None)
+            build.build(None, name, 1, lambda *_: None)
     with pytest.raises(HostError, match="give another --source"):
-        store.build(tmp_path / "none", "default", 1, lambda *_: None)
+        build.build(tmp_path / "none", "default", 1, lambda *_: None)
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """What looks like a kernel tree until a hook is to go in."""
+    """Return a folder that passes for a kernel tree until a hook is inserted."""
     (tmp_path / "linux" / "arch" / "um").mkdir(parents=True)
     (tmp_path / "linux" / "Makefile").write_text("VERSION = 6\nPATCHLEVEL = 1\nSUBLEVEL = 9\n")
     return tmp_path / "linux"
@@ -139,20 +140,20 @@ def tree(tmp_path: Path) -> Path:
 
 def test_an_old_tree_is_refused(tree: Path) -> None:
     with pytest.raises(HostError, match=r"is Linux 6\.1; mprun needs 6\.12 or later"):
-        store.build(tree, "mine", 1, lambda *_: None)
+        build.build(tree, "mine", 1, lambda *_: None)
 
 
 def test_what_is_no_tree_is_refused(tree: Path, kernels: Path) -> None:
     (tree / "Makefile").write_text("all:\n")
     with pytest.raises(HostError, match="is no Linux source tree"):
-        store.build(tree, "mine", 1, lambda *_: None)
+        build.build(tree, "mine", 1, lambda *_: None)
     assert sorted(path.name for path in kernels.iterdir()) == [".lock"]
 
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(HostError, match="neither a tarball nor a tree"):
-        store.build(tmp_path / "pipe", "mine", 1, lambda *_: None)
+        build.build(tmp_path / "pipe", "mine", 1, lambda *_: None)
 
 
 @pytest.mark.parametrize("suffix", ["xz", "gz"])
@@ -162,18 +163,18 @@ def test_half_a_tarball_is_refused(tree: Path, tmp_path: Path, suffix: str, kern
     with tarfile.open(tarball, f"w:{suffix}") as archive:  # type: ignore[call-overload]
         archive.add(tree, "linux")
     with pytest.raises(HostError, match=r"is Linux 6\.1"):
-        store.build(tarball, "mine", 1, lambda *_: None)
+        build.build(tarball, "mine", 1, lambda *_: None)
     with tarball.open("r+b") as file:
         file.truncate(100_000)
     with pytest.raises(HostError, match=r"linux\.tar\.\w+: cannot be unpacked: .*[Uu]nexpected end"):
-        store.build(tarball, "mine", 1, lambda *_: None)
+        build.build(tarball, "mine", 1, lambda *_: None)
     assert sorted(path.name for path in kernels.iterdir()) == [".lock"]
 
 
 def test_a_cache_that_make_cannot_build_in(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "my cache"))
     with pytest.raises(HostError, match="set XDG_CACHE_HOME"):
-        store.build(tree, "mine", 1, lambda *_: None)
+        build.build(tree, "mine", 1, lambda *_: None)
 
 
 def test_under_sudo_the_cache_is_that_of_who_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

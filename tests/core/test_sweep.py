@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sweeps without an engine: cells, seeds, order, and an executor that only writes what a run would come to."""
+"""Sweeps without an engine: cells, seeds, order, and an executor that only writes the result of a run."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from mprun.model.permission import NO_COMMANDS
 from mprun.report.sweep import gather
 from mprun.sweep import study
 from mprun.sweep.cluster import differences
-from mprun.sweep.conduct import Conduct, find_or_create, find_unfinished, places_for
 from mprun.sweep.directory import SweepDirectory, remove, title_of
 from mprun.sweep.estimate import estimate
+from mprun.sweep.execution import Execution, find_or_create, find_unfinished, places_for
 from mprun.sweep.local import LocalExecutor
 from mprun.sweep.study import Cell
 from mprun.sweep.summary import read_summary, read_table, tell_progress
@@ -96,7 +96,10 @@ def test_values_that_are_equal_to_python_are_cells_of_their_own(tmp_path: Path) 
 def test_one_axis_of_several_that_go_together(
     tmp_path: Path, given: dict[str, str], rows: list[tuple[str, str]]
 ) -> None:
-    """A value may stand in several rows; given one, the others follow, and a lone run needs no more than that."""
+    """A value may be in several rows.
+
+    If one value is given, the others follow, and a single run needs only that value.
+    """
     (tmp_path / "topo.yaml").write_text(TOPOLOGY)
     zipped = "matrix: {zip: [{path0.rate: [1mbit, 2mbit, 1mbit], path0.delay: [3ms, 2ms, 1ms]}]}\n"
     (tmp_path / "xp.yaml").write_text(EXPERIMENT + zipped)
@@ -127,21 +130,21 @@ def test_ranges(tmp_path: Path, written: str, values: list[str]) -> None:
     [
         (
             ", ".join(f"path{n}.rate: {{from: 1kbit, to: 1000kbit, step: 1kbit}}" for n in range(3)),
-            "matrix: comes to 1000000000 cells, and 10000 are the most",
+            "matrix: has 1000000000 cells: at most 10000 are allowed",
         ),
-        (", ".join(f"path{n}.rate: [1kbit]" for n in range(101)), "matrix: has 101 entries, and 100 are the most"),
-        ("cc: [a, b], exclude: [" + "{cc: a}, " * 101 + "]", "exclude: has 101 entries, and 100 are the most"),
+        (", ".join(f"path{n}.rate: [1kbit]" for n in range(101)), "matrix: has 101 entries: at most 100 are allowed"),
+        ("cc: [a, b], exclude: [" + "{cc: a}, " * 101 + "]", "exclude: has 101 entries: at most 100 are allowed"),
         ("zip: [{" + ", ".join(f"path{n}.rate: [1kbit]" for n in range(101)) + "}]", "has 101 entries"),
     ],
 )
 def test_cells_are_counted_before_they_are_made(tmp_path: Path, matrix: str, message: str) -> None:
-    """A billion took more than a minute, and memory without end."""
+    """Before, a billion cells took more than a minute and unlimited memory."""
     with pytest.raises(SpecError, match=message):
         make_cells(tmp_path, f"matrix: {{{matrix}}}\n")
 
 
 def test_seeds_are_the_cells_own(tmp_path: Path) -> None:
-    """One more cell, or the axes in another order, changes the seed of none."""
+    """A further cell, or a different order of axes, changes no seed."""
     repeat = "repeat: {runs: 2, seed: 5}\n"
     few = make_cells(tmp_path, "matrix: {cc: [cubic, reno], path0.rate: [1mbit]}\n" + repeat)
     many = make_cells(tmp_path, "matrix: {path0.rate: [2mbit, 1mbit], cc: [bbr, reno, cubic]}\n" + repeat)
@@ -185,7 +188,7 @@ def test_folders_tell_apart(tmp_path: Path) -> None:
 
 
 class FakeExecutor:
-    """Ends runs when `wait` is called, the last first; a run comes to what `result` says of its job."""
+    """An executor that ends runs when `wait` is called, the last first. `result` gives the metric of a job."""
 
     def __init__(self, places: int, result: Callable[[Job], float | None], most: int | None = None) -> None:
         self.places = places
@@ -229,7 +232,7 @@ def sweep_of(folder: Path, cells: tuple[Cell, ...], anew: bool = False) -> Sweep
 
 
 def conduct(sweep: SweepDirectory, cells: tuple[Cell, ...], executor: FakeExecutor, retries: int = 0) -> dict[str, Any]:
-    return Conduct(sweep, cells, retries=retries).run(executor, lambda state: None, lambda text: None)
+    return Execution(sweep, cells, retries=retries).run(executor, lambda state: None, lambda text: None)
 
 
 TWO_BY_THREE = "matrix: {cc: [cubic, reno]}\nrepeat: {runs: 3}\n"
@@ -293,11 +296,11 @@ def test_interrupted_and_gone_on_with(tmp_path: Path, after: int) -> None:
 
 @pytest.mark.parametrize("after", [0, 2, 5])
 def test_an_interrupted_sweep_is_read_as_far_as_it_is(tmp_path: Path, after: int) -> None:
-    """And it is incomplete, even if all that was made passed."""
+    """The sweep is incomplete, even if all completed runs passed."""
     cells = make_cells(tmp_path, TWO_BY_THREE + 'expect: [{holds: "cells[cc=reno].bulk.goodput > 1mbit"}]\n')
     sweep = sweep_of(tmp_path, cells)
     with pytest.raises(
-        Interrupted, match=rf"^interrupted: {after} of 6 runs, \d of 2 cells whole\nwhat there is: mprun"
+        Interrupted, match=rf"^interrupted: {after} of 6 runs, \d of 2 cells whole\nresults so far: mprun"
     ):
         conduct(sweep, cells, FakeExecutor(2, by_seed, most=after))
     summary, table = read_summary(sweep), read_table(sweep)
@@ -307,17 +310,20 @@ def test_an_interrupted_sweep_is_read_as_far_as_it_is(tmp_path: Path, after: int
     assert [cell["needed"] for cell in summary["cells"]] == [3, 3]
     assert tell_progress(summary) == f"{after} of 6 runs, {sum(count == 3 for count in made)} of 2 cells whole"
     assert (table.height, table.columns[:5]) == (after, ["cc", "run", "seed", "status", "directory"])
-    # the statement is of a cell that has no run yet: neither true nor false
+    # the statement is about a cell without a run: neither true nor false
     assert summary["statements"][0]["held"] is (True if made[1] else None)
     assert [len(sample.get("bulk.goodput", ())) for sample in gather(sweep, summary["cells"]).samples] == made
-    # reading it leaves nothing there that could be taken for the end
+    # reading the sweep writes no summary that could mark it as complete
     assert not sweep.has_summary
     assert conduct(sweep, cells, FakeExecutor(2, by_seed))["status"] == "passed"
     assert read_summary(sweep)["status"] == "passed"
 
 
 def test_a_sweep_that_is_gone_on_with_is_not_what_it_was(tmp_path: Path) -> None:
-    """Its summary told of errors; killed in mid-repetition it is incomplete, with what has passed meanwhile."""
+    """The summary reported errors.
+
+    If the sweep is killed in the next repetition, it is incomplete, with the runs passed so far.
+    """
     cells = make_cells(tmp_path, TWO_BY_THREE)
     sweep = sweep_of(tmp_path, cells)
     assert conduct(sweep, cells, FakeExecutor(2, lambda job: None))["status"] == "error"
@@ -326,7 +332,7 @@ def test_a_sweep_that_is_gone_on_with_is_not_what_it_was(tmp_path: Path) -> None
     assert not (sweep.path / "tables" / "cells.parquet").exists()
     summary = read_summary(sweep)
     assert (summary["status"], summary["runs"]) == ("incomplete", {"passed": 4, "failed": 0, "error": 0})
-    # one that was killed when all was made, before the sum, lacks nothing
+    # a sweep that was killed after its last run, before its summary, lacks no run
     conduct(sweep, cells, FakeExecutor(2, by_seed))
     whole, table = read_summary(sweep), read_table(sweep)
     sweep.forget()
@@ -355,14 +361,17 @@ def test_the_command_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     sweep.note_command(["sweep", "-t", "topo", "-p", "cc=a b", "--new"])
     assert sweep.command == "mprun sweep -t topo -p 'cc=a b'"
     monkeypatch.chdir(tmp_path)
-    assert sweep.tell_how_to_go_on() == f"to go on: cd '{tmp_path}/my lab' && mprun sweep -t topo -p 'cc=a b'"
+    assert sweep.tell_how_to_go_on() == f"to resume: cd '{tmp_path}/my lab' && mprun sweep -t topo -p 'cc=a b'"
     with sweep.held():
         assert sweep.tell_how_to_go_on() == "it is running now"
-    assert sweep.tell_how_to_go_on().startswith("to go on: ")
+    assert sweep.tell_how_to_go_on().startswith("to resume: ")
 
 
 def test_axes_keep_the_order_of_the_matrix(tmp_path: Path) -> None:
-    """In what is read again too: folders are named in that order, by which a bundle is checked."""
+    """A sweep that is read again has this order too.
+
+    The names of folders depend on the order, and a bundle is checked by these names.
+    """
     matrix = "matrix: {path0.rate: [1mbit, 2mbit], path0.delay: [2ms], cc: [cubic, reno]}\nrepeat: {runs: 1}\n"
     cells = make_cells(tmp_path, matrix)
     sweep = sweep_of(tmp_path, cells)
@@ -377,7 +386,7 @@ def test_axes_keep_the_order_of_the_matrix(tmp_path: Path) -> None:
 
 
 def test_figures_have_the_runs_of_each_cell(tmp_path: Path) -> None:
-    """A column has one type, and its values are no longer written as in the files."""
+    """A column has one type, so its values are not written as in the files."""
     experiment = EXPERIMENT.replace("{cc: cubic}", "{cc: cubic, part: 1}")
     cells = make_cells(tmp_path, "matrix: {part: [1, 1.5, 2]}\nrepeat: {runs: 2}\n", experiment)
     sweep = sweep_of(tmp_path, cells)
@@ -426,7 +435,7 @@ def test_a_sweep_that_cannot_be_read_keeps_no_other_from_running(tmp_path: Path,
 
 
 def test_the_estimate_goes_by_the_newest_runs(tmp_path: Path) -> None:
-    """Not by those of the axis's last value: 60 runs of 1 s, then as many of 3 s in cells whose names come first."""
+    """The newest runs are not the last by name: 60 runs of 1 s, then 60 of 3 s in cells whose names come first."""
     cells = make_cells(tmp_path, TWO_BY_THREE)
     sweep = sweep_of(tmp_path, cells)
     for n in range(120):
@@ -436,7 +445,7 @@ def test_the_estimate_goes_by_the_newest_runs(tmp_path: Path) -> None:
         (run / "environment.json").write_text((RUN / "environment.json").read_text())
         (run / "wall.json").write_text(json.dumps([{"wall_s": 1.0 if is_old else 3.0}]))
         os.utime(run / "wall.json", (n, n))
-    # one that was cut off tells nothing
+    # a run that was cut off does not count
     (run / "environment.json").unlink()
     found = estimate(cells, 2, tmp_path / "runs")
     assert (found.known, found.seconds) == (49, 3.0 * 6 / 2)
@@ -453,7 +462,7 @@ def test_an_error_is_tried_again_as_often_as_asked(tmp_path: Path) -> None:
     sweep = sweep_of(tmp_path, cells)
     once = conduct(sweep, cells, FakeExecutor(2, fail_twice), retries=1)
     assert (once["status"], once["runs"]["error"], once["complete"]) == ("error", 6, False)
-    # the same command runs again what ended with an error, and nothing else
+    # the same command repeats only the runs that ended with an error
     again = conduct(sweep_of(tmp_path, cells), cells, FakeExecutor(2, fail_twice))
     assert (again["status"], again["runs"]["passed"], again["complete"]) == ("passed", 6, True)
 
@@ -470,13 +479,13 @@ def test_one_cell_in_error_keeps_no_other_from_its_end(tmp_path: Path) -> None:
 
 
 def test_a_worker_that_died_leaves_a_summary_all_the_same(tmp_path: Path) -> None:
-    """Else its run would be in no count of the sweep."""
+    """Otherwise its run would be missing in the sweep's counts."""
     spec = make_cells(tmp_path, TWO_BY_THREE)[0].spec
     job = Job(spec, ("heed",), "virtual", "default", tmp_path, "pcaps", NO_COMMANDS)
     summary = settle(job, Outcome("error", "its worker ended with signal 9", 1.0, 0.0))
     assert (summary["status"], summary["errors"]) == ("error", ["its worker ended with signal 9"])
     assert (summary["warnings"], summary["seed"]) == (["heed"], spec.experiment.seed)
-    # what it wrote itself stands
+    # a summary that the worker itself wrote stays
     assert settle(job, Outcome("passed", "", 1.0, 1.0)) == summary
 
 
@@ -484,7 +493,7 @@ UNTIL = "repeat: {until: {metric: bulk.goodput, within: 1%}, min: 3, max: 12}\nm
 
 
 def test_until_the_interval_is_narrow(tmp_path: Path) -> None:
-    """Cubic varies by a thousandth, and three runs are enough; reno by half, and twelve are not."""
+    """Cubic varies by a thousandth, so three runs are enough. Reno varies by half, so twelve runs are not enough."""
     cells = make_cells(tmp_path, UNTIL)
 
     def result(job: Job) -> float:
@@ -510,7 +519,7 @@ def test_runs_in_real_time_are_never_side_by_side() -> None:
 
 
 def test_no_more_workers_than_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker loads all of Python: one is started when a job needs it, and takes the next when it is idle."""
+    """A worker loads all of Python. So a worker starts when a job needs it, and takes the next job when it is idle."""
     started = []
 
     def start() -> subprocess.Popen[bytes]:
@@ -546,5 +555,5 @@ def test_what_makes_a_worker_another_is_named() -> None:
     ours = {"mprun": "1", "kernel default": "a", "iperf3": "iperf 3.12"}
     assert differences(ours, ours) == ""
     assert differences(ours, {"mprun": "2", "kernel default": "", "iperf3": "iperf 3.12"}) == (
-        "mprun is 2, here 1; kernel default is not there, here a"
+        "mprun is 2, here 1; kernel default is missing, here a"
     )

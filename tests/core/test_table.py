@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables, the record and outputs that are damaged: one line names the file and what to do."""
+"""Damaged tables, records and outputs: one line names the file and the remedy."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_flow_of_another_run_is_a_fault(tmp_path: Path) -> None:
 
 
 def test_a_table_that_would_fill_the_memory_is_refused() -> None:
-    """A column of one value takes the same few bytes for any number of rows: one byte more than the bound is enough."""
+    """A column of one value takes the same few bytes for any number of rows. One byte more than the bound is enough."""
     packed = io.BytesIO()
     polars.select(polars.repeat(7, MOST_CELLS + 1, dtype=polars.Int64).alias("value")).write_parquet(packed)
     size = packed.tell()
@@ -86,8 +86,9 @@ def test_a_table_that_would_fill_the_memory_is_refused() -> None:
         open_table(packed, "other", size)
 
 
+@pytest.mark.slow
 def test_a_panic_of_a_library_is_not_printed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Damage to the end of a file, where its structure stands, byte by byte."""
+    """The test damages the end of the file, where its structure is stored, byte by byte."""
     run = copy_run(tmp_path)
     path = run / "tables" / "queues.parquet"
     whole = path.read_bytes()

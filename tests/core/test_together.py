@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several flows together: their goodput never exceeds what the network carries, whenever they start and end.
+"""Several flows together: their goodput never exceeds the capacity of the network, whenever they start and end.
 
-The evidence is what iperf3 and the kernel would leave of a network that shares its rate among the flows that run.
+The test makes the output of iperf3 and of the kernel for a network whose running flows share its rate.
 """
 
 from __future__ import annotations
@@ -34,8 +34,12 @@ Changes = Sequence[tuple[float, float]]
 
 @dataclass(frozen=True)
 class Course:
-    """A flow in an ideal network: when its program starts, when the test in it begins, how long that lasts, s; and the
-    rate that it has from each moment on, bit/s."""
+    """A flow in an ideal network: its start, the begin and duration of its test, and its rates.
+
+    - start_s: the start of its program, s
+    - begin_s, duration_s: the begin and the duration of the test, s
+    - rates: the rate from each moment on, bit/s
+    """
 
     start_s: float
     begin_s: float
@@ -52,7 +56,7 @@ class Course:
 
 
 def share(courses: Sequence[Course], weights: Mapping[int, float]) -> list[Course]:
-    """The same flows in a network that is always full: those that run share its capacity by their weights."""
+    """Return the same flows in a network that is always full: running flows share its capacity by their weights."""
     moments = sorted({at for one in courses for at in (one.begin_s, one.end_s)})
     shared = []
     for number, one in enumerate(courses):
@@ -66,8 +70,11 @@ def share(courses: Sequence[Course], weights: Mapping[int, float]) -> list[Cours
 
 
 def draw(generator: random.Random) -> list[Course]:
-    """Two to six flows of 1 to 8 s that start within 10 s. Their tests begin up to 3 s later: a path of 700 ms needs
-    some four round trips for that. Moments are whole milliseconds, as the kernel's ages of what sockets sent are."""
+    """Return two to six flows of 1 to 8 s that start within 10 s.
+
+    Their tests begin up to 3 s later, because a path of 700 ms needs about four round trips for the start. Moments are
+    whole milliseconds, like the kernel's ages of socket data.
+    """
     courses = []
     for _ in range(generator.randint(2, 6)):
         start_s = generator.randrange(10_000) / 1000
@@ -76,7 +83,7 @@ def draw(generator: random.Random) -> list[Course]:
 
 
 def report(course: Course, port: int, data_port: int) -> str:
-    """A report of iperf3 with the course in its place: intervals of a second from the beginning of the test."""
+    """Return a report of iperf3 for the course, with intervals of one second from the begin of the test."""
     whole = json.loads((OUTPUTS / "iperf3-3.12-mptcp.json").read_text())
     intervals = []
     for second in range(course.duration_s):
@@ -93,8 +100,10 @@ def report(course: Course, port: int, data_port: int) -> str:
 
 
 def sample(found: Observation, course: Course, port: int, data_port: int) -> None:
-    """The server's sockets at each half second of the test: on the control connection it has sent nothing since the
-    test began."""
+    """Add the server's sockets at each half second of the test.
+
+    On the control connection the server has sent nothing since the test began.
+    """
     at_ms = round(course.begin_s * 1000)
     for moment_ms in range(at_ms - at_ms % 500 + 500, round(course.end_s * 1000), 500):
         known: dict[str, int] = {"bytes_sent": 4, "bytes_retransmitted": 0, "bytes_received": 187}
@@ -145,9 +154,9 @@ def overlap(courses: Sequence[Course]) -> bool:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_the_total_is_what_a_full_network_carries(seed: int, tmp_path: Path) -> None:
-    """While any flow runs the network is full, so that all together have its capacity, whenever they start and end.
+    """While any flow runs the network is full. So the total is the capacity, whenever flows start and end.
 
-    A sum of the flows' means exceeds it for most of these seeds.
+    A sum of the flows' means exceeds the capacity for most of these seeds.
     """
     courses = draw(random.Random(seed))
     measured = summarize(courses, tmp_path)
@@ -164,7 +173,7 @@ def test_the_total_is_what_a_full_network_carries(seed: int, tmp_path: Path) -> 
 
 
 def test_the_draws_have_what_a_sum_gets_wrong() -> None:
-    """The property above could not fail if the flows ran all at one time, or never did."""
+    """The property above could not fail if all flows always ran together, or never did."""
     excesses, kinds = [], set()
     for seed in range(40):
         courses = draw(random.Random(seed))
@@ -176,13 +185,15 @@ def test_the_draws_have_what_a_sum_gets_wrong() -> None:
 
 
 def test_the_example_of_two_flows_of_five_seconds(tmp_path: Path) -> None:
-    """From 0 to 5 s and from 3 to 8 s over 30 Mbit/s: each is alone for 3 s, and both share 2 s. The sum of their means
-    is 2 x (3 x 30 + 2 x 15) / 5 = 48 Mbit/s."""
+    """The flows run from 0 to 5 s and from 3 to 8 s over 30 Mbit/s: each is alone for 3 s, and both share 2 s.
+
+    The sum of their means is 2 x (3 x 30 + 2 x 15) / 5 = 48 Mbit/s.
+    """
     courses = share([Course(0, 0, 5), Course(3, 3, 5)], {0: 1, 1: 1})
     measured = summarize(courses, tmp_path)
     assert value(measured, "f0.goodput") == value(measured, "f1.goodput") == pytest.approx(24e6)
     assert value(measured, "total.goodput") == pytest.approx(30e6)
-    # they share fairly while they share at all
+    # they share fairly while both run
     assert value(measured, "total.fairness") == pytest.approx(1)
 
 
@@ -204,7 +215,7 @@ def test_flows_in_turn_have_nothing_together(tmp_path: Path) -> None:
 
 
 def test_flows_that_were_to_meet_and_did_not(tmp_path: Path) -> None:
-    """The second was to start before the first ended; its control connection took 3 s."""
+    """The second flow should start before the first ends, but its control connection takes 3 s."""
     measured = summarize(share([Course(0, 0, 5), Course(4, 7, 5)], {0: 1, 1: 1}), tmp_path)
     assert value(measured, "total.goodput") is None
 
@@ -250,12 +261,16 @@ def test_time_without_any_flow_does_not_count() -> None:
 
 
 def test_fairness_is_of_the_times_with_the_same_flows() -> None:
-    """One flow runs alone until 10 s, has all of 30 Mbit/s beside another until 20 s, and half of it until 40 s."""
+    """The first flow runs alone until 10 s, has all of 30 Mbit/s until 20 s, and then half until 40 s.
+
+    The second flow starts at 10 s and sends nothing until 20 s.
+    """
     one = [portion(0, 20, 30e6), portion(20, 40, 15e6)]
     other = [portion(10, 20, 0), portion(20, 40, 15e6)]
-    # from 10 to 40 s the one gets 10 x 30 + 20 x 15 = 600 Mbit, the other 300: 900 ** 2 / (2 x (600 ** 2 + 300 ** 2))
+    # from 10 to 40 s one flow gets 10 x 30 + 20 x 15 = 600 Mbit, the other 300: 900 ** 2 / (2 x (600 ** 2 + 300 ** 2))
     assert find_fairness([one, other]) == pytest.approx(0.9)
-    # a third comes at 20 s and gets nothing: 300 ** 2 / (2 x 300 ** 2) until then, and 600 ** 2 / (3 x 2 x 300 ** 2)
+    # a third flow comes at 20 s and gets nothing: 300 ** 2 / (2 x 300 ** 2) until then, and 600 ** 2 / (3 x 2 x 300 **
+    # 2)
     third = [portion(20, 40, 0)]
     assert find_fairness([one, other, third]) == pytest.approx((10 / 2 + 20 * 2 / 3) / 30)
 
@@ -275,6 +290,6 @@ def test_nothing_at_all() -> None:
 
 
 def test_streams_of_one_flow_are_one_flow() -> None:
-    """Two connections of one flow overlap; that is no meeting of two flows."""
+    """Two connections of one flow overlap. This is no overlap of two flows."""
     assert find_rate([[portion(0, 10, 10e6), portion(0, 10, 10e6)], [portion(10, 20, 10e6)]]) is None
     assert find_rate([[portion(0, 10, 10e6), portion(0, 10, 10e6)], [portion(5, 15, 10e6)]]) == pytest.approx(20e6)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tools: outputs captured from real programs, whole, truncated and failed, and argument vectors."""
+"""Tools: outputs of real programs, whole, truncated and failed, and argument vectors."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from mprun.agent.echo import sum_up
-from mprun.agent.flows import Sending
 from mprun.capabilities import Capabilities
 from mprun.errors import HostError
+from mprun.guest.echo import sum_up
+from mprun.guest.flows import Sending
 from mprun.model.spec import Flow
 from mprun.tools import flows, http, iperf3, ping, probe, reqres, tcpdump, udp, web
 from mprun.tools.tool import Endpoints, Portion, SocketSample, summarize_delays
@@ -25,7 +25,7 @@ ENDS = Endpoints("10.0.0.1", "10.1.0.1", (5201,), (("10.0.0.1", "10.1.0.1"),))
 
 @dataclass(frozen=True)
 class Left:
-    """Outputs of a flow `bulk`: by process what it printed, by name the files that it left."""
+    """Outputs of a flow `bulk`: printed text by process, and files by name."""
 
     logs: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, bytes] = field(default_factory=dict)
@@ -127,7 +127,7 @@ def asked_ping() -> Flow:
 
 
 def test_ping_has_its_answers() -> None:
-    """The second request is without an answer, and those to the third and fourth came twice."""
+    """The second request has no answer. The answers to the third and fourth came twice."""
     result = ping.parse(asked_ping(), Left({"bulk": output("mprun-echo-0.1.0.txt")}, zero_ns=4 * 10**9))
     assert result.error is None
     table = result.tables["pings"]
@@ -168,18 +168,18 @@ def test_ping_without_count_fills_its_duration() -> None:
 
 @pytest.mark.parametrize(("message", "checksum"), [(bytes.fromhex("0001f203f4f5f6f7"), 0x220D), (b"\x01", 0xFEFF)])
 def test_internet_checksum(message: bytes, checksum: int) -> None:
-    """The first is the example of RFC 1071 3; an odd byte is padded with zeros."""
+    """The first message is the example of RFC 1071 section 3. An odd byte is padded with zeros."""
     assert sum_up(message) == checksum
 
 
 def test_tcpdump_tells_its_drops() -> None:
-    # stopped before it had read its last block
+    # stopped before it read its last block
     assert tcpdump.lost(output("tcpdump-4.99.3.txt")) == 269
     said = "{} packets captured\n{} packets received by filter\n{} packets dropped by kernel\n"
     assert tcpdump.lost(said.format(93, 100, 7)) == 7
     assert tcpdump.lost(said.format(93, 100, 0)) == 7
     assert tcpdump.lost("tcpdump: listening on any") is None
-    # what passed after the traffic was over, when it told its counts for the first time, nobody misses
+    # packets that tcpdump counts only after the traffic was over are not lost
     over = "{} packets captured, {} packets received by filter, 0 packets dropped by kernel\n"
     assert tcpdump.lost(over.format(80, 90) + said.format(93, 100, 0)) == 0
     assert tcpdump.lost(over.format(80, 95) + said.format(93, 100, 0)) == 2
@@ -219,7 +219,7 @@ def web_flow() -> Flow:
 
 
 def test_web_tells_each_request() -> None:
-    """As curl 7.88.1 prints it."""
+    """The output is that of curl 7.88.1."""
     said = (
         "0 0 200 1000 40000 1 0.040006 0.000000 0.080010 0.080080\n"
         "1 0 200 3000 40000 0 0.000000 0.000000 0.040006 0.040100\n"
@@ -249,7 +249,7 @@ def test_web_without_an_answer() -> None:
 
 
 def test_udp_counts_what_arrives() -> None:
-    """Packets 0 to 5: 3 is lost, 1 comes late and twice, 5 twice in a row (RFC 4737, section 3.3)."""
+    """Packets 0 to 5: 3 is lost, 1 comes late and twice, 5 comes twice in a row (RFC 4737, section 3.3)."""
     arrived = [(0, 100, 200), (2, 120, 220), (1, 110, 230), (4, 140, 240), (1, 110, 250), (5, 150, 260), (5, 150, 261)]
     content = b"".join(struct.pack("<QQQ", *one) for one in arrived)
     asked = flow("udp", duration_ns=1000, length_bytes=100, rate_bit_per_s=80 * 10**9)
@@ -273,7 +273,10 @@ def test_udp_counts_what_arrives() -> None:
 
 
 def test_udp_sends_as_many_packets_as_are_due() -> None:
-    """100 bytes at 13.9175 Mbit/s take 57481.59 ns: 68603.5 times in 3.943439 s. Whole nanoseconds made it one more."""
+    """100 bytes at 13.9175 Mbit/s take 57481.59 ns: 68603.5 packets in 3.943439 s.
+
+    Whole nanoseconds gave one packet more.
+    """
     asked = flow("udp", duration_ns=3_943_439_000, length_bytes=100, rate_bit_per_s=13_917_500)
     (sender,) = udp.work(asked, ENDS, Capabilities()).clients
     assert sender.argv[-2:] == ("rate=13917500", "packets=68603")
@@ -298,13 +301,16 @@ def test_iperf3_both_ways() -> None:
 
 
 def samples(at_ms: int, *sockets: tuple[int, int, int, int]) -> tuple[int, list[SocketSample]]:
-    """A moment; of each socket its bytes sent and received, and the moments, ms, of the last of each."""
+    """Return a moment, and for each socket its bytes sent and received, and the moments in ms of the last of each."""
     moments = ((sent, got, sent_ms * 10**6, got_ms * 10**6) for sent, got, sent_ms, got_ms in sockets)
     return at_ms * 10**6, [SocketSample(*one) for one in moments]
 
 
 def test_iperf3_begins_when_its_server_says_so() -> None:
-    """The server has sent four states at 180 ms, the client has them at 200 ms. Each end counts from there."""
+    """The server has sent four states at 180 ms, and the client has them at 200 ms.
+
+    Each end counts from its own moment.
+    """
     asked = flow("iperf3", duration_ns=2 * 10**9, bidirectional=True)
     # each end sends data on one connection; at first the server has not sent all states, and after the test it sends
     # its results
@@ -329,9 +335,9 @@ def test_iperf3_begins_when_its_server_says_so() -> None:
 @pytest.mark.parametrize(
     "sockets",
     [
-        # the last of the four took another subflow; one that has joined and sent nothing has a moment too
+        # the last of the four states took another subflow; a subflow that has joined and sent nothing has a moment too
         [(3, 186, 180, 100), (1, 0, 190, 150), (0, 0, 400, 400), (0, 99_999, 170, 499)],
-        # MPTCP has sent a copy of two of them on further subflows
+        # MPTCP has sent a copy of two states on further subflows
         [(4, 186, 190, 100), (1, 0, 270, 150), (1, 0, 250, 150), (0, 99_999, 170, 499)],
     ],
 )
@@ -368,7 +374,7 @@ def test_flows_are_complete_when_their_receiver_has_them() -> None:
     assert table["start_ns"] == [500, 1500, 2500, 3500]
     assert table["connect_ns"] == [100, 200, 100, None]
     assert (table["retransmits"], table["losses"]) == ([0, 3, 0, 0], [0, 2, 0, 0])
-    # those that did not arrive met with no loss, which says nothing of them
+    # flows that did not complete have no class, although no loss is recorded for them
     assert table["class"] == ["full_window", "delay_with_loss", None, None]
     assert (result.values["class.full_window"], result.values["class.delay_with_loss"]) == (0.5, 0.5)
     assert flows.pool([asked], [result]).values["class.full_window"] == 0.5
@@ -420,7 +426,7 @@ def test_a_query_takes_as_long_as_its_last_part() -> None:
 
 
 def test_a_connection_that_is_refused_at_once_says_why(capfd: pytest.CaptureFixture[str]) -> None:
-    """To a broadcast address there is no TCP: the kernel sends nothing."""
+    """A broadcast address has no TCP, so the kernel sends nothing."""
     asked = {"address": "255.255.255.255", "port": 5201, "protocol": "tcp", "congestion": "", "request_bytes": None}
     sending = Sending(0, 100, {"name": "bulk", **asked})
     with pytest.raises(OSError, match="unreachable") as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generators: all their hosts reach each other, the written-out form means the same, paths are where they should be."""
+"""Generators: all hosts reach each other, the written-out form is equivalent, and paths are as expected."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SAMPLES = {
     "fat-tree": "k: 4\ninterfaces: 4\naccess: {rate: 100mbit}\naggregation: {oversubscription: 1}\n",
     "two-level-tree": "ports: 6\ncore: 2\nedge: 3\nparallel: 2\ninterfaces: 2\n",
 }
-# Hosts that no chain of routers and switches joins: nothing routes in this testbed.
+# Topologies in which not all hosts are connected: this testbed has no routing.
 APART = {"khalili"}
 
 
@@ -60,13 +60,13 @@ def test_every_generator_has_a_sample_and_a_golden_plan() -> None:
 
 @pytest.mark.parametrize("name", GENERATORS)
 def test_all_hosts_reach_each_other_as_their_names_say(name: str, tmp_path: Path) -> None:
-    """Next hops are followed as a packet would follow them, from address to address."""
+    """The test follows next hops as a packet does, from address to address."""
     file = write(tmp_path, name, SAMPLES[name])
     hosts = [host for host, kind in load_topology(file).nodes.items() if kind == "host"]
     pairs = list(itertools.permutations(hosts, 2))
     if name in APART:
         pairs = [pair for pair in pairs if name_paths(load_topology(file), [pair])[pair]]
-        # only what meets in a switch
+        # only hosts that share a switch
         assert {("client", "server"), ("tcp-server", "tcp-client"), ("server", "tcp-client")} <= set(pairs)
     network = network_of(tmp_path, file, *pairs)
     links = {link.name: {end.node for end in link.ends} for link in network.links}
@@ -87,7 +87,7 @@ def test_all_hosts_reach_each_other_as_their_names_say(name: str, tmp_path: Path
 @pytest.mark.parametrize("addressing", ["ipv4", "ipv6", "both"])
 @pytest.mark.parametrize("name", GENERATORS)
 def test_routes_are_those_that_paths_say(name: str, addressing: str, tmp_path: Path) -> None:
-    """The route commands themselves, looked up hop by hop by longest prefix, end at the destination."""
+    """The route commands, looked up hop by hop with the longest prefix, lead to the destination."""
     file = write(tmp_path, name, f"addressing: {addressing}\n{SAMPLES[name]}")
     hosts = [host for host, kind in load_topology(file).nodes.items() if kind == "host"]
     pairs = [pair for pair in itertools.permutations(hosts, 2) if name_paths(load_topology(file), [pair])[pair]]
@@ -169,7 +169,7 @@ def test_unshaped_paths_of_multi_client_are_called_so_too(tmp_path: Path) -> Non
 
 
 def ways(network: Network, source: str, destination: str) -> list[tuple[str, ...]]:
-    """The links between routers that the path to each interface of the destination takes."""
+    """Return the links between routers on the path to each interface of the destination."""
     first = network.nodes[source].interfaces[0]
     return [path.links[1:-1] for path in network.paths[source, destination] if path.source == first]
 
@@ -188,7 +188,7 @@ def test_each_interface_in_a_fat_tree_has_a_core_of_its_own(tmp_path: Path, k: i
 
 
 def test_hosts_of_a_fat_tree_take_turns_with_the_cores(tmp_path: Path) -> None:
-    """What is sent to hosts with one interface each uses all cores evenly."""
+    """Packets to hosts with one interface each use all cores evenly."""
     file = write(tmp_path, "fat-tree", "k: 6\n")
     pairs = [("h0", f"h{n}") for n in range(9, 54)]
     network = network_of(tmp_path, file, *pairs)
@@ -232,7 +232,7 @@ def test_shared_switch_of_khalili_can_be_a_bottleneck(tmp_path: Path) -> None:
 
 
 def test_subflows_side_by_side_do_not_leave_by_the_wrong_interface(tmp_path: Path) -> None:
-    """Without an endpoint of its own the client joins each announced address from the one on its subnet."""
+    """Without an endpoint of its own, the client joins each announced address from the address on its subnet."""
     (tmp_path / "xp.yaml").write_text(
         "version: 1\nhosts: {client: {mptcp: {path_manager: fullmesh}}, server: {mptcp: {path_manager: fullmesh}}}\n"
         "traffic: [{tool: iperf3, from: client, to: server, protocol: mptcp, duration: 1s}]\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packets, as tshark tells of them, become connections and subflows: RFC 8684 by the letter."""
+"""MPTCP packets from tshark are assigned to connections and subflows, according to RFC 8684."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PLACE = Place({"client-eth0": "path0", "client-eth1": "path1"}, {})
 PATHS = {("10.0.0.1", "10.1.0.1"): "path0", ("10.0.1.1", "10.1.0.1"): "path1"}
 SERVER = ("10.1.0.1", 5201)
 ONE, OTHER = ("10.0.0.1", 1000), ("10.0.1.1", 2000)
-# RFC 8684 gives no example; these follow from sha256 of the key's eight octets.
+# RFC 8684 gives no example. These values are computed from sha256 of the key's eight octets.
 CLIENT_KEY, SERVER_KEY = 0x0102030405060708, 0xFFEEDDCCBBAA9988
 SYN, ACK, FIN = 2, 16, 1
 
@@ -39,7 +39,7 @@ def test_seen_agrees_with_a_set_of_bytes() -> None:
 
 
 def line(at_s: float, source: tuple[str, int], destination: tuple[str, int], flags: int, **fields: Any) -> str:
-    """A packet in tshark's words."""
+    """Return a packet as a line of tshark's output."""
     family = "ipv6" if ":" in source[0] else "ipv4"
     values: dict[str, Any] = {
         **{"time": f"{at_s + 1000:.9f}", "interface": "client-eth0", "packet_type": 4, "length_bytes": 100},
@@ -58,7 +58,7 @@ def idsn(key: int) -> int:
 
 
 def data(at_s: float, source: tuple[str, int], seq: int, offset: int, ssn: int, **fields: Any) -> str:
-    """100 bytes of the client's at an offset of its data."""
+    """Return a packet with 100 bytes from the client at an offset of its data."""
     dsn = (idsn(CLIENT_KEY) + 1 + offset) % (1 << 64)
     mapping = {"subtype": 2, "dsn": dsn, "ssn": ssn, "mapping_bytes": 100}
     return line(at_s, source, SERVER, ACK, seq=seq, tcp_payload=100, **mapping | fields)
@@ -78,7 +78,7 @@ JOIN = [
 
 
 def trace(lines: list[str], forwards: bool = False, portion: int = 1000) -> tuple[Trace, list[dict[str, Any]]]:
-    """A trace, and the packets as the table has them."""
+    """Return the trace, and the packets as rows of the table."""
     one = Trace(PATHS, forwards)
     rows = []
     for at in range(0, len(lines), portion):
@@ -127,7 +127,7 @@ def test_what_comes_again_is_retransmitted_or_reinjected() -> None:
         *JOIN,
         data(2, ONE, 100, 0, 1),
         data(2.1, ONE, 200, 100, 101),
-        # the same bytes of the same subflow; then data of that subflow on the other
+        # the same bytes on the same subflow; then data of this subflow on the other subflow
         data(2.2, ONE, 100, 0, 1),
         data(2.3, OTHER, 2**32 - 100, 100, 1),
         # the second time on the other subflow
@@ -145,7 +145,7 @@ def test_what_comes_again_is_retransmitted_or_reinjected() -> None:
 
 def test_packets_that_share_a_mapping_have_their_own_place_in_the_data() -> None:
     mapping = {"mapping_bytes": 300}
-    # the second has no option: it is within the mapping of the first
+    # the second packet has no option: it belongs to the mapping of the first
     second = line(0.2, ONE, SERVER, ACK, seq=200, tcp_payload=100)
     sent = [*HANDSHAKE, data(0.1, ONE, 100, 0, 1, **mapping), second, data(0.3, ONE, 300, 0, 1, **mapping)]
     _, rows = trace(sent)

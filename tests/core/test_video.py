@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from mprun.agent.video import Player, choose_by_buffer, choose_by_rate
+from mprun.guest.video import Player, choose_by_buffer, choose_by_rate
 from mprun.model.spec import Flow
 from mprun.tools import video
 from tests.core.test_tools import Left
@@ -14,19 +14,19 @@ RATES = [1_000_000, 2_500_000, 5_000_000]
 
 
 def test_it_plays_from_the_startup_on_and_stalls_when_there_is_nothing_left() -> None:
-    """Chunks of 2 s that take 3 s each; it begins with 4 s."""
+    """Each chunk holds 2 s and takes 3 s. Playback begins with 4 s in the buffer."""
     player = Player(startup_ns=4, length_ns=12)
     assert player.add(2, 3) is None
     assert player.began_ns is None
     assert player.add(2, 6) is None
     assert player.began_ns == 6
-    # 4 at 6, and 2 more at 9: empty at 12, when the next comes just in time
+    # 4 s at 6, and 2 s more at 9: empty at 12, when the next chunk comes just in time
     assert player.add(2, 9) is None
     assert (player.add(2, 12), player.buffer_ns) == (None, 2)
     player.advance(20)
     assert (player.stalled_ns, player.buffer_ns) == (14, 0)
     assert player.add(2, 21) is None
-    # the last chunk ends a stall whatever there is
+    # the last chunk ends a stall, whatever the buffer holds
     assert player.add(2, 24) == 14
 
 
@@ -44,7 +44,10 @@ def test_by_rate(seen: list[float], quality: int) -> None:
     [(2, 4, 0), (0, 9, 0), (0, 11, 1), (1, 17, 1), (1, 18, 2), (2, 10, 2), (2, 9, 1), (1, 5, 1), (0, 20, 2)],
 )
 def test_by_buffer(before: int, buffer_s: int, quality: int) -> None:
-    """From 1 Mbit/s at 4 s to 5 Mbit/s at 18 s: 2.5 Mbit/s at 9.25 s; followed only once another is reached."""
+    """From 1 Mbit/s at 4 s to 5 Mbit/s at 18 s: 2.5 Mbit/s at 9.25 s.
+
+    The quality changes only at another quality's rate.
+    """
     assert choose_by_buffer(RATES, before, buffer_s, 4, 18) == quality
 
 

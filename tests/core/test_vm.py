@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The harness of `make vm`: what it takes of a distribution, what it boots, what it reads of the results."""
+"""The harness of `make vm`: packages of a distribution, the image that it boots, and the results that it reads."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ REPORT = """\
 
 
 def test_the_newest_kernel_of_a_version_is_taken() -> None:
-    """By numbers, not by letters; packages of other versions and of debugging symbols are left out."""
+    """Versions are compared as numbers. Packages of other versions and of debugging symbols are ignored."""
     names = ["linux-image-6.1.0-9-cloud-amd64", "linux-image-6.1.0-56-cloud-amd64", "linux-image-6.1.0-47-amd64"]
     names += ["linux-image-6.1.0-60-cloud-amd64-dbg", "linux-image-6.12.117+deb12-cloud-amd64"]
     names += ["linux-image-6.12.9+deb12-cloud-amd64", "linux-image-6.1.0-70-cloud-amd64-unsigned"]

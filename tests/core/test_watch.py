@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is noted of a run while it goes on."""
+"""Notes on a run in progress, and limits of its programs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mprun.engines.engine import channel, watch
 from mprun.errors import RunError
 from mprun.rundir import RunDirectory
 
-# Reports as the agent makes them: each over the last one, longer or shorter.
+# Reports as the agent makes them: each overwrites the last one, and is longer or shorter.
 AGENT = """
 import json, os, sys, time
 file = os.open(sys.argv[1] + "/progress", os.O_WRONLY | os.O_CREAT)
@@ -53,8 +53,9 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_programs_that_only_wake_each_other_are_ended(tmp_path: Path) -> None:
-    """Their CPU time together is bounded: 1 s here, and what one look more lets them have."""
+    """Their total CPU time is bounded to 1 s here, plus the time until the next check."""
     run = RunDirectory.create(tmp_path, "title", "0123456789")
     process = subprocess.Popen([sys.executable, "-c", WAKERS], start_new_session=True)
     told = r"programs used 1 s of CPU time together .last sign: none.*raise the limit"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that a stranger made, and mprun as a user calls it on them.
+"""Files from a stranger, and calls of mprun on these files as a user makes them.
 
 The cases are lists in the modules of this package, one for each kind of file. The tests run them, and
-`benchmarks/hostile.py` prints what a stranger gets in each.
+`benchmarks/hostile.py` prints the result of each for the stranger.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from mprun.text import printable
 # A run of the virtual engine: two flows over two paths, with a capture and all samples.
 RUN = Path(__file__).parents[1] / "outputs" / "run"
 NAME = "20260101-000000-two-fetch-05497f2a"
-# What reads a run, with the arguments around its directory.
+# Commands that read a run, with the arguments around its directory.
 VERBS: dict[str, tuple[str, ...]] = {
     "report": ("report", "RUN"),
     "show": ("show", "RUN"),
@@ -42,13 +42,16 @@ VERBS: dict[str, tuple[str, ...]] = {
     "packets": ("packets", "RUN"),
     "bundle": ("bundle", "RUN", "--to", "PARENT/bundle.zip"),
 }
-# Of these, what paints figures, which takes two seconds.
+# The commands that draw figures, which takes two seconds.
 DRAWING = ("report", "bundle")
 
 
 @dataclass(frozen=True)
 class Called:
-    """The end of a call. error: of mprun's own, which a user sees as one line. cpu_s: CPU time, programs included."""
+    """The end of a call. error: an error of mprun, which a user sees as one line. cpu_s:
+
+    CPU time, programs included.
+    """
 
     status: int
     text: str
@@ -60,7 +63,9 @@ class Called:
 class Finding:
     """The end of an attempt.
 
-    gets: what the stranger gets, in words. harm: what must not be, empty if there is none. cpu_s: CPU time of mprun.
+    - gets: the stranger's result, in words
+    - harm: the damage; empty if none
+    - cpu_s: CPU time of mprun
     """
 
     gets: str
@@ -75,7 +80,7 @@ def first_line(called: Called) -> str:
 
 
 def call(*words: str) -> Called:
-    """Call mprun in this process. What is neither an answer nor an error of its own is raised."""
+    """Call mprun in this process. Any exception that is no error of mprun is raised."""
     # some commands print bytes
     printed = io.BytesIO()
     said = io.TextIOWrapper(printed, encoding="utf-8", write_through=True)
@@ -103,18 +108,18 @@ def used_s() -> float:
 
 
 def call_verb(verb: str, run: Path) -> Called:
-    """One of VERBS on a run."""
+    """Call a command of VERBS on a run."""
     return call(*(word.replace("RUN", str(run)).replace("PARENT", str(run.parent)) for word in VERBS[verb]))
 
 
 def copy_run(parent: Path, name: str = NAME) -> Path:
-    """A copy of the run, which may be changed."""
+    """Return a copy of the run, which may be changed."""
     shutil.copytree(RUN, parent / name)
     return parent / name
 
 
 def make_sweep(parent: Path) -> Path:
-    """A sweep of two cells, each with the run."""
+    """Return a sweep of two cells, each with the run."""
     sweep = parent / "20260101-000000-two-fetch-0a1b2c3d-sweep"
     cells = []
     for value in ("cubic", "reno"):
@@ -133,14 +138,14 @@ def make_sweep(parent: Path) -> Path:
 
 
 def files_of(folder: Path) -> Iterator[Path]:
-    """All that is below a folder, links not followed."""
+    """Yield all files below a folder, without following links."""
     for path in folder.rglob("*"):
         if path.is_file() and not path.is_symlink():
             yield path
 
 
 def damage(run: Path, draw: random.Random) -> str:
-    """Change one file of a run: bytes, its length, or what it is; tell what was done.
+    """Change one file of a run: its bytes, its length, or its kind. Return a description of the change.
 
     Some runs lose their tables first, so that commands read the record and the outputs again.
     """
@@ -181,7 +186,7 @@ def _damage_lines(data: bytes, draw: random.Random) -> bytes:
 
 
 def _damage_output(data: bytes, draw: random.Random) -> bytes:
-    """The output of a program: a JSON text, or lines of words."""
+    """Damage the output of a program: a JSON text, or lines of words."""
     if data.startswith(b"{"):
         return _damage_json(data, draw)
     words = data.split(b" ")
@@ -190,7 +195,7 @@ def _damage_output(data: bytes, draw: random.Random) -> bytes:
 
 
 def _damage_record(data: bytes, draw: random.Random) -> bytes:
-    """The same entries with changes in what is packed, so that the packing is whole."""
+    """Damage the entries before they are compressed, so that the compression stays valid."""
     made = bytearray(gzip.decompress(data))
     for _ in range(draw.choice((1, 4, 30))):
         at = draw.randrange(len(made))
@@ -199,7 +204,7 @@ def _damage_record(data: bytes, draw: random.Random) -> bytes:
 
 
 def _damage_table(data: bytes, draw: random.Random) -> bytes:
-    """A whole table with odd values in a column, with the column gone or of another kind."""
+    """Return a valid table with odd values in a column, without the column, or with another type."""
     frame = polars.read_parquet(data)
     column = draw.choice(frame.columns)
     odd = draw.choice((None, True, -1, 0, 1 << 62, -(1 << 63), 1e308, float("nan"), float("inf"), "", "x\x1b[2J", [1]))
@@ -221,7 +226,7 @@ def _damage_table(data: bytes, draw: random.Random) -> bytes:
     return packed.getvalue()
 
 
-# by the ends of their names, what changes values and leaves the form of files as it is
+# by the ends of file names: functions that change values and keep the form of files
 VALUES: dict[str, Callable[[bytes, random.Random], bytes]] = {
     ".json": _damage_json,
     ".jsonl": _damage_lines,
@@ -236,7 +241,7 @@ ODD: tuple[Any, ...] = (
 
 
 def _damage_value(value: Any, draw: random.Random) -> Any:
-    """The same value with an odd one somewhere in it, or with a key less."""
+    """Return the value with an odd value somewhere in it, or without a key."""
     if isinstance(value, dict) and value and draw.random() < 0.9:
         key = draw.choice(sorted(value))
         if draw.random() < 0.1:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bundles that a stranger made: names that lead out, links, lies, damage, forgeries, commands."""
+"""Bundles from a stranger: names that lead outside, links, lies, damage, forgeries, commands."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PYTHON = "extends: topo.py\nversion: 1\n"
 
 
 def run_files(**changes: object) -> dict[str, bytes]:
-    """Return the members of the bundle of a run, some of them changed; None takes one away."""
+    """Return the members of the bundle of a run, some of them changed. None removes a member."""
     files: dict[str, object] = {
         "artifacts.json": {"kind": "run", "name": "20260101-000000-topo-xp-0a1b2c3d", "runs": {".": {}}},
         "environment.json": ENVIRONMENT,
@@ -74,12 +74,12 @@ def sweep_files(
 
 
 def artifacts(**changes: object) -> dict[str, bytes]:
-    """Return the members of a run whose artifacts.json is another."""
+    """Return the members of a run with another artifacts.json."""
     return run_files(**{"artifacts.json": {"kind": "run", "name": "r", "runs": {}, **changes}})
 
 
 def environment(**changes: object) -> dict[str, bytes]:
-    """Return the members of a run whose environment.json is another."""
+    """Return the members of a run with another environment.json."""
     return sealed(run_files(**{"environment.json": {**ENVIRONMENT, **changes}}))
 
 
@@ -89,7 +89,7 @@ def inputs(topology: object, experiment: object) -> dict[str, bytes]:
     return sealed(run_files(**names))
 
 
-# by what is wrong: members, and the reason that mprun gives
+# by the fault: members, and mprun's reason
 FORMS: Mapping[str, tuple[dict[str, bytes], str]] = {
     "no list of artifacts": (run_files(**{"artifacts.json": None}), "it has no artifacts.json"),
     "an empty list": (run_files(), r"artifacts\.json does not name \./summary\.json: the bundle was changed"),
@@ -161,7 +161,7 @@ def member(name: str, mode: int = stat.S_IFREG | 0o644) -> zipfile.ZipInfo:
     return info
 
 
-# a member that must not be unpacked: its name, what it is, and the reason
+# a member that must not be unpacked: its name, its kind, and the reason
 MEMBERS: Mapping[str, tuple[str, int, str]] = {
     "..": ("../evil", stat.S_IFREG, "leads out of the archive"),
     ".. inside": ("inputs/../../evil", stat.S_IFREG, "leads out of the archive"),
@@ -206,7 +206,7 @@ def _half(target: Path) -> None:
 
 
 def _lying(target: Path) -> None:
-    """The list at the end says that a member has 10 bytes; it unpacks to 100,000."""
+    """Write an archive whose central directory gives 10 bytes for a member of 100,000."""
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("plan.json", bytes(100_000))
     target.write_bytes(target.read_bytes().replace(struct.pack("<I", 100_000), struct.pack("<I", 10)))
@@ -216,19 +216,19 @@ def _encrypted(target: Path) -> None:
     with zipfile.ZipFile(target, "w") as archive:
         archive.writestr("plan.json", "{}")
     packed = bytearray(target.read_bytes())
-    # the flags of the local header and of the list at the end
+    # the flags of the local header and of the central directory
     packed[6] |= 1
     packed[packed.index(b"PK\x01\x02") + 8] |= 1
     target.write_bytes(packed)
 
 
 def _crowded(target: Path) -> None:
-    """A list at the end with 200,001 entries; zipfile would take eight seconds to write it."""
+    """Write a central directory with 200,001 entries. zipfile would need eight seconds to write it."""
     entries = b"".join(
         struct.pack("<4s6H3I5H2I", b"PK\x01\x02", 20, 20, 0, 0, 0, 0x21, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0) + b"%06d" % n
         for n in range(200_001)
     )
-    # the count has 16 bits; readers take the length of the list
+    # the count has 16 bits; readers use the length of the directory
     end = struct.pack("<4s4H2IH", b"PK\x05\x06", 0, 0, 0xFFFE, 0xFFFE, len(entries), 0, 0)
     target.write_bytes(entries + end)
 
@@ -241,26 +241,26 @@ def _packed(method: int) -> Callable[[Path], None]:
     return write
 
 
-# by what is wrong: the way to write the archive, and the reason
+# by the fault: the function that writes the archive, and the reason
 OTHERS: Mapping[str, tuple[Callable[[Path], object], str]] = {
     "a name twice": (_twice, "is there twice"),
     "a damaged member": (_damaged, "no archive that can be read"),
     "half an archive": (_half, "no archive that can be read"),
     "a size that is a lie": (_lying, "no archive that can be read|is larger than it says"),
     "an encrypted member": (_encrypted, "is encrypted"),
-    "200,001 members": (_crowded, "200001 members, and 200000 are the most"),
+    "200,001 members": (_crowded, "200001 members: at most 200000 are unpacked"),
     "another packing": (_packed(zipfile.ZIP_LZMA), "is packed in another way"),
     "an older packing": (_packed(zipfile.ZIP_BZIP2), "is packed in another way"),
     "no archive": (lambda target: target.write_text("no zip"), "no archive that can be read"),
     "an empty file": (lambda target: target.write_bytes(b""), "no archive that can be read"),
 }
 CASES = (*MEMBERS, *OTHERS, *FORMS)
-# Refused by what is to be run, which is looked at when an engine has been found: this needs an experiment kernel.
+# Refused because of the experiment, which is checked after an engine has been found: this needs an experiment kernel.
 WITH_KERNEL = ("commands", "a Python topology", "a file of the user", "text that is not UTF-8")
 
 
 def write(case: str, target: Path) -> str:
-    """Write the archive of a case; return the reason for which it is refused, as a regular expression."""
+    """Write the archive of a case. Return the reason for its refusal, as a regular expression."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if case in MEMBERS:

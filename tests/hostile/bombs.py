@@ -21,14 +21,14 @@ _ENTRY = struct.Struct("=BxHIq")
 
 
 def bundle_of_zeros(folder: Path) -> Called:
-    """A list of 700 million zeros; 1.4 MB become 1.4 GB, and as values more than 5 GB."""
+    """Reproduce a list of 700 million zeros: 1.4 MB become 1.4 GB, and as values more than 5 GB."""
     with zipfile.ZipFile(folder / "bundle.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         _write_zeros(archive, "artifacts.json", 1400)
     return call("reproduce", str(folder / "bundle.zip"), "-o", str(folder / "runs"))
 
 
 def bundle_of_pages(folder: Path) -> Called:
-    """Forty pages of 15 MB each, below the size from which the ratio of one member counts."""
+    """Reproduce forty pages of 15 MB each. The ratio of one member is checked only for larger members."""
     with zipfile.ZipFile(folder / "bundle.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         for n in range(40):
             _write_zeros(archive, f"figures/{n}.svg", 15)
@@ -42,7 +42,7 @@ def _write_zeros(archive: zipfile.ZipFile, name: str, size_mb: int) -> None:
 
 
 def record_of_zeros(folder: Path) -> Called:
-    """One entry that says to have 1.5 GB, in 1.5 MB."""
+    """Read an entry that declares a size of 1.5 GB, in 1.5 MB."""
     run = copy_run(folder)
     shutil.rmtree(run / "tables")
     with gzip.open(run / "record.gz", "wb", compresslevel=1) as file:
@@ -53,7 +53,7 @@ def record_of_zeros(folder: Path) -> Called:
 
 
 def record_of_entries(folder: Path) -> Called:
-    """Many empty entries, each within its bound: 1 GB in 1 MB."""
+    """Read many empty entries, each within its limit: 1 GB in 1 MB."""
     run = copy_run(folder)
     shutil.rmtree(run / "tables")
     with gzip.open(run / "record.gz", "wb", compresslevel=1) as file:
@@ -64,7 +64,7 @@ def record_of_entries(folder: Path) -> Called:
 
 
 def table_of_zeros(folder: Path) -> Called:
-    """Two columns of one value with 40 million rows take some kilobytes, and gigabytes when they are drawn."""
+    """Draw two columns of one value with 40 million rows. They take some kilobytes, and gigabytes when drawn."""
     run = copy_run(folder)
     rows = 40_000_000
     columns = {"time_ns": polars.Int64, "tx_bytes": polars.Int64}
@@ -77,20 +77,20 @@ def table_of_zeros(folder: Path) -> Called:
 
 
 def matrix_of_a_billion(folder: Path) -> Called:
-    """Three axes of a thousand values each."""
+    """Validate three axes of a thousand values each."""
     axis = "{from: 1, to: 1000, step: 1}"
     matrix = f"params: {{a: 1, b: 1, c: 1}}\nmatrix: {{a: {axis}, b: {axis}, c: {axis}}}\n"
     return _validate(folder, EXPERIMENT + matrix)
 
 
 def aliases(folder: Path) -> Called:
-    """Ten levels of lists that hold the level below ten times."""
+    """Validate ten levels of lists that contain the level below ten times."""
     levels = [f"x-{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10 if n else ['a'] * 10)}]\n" for n in range(10)]
     return _validate(folder, EXPERIMENT + "".join(levels))
 
 
 def deep_lists(folder: Path) -> Called:
-    """A list in a list, 100,000 levels deep."""
+    """Validate a list in a list, 100,000 levels deep."""
     return _validate(folder, EXPERIMENT + "x-deep: " + "[" * 100_000 + "]" * 100_000 + "\n")
 
 
@@ -113,6 +113,6 @@ CASES: dict[str, Callable[[Path], Called]] = {
 
 
 def attempt(case: str, folder: Path) -> Finding:
-    """Read a bomb. A caller bounds time and memory."""
+    """Read a bomb. The caller limits time and memory."""
     called = CASES[case](folder)
     return Finding(first_line(called).replace(f"{folder}/", ""), cpu_s=called.cpu_s)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of a stranger's experiment that try to leave the experiment kernel. They are root there.
+"""Programs of a stranger's experiment that try to leave the experiment kernel. They are root in the guest.
 
-HOME is a folder of the host with a secret, VICTIM a file beside the experiment kernel, PORT a TCP port on which a
-program of the host listens; HOME/socket is a UNIX socket of the host.
+HOME is a folder of the host with a secret. VICTIM is a file next to the experiment kernel. PORT is a TCP port on which
+a program of the host listens. HOME/socket is a UNIX socket of the host.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ ATTEMPTS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Host:
-    """Things of the host that programs must not get. secret: a folder; victim: a file; port: of TCP."""
+    """Parts of the host that programs must not access. secret: a folder; victim: a file; port: of TCP."""
 
     secret: Path
     victim: Path
@@ -64,7 +64,7 @@ class Host:
 
 @contextlib.contextmanager
 def host_to_attack(kernel: Path) -> Iterator[Host]:
-    """Make what the programs try to get. kernel: the folder of the experiment kernel, which they can read."""
+    """Make the targets of the programs. kernel: the folder of the experiment kernel, which the programs can read."""
     secret = Path("/var/tmp") / f"mprun-test-{os.getpid()}"
     secret.mkdir()
     victim = kernel / f"mprun-test-{os.getpid()}"
@@ -92,7 +92,7 @@ def write_files(folder: Path, script: str) -> None:
 
 
 def script_of(host: Host) -> str:
-    """Return a script that carries out all attempts and prints of each whether it got what it tried."""
+    """Return a script that carries out all attempts and prints whether each succeeded."""
     lines = ["mkdir -p /tmp/h"]
     for name, attempt in ATTEMPTS.items():
         lines.append(f"if ({attempt}) >/tmp/out 2>&1; then echo 'got {name}'")
@@ -106,7 +106,7 @@ def script_of(host: Host) -> str:
 
 
 def read(output: str, host: Host) -> dict[str, Finding]:
-    """Return by attempt what it got, from what the script printed."""
+    """Return the result of each attempt, from the output of the script."""
     found = {}
     for line in output.splitlines():
         word, _, rest = line.partition(" ")

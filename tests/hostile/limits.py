@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Machines with little room: a full disk, no inodes, tight limits of processes, little shared memory.
+"""Machines with few resources: a full disk, no inodes, tight limits of processes, little shared memory.
 
-Each case is a command under a limit. It must succeed, or end with an error that names the cause, and never with a
-traceback. Mounts and another user need root.
+Each case is a command under a limit. The command must succeed, or end with an error that names the cause, and never
+with a traceback. Mounts and another user need root.
 """
 
 from __future__ import annotations
@@ -43,9 +43,11 @@ SHM = "mount -t tmpfs -o size={} none /dev/shm; export TMPDIR=/dev/shm"
 
 @dataclass(frozen=True)
 class Limit:
-    """A limit. shell: what sets it, before the command; cause: what an error must say, as a regular expression.
+    """A limit.
 
-    mount: options of the file system of the folder `room`, which has the run and gets the results.
+    - shell: the commands that set the limit
+    - cause: the expected error, as a regular expression
+    - mount: options of the file system of the folder `room`, which has the run and gets the results
     """
 
     shell: str = ""
@@ -105,7 +107,7 @@ def attempt(limit: str, command: str, folder: Path, cache: Path) -> Finding:
 
 
 def judge(status: int, text: str, cause: str) -> Finding:
-    """Return what a command said, and what is wrong with it."""
+    """Return the output of a command, and the fault in it."""
     lines = [line for line in text.strip().splitlines() if line.strip()]
     last = lines[-1][:200] if lines else ""
     if re.search("Traceback|panicked", text):

@@ -25,7 +25,7 @@ def link_input(run: Path, secret: Path) -> None:
 
 
 def link_partials(run: Path, secret: Path) -> None:
-    """Under the names that files had while they were written."""
+    """Make links with the names that files have while they are written."""
     names = [path.stem for path in (run / "tables").iterdir()]
     shutil.rmtree(run / "tables")
     (run / "tables").mkdir()
@@ -42,7 +42,7 @@ def link_tables(run: Path, secret: Path) -> None:
 
 
 def link_folders(run: Path, secret: Path) -> None:
-    """To a folder that is a copy, so that only what is written shows."""
+    """Make links to a folder with copies, so that only written files differ."""
     for name in ("tables", "logs", "pcap"):
         shutil.copytree(run / name, secret.parent / name)
         shutil.rmtree(run / name)
@@ -76,7 +76,7 @@ def content_of(folder: Path) -> dict[str, bytes]:
 
 
 def attempt_run(case: str, verb: str, folder: Path) -> Finding:
-    """Plant links to a secret in a run, and call a verb on it."""
+    """Put links to a secret into a run, and call a command on the run."""
     (folder / "home").mkdir()
     (folder / "runs").mkdir()
     secret = folder / "home" / "secret"
@@ -97,13 +97,13 @@ def attempt_run(case: str, verb: str, folder: Path) -> Finding:
 
 
 def link_cell(sweep: Path, victim: Path) -> None:
-    """In place of the folder of a cell."""
+    """Make a link in place of the folder of a cell."""
     shutil.rmtree(sweep / "runs" / "cc=reno")
     (sweep / "runs" / "cc=reno").symlink_to(victim)
 
 
 def link_partial(sweep: Path, victim: Path) -> None:
-    """In place of the folder of what is under way."""
+    """Make a link in place of the folder for runs in progress."""
     (sweep / "partial").symlink_to(victim)
 
 
@@ -111,7 +111,7 @@ IN_SWEEP: dict[str, Callable[[Path, Path], None]] = {"cell": link_cell, "folder 
 
 
 def attempt_sweep(case: str, folder: Path) -> Finding:
-    """Plant a link to a folder with a file in a sweep, and do to it what `mprun sweep` does when it resumes one."""
+    """Put a link to a folder with a file into a sweep, and resume the sweep as `mprun sweep` does."""
     victim = folder / "victim"
     (victim / "1").mkdir(parents=True)
     (victim / "1" / "thesis").write_text(SECRET)

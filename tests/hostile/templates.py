@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Templates of a stranger that would leave the sandbox of Jinja2, or take a machine's time or memory."""
+"""Templates from a stranger that try to leave the sandbox of Jinja2, or to use much time or memory."""
 
 from __future__ import annotations
 

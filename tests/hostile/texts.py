@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text in a stranger's run directory that a terminal, a browser or a spreadsheet would obey."""
+"""Text in a stranger's run directory that a terminal, a browser or a spreadsheet would interpret."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ CASES: dict[str, Callable[[Path], object]] = {
 
 
 def attempt(cases: Sequence[str], verb: str, folder: Path) -> Finding:
-    """Put the text into a run, in some places at once, and call a verb on it."""
+    """Put the text into several places of a run, and call a command on the run."""
     run = copy_run(folder)
     for case in cases:
         CASES[case](run)
@@ -99,13 +99,13 @@ INPUTS: dict[str, tuple[str, str, str]] = {
 INPUT_VERBS = {
     "validate": ("validate", "-t", "FOLDER/topo", "-x", "FOLDER/xp"),
     "plan": ("plan", "-t", "FOLDER/topo", "-x", "FOLDER/xp"),
-    "graph": ("graph", "-t", "FOLDER/topo", "-x", "FOLDER/xp", "--format", "mermaid"),
+    "graph": ("graph", "-t", "FOLDER/topo", "-x", "FOLDER/xp", "--format", "dot"),
     "lab show": ("lab", "show", "FOLDER"),
 }
 
 
 def attempt_input(case: str, verb: str, folder: Path) -> Finding:
-    """Put the text into an input file, and call a verb on it."""
+    """Put the text into an input file, and call a command on the file."""
     topology, experiment, lab = INPUTS[case]
     (folder / "topo.yaml").write_text(
         f"version: 1\n{topology}topology: multi-path\npaths: [{{rate: 20mbit, delay: 20ms}}]\n"

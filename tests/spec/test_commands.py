@@ -24,7 +24,7 @@ KINDS = ("multi-path", "line", "graph")
 
 
 def _run(command: click.Command, *arguments: str | Path) -> str:
-    """Standard output of a command; its errors are raised."""
+    """Return the standard output of a command. Its errors are raised."""
     return CliRunner().invoke(command, list(map(str, arguments)), catch_exceptions=False, standalone_mode=False).stdout
 
 
@@ -38,7 +38,7 @@ def test_validate_prints_warnings_beside_its_answer(tmp_path: Path) -> None:
     (tmp_path / "topo.yaml").write_text("version: 1\nnodes: {a: {kind: host}}\n")
     result = CliRunner().invoke(validate.command, ["-t", str(tmp_path / "topo")])
     assert result.stdout == "ok: 1 node\n"
-    assert result.stderr == f"warning: {tmp_path}/topo.yaml:2: nodes.a: has no link: join it or take it out\n"
+    assert result.stderr == f"warning: {tmp_path}/topo.yaml:2: nodes.a: has no link: join it or remove it\n"
 
 
 def test_validate_json() -> None:
@@ -118,7 +118,7 @@ def test_every_key_is_described() -> None:
 
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_defaults_and_examples_are_what_a_schema_admits(name: str) -> None:
-    """An editor offers both, so a default stands there as a file has it: `100ms`, not nanoseconds."""
+    """An editor offers defaults and examples, so a default is spelled as in a file: `100ms`, not nanoseconds."""
     whole = json.loads(render(name))
     Draft202012Validator.check_schema(whole)
 
@@ -138,7 +138,7 @@ def test_defaults_and_examples_are_what_a_schema_admits(name: str) -> None:
 
 
 class _Yaml(yaml.SafeLoader):
-    """As editors read YAML (1.2): `on` is text."""
+    """A loader that reads YAML 1.2, as editors do: `on` is text."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012
         first: [one for one in resolvers if one[0] != "tag:yaml.org,2002:bool"]
@@ -155,7 +155,7 @@ _Yaml.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("true|false"), 
     ids=lambda path: f"{path.parent.name}-{path.name}",
 )
 def test_the_schemas_admit_the_labs(path: Path) -> None:
-    """An editor finds no fault where mprun finds none."""
+    """An editor reports no fault in files that mprun accepts."""
     file = yaml.load(path.read_text(), _Yaml)
     name = "experiment" if "traffic" in file or "extends" in file else "topology"
     schema = json.loads((ROOT / "schemas" / f"{name}.schema.json").read_text())

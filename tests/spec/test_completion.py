@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a shell is offered at the press of its key."""
+"""Completions that a shell offers on the tab key."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from mprun.cli import COMMANDS, completion, group
+from tests.hostile import make_sweep
 
 ROOT = Path(__file__).parents[2]
 RUN_COMMANDS = ("show", "verify", "packets", "report", "bundle", "export")
@@ -20,7 +21,7 @@ LABS = sorted(path.parent.name for path in ROOT.glob("labs/*/lab.yaml"))
 
 
 def _offered(*words: str) -> list[str]:
-    """What the last word may become."""
+    """Return the completions of the last word."""
     shell = ShellComplete(group, {}, "mprun", "_MPRUN_COMPLETE")
     return [item.value for item in shell.get_completions(list(words[:-1]), words[-1])]
 
@@ -65,6 +66,28 @@ def test_every_command_of_a_run_is_offered_them(
     assert "latest" in _offered(*words, "l")
 
 
+def test_parameters_of_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "topo.yaml").write_text("version: 1\nparams: {rate: 20mbit, rtt: 40ms}\ntopology: multi-path\n")
+    (tmp_path / "xp.yaml").write_text(
+        "version: 1\nparams: {cc: cubic}\nmatrix: {cc: [cubic, reno], path0.rate: [1mbit]}\n"
+    )
+    assert _offered("-t", "topo", "-x", "xp", "-p", "") == ["rate=", "rtt=", "cc=", "path0.rate="]
+    assert _offered("plan", "-t", "topo", "-x", "xp", "-p", "r") == ["rate=", "rtt="]
+    (tmp_path / "xp.yaml").write_text("version: [")
+    assert _offered("sweep", "-t", "topo", "-x", "xp", "-p", "r") == ["rate=", "rtt="]
+
+
+def test_metrics_and_axes_of_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = shutil.copytree(ROOT / "tests" / "outputs" / "run", tmp_path / "runs" / "20260101-000000-two-fetch-05497f2a")
+    assert "asks.delay.max" in _offered("compare", str(run), "--metric", "asks.")
+    assert _offered("compare", "missing", "--metric", "") == []
+    sweep = make_sweep(tmp_path / "runs")
+    assert _offered("compare", str(sweep), "--by", "") == ["cc"]
+    assert _offered("compare", str(sweep), "--metric", "") != []
+
+
 def test_tools_and_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert _offered("tools", "install", "q") == ["quic"]
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -83,7 +106,7 @@ def test_script_is_one_that_the_shell_reads(shell: str) -> None:
 
 
 def test_nothing_that_runs_experiments_is_imported() -> None:
-    """What a press of a key has to wait for."""
+    """Completion must not import modules that take long to load."""
     program = (
         "import sys\nfrom click.shell_completion import ShellComplete\nfrom mprun.cli import group\n"
         "ask = ShellComplete(group, {}, 'mprun', '_MPRUN_COMPLETE').get_completions\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statements over measured values: what they come to, and what is wrong with the others."""
+"""Statements over measured values: their results, and errors in bad statements."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def resolve(reference: Reference) -> Value:
         ("mptcp.bulk.subflows == 2 and mptcp.bulk.share.path0 >= 47%", True),
         ("mptcp.bulk.subflows == 1 or not mptcp.bulk.share.path0 >= 50%", True),
         ("not (mptcp.bulk.subflows == 1 or mptcp.bulk.share.path0 < 50%)", False),
-        # 20 Mbit/s for 40 ms are 100 kB, of 1000 bytes each
+        # 20 Mbit/s for 40 ms are 100 kB: 100 packets of 1000 bytes
         ("20mbit * mptcp.path0.rtt == 100000bytes", True),
         ("mptcp.bulk.bytes / 10s == mptcp.bulk.goodput", True),
         ("mptcp.path0.rtt - mptcp.client-r1.rtt == 10ms", False),
@@ -107,8 +107,8 @@ def test_amount() -> None:
         ("a >= 3parsec", "'3parsec' (character 6)", "no unit 'parsec'; units: bit, kbit, *"),
         ("a[b] >= 3", "'[b' (character 2)", "write conditions as in '[scheduler=roundrobin]' or *"),
         ("open(a) >= 3", "'open' (character 1)", "no function of this name; functions: min, max, sum, *"),
-        ("a. >= 3", "'>=' (character 4)", "a name belongs behind the dot"),
-        ("a >= ;", "';' (character 6)", "means nothing here: take it out"),
+        ("a. >= 3", "'>=' (character 4)", "a name belongs after the dot"),
+        ("a >= ;", "';' (character 6)", "is unexpected here: remove it"),
         ("and >= 3", "'and' (character 1)", "a value belongs here: a number with its unit, or a name *"),
         ("abs(a, b) >= 3", "'abs' (character 1)", "is of one value"),
     ],
@@ -120,7 +120,7 @@ def test_what_cannot_be_read(text: str, at: str, message: str) -> None:
 
 
 def assert_says(error: ExpressionError, text: str, at: str, message: str) -> None:
-    """message: all of it, or what it begins with, before a star."""
+    """message: the whole message, or its beginning followed by a star."""
     whole = f"'{text}': at {at}: {message}"
     assert str(error).startswith(whole[:-1]) if whole.endswith("*") else str(error) == whole
 
@@ -137,8 +137,8 @@ BARE = "give the number a unit, as in"
         ("mptcp.path0.rtt + 1 >= 36ms", "'1' (character 19)", f"a time cannot be added to a number: {BARE} '20ms'"),
         ("tcp.bulk.goodput * 36mbit >= 1", "'1' (character 30)", "bit^2 s^-2 cannot be compared with a number"),
         ("tcp.goodput >= 36mbit", "'tcp.goodput' (character 1)", "no metric 'tcp.goodput'"),
-        ("mptcp.nothing >= 3ms", "'mptcp.nothing' (character 1)", "stands for no value at all"),
-        ("1 / (2 - 2) >= 3", "'2 - 2' (character 6)", "is 0, by which nothing can be divided"),
+        ("mptcp.nothing >= 3ms", "'mptcp.nothing' (character 1)", "has no value"),
+        ("1 / (2 - 2) >= 3", "'2 - 2' (character 6)", "is 0: a division by zero has no value"),
         ("(1 < 2) + 3 > 2", "'1 < 2' (character 2)", "is true or false, not a value: join it with 'and' or 'or'"),
         ("1 < 2 and 3", "'3' (character 11)", "is a value, not a comparison: write as in 'a >= b'"),
         ("min(3ms, 2) > 1ms", "'2' (character 10)", f"a time cannot be put beside a number: {BARE} '20ms'"),

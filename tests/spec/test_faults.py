@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bad input: each directory of golden/faults is a topology, an experiment and the exact error.
+"""Bad input: each directory of golden/faults has a topology, an experiment and the exact error.
 
-`arguments` holds what else stands on the command line, one word a line.
+`arguments` holds further arguments of the command line, one per line.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def expand(parameters):
 
 
 def install(folder: Path, package: str, source: str, *names: str, group: str = "mprun.topologies") -> None:
-    """A distribution as pip leaves it: a module, and metadata that names what it brings."""
+    """Install a distribution as pip does: a module, and metadata with its entry points."""
     folder.mkdir(exist_ok=True)
     (folder / f"{package}.py").write_text(source)
     metadata = folder / f"{package}-1.0.dist-info"
@@ -58,7 +58,7 @@ def install(folder: Path, package: str, source: str, *names: str, group: str = "
 
 @pytest.fixture
 def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder for packages, on the path."""
+    """Return a folder for packages that is on the path."""
     folder = tmp_path / "packages"
     folder.mkdir()
     monkeypatch.syspath_prepend(str(folder))
@@ -173,7 +173,7 @@ def test_packages_are_not_searched_for_our_own() -> None:
 
 
 def run(*arguments: str | Path) -> str:
-    """Standard output of `mprun topology`; its errors are raised."""
+    """Return the standard output of `mprun topology`. Its errors are raised."""
     command: click.Command = topology.command
     result = CliRunner().invoke(command, list(map(str, arguments)), catch_exceptions=False, standalone_mode=False)
     return result.stdout

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of labs: those that come with mprun, and what is wrong with others."""
+"""The files of labs: the labs of mprun, and errors in bad files."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ claims: [{says: a, holds: "xp_tcp.bulk.goodput >= {{ rate | times(0.9) }}", why:
 
 
 def scaled(folder: Path, default: str) -> Path:
-    """A lab with a parameter, for which its steps' files have this default."""
+    """Write a lab with a parameter that has this default in its steps' files."""
     write(folder, HEAD + SCALED)
     for name in ("topo.yaml", "xp_tcp.yaml"):
         text = (folder / name).read_text()

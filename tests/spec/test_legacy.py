@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Older key:value files: what they come to, what is said of them, and that `convert` means the same."""
+"""Older key:value files: their meaning, warnings about them, and `convert`, which keeps the meaning."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _experiment(kind: str, *more: str) -> str:
 _TWO_BY_TWO = _topology("10,50,25", "10,50,25", more="path_r2s_0:5,50,50\npath_r2s_1:5,50,50\n")
 _LOSS_AT_3 = "changeNetem:yes\nnetemAt_c2r_0:3,delay 20ms loss 100%\n"
 
-# The tutorial of 2020, by lab: its topologies, and the experiments that are run on them.
+# The tutorial of 2020, by lab: its topologies, and their experiments.
 TOPOLOGIES = {
     "01": _topology("20,80,20", "20,80,20"),
     "02_msg": _topology("20,400,100", "40,800,100"),
@@ -67,7 +67,7 @@ EXPERIMENTS = {
     "pquic_rr": _experiment("pquic", "mptcpEnabled:0", "pquicPlugins:~/plugins/multipath/multipath_rr.plugin"),
     "iperf_fullmesh": _experiment("iperf", "kpm:fullmesh", "kpmc:fullmesh", "kpms:fullmesh", "iperfTime:10"),
 }
-# These need the clients beside the first that lab 05 has.
+# These experiments need further clients, which lab 05 has.
 SCENARIOS = {
     f"iperf_scenario_{control}_{number}sf": _experiment(
         "iperfScenario", f"congctrl:{control}", f"iperfScenarioFMSublows:{number}"
@@ -114,7 +114,7 @@ def _write_pair(folder: Path, topology: str, experiment: str) -> None:
     (folder / "xp").write_text(experiment)
 
 
-# what files come to
+# meaning of files
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_legacy_queues_of_yaml_are_refused() -> None:
 
 def test_legacy_queues_that_hold_no_frame_are_refused(tmp_path: Path) -> None:
     (tmp_path / "topo").write_text("topoType:MultiIf\npath_c2r_0:0,1,1\n")
-    with pytest.raises(SpecError, match="topo:2: path_c2r_0: '1375bytes' is below 1514bytes, the least queue"):
+    with pytest.raises(SpecError, match="topo:2: path_c2r_0: '1375bytes' is below 1514bytes, the smallest queue"):
         _convert(tmp_path / "topo", "--legacy-queue")
 
 
@@ -359,7 +359,7 @@ def test_multi_client_has_the_paths_of_multi_path() -> None:
 )
 def test_type_without_tool_names_the_nearest(kind: str, nearest: str, tmp_path: Path) -> None:
     _write_pair(tmp_path, TOPOLOGIES["01"], f"msgBytes:1200\nanything:1\nxpType:{kind}\n")
-    with pytest.raises(SpecError, match=rf"xp:3: xpType: '{kind}' cannot be had: nearest (is|are) {nearest}"):
+    with pytest.raises(SpecError, match=rf"xp:3: xpType: '{kind}' is not supported: nearest (is|are) {nearest}"):
         load(tmp_path / "topo", tmp_path / "xp")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What good input comes to: labs, parameters, joined files, limits on size, and independence of chance."""
+"""Good input: labs, parameters, joined files, limits on size, and independence of chance."""
 
 from __future__ import annotations
 
@@ -215,13 +215,16 @@ def test_what_changes_after_the_end_is_told(tmp_path: Path) -> None:
     flow = "tool: iperf3, from: client, to: server"
     for duration, said in (
         ("12s", []),
-        ("10s", ["delays.csv:3: is not before the end of the experiment, 10s: nothing is seen of it and what follows"]),
+        (
+            "10s",
+            ["delays.csv:3: is not before the end of the experiment, 10s: this row and all later rows have no effect"],
+        ),
         (
             "8s",
             [
-                "topo.yaml:6: events[0].over: what is set is reached at 10s only, after the end of the experiment, 8s",
-                "topo.yaml:7: events[1].over: what is set is reached at 10s only, after the end of the experiment, 8s",
-                "delays.csv:3: is not before the end of the experiment, 8s: nothing is seen of it and what follows",
+                "topo.yaml:6: events[0].over: its values are reached only at 10s, after the end of the experiment, 8s",
+                "topo.yaml:7: events[1].over: its values are reached only at 10s, after the end of the experiment, 8s",
+                "delays.csv:3: is not before the end of the experiment, 8s: this row and all later rows have no effect",
             ],
         ),
     ):
@@ -386,6 +389,7 @@ def _bound_resources() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (10, 10))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*BOMBS, *BASES])
 def test_bombs_are_refused_in_bounded_time_and_memory(tmp_path: Path, name: str) -> None:
     topology = "version: 1\ntopology: line\nrouters: 1\n" + (BOMBS | BASES)[name]
@@ -417,7 +421,7 @@ def test_a_file_of_the_largest_size_is_read(tmp_path: Path) -> None:
 
 
 def test_only_regular_files_are_read(tmp_path: Path) -> None:
-    """A pipe is not waited for, whether it is named on the command line or by a file."""
+    """mprun does not wait for a pipe, whether the command line or a file names the pipe."""
     os.mkfifo(tmp_path / "pipe.yaml")
     (tmp_path / "topo.yaml").write_text(f"include: [pipe.yaml, /dev/zero]\n{TOPOLOGY}")
     (tmp_path / "kernel.yaml").write_text(f"include: [/proc/version]\n{TOPOLOGY}")
@@ -425,7 +429,7 @@ def test_only_regular_files_are_read(tmp_path: Path) -> None:
     for name, expected in (
         ("pipe", f"pipe.yaml: {said}"),
         ("topo", f"topo.yaml:1: include: pipe.yaml: {said}topo.yaml:1: include: /dev/zero: {said}"),
-        # a file of the kernel counts as regular, and reading it may wait for ever (/proc/kmsg)
+        # a file of /proc counts as regular, and reading it may block for ever (/proc/kmsg)
         ("kernel", f"kernel.yaml:1: include: /proc/version: {said}"),
     ):
         command = [sys.executable, "-m", "mprun", "validate", "--allow-outside", "-t", name]
@@ -468,7 +472,7 @@ except Exception as e: print(e)
 
 
 def test_a_quantity_times_a_number_keeps_its_unit() -> None:
-    """Exactly: 20 times 0.9565 is 19.13, and not what a float makes of it."""
+    """The product is exact: 20 times 0.9565 is 19.13, without the rounding error of a float."""
     for quantity, factor, product in (
         ("20mbit", 1.8, "36mbit"),
         ("20mbit", 0.9565, "19.13mbit"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Mininet Topo class as a topology: what becomes of its nodes and links, and what is refused."""
+"""A Mininet Topo class as a topology: its nodes and links, and refused classes."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_refusals(tmp_path: Path, text: str, message: str) -> None:
 
 
 def test_mininet_finds_what_it_compares_versions_with() -> None:
-    """By the bare interpreter, as the agent is: Debian 12's asks for distutils, later ones for packaging."""
+    """The interpreter is the bare one that the agent uses. Debian 12's needs distutils, later ones need packaging."""
     text = (
         f"import sys; sys.path.insert(0, {str(Path(__file__).parents[2])!r});"
         "from mprun.mininet_library import make_importable; make_importable();"

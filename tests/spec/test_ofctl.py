@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which ports and groups flows name, and their translation to interfaces."""
+"""Ports and groups in flows, and their translation to interfaces."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which links of switches lie on circles."""
+"""Links of switches that lie on circles."""
 
 from __future__ import annotations
 

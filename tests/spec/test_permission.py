@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A file of a stranger runs no program and names no file outside its folder, unless the command line allows it."""
+"""A stranger's file runs no program and names no file outside its folder, unless the command line allows it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NAMING = {
     "trace": (f"{TOPOLOGY}events: [{{link: path0, trace: SECRET}}]\n", EXPERIMENT),
     "size": (TOPOLOGY, f"version: 1\n{SIZES}"),
 }
-# absolute, relative, and by a link inside the folder
+# absolute, relative, and through a link inside the folder
 WAYS = ("{secret}", "../secret.csv", "link.csv", "folder/secret.csv")
 
 
@@ -52,7 +52,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("key", NAMING)
 def test_no_file_outside_the_folder_is_read(folder: Path, key: str, way: str) -> None:
-    """The message is the same whether there is such a file or not."""
+    """The message is the same whether the file exists or not."""
     said = []
     for exists in (True, False):
         name = way.format(secret=folder.parent / "secret.csv")

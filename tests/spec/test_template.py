@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Templates of a stranger: what is read, and what is refused before it costs anything."""
+"""Templates from a stranger: accepted templates, and templates that are refused before they take time or memory."""
 
 from __future__ import annotations
 
@@ -42,7 +42,10 @@ def test_what_is_refused(text: str) -> None:
 
 
 def test_all_refusals_together_take_little() -> None:
-    """In a process that may use 5 s of CPU time and 1 GB of memory. Before, many of ENDLESS alone exceeded one."""
+    """The process may use 5 s of CPU time and 1 GB of memory.
+
+    Before, many single templates of ENDLESS exceeded a limit.
+    """
     code = (
         "from tests.hostile import templates\n"
         "for text in templates.CASES:\n"
@@ -60,7 +63,7 @@ def test_all_refusals_together_take_little() -> None:
 
 
 def test_all_templates_of_a_file_are_bounded() -> None:
-    """Each is different, so that none is known already."""
+    """Each template is different, so that no result is cached."""
     parameters = Parameters(VALUES)
     count = MOST_IN_ALL // len("{{ p }}00000")
     for number in range(count):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantities: what tc's spelling comes to, and that no digit is lost on the way there and back."""
+"""Quantities: the meaning of tc's spelling, and that no digit is lost in either direction."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_parse(kind: Quantity, text: str, amount: int) -> None:
 
 @pytest.mark.parametrize("kind", [units.RATE, units.DELAY, units.TIME, units.SIZE], ids=lambda k: k.noun)
 def test_render_and_parse_are_inverse(kind: Quantity) -> None:
-    # Every decade and its neighbours, a product of many primes, and every bound of the kind.
+    # Every power of ten and its neighbours, a product of many primes, and every limit of the kind.
     amounts = {10**n + step for n in range(12) for step in (-1, 0, 1)} | {720_720, 1_048_576, 999_999_999}
     within = [a for a in amounts | {kind.minimum} if kind.minimum <= a <= (kind.maximum or a)]
     assert len(within) > 20

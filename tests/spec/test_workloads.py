@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workloads of installed packages, those in the docs, and what `make setup` installs for ours."""
+"""Workloads of installed packages, workloads in the docs, and the programs that `make setup` installs for mprun's."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FLOW = "{tool: greeting, from: client, to: server, length: 7bytes}"
 
 @pytest.fixture
 def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder for packages, on the path."""
+    """Return a folder for packages that is on the path."""
     folder = tmp_path / "packages"
     folder.mkdir()
     monkeypatch.syspath_prepend(str(folder))
@@ -168,5 +168,5 @@ def test_a_permutation_sends_nobody_to_itself_and_no_two_to_one(sources: str, de
         assert tuple(source for source, _ in pairs) == ends[0]
         assert len({destination for _, destination in pairs}) == len(pairs)
         assert all(source != destination for source, destination in pairs)
-    # two hosts have one way to do it
+    # two hosts have only one possible order
     assert len(set(map(tuple, drawn))) > 1 or len(ends[1]) == 2

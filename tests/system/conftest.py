@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The real thing: mprun as a user calls it, in either engine."""
+"""Fixtures of the system tests, which call mprun as a user does, in both engines."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ capture:
   - {host: client, snaplen: 100}
 """
 COMMAND = [sys.executable, "-m", "mprun"]
-# A host's own kernel (seen with 6.18, 1 of 200 runs) may deliver the first bytes of a subflow that has just
-# joined only when they are sent again a quarter of a second later; iperf3 3.12 gives up before. Such a run
-# in real time is no verdict on mprun, which reports it as the error that it is, and is done again.
+# The host's own kernel may deliver the first bytes of a subflow that has just joined only after a retransmission, a
+# quarter of a second later (seen with 6.18, 1 of 200 runs). iperf3 3.12 gives up before. mprun reports the run as an
+# error, correctly, and the test runs it again.
 LOST_CONTROL = "control socket has closed unexpectedly"
 
 
-# Tests that run beside others have directories of their own for what mprun leaves in that of the system.
+# Tests that run in parallel have their own directories for mprun's files in the system's temporary directory.
 if worker := os.environ.get("PYTEST_XDIST_WORKER"):
     _until_exit = contextlib.ExitStack()
     _own = _until_exit.enter_context(scratch(f"mprun-tests-{os.getuid()}-{worker}-"))
@@ -55,7 +55,7 @@ if worker := os.environ.get("PYTEST_XDIST_WORKER"):
 
 @pytest.fixture(autouse=True)
 def turn(request: pytest.FixtureRequest) -> Iterator[None]:
-    """In real time a test has the machine to itself: pytest.mark.alone, or an engine `real` among its parameters."""
+    """A test in real time runs alone: it has pytest.mark.alone, or an engine `real` among its parameters."""
     parameters = getattr(request.node, "callspec", None)
     is_alone = request.node.get_closest_marker("alone") or (parameters and "real" in parameters.params.values())
     with take_turn("alone" if is_alone else "shared"):
@@ -64,7 +64,7 @@ def turn(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Result:
-    """How a call of mprun ended."""
+    """The end of a call of mprun: its status and output."""
 
     status: int
     out: str
@@ -77,19 +77,19 @@ class Result:
 
     @property
     def run(self) -> Path:
-        """Its directory; give -o, or take it relative to where it was called."""
+        """The run's directory. Use -o, or the path is relative to the directory of the call."""
         return Path(self.summary["directory"])
 
     def metric(self, name: str) -> float:
         return float(self.summary["metrics"][name]["value"])
 
     def rows(self, table: str) -> list[dict[str, Any]]:
-        """The rows of a table of the run."""
+        """Return the rows of a table of the run."""
         return polars.read_parquet(self.run / "tables" / f"{table}.parquet").to_dicts()
 
 
 def digests_of(run: Path) -> dict[str, str]:
-    """SHA-256 of what must repeat."""
+    """Return the SHA-256 digests of all files that must be the same in each repetition."""
     files = [*sorted(run.glob("pcap/*.pcap")), run / "summary.json", run / "steps.jsonl"]
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
@@ -101,7 +101,7 @@ def environment(**changes: str) -> dict[str, str]:
 def call(
     *arguments: object, cwd: Path, prefix: list[str] | None = None, env: Mapping[str, str] | None = None
 ) -> Result:
-    """Run mprun and wait for it."""
+    """Run mprun and wait for its end."""
     argv = [*(prefix or []), *COMMAND, *map(str, arguments)]
     for _ in range(3):
         with take_turn("alone" if "real" in arguments else "shared"):
@@ -113,7 +113,7 @@ def call(
 
 @pytest.fixture
 def mprun(tmp_path: Path) -> Callable[..., Result]:
-    """mprun in an empty directory of its own."""
+    """Return a function that calls mprun in an empty directory."""
 
     def run(*arguments: object, **options: Any) -> Result:
         result = call(*arguments, cwd=tmp_path, **options)
@@ -126,7 +126,7 @@ def mprun(tmp_path: Path) -> Callable[..., Result]:
 
 
 def snapshot() -> dict[str, list[str]]:
-    """What a run must leave as it was: namespaces, interfaces, mounts, our processes."""
+    """Return all things that a run must leave unchanged: namespaces, interfaces, mounts, mprun's processes."""
     mounts = Path("/proc/mounts").read_text().splitlines()
     interfaces = sorted(os.listdir("/sys/class/net"))
     named = sorted(os.listdir("/run/netns")) if os.path.isdir("/run/netns") else []
@@ -141,7 +141,10 @@ def snapshot() -> dict[str, list[str]]:
 
 
 def leftovers() -> list[str]:
-    """Processes of a run, whoever their parent is now; of simulated time those that were started here."""
+    """Return the processes of a run, whoever their parent is now.
+
+    In simulated time, only processes started here count.
+    """
     found = []
     mine = f"init={tempfile.gettempdir()}/"
     for folder in Path("/proc").iterdir():
@@ -160,7 +163,7 @@ def leftovers() -> list[str]:
 
 @pytest.fixture
 def leaves_nothing() -> Iterator[None]:
-    """Fails the test if anything is there after it that was not there before."""
+    """Fail the test if a new process, mount, interface or namespace exists after it."""
     before = snapshot()
     yield
     deadline = time.monotonic() + 5
@@ -170,7 +173,7 @@ def leaves_nothing() -> Iterator[None]:
 
 
 def wait_until(is_so: Callable[[], bool], seconds: float = 60) -> None:
-    """Fails where it does not come to be so."""
+    """Wait until `is_so` is true. Fail after `seconds`."""
     deadline = time.monotonic() + seconds
     while not is_so():
         assert time.monotonic() < deadline, f"not so within {seconds:g} s"
@@ -180,7 +183,7 @@ def wait_until(is_so: Callable[[], bool], seconds: float = 60) -> None:
 def interrupt_when(
     text: str, number: signal.Signals, *arguments: object, cwd: Path, prefix: Sequence[str] = ()
 ) -> tuple[int, str]:
-    """Start mprun, send it a signal when its progress says `text`, and return its status and errors."""
+    """Start mprun, send it a signal when its progress shows `text`, and return its status and errors."""
     process = subprocess.Popen(
         [*prefix, *COMMAND, *map(str, arguments)],
         cwd=cwd,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""IPv6 and dual stack in the virtual engine: lab 01's figures, and nothing on the wire that nobody asked for."""
+"""IPv6 and dual stack in the virtual engine: lab 01's figures, and no unsolicited packets on the wire."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ capture:
   - {host: client, snaplen: 120}
   - {host: server, snaplen: 120}
 """
-# What 20 Mbit/s on the wire carry over IPv6 (RFC 8200: a header of 40 bytes): 1428 bytes of payload in a frame
-# of 1514. MPTCP takes 20 of them for the DSS option with a data sequence number and an acknowledgement of 64 and
-# 32 bits (RFC 8684 3.3), so 37.2 Mbit/s are the most that two such paths carry.
+# The goodput of 20 Mbit/s over IPv6 (RFC 8200: a header of 40 bytes): 1428 bytes of payload in a frame of 1514. MPTCP
+# takes 20 of these bytes for the DSS option with a data sequence number of 64 bits and an acknowledgement of 32 bits
+# (RFC 8684 3.3). So two paths carry at most 37.2 Mbit/s.
 TCP_CEILING = 20e6 * 1428 / 1514
 MPTCP_CEILING = 2 * 20e6 * 1408 / 1514
-# Whatever a host says of itself without being asked: neighbour discovery, MLD, router discovery, ARP.
+# Packets that a host sends unsolicited: neighbour discovery, MLD, router discovery, ARP.
 UNASKED = "arp || (icmpv6 && icmpv6.type != 128 && icmpv6.type != 129)"
 
 
@@ -115,7 +115,7 @@ def test_a_socket_of_ipv4_has_subflows_of_ipv4(mprun: Callable[..., Result], tmp
 
 
 def test_an_address_of_ipv6_comes_and_goes(mprun: Callable[..., Result], tmp_path: Path) -> None:
-    """The other path goes on, and the one that came back is used again."""
+    """The other path stays in use, and the path whose address came back is used again."""
     events = """\
 events:
   - {at: 3s, host: client, address: path1, state: removed}

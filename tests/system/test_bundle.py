@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs and sweeps in one file, and run again from it."""
+"""Runs and sweeps in one file, and their repetition from it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ONE_SECOND = SHORT.replace("duration: 3s", "duration: 1s")
 
 
 def changed(source: Path, target: Path, **members: Callable[[bytes], bytes]) -> None:
-    """The same archive with some members as functions make them."""
+    """Write the same archive with some members changed by functions."""
     with zipfile.ZipFile(source) as archive:
         files: dict[str, Content] = {name: archive.read(name) for name in archive.namelist()}
     for name, change in members.items():
@@ -49,7 +49,7 @@ def test_a_run_from_its_bundle(mprun: Callable[..., Result], tmp_path: Path) -> 
     refused = mprun("bundle", "--to", "other.zip", "--license", "foo")
     assert (refused.status, "no SPDX identifier" in refused.err) == (2, True)
 
-    # captures are compared by their digests though they are not in it
+    # captures are compared by their digests although the bundle does not contain them
     again = mprun("reproduce", "run.zip", "-o", "again", "--json")
     assert again.status == 0, again.err
     told = json.loads(again.out)
@@ -79,7 +79,7 @@ def test_a_run_from_its_bundle(mprun: Callable[..., Result], tmp_path: Path) -> 
     assert "summary.json differs" in other.out
     assert "bulk.goodput" in other.out
     assert "mprun: other-" in other.out
-    # without its digest a forged summary is refused before anything runs
+    # without its digest a forged summary is refused before any run starts
     changed(tmp_path / "run.zip", tmp_path / "forged.zip", **{"summary.json": slower})
     forged = mprun("reproduce", "forged.zip", "-o", "again")
     assert forged.status == 2
@@ -96,7 +96,7 @@ def test_a_stored_plan_is_not_obeyed(mprun: Callable[..., Result], tmp_path: Pat
         tmp_path / "evil.zip",
         **{"plan.json": lambda text: text.replace(b'"argv": ["iperf3"', b'"argv": ["reboot"')},
     )
-    # the digest is that of the inputs, so that a plan of another text changes nothing
+    # the digest covers the inputs, so a plan with another text changes nothing
     assert mprun("reproduce", "evil.zip", "-o", "again").status == 0
     command = "- {name: odd, tool: exec, from: client, to: server, command: [touch, /tmp/odd]}\n"
     added = {
@@ -109,7 +109,7 @@ def test_a_stored_plan_is_not_obeyed(mprun: Callable[..., Result], tmp_path: Pat
 
 
 def test_a_sweep_from_its_bundle(mprun: Callable[..., Result], tmp_path: Path) -> None:
-    # not in the order of the alphabet, in which JSON has them
+    # not in alphabetical order, which JSON has
     matrix = "matrix: {path0.rate: [5mbit, 20mbit], path0.delay: [20ms]}\n"
     (tmp_path / "xp.yaml").write_text(ONE_SECOND + matrix + "repeat: {runs: 2}\n")
     assert mprun("sweep", "-t", LAB / "topo", "-x", "xp", "--keep", "none").status == 0
@@ -125,14 +125,14 @@ def test_a_sweep_from_its_bundle(mprun: Callable[..., Result], tmp_path: Path) -
         for folder in (tmp_path / "runs" / "latest-sweep", tmp_path / told["directory"])
     )
     assert (now["kernels"], now["cells"]) == (before["kernels"], before["cells"])
-    # it is not the sweep of these files, which others may go on with
+    # the reproduced sweep is not the sweep of these files, so other commands do not resume it
     assert now["digest"] != before["digest"]
 
 
 def test_other_seeds_are_within_intervals_and_another_network_is_not(
     mprun: Callable[..., Result], tmp_path: Path
 ) -> None:
-    """An original that ran with other seeds differs in every byte, and in no metric by more than chance."""
+    """The original ran with other seeds: it differs in every byte, and in no metric by more than chance."""
     topology = "version: 1\ntopology: multi-path\npaths: [{rate: 20mbit, delay: 5ms, loss: 1%}]\n"
     (tmp_path / "topo.yaml").write_text(topology)
     flow = "{name: bulk, tool: iperf3, from: client, to: server, duration: 1s}"
@@ -152,7 +152,7 @@ def test_other_seeds_are_within_intervals_and_another_network_is_not(
     told = json.loads(within.out)
     assert within.status == 0
     assert (told["verdict"], told["identical"], told["runs"]) == ("within", 0, 4)
-    # and it says so to people, with what differs
+    # the text for people names the differences too
     topologies = [name for name in names if name.endswith("resolved-topology.yaml")]
     slower_links = dict.fromkeys(topologies, lambda text: text.replace(b"20mbit", b"4mbit"))
     changed(tmp_path / "sweep.zip", tmp_path / "slow.zip", **slower_links)

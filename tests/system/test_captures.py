@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Captures of hosts, routers and single interfaces: what they hold is what passed."""
+"""Captures of hosts, routers and single interfaces contain the packets that passed."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def packets_by_interface(run: Path, name: str) -> dict[str, int]:
 
 
 def last_counts(run: Path, interface: str) -> dict[str, int]:
-    """What an interface counted since time zero, as the kernel said last."""
+    """Return the last counters of an interface, counted since time zero."""
     table = polars.read_parquet(run / "tables" / "interfaces.parquet").filter(interface=interface)
     return table.row(-1, named=True)
 
@@ -61,7 +61,7 @@ def last_counts(run: Path, interface: str) -> dict[str, int]:
 def test_each_was_live_before_the_first_packet_and_lost_none(captures: Result) -> None:
     for name in ("client", "client-path1", "router", "router-path0", "server"):
         record = told(captures, name)
-        # probes begin a second before time zero, and the first packet on a path is one of theirs
+        # probes begin a second before time zero, and the first packet on a path is from a probe
         assert record["ready_s"] < -1 < record["first_s"]
         assert record["lost"] == 0
 
@@ -73,17 +73,17 @@ def test_packets_know_their_interface_and_agree_with_its_counters(captures: Resu
     assert sum(client.values()) == told(captures, "client")["packets"]
     for name, count in {**client, **router}.items():
         counted = last_counts(captures.run, name)
-        # the pings before time zero, three requests and answers on each path, are in the capture alone
+        # the pings before time zero, three requests and answers on each path, are only in the capture
         pings = 12 if name == "router-eth2" else 6
         assert count == counted["rx_packets"] + counted["tx_packets"] + pings
-    # what the router took from one side it sent to the other
+    # the router sent to one side all packets that it received on the other
     assert router["router-eth0"] + router["router-eth1"] == router["router-eth2"]
     assert packets_by_interface(captures.run, "client-path1") == {"client-eth1": client["client-eth1"]}
 
 
 def test_sizes_hold_and_the_first_or_last_packets_are_kept(captures: Result) -> None:
     first, last = told(captures, "router-path0"), told(captures, "server")
-    # up to a quarter of the size stays free, since pcapng takes more room for short packets
+    # up to a quarter of the size stays free, because pcapng needs more room for short packets
     assert 300 * 1024 * 3 / 4 <= (captures.run / "pcap" / "router-path0.pcap").stat().st_size <= 300 * 1024
     assert 1_000_000 <= (captures.run / "pcap" / "server.pcap").stat().st_size <= 3 << 20
     assert first["packets"] < first["passed"]
@@ -128,7 +128,10 @@ def test_rings_and_sizes_in_the_real_engine(tmp_path: Path, mprun: Callable[...,
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
 @pytest.mark.usefixtures("leaves_nothing")
 def test_captures_end_before_the_disk_is_full(tmp_path: Path, mprun: Callable[..., Result]) -> None:
-    """66 MB, of which the last 64 are kept for the rest of the run: whole packets of 40 Mbit/s fill 2 MB in 0.4 s."""
+    """The disk has 66 MB, and the last 64 are reserved for the rest of the run.
+
+    Packets at 40 Mbit/s fill 2 MB in 0.4 s.
+    """
     (tmp_path / "xp.yaml").write_text(EXPERIMENT.split("capture:")[0] + "capture: [{host: client}]\n")
     (tmp_path / "small").mkdir()
     shell = 'mount -t tmpfs -o size=66m none small && "$@"; status=$?; cp -r small/latest/ kept; exit $status'
@@ -136,9 +139,9 @@ def test_captures_end_before_the_disk_is_full(tmp_path: Path, mprun: Callable[..
     result = mprun("-t", LAB / "topo", "-x", "xp", "--engine", "virtual", "-o", "small", prefix=prefix)
     assert result.status == 1
     assert "failure: capture of client: ended at " in result.out
-    assert "when the disk was nearly full; the run went on" in result.out
+    assert "when the disk was nearly full; the run continued" in result.out
     summary = json.loads((tmp_path / "kept" / "summary.json").read_text())
     assert summary["complete"]
-    # the transfer itself is as fast as with a capture of all of it
+    # the transfer itself is as fast as with a complete capture
     assert summary["metrics"]["bulk.goodput"]["value"] > 30e6
     assert sum(packets_by_interface(tmp_path / "kept", "client").values()) == summary["captures"]["client"]["packets"]

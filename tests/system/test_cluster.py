@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sweep on a Dask cluster of processes on loopback: a worker that dies, a worker that is refused."""
+"""A sweep on a Dask cluster of local processes: a worker that dies, and a worker that is refused."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ START_S = 60
 
 
 class Cluster:
-    """A scheduler and workers, each a process of ours."""
+    """A scheduler and workers, each a process of the test."""
 
     def __init__(self, folder: Path) -> None:
         with socket.socket() as found:
@@ -45,10 +45,10 @@ class Cluster:
         return process
 
     def wait_for(self, workers: int) -> None:
-        """Until so many workers are there."""
+        """Wait until N workers have joined."""
         from distributed import Client
 
-        # of which some versions have types
+        # only some versions have types
         connect: Any = Client
         with connect(self.address, timeout=START_S) as client:
             client.wait_for_workers(workers, timeout=START_S)
@@ -81,7 +81,7 @@ def test_equal_to_a_local_sweep_though_a_worker_dies(
     first.send_signal(signal.SIGKILL)
     assert process.wait(timeout=120) == 0
     assert_equal(Path(local["directory"]), runs.resolve().parent)
-    # the run that was under way in it was made again on the other worker, which cleared up after it
+    # the run in progress on the dead worker was repeated on the other worker, which cleaned up after it
     assert not list((tmp_path / "cluster").glob("*mprun-job-*"))
 
 
@@ -91,14 +91,14 @@ def test_a_worker_without_the_kernel_is_refused(cluster: Cluster, tmp_path: Path
     cluster.wait_for(1)
     refused = mprun("sweep", "-t", LAB / "topo", "-x", "xp", "--cluster", cluster.address)
     assert refused.status == 3
-    assert "is refused: kernel default is not there, here " in refused.err
+    assert "is refused: kernel default is missing, here " in refused.err
     assert not (tmp_path / "runs").exists()
 
 
 def test_a_worker_that_joins_late_and_is_another_costs_no_run(
     cluster: Cluster, tmp_path: Path, mprun: Callable[..., Result]
 ) -> None:
-    """It would fail the quickest, and so get one run after the other."""
+    """Without the refusal, this worker would fail fastest and so get one run after the other."""
     (tmp_path / "xp.yaml").write_text(SWEEP)
     first = cluster.add_worker()
     cluster.wait_for(1)
@@ -106,14 +106,14 @@ def test_a_worker_that_joins_late_and_is_another_costs_no_run(
     process = subprocess.Popen(argv, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True)
     runs = tmp_path / "runs" / "latest-sweep"
     wait_until(lambda: any(runs.glob("partial/*")))
-    # runs are left until the other has been given one, and has been sent away for it
+    # runs remain until the other worker has been given one and has been refused
     first.send_signal(signal.SIGSTOP)
     other = cluster.add_worker(XDG_CACHE_HOME=str(tmp_path / "empty"))
     assert other.wait(timeout=START_S) == 0
     first.send_signal(signal.SIGCONT)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
-    assert "is refused: kernel default is not there, here " in err
+    assert "is refused: kernel default is missing, here " in err
 
 
 def test_nobody_answers(tmp_path: Path, mprun: Callable[..., Result]) -> None:

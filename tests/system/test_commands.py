@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands around a run: look at it, repeat it, compare it, remove it; what a machine can do."""
+"""The commands around a run: show, repeat, compare and remove it, and test the abilities of a machine."""
 
 from __future__ import annotations
 
@@ -92,7 +92,10 @@ def test_only_the_networks_sysctls_can_be_set(mprun: Callable[..., Result], file
 
 @pytest.mark.alone
 def test_kernel_wide_sysctls(mprun: Callable[..., Result], files: Path) -> None:
-    """Set in the virtual engine; in the real one refused above what this machine has, and a warning below."""
+    """A value is set in the virtual engine.
+
+    The real engine refuses a higher value than the machine's, and warns about a lower one.
+    """
     setting = "hosts: {a: {sysctl: {net.core.rmem_max: VALUE}}}"
     has = int(Path("/proc/sys/net/core/rmem_max").read_text())
     (files / "xp.yaml").write_text(EXPERIMENT.replace("SETTINGS", setting.replace("VALUE", str(has + 1))))
@@ -111,7 +114,7 @@ def test_kernel_wide_sysctls(mprun: Callable[..., Result], files: Path) -> None:
 
 
 def assert_refused_by_the_hosts_kernel(mprun: Callable[..., Result], files: Path) -> None:
-    """Before anything is built, with what it has."""
+    """The refusal comes before anything is built, and lists the available values."""
     (files / "topo.yaml").write_text(TOPOLOGY.replace(", rtt: RTT", ""))
     real = mprun("-t", "topo", "-x", "xp", "--engine", "real")
     assert real.status == 3
@@ -130,7 +133,7 @@ def test_unknown_congestion_control_is_refused_with_what_there_is(mprun: Callabl
 
 @pytest.mark.alone
 def test_a_flows_congestion_control_is_refused_with_what_there_is(mprun: Callable[..., Result], files: Path) -> None:
-    """An MPTCP socket takes any name and then has its host's, so that its program cannot tell."""
+    """An MPTCP socket accepts any name and then uses its host's control, so its program cannot notice."""
     for tool in ("tool: iperf3, duration: 1s", "tool: reqres, requests: 1, request: 1kb, response: 1kb"):
         flow = f"{tool}, from: a, to: b, protocol: mptcp, congestion: nosuch"
         (files / "xp.yaml").write_text(f"version: 1\ntraffic: [{{name: it, {flow}}}]\n")
@@ -141,7 +144,7 @@ def test_a_flows_congestion_control_is_refused_with_what_there_is(mprun: Callabl
 
 
 def test_a_host_has_any_congestion_control_of_the_experiment_kernel(mprun: Callable[..., Result], files: Path) -> None:
-    """Linux lets namespaces have those only that the first one allows; vegas is not among them by itself."""
+    """Linux allows in a namespace only the controls of the first namespace. By default vegas is not among them."""
     for control in ("vegas", "dctcp"):
         setting = f"hosts: {{a: {{sysctl: {{net.ipv4.tcp_congestion_control: {control}}}}}}}"
         (files / "xp.yaml").write_text(EXPERIMENT.replace("SETTINGS", setting))
@@ -163,14 +166,14 @@ def test_a_congestion_control_that_no_namespace_may_have_is_refused_with_the_way
     refused = mprun("-t", "topo", "-x", "xp", "--engine", "real")
     assert refused.status == 3
     assert f"sysctl -w {ALLOWED_CONGESTION}='{' '.join([*allowed, forbidden[0]])}'" in refused.err
-    # a flow may have it
+    # a flow may use it
     flow = f"tool: iperf3, from: a, to: b, duration: 1s, congestion: {forbidden[0]}"
     (files / "xp.yaml").write_text(f"version: 1\ntraffic: [{{name: it, {flow}}}]\n")
     assert mprun("-t", "topo", "-x", "xp", "--engine", "real").status == 0
 
 
 def test_a_congestion_control_is_asked_for_by_a_socket() -> None:
-    """So that one that is a module which nobody has loaded yet is not taken for missing."""
+    """The kernel is asked through a socket, so a module that is not loaded yet does not count as missing."""
     assert has_congestion_control("reno")
     assert not has_congestion_control("nosuch")
 
@@ -187,7 +190,7 @@ def test_a_congestion_control_is_asked_for_by_a_socket() -> None:
 def test_what_only_the_experiment_kernel_has_is_refused_by_name(
     mprun: Callable[..., Result], files: Path, wanted: list[tuple[str, str]]
 ) -> None:
-    """All of it at once, in the real engine, before anything is built: this machine's is no experiment kernel."""
+    """The real engine names all of them at once, before anything is built: this machine has no experiment kernel."""
     settings = "{{mptcp: {{scheduler: {}}}, sysctl: {{net.ipv4.tcp_congestion_control: {}}}}}"
     hosts = ", ".join(f"{host}: {settings.format(*pair)}" for host, pair in zip("ab", wanted, strict=True))
     flow = "tool: iperf3, from: a, to: b, protocol: mptcp, duration: 1s"
@@ -207,7 +210,7 @@ def test_what_only_the_experiment_kernel_has_is_refused_by_name(
 
 
 def test_an_ordinary_users_path_is_enough(mprun: Callable[..., Result], files: Path) -> None:
-    """Debian gives users no sbin, where tc is."""
+    """Debian gives users no sbin in PATH, where tc is."""
     env = environment(PATH="/usr/local/bin:/usr/bin:/bin")
     assert mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json", env=env).status == 0
     assert mprun("doctor", env=env).status == 0
@@ -231,7 +234,7 @@ def test_doctor_and_kernel_tell_of_this_machine(mprun: Callable[..., Result]) ->
 
 
 def test_a_kernel_that_was_named_is_booted_or_refused(mprun: Callable[..., Result], files: Path) -> None:
-    """It is no reason to take the host's kernel that one of this name is not there."""
+    """A missing kernel of this name does not make mprun use the host's kernel."""
     (files / "xp.yaml").write_text(EXPERIMENT.replace("SETTINGS", ""))
     refused = mprun("-t", "topo", "-x", "xp", "--kernel", "nosuch")
     assert refused.status == 3
@@ -240,7 +243,7 @@ def test_a_kernel_that_was_named_is_booted_or_refused(mprun: Callable[..., Resul
 
 
 def test_a_terminal_without_our_ticks(tmp_path: Path) -> None:
-    """As LANG=de_DE has it, which is ISO 8859-1."""
+    """The test uses the encoding of LANG=de_DE, ISO 8859-1."""
     result = call("doctor", cwd=tmp_path, env=environment(PYTHONIOENCODING="latin-1"))
     assert result.status in (0, 3)
     assert result.out.startswith("? Mininet")

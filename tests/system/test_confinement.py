@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of a stranger's experiment, run with --allow-exec, get nothing of the host's."""
+"""Programs of a stranger's experiment, run with --allow-exec, have no access to the host."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.system.conftest import Result, environment
 
 @pytest.fixture
 def secret() -> Iterator[Path]:
-    """A folder of the host that no rule names, with a file that only its owner may read."""
+    """Return a folder of the host that no rule allows, with a file that only its owner may read."""
     folder = Path("/var/tmp") / f"mprun-test-{os.getpid()}"
     folder.mkdir()
     (folder / "secret").write_text("the secret")
@@ -50,7 +50,7 @@ def test_no_attempt_gets_anything_of_the_host(mprun: Callable[..., Result], tmp_
 
 
 def test_one_lock_holds_without_the_other(mprun: Callable[..., Result], tmp_path: Path, secret: Path) -> None:
-    """Landlock alone keeps the guest from a folder of the host: nothing inside hides /var/tmp."""
+    """Landlock alone keeps the guest out of a folder of the host: no mount hides /var/tmp."""
     if not landlock.abi():
         pytest.skip("this machine's kernel has no Landlock")
     result = run(mprun, tmp_path, f"cat {secret}/secret; ls {secret}; cat /etc/os-release >/dev/null && echo readable")
@@ -109,7 +109,7 @@ print("done")
     assert in_child(program) == "done\n"
 
 
-# A machine without Landlock: its system calls are those of no kernel. classic BPF: landlock_create_ruleset is ENOSYS.
+# A machine without Landlock. A classic BPF filter makes landlock_create_ruleset return ENOSYS.
 WITHOUT_LANDLOCK = """
 import os, struct, sys
 from mprun.engines import seccomp
@@ -150,7 +150,8 @@ def test_a_machine_without_landlock_says_so_and_needs_another_word(
     assert "--unconfined" in check["mend"]
 
 
-# The real engine. PLACE is a folder of the host with a secret, in which each of these would leave a trace or read it.
+# The real engine. PLACE is a folder of the host with a secret. Each of these attempts would leave a trace in it or read
+# the secret.
 REAL_ATTEMPTS = {
     "reading a file": "cat PLACE/secret",
     "listing the machine": "ls / || ls /root/. || ls /home/.",
@@ -198,7 +199,7 @@ REAL_NEEDS = {
 def test_no_attempt_in_the_real_engine_gets_anything_of_the_machine(
     prefix: list[str], mprun: Callable[..., Result], tmp_path: Path
 ) -> None:
-    """All that was tried is refused, and all that a command needs is there."""
+    """Every attempt is refused, and everything that a command needs is available."""
     user = NOBODY if prefix else os.geteuid()
     with scratch("mprun-test-", Path("/srv")) as place, scratch("mprun-test-") as folder:
         (place / "secret").write_text("the secret")

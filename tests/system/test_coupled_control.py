@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Coupled congestion control: fair at a shared bottleneck, fast where there is none, by the formula."""
+"""Coupled congestion control: fair at a shared bottleneck, fast without one, and according to the formula."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ Calls = dict[tuple[str, ...], Result]
 
 @pytest.fixture(scope="module")
 def earlier() -> Calls:
-    """What was run before: equal runs repeat to the byte, so that one of each will do."""
+    """Return a store of earlier results. Equal runs repeat to the byte, so each run is needed only once."""
     return {}
 
 
@@ -93,7 +93,7 @@ def share_of_tcp(result: Result) -> float:
 
 
 def test_uncoupled_subflows_take_a_share_each(run: Callable[..., Result]) -> None:
-    """Four of five: TCP keeps about a fifth."""
+    """Four of the five flows are subflows: TCP keeps about a fifth."""
     assert 0.15 <= share_of_tcp(run("shared", "against", control="reno")) <= 0.27
 
 
@@ -114,13 +114,13 @@ def test_on_tcp_each_does_as_reno(run: Callable[..., Result], control: str) -> N
 
 
 def windows(result: Result) -> Iterator[tuple[list[dict[str, Any]], list[dict[str, Any]]]]:
-    """Two looks at all subflows of the data connection, half a second apart, between which none lost anything.
+    """Yield pairs of samples of all subflows of the data connection, half a second apart, without a loss between them.
 
-    A window is halved when a loss is noticed, which is before anything is sent again and counted.
+    A window is halved when a loss is noticed, which is before the retransmission is sent and counted.
     """
     looks: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for sample in result.rows("sockets"):
-        # the control connection sends next to nothing
+        # the control connection sends very little
         if sample["host"] == "client" and sample["bytes_acked"] > 100_000:
             looks[sample["time_ns"]].append(sample)
     for (at, before), (later, after) in pairwise(sorted(looks.items())):
@@ -138,13 +138,13 @@ def windows(result: Result) -> Iterator[tuple[list[dict[str, Any]], list[dict[st
 
 
 def test_lia_grows_as_rfc_6356_says(run: Callable[..., Result]) -> None:
-    """On a trace of windows and round-trip times: per segment acknowledged min(alpha / total, 1 / window)."""
+    """Windows grow by min(alpha / total, 1 / window) per segment acknowledged, for the windows and RTTs of a trace."""
     grown = expected = 0.0
     looks = 0
     for before, after in windows(run("apart", "bulk", control="lia", delay1="30ms")):
         looks += 1
         by_name = {one["local"]: one for one in after}
-        # halfway between the two looks
+        # halfway between the two samples
         middle = {
             one["local"]: (
                 (one[WINDOW] + by_name[one["local"]][WINDOW]) / 2,
@@ -160,5 +160,5 @@ def test_lia_grows_as_rfc_6356_says(run: Callable[..., Result]) -> None:
             grown += by_name[name][WINDOW] - one[WINDOW]
             expected += acked * min(coupled, 1 / middle[name][0])
     assert looks >= 20
-    # windows are whole segments, and what grows in half a second is taken at the rate of its middle
+    # windows are whole segments, and the growth in half a second is computed with the rate at its middle
     assert grown == pytest.approx(expected, rel=0.02)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run that asked for MPTCP and did not get it, or got fewer subflows, fails and names the cause."""
+"""A run that asked for MPTCP and got TCP or fewer subflows fails and names the cause."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ traffic:
 probe: {pings: 0}
 """
 FULLMESH = "mptcp: {path_manager: fullmesh}"
-# The keys of the experiment that say what hosts have.
+# The keys of the experiment that describe hosts.
 HOSTS = ("hosts", "client", "server")
 
 
@@ -85,7 +85,7 @@ def test_cause_is_named(
 
 
 def test_paths_left_unused_for_want_of_a_path_manager_are_told_of(mprun: Callable[..., Result], tmp_path: Path) -> None:
-    """A first file of one's own: the warning's lines, copied into it, give both subflows and no warning."""
+    """A user's first file: with the lines of the warning copied into it, it uses both subflows and gets no warning."""
     plain = "".join(line for line in EXPERIMENT.splitlines(True) if line.split(":")[0].strip() not in HOSTS)
     (tmp_path / "topo.yaml").write_text(TOPOLOGY.replace("LOSS", "0%"))
     (tmp_path / "xp.yaml").write_text(plain)
@@ -127,8 +127,8 @@ traffic:
 probe: {{pings: 0}}
 """)
     result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--allow-exec", "--json")
-    # the kernel's limits leave 4 pairs of addresses, of which two have a server
-    cause = "nobody listens at 10.1.1.1: the server's program has to take joins there too"
+    # the kernel's limits leave 4 pairs of addresses, and the server listens at two of them
+    cause = "no program listens at 10.1.1.1: the server's program has to take joins there too"
     assert result.summary["failures"] == [f"one: 2 of 4 subflows: {cause}"]
 
 
@@ -150,7 +150,7 @@ probe: {{pings: 0}}
 def test_cause_of_an_expectation_is_named(
     mprun: Callable[..., Result], tmp_path: Path, client: str, cause: str
 ) -> None:
-    """Two subflows are expected, and the client was set to open none."""
+    """Two subflows are expected, but the client is set to open none."""
     (tmp_path / "topo.yaml").write_text(TOPOLOGY.replace("LOSS", "0%"))
     expect = "expect:\n  - {metric: bulk.subflows, equals: 2}\n"
     (tmp_path / "xp.yaml").write_text(EXPERIMENT.replace("CLIENT", client).replace("SERVER", FULLMESH) + expect)
@@ -160,7 +160,7 @@ def test_cause_of_an_expectation_is_named(
 
 
 def run_plan(plan: Plan, folder: Path) -> dict[str, Any]:
-    """The summary of a plan that no file of a user's comes to."""
+    """Return the summary of a plan that no input file can describe."""
     run = RunDirectory.create(folder / "runs", "test", plan.digest)
     run.write("plan.json", plan.to_json())
     virtual.run_plan(plan, run, find_kernel(), lambda *_: None)
@@ -177,7 +177,7 @@ def full_mesh(folder: Path) -> Plan:
 
 
 def change(plan: Plan, node: str, without: str, instead: str | None) -> Plan:
-    """A plan in which a node's command of these words is another one, or none."""
+    """Return a plan in which a command of a node is replaced, or removed."""
     [place] = [n for n, one in enumerate(plan.build) if one.node == node and " ".join(one.argv) == without]
     new = () if instead is None else (Command(node, tuple(instead.split())),)
     return replace(plan, build=(*plan.build[:place], *new, *plan.build[place + 1 :]))
@@ -186,7 +186,7 @@ def change(plan: Plan, node: str, without: str, instead: str | None) -> Plan:
 @pytest.mark.parametrize(
     ("changes", "cause"),
     [
-        # a host that was set up by hand: joins leave by the first interface, and are answered to the second
+        # a host that was set up by hand: joins leave through the first interface, and the answers go to the second
         pytest.param(
             [
                 ("client", "ip rule add from 10.0.1.1 table 2", None),
@@ -195,7 +195,7 @@ def change(plan: Plan, node: str, without: str, instead: str | None) -> Plan:
             "rp_filter of the client dropped",
             id="source-rule-and-rp-filter",
         ),
-        # the router knows the way back to the first address only
+        # the router knows only the route back to the first address
         pytest.param(
             [
                 (
@@ -231,7 +231,10 @@ ON_PATH1 = "mptcp: {path_manager: default, endpoints: [{link: path1, flags: [sub
 
 
 def joining_the_first_address(folder: Path, expect: str = "") -> Plan:
-    """Two links between the hosts; the client joins the server's end of path0 from its end of path1."""
+    """Return a plan with two links between the hosts.
+
+    The client joins the server's end of path0 from its end of path1.
+    """
     (folder / "topo.yaml").write_text(SIDE_BY_SIDE)
     (folder / "xp.yaml").write_text(EXPERIMENT.replace("CLIENT", ON_PATH1).replace("SERVER", FULLMESH) + expect)
     spec = load(folder / "topo.yaml", folder / "xp.yaml").spec
@@ -241,9 +244,9 @@ def joining_the_first_address(folder: Path, expect: str = "") -> Plan:
 @pytest.mark.parametrize("is_bound", [True, False], ids=["bound-to-its-device", "not-bound"])
 @pytest.mark.parametrize("is_elsewhere", [True, False], ids=["answered-by-the-other", "answered-by-the-same"])
 def test_a_join_that_is_bound_to_a_device(tmp_path: Path, is_bound: bool, is_elsewhere: bool) -> None:
-    """It stays without an answer where the server's routes send that by another device, and there alone."""
+    """The join gets no answer only if it is bound to a device and the server's routes answer through another device."""
     plan = joining_the_first_address(tmp_path)
-    # both ends have two addresses: the first join is all that is asked for
+    # both ends have two addresses: only the first join is expected
     (flow,) = plan.intent.traffic
     plan = replace(plan, intent=replace(plan.intent, traffic=(replace(flow, subflows=2),)))
     if is_bound:
@@ -273,7 +276,7 @@ def test_an_answer_that_is_lost_on_its_way_is_no_matter_of_devices(
 
 
 def test_a_subflow_that_no_path_has_is_told_of(mprun: Callable[..., Result], tmp_path: Path) -> None:
-    """Both subflows go over path0, whose share would be 100 % of what one of them carried."""
+    """Both subflows use path0. Its share would be 100 % of the data of one subflow."""
     joining_the_first_address(tmp_path)
     result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
     assert result.metric("bulk.subflows") == 2
@@ -335,7 +338,7 @@ def test_a_backup_that_is_late_is_blamed_on_what_its_sender_allows(
     ],
 )
 def test_application_without_mptcp(tmp_path: Path, end: str, cause: str) -> None:
-    """One end's program runs without the library that opens MPTCP sockets for it."""
+    """The program of one end runs without the library that opens MPTCP sockets."""
     plan = full_mesh(tmp_path)
     if end == "client":
         plan = replace(plan, flows=(replace(plan.flows[0], env={}),))
@@ -361,14 +364,14 @@ paths:
         # each subflow's buffer begins at the middle value of tcp_wmem
         ("default", 16_384, "its send buffer: "),
         ("default", 67_108_864, None),
-        # a share of 1/2 + 5 % of what the slow path carries: 6 / 0.45 = 13.3 Mbit/s
+        # a share of 1/2 + 5 % when the slow path carries 6 Mbit/s: 6 / 0.45 = 13.3 Mbit/s
         ("balanced", 67_108_864, "scheduler balanced: "),
     ],
 )
 def test_what_holds_a_connection_over_unlike_paths_back_is_told(
     mprun: Callable[..., Result], tmp_path: Path, scheduler: str, least: int, cause: str | None
 ) -> None:
-    """With enough of what is blamed the best path is used, and nothing is said."""
+    """With enough of the resource that is named as the cause, the best path is used and no cause is reported."""
     (tmp_path / "topo.yaml").write_text(UNLIKE)
     sysctl = f"sysctl: {{net.ipv4.tcp_wmem: 4096 {least} 67108864, net.ipv4.tcp_rmem: 4096 131072 67108864}}"
     client = f"mptcp: {{path_manager: fullmesh, scheduler: {scheduler}}}, {sysctl}"
@@ -393,12 +396,12 @@ def test_a_program_that_wants_little_is_no_warning(mprun: Callable[..., Result],
 
 
 def test_a_receive_window_too_small_for_the_queues_is_told_of(mprun: Callable[..., Result]) -> None:
-    """16 MB of buffer are a window of 8 MB; six paths of 49 Mbit/s and 285 ms with full queues ask for 10.5 MB."""
+    """16 MB of buffer give a window of 8 MB. Six paths of 49 Mbit/s and 285 ms with full queues need 10.5 MB."""
     lab = ROOT / "labs" / "10_openflow_topologies"
     paths = ("-p", "paths=6", "-p", "rate=49mbit", "-p", "duration=8s", "--engine", "virtual", "--json")
     small = mprun("-t", lab / "topo_paths", "-x", lab / "bulk", *paths)
     large = mprun("-t", lab / "topo_paths", "-x", lab / "bulk", *paths, "-p", "buffer=67108864")
     assert [text for text in small.summary["warnings"] if text.startswith("server: dropped ")]
     assert not [text for text in large.summary["warnings"] if "dropped" in text]
-    # 1424 of 1514 bytes are data; a tenth for slow start
+    # 1424 of 1514 bytes are data; a tenth is for slow start
     assert large.metric("bulk.goodput") > 0.9 * 6 * 49e6 * 1424 / 1514 > small.metric("bulk.goodput")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every generator's network runs, and what shares a bottleneck gets no more than it, and most of it."""
+"""Every generator's network runs. Flows that share a bottleneck get no more than its rate, and most of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.system.conftest import ROOT, Result
 
 PLANS = ROOT / "tests" / "golden" / "plans"
 CASES = {name: "two-paths" if name == "multi-path" else name for name in GENERATORS}
-# Of 1514 bytes on the wire TCP carries 1448.
+# TCP carries 1448 of 1514 bytes on the wire.
 TCP_SHARE = 1448 / 1514
 
 
@@ -27,7 +27,7 @@ def test_network_runs(mprun: Callable[..., Result], generator: str) -> None:
 
 
 def test_names_of_any_length_have_interfaces(mprun: Callable[..., Result], tmp_path: Path) -> None:
-    """An interface's name has 15 characters (IFNAMSIZ), a node's up to 32, and a link's more."""
+    """An interface's name has up to 15 characters (IFNAMSIZ), a node's up to 32, and a link's more."""
     client, router, switch, bridge, server = (f"{kind}-".ljust(32, "x") for kind in "crsbh")
     (tmp_path / "topo.yaml").write_text(
         f"version: 1\nnodes: {{{client}: {{kind: host}}, {router}: {{kind: router}}, {bridge}: {{kind: switch}},"
@@ -41,7 +41,7 @@ def test_names_of_any_length_have_interfaces(mprun: Callable[..., Result], tmp_p
     )
     result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
     assert result.status == 0, result.out + result.err
-    # each way is a path of its own, by the address on it
+    # each way is a separate path, by its address
     assert [result.metric(f"way-{n}.rtt") for n in range(12)] == pytest.approx(
         [2e-3 * (n + 1) for n in range(12)], abs=1e-4
     )

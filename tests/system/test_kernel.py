@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The experiment kernel: polling programs, randomness, a kernel that dies, what a run can see."""
+"""The experiment kernel: programs that poll, randomness, a kernel that dies, and the files that a run can see."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SECOND_NS = 10**9
 
 
 def plan_for(folder: Path, *argv: str, seed: int = 1) -> Plan:
-    """A plan whose one flow is another program."""
+    """Return a plan whose only flow is the given program."""
     (folder / "topo.yaml").write_text(TOPOLOGY)
     (folder / "xp.yaml").write_text(EXPERIMENT)
     spec = load(folder / "topo.yaml", folder / "xp.yaml", seed=seed).spec
@@ -59,7 +59,7 @@ def python(text: str) -> tuple[str, ...]:
     ],
 )
 def test_time_moves_for_a_program_that_polls(tmp_path: Path, wait: str) -> None:
-    """Each polls for 20 s of simulated time; `ticking` looks at a timer's signal, not at the clock."""
+    """Each program polls for 20 s of simulated time. `ticking` checks the signal of a timer, not the clock."""
     text = f"""
 import os, select, signal, socket, time
 fired = []
@@ -77,7 +77,7 @@ print(time.monotonic() - start)
     directory, agent = run(tmp_path, plan_for(tmp_path, *python(text)))
     assert agent["error"] is None
     assert float(directory.log("it")) == pytest.approx(20, abs=0.01)
-    # without the rules it would be 78 million readings of the clock, or for ever
+    # without the rules the program would read the clock 78 million times, or for ever
     assert time.monotonic() - began < 60
 
 
@@ -93,7 +93,7 @@ def test_randomness_is_that_of_the_seed(tmp_path: Path) -> None:
 
 
 def test_a_kernel_that_dies_is_an_error_with_its_last_words(tmp_path: Path) -> None:
-    # a seed by which to tell its kernel from others
+    # a seed that identifies its kernel
     plan = plan_for(tmp_path, "sleep", "100000000", seed=os.getpid())
     plan = replace(plan, flows=(replace(plan.flows[0], argv=python("while True: pass")),))
 
@@ -134,5 +134,5 @@ print(json.dumps({"writable": [p for p in paths if writable(p)], "homes": os.lis
     directory, _ = run(tmp_path, plan_for(tmp_path, *python(text)))
     seen = json.loads(directory.log("it"))
     assert seen["writable"] == ["/run/mprun/run"]
-    # what is left of home directories leads to the interpreter, where it is in one
+    # the only remaining parts of home directories lead to the interpreter, if it is in one
     assert set(seen["homes"]) <= {".pyenv", ".local", ".cache"}

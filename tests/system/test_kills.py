@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whoever kills mprun, a sweep or a worker of one: what they started ends with them. `benchmarks/kill.py` has the
-campaign at random moments."""
+"""All processes of mprun, of a sweep or of a worker end when it is killed.
+
+`benchmarks/kill.py` has the campaign with kills at random moments.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,9 @@ from tests.descendants import below, children, command, end, wait_gone
 from tests.scenes import RATES_ONLY
 from tests.system.conftest import COMMAND, ROOT, environment, wait_until
 
-# Within this time after a kill nothing that was started may be left.
+# After a kill, all started processes must end within this time.
 GONE_S = 1.0
-# As long as any test may take, so that a run never ends by itself meanwhile.
+# As long as any test may last, so that a run never ends by itself.
 XP = """\
 version: 1
 traffic:
@@ -35,7 +37,7 @@ WORKER = "mprun.sweep.worker"
 
 @pytest.fixture(autouse=True)
 def leaves_no_folder() -> Iterator[None]:
-    """A run that was killed leaves folders to the next one, which may be of a test that counts them."""
+    """Clean up after killed runs: a killed run leaves its folders to the next run, and another test may count them."""
     yield
     for prefix in ("mprun-run-", "mprun-channel-"):
         with scratch(prefix):
@@ -52,7 +54,7 @@ def files(tmp_path: Path) -> Path:
 
 @contextmanager
 def started(folder: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Start mprun; whatever is left of it ends with the test."""
+    """Start mprun. All its remaining processes end with the test."""
     process = subprocess.Popen(
         [*COMMAND, *words], cwd=folder, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
@@ -64,7 +66,7 @@ def started(folder: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def all_gone(pids: list[int]) -> list[str]:
-    """Return the commands of those that are left after GONE_S, and end them."""
+    """Return the commands of processes that still exist after GONE_S, and kill them."""
     left = wait_gone(pids, GONE_S)
     told = [command(pid) for pid in left]
     end(left)
@@ -72,7 +74,7 @@ def all_gone(pids: list[int]) -> list[str]:
 
 
 def progress() -> str:
-    """Return what the agent of the run that goes on says that it does."""
+    """Return the progress that the agent of the current run reports."""
     said = Path(tempfile.gettempdir()).glob("mprun-channel-*/reports/progress")
     return "".join(path.read_text() for path in said)
 
@@ -86,8 +88,10 @@ def find_kernel_of(pid: int) -> int | None:
 
 
 def test_a_worker_that_still_imports_ends_with_its_sweep(files: Path) -> None:
-    """It reads its jobs after it has imported all it needs. The sweep is killed as soon as the worker exists, when the
-    worker has not yet opened the module in which its work is."""
+    """A worker reads its jobs after its imports. The test kills the sweep as soon as the worker exists.
+
+    At this time the worker is still importing and its own code has not started.
+    """
     with started(files, "sweep", "-t", "topo", "-x", "cells", "-j", "1") as sweep:
         wait_until(lambda: find_worker(sweep.pid) is not None)
         worker = find_worker(sweep.pid)
@@ -128,7 +132,10 @@ def test_a_run_ends_with_all_below_it(files: Path, engine: str, moment: str) -> 
 
 
 def test_a_child_whose_parent_has_ended_already_does_not_begin() -> None:
-    """The signal of prctl(2) comes for a parent that ends later. Here the parent ends between fork and that call."""
+    """The signal of prctl(2) is sent if a parent ends later.
+
+    Here the parent ends between fork and the call of prctl.
+    """
     program = """
 import os
 from mprun.engines.engine import die_with
@@ -141,12 +148,12 @@ die_with(parent)
 print("lives", flush=True)
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
-    # the output ends when the child has ended, as it holds the other end
+    # the output ends when the child has ended, because the child holds the other end
     assert (done.stdout, done.stderr) == ("", "")
 
 
 def test_a_signal_that_python_ignores_comes_again() -> None:
-    """An exception in a finalizer is ignored, and with it what interrupts."""
+    """Python ignores an exception in a finalizer, and with it the interrupt."""
     program = """
 import os, signal, time
 from mprun.cli import listen
@@ -167,7 +174,7 @@ except KeyboardInterrupt:
 
 
 def test_a_place_for_temporary_files_is_found_without_writing() -> None:
-    """Python tries each place by a file of a random name, which stays if it is killed meanwhile."""
+    """Python tests each place with a file of a random name, which stays if Python is killed then."""
     program = """
 import os, sys
 from mprun.scratch import temporary

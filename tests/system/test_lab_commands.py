@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Working in a lab's folder: names for files of the newest run, a working copy, grades."""
+"""Work in a lab's folder: names for files of the newest run, a working copy, grades."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_names_in_the_folder_stand_for_files_of_the_newest_run(tmp_path: Path) -
     first = call("-t", "topo", "-x", "xp_tcp", "--engine", "virtual", cwd=folder)
     assert first.status == 0, first.err
     assert first.out.splitlines()[-1] == "here: iperf.log, ping.log, client.pcap, server.pcap"
-    assert "warning: link server.log: a file of this name is there, and stays" in first.err
+    assert "warning: link server.log: a file with this name exists, and is kept" in first.err
     assert (folder / "server.log").read_text() == "mine\n"
     (folder / "server.log").unlink()
     assert (folder / "iperf.log").read_text().rstrip().endswith("receiver")
@@ -36,7 +36,7 @@ def test_names_in_the_folder_stand_for_files_of_the_newest_run(tmp_path: Path) -
 
 
 def assert_grades(folder: Path, class_: Path) -> None:
-    """Both runs bear out all claims; nobody's, none."""
+    """Check that both runs support all claims, and that a folder without runs supports none."""
     (class_ / "idle").mkdir()
     (class_ / "idle" / "runs").mkdir()
     graded = call("lab", "check", "01", folder, class_ / "idle", "--csv", cwd=class_)
@@ -85,7 +85,7 @@ def test_a_lab_with_commands_of_its_own_needs_leave(tmp_path: Path) -> None:
 
 
 def test_a_seed_of_the_command_is_that_of_every_step(tmp_path: Path) -> None:
-    """By what it draws: which of 200 pings a link loses."""
+    """The draw decides which of 200 pings a link loses."""
     folder = tmp_path / "lab"
     folder.mkdir()
     (folder / "topo.yaml").write_text(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands of each lab's README, run in a working copy as they stand there.
+"""The commands of each lab's README, run in a working copy as they are written.
 
-Of commands that differ in their parameters only, the first is run and the others are validated: `mprun lab run`
-runs them all. Each display filter that the page shows matches a packet of these runs.
+If several commands differ only in parameters, the first is run and the others are validated: `mprun lab run` runs all
+of them. Each display filter on the page matches a packet of these runs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LONG = "iperf_scenario_long"
 
 RUN = re.compile(r"mprun (-t \S+ -x \S+)")
 FILTER = re.compile(r"`((?:ip|sctp|tcp)(?:\.| &&)[^`]*)`")
-# Two seconds more of twenty hosts would be needed.
+# These filters would need two more seconds of twenty hosts.
 NOT_MATCHED = {"tcp.analysis.retransmission", "tcp.analysis.out_of_order"}
 
 
@@ -43,7 +43,7 @@ def script_of(folder: Path) -> str:
 
 
 def needs(folder: Path) -> list[pytest.MarkDecorator]:
-    """Return what a lab cannot do without on this machine."""
+    """Return marks that skip a lab if this machine lacks a program for it."""
     is_there = folder.name != "06_multipath_quic" or find("quic") is not None
     return [pytest.mark.skipif(not is_there, reason="mprun-quic is not built: mprun tools install quic")]
 
@@ -73,13 +73,13 @@ def test_commands_of_the_page_work(folder: Path, tmp_path: Path) -> None:
 
 
 def filters_of(folder: Path) -> list[str]:
-    """Display filters of a README, those of a sentence that says when there is something to see left out."""
+    """Return the display filters of a README, without filters in sentences about conditions."""
     found = (" ".join(one.split()) for one in FILTER.findall((folder / "README.md").read_text()))
     return [one for one in dict.fromkeys(found) if one not in NOT_MATCHED]
 
 
 def matches(capture: Path, display_filter: str) -> bool:
-    """Whether there is such a packet; tshark is not waited for once there is."""
+    """Return whether a packet matches. tshark is not awaited after the first match."""
     argv = ["tshark", "-l", "-r", str(capture), "-Y", display_filter]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as tshark:
         assert tshark.stdout is not None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The labs show what they are published for; figures in the virtual engine."""
+"""The labs show the published effects, with figures in the virtual engine."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ def test_subflows_of_each_path_manager(
     assert result.status == 0, result.out + result.err
     assert result.metric("bulk.subflows") == subflows
     assert joins(result.run / "pcap" / "client.pcap") == subflows - 1
-    # the server's second address is learnt by ADD_ADDR, and by nothing else
+    # the client learns the server's second address only from ADD_ADDR
     announced = tshark(result.run / "pcap" / "client.pcap", "tcp.options.mptcp.subtype == 3")
     assert bool(announced) == (topology.endswith("server_paths") and experiment == "iperf_fullmesh")
 
 
 def tshark(capture: Path, condition: str) -> list[str]:
-    """Source port of each packet for which a display filter holds."""
+    """Return the source port of each packet that matches a display filter."""
     argv = ["tshark", "-r", str(capture), "-Y", condition, "-T", "fields", "-e", "tcp.srcport"]
     return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.split()
 
 
 def joins(capture: Path) -> int:
-    """Subflows that joined the connection that carried the data: SYNs with MP_JOIN, acknowledged."""
+    """Return the number of subflows that joined the data connection: acknowledged SYNs with MP_JOIN."""
     answered = tshark(capture, "tcp.flags.syn == 1 && tcp.flags.ack == 1 && tcp.options.mptcp.subtype == 1")
     connections = tshark(capture, "tcp.flags.syn == 1 && tcp.flags.ack == 0 && tcp.options.mptcp.subtype == 0")
-    # iperf3's control connection is one too and has as many
+    # iperf3's control connection is an MPTCP connection too, with as many subflows
     return len(answered) // len(connections)
 
 
@@ -59,7 +59,7 @@ def joins(capture: Path) -> int:
 def test_headers_of_a_full_packet_are_those_of_the_answers(
     mprun: Callable[..., Result], experiment: str, data_bytes: int
 ) -> None:
-    """Most of the client's packets with data have these lengths in a capture of all interfaces."""
+    """Most of the client's data packets have these lengths in a capture of all interfaces."""
     result = mprun("-t", LAB / "topo", "-x", LAB / experiment, "--engine", "virtual", "--json")
     assert result.status == 0, result.out + result.err
     argv = ["tshark", "-r", str(result.run / "pcap" / "client.pcap"), "-c", "2000", "-T", "fields"]
@@ -68,7 +68,7 @@ def test_headers_of_a_full_packet_are_those_of_the_answers(
     ((full, _),) = Counter(lines).most_common(1)
     whole, ip, tcp, data = map(int, full.split())
     assert data == data_bytes
-    # what stands before the IP header: that of Linux in the capture, Ethernet's 14 bytes on the wire
+    # the bytes before the IP header: Linux's own header in the capture, Ethernet's 14 bytes on the wire
     cooked = whole - ip - tcp - data
     assert (whole, cooked, ip, whole - cooked + 14) == (1520, 20, 20, 1514)
     answers = " ".join((LAB / "ANSWERS.md").read_text().split())
@@ -81,15 +81,18 @@ def test_headers_of_a_full_packet_are_those_of_the_answers(
 
 
 def test_uncoupled_subflows_give_way_to_each_connection(mprun: Callable[..., Result]) -> None:
-    """The connection has both paths alone, less with each TCP connection that comes, and more when one ends. A phase of
-    ten seconds is less than a sawtooth of Reno on the path of 80 ms: halves are claimed of the lab's long runs."""
+    """The connection has both paths alone, less with each new TCP connection, and more when one ends.
+
+    A phase of ten seconds is shorter than a sawtooth of Reno on the path of 80 ms. So only the lab's long runs claim
+    halves.
+    """
     lab = ROOT / "labs" / "05_congestion_control"
     result = mprun("-t", lab / "topo_cong", "-x", lab / "iperf_scenario_reno_1sf", "--engine", "virtual", "--json")
     assert result.status == 0, result.out + result.err
     assert result.summary["warnings"] == []
     report = json.loads((result.run / "logs" / "multipath.out").read_text())
     intervals = [interval["sum"]["bytes"] * 8 for interval in report["server_output_json"]["intervals"]]
-    # Reno needs some seconds to give way: the middle of each phase of ten
+    # Reno needs some seconds to adapt: the middle of each phase of ten seconds
     phases = [sum(intervals[start + 3 : start + 9]) / 6e6 for start in range(0, 50, 10)]
     assert phases[0] > phases[1] > phases[2] < phases[3] < phases[4]
     assert min(phases[0], phases[4]) == pytest.approx(37.6, abs=1)
@@ -99,7 +102,7 @@ def test_uncoupled_subflows_give_way_to_each_connection(mprun: Callable[..., Res
 def test_four_subflows_starve_tcp_unless_they_are_coupled(
     mprun: Callable[..., Result], control: str, starves: bool
 ) -> None:
-    """Of five flows at each bottleneck one is TCP: Reno leaves it a fifth of 20 Mbit/s, and coupled ones a half."""
+    """TCP is one of five flows at each bottleneck. Reno leaves TCP a fifth of 20 Mbit/s, and coupled control a half."""
     lab = ROOT / "labs" / "05_congestion_control"
     experiment = lab / f"iperf_scenario_{control}_4sf"
     result = mprun("-t", lab / "topo_cong", "-x", experiment, "--engine", "virtual", "--json")
@@ -111,7 +114,7 @@ def test_four_subflows_starve_tcp_unless_they_are_coupled(
 
 
 def run_scheduler(mprun: Callable[..., Result], part: str, experiment: str, *more: str) -> Result:
-    """An experiment of lab 02."""
+    """Run an experiment of lab 02."""
     folder = ROOT / "labs" / "02_scheduler" / part
     result = mprun("-t", folder / "topo", "-x", folder / experiment, "--engine", "virtual", "--json", *more)
     assert result.status == 0, result.out + result.err
@@ -119,12 +122,12 @@ def run_scheduler(mprun: Callable[..., Result], part: str, experiment: str, *mor
 
 
 def test_the_scheduler_decides_which_round_trip_a_request_takes(mprun: Callable[..., Result]) -> None:
-    """Round trips of 40 and 80 ms; 10000 bytes take seven packets, 0.8 ms at 100 Mbit/s in each direction."""
+    """The round trips are 40 and 80 ms. 10000 bytes take seven packets: 0.8 ms at 100 Mbit/s in each direction."""
     lowest = run_scheduler(mprun, "reqres", "reqres_rtt")
     assert lowest.metric("msg.delay.min") >= 0.040
     assert lowest.metric("msg.delay.max") <= 0.042
     in_turn = run_scheduler(mprun, "msg", "reqres_rr")
-    # the first before the second subflow has joined
+    # the first request, before the second subflow has joined
     assert in_turn.metric("msg.delay.min") <= 0.042
     assert 0.080 <= in_turn.metric("msg.delay.median") <= 0.082
 
@@ -139,12 +142,15 @@ def test_two_paths_carry_a_file_sooner_than_one(mprun: Callable[..., Result]) ->
 
 
 def test_large_buffers_of_several_connections_fit_into_the_kernel(mprun: Callable[..., Result]) -> None:
-    """1 % of losses and 4 ms leave a connection 1448 bytes / 4 ms x sqrt(1.5 / 0.01) = 35 Mbit/s at most, three of
-    them some 90 of the 95.7 that the link carries; their send buffers hold 42 MB."""
+    """The send buffers of three connections hold 42 MB.
+
+    1 % of losses and 4 ms limit a connection to 1448 bytes / 4 ms x sqrt(1.5 / 0.01) = 35 Mbit/s. Three connections get
+    about 90 of the 95.7 Mbit/s of the link.
+    """
     lab = ROOT / "labs" / "13_sctp_vs_mptcp"
     parameters = ("-p", "connections=3", "-p", "duration=2s")
     result = mprun("-t", lab / "topo_table", "-x", lab / "tcp", "--engine", "virtual", "--json", *parameters)
     assert result.status == 0, result.out + result.err
     assert result.summary["warnings"] == []
-    # a second of two is slow start at the most
+    # slow start takes at most one second of two
     assert result.metric("bulk.goodput") > 60e6

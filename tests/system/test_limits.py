@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What programs of a run take is bounded inside the experiment kernel: who goes beyond is ended, and named."""
+"""Limits on programs of a run inside the experiment kernel: a program that exceeds a limit is ended and named."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.system.conftest import Result
 # Four nodes (client, router, server, the wires) and two processes: the ping, which needs no server, and the command.
 TASKS = 1000 + 4 * (4 + 2)
 BOMB = "import os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        pass\n"
-# Memory that is there at once: 128 MiB a call, where a page that is only touched costs a stop of the program.
+# Memory that is allocated at once: 128 MiB a call. A page that is only touched would stop the program each time.
 HOG = """\
 import mmap
 held = []
@@ -29,7 +29,7 @@ while True:
 
 
 def run(mprun: Callable[..., Result], folder: Path, *command: str) -> Result:
-    """Run a command beside a ping, which must not notice."""
+    """Run a command together with a ping, which must not be affected."""
     flows = [
         {"name": "alive", "tool": "ping", "from": "client", "to": "server", "count": 5},
         {"name": "it", "tool": "exec", "from": "client", "to": "server", "command": list(command)},
@@ -51,7 +51,7 @@ def test_a_fork_bomb_is_ended_and_named(mprun: Callable[..., Result], tmp_path: 
 
 
 def test_a_fork_bomb_of_root_that_hides_is_ended_too(mprun: Callable[..., Result], tmp_path: Path) -> None:
-    """Its first process is over, it is in a session of its own, and it may set what root may set."""
+    """The first process of the bomb has ended. The bomb has a session of its own, and may set all limits of root."""
     raised = "echo 100000 >/proc/sys/kernel/threads-max; echo 100000 >/proc/sys/kernel/pid_max; ulimit -u unlimited"
     result = run(mprun, tmp_path, "sh", "-c", f"{raised}; setsid setsid python3 -c '{BOMB}' >/dev/null 2>&1 & exit 0")
     assert result.status == 1
@@ -69,7 +69,7 @@ def test_who_takes_all_memory_is_ended_and_named(mprun: Callable[..., Result], t
 
 
 def test_who_fills_memory_with_files_has_no_room(mprun: Callable[..., Result], tmp_path: Path) -> None:
-    """All of these together leave room for programs: /tmp half, /dev/shm a fifth, /run a tenth, others a hundredth."""
+    """All folders together leave room for programs: /tmp half, /dev/shm a fifth, /run a tenth, others a hundredth."""
     folders = "/tmp /dev/shm /run /dev"
     fill = f"for folder in {folders}; do head -c 1G /dev/zero >$folder/big && exit 7; done; python3 -c 'print(1)'"
     result = run(mprun, tmp_path, "sh", "-c", fill)
@@ -78,7 +78,7 @@ def test_who_fills_memory_with_files_has_no_room(mprun: Callable[..., Result], t
 
 
 def test_who_writes_too_much_is_ended_and_named(mprun: Callable[..., Result], tmp_path: Path) -> None:
-    """17 GiB, of which nothing is written: what counts is how far a file reaches."""
+    """The program truncates files to 17 GiB and writes no data. The limit counts the size of a file."""
     script = "head -c 1M /dev/zero >small; truncate -s 15G big; truncate -s 0 big; truncate -s 15G big; echo well; "
     result = run(mprun, tmp_path, "sh", "-c", f"cd /run/mprun/run; {script} truncate -s 17G big; echo still here")
     assert result.status == 1
@@ -98,7 +98,10 @@ def test_who_prints_without_end_is_ended(mprun: Callable[..., Result], tmp_path:
 
 @pytest.fixture
 def inside(tmp_path: Path) -> Callable[[str, Bounds], str]:
-    """What a script prints in a guest with bounds; each of its commands is an entry, as it is the agent."""
+    """Return a function that runs a script in a guest with limits and returns its output.
+
+    The script is the agent, so each of its commands is an entry.
+    """
     run = RunDirectory.create(tmp_path, "guest", "0123456789")
 
     def call(script: str, bounds: Bounds) -> str:
@@ -122,7 +125,10 @@ def inside(tmp_path: Path) -> Callable[[str, Bounds], str]:
 
 
 def test_the_bound_on_files_counts_all_kinds_of_them(inside: Callable[[str, Bounds], str]) -> None:
-    """The log is one of the five, and the agent's. The sixth ends the entry, and the next entry makes none."""
+    """The log is one of the five files, and belongs to the agent.
+
+    The sixth file ends the entry, and the next entry makes none.
+    """
     script = """\
 sh -c 'mkdir a; : >a/b; ln -s b a/c; ln a/b a/d; echo four; mkfifo e; echo five'
 sh -c ': >f; echo another'
@@ -135,7 +141,7 @@ awk '{print $2, $3}' /proc/mprun_limits
 
 
 def test_the_agent_may_write_when_nobody_else_may(inside: Callable[[str, Bounds], str], tmp_path: Path) -> None:
-    """The shell is the agent here, and writes its 4 kB by itself after an entry has met the bound of 6 kB."""
+    """The shell is the agent here. It writes its 4 kB itself after an entry has reached the limit of 6 kB."""
     script = """\
 sh -c 'head -c 4096 /dev/zero >a; head -c 4096 /dev/zero >b; echo not'
 for i in 1 2 3 4 5 6 7 8; do printf '%0512d' 0; done >c

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links behave as written, and change when they are to: measured, in the virtual engine."""
+"""Links behave as written, and change when they should, measured in the virtual engine."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from tests.scenes import RATES_ONLY
 from tests.system.conftest import LAB, ROOT, Result, digests_of
 
 HEAD = "version: 1\nnodes: {a: {kind: host}, b: {kind: host}}\nlinks:\n"
-# Every property and every profile, each measured against what was asked. The losses of satellites are left out: one in
-# a thousand takes 400,000 frames to measure, and ethernet's is of the same kind.
+# Every property and every profile is measured against its value. The losses of satellites are left out: a loss of one
+# in a thousand takes 400,000 frames to measure, and the loss of ethernet is of the same kind.
 EVERYTHING = (
     HEAD
     + """\
@@ -100,7 +100,10 @@ def test_every_property_is_as_asked(mprun: Callable[..., Result], tmp_path: Path
 def test_a_frame_takes_its_length_on_an_idle_link(
     mprun: Callable[..., Result], tmp_path: Path, rate: int, delay_ms: int, length: int
 ) -> None:
-    """Ethernet has 14 bytes, IP 20 and UDP 8. A packet each second finds the link idle; timers step by 256 ns."""
+    """A frame has 14 bytes of Ethernet, 20 of IP and 8 of UDP.
+
+    One packet each second finds the link idle. Timers step by 256 ns.
+    """
     write(
         tmp_path,
         f"  - {{name: l, between: [a, b], rate: {rate}bit, delay: {delay_ms}ms, queue: 20packets}}\n",
@@ -118,7 +121,7 @@ def test_a_frame_takes_its_length_on_an_idle_link(
 def test_a_queue_holds_what_was_asked_beside_the_frame_that_is_sent(
     mprun: Callable[..., Result], tmp_path: Path
 ) -> None:
-    """30 frames come at once, 1 is on the line, 20 wait, and the last of these leaves after 21 frames' time."""
+    """30 frames come at once: 1 is in transmission, 20 wait, and the last of them leaves after 21 transmissions."""
     write(
         tmp_path,
         "  - {name: l, between: [a, b], rate: 1mbit, delay: 10ms, queue: 20packets}\n",
@@ -146,7 +149,7 @@ def test_calibration_leaves_the_result_alone(mprun: Callable[..., Result], tmp_p
 
 
 def test_a_link_that_is_not_as_asked_fails_its_run(mprun: Callable[..., Result], tmp_path: Path) -> None:
-    """A normal jitter as large as the delay would have some packets arrive before they were sent."""
+    """With a normal jitter as large as the delay, some packets would arrive before they were sent."""
     write(
         tmp_path,
         "  - {name: l, between: [a, b], delay: 5ms, jitter: {amount: 5ms, distribution: normal}}\n",
@@ -164,7 +167,7 @@ def test_a_link_that_is_not_as_asked_fails_its_run(mprun: Callable[..., Result],
 
 
 def test_calibration_finds_each_link_that_is_built_otherwise(tmp_path: Path) -> None:
-    """Each a little further off than its tolerance, in one direction: the others are as asked."""
+    """Each link has an error slightly above its tolerance, in one direction. All other values are correct."""
     asked = (
         "  - {name: rate, between: [a, b], rate: 10mbit, queue: 100packets}\n"
         "  - {name: delay, between: [a, b], delay: 20ms}\n"
@@ -176,7 +179,7 @@ def test_calibration_finds_each_link_that_is_built_otherwise(tmp_path: Path) -> 
     for value, other in (
         ("rate: 10mbit, queue: 100", "rate: {forward: 10150kbit, reverse: 10mbit}, queue: 100"),
         ("delay: 20ms}", "delay: {forward: 20020us, reverse: 20ms}}"),
-        # 2 % of 5000 frames are seen as 1.2 to 2.8 % in 9999 of 10000 tries
+        # 2 % of 5000 frames appear as 1.2 to 2.8 % in 9999 of 10000 tries
         ("loss: 2%", "loss: {forward: 4%, reverse: 2%}"),
         ("queue: 50packets", "queue: {forward: 52packets, reverse: 50packets}"),
         ("jitter: 2ms", "jitter: {forward: 2300us, reverse: 2ms}"),
@@ -225,15 +228,15 @@ def test_ten_changes_a_second_for_a_minute_do_not_drift(mprun: Callable[..., Res
     late = [step["actual_ns"] - step["asked_ns"] for step in changes]
     assert min(late) >= 0
     assert max(late) < 100_000
-    # nothing in flight was lost, and each delay was that of one of the two states
+    # no packet in flight was lost, and each delay is the delay of one of the two states
     assert result.metric("echo.loss") == 0
     times = [
         float(line.split("time=")[1].split()[0])
         for line in (result.run / "logs" / "echo.out").read_text().splitlines()
         if "time=" in line
     ]
-    # Request and answer of 98 bytes are sent at 5 Mbit/s. Two that meet where the delay falls leave one after the
-    # other, each way.
+    # Request and answer of 98 bytes are sent at 5 Mbit/s. If two requests meet where the delay falls, they leave one
+    # after the other in each direction.
     sent_ms = 98 * 8 / 5e3
     assert min(times) == pytest.approx(20 + 2 * sent_ms, abs=0.01)
     assert 40 <= max(times) <= 40 + 4 * sent_ms
@@ -262,7 +265,7 @@ def test_loss_and_state_come_and_go(mprun: Callable[..., Result], tmp_path: Path
 
 
 def echoes(pcap: Path) -> tuple[dict[int, float], dict[int, float]]:
-    """When each request was sent, and when it was answered if it was, by its number."""
+    """Return the times of requests and of answers, by sequence number."""
     argv = ["tshark", "-r", str(pcap), "-T", "fields", "-e", "frame.time_epoch", "-e", "icmp.seq", "-e", "icmp.type"]
     lines = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
     rows = [line.split("\t") for line in lines if line.split("\t")[2] in ("0", "8")]
@@ -287,13 +290,13 @@ def test_ramps_and_schedules_set_the_delay(mprun: Callable[..., Result], tmp_pat
     states = [(0, 10), (1.25, 20), (1.5, 30), (1.75, 40), (2, 50), (3, 30), (4, 20), (5, 0)]
     for (begin_s, delay_ms), (end_s, _) in pairwise(states):
         trip_s = 2 * delay_ms / 1e3
-        # those that are sent and answered while nothing changes
+        # requests that are sent and answered while nothing changes
         steady = [n for n, moment in sent.items() if begin_s < moment - first < end_s - trip_s - 1e-3]
         assert len(steady) >= 2
         assert [answered[n] - sent[n] for n in steady] == pytest.approx([trip_s] * len(steady), abs=10e-6)
 
 
-# One opportunity every 2 ms in the first second, every ms in the second; and the rates that these are.
+# One opportunity every 2 ms in the first second, every ms in the second; FRAME_BITS gives the equal rates.
 OFFERED = [*range(2, 1001, 2), *range(1001, 2001)]
 FRAME_BITS = 1514 * 8
 
@@ -305,7 +308,7 @@ FRAME_BITS = 1514 * 8
 def test_trace_carries_what_it_offers(
     mprun: Callable[..., Result], tmp_path: Path, lines: Iterable[str], form: str
 ) -> None:
-    """On average 9.08 Mbit/s."""
+    """The trace offers 9.08 Mbit/s on average."""
     (tmp_path / "cell.trace").write_text("\n".join(lines) + "\n")
     write(
         tmp_path,
@@ -328,7 +331,7 @@ def test_changed_links_repeat_byte_for_byte(mprun: Callable[..., Result]) -> Non
 
 @pytest.mark.parametrize("engine", ["virtual", "real"])
 def test_first_packet_passes_a_long_line_of_wires(mprun: Callable[..., Result], tmp_path: Path, engine: str) -> None:
-    """The kernel takes up a few hundred new links a second; a packet sent before is lost without a trace."""
+    """The kernel activates a few hundred new links a second. An earlier packet is lost without a trace."""
     (tmp_path / "topo.yaml").write_text("version: 1\ntopology: line\nrouters: 150\nrate: 100mbit\n")
     xp = "version: 1\nprobe: {pings: 0}\ntraffic: [{name: echo, tool: ping, from: client, to: server, count: 2}]\n"
     (tmp_path / "xp.yaml").write_text(xp)
@@ -352,12 +355,12 @@ traffic:
 @pytest.mark.parametrize(
     ("queue", "least_s", "most_s"),
     [
-        # 200 frames of 1514 bytes take 242 ms at 10 Mbit/s; cubic keeps a queue that drops from its tail filled
+        # 200 frames of 1514 bytes take 242 ms at 10 Mbit/s; cubic keeps a drop-tail queue full
         ("200packets", 0.15, 0.3),
         ("{limit: 300kb, discipline: red}", 0.045, 0.2),
         ("{limit: 200packets, discipline: codel}", 0.04, 0.09),
         ("{limit: 200packets, discipline: pie}", 0.04, 0.1),
-        # a flow of its own for the pings
+        # the pings have a queue of their own
         ("{limit: 200packets, discipline: fq_codel}", 0.04, 0.05),
         ("{limit: 450kb, discipline: cake}", 0.04, 0.05),
     ],
@@ -365,7 +368,7 @@ traffic:
 def test_discipline_holds_the_delay_down(
     mprun: Callable[..., Result], tmp_path: Path, queue: str, least_s: float, most_s: float
 ) -> None:
-    """Pings beside a bulk transfer over 10 Mbit/s and 40 ms."""
+    """The pings run during a bulk transfer over 10 Mbit/s and 40 ms."""
     links = f"  - {{name: l, between: [a, b], rate: 10mbit, rtt: 40ms, queue: {queue}}}\n"
     write(tmp_path, links, "", LOADED.format(ecn=0))
     result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")

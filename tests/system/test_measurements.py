@@ -17,7 +17,7 @@ import pytest
 from tests.scenes import RATES_ONLY
 from tests.system.conftest import Result, call
 
-# path0 loses one packet in a hundred, so that its queue stays empty; that of path1 is always in use.
+# path0 loses one packet in a hundred, so its queue stays empty. The queue of path1 is always in use.
 TOPOLOGY = """\
 version: 1
 topology: multi-path
@@ -53,7 +53,7 @@ def rows(result: Result, table: str, **values: object) -> list[Row]:
 
 
 def steady(found: list[Row]) -> Iterator[Row]:
-    """Rows from when windows have grown to before the flow ends."""
+    """Yield the rows between the growth of windows and the end of the flow."""
     return (row for row in found if 2e9 <= row["time_ns"] <= 5.05e9)
 
 
@@ -66,10 +66,10 @@ def test_series_are_sampled_when_they_were_to_be(sampled: Result) -> None:
 
 
 def test_a_full_link_carries_its_rate(sampled: Result) -> None:
-    """rate x time, to a frame, whenever something waited all the time.
+    """The link carries rate x time, to a frame, while a packet always waited.
 
-    A pause of the sender drains the queue, and the burst behind it fills the queue. So only spans count in which the
-    backlog changes by no more than the window grows in a tenth of a second, with a packet or two of the path's share.
+    A pause of the sender drains the queue, and the next burst fills it. So only spans count in which the backlog
+    changes by at most the growth of the window in a tenth of a second, plus a packet or two of the path's share.
     """
     router = rows(sampled, "interfaces", node="router", link="path1")
     queue = {row["time_ns"]: row for row in rows(sampled, "queues", link="path1", direction="forward")}
@@ -87,7 +87,7 @@ def test_a_full_link_carries_its_rate(sampled: Result) -> None:
 
 
 def test_every_packet_has_a_fate(sampled: Result) -> None:
-    """What one end sent, the other got, or the link's queue dropped, or its loss took."""
+    """Each packet that one end sent was received by the other end, dropped by the link's queue, or lost by the link."""
     for link in ("path0", "path1"):
         for direction, sender, receiver in (("forward", "client", "router"), ("reverse", "router", "client")):
             sent = rows(sampled, "interfaces", node=sender, link=link)[-1]["tx_packets"]
@@ -100,7 +100,7 @@ def test_every_packet_has_a_fate(sampled: Result) -> None:
 def test_loss_is_as_asked(sampled: Result) -> None:
     sent = rows(sampled, "interfaces", node="client", link="path0")[-1]["tx_packets"]
     lost = rows(sampled, "queues", link="path0", direction="forward")[-1]["lost_packets"]
-    # four standard deviations of a binomial
+    # four standard deviations of a binomial distribution
     assert lost == pytest.approx(0.01 * sent, abs=4 * math.sqrt(0.01 * sent))
     assert all(row["lost_packets"] == 0 for row in rows(sampled, "queues", link="path1"))
 
@@ -111,7 +111,7 @@ def test_a_queue_holds_what_it_was_given(sampled: Result) -> None:
     assert 70 <= longest <= 80
     assert queue[-1]["drops_packets"] > 0
     for row in steady(queue):
-        # data in full frames; the last of a send buffer may be shorter
+        # data in full frames; the last frame of a send buffer may be shorter
         assert (
             0.9 * FRAME_BYTES * row["backlog_packets"] <= row["backlog_bytes"] <= FRAME_BYTES * row["backlog_packets"]
         )
@@ -122,22 +122,22 @@ def data(result: Result, host: str, path: str) -> list[Row]:
 
 
 def test_round_trip_time_is_delay_and_queue(sampled: Result) -> None:
-    """Two ways to one figure: what TCP measures, and what waits in the queue, at its rate.
+    """Two measurements agree: the round-trip time that TCP measures, and the wait in the queue at its rate.
 
-    The median, since the smoothed round-trip time stays behind where the connection pauses and the queue empties.
+    The median is used, because the smoothed round-trip time lags when the connection pauses and the queue empties.
     """
     queue = rows(sampled, "queues", link="path1", direction="forward")
     waits = [row["backlog_bytes"] * 8 / RATE for row in steady(queue)]
     measured = [row["rtt_us"] / 1e6 for row in steady(data(sampled, "client", "path1"))]
     assert len(measured) == len(waits) >= 30
     beyond_queue = statistics.median(rtt - wait for rtt, wait in zip(measured, waits, strict=True))
-    # a packet's own transmission of 0.6 ms, and half of that of the frame that is being sent when it comes
+    # a packet's own transmission of 0.6 ms, and half of the transmission of the frame before it
     assert beyond_queue == pytest.approx(2 * DELAY_S + 1.5 * FRAME_BYTES * 8 / RATE, abs=FRAME_BYTES * 8 / RATE)
     assert all(row["min_rtt_us"] == pytest.approx(40_000, abs=700) for row in data(sampled, "client", "path0"))
 
 
 def test_what_is_under_way_is_rate_times_round_trip_time(sampled: Result) -> None:
-    """Little's law."""
+    """The test checks Little's law."""
     found = list(steady(data(sampled, "client", "path1")))
     under_way = sum(row["unacked_packets"] for row in found) / len(found)
     rtt_s = sum(row["rtt_us"] for row in found) / len(found) / 1e6
@@ -145,13 +145,13 @@ def test_what_is_under_way_is_rate_times_round_trip_time(sampled: Result) -> Non
 
 
 def test_bytes_of_subflows_are_those_of_interfaces(sampled: Result) -> None:
-    """Until before the end: what comes after iperf3 has closed belongs to no socket."""
+    """The time before the end counts only: packets after iperf3 has closed its sockets belong to no socket."""
     arrived = list(steady(rows(sampled, "interfaces", node="server")))[-1]
     moment = arrived["time_ns"]
     last = [row for path in ("path0", "path1") for row in data(sampled, "server", path) if row["time_ns"] == moment]
     received = sum(row["bytes_received"] for row in last)
     assert len(last) == 2
-    # Ethernet, IP, TCP, time stamps, and on most packets MPTCP's data sequence signal, of 20 to 28 bytes
+    # Ethernet, IP, TCP, timestamps, and on most packets MPTCP's DSS option of 20 to 28 bytes
     per_packet = (arrived["rx_bytes"] - received) / arrived["rx_packets"]
     assert 14 + 20 + 20 + 12 + 20 <= per_packet <= 14 + 20 + 20 + 12 + 28
 
@@ -238,7 +238,7 @@ traffic:
 
 
 def test_bytes_of_a_file_are_those_of_its_subflows(mprun: Callable[..., Result], tmp_path: Path) -> None:
-    """Two ways to one figure, over IPv6, towards the client, by the samples that every run has."""
+    """Two measurements agree over IPv6 towards the client, with the samples that every run has."""
     topology = TOPOLOGY.replace(", loss: {forward: 1%}", "").replace("version: 1", "version: 1\naddressing: ipv6")
     (tmp_path / "topo.yaml").write_text(topology)
     (tmp_path / "xp.yaml").write_text(FILE)
@@ -251,7 +251,7 @@ def test_bytes_of_a_file_are_those_of_its_subflows(mprun: Callable[..., Result],
     # the header of the answer, and the byte that a FIN counts
     assert 0 <= sum(received.values()) - (4 << 20) <= 500
     assert sum(sent.values()) == pytest.approx(sum(received.values()), abs=4)
-    # of the router nothing was asked, and it has the totals that every node has
+    # the experiment requests nothing for the router, and it has the totals that every node has
     first, last = rows(result, "interfaces", node="router", link="path0")
     assert first["time_ns"] < 10_000
     assert first["rx_packets"] == 0
@@ -270,8 +270,10 @@ events:
 
 
 def test_subflows_come_and_go_beyond_a_nat(mprun: Callable[..., Result], tmp_path: Path) -> None:
-    """A subflow goes at once where its address does, and is there again one round trip after the address is; the
-    server knows it by the address of the NAT."""
+    """A subflow ends at once with its address, and exists again one round trip after the address returns.
+
+    The server sees the subflow with the NAT's address.
+    """
     (tmp_path / "topo.yaml").write_text(COMING_AND_GOING)
     (tmp_path / "xp.yaml").write_text(EXPERIMENT.replace("size: 15mb", "duration: 3s"))
     result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
@@ -280,7 +282,7 @@ def test_subflows_come_and_go_beyond_a_nat(mprun: Callable[..., Result], tmp_pat
         host: [row["time_ns"] / 1e9 for row in rows(result, "events", flow="bulk", host=host, path="path1")]
         for host in ("client", "server")
     }
-    # established, closed, established; the client says so when the answer has come, the server 20 ms later
+    # established, closed, established; the client reports it when the answer has come, the server 20 ms later
     assert times["client"][1:] == pytest.approx([1, 2.04], abs=0.001)
     assert times["server"][2] == pytest.approx(2.06, abs=0.001)
     for host, local in (("client", "10.0.1.1"), ("server", "10.1.0.1")):
@@ -290,7 +292,7 @@ def test_subflows_come_and_go_beyond_a_nat(mprun: Callable[..., Result], tmp_pat
     assert {row["remote"] for row in rows(result, "sockets", host="server", flow="bulk")} == {"10.1.0.2"}
     changes = [(row["time_ns"] // 1_000_000, row["host"], row["link"], row["value"]) for row in result.rows("changes")]
     assert changes == [(1000, "client", "path1", '"removed"'), (2000, "client", "path1", '"added"')]
-    # away for one of three seconds
+    # absent for one of three seconds
     assert result.metric("bulk.share.stdev.path1") > 0.1
 
 
@@ -304,7 +306,7 @@ def test_cpu_time_in_real_time(mprun: Callable[..., Result], tmp_path: Path) -> 
     assert result.status == 0, result.out + result.err
     used = {(row["host"], row["process"]): row["user_ns"] + row["system_ns"] for row in result.rows("cpu")}
     assert {("client", "bulk"), ("server", "bulk.server"), (None, "agent")} == set(used)
-    # two paths of 1 Gbit/s keep both ends of it at work, of 2 s and what comes before and after
+    # two paths of 1 Gbit/s keep both ends busy, for 2 s and the time before and after
     assert all(50_000_000 < used[end] < 3_000_000_000 for end in (("client", "bulk"), ("server", "bulk.server")))
     for metric, end in (("cpu.client", ("client", "bulk")), ("cpu.server", ("server", "bulk.server"))):
         last = rows(result, "cpu", host=end[0], process=end[1])[-1]
@@ -318,7 +320,8 @@ def test_cpu_time_in_real_time(mprun: Callable[..., Result], tmp_path: Path) -> 
     for cpu in {row["cpu"] for row in result.rows("processors")}:
         last = rows(result, "processors", cpu=cpu)[-1]
         spent = sum(value for name, value in last.items() if name not in ("time_ns", "cpu"))
-        # no more than there was, by ticks of 10 ms in each of eight states; what a hypervisor takes untold is in none
+        # at most the available time, in ticks of 10 ms in each of eight states; time that a hypervisor takes unreported
+        # is in none
         assert 0 < spent <= last["time_ns"] + 80_000_000
         assert sum(last[name] for name in ("user_ns", "system_ns", "softirq_ns")) > 0
 
@@ -334,8 +337,10 @@ def test_cpu_time_in_simulated_time_is_a_warning(mprun: Callable[..., Result], t
 
 
 def test_packets_that_the_kernel_did_not_take_in_are_told_of(mprun: Callable[..., Result], tmp_path: Path) -> None:
-    """A window leaves at one moment, and so arrives at one moment where nothing has a rate: more than the kernel
-    will hold."""
+    """A window leaves at one moment and arrives at one moment, because nothing has a rate.
+
+    The kernel cannot hold so much.
+    """
     (tmp_path / "topo.yaml").write_text(
         "version: 1\nnodes: {a: {kind: host}, b: {kind: host}}\nlinks: [{name: l, between: [a, b], delay: 10ms}]\n"
     )
@@ -345,10 +350,10 @@ def test_packets_that_the_kernel_did_not_take_in_are_told_of(mprun: Callable[...
     )
     result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
     (warning,) = result.summary["warnings"]
-    told = re.fullmatch(r"link 'l' forward: (\d+) packets lost beside its queue: .*", warning)
+    told = re.fullmatch(r"link 'l' forward: (\d+) packets lost outside its queue: .*", warning)
     assert told is not None, warning
     a, b = (rows(result, "interfaces", node=node)[-1] for node in ("a", "b"))
-    # tx_packets are those that the peer took in: the first are lost between a and the wire, the others at b
+    # tx_packets are the packets that the peer accepted: the first are lost between a and the wire, the others at b
     lost = a["tx_drops"] + a["tx_packets"] - b["rx_packets"]
     assert int(told[1]) == lost > 0
     assert result.metric("bulk.retransmits") == lost

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What middleboxes do to MPTCP and TCP: the effect of each is measured, and named where it breaks something."""
+"""Effects of middleboxes on MPTCP and TCP: each effect is measured, and named if it breaks a connection."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ middleboxes: {router: {BOX}}
 """
 TWO_ADDRESSES = "server_paths: [{name: near}, {name: far}]"
 EXPERIMENT = SHORT + "  - {host: server, snaplen: 100}\n"
-# What a path of 20 Mbit/s carries: 1448 bytes of a frame of 1514; of MPTCP a little less.
+# The goodput of a path of 20 Mbit/s: 1448 bytes of a frame of 1514, and slightly less with MPTCP.
 ONE_PATH = pytest.approx(18.9e6, rel=0.03)
 TWO_PATHS = pytest.approx(37.0e6, rel=0.03)
 
@@ -38,7 +38,7 @@ Try = Callable[..., Result]
 
 @pytest.fixture
 def attempt(mprun: Callable[..., Result], tmp_path: Path) -> Try:
-    """A run over a router that is this middlebox."""
+    """Return a function that runs an experiment over a router with the given middlebox."""
 
     def run(box: str, server: str = "", loss: str = "", protocol: str = "mptcp", back: bool = False) -> Result:
         topology = TOPOLOGY.replace("BOX", box).replace("SERVER", server)
@@ -53,7 +53,7 @@ def attempt(mprun: Callable[..., Result], tmp_path: Path) -> Try:
 
 
 def fields(result: Result, host: str, wanted: str, *names: str) -> list[list[str]]:
-    """What tshark reads of the packets in a host's capture."""
+    """Return fields of the matching packets in a host's capture, read by tshark."""
     argv = ["tshark", "-r", str(result.run / "pcap" / f"{host}.pcap"), "-Y", wanted, "-T", "fields"]
     for name in names:
         argv += ["-e", name]
@@ -130,7 +130,7 @@ def test_effect_over_ipv6(
     ],
 )
 def test_a_join_from_outside_is_refused(attempt: Try, box: str, failure: str) -> None:
-    """The client announces its address behind the box, and the server tries it."""
+    """The client announces its address behind the middlebox, and the server tries to join it."""
     result = attempt(box, back=True)
     (said,) = result.summary["failures"]
     assert said.startswith(f"{LOST_JOIN} {failure} ")
@@ -151,7 +151,7 @@ def test_a_connection_from_outside_is_refused(attempt: Try) -> None:
     [
         (
             # The server announces its address at the end of the handshake, 48 us before the first data arrives. Without
-            # the option its packet is the first that the client gets, and says nothing of MPTCP.
+            # the option, its packet is the client's first, and does not show MPTCP.
             "strip: [add_addr]",
             f"{PLAIN} the connection fell back to TCP after its handshake (fallback, RFC 8684 3.7): middlebox 'router' "
             "removed ADD_ADDR from N packets",
@@ -159,13 +159,13 @@ def test_a_connection_from_outside_is_refused(attempt: Try) -> None:
         (
             "alter: [add_addr]",
             "bulk: 2 of 4 subflows: the client never learnt of the server's other addresses: ADD_ADDR was sent and did "
-            "not arrive as it was, which its HMAC tells (RFC 8684 3.4.1): middlebox 'router' altered ADD_ADDR in N "
+            "not arrive as it was, as its HMAC shows (RFC 8684 3.4.1): middlebox 'router' altered ADD_ADDR in N "
             "packets",
         ),
         (
             "nat: {inside: [far]}",
             "bulk: 2 of 4 subflows: 4 of 6 joins were lost: middlebox 'router' dropped N packets to addresses behind "
-            "its NAT, which nobody outside can reach",
+            "its NAT, which hosts outside cannot reach",
         ),
         ("rewrite_sequence: {}", None),
     ],
@@ -179,7 +179,7 @@ def test_a_second_address_of_the_server(attempt: Try, box: str, failure: str | N
 
 
 def test_a_connection_whose_keys_are_altered_stands_still(attempt: Try) -> None:
-    """Each end counts data from the key that it sent (RFC 8684 3.1); the SYN has none, and passes as it is."""
+    """Each end counts data from the key that it sent (RFC 8684 3.1). The SYN has no key and passes unchanged."""
     result = attempt("alter: [mp_capable]")
     assert result.status == 1
     (said,) = result.summary["errors"]
@@ -190,7 +190,7 @@ def test_a_connection_whose_keys_are_altered_stands_still(attempt: Try) -> None:
     answer = f"{of_key} && tcp.flags.syn == 1 && tcp.flags.ack == 1"
     sent, received = (fields(result, host, answer, "tcp.options.mptcp.sendkey") for host in ("server", "client"))
     assert [key for (key,) in received] != [key for (key,) in sent]
-    # 192.0.2.1, and the rest as it was
+    # 192.0.2.1, with the other bits unchanged
     assert {int(key) >> 32 for (key,) in received} == {0xC0000201}
     assert [int(key) & 0xFFFFFFFF for (key,) in received] == [int(key) & 0xFFFFFFFF for (key,) in sent]
     assert (result.metric("bulk.goodput") if "bulk.goodput" in result.summary["metrics"] else 0) < 1e6
@@ -211,12 +211,15 @@ def test_sequence_numbers_are_others_behind_the_rewriter(attempt: Try, protocol:
     sent, received = (dict(fields(result, host, SYN, *names)) for host in ("client", "server"))
     assert len(sent) == (4 if protocol == "mptcp" else 2)
     assert {port: str(int(number) ^ 1 << 31) for port, number in sent.items()} == received
-    # what the receiver's kernel took in order is what its program got, besides what the control connection carried
+    # the data that the receiver's kernel took in order equals the data of its program and of the control connection
     assert result.metric("bulk.goodput") == (TWO_PATHS if protocol == "mptcp" else ONE_PATH)
 
 
 def test_sack_blocks_are_rewritten_unless_they_are_forgotten(attempt: Try) -> None:
-    """Same losses: translated they cost what they cost without a box, forgotten each costs a time-out."""
+    """The losses are the same.
+
+    Translated SACK blocks cost as much as without a box, and dropped ones cost a time-out each.
+    """
     clean, whole, forgetful = (
         attempt(box, loss="1%", protocol="tcp").metric("bulk.goodput")
         for box in ("strip: [mptcp]", "rewrite_sequence: {}", "rewrite_sequence: {sack: false}")
@@ -234,7 +237,7 @@ def test_a_proxy_relays_every_byte(attempt: Try) -> None:
     sockets = result.rows("sockets")
     sent = max(row["bytes_acked"] for row in sockets if row["host"] == "client")
     received = max(row["bytes_received"] for row in sockets if row["host"] == "server")
-    # the two kernels count the SYN and the FIN as a byte, or not
+    # the two kernels may count the SYN and the FIN as a byte or not
     assert sent > 6_000_000
     assert sent == pytest.approx(received, abs=2)
 

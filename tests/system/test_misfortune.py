@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes wrong in a run ends with a clear message, the right status, and nothing left behind."""
+"""A problem in a run ends with a clear message, the right status, and no leftovers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ capture:
   - {host: client, snaplen: 100}
 probe: {pings: 1}
 """
-# In a mount namespace of its own a program of this machine is replaced for the run alone.
+# In a mount namespace of its own, a program of this machine is replaced for this run only.
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="replacing a program for one run needs root")
 
 
@@ -51,7 +51,7 @@ def files(tmp_path: Path) -> Path:
 
 
 def replacing(program: str, script: str, folder: Path) -> list[str]:
-    """A command prefix under which `program` is `script` (empty: missing)."""
+    """Return a command prefix under which `program` is `script`. An empty script means that the program is missing."""
     if script:
         instead = folder / "instead"
         instead.write_text("#!/bin/sh\n" + script)
@@ -68,14 +68,14 @@ def replacing(program: str, script: str, folder: Path) -> list[str]:
 def test_interrupted_run_is_kept_and_marked(files: Path, engine: str) -> None:
     status, said = interrupt_when("bulk", signal.SIGINT, "-t", "topo", "-x", "long", "--engine", engine, cwd=files)
     assert status == 130
-    assert "interrupted; what was gathered so far is in runs/" in said
+    assert "interrupted; the results so far are in runs/" in said
     run = files / "runs" / "latest"
     assert (run / "incomplete").exists()
     assert "stopped by the user" in (run / "agent.json").read_text()
     assert (run / "pcap" / "client.pcap").stat().st_size > 24
     said = (run / "logs" / "capture.client.err").read_text()
     assert (tcpdump.passed(said) or 0) > 0
-    # all that had passed when the user stopped it
+    # all packets that had passed when the user stopped the run
     assert tcpdump.lost(said) == 0
 
 
@@ -84,7 +84,7 @@ def test_interrupted_run_is_kept_and_marked(files: Path, engine: str) -> None:
 def test_nothing_is_left_when_mprun_is_killed(files: Path, engine: str) -> None:
     status, _ = interrupt_when("bulk", signal.SIGKILL, "-t", "topo", "-x", "long", "--engine", engine, cwd=files)
     assert status == -signal.SIGKILL
-    # what it had in the temporary directory goes with the next run
+    # the next run removes the files in the temporary directory
     assert call("-t", "topo", "-x", "xp", "--engine", engine, cwd=files).status == 0
 
 
@@ -113,12 +113,12 @@ def test_server_that_exits_at_once(files: Path, mprun: Callable[..., Result], en
 @needs_root
 @pytest.mark.usefixtures("leaves_nothing")
 def test_client_that_hangs(files: Path, mprun: Callable[..., Result]) -> None:
-    """In simulated time a time-out of 32 s costs nothing."""
+    """In simulated time, a time-out of 32 s costs nothing."""
     (files / "real-iperf3").write_bytes(Path("/usr/bin/iperf3").read_bytes())
     (files / "real-iperf3").chmod(0o755)
     script = f'case "$*" in *--client*) exec sleep 100000;; esac\nexec {files}/real-iperf3 "$@"\n'
     prefix = replacing("/usr/bin/iperf3", script, files)
-    # the test's folder is below /tmp, which a run does not see: put the copy where it does
+    # the test's folder is below /tmp, which a run does not see: copy the program to a visible place
     visible = Path("/usr/local/lib/mprun-test-iperf3")
     try:
         visible.write_bytes(Path("/usr/bin/iperf3").read_bytes())
@@ -133,7 +133,7 @@ def test_client_that_hangs(files: Path, mprun: Callable[..., Result]) -> None:
 
 
 def test_a_hangup_that_is_not_heeded(files: Path) -> None:
-    """nohup(1), so that a run goes on when its terminal is closed."""
+    """A run under nohup(1) continues when its terminal is closed."""
     arguments = ("-t", "topo", "-x", "xp", "--engine", "virtual")
     status, said = interrupt_when("building", signal.SIGHUP, *arguments, cwd=files, prefix=["nohup"])
     assert (status, "interrupted" in said) == (0, False)
@@ -164,7 +164,7 @@ def test_what_is_being_started_is_not_interrupted() -> None:
     ],
 )
 def test_output_that_goes_nowhere(tmp_path: Path, streams: str, expected: tuple[int, str]) -> None:
-    """Closed (the next file that is opened would be in its place), full, or not read."""
+    """The output is closed (the next opened file would take its place), full, or not read."""
     command = f"set -o pipefail; {shlex.join(COMMAND)} graph -t {LAB}/topo {streams}"
     done = subprocess.run(["bash", "-c", command], cwd=tmp_path, env=environment(), capture_output=True, text=True)
     assert (done.returncode, done.stderr) == expected
@@ -182,7 +182,10 @@ def test_results_that_have_no_place(files: Path, mprun: Callable[..., Result], n
 
 
 def test_a_kernel_that_was_damaged(files: Path, mprun: Callable[..., Result]) -> None:
-    """Named before anything exists: without its library for bulk receivers a run would pass, with other figures."""
+    """The damage is named before anything is created.
+
+    A run without the kernel's library for bulk receivers would pass with other figures.
+    """
     copy = files / "cache" / "mprun" / "kernels" / "copy"
     copy.parent.mkdir(parents=True)
     shutil.copytree(find_kernel().directory, copy)
@@ -230,7 +233,7 @@ def test_no_room_for_the_kernels_memory(files: Path, mprun: Callable[..., Result
 
 @needs_root
 def test_a_user_without_a_home(tmp_path: Path, mprun: Callable[..., Result]) -> None:
-    """A number that is in no list of users, as in containers."""
+    """The user is a number without an entry in the list of users, as in containers."""
     nameless = [
         "setpriv",
         "--reuid=64999",
@@ -265,7 +268,7 @@ def test_full_disk(files: Path, mprun: Callable[..., Result], engine: str) -> No
 
 @pytest.mark.alone
 def test_wrong_netem_is_refused_before_anything_exists(tmp_path: Path, mprun: Callable[..., Result]) -> None:
-    """On a kernel without netem the real engine names it; on one with netem this shows nothing."""
+    """On a kernel without netem, the real engine names netem. On a kernel with netem, this test shows nothing."""
     from mprun.engines.capability import missing_qdiscs
 
     if not missing_qdiscs(["netem"]):
@@ -291,24 +294,24 @@ def test_command_that_is_no_command(mprun: Callable[..., Result]) -> None:
 
 
 def test_leftovers_sees_what_it_should() -> None:
-    """The check that the others rely on can fail."""
+    """The check that the other tests rely on can fail."""
     marked = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", "mprun.agent.main"])
     try:
-        # a program that has just begun has no command line for a moment
+        # a program that has just started has no command line for a moment
         wait_until(lambda: any(str(marked.pid) in line for line in leftovers()), 5)
     finally:
         marked.kill()
         marked.wait()
 
 
-# What an experiment's own commands and files may do
+# Limits of an experiment's own commands and files
 
 
 PING = "  - {name: alive, tool: ping, from: client, to: server, count: 5}\n"
 
 
 def run_beside_ping(mprun: Callable[..., Result], folder: Path, traffic: str, more: str = "") -> Result:
-    """A run of a ping, whose result must not be lost, and of what is in `traffic`."""
+    """Run a ping, whose result must not be lost, together with the flows in `traffic`."""
     (folder / "topo.yaml").write_text(RATES_ONLY + more)
     (folder / "xp.yaml").write_text(f"version: 1\nprobe: {{pings: 0}}\ntraffic:\n{PING}{traffic}")
     result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json", "--allow-exec")
@@ -364,7 +367,7 @@ def test_a_port_that_another_program_has(mprun: Callable[..., Result], tmp_path:
 
 
 def test_flows_that_nobody_can_reach(mprun: Callable[..., Result], tmp_path: Path) -> None:
-    """The link goes down when the ping is over; what had arrived before is there."""
+    """The link goes down after the ping. The packets that arrived before are recorded."""
     events = "events:\n  - {at: 1500ms, link: path0, state: down}\n"
     flow = "{tool: flows, from: client, to: server, arrivals: constant, interval: 600ms, duration: 2s, size: 1kb}"
     result = run_beside_ping(mprun, tmp_path, f"  - {flow}\n", events)

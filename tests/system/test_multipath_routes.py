@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Equal-cost multipath in the virtual engine: where the flows of one pair of hosts go."""
+"""Equal-cost multipath in the virtual engine: the ways of the flows between one pair of hosts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from tests.system.conftest import Result
 
-# Two choices one after the other; the delay towards the server, 20 to 23 ms, says which way was taken.
+# Two choices one after the other. The delay towards the server, 20 to 23 ms, identifies the way.
 MESH = """\
 version: 1
 ecmp: %s
@@ -42,8 +42,8 @@ MANY = """\
 version: 1
 traffic: [{name: many, tool: iperf3, from: client, to: server, duration: 5s, parallel: 64}]
 """
-# Eight subflows between one pair of addresses, told apart by their ports alone. Long enough for one that has a way for
-# itself to fill it.
+# Eight subflows between one pair of addresses, which differ only in ports. They last long enough for a subflow with its
+# own way to fill the way.
 SUBFLOWS = """\
 version: 1
 hosts: {client: {mptcp: {path_manager: ndiffports, subflows_per_pair: 8}}, server: {mptcp: {path_manager: default}}}
@@ -58,7 +58,7 @@ SUBFLOW_LINKS = ("in-a", "in-b", "c-out", "d-out")
 
 
 def bytes_by_way(result: Result) -> Counter[int]:
-    """Payload that each way carried, by its delay in ms: from the sockets' counts and least round-trip times."""
+    """Return the payload of each way by its delay in ms, from the sockets' counts and minimum round-trip times."""
     last = {row["local_port"]: row for row in result.rows("sockets") if row["host"] == "client"}
     carried: Counter[int] = Counter()
     for row in last.values():
@@ -88,7 +88,7 @@ def test_flows_of_two_hosts_use_all_ways(addressing: str, mprun: Callable[..., R
     carried = bytes_by_way(result)
     assert set(carried) == {20, 21, 22, 23}
     assert min(carried.values()) > 0.1 * carried.total()
-    # two links of 20 Mbit/s in a row of two
+    # two links of 20 Mbit/s, two times in series
     assert 36e6 <= result.metric("many.goodput") <= 2 * 20e6 * 1448 / 1514
     assert [text for text in result.summary["warnings"] if "4 ways of 20 to 23 ms" in text]
     same = mprun("verify", result.run)
@@ -96,7 +96,7 @@ def test_flows_of_two_hosts_use_all_ways(addressing: str, mprun: Callable[..., R
 
 
 def ports(result: Result, capture: str) -> Counter[str]:
-    """Packets towards the server by the port that they come from."""
+    """Return the number of packets towards the server by their source port."""
     argv = ["tshark", "-r", str(result.run / "pcap" / f"{capture}.pcap"), "-Y", "tcp.dstport == 5201"]
     argv += ["-T", "fields", "-e", "tcp.srcport"]
     return Counter(subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split())
@@ -111,11 +111,11 @@ def test_each_subflow_has_one_way_and_keeps_it(addressing: str, mprun: Callable[
     for one, other in ("ab", "cd"):
         assert not seen[one].keys() & seen[other].keys()
         assert (seen[one] + seen[other]).keys() == (seen["a"] + seen["b"]).keys()
-        # either way has one of data at least; those of iperf3's control connection have ten packets or so
+        # each way has at least one data subflow; subflows of iperf3's control connection have about ten packets
         assert min(max(seen[one].values()), max(seen[other].values())) > 100
     assert len({(port in seen["a"], port in seen["c"]) for port in seen["a"] | seen["b"]}) == 4
     assert result.metric("bulk.subflows") == 8
-    # more than any one link carries
+    # more than a single link carries
     assert result.metric("bulk.goodput") > 20e6 * 1448 / 1514
 
 
@@ -131,7 +131,7 @@ def test_without_it_all_take_one_way(mprun: Callable[..., Result], tmp_path: Pat
 
 
 def test_a_link_that_is_down_is_not_a_way(mprun: Callable[..., Result], tmp_path: Path) -> None:
-    """Of two links between two routers one goes down: both routers know it, and all flows go on."""
+    """A link of two between the routers goes down. Both routers notice it, and all flows continue."""
     (tmp_path / "topo.yaml").write_text(
         "version: 1\necmp: true\n"
         "nodes: {client: {kind: host}, r: {kind: router}, s: {kind: router}, server: {kind: host}}\n"
@@ -147,5 +147,5 @@ def test_a_link_that_is_down_is_not_a_way(mprun: Callable[..., Result], tmp_path
     )
     result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
     assert result.status == 0, result.out + result.err
-    # 3 s of both links, then 6 s of one
+    # 3 s over both links, then 6 s over one
     assert 20e6 <= result.metric("many.goodput") <= 4 / 3 * 20e6 * 1448 / 1514

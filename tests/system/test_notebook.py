@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The notebook in the docs runs, on the sweep that it speaks of."""
+"""The notebook in the docs runs on the sweep that its text describes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_notebook_runs(mprun: Callable[..., Result], tmp_path: Path, monkeypatch
             exec("".join(cell["source"]), names)
     assert (tmp_path / "goodput.pdf").stat().st_size > 0
     assert names["goodput"]["count"].to_list() == [2, 2]
-    # the figure that comes by itself is that of the table
+    # the automatic figure is the figure of the table
     assert names["drawn"].svg.startswith("<?xml")
     assert "bulk.goodput" in names["drawn"].title
     assert names["drawn"].data["bulk_goodput_bit_per_s"].to_list() == pytest.approx(names["goodput"]["mean"].to_list())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenFlow switches in the virtual engine: each mode does what it says, and runs repeat."""
+"""OpenFlow switches in the virtual engine: each mode behaves as documented, and runs repeat."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.system.conftest import Result
 from tests.system.test_shell import PROMPT, Terminal
 from tests.system.test_virtual import TCP_CEILING
 
-# Two hosts, each at a switch; two links between the switches.
+# Two hosts, each at a switch, and two links between the switches.
 SIDE_BY_SIDE = """\
 version: 1
 nodes:
@@ -91,7 +91,7 @@ Mprun = Callable[..., Result]
 
 @pytest.fixture
 def run(mprun: Mprun, tmp_path: Path) -> Callable[[str, str], Result]:
-    """One run of two texts, which must pass."""
+    """Return a function that runs a topology and an experiment, and checks that the run passes."""
 
     def perform(topology: str, experiment: str) -> Result:
         (tmp_path / "topo.yaml").write_text(topology)
@@ -104,14 +104,14 @@ def run(mprun: Mprun, tmp_path: Path) -> Callable[[str, str], Result]:
 
 
 def sent(result: Result, switch: str, link: str) -> int:
-    """Bytes that a switch has sent on a link from time zero on."""
+    """Return the bytes that a switch has sent on a link since time zero."""
     return max(
         int(row["tx_bytes"]) for row in result.rows("interfaces") if (row["node"], row["link"]) == (switch, link)
     )
 
 
 def round_trips(result: Result, flow: str) -> list[float]:
-    """Of each ping, ms."""
+    """Return the round-trip time of each ping in ms."""
     return [float(text) for text in re.findall(r"time=([\d.]+) ms", (result.run / f"logs/{flow}.out").read_text())]
 
 
@@ -139,7 +139,10 @@ def test_group_spreads_flows_over_both_links(run: Callable[[str, str], Result], 
 
 
 def test_a_group_of_the_file_spreads_by_its_weights(run: Callable[[str, str], Result]) -> None:
-    """Three of four of 64 connections, within 3 standard deviations; and a flow of the file drops what it names."""
+    """Three of four of 64 connections use path0, within 3 standard deviations.
+
+    A flow of the file drops the packets it names.
+    """
     own = (
         "{mode: multipath,"
         ' groups: ["group_id=1,type=select,bucket=weight:3,output:path0,bucket=weight:1,output:path1"],'
@@ -174,12 +177,12 @@ def test_first_packet_goes_through_the_controller(run: Callable[[str, str], Resu
     topology = IN_A_ROW.format(openflow="{controller: {delay: 11ms, idle_timeout: 10s}}")
     result = run(topology, PINGS)
     first, *rest = round_trips(result, "first")
-    # request and reply are asked for one after the other, there and back each
+    # the switch asks the controller about request and reply one after the other, 11 ms in each direction
     assert first == pytest.approx(40 + 4 * 11, abs=0.5)
-    # request and answer of 98 bytes are sent at 20 Mbit/s; the switch works for some microseconds
+    # request and answer of 98 bytes are sent at 20 Mbit/s; the switch needs some microseconds
     sent_ms = 2 * 98 * 8 / 20e3
     assert rest == pytest.approx([40 + sent_ms] * 3, abs=0.01)
-    # forgotten meanwhile, though not where the hosts are
+    # the flows have expired meanwhile, but the places of the hosts are still known
     first, *rest = round_trips(result, "later")
     assert first == pytest.approx(40 + 4 * 11, abs=0.5)
     assert rest == pytest.approx([40 + sent_ms], abs=0.01)
@@ -217,7 +220,7 @@ def test_prompt_on_openflow_switches(tmp_path: Path) -> None:
 
 @pytest.mark.alone
 def test_switches_in_real_time(tmp_path: Path) -> None:
-    """As on a host whose kernel has Open vSwitch; this one's need not."""
+    """The plan is that of a host whose kernel has Open vSwitch. This host's kernel need not have it."""
     (tmp_path / "topo.yaml").write_text(IN_A_ROW.format(openflow="{controller: {delay: 11ms}}"))
     (tmp_path / "xp.yaml").write_text(PINGS.replace("start: 30s", "start: 5s"))
     spec = load(tmp_path / "topo", tmp_path / "xp").spec
@@ -233,9 +236,9 @@ def test_switches_in_real_time(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("other", ["", ", openflow: {mode: multipath}"])
 def test_links_of_switches_are_calibrated(mprun: Mprun, tmp_path: Path, other: str) -> None:
-    """A bridge would take the frames, and so would a switch."""
+    """A bridge would accept the frames, and so would a switch."""
     topology = IN_A_ROW.format(openflow="{mode: learning}").replace(", openflow: {mode: learning}", other)
     (tmp_path / "topo.yaml").write_text(topology)
     result = mprun("calibrate", "-t", "topo", "--engine", "virtual")
     assert result.status == 0, result.out + result.err
-    assert "all 6 as asked" in result.out
+    assert "all 6 values within their tolerance" in result.out

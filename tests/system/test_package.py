@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wheel and source distribution: installed away from the checkout, all of mprun is there."""
+"""Wheel and source distribution: installed outside the checkout, mprun is complete."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ Mprun = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="module")
 def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with both. The wheel is built from the source distribution, so that has all it needs."""
+    """Return a folder with both distributions.
+
+    The wheel is built from the source distribution, which is thus complete.
+    """
     folder = tmp_path_factory.mktemp("dist")
     build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT)]
     done = subprocess.run(build, capture_output=True, text=True, timeout=300)
@@ -31,13 +34,13 @@ def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def environment() -> dict[str, str]:
-    """One that knows nothing of the checkout."""
+    """Return an environment without references to the checkout."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
 
 @pytest.fixture(scope="module")
 def place(distributions: Path, environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a virtual environment in which the wheel is installed, and an empty one."""
+    """Return a folder with an empty folder and a virtual environment in which the wheel is installed."""
     place = tmp_path_factory.mktemp("place")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", place / "venv"], check=True)
     python = str(place / "venv" / "bin" / "python")
@@ -55,7 +58,7 @@ def place(distributions: Path, environment: dict[str, str], tmp_path_factory: py
         str(wheel),
     ]
     subprocess.run(install, check=True, timeout=120, env=environment)
-    # what mprun stands on is there already and not what is tested; a checkout installed in place does not come along
+    # mprun's dependencies are installed already and not tested; a checkout installed in place is not copied
     (libraries,) = (place / "venv").glob("lib/python3*/site-packages")
     (libraries / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
     (place / "empty").mkdir()
@@ -64,7 +67,7 @@ def place(distributions: Path, environment: dict[str, str], tmp_path_factory: py
 
 @pytest.fixture(scope="module")
 def mprun(place: Path, environment: dict[str, str]) -> Mprun:
-    """The installed script, called from an empty directory."""
+    """Return a function that calls the installed script in an empty directory."""
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         argv = [str(place / "venv" / "bin" / "mprun"), *arguments]
@@ -86,7 +89,7 @@ def test_schemas_are_those_of_the_checkout(mprun: Mprun, name: str) -> None:
 
 
 def test_the_manual_page_is_where_man_looks(place: Path) -> None:
-    """man(1) looks in share/man beside the bin of each entry of PATH (manpath(1))."""
+    """man(1) searches share/man next to the bin of each entry of PATH (manpath(1))."""
     page = (place / "venv" / "share" / "man" / "man1" / "mprun.1").read_text()
     assert page == (ROOT / "docs" / "man" / "mprun.1").read_text()
 
@@ -99,7 +102,7 @@ def test_labs_are_those_of_the_checkout(mprun: Mprun) -> None:
 
 
 def test_an_experiment_runs(mprun: Mprun) -> None:
-    """Agent, programs and the kernel's recipe are in the package: the kernel that is built is its own."""
+    """Agent, programs and the kernel's recipe are in the package, so the package builds its own kernel."""
     mprun("new", "runs", "--topology", "line")
     done = mprun("-t", "runs/topo", "-x", "runs/xp", "--engine", "virtual", "--json")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -111,7 +114,7 @@ def test_an_experiment_runs(mprun: Mprun) -> None:
 
 
 def test_what_is_distributed(distributions: Path) -> None:
-    """A source distribution can be tested and read; nothing that a run leaves is in it."""
+    """A source distribution can be tested and read, and has no output of runs."""
     (archive,) = distributions.glob("*.tar.gz")
     with tarfile.open(archive) as tar:
         names = {Path(*Path(member.name).parts[1:]) for member in tar.getmembers()}
@@ -120,5 +123,5 @@ def test_what_is_distributed(distributions: Path) -> None:
     lost = {path for path in wanted - names if path.parts[0] in ("mprun", "labs", "schemas", "docs", "tests")}
     assert not lost
     left = [path for path in names if "runs" in path.parts or path.suffix in (".pcap", ".pyc")]
-    # a run directory that tests damage is one of their files
+    # the only run directory belongs to the tests, which damage it
     assert [path for path in left if path.parts[:2] != ("tests", "outputs")] == []

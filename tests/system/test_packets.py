@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `mprun packets` reads in captures, against what programs and the kernel counted by themselves."""
+"""Results of `mprun packets` on captures, compared with the counts of programs and of the kernel."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.system.conftest import COMMAND, LAB, ROOT, Result, call, environment,
 from tests.system.test_captures import last_counts
 from tests.system.test_misfortune import needs_root, replacing
 
-# Path 0 loses everything from 3 s on; path 1 is for that case alone.
+# Path 0 loses everything from 3 s on. Path 1 is its backup.
 FAILING = """\
 version: 1
 topology: multi-path
@@ -42,12 +42,12 @@ capture:
   - {host: server, snaplen: 100}
   - {node: router, snaplen: 100}
 """
-# What stands before a packet in a capture of any interface, and on the wire.
+# Bytes before a packet in a capture of all interfaces, and on the wire.
 COOKED_BYTES, ETHERNET_BYTES = 20, 14
 
 
 def run_and_read(folder: Path, topology: object, experiment: str) -> tuple[Result, dict[str, Any]]:
-    """A run, and what `mprun packets` says of it."""
+    """Return a run and the output of `mprun packets` for the run."""
     (folder / "xp.yaml").write_text(experiment)
     run = call("-t", topology, "-x", "xp", "--engine", "virtual", "--json", "-o", folder, cwd=folder)
     assert run.status == 0, run.out + run.err
@@ -58,20 +58,20 @@ def run_and_read(folder: Path, topology: object, experiment: str) -> tuple[Resul
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, dict[str, Any]]:
-    """Two paths, both in use."""
+    """Run an experiment over two paths, both in use."""
     return run_and_read(tmp_path_factory.mktemp("both"), LAB / "topo", EXPERIMENT.replace("AMOUNT", "size: 20mb"))
 
 
 @pytest.fixture(scope="module")
 def failing(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, dict[str, Any]]:
-    """A path that fails, and its backup."""
+    """Run an experiment over a path that fails, and its backup."""
     folder = tmp_path_factory.mktemp("failing")
     (folder / "failing.yaml").write_text(FAILING)
     return run_and_read(folder, "failing", EXPERIMENT.replace("AMOUNT", "duration: 6s"))
 
 
 def data_connection(read: dict[str, Any], capture: str) -> dict[str, Any]:
-    """The connection that carried most: iperf3's other one is for its own words."""
+    """Return the connection with most data. iperf3's other connection is for control."""
     mine = [one for one in read["connections"] if one["capture"] == capture]
     found: dict[str, Any] = max(mine, key=lambda one: one["forward_bytes"])
     return found
@@ -84,13 +84,13 @@ def packets(run: Result) -> polars.LazyFrame:
 def test_iperf3_and_interfaces_and_captures_agree(both: tuple[Result, dict[str, Any]]) -> None:
     run, read = both
     received = data_connection(read, "server")["forward_bytes"]
-    # iperf3 opens the data connection with a cookie of 37 bytes, which it does not count; when it has written all, its
-    # server stops reading, whatever is under way
+    # iperf3 opens the data connection with a cookie of 37 bytes, which it does not count. After the last write its
+    # server stops reading, whatever is in flight.
     report = json.loads((run.run / "logs" / "bulk.out").read_text())["end"]
     assert 37 + run.metric("bulk.bytes") <= received <= 37 + report["sum_sent"]["bytes"]
-    # that is no more than the send buffer holds, 4 MB at most (tcp_wmem)
+    # the rest is at most the content of the send buffer, 4 MB (tcp_wmem)
     assert received - run.metric("bulk.bytes") <= 4 << 20
-    # the same bytes in the captures of both ends, and no subflow but the two
+    # the same bytes in the captures of both ends, and only two subflows
     assert data_connection(read, "router")["forward_bytes"] == received
     assert data_connection(read, "client")["forward_bytes"] >= received
     for host, name in (("server", "server-eth0"), ("client", "client-eth0"), ("client", "client-eth1")):
@@ -120,7 +120,7 @@ def test_subflows_and_retransmissions_are_the_kernels(both: tuple[Result, dict[s
     ]
     total = sum(one["forward_new_bytes"] for one in mine)
     for one in mine:
-        # of a flow without a duration the kernel's counts are those of its last half second at the latest
+        # for a flow without a duration, the last counts of the kernel are up to half a second old
         assert one["forward_retransmissions"] == run.metric(f"bulk.resent.{one['path']}")
         assert one["forward_new_bytes"] / total == pytest.approx(run.metric(f"bulk.share.{one['path']}"), abs=0.01)
     # three packets of each join, of iperf3's two connections
@@ -128,14 +128,14 @@ def test_subflows_and_retransmissions_are_the_kernels(both: tuple[Result, dict[s
     assert len(joins) == 6
     agent = json.loads((run.run / "agent.json").read_text())
     assert agent["counters"]["client"]["MPTcpExtMPJoinSynAckRx"] == 2
-    # the kernel names a connection of the server by the token that joins bear
+    # the kernel names a connection of the server by the token that joins contain
     events = polars.read_parquet(run.run / "tables" / "events.parquet")
     created = events.filter(polars.col("host") == "server", polars.col("event") == "created")
     assert connection["token"] in set(created["token"])
 
 
 def test_times_are_those_of_the_run(both: tuple[Result, dict[str, Any]]) -> None:
-    """A SYN of 78 bytes leaves the client 20 ms, and its time on a link of 20 Mbit/s, before it reaches the server."""
+    """A SYN of 78 bytes reaches the server 20 ms after it leaves the client, plus its time on a link of 20 Mbit/s."""
     run, _ = both
     syn = packets(run).filter(polars.col("options") == "MP_CAPABLE", polars.col("flags") == "SYN").collect()
     at = {capture: table["time_ns"].min() for (capture,), table in syn.group_by("capture")}
@@ -147,7 +147,7 @@ def test_what_is_reinjected_arrives_as_duplicate_data(failing: tuple[Result, dic
     run, read = failing
     connection = data_connection(read, "server")
     agent = json.loads((run.run / "agent.json").read_text())
-    # the kernel counts what comes a second time over another subflow; of the first one nobody lost these
+    # the kernel counts data that comes again over another subflow; the first subflow lost none of these packets
     assert connection["forward_reinjections"] == agent["counters"]["server"]["MPTcpExtDuplicateData"] > 0
     sent = data_connection(read, "client")["forward_reinjections"]
     lost = sent - connection["forward_reinjections"]
@@ -156,16 +156,16 @@ def test_what_is_reinjected_arrives_as_duplicate_data(failing: tuple[Result, dic
         one for one in read["subflows"] if (one["capture"], one["connection"]) == ("client", connection["connection"])
     ]
     assert [(one["path"], one["backup"]) for one in mine] == [("path0", None), ("path1", True)]
-    # all of it goes to the backup
+    # all reinjections use the backup
     assert [one["forward_reinjections"] for one in mine] == [0, sent]
 
 
 def test_wireshark_with_our_profile_sees_the_same(failing: tuple[Result, dict[str, Any]], tmp_path: Path) -> None:
-    """Wireshark's own analysis of MPTCP, which has nothing of ours but the settings."""
+    """Wireshark's own analysis of MPTCP uses nothing of mprun but the settings."""
     run, _ = failing
     programs = tmp_path / "bin"
     programs.mkdir()
-    # in Wireshark's place, to see how it is called
+    # a stand-in for Wireshark records its arguments
     said = tmp_path / "called"
     (programs / "wireshark").write_text(f'#!/bin/sh\necho "$@" > {said}.new\nmv {said}.new {said}\n')
     (programs / "wireshark").chmod(0o755)
@@ -184,7 +184,7 @@ def test_wireshark_with_our_profile_sees_the_same(failing: tuple[Result, dict[st
 
     sent = packets(run).filter(polars.col("capture") == "client", polars.col("direction") == "out").collect()
     reinjected = sent.filter(repeat="reinjection").select("connection", "data_offset_bytes").unique()
-    # Wireshark also counts what a subflow sends again of data that the other one had
+    # Wireshark also counts retransmissions of data that the other subflow had
     again = sent.drop_nulls("repeat").join(reinjected, on=reinjected.columns, how="semi")
     assert count("mptcp.reinjection_of && ip.dst == 10.1.0.1") == len(again) > 0
     colours = (PROFILE / "colorfilters").read_text()
@@ -195,7 +195,7 @@ def test_wireshark_with_our_profile_sees_the_same(failing: tuple[Result, dict[st
     for line in shown.splitlines()[2:]:
         conditions += re.findall("`(.*?)`", line.split(" | ")[-1].replace("\\|", "|"))
     assert len(conditions) > 30
-    # one that Wireshark does not understand is an error
+    # a filter that Wireshark does not understand is an error
     count(" || ".join(f"({condition})" for condition in conditions))
 
 
@@ -214,7 +214,7 @@ ZERO_S = 1_700_000_004
 
 @pytest.mark.parametrize("protocol", ["tcp", "mptcp"])
 def test_the_filter_of_the_page_finds_all_that_a_sender_sent_again(protocol: str, tmp_path: Path) -> None:
-    """As many packets of each socket as the kernel counts segments (tcpi_total_retrans), since offloads are off."""
+    """The filter finds as many packets of each socket as the kernel counts (tcpi_total_retrans). Offloads are off."""
     (tmp_path / "topo.yaml").write_text(LOSSY)
     (tmp_path / "xp.yaml").write_text(
         EXPERIMENT.replace("protocol: mptcp", f"protocol: {protocol}").replace("AMOUNT", "duration: 10s")
@@ -224,7 +224,7 @@ def test_the_filter_of_the_page_finds_all_that_a_sender_sent_again(protocol: str
     line = next(one for one in (ROOT / "docs" / "captures.md").read_text().splitlines() if "sent again, in its" in one)
     (shown,) = re.findall("`(.*?)`", line.split(" | ")[-1].replace("\\|", "|"))
     ends = ["local", "local_port", "remote", "remote_port"]
-    # until the flow is told to end: a connection that is cut off then (MP_FASTCLOSE) loses its counts
+    # until the flow is told to end: a connection that is aborted then (MP_FASTCLOSE) loses its counts
     sockets = polars.read_parquet(run.run / "tables" / "sockets.parquet").sort("time_ns")
     sockets = sockets.filter(polars.col("time_ns") < 10.001e9)
     shown += f" && frame.time_epoch < {ZERO_S + 10}"
@@ -234,14 +234,14 @@ def test_the_filter_of_the_page_finds_all_that_a_sender_sent_again(protocol: str
         found = Counter(sent_again(run.run / "pcap" / f"{host}.pcap", shown))
         assert found == counted
         if host == "client":
-            # some of each kind, or the filter's parts are not tried
+            # some packets of each kind, or else the parts of the filter are not tested
             assert len(found) >= (2 if protocol == "mptcp" else 1)
             partly = sent_again(run.run / "pcap" / "client.pcap", "sll.pkttype == 4 && tcp.analysis.retransmission")
             assert 0 < len(partly) < found.total()
 
 
 def sent_again(capture: Path, condition: str) -> list[tuple[str, int, str, int]]:
-    """Addresses and ports of each packet for which a display filter holds."""
+    """Return addresses and ports of each packet that matches a display filter."""
     argv = ["tshark", "-n", "-r", str(capture), "-Y", condition, "-T", "fields"]
     for field in ("ip.src", "tcp.srcport", "ip.dst", "tcp.dstport"):
         argv += ["-e", field]
@@ -250,20 +250,23 @@ def sent_again(capture: Path, condition: str) -> list[tuple[str, int, str, int]]
 
 
 def test_the_longest_gap_is_the_hand_over(failing: tuple[Result, dict[str, Any]]) -> None:
-    """Path 0 holds at most what its queue and its delay do when it fails; then nothing comes until the sender's
-    retransmission timer has expired, at least 200 ms later, and the backup's 20 ms have passed."""
+    """Nothing arrives between the last data of path 0 and the first data on the backup.
+
+    When path 0 fails, it still delivers the content of its queue and its delay. Then the sender's retransmission timer
+    expires, at least 200 ms later, and the backup takes 20 ms.
+    """
     run, read = failing
     connection = data_connection(read, "server")
     assert 3.0 <= connection["forward_gap_began_ns"] / 1e9 <= 3.1
     assert connection["forward_gap_ns"] / 1e9 >= 0.2
-    # the kernel was asked every 10 ms how far it has the data: before the gap, and after it
+    # the kernel reported the received data every 10 ms, before and after the gap
     assert run.metric("bulk.handover.gap") == pytest.approx(connection["forward_gap_ns"] / 1e9, abs=0.02)
 
 
 def test_a_backup_is_the_later_the_more_losses_are_allowed(
     failing: tuple[Result, dict[str, Any]], tmp_path: Path
 ) -> None:
-    """Each time-out lasts 200 ms at least. With 0 allowed losses a path never counts as lost."""
+    """Each time-out lasts 200 ms at least. With 0 allowed losses, a path never counts as lost."""
     (tmp_path / "failing.yaml").write_text(FAILING)
     times = {4: failing[0].metric("bulk.handover.time")}
     for allowed, least_s in ((1, 0.2), (12, 12 * 0.2)):
@@ -339,7 +342,10 @@ capture: [{host: server, snaplen: 120}, {node: router, link: server0, snaplen: 1
 
 
 def test_requests_over_ipv6_are_counted_to_the_byte(tmp_path: Path) -> None:
-    """Over IPv6 100 bytes do not hold all options: a warning before the run, and one that says what is not known."""
+    """100 bytes do not hold all options over IPv6.
+
+    One warning comes before the run, another names the unknown values.
+    """
     topology = (LAB / "topo.yaml").read_text().replace("topology: multi-path", "topology: multi-path\naddressing: ipv6")
     (tmp_path / "topo.yaml").write_text(topology)
     run, read = run_and_read(tmp_path, "topo", REQUESTS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages that a person follows step by step: what they show is typed, and what they say is answered is compared."""
+"""Pages with step-by-step instructions: the test types their commands and compares the output with the page."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tests.pages import BLOCK, NAMED
 from tests.system.conftest import ROOT, environment
 
 PAGES = ("README", "docs/start", "docs/tutorial", "docs/editors", "docs/teaching")
-# What the tests' own environment stands for is set up already.
+# Commands replaced here, because the tests' environment has the set-up already.
 INSTEAD = {"make lab": "mprun lab run 01"}
-# A rate is one of simulated time: with the tools and the kernel of the pages the same to its last digit, with others
-# nearly the same.
+# Rates come from simulated time. They are equal to the last digit with the tools and the kernel of the pages, and
+# nearly equal with others.
 RATE = re.compile(r"([0-9.]+) Mbit/s")
 MADE_WITH = ("iperf 3.12", "6.12.117-mprun")
 TOLERANCE = 0.02
@@ -61,13 +61,16 @@ def test_page_can_be_followed(name: str, tmp_path: Path) -> None:
 
 
 def _steps(block: str) -> list[tuple[str, list[str]]]:
-    """Each command of a block, and the lines that it should say; `...` stands for any others."""
+    """Return each command of a block and its expected lines. `...` stands for any lines."""
     parts = re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]
     return [(command, [line for line in said if line != "..."]) for command, *said in map(str.splitlines, parts)]
 
 
 def _compare(command: str, said: list[str], output: str) -> None:
-    """Each line is there, in this order: the same words, nearly the same rates; numbers and digests may differ."""
+    """Check that each line occurs, in this order: the same words and nearly the same rates.
+
+    Numbers and digests may differ.
+    """
     lines = iter(output.splitlines())
     for wanted in said:
         found = next((line for line in lines if _words(line).startswith(_words(wanted))), None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Multipath QUIC in the virtual engine: rates, schedulers, directions, what is lost, and that runs repeat."""
+"""Multipath QUIC in the virtual engine: rates, schedulers, directions, losses, and repetition."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests.system.conftest import ROOT, Result, digests_of, environment
 
 LABS = ROOT / "labs" / "06_multipath_quic"
 FAST = ROOT / "labs" / "01_multipath" / "topo.yaml"
-# What 20 Mbit/s on the wire can carry: 1437 bytes of payload in a frame of 1514.
+# The goodput of 20 Mbit/s on the wire: 1437 bytes of payload in a frame of 1514.
 CEILING = 20e6 * 1437 / 1514
 
 needs_tool = pytest.mark.skipif(find("quic") is None, reason="mprun-quic is not built: mprun tools install quic")
 
 
 def experiment(folder: Path, name: str, *lines: str, snaplen: int | None = None, seed: int = 1, **keys: object) -> Path:
-    """An experiment of one flow `get` from client to server."""
+    """Write an experiment with one flow `get` from client to server, and return its path."""
     entry = {"name": "get", "tool": "quic", "from": "client", "to": "server", **keys}
     words = ", ".join(
         f"{key}: {str(value).lower() if isinstance(value, bool) else value}" for key, value in entry.items()
@@ -66,7 +66,7 @@ def test_two_paths_are_filled(mprun: Callable[..., Result], tmp_path: Path) -> N
 
 @needs_tool
 def test_small_requests_tell_the_schedulers_apart(mprun: Callable[..., Result]) -> None:
-    """Over 40 and 80 ms: lowest-rtt has all on the short path, round robin a part of each answer on the long one."""
+    """lowest-rtt uses only the path of 40 ms. Round robin sends a part of each answer over the path of 80 ms."""
     results = {}
     for name in ("requests_rtt", "requests_rr"):
         results[name] = mprun("-t", LABS / "topo_unlike_paths", "-x", LABS / name, "--engine", "virtual", "--json")
@@ -75,7 +75,7 @@ def test_small_requests_tell_the_schedulers_apart(mprun: Callable[..., Result]) 
     assert lowest.metric("get.delay.p95") < 0.046
     assert lowest.metric("get.share.path0") == 1
     assert lowest.summary["warnings"][0].startswith("get: path path1: it carried nothing (it was usable from ")
-    # but for the first request, when there is only the first path
+    # except for the first request, which has only the first path
     assert in_turn.metric("get.delay.median") > 0.06
     assert in_turn.metric("get.delay.max") < 0.085
     assert in_turn.metric("get.share.path1") == pytest.approx(0.47, abs=0.05)
@@ -88,7 +88,7 @@ def test_each_direction_takes_the_path_that_its_sender_prefers(mprun: Callable[.
     assert result.metric("get.paths") == 3
     assert result.metric("get.share.forward.path0") == 1
     assert result.metric("get.share.reverse.path2") > 0.98
-    # another way to the same figure: what the server's packets weigh on the wire, by the client's address
+    # an independent measurement: the bytes of the server's packets on the wire, by the client's address
     fields = ("-T", "fields", "-e", "ip.dst", "-e", "udp.length", "-Y", "udp && ip.src == 10.1.0.1")
     carried: dict[str, int] = {}
     for address, length in tshark(result.run / "pcap" / "client.pcap", *fields):
@@ -99,12 +99,12 @@ def test_each_direction_takes_the_path_that_its_sender_prefers(mprun: Callable[.
 
 @needs_tool
 def test_the_client_prefers_a_path_for_what_it_sends(mprun: Callable[..., Result], tmp_path: Path) -> None:
-    """A large request: the client's payload takes the third path, the server's small answer the first."""
+    """The request is large: the client's payload takes the third path, and the server's small answer the first."""
     policies = "{client: {prefer: 2}, server: {prefer: 0}}"
     xp = experiment(tmp_path, "xp", request="1mb", response="10kb", multipath=True, scheduler=policies)
     result = mprun("-t", LABS / "topo_three_paths", "-x", xp, "--engine", "virtual", "--json")
     assert result.status == 0, result.out + result.err
-    # it begins on the first path, until the third is validated
+    # the transfer begins on the first path, until the third is validated
     assert result.metric("get.share.forward.path2") > 0.9
     assert result.metric("get.share.forward.path1") < 0.02
     assert result.metric("get.share.path2") == result.metric("get.share.forward.path2")
@@ -130,7 +130,7 @@ def test_redundant_sends_everything_twice(mprun: Callable[..., Result], tmp_path
 
 @needs_tool
 def test_runs_repeat_payload_and_keys_included(mprun: Callable[..., Result], tmp_path: Path) -> None:
-    """Whole packets: what is encrypted is equal byte by byte too, as all random numbers follow the seed."""
+    """Whole packets, including encrypted data, are equal byte by byte, because all random numbers follow the seed."""
     digests = []
     for number, seed in enumerate((1, 1, 2)):
         xp = experiment(tmp_path, "xp", response="3mb", multipath=True, snaplen=0, seed=seed)
@@ -177,19 +177,22 @@ def test_a_connection_that_stalls_is_an_error_and_no_hang(mprun: Callable[..., R
     "scheduler", ["lowest-rtt", "roundrobin", "redundant", "{client: {prefer: 0}, server: {prefer: 0}}"]
 )
 def test_a_path_that_is_lost_is_left(mprun: Callable[..., Result], tmp_path: Path, scheduler: str) -> None:
-    """10 MiB, path0 lost after 0.5 s: what was under way on it arrives, and the rest takes path1 alone."""
+    """path0 is lost after 0.5 s of 10 MiB.
+
+    Data in flight on path0 arrives over path1, and the rest takes path1 alone.
+    """
     topo = _with_event(tmp_path, "{at: 500ms, link: path0, set: {loss: 100%}}")
     xp = experiment(tmp_path, "xp", response="10mb", multipath=True, scheduler=scheduler)
     result = mprun("-t", topo, "-x", xp, "--engine", "virtual", "--json")
     assert result.status == 0, result.out + result.err
-    # no faster than path1 alone from 0.5 s on, with what both can have carried before it; 1 s for noticing it
+    # at most the speed of path1 alone from 0.5 s on, plus the data of both paths before; 1 s for noticing the loss
     left_bits = 10 * 2**20 * 8 - 0.5 * 2 * CEILING
     assert 0.5 + left_bits / CEILING < result.metric("get.completion") < 0.5 + 10 * 2**20 * 8 / CEILING + 1
     assert result.metric("get.share.path1") > 0.8
     assert 0 < result.metric("get.handover.gap") < 1
     assert result.metric("get.handover.time") < 1
-    # what was under way on path0 came over path1. The library does not count it as lost: no later packet of path0 is
-    # acknowledged
+    # the data in flight on path0 came over path1. The library does not count it as lost, because no later packet of
+    # path0 is acknowledged
     carried = result.metric("get.carried.path0") + result.metric("get.carried.path1")
     assert carried >= result.metric("get.bytes") == 10 * 2**20
     assert result.metric("get.srtt.path1") >= 0.04

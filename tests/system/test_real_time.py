@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same agent in real time: on this host's kernel, and in an experiment kernel without time travel,
-which has the netem that this host may lack."""
+"""The same agent in real time: on this host's kernel, and in an experiment kernel without time travel.
+
+The experiment kernel has netem, which this host may lack.
+"""
 
 from __future__ import annotations
 
@@ -43,15 +45,15 @@ def test_rates_on_the_hosts_kernel(mprun: Callable[..., Result]) -> None:
     result = mprun("-t", "topo", "-x", "xp", "--engine", "real", "--json")
     assert result.status == 0, result.out + result.err
     assert result.metric("bulk.subflows") == 2
-    # headers allow 37.6; a busy machine may take some
+    # headers allow 37.6; a busy machine may reduce the rate
     assert 33e6 <= result.metric("bulk.goodput") <= 38.3e6
-    # what one end of a wire sent and the other did not get, its queue dropped
+    # the difference between the packets sent at one end of a wire and received at the other was dropped by the queue
     last = {(row["node"], row["link"]): row for row in result.rows("interfaces")}
     drops = {row["link"]: row["drops_packets"] for row in result.rows("queues") if row["direction"] == "forward"}
     for link in ("path0", "path1"):
         assert last["client", link]["tx_packets"] - last["router", link]["rx_packets"] == drops[link]
     assert sum(drops.values()) > 0
-    # what this machine's kernel brings, which a reader elsewhere has not, and what the run set itself
+    # the settings of this machine's kernel, which other machines may lack, and the settings of the run
     found = json.loads((result.run / "environment.json").read_text())["sysctls"]
     assert found["net.ipv4.tcp_rmem"] == " ".join(Path("/proc/sys/net/ipv4/tcp_rmem").read_text().split())
     assert {"net.core.rmem_max", "net.mptcp.scheduler"} <= found.keys()
@@ -61,7 +63,7 @@ def test_rates_on_the_hosts_kernel(mprun: Callable[..., Result]) -> None:
 
 @pytest.mark.usefixtures("files")
 def test_a_machine_that_cannot_keep_up_is_told(mprun: Callable[..., Result]) -> None:
-    """Three programs for each CPU that do nothing but count: some program waits nearly always."""
+    """Three busy loops run for each CPU, so some program waits nearly always."""
     if not Path("/proc/pressure/cpu").exists():
         pytest.skip("this kernel does not count who waits for a CPU")
     spin = [sys.executable, "-c", "while True: pass"]
@@ -89,7 +91,7 @@ def test_delays_in_an_experiment_kernel_in_real_time(files: Path) -> None:
     summary = measure(Evidence(plan.intent, agent, observation, run.log)).summary
     assert summary["status"] == "passed", summary
     assert summary["metrics"]["bulk.subflows"]["value"] == 2
-    # two paths for certain, how much of them is a matter of this machine's speed
+    # both paths are used; the rate depends on this machine's speed
     assert summary["metrics"]["bulk.goodput"]["value"] > 20e6
     assert 0.04 <= summary["metrics"]["path0.rtt"]["value"] < 0.06
 

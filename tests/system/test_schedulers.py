@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The packet schedulers of the experiment kernel: what each is for, seen from outside."""
+"""The packet schedulers of the experiment kernel: the purpose of each, measured from outside."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TCP = """\
 version: 1
 traffic: [{name: bulk, tool: iperf3, from: client, to: server, duration: 10s}]
 """
-# Of a frame of 1514 bytes: payload with TCP's time stamps and MPTCP's DSS option.
+# Payload with TCP's timestamps and MPTCP's DSS option, of a frame of 1514 bytes.
 MPTCP_PAYLOAD = 1424
 
 
@@ -58,7 +58,7 @@ def run(mprun: Callable[..., Result], tmp_path: Path) -> Callable[..., Result]:
 
 
 def delays_ms(result: Result) -> list[float]:
-    """Of each request, in order."""
+    """Return the delay of each request in ms, in order."""
     table = polars.read_parquet(result.run / "tables" / "requests.parquet")
     return [value / 1e6 for value in table["delay_ns"]]
 
@@ -77,7 +77,7 @@ def test_lowest_rtt_uses_the_shorter_path(run: Callable[..., Result]) -> None:
 
 
 def test_lowest_rtt_uses_the_shorter_path_wherever_it_stands(run: Callable[..., Result]) -> None:
-    """The first request leaves before the second subflow is there. Mainline's scheduler stays with the first path."""
+    """The first request leaves before the second subflow exists. Mainline's scheduler stays with the first path."""
     delays = delays_ms(run(REQUESTS, "lowest-rtt", **FAST, delay0="40ms"))
     assert within(delays[:1], *SLOW)
     assert within(delays[1:], 41, 42)
@@ -91,7 +91,7 @@ def test_round_robin_waits_for_the_longer_path(run: Callable[..., Result]) -> No
 
 
 def test_round_robin_by_more_segments(run: Callable[..., Result]) -> None:
-    """Turns of 8 hold a whole request: every other one is fast, as is every other answer."""
+    """Turns of 8 segments hold a whole request: every second request is fast, and so is every second answer."""
     delays = delays_ms(run(REQUESTS, "roundrobin", "net.mptcp.roundrobin_segments: 8", **FAST, delay1="40ms"))
     assert {round(delay, -1) for delay in delays} & {40, 60}
     assert max(delays) < 83
@@ -110,7 +110,10 @@ def test_redundant_is_as_fast_as_the_better_path(
 def test_redundant_is_as_fast_where_the_better_path_joins_later(
     run: Callable[..., Result], mprun: Callable[..., Result], tmp_path: Path
 ) -> None:
-    """Once its subflow is there, which takes the connection three round trips of the first path and one of its own."""
+    """This holds once the subflow of the better path exists.
+
+    The connection needs three round trips of the first path and one of the better path to create it.
+    """
     result = run(BULK.replace("10s", "8s, omit: {start: 2s}"), "redundant", rate0="5mbit", delay0="100ms")
     (tmp_path / "tcp.yaml").write_text(TCP.replace("10s", "8s, omit: {start: 2s}"))
     alone = mprun("-t", "topo", "-x", "tcp", "--json")
@@ -123,14 +126,15 @@ def test_redundant_answers_as_the_shorter_path_does(run: Callable[..., Result]) 
 
 
 def balanced_limit(slowest_bit_per_s: float, epsilon: float) -> float:
-    """r / (1/n - epsilon (n - 1)) for n = 2, of payload."""
+    """Return r / (1/n - epsilon (n - 1)) for n = 2, as payload."""
     return slowest_bit_per_s * MPTCP_PAYLOAD / 1514 / (1 / 2 - epsilon)
 
 
 def test_balanced_shares_and_rate(run: Callable[..., Result]) -> None:
     result = run(BULK, "balanced", rate1="5mbit")
-    # What the scheduler has no say in: the packets of the two round trips before the join (10 and 20, RFC 6928), and
-    # retransmissions. The rest of them is shared, so that path0 has 45 % more of those bytes than its limit of 55 %.
+    # The scheduler does not decide about the packets of the two round trips before the join (10 and 20, RFC 6928), nor
+    # about retransmissions. All other packets are shared. So path0 has 45 % more of the undecided bytes than its limit
+    # of 55 %.
     unshared = 30 * 1448 + result.metric("bulk.resent.bytes.path0")
     assert abs(result.metric("bulk.share.path0") - 0.5) <= 0.05 + 0.45 * unshared / result.metric("bulk.bytes")
     limit = balanced_limit(5e6, 0.05)
@@ -148,7 +152,7 @@ def test_balanced_with_a_floor_is_no_slower_than_tcp(run: Callable[..., Result],
     floor = "net.mptcp.balanced_floor: 1"
     result = run(BULK, "balanced", floor, rate1="5mbit")
     assert result.metric("bulk.goodput") >= mprun("-t", "topo", "-x", "tcp", "--json").metric("bulk.goodput")
-    # where balance costs less than that, it is kept
+    # if balance costs less than the floor, it is kept
     kept = run(BULK, "balanced", floor, rate1="15mbit")
     assert abs(kept.metric("bulk.share.path0") - 0.5) <= 0.06
     assert kept.metric("bulk.goodput") >= result.metric("bulk.goodput")
@@ -166,13 +170,13 @@ def test_bulk_uses_all_paths(run: Callable[..., Result], scheduler: str) -> None
 
 
 def test_paths_are_told_of_under_the_names_of_all_transports(run: Callable[..., Result]) -> None:
-    """Idle round trips are 40 and 100 ms; the second subflow joins a round trip after the first can carry data."""
+    """Idle round trips are 40 and 100 ms. The second subflow joins a round trip after the first can carry data."""
     result = run(BULK, "lowest-rtt", rate1="5mbit", delay1="50ms")
     goodput = result.metric("bulk.goodput")
     assert result.metric("bulk.efficiency.sum") == pytest.approx(goodput / 25e6)
     assert result.metric("bulk.efficiency.best") == pytest.approx(goodput / 20e6)
     first, second = (result.metric(f"bulk.joined.path{n}") for n in range(2))
-    # handshakes: of the first over one round trip and of the second over its own, after the data of the first
+    # handshakes: the first takes its round trip, and the second its own, after the data of the first
     assert 0.1 <= second - first <= 0.2
     assert result.metric("bulk.srtt.path0") >= 0.04
     assert result.metric("bulk.srtt.path1") >= 0.1
@@ -194,6 +198,6 @@ def test_a_backup_takes_over_however_late_the_kernel_calls_a_path_stale(
     assert result.status == 0, result.out + result.err
     delays = delays_ms(result)
     assert len(delays) == 20
-    # time-outs begin at 200 ms and double; what follows the hand-over goes over the backup, of 30 ms
+    # time-outs begin at 200 ms and double; after the handover, data takes the backup of 30 ms
     assert max(delays) < 2000
     assert within(delays[-3:], 30, 32)

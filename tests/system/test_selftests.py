@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel's own tests of MPTCP, and what becomes of a script that fails."""
+"""The kernel's own tests of MPTCP, and the results of failing scripts."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_what_does_not_exist_is_refused(mprun: Callable[..., Called]) -> None:
 
 
 def run(folder: Path, scripts: dict[str, str], scheduler: str | None = None) -> dict[str, Result]:
-    """Scripts of our own in the place of the kernel's."""
+    """Run the test's scripts in place of the kernel's, and return their results."""
     (folder / "tests" / "net" / "mptcp").mkdir(parents=True)
     for name, text in scripts.items():
         path = folder / "tests" / "net" / "mptcp" / f"{name}.sh"
@@ -82,7 +82,7 @@ def test_a_failure_of_any_kind_is_told(tmp_path: Path) -> None:
 
 
 def test_a_scheduler_is_set_in_new_namespaces(tmp_path: Path) -> None:
-    """The kernel of these tests may have one scheduler only: one that it has not must be refused there."""
+    """The kernel of these tests may have only one scheduler. A scheduler that it lacks must be refused."""
     text = "ip netns add a; echo $?; ip netns exec a sysctl -n net.mptcp.scheduler"
     for folder, scheduler, status in (("none", None, "0"), ("its", "default", "0"), ("other", "fastest", "1")):
         found = run(tmp_path / folder, {"asks": text}, scheduler)
@@ -90,8 +90,8 @@ def test_a_scheduler_is_set_in_new_namespaces(tmp_path: Path) -> None:
         assert said[-3:] == [status, "default", ""]
 
 
-# In the place of packetdrill, which no distribution has a package of: fails where the script has the word for it, and
-# opens the device that packetdrill's own network is made of.
+# A stand-in for packetdrill, which no distribution packages. It fails if the script contains the word for failure, and
+# opens the device that packetdrill's own network uses.
 STAND_IN = """#!/bin/sh
 for file; do :; done
 exec 3<>/dev/net/tun || exit 2
@@ -110,7 +110,7 @@ def put_stand_in(folder: Path) -> Path:
 
 
 def without_program() -> str:
-    """PATH for a user who does not have the program."""
+    """Return PATH of a user who does not have the program."""
     return ":".join(path for path in os.environ["PATH"].split(":") if not (Path(path) / "packetdrill").exists())
 
 
@@ -174,7 +174,7 @@ def test_packetdrill_is_refused_without_the_program(tmp_path: Path) -> None:
 def test_packetdrill_is_reported_as_not_run_beside_other_tests(
     tmp_path: Path, program: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A source of two tests of ours: one of MPTCP, one of packetdrill. The first alone is no success of both."""
+    """The source has two tests: one of MPTCP and one of packetdrill. The success of the first is no success of both."""
     tree = tmp_path / "tree"
     net = tree / "tools" / "testing" / "selftests" / "net"
     files = {

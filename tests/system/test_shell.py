@@ -19,7 +19,7 @@ PROMPT = "mininet> "
 
 
 class Terminal:
-    """A person at a terminal: types a line, reads until the prompt is back."""
+    """A user at a terminal: types a line and reads until the prompt returns."""
 
     def __init__(self, *arguments: str, cwd: Path) -> None:
         self._master, slave = pty.openpty()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every command of mprun that a page shows is run, but for those that are listed here with the reason.
+"""Every mprun command on a page is run, except for the listed commands, each with the reason.
 
-Pages that are followed letter by letter (test_pages) and the scripts in the labs' pages (test_lab_pages) are run there.
-The others are run here, those of a page one after the other, in a folder with the files and runs that a reader of the
-page would have. In a sentence `mprun verify` is the name of a command; with words behind it, it is one to be typed.
+Pages that are followed step by step (test_pages) and the scripts in the labs' pages (test_lab_pages) are run there. The
+other commands run here, those of a page one after the other. Their folder has the files and runs that a reader of the
+page would have. In a sentence, `mprun verify` alone is the name of a command; with arguments it is a command to type.
 "make lab" of the README is typed by test_pages as `mprun lab run 01`.
 """
 
@@ -51,21 +51,22 @@ NOT_RUN = {
         for number in "02 03 04 05 06 10 11 12 13".split()
     },
 }
-# What is typed instead, where the page's words stand for something or would take long.
+# Commands typed instead, for placeholders and for commands that take long.
 INSTEAD = {
-    # in sentences that tell of an option
+    # in sentences that describe an option
     "mprun report --ci 99%": "mprun report latest-sweep --ci 99%",
     "mprun show --ci 99%": "mprun show latest-sweep --ci 99%",
     "mprun graph --addresses": "mprun graph -t topo --addresses",
     "mprun run --json": "mprun run -t topo -x xp --json",
     "mprun lab show": "mprun lab show 01",
-    # xp.yaml is there already, for the command before
+    # xp.yaml exists already, from the command before
     "mprun convert topo xp": "mprun convert topo xp --force",
-    # of a sweep, where there is no run
+    # for a sweep, because the folder has no run
     "mprun compare A B": "mprun compare latest-sweep latest-sweep",
     "mprun plan --diff A B": "mprun plan --diff latest latest",
 }
-# Pages whose commands are those of a lab, seconds to hours long: in its folder cells are counted, runs are validated.
+# Pages with the commands of a lab, which take seconds to hours: in the lab's folder, cells are counted and runs
+# validated.
 OF_LABS = {
     "docs/studies/classroom.md": "11_classroom",
     "docs/studies/openflow_topologies.md": "10_openflow_topologies",
@@ -75,7 +76,7 @@ OF_LABS = {
     "labs/10_openflow_topologies/README.md": "10_openflow_topologies",
     "labs/13_sctp_vs_mptcp/README.md": "13_sctp_vs_mptcp",
 }
-# Names that stand for a thing of the reader's.
+# Names that stand for the reader's own files.
 MEANS = {
     "RUN": "latest",
     "DIRECTORY": "latest",
@@ -93,7 +94,7 @@ matrix: {cc: [cubic, reno]}
 """
 OLD_TOPOLOGY = "leftSubnet:10.0.\nrightSubnet:10.1.\npath_c2r_0:20,80,20\npath_c2r_1:20,80,20\ntopoType:MultiIf\n"
 OLD_EXPERIMENT = "xpType:iperf\niperfTime:1\n"
-# Files of a page whose folder is not that of the first lab.
+# Files of a page that does not use the folder of the first lab.
 FILES = {
     "docs/older-files.md": {
         "topo": OLD_TOPOLOGY,
@@ -111,7 +112,7 @@ def _name(page: Path) -> str:
 
 
 def _blocks(page: Path) -> list[str]:
-    """Without those that are typed elsewhere, usage, and what is left out of."""
+    """Return the commands in blocks, without commands that run elsewhere, usage lines, and incomplete commands."""
     followed = _name(page).removesuffix(".md") in FOLLOWED
     script = page.is_relative_to(ROOT / "labs")
     languages = ["", "indented", *([] if script else ["sh"]), *([] if followed else ["console"])]
@@ -129,7 +130,7 @@ def _briefly(line: str, lab: str) -> str:
 
 
 def _assigned() -> dict[str, list[str]]:
-    """What is run here: in each folder a command once, for the first page that shows it."""
+    """Return the commands to run here: in each folder a command once, for the first page that shows it."""
     elsewhere = {line for page in PAGES for line in commands_in_blocks(page, "sh", "console")}
     elsewhere -= {line for page in PAGES for line in _blocks(page)}
     done = elsewhere | {"mprun lab run 01", *NOT_RUN}
@@ -148,7 +149,7 @@ ASSIGNED = _assigned()
 
 @pytest.fixture(scope="module")
 def env(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """mprun on the path, a home of its own, and programs that show things and do nothing."""
+    """Return an environment with mprun on the path, its own home, and stand-ins for programs that show files."""
     home = tmp_path_factory.mktemp("home")
     programs = home / "bin"
     programs.mkdir()
@@ -164,7 +165,7 @@ def env(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A working copy of the first lab with its runs, a short experiment, a sweep and a bundle of it, and a class."""
+    """Return a working copy of the first lab with runs, a short experiment, a sweep and its bundle, and a class."""
     folder = tmp_path_factory.mktemp("reader") / "lab"
     assert call("lab", "start", "01", folder, cwd=folder.parent).status == 0
     (folder / "swept.yaml").write_text(SWEPT)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The site of the documentation is built without a warning, and needs nothing but itself."""
+"""The documentation's site is built without a warning, and depends on no other site."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.system.conftest import ROOT
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """As `make docs` builds it; a link to a page or heading that is not there is a warning, and a warning an error."""
+    """Build the site like `make docs`. A link to a missing page or heading is a warning, and a warning is an error."""
     folder = tmp_path_factory.mktemp("site")
     build = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", "-c", "docs", ".", str(folder)]
     done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, timeout=300)
@@ -31,7 +31,7 @@ def test_every_page_is_there(site: Path) -> None:
 
 
 def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
-    """Scripts, styles, fonts and pictures lie beside the pages."""
+    """Scripts, styles, fonts and pictures are files of the site."""
     loaded = r"""<(?:script|img|iframe)[^>]*src="(?!data:)[a-z]+:[^"]*|<link[^>]*href="[a-z]+:[^"]*"""
     for page in site.rglob("*.html"):
         assert re.findall(loaded, page.read_text()) == [], page
@@ -40,7 +40,7 @@ def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
 
 
 def test_links_between_pages_lead_somewhere(site: Path) -> None:
-    """Files too, of which the builder says nothing: drawings, answers, what a lab's page names."""
+    """Links to files are checked too, which the builder ignores: drawings, answers, and files named on a lab's page."""
     lost = set()
     for page in site.rglob("*.html"):
         for target in re.findall(r'(?:href|src)="([^"#?:]+)["#?]', page.read_text()):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sweeps in the virtual engine: killed and gone on with, on one CPU and on two, on two kernels."""
+"""Sweeps in the virtual engine: killed and resumed, on one CPU and on two, and on two kernels."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def xp(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sweep that nobody disturbed, on one CPU."""
+    """Run a sweep without interruption, on one CPU."""
     folder = tmp_path_factory.mktemp("whole")
     (folder / "xp.yaml").write_text(SWEEP)
     words = ["-j", 1, "--json", "--junit", "junit.xml", "--tap", "out.tap"]
@@ -58,7 +58,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_what_lies_in_the_folder_is_not_taken_for_ours(tmp_path: Path, xp: Path) -> None:
-    """As in a home directory with a checkout in it, where the console script does not look, either."""
+    """A folder `mprun` in a home directory is ignored, and the console script ignores it too."""
     (tmp_path / "mprun").mkdir()
     (tmp_path / "mprun" / "__init__.py").write_text("raise ImportError")
     argv = [sys.executable, "-P", "-m", "mprun", "sweep", "-t", str(LAB / "topo"), "-x", str(xp), "-p", "cc=reno"]
@@ -81,7 +81,10 @@ def assert_equal(one: Path, other: Path) -> None:
 def test_killed_and_gone_on_with_on_another_number_of_cpus(
     xp: Path, whole: Path, tmp_path: Path, mprun: Call, leaves_nothing: None
 ) -> None:
-    """Killed by SIGKILL in the midst of runs, twice; the sum is that of a sweep that nobody disturbed, byte by byte."""
+    """The sweep is killed twice by SIGKILL during runs.
+
+    Its summary equals that of an undisturbed sweep, byte by byte.
+    """
     words = ["sweep", "-t", LAB / "topo", "-x", xp, "-o", tmp_path / "killed", "-j", 2]
     sweeps = tmp_path / "killed" / "latest-sweep" / "runs"
     for count in (1, 3):
@@ -103,23 +106,23 @@ def test_killed_and_gone_on_with_on_another_number_of_cpus(
     _, told = stopped.communicate(timeout=60)
     assert stopped.returncode == 130
     assert re.search(r"^interrupted: \d of 6 runs, \d of 2 cells whole$", told, re.MULTILINE), told
-    assert f"\nto go on: mprun sweep -t {LAB / 'topo'} -x {xp}" in told
+    assert f"\nto resume: mprun sweep -t {LAB / 'topo'} -x {xp}" in told
     again = mprun(*words, "--json")
     assert again.summary["directory"] == str(sweeps.resolve().parent)
     assert_equal(whole, Path(again.summary["directory"]))
     sessions = json.loads((Path(again.summary["directory"]) / "wall.json").read_text())
     assert sum(session["runs"] for session in sessions) < 6
-    # what a killed run left goes with the next one; here that may have begun before the killed one was dead
+    # the next run removes the leftovers of a killed run; here it may have begun before the killed run was dead
     assert mprun("verify", whole / "runs" / "cc=reno" / "1").status == 0
 
 
 def check_incomplete(sweep: Path, whole: Path, mprun: Call) -> None:
-    """One that was killed is shown, loaded, reported, compared and bundled as far as it is, and says that it is so."""
+    """Check that a killed sweep is shown, loaded, reported, compared and bundled, and marked incomplete."""
     shown = mprun("show", sweep)
     assert (shown.status, "passed  " in shown.out) == (0, False), shown.out + shown.err
     last, hint = shown.out.splitlines()[-2:]
     assert re.match(r"INCOMPLETE  \d of 6 runs, \d of 2 cells whole \(\d passed\)", last)
-    assert hint.startswith(f"to go on: mprun sweep -t {LAB / 'topo'} -x ")
+    assert hint.startswith(f"to resume: mprun sweep -t {LAB / 'topo'} -x ")
     with pytest.warns(UserWarning, match=r"is incomplete: \d of 6 runs"):
         loaded = load(sweep)
     assert isinstance(loaded, Sweep)
@@ -131,9 +134,9 @@ def check_incomplete(sweep: Path, whole: Path, mprun: Call) -> None:
     part = Path(bundled.out.strip())
     compared = mprun("compare", whole, (sweep.parents[1] / part).resolve(), "--json")
     assert (compared.status, json.loads(compared.out)["status"]) == (1, "incomplete")
-    # what is there is what the whole one has: pairs that are the same
+    # the completed runs equal those of the whole sweep: pairs without a difference
     assert {one["verdict"] for one in json.loads(compared.out)["metrics"]} <= {"same", "unknown"}
-    # nothing that was made of it is taken for its end
+    # no file of the killed sweep marks it as complete
     assert not (sweep / "summary.json").exists()
 
 
@@ -141,7 +144,7 @@ def test_repetitions_differ_and_a_run_of_one_verifies(whole: Path, tmp_path: Pat
     table = polars.read_parquet(whole / "tables" / "cells.parquet").filter(polars.col("cc") == "reno")
     goodput = table["bulk.goodput_bit_per_s"]
     assert goodput.n_unique() == 3
-    # the seed moves them by little: below 2 % of 20 Mbit/s for a second, of which slow start takes a third
+    # the seed changes the goodputs slightly: below 2 % of 20 Mbit/s for a second, of which slow start takes a third
     assert goodput.max() - goodput.min() < 0.02 * 20e6  # type: ignore[operator]
     result = mprun("verify", whole / "runs" / "cc=reno" / "2")
     assert (result.status, result.out.split()[0]) == (0, "identical:"), result.out + result.err
@@ -208,7 +211,7 @@ def test_a_killed_worker_costs_its_run_alone(xp: Path, tmp_path: Path) -> None:
 
 
 def test_two_kernels_meet_the_same_world(tmp_path: Path, mprun: Call) -> None:
-    """Two names of one build: every pair of runs is equal, so that a difference is the kernels' alone."""
+    """The two names stand for one build: every pair of runs is equal, so any difference would come from the kernels."""
     kernels = tmp_path / "cache" / "mprun" / "kernels"
     kernels.mkdir(parents=True)
     built = (cache("kernels") / "default").resolve()
@@ -232,7 +235,7 @@ def test_two_kernels_meet_the_same_world(tmp_path: Path, mprun: Call) -> None:
     compared = mprun("compare", sweep, "--by", "kernel", "--all")
     version = facts["version"]
     assert f"kernel: {version} {facts['digest'][:12]} -> {version} {'f' * 12}" in compared.out
-    # pairs that are equal leave no interval, however far apart seeds are
+    # equal pairs leave no interval, however much the seeds differ
     metrics = [line for line in compared.out.splitlines() if line.startswith("  = ")]
     assert any(" bulk.goodput " in line for line in metrics)
     assert not [line for line in metrics if "%, " in line]
@@ -244,17 +247,20 @@ def test_a_matrix_is_no_single_run(xp: Path, mprun: Call) -> None:
     assert "is 2 cells: `mprun sweep` runs all, -p cc=cubic gives one" in refused.err
     alone = mprun("-t", LAB / "topo", "-x", xp, "-p", "cc=reno", "--json")
     assert alone.status == 0
-    # a cell that is not repeated is that very run
+    # a cell that is not repeated equals this run
     xp.write_text(SWEEP.replace("runs: 3, ", ""))
     sweep = mprun("sweep", "-t", LAB / "topo", "-x", xp, "-p", "cc=reno", "--json").summary["directory"]
     assert first_difference(RunDirectory(alone.run), run_of(alone.run.parents[1] / sweep, "cc=reno/1")) is None
 
 
 def test_what_a_seed_varies(tmp_path: Path, mprun: Call) -> None:
-    """Packets on a wire of 20 Mbit/s leave evenly up to a twentieth of 1514 x 8 / 20 Mbit/s = 606 us early or late,
-    in whole us 30: their one-way delays have a standard deviation of 30 / sqrt(3) = 17.3 us, which 2000 packets show
-    to within 1 %, and clocks of 256 ns to within that again. None overtakes another, though 30 bytes at 6 Mbit/s are
-    a packet each 40 us."""
+    """A seed varies the delays of packets on a wire by up to a twentieth of a frame's time, without reordering.
+
+    At 20 Mbit/s, a frame takes 1514 x 8 / 20 Mbit/s = 606 us, so packets are up to 30 us early or late, evenly
+    distributed. The one-way delays have a standard deviation of 30 / sqrt(3) = 17.3 us. 2000 packets show it to within
+    1 %, and clocks of 256 ns to within 1 % again. Packets of 30 bytes at 6 Mbit/s, one each 40 us, do not overtake each
+    other.
+    """
     (tmp_path / "xp.yaml").write_text(
         "version: 1\n"
         "traffic:\n"

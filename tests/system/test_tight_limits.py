@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Machines with little room: commands name the cause. `benchmarks/hostile.py limits` tries all cases."""
+"""Machines with few resources: commands name the cause. `benchmarks/hostile.py limits` tries all cases."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts and another user need root")
 @pytest.mark.parametrize(("limit", "command"), CORE)
 def test_a_limit_is_named(limit: str, command: str, tmp_path: Path, cache: Path) -> None:
-    """Before, most of these ended with a traceback, or did not name the cause."""
+    """Before, most of these commands ended with a traceback, or did not name the cause."""
     found = limits.attempt(limit, command, tmp_path, cache)
     assert found.harm == "", found.gets
     assert found.gets

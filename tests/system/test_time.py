@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulated time goes on for programs that wait by looking again and again, and ends those that stop it for good."""
+"""Simulated time advances for programs that poll, and a program that stops it for good is ended."""
 
 from __future__ import annotations
 
@@ -24,15 +24,17 @@ def run(mprun: Callable[..., Result], folder: Path, command: Sequence[str], **mo
 
 @pytest.mark.parametrize("spinner", SPINNERS)
 def test_time_goes_on_for_a_program_that_polls(mprun: Callable[..., Result], tmp_path: Path, spinner: str) -> None:
-    """Each is late by a few turns of its loop at most, each of which takes up to 131 us a call."""
+    """Each program is late by at most a few turns of its loop. Each turn takes up to 131 us per call."""
     result = run(mprun, tmp_path, ["python3", "-c", SPINNER.read_text(), spinner, str(WAIT_S)])
     assert result.status == 0, result.err
     assert check_late((result.run / "logs" / "it.out").read_text()) == ""
 
 
 def test_computing_takes_no_time_and_is_no_polling(mprun: Callable[..., Result], tmp_path: Path) -> None:
-    """20,000 system calls that read on, name other files, pass bytes on or draw numbers: no time but a microsecond
-    for each failing call and 256 ns for each reading of the clock."""
+    """20,000 system calls that read further, name other files, pass bytes on or draw numbers take nearly no time.
+
+    Each failing call takes a microsecond, and each reading of the clock 256 ns.
+    """
     program = """
 import os, time
 began = time.monotonic()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lab 01 in the virtual engine: the figures, and that they repeat byte by byte."""
+"""Lab 01 in the virtual engine: its figures, and their repetition byte by byte."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mprun.scratch import scratch
 from tests.scenes import AS_NOBODY, NOBODY, copy_kernel, give_to_nobody
 from tests.system.conftest import LAB, Result, call, digests_of, environment
 
-# What 20 Mbit/s on the wire carry: 1448 bytes of payload in a frame of 1514.
+# The goodput of 20 Mbit/s on the wire: 1448 bytes of payload in a frame of 1514.
 TCP_CEILING = 20e6 * 1448 / 1514
 
 
@@ -50,7 +50,7 @@ def test_mptcp_gets_both_paths(mptcp: Result) -> None:
 
 
 def test_share_agrees_with_the_capture(mptcp: Result) -> None:
-    """Two independent ways to one figure: tcp_info and the bytes that tshark counts."""
+    """Two independent measurements agree: tcp_info, and the bytes that tshark counts."""
     fields = ["-T", "fields", "-e", "ip.src", "-e", "tcp.len", "-Y", "tcp.len > 0 && ip.dst == 10.1.0.1"]
     argv = ["tshark", "-r", str(mptcp.run / "pcap" / "server.pcap"), *fields]
     lines = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split("\n")
@@ -81,7 +81,7 @@ def test_repeats_while_the_other_core_is_busy(mptcp: Result, mprun: Callable[...
 
 
 def test_two_runs_at_once_give_the_bytes_of_one(mptcp: Result, tmp_path: Path) -> None:
-    """One of them by somebody whose home directory is elsewhere."""
+    """The second run belongs to a user with another home directory."""
     results: list[Result] = []
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
 
@@ -125,7 +125,7 @@ def test_another_seed_gives_other_bytes(mptcp: Result, mprun: Callable[..., Resu
 @pytest.mark.usefixtures("leaves_nothing")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give rights up")
 def test_under_sudo_the_kernel_is_the_users(mptcp: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Root's rights are given up before the kernel is executed, which a user's other programs could have replaced."""
+    """mprun drops root's rights before it executes the kernel, which the user's other programs could have replaced."""
     with scratch("mprun-test-") as folder:
         copy_kernel(folder / "cache")
         give_to_nobody(folder)

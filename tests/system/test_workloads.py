@@ -18,7 +18,7 @@ RATE = 100e6
 RTT_S = 0.040
 # Headers of a frame with TCP over IPv4: Ethernet 14, IP 20, TCP 20, its timestamps 12.
 HEADERS, MSS = 66, 1448
-# Clock steps of the kernel, and what programs take between them.
+# Clock steps of the kernel, and the time that programs take between them.
 CLOCK_S = 10e-6
 ONE_PATH = """\
 version: 1
@@ -35,18 +35,18 @@ paths:
 
 
 def wire_s(payload: int, headers: int = HEADERS, mss: int = MSS) -> float:
-    """The time that a link takes to send the packets of a burst, bit by bit."""
+    """Return the time that a link takes to send the packets of a burst, bit by bit."""
     return sent_s(RATE, payload + -(-payload // mss) * headers)
 
 
 def sent_s(rate: float, frame_bytes: int) -> float:
-    """The time that a link takes to send so many bytes."""
+    """Return the time that a link takes to send `frame_bytes`."""
     return frame_bytes * 8 / rate
 
 
 @pytest.fixture
 def run(mprun: Callable[..., Result], tmp_path: Path) -> Callable[..., Result]:
-    """A run of the flows that are written, in the virtual engine if nothing else is said."""
+    """Return a function that runs flows, by default in the virtual engine."""
 
     def call(traffic: str, topology: str = ONE_PATH, more: str = "", engine: str = "virtual") -> Result:
         (tmp_path / "topo.yaml").write_text(topology)
@@ -58,7 +58,7 @@ def run(mprun: Callable[..., Result], tmp_path: Path) -> Callable[..., Result]:
 
 @pytest.fixture
 def rows(mprun: Callable[..., Result], tmp_path: Path) -> Callable[[Result, str], list[dict[str, Any]]]:
-    """The rows of a table of a run, as `mprun export` writes them."""
+    """Return a function that returns the rows of a table, as `mprun export` writes them."""
 
     def read(result: Result, table: str) -> list[dict[str, Any]]:
         done = mprun("export", result.run, "--csv", "--to", tmp_path / "csv")
@@ -91,13 +91,13 @@ def test_a_request_takes_a_round_trip_and_its_packets(
     result = succeed(run(f"  - {flow}, think: 250ms, server_think: 7ms}}\n"))
     expected = RTT_S + 0.007 + wire_s(3_000) + wire_s(10_000)
     assert result.metric("reqres.delay.min") == pytest.approx(expected, abs=CLOCK_S)
-    # congestion window and pacing of a connection that has just begun hold nothing back either
+    # congestion window and pacing of a new connection do not limit it either
     assert result.metric("reqres.delay.max") == pytest.approx(expected, abs=1e-3)
     assert result.metric("reqres.requests") == 10
     table = rows(result, "requests")
     starts = [int(row["start_ns"]) / 1e9 for row in table]
     ends = [start + int(row["delay_ns"]) / 1e9 for start, row in zip(starts, table, strict=True)]
-    # the first after the handshake, each further one after the answer to the one before
+    # the first request comes after the handshake, and each further one after the previous answer
     assert starts[0] == pytest.approx(RTT_S + 0.25, abs=1e-3)
     thought = [start - end for start, end in zip(starts[1:], ends, strict=False)]
     assert thought == pytest.approx([0.25] * 9, abs=CLOCK_S)
@@ -128,12 +128,12 @@ def test_every_server_takes_joins_at_all_its_addresses(run: Callable[..., Result
     ]
     result = succeed(run("".join(lines), topology, FULLMESH))
     assert {name: result.metric(f"{name}.subflows") for name in works} == dict.fromkeys(works, 4)
-    # all of it would fit into a send buffer at once: the opener waits for the receiver, and so there are subflows
+    # all of the request would fit into a send buffer at once: the opener waits for the receiver, so subflows exist
     assert result.summary["warnings"] == []
 
 
 def test_congestion_control_is_that_of_both_ends(mprun: Callable[..., Result], tmp_path: Path) -> None:
-    """As ss(8) shows it beside the connection, while the client thinks; the hosts' own is another."""
+    """ss(8) shows the flow's control at both ends while the client thinks. The hosts' own control differs."""
     (tmp_path / "topo.yaml").write_text(ONE_PATH)
     looks = "".join(
         f"  - {{name: at-{host}, tool: exec, from: {host}, to: {peer}, command: [ss, -tinH], start: 500ms}}\n"
@@ -170,20 +170,20 @@ def test_a_file_takes_a_round_trip_for_each_step(
   - {{name: tls, tool: https, {file}, requests: 2, start: {{after: fresh}}}}
 """
     result = succeed(run(flows))
-    # 10000 bytes and some 250 of header fit into the first window of ten packets
+    # 10000 bytes and about 250 bytes of header fit into the first window of ten packets
     packets = wire_s(10_250)
     by_flow: dict[str, list[float]] = {}
     for row in rows(result, "requests"):
         by_flow.setdefault(row["flow"], []).append(int(row["delay_ns"]) / 1e9)
     assert by_flow["kept"] == pytest.approx([2 * RTT_S + packets, *[RTT_S + packets] * 2], abs=2e-4)
     assert by_flow["fresh"] == pytest.approx([2 * RTT_S + packets] * 3, abs=2e-4)
-    # TCP, TLS 1.3 (RFC 8446) and the request; a record more to encrypt in each direction
+    # TCP, TLS 1.3 (RFC 8446) and the request; one more record to encrypt in each direction
     assert by_flow["tls"] == pytest.approx([3 * RTT_S + packets, RTT_S + packets], abs=5e-4)
 
 
 def test_a_large_file_fills_the_link(run: Callable[..., Result]) -> None:
     result = succeed(run("  - {tool: http, from: client, to: server, sizes: [20mb]}\n"))
-    # 20 MiB take 1.75 s, and slow start some round trips
+    # 20 MiB take 1.75 s, and slow start a few round trips
     assert 0.85 * RATE * MSS / 1514 <= result.metric("http.goodput") <= RATE * MSS / 1514
     assert result.metric("http.bytes") == 20 << 20
 
@@ -209,7 +209,7 @@ def test_an_https_run_repeats(mprun: Callable[..., Result], run: Callable[..., R
 
 
 def test_an_unanswered_request_is_an_error(run: Callable[..., Result]) -> None:
-    """All packets are lost from 1 s on: the second request gets no answer."""
+    """All packets are lost from 1 s on, so the second request gets no answer."""
     topology = ONE_PATH + "events: [{at: 1s, link: path0, set: {loss: 100%}}]\n"
     result = run("  - {tool: http, from: client, to: server, sizes: [1kb, 100mb], timeout: 5s}\n", topology)
     assert result.status == 1
@@ -219,7 +219,7 @@ def test_an_unanswered_request_is_an_error(run: Callable[..., Result]) -> None:
 # iperf3
 
 ENDS = "tool: iperf3, from: client, to: server"
-# What 100 Mbit/s on the wire carry of TCP, and of UDP with packets of 1500 bytes.
+# The goodput of 100 Mbit/s on the wire, for TCP, and for UDP with packets of 1500 bytes.
 TCP_CEILING, UDP_CEILING = RATE * MSS / 1514, RATE * 1472 / 1514
 
 
@@ -246,13 +246,13 @@ def test_the_steady_state_leaves_slow_start_out(
 
 def test_a_size_ends_the_transfer(run: Callable[..., Result]) -> None:
     result = succeed(run(f"  - {{name: bulk, {ENDS}, size: 20mb, length: 64kb}}\n"))
-    # what is still on its way when the client has written all is not read any more
+    # the server does not read data that is still in flight after the client's last write
     assert 0.9 * (20 << 20) <= result.metric("bulk.bytes") <= 20 << 20
     assert 0.7 * TCP_CEILING <= result.metric("bulk.goodput") <= TCP_CEILING
 
 
 def test_a_window_limits_what_is_under_way(run: Callable[..., Result]) -> None:
-    """One window a round trip; of the doubled buffer the kernel keeps a part for itself (socket(7), SO_RCVBUF)."""
+    """The flow sends a window per round trip. The kernel keeps a part of the doubled buffer (socket(7), SO_RCVBUF)."""
     result = succeed(run(f"  - {{name: bulk, {ENDS}, duration: 3s, window: 100kb}}\n"))
     window_bit = 100 * 1024 * 8
     assert window_bit / RTT_S <= result.metric("bulk.goodput") <= 2 * window_bit / RTT_S
@@ -263,14 +263,13 @@ def test_udp_loses_what_the_link_does_not_carry(run: Callable[..., Result]) -> N
         run(f"  - {{name: bulk, {ENDS}, protocol: udp, rate: 120mbit, duration: 3s, omit: {{start: 1s}}}}\n")
     )
     assert result.metric("bulk.goodput") == pytest.approx(UDP_CEILING, rel=0.005)
-    # the queue of 400 packets and what is under way at the end count as arrived
+    # the queue of 400 packets and the data in flight at the end count as arrived
     assert result.metric("bulk.loss") == pytest.approx(1 - UDP_CEILING / 120e6, abs=0.02)
 
 
 @pytest.mark.parametrize("mtu", [1280, 4000])
 def test_udp_fills_the_mtu_of_its_path(run: Callable[..., Result], mtu: int) -> None:
-    """A frame has 14 bytes of Ethernet, 20 of IP and 8 of UDP beside the payload. Two fragments for each packet would
-    halve goodput."""
+    """A frame has 14 bytes of Ethernet, 20 of IP and 8 of UDP. Two fragments per packet would halve the goodput."""
     topology = ONE_PATH.replace("queue: 400packets", f"queue: 400packets, mtu: {mtu}")
     if mtu > 1500:
         topology += f"server_paths: [{{mtu: {mtu}}}]\n"
@@ -288,7 +287,7 @@ def test_packets_take_the_delay_of_their_path(
     result = succeed(
         run("  - {tool: udp, from: client, to: server, rate: 8mbit, duration: 500ms, length: 1000bytes, start: 2s}\n")
     )
-    # one packet each millisecond finds the link idle, which takes 42 bytes of headers too
+    # one packet each millisecond finds the link idle; each has 42 bytes of headers too
     for which in ("min", "mean", "max"):
         assert result.metric(f"udp.delay.{which}") == pytest.approx(RTT_S / 2 + sent_s(RATE, 1042), abs=CLOCK_S)
     assert result.metric("udp.packets") == 500
@@ -301,7 +300,8 @@ def test_packets_take_the_delay_of_their_path(
 
 def test_a_full_queue_delays_and_loses(run: Callable[..., Result]) -> None:
     result = succeed(run("  - {tool: udp, from: client, to: server, rate: 120mbit, duration: 1s, length: 1472bytes}\n"))
-    # 400 packets of 1514 bytes wait before the last that arrives, and a fifth of what is offered does not fit
+    # 400 packets of 1514 bytes wait before the last packet that arrives, and a fifth of the offered packets does not
+    # fit
     assert result.metric("udp.delay.max") == pytest.approx(RTT_S / 2 + 400 * 1514 * 8 / RATE, rel=0.01)
     carried = UDP_CEILING * (1 + 400 * 1514 * 8 / RATE) / 120e6
     assert result.metric("udp.loss") == pytest.approx(1 - carried, abs=0.01)
@@ -311,7 +311,7 @@ def test_what_is_corrupt_is_not_taken(run: Callable[..., Result]) -> None:
     topology = ONE_PATH.replace("delay: 20ms", "delay: 20ms, corrupt: {forward: 10%}")
     flow = "{tool: udp, from: client, to: server, rate: 8mbit, duration: 2s, length: 1000bytes}"
     result = succeed(run(f"  - {flow}\n", topology))
-    # 2000 packets, five standard deviations; one bit in 140 is of the sender's MAC, which nobody looks at
+    # 2000 packets, five standard deviations; one bit in 140 is in the sender's MAC address, which is not checked
     assert result.metric("udp.loss") == pytest.approx(0.1, abs=0.035)
 
 
@@ -323,7 +323,7 @@ def test_duplicates_and_reordering_are_counted(run: Callable[..., Result]) -> No
     assert result.metric("udp.reordered") == 0
     topology = ONE_PATH.replace("delay: 20ms", "delay: 20ms, reorder: 10%")
     result = succeed(run(f"  - {flow}\n", topology))
-    # each packet that is sent at once overtakes the 20 that are under way
+    # each packet that is sent at once overtakes the 20 packets in flight
     assert result.metric("udp.delay.min") < 1e-3
     assert 0.5 <= result.metric("udp.reordered") <= 1
 
@@ -338,7 +338,7 @@ PING_S = RTT_S + 2 * sent_s(RATE, 98)
 def test_a_ping_has_every_interval_as_asked(
     run: Callable[..., Result], rows: Callable[[Result, str], list[dict[str, Any]]], interval_ms: int, count: int
 ) -> None:
-    """Several requests are under way at a time, of a round trip of 40 ms."""
+    """Several requests are in flight at a time, with a round trip of 40 ms."""
     result = succeed(run(f"  - {{tool: ping, from: client, to: server, interval: {interval_ms}ms, count: {count}}}\n"))
     starts = [int(row["start_ns"]) for row in rows(result, "pings")]
     due = [starts[0] + n * interval_ms * 1_000_000 for n in range(count)]
@@ -349,7 +349,7 @@ def test_a_ping_has_every_interval_as_asked(
 
 
 def test_a_ping_that_is_ended_keeps_its_metrics(run: Callable[..., Result]) -> None:
-    """3.5 s hold the requests of 0, 1, 2 and 3 s."""
+    """3.5 s contain the requests of 0, 1, 2 and 3 s."""
     result = run("  - {tool: ping, from: client, to: server, interval: 1s, count: 10, timeout: 3500ms}\n")
     assert result.status == 1
     assert result.summary["errors"] == ["ping: did not end in time and was stopped"]
@@ -360,7 +360,7 @@ def test_a_ping_that_is_ended_keeps_its_metrics(run: Callable[..., Result]) -> N
 
 @pytest.mark.parametrize("family", ["ipv4", "ipv6"])
 def test_pings_are_lost_and_doubled(run: Callable[..., Result], family: str) -> None:
-    """The eleven requests of 2 to 3 s are lost. Answers to those from 4 s on come twice."""
+    """The eleven requests of 2 to 3 s are lost. Answers to the requests from 4 s on come twice."""
     events = "".join(
         f"  - {{at: {at}ms, link: path0, set: {{{what}}}}}\n"
         for at, what in ((1_950, "loss: 100%"), (3_050, "loss: 0%"), (3_950, "duplicate: {reverse: 100%}"))
@@ -400,16 +400,19 @@ def test_short_flows_take_one_and_a_half_round_trips(
     assert result.metric("file.missed") == pytest.approx(2 / 3)
 
 
-# Ethernet 14, IP 20, TCP 20, and of a SYN MSS 4, SACK permitted 2, timestamps 10, window scale 3, no operation 1.
+# Ethernet 14, IP 20, TCP 20, and the options of a SYN: MSS 4, SACK permitted 2, timestamps 10, window scale 3, no
+# operation 1.
 SYN_BYTES = 74
-# TCP has room for 40 bytes of options (RFC 9293 3.1), and timestamps with their padding take 12 of it.
+# TCP has 40 bytes for options (RFC 9293 3.1), and timestamps with their padding take 12.
 FURTHER_OPTIONS = 28
 
 
 def closed_form_s(rate: float, rtt_s: float, size: int, options: int = 0) -> float:
-    """The time from the opening of a connection until its receiver has `size` bytes, which fit into the first window of
-    ten packets (RFC 6928). The handshake takes a round trip. Its last acknowledgement and the data leave together.
-    options: bytes of each packet beyond TCP's timestamps."""
+    """Return the time from the opening of a connection until its receiver has `size` bytes, s.
+
+    The bytes fit into the first window of ten packets (RFC 6928). The handshake takes a round trip. Its last
+    acknowledgement and the data leave together. options: bytes of each packet beyond TCP's timestamps.
+    """
     packets = -(-size // (MSS - options))
     assert packets <= 10
     frames = HEADERS + options + size + packets * (HEADERS + options)
@@ -424,7 +427,10 @@ def one_path(rate: str, rtt: str) -> str:
     ("rate", "rtt", "size"), [("3mbit", "200ms", 14_480), ("5mbit", "60ms", 14_000), ("5mbit", "60ms", 8)]
 )
 def test_a_flow_is_complete_with_its_last_byte(run: Callable[..., Result], rate: str, rtt: str, size: int) -> None:
-    """The window of ten packets is full then, or not: a FIN of the sender's would wait for it."""
+    """The window of ten packets is full in one case and not in the other.
+
+    In the full case, a FIN of the sender would wait.
+    """
     ends = f"tool: flows, from: client, to: server, arrivals: constant, interval: 2s, duration: 3s, size: {size}bytes"
     flows = f"""\
   - {{name: sent, {ends}}}
@@ -436,12 +442,12 @@ def test_a_flow_is_complete_with_its_last_byte(run: Callable[..., Result], rate:
     bit_per_s, rtt_s = float(rate[:-4]) * 1e6, float(rtt[:-2]) / 1e3
     expected = closed_form_s(bit_per_s, rtt_s, size)
     assert result.metric("sent.completion.max") == pytest.approx(expected, abs=CLOCK_S)
-    # each way begins with an acknowledgement, of the handshake and of the request
+    # each direction begins with an acknowledgement, of the handshake and of the request
     data = sent_s(bit_per_s, HEADERS + size + -(-size // MSS) * HEADERS)
     asked = 2 * rtt_s + 2 * sent_s(bit_per_s, SYN_BYTES) + sent_s(bit_per_s, 100 + 2 * HEADERS) + data
     assert result.metric("asked.completion.max") == pytest.approx(asked, abs=CLOCK_S)
     if size < 14_480:
-        # one rule for both transports, and MPTCP has options of its own in each packet
+        # the same rule for both transports; MPTCP has further options in each packet
         most = closed_form_s(bit_per_s, rtt_s, size, FURTHER_OPTIONS)
         assert expected - CLOCK_S <= result.metric("multi.completion.max") <= most + CLOCK_S
 
@@ -449,8 +455,10 @@ def test_a_flow_is_complete_with_its_last_byte(run: Callable[..., Result], rate:
 def test_a_lost_end_of_a_connection_is_no_loss_of_its_flow(
     run: Callable[..., Result], rows: Callable[[Result, str], list[dict[str, Any]]], tmp_path: Path
 ) -> None:
-    """The last byte is read 341 ms after the beginning. All that is sent from then on for half a second is lost: it
-    is a FIN, whichever end closes first."""
+    """All packets are lost for half a second after the last byte is read, 341 ms after the beginning.
+
+    The lost packet is a FIN, whichever end closes first.
+    """
     (tmp_path / "begins.csv").write_text("at,size\n1s,14480bytes\n")
     losses = "events:\n" + "".join(
         f"  - {{at: {at}ms, link: path0, set: {{loss: {loss}}}}}\n" for at, loss in ((1_345, "100%"), (1_845, "0%"))
@@ -468,7 +476,7 @@ def test_what_is_drawn_follows_from_the_seed(mprun: Callable[..., Result], tmp_p
     (tmp_path / "xp.yaml").write_text(f"version: 1\ntraffic:\n  - {flow}, size: {{min: 8bytes, max: 1000bytes}}}}\n")
     arguments = ("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
     results = [succeed(mprun(*arguments, "--seed", seed)) for seed in (1, 1, 2)]
-    # 500 are expected, with a standard deviation of 22; sizes are 504 in the mean
+    # 500 are expected, with a standard deviation of 22; the mean size is 504
     assert results[0].metric("flows.flows") == pytest.approx(500, abs=90)
     assert results[0].metric("flows.bytes") / results[0].metric("flows.flows") == pytest.approx(504, abs=60)
     tables = [(result.run / "tables" / "flows.parquet").read_bytes() for result in results]
@@ -485,7 +493,7 @@ def test_losses_are_counted_for_each_flow(
     lossless = [row for row in table if row["retransmits"] == "0"]
     assert 0 < len(lossless) < len(table)
     slow = {row["sequence"] for row in table if int(row["completion_ns"]) > 3 * RTT_S * 1e9}
-    # 20 KiB leave in two windows, after the handshake; what takes longer was lost on the way
+    # 20 KiB leave in two windows after the handshake; slower flows had losses
     assert slow
     assert not slow & {row["sequence"] for row in lossless}
 
@@ -493,7 +501,7 @@ def test_losses_are_counted_for_each_flow(
 def test_what_a_flow_met_with_is_told(
     run: Callable[..., Result], rows: Callable[[Result, str], list[dict[str, Any]]], tmp_path: Path
 ) -> None:
-    """The first loses its data and the probe after it, the second its SYN."""
+    """The first flow loses its data and the tail loss probe, the second its SYN."""
     (tmp_path / "begins.csv").write_text("at,size\n1s,10000bytes\n3s,10000bytes\n5s,10000bytes\n")
     losses = [(1_030, "100%"), (1_200, "0%"), (2_950, "100%"), (3_050, "0%")]
     events = "".join(f"  - {{at: {at}ms, link: path0, set: {{loss: {loss}}}}}\n" for at, loss in losses)
@@ -523,9 +531,9 @@ def test_a_query_ends_with_its_last_answer(
 ) -> None:
     flow = "{name: query, tool: flows, from: server, to: client1..client3, aggregate: true, request: 100bytes"
     result = succeed(run(f"  - {flow}, arrivals: constant, interval: 100ms, duration: 1s, size: 10000bytes}}\n", STAR))
-    # A handshake and a round trip of 4 ms each over two links. The request follows its acknowledgement, the first
-    # packet of the first answer passes its client's link alone, and three answers of seven packets share the asker's
-    # link. Between the answers lie acknowledgements, and after them FINs.
+    # A handshake and a round trip of 4 ms each over two links. The request follows its acknowledgement. The first
+    # packet of the first answer passes its client's link alone. Three answers of seven packets share the asker's link.
+    # Acknowledgements lie between the answers, and FINs follow.
     opening = 4 * SYN_BYTES + HEADERS + 2 * (100 + HEADERS)
     answers = 1514 + 3 * (10_000 + 7 * HEADERS)
     expected = 0.008 + sent_s(RATE, opening + answers)
@@ -537,7 +545,7 @@ def test_a_query_ends_with_its_last_answer(
     slowest = [max(parts[n::9]) for n in range(9)]
     # the three connections are opened one after the other
     assert [int(row["completion_ns"]) for row in table] == pytest.approx(slowest, abs=CLOCK_S * 1e9)
-    # one program for the three flows, and their names in the plan's words for it
+    # one program serves the three flows, and the plan gives it their names
     assert not (result.run / "logs" / "query-client1.out").exists()
     assert (result.run / "logs" / "query.server.out").exists()
 
@@ -566,7 +574,7 @@ paths: [{rate: 10mbit, delay: 20ms, queue: 400packets}]
 
 
 def chunk_s(rate: float) -> float:
-    """How long a chunk of a second takes over 10 Mbit/s: a round trip and its frames."""
+    """Return the time of a chunk of one second over 10 Mbit/s: a round trip and its frames, s."""
     return RTT_S + rate / 8 / MSS * (MSS + HEADERS) * 8 / 10e6
 
 
@@ -586,16 +594,16 @@ def test_a_video_plays_as_its_chunks_come(
     assert startup <= result.metric("fits.startup") <= startup + 4 * RTT_S
     assert result.metric("fits.stalls") == 0
     assert result.metric("fits.delay.median") == pytest.approx(chunk_s(8e6), abs=2e-3)
-    # 12 Mbit/s take 1.30 s: it begins with two chunks, and when the sixth and last comes, four of these times later, it
-    # has played what it had and the three between, and waited since
+    # 12 Mbit/s take 1.30 s per chunk. Playback begins with two chunks. When the sixth and last chunk comes, four chunk
+    # times later, the player has played the buffer and the three chunks between, and waited since.
     second = [row for row in rows(result, "chunks") if row["flow"] == "large"][1]
     began_ns = int(second["start_ns"]) + int(second["delay_ns"])
     (stall,) = rows(result, "stalls")
     assert (int(stall["start_ns"]) - began_ns) / 1e9 == pytest.approx(5, abs=CLOCK_S)
     assert int(stall["duration_ns"]) / 1e9 == pytest.approx(4 * chunk_s(12e6) - 5, abs=0.02)
     assert result.metric("large.stall_time") == pytest.approx(int(stall["duration_ns"]) / 1e9)
-    # chunks of 2 Mbit/s come with 8.0 Mbit/s, their round trips included, of which 90 % are 7.2; those of 7 Mbit/s with
-    # 9.1, of which 90 % are 8.2. The three that count have to be past slow start
+    # chunks of 2 Mbit/s come with 8.0 Mbit/s, their round trips included, of which 90 % are 7.2; chunks of 7 Mbit/s
+    # come with 9.1, of which 90 % are 8.2. The last three chunks must be past slow start
     qualities = [int(row["quality_bit_per_s"]) for row in rows(result, "chunks") if row["flow"] == "chosen"]
     least = qualities.count(2_000_000)
     assert 1 <= least <= 5
@@ -606,7 +614,7 @@ def test_a_video_plays_as_its_chunks_come(
 # exec
 
 
-# As netcat(1) would do it.
+# The command does what netcat(1) would do.
 EXEC = """\
 version: 1
 traffic:
@@ -636,7 +644,7 @@ def test_commands_of_a_file_need_leave(mprun: Callable[..., Result], tmp_path: P
     assert not (tmp_path / "runs").exists()
     result = succeed(mprun(*arguments, "--allow-exec"))
     assert (result.run / "logs" / "try.out").read_text() == "hello"
-    # the handshake, and half a round trip each until the server has its end and the client what it says
+    # the handshake, and half a round trip each until the server has the end and the client its message
     assert result.metric("try.time") == pytest.approx(2 * RTT_S, abs=0.005)
     assert mprun("verify", result.run).status == 2
     assert mprun("verify", result.run, "--allow-exec").status == 0
@@ -676,7 +684,7 @@ traffic:
 
 
 def test_a_command_is_over_when_it_has_printed_a_text(mprun: Callable[..., Result], tmp_path: Path) -> None:
-    """Also one that comes in two pieces, on standard error; a command that ends without it has failed."""
+    """The text may come in two pieces, on standard error. A command that ends without the text has failed."""
     (tmp_path / "topo.yaml").write_text(ONE_PATH)
     (tmp_path / "xp.yaml").write_text("""\
 version: 1
@@ -703,10 +711,11 @@ traffic:
   - {name: absent, tool: exec, from: client, to: server, command: [no-such-program], until: ready}
 """)
     result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json", "--allow-exec")
-    # simulated time passes while they sleep, and hardly while they compute: starting Python and the shell is some ms
+    # simulated time passes while the commands sleep, and hardly while they compute: starting Python and the shell is
+    # some ms
     assert result.metric("ticks.time") == pytest.approx(0.4, abs=0.02)
     assert result.metric("pieces.time") == pytest.approx(0.2, abs=0.02)
-    # what does not heed TERM is killed 5 s later
+    # a command that ignores TERM is killed 5 s later
     assert result.metric("stubborn.time") == pytest.approx(5, abs=0.02)
     assert (result.run / "logs" / "ticks.out").read_text() == "".join(f"tick {n}\n" for n in range(1, 6))
     assert (result.run / "logs" / "pieces.err").read_text() == "ready"
@@ -754,11 +763,11 @@ def test_the_background_is_no_part_of_the_total(run: Callable[..., Result]) -> N
     )
     result = succeed(run(flows))
     one, two = result.metric("one.goodput"), result.metric("two.goodput")
-    # Both count 3 s and what iperf3 takes up to its end, less than 0.1 s. Both begin at one time, which is known to a
-    # tick of the kernel, 10 ms. So one of them ran for 3.11 s at most, and the bytes are those of 3 s at least.
+    # Both count 3 s plus the time of iperf3's end, less than 0.1 s. Both begin at the same time, known to a tick of the
+    # kernel, 10 ms. So one of them ran for 3.11 s at most, and the bytes are those of 3 s at least.
     longest = 3.11 / 3
     assert (one + two) / longest <= result.metric("total.goodput") <= one + two
-    # each flow's share of the bytes may differ from its share of the goodputs by that much
+    # each flow's share of the bytes may differ from its share of the goodputs by this factor
     ratios = (one / two * longest, one / two / longest)
     assert min((1 + ratio) ** 2 / 2 / (1 + ratio**2) for ratio in ratios) <= result.metric("total.fairness") <= 1
 
@@ -766,7 +775,10 @@ def test_the_background_is_no_part_of_the_total(run: Callable[..., Result]) -> N
 def test_flows_that_overlap_have_what_the_link_carries(
     run: Callable[..., Result], rows: Callable[[Result, str], list[dict[str, Any]]]
 ) -> None:
-    """From 0 to 5 s and from 3 to 8 s over 30 Mbit/s: each is alone for 3 s, so that their means add up to far more."""
+    """The flows run from 0 to 5 s and from 3 to 8 s over 30 Mbit/s.
+
+    Each is alone for 3 s, so the sum of means is too high.
+    """
     topology = "version: 1\ntopology: multi-path\npaths: [{rate: 30mbit, delay: 10ms}]\n"
     flows = "".join(
         f"  - {{name: {name}, tool: iperf3, from: client, to: server, start: {start}s, duration: 5s}}\n"
@@ -775,11 +787,11 @@ def test_flows_that_overlap_have_what_the_link_carries(
     result = succeed(run(flows, topology))
     most = 30e6 * MSS / (MSS + HEADERS)
     assert result.metric("one.goodput") + result.metric("two.goodput") > 1.4 * most
-    # The link is full from the end of slow start on, five round trips of 20 to 40 ms. It is not full for another 0.2 s
-    # at most when the one ends and the other takes up its half. That is 0.4 of 8.2 s.
+    # The link is full after slow start, five round trips of 20 to 40 ms. When one flow ends and the other takes its
+    # half, it is not full for another 0.2 s at most. This is 0.4 of 8.2 s.
     assert 0.95 * most < result.metric("total.goodput") <= most
     assert 0.5 <= result.metric("total.fairness") <= 1
-    # a test begins four round trips after its program: of 20 ms each, and of 40 ms where the queue is full
+    # a test begins four round trips after its program: of 20 ms each, and of 40 ms if the queue is full
     starts = {
         name: [float(row["start_s"]) for row in rows(result, "goodput") if row["flow"] == name]
         for name in ("one", "two")
@@ -803,12 +815,12 @@ def test_requests_and_files_in_real_time(run: Callable[..., Result]) -> None:
 """
     result = succeed(run(flows, RATES_ONLY, engine="real"))
     assert result.metric("msg.requests") == 20
-    # 100 KiB at 20 Mbit/s take 43 ms; the queue holds 80 packets, so that some may be sent again
+    # 100 KiB at 20 Mbit/s take 43 ms; the queue holds 80 packets, so some may be sent again
     assert result.metric("msg.delay.min") >= 102_400 * 8 / 20e6 - 0.002
     assert 10e6 <= result.metric("web.goodput") <= 20e6
     assert result.metric("tls.bytes") == 1 << 20
     pings = result.rows("pings")
     assert [row["sequence"] for row in pings] == list(range(1, 501))
-    # a request that is late makes none after it late: on a busy machine too, half of them are within an interval
+    # a late request does not make later requests late: on a busy machine too, half of them are within an interval
     late_ns = sorted(row["start_ns"] - pings[0]["start_ns"] - n * 2_000_000 for n, row in enumerate(pings))
     assert late_ns[len(late_ns) // 2] < 2_000_000

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose turn it is on this machine: tests run beside each other, but for those in real time.
+"""Turns on this machine: tests run in parallel, except for tests in real time.
 
-A test in real time shows what the machine can do, and looks at all of its namespaces and interfaces: it has the machine
-to itself. Tests of other processes wait for it at a gate, so that it is not kept waiting for ever.
+A test in real time measures the machine and checks all of its namespaces and interfaces, so it runs alone. Tests of
+other processes wait at a gate until it has run, so its own wait ends.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import Literal
 
 Turn = Literal["shared", "alone"]
 
-# The same for all processes of a run of the tests, whatever their TMPDIR.
+# The same path for all processes of a run of the tests, whatever their TMPDIR.
 _PLACE = f"{tempfile.gettempdir()}/mprun-tests-{os.getuid()}"
 _held: list[Turn] = []
 
 
 @contextlib.contextmanager
 def take_turn(turn: Turn) -> Iterator[None]:
-    """Wait for it, and hold it. Within a turn alone all is allowed; one that is shared cannot become one alone."""
+    """Wait for a turn and hold it. A turn "alone" permits all nested turns. A shared turn cannot become "alone"."""
     if _held:
         assert turn == "shared" or _held[0] == "alone", "a test in real time: mark it with pytest.mark.alone"
         yield

@@ -20,7 +20,7 @@ from tests.vm.keys import with_keys
 from tests.vm.payload import Order, make_payload
 from tests.vm.release import RELEASES, Release
 
-# The tests that run in every machine, and those of the suite that need no experiment kernel.
+# The tests that run in every machine, and the tests of the suite that need no experiment kernel.
 GUEST = "tests/vm/guest.py"
 SUITE = (
     "tests/system/test_captures.py::test_rings_and_sizes_in_the_real_engine",
@@ -39,17 +39,17 @@ SUITE = (
     "tests/system/test_shell.py::test_prompt_on_the_network[real]",
     "tests/system/test_workloads.py::test_requests_and_files_in_real_time",
 )
-# Of the short form: lab 01, what ends a run, captures, and what an ordinary user needs.
+# The short form: lab 01, ends of a run, captures, and the needs of an ordinary user.
 SHORT = "first_lab or ends_a_run or captures_under or doctor or refused"
 SHORT_USER = "jitter_and_loss"
 PROGRAMS = ("qemu-system-x86_64", "mmdebstrap", "mke2fs", "depmod", "zstd", "busybox")
 PACKAGES = "qemu-system-x86 mmdebstrap e2fsprogs kmod zstd busybox-static"
-# The longest that a machine may take, s; other programs of the host may have most of its processors.
+# The longest time of a machine, s. Other programs of the host may use most of its processors.
 TIMEOUT_S = 4 * 3600.0
 
 
 def orders(is_short: bool, words: Sequence[str]) -> list[Order]:
-    """The calls of pytest in a machine. words: of a call of one's own in place of all others."""
+    """Return the calls of pytest in a machine. words: a custom call that replaces all others."""
     if words:
         return [Order("asked", "root", tuple(words))]
     if is_short:
@@ -58,7 +58,7 @@ def orders(is_short: bool, words: Sequence[str]) -> list[Order]:
 
 
 def run_release(release: Release, wanted: Sequence[Order], output: Path) -> dict[str, list[table.Result]]:
-    """Run a machine with a release's kernel; return the results of each order. Logs go to `output`."""
+    """Run a machine with a release's kernel. Return the results of each order. Logs go to `output`."""
 
     def say(text: str) -> None:
         print(f"vm {release.name}: {text}", flush=True)
@@ -94,7 +94,7 @@ def run_release(release: Release, wanted: Sequence[Order], output: Path) -> dict
 
 
 def main() -> int:
-    """0 if no test failed, 1 if one did, 3 if this machine cannot run any."""
+    """Return 0 if no test failed, 1 if a test failed, 3 if this machine cannot run any."""
     parser = argparse.ArgumentParser(prog="make vm", description=__doc__)
     parser.add_argument("kernels", nargs="*", metavar="KERNEL", help=f"One of {', '.join(RELEASES)}.")
     parser.add_argument("--short", action="store_true", help="Run the short form, of some minutes.")
@@ -110,9 +110,9 @@ def main() -> int:
         print(f"make vm needs {', '.join(missing)}: apt-get install {PACKAGES}", file=sys.stderr)
         return 3
     if os.geteuid() != 0:
-        # to make the image of a system; its cache is the invoker's
+        # to make the image of a system; the cache is the invoker's
         os.execvp("sudo", ["sudo", sys.executable, "-m", "tests.vm", *sys.argv[1:]])
-    # what is asked to end ends its machine and removes its files first
+    # a process that is asked to end ends its machine and removes its files first
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: sys.exit(128 + number))
     wanted = orders(given.short, shlex.split(given.pytest))

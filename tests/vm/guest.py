@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The real engine on a kernel that has what it needs: what runs there, and that nothing is left.
+"""Tests of the real engine on a distribution's kernel: experiments that run there, and that they leave nothing.
 
-The machine may be slow: rates are at most 5 Mbit/s, and counts, shares, ratios and diagnoses decide. A test that
-needs a feature that the kernel lacks is skipped, with the reason.
+The machine may be slow: rates are at most 5 Mbit/s, and counts, shares, ratios and diagnoses decide. A test that needs
+a feature that the kernel lacks is skipped, with the reason.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ links:
   - {name: path0, between: [client, s1], rate: 5mbit, delay: 20ms, queue: 40packets}
   - {name: exit, between: [s1, server]}
 """
-# The forward flow of TCP over a path of 5 Mbit/s: 1448 of 1514 bytes are payload. A machine that keeps up gets it.
+# The goodput of TCP over a path of 5 Mbit/s, 1448 of 1514 bytes. A machine without overload reaches it.
 CEILING = 5e6 * 1448 / 1514
 KEEPS_UP = 0.8
 
@@ -92,16 +92,16 @@ def test_doctor_tells_of_this_kernel(mprun: Callable[..., Result]) -> None:
 def test_mptcp_over_delay_jitter_and_loss(mprun: Callable[..., Result], tmp_path: Path, addressing: str) -> None:
     result = run(mprun, tmp_path, TWO_PATHS.replace("ADDRESSING", addressing))
     assert result.metric("bulk.subflows") == 2
-    # each way adds 20 ms, and jitter takes at most 2 ms off each
+    # each direction adds 20 ms, and jitter reduces each by at most 2 ms
     assert result.metric("path0.rtt") >= 0.036
     shares = [result.metric(f"bulk.share.path{n}") for n in (0, 1)]
     assert sum(shares) == pytest.approx(1)
-    # loss is random: in 5 s a path carries some 2000 packets and loses 2
+    # loss is random: in 5 s a path carries about 2000 packets and loses 2
     assert min(shares) > 0.25
 
 
 def test_another_scheduler_is_refused_by_name(mprun: Callable[..., Result], tmp_path: Path) -> None:
-    """Also on a kernel that would take any name and run its default."""
+    """A kernel that would accept any name and run its default refuses the name too."""
     write(tmp_path, TWO_PATHS.replace("ADDRESSING", "ipv4"), "protocol: mptcp")
     text = (tmp_path / "xp.yaml").read_text()
     (tmp_path / "xp.yaml").write_text(text.replace("fullmesh}", "fullmesh, scheduler: roundrobin}", 1))
@@ -143,7 +143,7 @@ def test_a_middlebox_without_joins_is_blamed(mprun: Callable[..., Result], tmp_p
 
 @needs_netem
 def test_links_are_calibrated(mprun: Callable[..., Result], tmp_path: Path) -> None:
-    """Each direction of each link is measured for all that was asked of it. How close depends on the machine."""
+    """Each direction of each link is measured for all its configured values. The tolerance depends on the machine."""
     write(tmp_path, TWO_PATHS.replace("ADDRESSING", "ipv4"), "protocol: mptcp")
     result = mprun("calibrate", "-t", "topo", "--engine", "real", "--json")
     rows = json.loads(result.out)["rows"]
@@ -158,7 +158,7 @@ def test_links_are_calibrated(mprun: Callable[..., Result], tmp_path: Path) -> N
 
 @needs_netem
 def test_captures_under_this_machines_rules(mprun: Callable[..., Result], tmp_path: Path) -> None:
-    """AppArmor's profile of tcpdump allows some names only, and refuses libraries that are preloaded."""
+    """AppArmor's profile of tcpdump allows only some names, and refuses preloaded libraries."""
     write(tmp_path, TWO_PATHS.replace("ADDRESSING", "ipv4"), "protocol: mptcp")
     with (tmp_path / "xp.yaml").open("a") as file:
         file.write("  - {host: server, snaplen: 100, size: 3mb, keep: last}\n")
@@ -183,7 +183,7 @@ def test_what_ends_a_run_leaves_nothing_and_keeps_packets(tmp_path: Path, number
     status, _ = interrupt_when("bulk", number, "-t", "topo", "-x", "xp", "--engine", "real", cwd=tmp_path)
     if number == signal.SIGKILL:
         assert status == -number
-        # what it had in the temporary directory goes with the next run
+        # the next run removes the files in the temporary directory
         write(tmp_path, TWO_PATHS.replace("ADDRESSING", "ipv4"), "protocol: mptcp", seconds=1)
         assert call("-t", "topo", "-x", "xp", "--engine", "real", cwd=tmp_path).status == 0
         return
@@ -195,7 +195,7 @@ def test_what_ends_a_run_leaves_nothing_and_keeps_packets(tmp_path: Path, number
 
 @needs_netem
 def test_the_first_lab_at_a_rate_that_a_slow_machine_carries(tmp_path: Path) -> None:
-    """All its claims decide: TCP's rate, the ratio to MPTCP's, subflows and shares."""
+    """All claims of the lab decide: TCP's rate, the ratio to MPTCP's, subflows and shares."""
     rate = ("-p", "rate=5mbit")
     done = call("lab", "run", "01", *rate, "--engine", "real", "--json", "-o", tmp_path / "runs", cwd=tmp_path)
     claims = [claim for one in json.loads(done.out) for claim in one["claims"]]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The user space of a machine as a disk image: a distribution's packages that running needs, and Python's.
+"""The user space of a machine as a disk image: the distribution's packages that mprun needs, and Python's.
 
-mmdebstrap makes the tree, pip fills in the Python packages from here, mke2fs makes the image. Needs root.
+mmdebstrap makes the tree, pip installs the Python packages, and mke2fs makes the image. Needs root.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from pathlib import Path
 
 from tests.vm.release import ROOT, Archive, digest_of, packages_to_run
 
-# Counts the changes to what is made of the packages.
+# Version of the image's content. Increase the number after each change.
 FORMAT = 1
-# Room for what the tests write beside what the tree has, MB.
+# Space for the tests' output beyond the content of the tree, MB.
 SPARE_MB = 1024
-# pip takes wheels for any of these.
+# pip accepts wheels for any of these platforms.
 PLATFORMS = ("manylinux2014_x86_64", "manylinux_2_17_x86_64", "manylinux_2_28_x86_64")
 
 
 def requirements() -> list[str]:
-    """The Python packages that mprun and its tests need."""
+    """Return the Python packages that mprun and its tests need."""
     settings = configparser.ConfigParser()
     settings.read(ROOT / "setup.cfg")
     needed = settings["options"]["install_requires"].split()
@@ -31,18 +31,18 @@ def requirements() -> list[str]:
 
 
 def system_packages() -> tuple[str, ...]:
-    """The packages of a tree."""
+    """Return the packages of a tree."""
     return packages_to_run((ROOT / "packages.txt").read_text())
 
 
 def name_of(archive: Archive) -> str:
-    """The name of the image of an archive's packages in the cache."""
+    """Return the name of the image of an archive's packages in the cache."""
     made = {"archive": archive.lines, "packages": system_packages(), "python": requirements(), "format": FORMAT}
     return f"image-{archive.suite}-{digest_of(made)}"
 
 
 def make_image(archive: Archive, folder: Path) -> None:
-    """Leave `root.img` in `folder`."""
+    """Write `root.img` into `folder`."""
     tree = folder / "tree"
     argv = ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join(system_packages())}"]
     subprocess.run([*argv, archive.suite, tree, *archive.lines], check=True)
@@ -66,7 +66,7 @@ def make_image(archive: Archive, folder: Path) -> None:
 
 
 def make_disk(tree: Path, image: Path, size_mb: int) -> None:
-    """Make an ext4 image, sparse, of a tree of files."""
+    """Make a sparse ext4 image of a tree of files."""
     options = ["-q", "-t", "ext4", "-O", "^has_journal", "-E", "root_owner=0:0"]
     argv = ["mke2fs", *options, "-d", str(tree), str(image), f"{size_mb}M"]
     subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)

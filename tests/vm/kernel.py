@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A distribution's kernel: its packages unpacked, and the initrd that mounts the image and hands over to it."""
+"""A distribution's kernel: its packages unpacked, and the initrd that mounts the image and starts its init."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.vm.release import Release
 
 BUSYBOX = Path("/usr/bin/busybox")
 BOOT = Path(__file__).with_name("boot.sh")
-# What the initrd needs to see and to mount the disks; a kernel may have them built in.
+# Modules that the initrd needs to mount the disks. A kernel may have them built in.
 DISK_MODULES = ("virtio_pci", "virtio_blk", "ext4")
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel in the cache. release: as `uname -r` has it."""
+    """A kernel in the cache. release: as in `uname -r`."""
 
     folder: Path
     release: str
@@ -42,12 +42,12 @@ class Kernel:
 
 
 def read_kernel(folder: Path) -> Kernel:
-    """The kernel that `unpack` left in a folder."""
+    """Return the kernel that `unpack` wrote into a folder."""
     return Kernel(folder, next((folder / "modules").iterdir()).name)
 
 
 def unpack(release: Release, folder: Path) -> None:
-    """Download a kernel, and leave `vmlinuz`, `modules` and `initrd` in `folder`."""
+    """Download a kernel, and write `vmlinuz`, `modules` and `initrd` into `folder`."""
     packages = folder / "packages"
     packages.mkdir()
     tree = folder / "tree"
@@ -55,7 +55,7 @@ def unpack(release: Release, folder: Path) -> None:
         subprocess.run(["dpkg", "-x", package, tree], check=True)
     shutil.rmtree(packages)
     shutil.copy(next((tree / "boot").glob("vmlinuz-*")), folder / "vmlinuz")
-    # where /lib is a link of the system, a package may have its files below /usr
+    # if /lib is a link of the system, a package may have its files below /usr
     libraries = next(place for place in (tree / "lib", tree / "usr/lib") if (place / "modules").is_dir())
     os.rename(libraries / "modules", folder / "modules")
     (kernel,) = (folder / "modules").iterdir()
@@ -67,7 +67,7 @@ def unpack(release: Release, folder: Path) -> None:
 
 
 def make_initrd(modules: Path) -> bytes:
-    """Busybox, the modules of disks in the order in which they are loaded, and `boot.sh` as the first program."""
+    """Return an initrd: Busybox, the modules of disks in the order of loading, and `boot.sh` as the first program."""
     loaded = order(DISK_MODULES, (modules / "modules.dep").read_text())
     busybox = BUSYBOX.read_bytes()
     if b"/ld-linux" in busybox:
@@ -79,20 +79,22 @@ def make_initrd(modules: Path) -> bytes:
 
 
 def order(names: Iterable[str], dependencies: str) -> list[str]:
-    """The files of modules, each after those that it needs. dependencies: the text of modules.dep; what it does not
-    name is built in."""
+    """Return the files of modules, each after the modules that it needs.
+
+    dependencies: the text of modules.dep. A module that is not named there is built in.
+    """
     needed = {file: rest.split() for file, _, rest in (line.partition(":") for line in dependencies.splitlines())}
     found: list[str] = []
     for name in names:
         for file in needed:
             if Path(file).name.split(".")[0].replace("-", "_") == name:
-                # modules.dep has what is needed last at the end
+                # modules.dep lists the module that is loaded first at the end
                 found += [one for one in (*reversed(needed[file]), file) if one not in found]
     return found
 
 
 def decompress(module: Path) -> bytes:
-    """A module as busybox can load it."""
+    """Return a module as busybox can load it."""
     if module.suffix == ".xz":
         return lzma.decompress(module.read_bytes())
     if module.suffix == ".zst":
@@ -101,7 +103,7 @@ def decompress(module: Path) -> bytes:
 
 
 def cpio(folders: Iterable[str], files: dict[str, tuple[bytes, int]]) -> bytes:
-    """An archive in cpio's format `newc`, as the kernel takes it for an initrd (initramfs, buffer format)."""
+    """Return an archive in cpio's format `newc`, which the kernel accepts as an initrd (initramfs, buffer format)."""
     entries = [(name, 0o040755, b"") for name in folders]
     entries += [(name, 0o100000 | mode, data) for name, (data, mode) in files.items()]
     entries.append(("TRAILER!!!", 0, b""))
@@ -115,5 +117,5 @@ def cpio(folders: Iterable[str], files: dict[str, tuple[bytes, int]]) -> bytes:
 
 
 def _padded(data: bytes) -> bytes:
-    """The data, filled up to a multiple of four bytes."""
+    """Return the data, padded to a multiple of four bytes."""
     return data + b"\0" * (-len(data) % 4)

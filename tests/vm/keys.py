@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The keys of an archive that this machine does not know: Debian 13 has a package with those of Ubuntu."""
+"""The keys of an archive that this machine does not know. Debian 13 has a package with the keys of Ubuntu."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PACKAGE = "ubuntu-keyring"
 
 
 def with_keys(archive: Archive, say: Callable[[str], None]) -> Archive:
-    """The archive with a keyring that exists."""
+    """Return the archive with a keyring that exists."""
     if Path(archive.keys).exists():
         return archive
     return replace(archive, keys=f"{store.keep(PACKAGE, _unpack, say)}{archive.keys}")

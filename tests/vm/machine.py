@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a machine: QEMU with the host's KVM where it works, with its own translator (TCG) where not.
+"""Run a machine: QEMU with the host's KVM if it works, otherwise with its own translator (TCG).
 
-The images are only read: what the machine writes goes when it ends. The machine has no network. Its results are a tar
-archive on its third disk.
+The images are only read: data that the machine writes is discarded when it ends. The machine has no network. Its
+results are a tar archive on its third disk.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from pathlib import Path
 from mprun.engines.engine import die_with, end
 from tests.vm.kernel import Kernel
 
-# How long a machine that only panics may take under KVM, s: it takes one or two.
+# The time limit of a machine that only panics under KVM, s. It takes one or two.
 TRIAL_S = 15.0
 MEMORY_MB = 3072
 RESULTS_MB = 256
 POLL_S = 0.2
 KVM = ("-accel", "kvm", "-cpu", "max", "-smp", "2")
-# The machine's clock advances by 2 ns with each instruction, and jumps where the machine only waits. So a slow or busy
-# host does not change what the machine sees. The kernel must not use compare-and-exchange of 16 bytes: Linux 6.12
-# faulted once in QEMU 7.2. The processor's random numbers stay: without, the first programs wait minutes for others.
+# The machine's clock advances by 2 ns with each instruction, and jumps while the machine only waits. So a slow or busy
+# host does not change the machine's view. The kernel must not use compare-and-exchange of 16 bytes: Linux 6.12 faulted
+# once in QEMU 7.2. The processor's random numbers stay. Without them, the first programs wait minutes for other
+# sources.
 TCG = (
     *("-accel", "tcg,thread=single", "-icount", "shift=1,sleep=off", "-rtc", "clock=vm"),
     *("-cpu", "max", "-smp", "1"),
@@ -33,9 +34,9 @@ TCG = (
 
 
 def has_kvm(kernel: Kernel) -> bool:
-    """Try whether KVM works here: a kernel without any disk panics, and QEMU ends.
+    """Return whether KVM works here: a kernel without any disk panics, and QEMU ends.
 
-    A virtual machine that has a /dev/kvm of its own may be unable to run anything with it.
+    A virtual machine with a /dev/kvm of its own may be unable to run anything with it.
     """
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return False
@@ -49,7 +50,7 @@ def has_kvm(kernel: Kernel) -> bool:
 
 
 def qemu_command(kernel: Kernel, root: Path, payload: Path, folder: Path, with_kvm: bool) -> list[str]:
-    """The command line of a machine; it writes its console and its results into `folder`."""
+    """Return the command line of a machine. The machine writes its console and its results into `folder`."""
     options = ["root=/dev/vda", "console=ttyS0", "quiet", "panic=-1", "apparmor=1", "security=apparmor"]
     options += [] if with_kvm else ["mitigations=off", "clearcpuid=cx16"]
     disk = "if=virtio,format=raw,file="
@@ -75,9 +76,9 @@ def run(
     with_kvm: bool,
     say: Callable[[str], None],
 ) -> Path | None:
-    """Run a machine until it powers off; return the folder of its results, None if it left none.
+    """Run a machine until it powers off. Return the folder of its results, or None if it has none.
 
-    say: told of each line that the machine reports. A machine that takes longer than `timeout_s` is ended.
+    say: called with each line that the machine reports. A machine that takes longer than `timeout_s` is ended.
     """
     with (folder / "results").open("wb") as file:
         file.truncate(RESULTS_MB << 20)

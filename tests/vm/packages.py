@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Download packages of a release with apt, whose lists and settings lie in a directory of their own."""
+"""Download packages of a release with apt. Its lists and settings are in a separate directory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.vm.release import Archive
 
 
 def download(archive: Archive, patterns: Iterable[str], folder: Path) -> list[Path]:
-    """Download the newest package that each pattern matches as a whole; return the files."""
+    """Download the newest package that fully matches each pattern. Return the files."""
     apt = _prepare(archive, folder / "apt")
     _run(["apt-get", *apt, "-q", "update"], folder)
     known = _run(["apt-cache", *apt, "pkgnames"], folder).split()
@@ -22,7 +22,7 @@ def download(archive: Archive, patterns: Iterable[str], folder: Path) -> list[Pa
 
 
 def newest(pattern: str, names: Iterable[str]) -> str:
-    """The name with the highest numbers of those that match. Raises LookupError."""
+    """Return the matching name with the highest numbers. Raises LookupError."""
     found = [name for name in names if re.fullmatch(pattern, name)]
     if not found:
         raise LookupError(f"the archive has no package {pattern}")
@@ -30,7 +30,7 @@ def newest(pattern: str, names: Iterable[str]) -> str:
 
 
 def _prepare(archive: Archive, folder: Path) -> list[str]:
-    """The options that keep apt to `folder` and to one archive."""
+    """Return the options that limit apt to `folder` and to one archive."""
     for name in ("state/lists/partial", "cache/archives/partial", "etc"):
         (folder / name).mkdir(parents=True)
     (folder / "etc" / "sources.list").write_text("\n".join([*archive.lines, ""]))

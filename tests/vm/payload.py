@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The second disk of a machine: the kernel's modules, this checkout as it lies here, and what is to be done."""
+"""The second disk of a machine: the kernel's modules, this checkout with its local changes, and the orders."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.vm.kernel import Kernel
 from tests.vm.release import ROOT
 
 HERE = Path(__file__).parent
-# After each order, so that a machine that is ended later leaves what it had.
+# After each order, so that a machine that is ended later keeps its results.
 HAND_OVER = "tar -C /results -cf /dev/vdc . && sync"
 
 
 @dataclass(frozen=True)
 class Order:
-    """One call of pytest in the machine. user: "root" or "user"; words: what pytest is given."""
+    """A call of pytest in the machine. user: "root" or "user"; words: the arguments of pytest."""
 
     name: str
     user: str
@@ -31,7 +31,7 @@ class Order:
 
 
 def make_payload(kernel: Kernel, orders: Sequence[Order], folder: Path) -> Path:
-    """Make the disk in `folder`; return its file."""
+    """Make the disk in `folder`. Return its file."""
     tree = folder / "payload"
     (tree / "source").mkdir(parents=True)
     argv = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
@@ -51,7 +51,7 @@ def make_payload(kernel: Kernel, orders: Sequence[Order], folder: Path) -> Path:
 
 
 def _describe(source: Path) -> None:
-    """Write the metadata of an installed package, so that the checkout is one."""
+    """Write the metadata of an installed package, so that the checkout counts as installed."""
     settings = configparser.ConfigParser()
     settings.read(ROOT / "setup.cfg")
     name, version = (settings["metadata"][key] for key in ("name", "version"))
@@ -61,7 +61,7 @@ def _describe(source: Path) -> None:
 
 
 def _spell(order: Order) -> str:
-    """An order as lines of a shell."""
+    """Return an order as lines of a shell."""
     place = "/results" if order.user == "root" else "/results/user"
     argv = [
         "python3",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernels that people have: which release of which distribution brings each, and in which packages."""
+"""Kernels of distributions: the release of the distribution that has each kernel, and the packages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DEBIAN_SECURITY = "http://deb.debian.org/debian-security"
 DEBIAN_KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
 UBUNTU = "http://archive.ubuntu.com/ubuntu"
 UBUNTU_KEYS = "/usr/share/keyrings/ubuntu-archive-keyring.gpg"
-# What the machine needs beside the packages that running experiments needs.
+# Packages that the machine needs in addition to the packages for running experiments.
 SYSTEM = ("apparmor", "kmod", "procps", "python3", "util-linux")
 
 
@@ -23,7 +23,8 @@ SYSTEM = ("apparmor", "kmod", "procps", "python3", "util-linux")
 class Archive:
     """The sources from which apt gets the packages of a suite.
 
-    places: (address, suite there), the suite itself first. keys: the archive's keyring on this machine.
+    - places: (address, suite there), the suite itself first
+    - keys: the archive's keyring on this machine
     """
 
     places: tuple[tuple[str, str], ...]
@@ -36,7 +37,7 @@ class Archive:
 
     @property
     def lines(self) -> list[str]:
-        """The archive in the words of sources.list(5)."""
+        """The archive as lines of sources.list(5)."""
         return [f"deb [signed-by={self.keys}] {address} {suite} {self.components}" for address, suite in self.places]
 
 
@@ -44,7 +45,7 @@ class Archive:
 class Release:
     """A kernel with the user space of its distribution.
 
-    packages: patterns of the packages that hold the kernel; the newest version is taken of each.
+    packages: patterns of the packages with the kernel. The newest version of each is used.
     """
 
     name: str
@@ -63,7 +64,10 @@ def _debian(suite: str) -> Archive:
 
 
 def _cloud(version: str) -> tuple[str, ...]:
-    """The kernel for virtual machines of one version of Linux; it lacks only drivers that the ordinary one has."""
+    """Return the kernel for virtual machines of one version of Linux.
+
+    It lacks only drivers that the ordinary one has.
+    """
     return (rf"linux-image-{re.escape(version)}[\d.+a-z-]*-cloud-amd64",)
 
 
@@ -86,12 +90,12 @@ RELEASES = {
 
 
 def packages_to_run(text: str) -> tuple[str, ...]:
-    """The packages that running experiments needs, of `packages.txt`."""
+    """Return the packages in `packages.txt` that are needed to run experiments."""
     part = re.search(r"^# to run experiments\n(.+?)\n\n", text, re.MULTILINE | re.DOTALL)
     assert part is not None, "packages.txt has no part 'to run experiments'"
     return tuple(sorted({*part[1].split("\n"), *SYSTEM} - {"python3-venv"}))
 
 
 def digest_of(value: object) -> str:
-    """A short digest of a value that JSON can spell."""
+    """Return a short digest of a JSON value."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Things that were built once, below the cache, each under the digest of its sources."""
+"""A store below the cache, with each content under the digest of its sources. Each is built only once."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from mprun.scratch import scratch
 
 
 def keep(name: str, make: Callable[[Path], None], say: Callable[[str], None]) -> Path:
-    """The folder of this name in the cache; if it does not exist, `make` fills it.
+    """Return the folder of this name in the cache. If it does not exist, `make` fills it.
 
-    A folder that was not finished is not kept.
+    An unfinished folder is not kept.
     """
     base = cache.cache("vm")
     if (base / name).exists():

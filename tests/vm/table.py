@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The results of the tests in machines, as a table: a line for each test, a column for each kernel and user."""
+"""The results of the tests in machines, as a table: one line per test, one column per kernel and user."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Result:
 
 
 def read_results(path: Path) -> list[Result]:
-    """The results in a report of pytest in JUnit's format."""
+    """Return the results in a report of pytest in JUnit's format."""
     return [_read_case(case) for case in ElementTree.parse(path).getroot().iter("testcase")]
 
 
@@ -40,7 +40,7 @@ def _read_case(case: ElementTree.Element) -> Result:
 
 
 def draw(columns: Mapping[str, list[Result]]) -> str:
-    """The table, and below it why tests failed or were skipped. columns: the results by kernel and user."""
+    """Return the table, and below it the reasons of failed and skipped tests. columns: results by kernel and user."""
     names = list(dict.fromkeys(result.name for results in columns.values() for result in results))
     width = max(map(len, names), default=0)
     lines = [" " * width + "".join(f"  {head}" for head in columns)]

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The older flat `key:value` files: their lines become the node tree that the same YAML file has.
+"""The older flat `key:value` files: their lines become the node tree of the same YAML file.
 
 entry (lines) -> source (keys and values) -> topology or experiment (nodes) -> conversion
-Nodes carry the marks of the older file's lines, and nothing after the reader knows where they came
-from: what may be written is for the models alone. `spec.rendering` writes such a tree as a YAML file.
+
+Nodes carry the marks of the older file's lines, and later stages do not know where nodes came from. Only the models
+decide what is allowed. `spec.rendering` writes such a tree as a YAML file.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the text of an older file to its tree, with all that is wrong with it."""
+"""The way from the text of an older file to its tree and its faults."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mprun.model.fault import Fault
 
 @dataclass(frozen=True)
 class Conversion:
-    """root: None where the file cannot stand for one of its role; keys: by line, for faults to name."""
+    """root: None if the file has faults that prevent a tree. keys: the key on each line, for messages."""
 
     root: MappingNode | None
     faults: tuple[Fault, ...]
@@ -26,7 +26,7 @@ class Conversion:
 
 
 def convert(text: str, name: str, role: Role, legacy_queue: bool = False) -> Conversion:
-    """legacy_queue: queues of the size that the older tool gave them, not of that which is written."""
+    """Convert the text. legacy_queue: queues have the size that the older tool gave them, not the size in the file."""
     lines = split(text, name)
     source = Source(name, lines)
     root = topology.build(source, legacy_queue) if role == "topology" else experiment.build(source)

@@ -10,15 +10,15 @@ from typing import Literal
 
 from mprun.model.fault import Fault
 
-# What a file is to be; the older format has keys for each of the two.
+# The role of a file. The older format has keys for each role.
 Role = Literal["topology", "experiment"]
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# Neither does YAML take these, or it takes them for the end of a line.
+# YAML does not accept these characters either, or reads them as the end of a line.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff]")
 
-# Keys that no YAML file of ours has at its left edge; the first of either kind decides.
+# Keys that no YAML file of mprun has at the beginning of a line. The first key of either format decides.
 _DECISIVE = re.compile(
     r"^(?:(?P<older>topoType|xpType|leftSubnet|rightSubnet|changeNetem|path_[a-z0-9]+_\w+|netemAt_\w+|mptcpEnabled"
     r"|congctrl|kpm[cs]?|pingCount|clientPcap|serverPcap|iperf[A-Z]\w*|snaplen_?[pP]cap)[ \t]*:|version[ \t]*: )",
@@ -28,7 +28,7 @@ _DECISIVE = re.compile(
 
 @dataclass(frozen=True)
 class Entry:
-    """One `key:value`, both without the blanks around them; line: from 1."""
+    """A line `key:value` without the blanks around key and value. line: from 1."""
 
     key: str
     value: str
@@ -46,13 +46,15 @@ class Lines:
 
 
 def is_older(text: str) -> bool:
-    """Whether a text is of the older format, told by its keys."""
+    """Return True if a text is of the older format, by its keys."""
     found = _DECISIVE.search(text)
     return found is not None and found["older"] is not None
 
 
 def split(text: str, name: str) -> Lines:
-    """Comments begin in the first column by the older tool's rule; blanks before them are let pass."""
+    """Split a text into entries and comments. In the older tool comments begin in the first column. Blanks before
+    them are allowed here.
+    """
     entries: dict[str, Entry] = {}
     faults: list[Fault] = []
     comments: dict[int, tuple[str, ...]] = {}
@@ -83,7 +85,7 @@ def split(text: str, name: str) -> Lines:
 
 def _find_fault(entry: Entry, colon: str, before: Mapping[str, Entry]) -> str | None:
     if _CONTROL.search(entry.key + entry.value):
-        return "holds a control character: take it out"
+        return "holds a control character: remove it"
     if not colon:
         return f"'{entry.key}' is no 'key:value': write one, or '#' before it"
     if not _KEY.fullmatch(entry.key):
@@ -91,7 +93,7 @@ def _find_fault(entry: Entry, colon: str, before: Mapping[str, Entry]) -> str | 
     if ":" in entry.value:
         return "holds a second colon, and the older tool left such lines out: write one 'key:value' a line"
     if not entry.value:
-        return "has no value: write one, or take the line out"
+        return "has no value: write one, or remove the line"
     if entry.key in before:
-        return f"repeated key, first on line {before[entry.key].line}: keep one of the two"
+        return f"repeated key, first on line {before[entry.key].line}: remove one of the two"
     return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An older experiment as the tree of an experiment file: `xpType` decides the traffic, other keys the hosts."""
+"""An older experiment as the tree of an experiment file: `xpType` chooses the traffic, other keys the hosts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ON = {"1": True, "0": False}
 _YES = {"yes": True, "no": False}
 _ENDS = ("client", "server")
 
-# The keys of one or several types alone.
+# Keys that belong to one or several types only.
 _KEYS_OF: Mapping[str, Sequence[str]] = {
     "iperf": ("iperfTime", "iperfParallel"),
     "iperfScenario": ("iperfScenarioFMSublows",),
@@ -40,7 +40,7 @@ _SYSCTLS = {
 _OTHERS = ("mptcpEnabled", "sched", "earlyRetrans", "clientPcap", "serverPcap", "snaplen_pcap", "pingCount")
 _KNOWN = ("xpType", *_OTHERS, *_PATH_MANAGERS, *_USER_SPACE, *_PRIORITIES, *_SYSCTLS, *chain(*_KEYS_OF.values()))
 
-# Coupled congestion control; on a plain TCP connection the older kernels' modules did what Reno does.
+# Coupled congestion controls. On a plain TCP connection the modules of the older kernels behaved as Reno.
 _COUPLED = ("lia", "olia", "balia", "wvegas")
 # The flows of `iperfScenario`: ends, start and duration in s; the first is MPTCP.
 _SCENARIO = ((_ENDS, 0, 50), (("client1", "server1"), 10, 20), (("client2", "server2"), 20, 20))
@@ -49,9 +49,9 @@ _THREE = re.compile(r"[0-9]{1,10}(?:[ \t]+[0-9]{1,10}){2}")
 _BULK = "nearest are 'xpType:iperf' (iperf3), a bulk transfer, and 'xpType:http', one of a file"
 _DELAYS = "nearest is 'xpType:msg' (reqres), requests and answers"
 _QUIC = "nearest is 'xpType:pquic' (quic), a transfer over QUIC"
-# Words in the names of plugins that made paths usable, and the schedulers that they brought.
+# Words in the names of plugins that added paths, and the schedulers of these plugins.
 _PQUIC_SCHEDULERS = {"rtt": "lowest-rtt", "rr": "roundrobin"}
-# Types without a tool of ours, and what comes nearest.
+# Types without a tool in mprun, and the nearest alternative.
 _CANNOT = {
     "quic": _QUIC,
     "quicsiri": _DELAYS,
@@ -71,8 +71,13 @@ _CANNOT = {
 
 @dataclass(frozen=True)
 class _Traffic:
-    """flows: the entries of `traffic`; hosts: who takes part; mptcp: whether client and server speak it;
-    per_pair: subflows that the client opens for each pair of addresses."""
+    """Flows and hosts of an older experiment.
+
+    `flows`: the entries of `traffic`.
+    `hosts`: the hosts that take part.
+    `mptcp`: client and server use MPTCP.
+    `per_pair`: subflows that the client opens for each pair of addresses.
+    """
 
     flows: list[Node]
     hosts: tuple[str, ...] = _ENDS
@@ -82,7 +87,7 @@ class _Traffic:
 
 
 def build(source: Source) -> MappingNode | None:
-    """The tree; None where the file is no experiment. Faults and warnings go to the source."""
+    """Return the tree. None if the file is no experiment. Faults and warnings go to the source."""
     topology = source.take("topoType")
     if topology is not None and not source.has("xpType"):
         source.fault(topology, "this is a topology: name it after -t, and an experiment after -x")
@@ -101,7 +106,7 @@ def build(source: Source) -> MappingNode | None:
         if kind is not None:
             hint = _CANNOT.get(type_)
             types = f"no such type{list_names(list(_TRAFFIC), 'types')}"
-            source.fault(kind, f"'{type_}' cannot be had: {hint}" if hint else f"'{type_}': {types}")
+            source.fault(kind, f"'{type_}' is not supported: {hint}" if hint else f"'{type_}': {types}")
     hosts = _hosts(source, traffic, wants_mptcp, line)
     if hosts:
         items["hosts"] = source.mapping(hosts, line)
@@ -113,7 +118,7 @@ def build(source: Source) -> MappingNode | None:
     if traffic.pings:
         items["probe"] = _probe(source, line)
     else:
-        source.drop(("pingCount",), "this type of experiment pings nobody")
+        source.drop(("pingCount",), "this type of experiment sends no pings")
     _refuse_priorities(source)
     _warn_keys_of_others(source, type_)
     return source.mapping(items, line)
@@ -140,7 +145,7 @@ def _iperf(source: Source, kind: Entry, wants_mptcp: bool) -> _Traffic:
 
 
 def _msg(source: Source, kind: Entry, wants_mptcp: bool) -> _Traffic:
-    """Requests and answers of one size, the client and the server asleep before each of theirs."""
+    """Requests and answers of one size, with a pause of client and server before each."""
     size = source.take("msgBytes")
     line = kind.line if size is None else size.line
     number = "1200" if size is None else source.whole(size, "bytes, as in '1200'")
@@ -156,7 +161,7 @@ def _msg(source: Source, kind: Entry, wants_mptcp: bool) -> _Traffic:
 
 
 def _web(source: Source, kind: Entry, wants_mptcp: bool) -> _Traffic:
-    """One file, once."""
+    """A single download of one file."""
     file = source.take("file")
     if file is not None and file.value != "random":
         source.warn(file, "has no effect: the file holds zeros here, of the size that 'file_size' says")
@@ -169,7 +174,9 @@ def _web(source: Source, kind: Entry, wants_mptcp: bool) -> _Traffic:
 
 
 def _pquic(source: Source, kind: Entry, wants_mptcp: bool) -> _Traffic:
-    """One file over QUIC. Plugins made the older program multipath; of the present one that is a property."""
+    """A download of one file over QUIC. In the older program plugins added multipath; in the present one it is a
+    property.
+    """
     size = source.take("pquicSize")
     line = kind.line if size is None else size.line
     number = "10240000" if size is None else source.whole(size, "bytes, as in '10240000'")
@@ -189,7 +196,7 @@ def _pquic(source: Source, kind: Entry, wants_mptcp: bool) -> _Traffic:
 
 
 def _pquic_scheduler(source: Source, entry: Entry) -> str | None:
-    """What a plugin's name says of which path a packet takes; None after a fault."""
+    """The scheduler of a plugin by the plugin's name. None after a fault."""
     words = set(re.split(r"[^a-z]+", entry.value.rpartition("/")[2].lower()))
     for word, scheduler in _PQUIC_SCHEDULERS.items():
         if {"multipath", word} <= words:
@@ -203,7 +210,7 @@ def _pquic_scheduler(source: Source, entry: Entry) -> str | None:
 
 
 def _scenario(source: Source, kind: Entry, wants_mptcp: bool) -> _Traffic:
-    """One MPTCP connection over both paths, and for a while a TCP connection on each."""
+    """An MPTCP connection over both paths, and a TCP connection on each path for some time."""
     line = kind.line
     flows: list[Node] = []
     for n, (ends, start, duration) in enumerate(_SCENARIO):
@@ -216,7 +223,7 @@ def _scenario(source: Source, kind: Entry, wants_mptcp: bool) -> _Traffic:
 
 
 def _per_pair(source: Source) -> Node | None:
-    """Subflows for each pair of addresses; None where the file does not say more than one."""
+    """Subflows for each pair of addresses. None if the file does not ask for more than one."""
     entry = source.take("iperfScenarioFMSublows")
     number = None if entry is None else source.whole(entry, "subflows for each pair of addresses, as in '1'")
     return None if entry is None or number in (None, "1") else source.plain(number, entry.line)
@@ -261,7 +268,7 @@ def _count(source: Source, key: str, default: int, kind: Entry) -> Node:
 
 
 def _probe(source: Source, line: int) -> Node:
-    """The older tool pinged each address before traffic."""
+    """Pings before the traffic, as the older tool pinged each address."""
     entry = source.take("pingCount")
     number = "5" if entry is None else source.whole(entry, "one, as in '5'")
     place = line if entry is None else entry.line
@@ -308,8 +315,10 @@ def _hosts(source: Source, traffic: _Traffic, wants_mptcp: bool, line: int) -> d
 
 
 def _mptcp(source: Source, key: str, line: int, per_pair: Node | None) -> Node:
-    """The path manager of one end, fullmesh if nobody says. The older kernels' default scheduler took the
-    subflow with the lowest RTT, which that of mainline does not."""
+    """The path manager of one end, fullmesh by default.
+
+    The default scheduler of the older kernels took the subflow with the lowest RTT. The mainline default does not.
+    """
     own, common = source.take(key), source.take("kpm")
     entry = own or common
     manager = source.text("fullmesh", line) if entry is None else source.text(entry.value, entry.line)
@@ -324,7 +333,7 @@ def _mptcp(source: Source, key: str, line: int, per_pair: Node | None) -> Node:
 
 
 def _settings(source: Source, uses_mptcp: bool) -> dict[str, Entry]:
-    """The sysctls that the file names, each as it may stand, by the older key."""
+    """The allowed sysctls in the file, by the older key."""
     settings = {}
     for key in _SYSCTLS:
         entry = source.take(key)
@@ -400,7 +409,7 @@ def _captures(source: Source) -> list[Node]:
 
 
 def _refuse_priorities(source: Source) -> None:
-    """Those of a path are the topology's here. Equal priorities, and no backup, say nothing."""
+    """Refuse priorities of a path: they belong to the topology. Equal priorities without backup have no effect."""
     for key in _PRIORITIES:
         entry = source.take(key)
         if entry is None or entry.value == "0":

@@ -17,19 +17,19 @@ _RATE_UNITS = {"": "bit", "bit": "bit", "kbit": "kbit", "mbit": "mbit", "gbit": 
 
 
 class NetemError(Exception):
-    """A command that cannot be had; the message says what would do."""
+    """A command that cannot be converted. The message says what is allowed."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """The properties that a command names, as a link's are written; ignored: words without effect here."""
+    """The properties of a command in the form of a link's. ignored: words without effect here."""
 
     properties: dict[str, str]
     ignored: tuple[str, ...]
 
 
 def parse(command: str) -> Setting:
-    """Raises NetemError."""
+    """Parse the words of a command. Raises NetemError."""
     words = command.split()
     properties: dict[str, str] = {}
     ignored: list[str] = []
@@ -54,7 +54,7 @@ def parse(command: str) -> Setting:
             properties["rate"] = _rate(words)
             _end(words, "rate")
         else:
-            raise NetemError(f"'{word}' cannot be had: write delay, loss, duplicate, corrupt, reorder or rate")
+            raise NetemError(f"'{word}' is not supported: write delay, loss, duplicate, corrupt, reorder or rate")
     if not properties:
         raise NetemError("changes nothing: write a netem command, as in 'loss 100%'")
     return Setting(properties, tuple(ignored))
@@ -90,13 +90,13 @@ def _percent(words: list[str], what: str) -> str:
 
 
 def _follows(words: list[str]) -> bool:
-    """Whether a value comes next, rather than the next setting."""
+    """Return True if a value comes next and not the next setting."""
     return bool(words) and words[0][0].isdigit()
 
 
 def _end(words: list[str], what: str) -> None:
-    """What else netem takes there: correlations, distributions, gaps, cell sizes."""
+    """The words that netem also takes at this place: correlations, distributions, gaps, cell sizes."""
     if _follows(words):
-        raise NetemError(f"'{words[0]}' after '{what}', a correlation or the like, cannot be had: leave it out")
+        raise NetemError(f"'{words[0]}' after '{what}', a correlation or similar value, is not supported: remove it")
     if words[:1] == ["distribution"]:
-        raise NetemError(f"'distribution' after '{what}' cannot be had: leave it out")
+        raise NetemError(f"'distribution' after '{what}' is not supported: remove it")

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An older file being read: its values as text with a unit, its nodes, its faults and warnings.
+"""An older file while it is read: its values as text with a unit, its nodes, its faults and warnings.
 
-Only what the older format alone knows is refused here, as what is a number in it; whether a number
-will do is for the models.
+Only rules of the older format are checked here, such as the form of numbers. The models check the values.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _WHOLE = re.compile(r"[0-9]{1,18}")
 
 
 class Source:
-    """The entries of a file, which of them were asked for, and what is wrong with them."""
+    """The entries of a file, the entries that were used, and their faults."""
 
     def __init__(self, name: str, lines: Lines) -> None:
         self.name = name
@@ -37,34 +36,34 @@ class Source:
     # entries
 
     def has(self, key: str) -> bool:
-        """Whether the key is there, however ill its value."""
+        """Return True if the key exists, whatever its value."""
         return key in self._entries or key in self._refused
 
     def take(self, key: str) -> Entry | None:
-        """The entry of a key, which from then on counts as read."""
+        """Return the entry of a key and mark it as read."""
         self._taken.add(key)
         return self._entries.get(key)
 
     def take_all(self, pattern: re.Pattern[str]) -> list[tuple[Entry, re.Match[str]]]:
-        """All entries whose key has this form, in the order of the lines."""
+        """Return all entries whose key has this form, in the order of the lines."""
         found = [(entry, match) for entry in self._entries.values() if (match := pattern.fullmatch(entry.key))]
         self._taken |= {entry.key for entry, _ in found}
         return found
 
     def drop(self, keys: Iterable[str], reason: str) -> None:
-        """Warn of the keys that are there and have no effect."""
+        """Warn of keys that have no effect."""
         for key in keys:
             entry = self.take(key)
             if entry is not None:
                 self.warn(entry, f"has no effect: {reason}")
 
     def warn_unread(self, known: Sequence[str]) -> None:
-        """Warn of the keys that nothing has asked for."""
+        """Warn of keys that were not used."""
         for entry in self._entries.values():
             if entry.key not in self._taken:
                 near = difflib.get_close_matches(entry.key, known, n=1, cutoff=0.75)
-                hint = f"did you mean '{near[0]}'?" if near else "take it out"
-                self.warn(entry, f"unknown key, which the older tool passed over in silence: {hint}")
+                hint = f"did you mean '{near[0]}'?" if near else "remove it"
+                self.warn(entry, f"unknown key, which the older tool ignored: {hint}")
 
     def fault(self, entry: Entry, message: str) -> None:
         fault = Fault(self.name, entry.line, (entry.key,), message)
@@ -83,7 +82,7 @@ class Source:
     # values
 
     def number(self, entry: Entry, text: str, what: str) -> str | None:
-        """A number from 0 on in its usual spelling; what: what it counts, with an example."""
+        """A number from 0 on in plain decimal form. what: the quantity, with an example."""
         if _NUMBER.fullmatch(text):
             whole, _, decimals = text.partition(".")
             decimals = decimals.rstrip("0")
@@ -99,7 +98,7 @@ class Source:
         return None
 
     def choice(self, entry: Entry, choices: Mapping[str, bool]) -> bool | None:
-        """What one of two words means."""
+        """The value that one of two words means."""
         if entry.value in choices:
             return choices[entry.value]
         first, second = choices
@@ -122,14 +121,14 @@ class Source:
         return self.refused(line) if number is None else self.text(f"{number}{unit}", line)
 
     def refused(self, line: int) -> ScalarNode:
-        """Stands where a value would, whose fault is told."""
+        """A placeholder for a value with a recorded fault."""
         return self._scalar(REFUSED, "", line)
 
     def sequence(self, items: list[Node], line: int) -> SequenceNode:
         return SequenceNode("", items, self.mark(line), self.mark(line))
 
     def mapping(self, items: Mapping[str, Node], line: int) -> MappingNode:
-        """Each key has the place of its value."""
+        """A mapping in which each key has the place of its value."""
         pairs: list[tuple[Node, Node]] = [
             (ScalarNode(PLAIN, key, node.start_mark, node.end_mark), node) for key, node in items.items()
         ]
@@ -140,5 +139,5 @@ class Source:
 
 
 def exact(number: str) -> Fraction:
-    """The value of what `Source.number` gave."""
+    """The value of a text from `Source.number`."""
     return Fraction(number)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An older topology as the tree of a topology file: `MultiIf` is `multi-path`, `MultiIfMultiClient` is
-`multi-client`."""
+"""An older topology as the tree of a topology file. `MultiIf` is `multi-path`, and `MultiIfMultiClient` is
+`multi-client`.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +26,12 @@ _PREFIX = re.compile(r"([0-9]{1,3}\.[0-9]{1,3})\.")
 
 @dataclass(frozen=True)
 class _Side:
-    """One side of the router.
+    """A side of the router.
 
-    links, subnets: our keys; name: what link names begin with; usual: the generator's own subnets;
-    prefix_key, prefix: the older key of the subnets and its default.
+    `links`, `subnets`: our keys.
+    `name`: the beginning of link names.
+    `usual`: the generator's own subnets.
+    `prefix_key`, `prefix`: the older key of the subnets and its default.
     """
 
     links: str
@@ -54,7 +57,7 @@ _PACKET_BYTES = 1500
 
 
 def build(source: Source, legacy_queue: bool) -> MappingNode | None:
-    """The tree; None where the file is no topology. Faults and warnings go to the source."""
+    """Return the tree. None if the file is no topology. Faults and warnings go to the source."""
     experiment = source.take("xpType")
     if experiment is not None and not source.has("topoType"):
         source.fault(experiment, "this is an experiment: name it after -x, and a topology after -t")
@@ -90,12 +93,12 @@ def _generator(source: Source, kind: Entry | None) -> Node:
     if kind.value in _GENERATORS:
         return source.text(_GENERATORS[kind.value], kind.line)
     nearest = _CANNOT.get(kind.value, f"write one of {', '.join(_GENERATORS)}")
-    source.fault(kind, f"'{kind.value}' cannot be had: {nearest}")
+    source.fault(kind, f"'{kind.value}' is not supported: {nearest}")
     return source.refused(kind.line)
 
 
 def _links(source: Source, side: str, legacy_queue: bool) -> dict[int, Node]:
-    """The links of one side of the router by number, which has no gaps."""
+    """The links of one side of the router by number, without gaps."""
     found = {int(match[2]): entry for entry, match in source.take_all(_LINK) if match[1] == side}
     gap = next((n for n in range(len(found)) if not source.has(f"path_{side}_{n}")), None)
     if gap is not None:
@@ -132,7 +135,7 @@ def _link(source: Source, entry: Entry, legacy_queue: bool) -> Node:
 
 
 def _queue(source: Source, given: dict[str, str | None], legacy_queue: bool, line: int) -> Node:
-    """As it is written; without it, one bandwidth-delay product."""
+    """The queue in the file, or one bandwidth-delay product."""
     rate, delay, asked = given["rate"], given["delay"], given.get("queue")
     if "queue" in given and not legacy_queue:
         return source.quantity(asked, "packets", line)
@@ -142,14 +145,14 @@ def _queue(source: Source, given: dict[str, str | None], legacy_queue: bool, lin
     packets = str(max(1, bdp_packets)) if asked is None else asked
     if not legacy_queue:
         return source.quantity(packets, "packets", line)
-    # The limit of the older tool's tbf: a BDP, and the queue as a time at a rate in Mibit/s.
+    # The older tool's tbf has this limit: a BDP, plus the queue as a time at a rate in Mibit/s.
     queue_ms = max(1, int(exact(packets) * 12_000_000 / (exact(rate) * 1024**2)))
     limit_bytes = bdp_packets * _PACKET_BYTES + int(exact(rate) * 1000 * queue_ms / 8)
     return source.quantity(str(limit_bytes), "bytes", line)
 
 
 def _subnets(source: Source, side: _Side, line: int) -> Node | None:
-    """The network of a side, None where it is the generator's own."""
+    """The network of a side. None if it is the generator's default."""
     entry = source.take(side.prefix_key)
     match = _PREFIX.fullmatch(side.prefix if entry is None else entry.value)
     place = line if entry is None else entry.line
@@ -162,7 +165,7 @@ def _subnets(source: Source, side: _Side, line: int) -> Node | None:
 
 
 def _events(source: Source, links: dict[str, dict[int, Node]]) -> list[Node]:
-    """What changes during a run, in the order of time."""
+    """The changes during a run, in the order of time."""
     found = source.take_all(_EVENT)
     switch = source.take("changeNetem")
     if switch is not None and switch.value not in ("yes", "no"):

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Preloaded into bulk receivers in the virtual engine: wakes them every LOW_WATER bytes instead
- * of at every packet, which is most of what a simulated transfer costs. A socket counts as a bulk
- * one when its program first asks for LARGE_READ bytes or more at once, so control connections
- * keep their own rhythm. Acknowledgements are the kernel's and do not wait for the reader.
+ * A library that is preloaded into bulk receivers in the virtual engine. It wakes them every LOW_WATER
+ * bytes instead of at every packet, because these wake-ups are most of the cost of a simulated
+ * transfer.
+ *
+ * A socket counts as a bulk socket when its program first reads LARGE_READ bytes or more at once.
+ * Control connections are therefore not affected. The kernel sends acknowledgements; they do not wait
+ * for the reader.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

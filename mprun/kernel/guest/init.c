@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * First process of the experiment kernel: makes the file tree that a run sees, starts the agent,
- * reaps orphans and powers off. Static and without a shell, since every process is dear here.
+ * First process of the experiment kernel: makes the file tree that a run sees, starts the agent, reaps
+ * orphans and powers off. It is static and starts no shell, because every process is expensive here.
  *
- * The root is the host's, read-only. The environment variable MPRUN_BOOT names a file of lines,
- * their fields separated by tabs:
+ * The root is the host's, read-only. The environment variable MPRUN_BOOT names a file of lines, whose
+ * fields are separated by tabs:
  *
  *   hide PATH           an empty directory instead of the host's
  *   show HOST INSIDE    the host's directory HOST at INSIDE (made if it is missing), read-only
  *   open HOST INSIDE    the same, writable
  *   env NAME=VALUE      environment of the agent (it has no other)
  *   arg WORD            next word of the agent's command line
- *   cwd PATH            where it starts
- *   log PATH            where its output goes, if not to the console
+ *   cwd PATH            the agent's working directory
+ *   log PATH            the file for the agent's output, instead of the console
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -76,7 +76,10 @@ static void make_device(const char *path, mode_t mode, unsigned int major, unsig
 	chmod(path, mode);
 }
 
-/* File systems in memory have sizes that leave a sixth of it to programs: who fills one has no room, and the run goes on. */
+/*
+ * The sizes of the file systems in memory leave a sixth of it to programs. If a program fills a file
+ * system, it gets an error and the run continues.
+ */
 static void make_tree(void)
 {
 	umask(0);
@@ -139,7 +142,7 @@ static void obey(char *line, int *n_args, int *n_envs)
 	}
 }
 
-/* From here on the host's files stay as they are (mprun_seal.c). */
+/* From here on the host's files cannot be changed (mprun_seal.c). */
 static void seal(void)
 {
 	int fd = open("/proc/mprun_seal", O_WRONLY);
@@ -159,7 +162,7 @@ int main(void)
 	pid_t agent, ended;
 	int fd;
 
-	/* read whole before anything is mounted over it */
+	/* read the whole file before anything is mounted over it */
 	fd = boot ? open(boot, O_RDONLY) : -1;
 	if (fd < 0 || fstat(fd, &st))
 		fail("open", boot ? boot : "MPRUN_BOOT");

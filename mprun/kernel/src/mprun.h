@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the experiment kernel adds to User-Mode Linux.
+ * The experiment kernel's additions to User-Mode Linux.
  *
  * mprun_random.c  repeatable randomness from the boot argument mprun_seed= (in arch/um/kernel/)
  * mprun_time.c    simulated time: exact timers, programs that poll or compute (in arch/um/kernel/)
- * mprun_seal.c    the host's files stay as they are (in arch/um/kernel/)
- * mprun_limit.c   bounds on what the programs of a run take (in arch/um/kernel/)
+ * mprun_seal.c    protects the host's files (in arch/um/kernel/)
+ * mprun_limit.c   limits of the programs of a run (in arch/um/kernel/)
  * mprun_jitter.c  correlated delays (in net/sched/)
  * mprun_line.c    links that send bit by bit (in net/sched/)
  */
@@ -27,76 +27,79 @@ struct task_struct;
 
 #define MPRUN_QUESTIONS 32
 
-/* Part of every task: its system calls, and the CPU time that it computes for. */
+/* Part of every task: counts of its system calls, and of its CPU time in user space. */
 struct mprun_task {
-	/* the task that the rest belongs to: a child begins with a copy of its parent's */
+	/* the task whose counts these are: a child begins with a copy of its parent's counts */
 	pid_t pid;
-	/* the first process of what the agent started and this comes from; 0: the agent itself, init, the kernel's own */
+	/* the first process of this task's entry, which the agent started; 0: the agent, init, kernel threads */
 	pid_t entry;
 	/* nvcsw of the task when the counts began */
 	unsigned long slept;
-	/* calls in a row that repeat a recent question; all calls */
+	/* consecutive calls that repeat a recent question; all calls */
 	unsigned int looks, calls;
-	/* the current call has had an effect beyond the task */
+	/* the current call has had an effect outside the task */
 	bool has_moved;
-	/* the most recent questions, the next place among them */
+	/* the most recent questions, and the index of the next one */
 	u32 questions[MPRUN_QUESTIONS];
 	unsigned int next;
-	/* seconds of CPU time in user space; the simulated time when the last one was counted */
+	/* seconds of CPU time in user space; the simulated time when the last second was counted */
 	unsigned int seconds;
 	unsigned long long counted_at;
 };
 
-/* Nanoseconds of simulated time since boot; to read the clock moves it. */
+/* Nanoseconds of simulated time since boot. To read the clock advances it. */
 extern unsigned long long time_travel_time;
 
 /* The generator's key if a seed was given at boot, else NULL. 32 bytes; the caller advances it. */
 u8 *mprun_random_key(void);
 
-/* Before each system call. */
+/* Called before each system call. */
 void mprun_before_syscall(void);
 
-/* After each system call: time passes if the task goes round without sleeping and without effect. */
+/* Called after each system call: time passes if the task loops without sleeping and without effect. */
 void mprun_after_syscall(int nr, unsigned long first, unsigned long second);
 
-/* A system call has named something (a file, mostly): part of what it asks. */
+/* The current system call has a name as argument (mostly of a file), which is part of its question. */
 void mprun_named(const char *name, long length);
 
-/* The task did something that others can see: it passed bytes on, or woke somebody. */
+/* The task did something that others can see: it passed bytes on, or woke a task. */
 void mprun_moved(void);
 
-/* The task read or wrote a file, which passes bytes on unless it is a regular file. */
+/* The task read or wrote a file. This passes bytes on unless the file is regular. */
 void mprun_passed(struct file *file);
 
-/* The task has computed for another second of CPU time while simulated time stood still. */
+/* The task has used another second of CPU time while simulated time stood still. */
 void mprun_computed(void);
 
-/* For hostfs: 0, or the error with which a mount, or a change below one, is refused. */
+/* For hostfs: return 0, or the error with which a mount, or a change below it, is refused. */
 int mprun_may_mount(void);
 int mprun_may_change(struct super_block *sb);
 int mprun_reconfigure(struct fs_context *fc);
 
-/* As mprun_may_change, of a new name. */
+/* Like mprun_may_change, for a new name. */
 int mprun_may_make(struct super_block *sb);
 
-/* For hostfs, before a file gets this size: 0, or the error with which more is refused. After it has got a smaller one. */
+/*
+ * For hostfs. mprun_grow: called before a file grows to `size`; returns 0, or the error if this
+ * exceeds the limit. mprun_shrink: called after a file got smaller.
+ */
 int mprun_grow(struct inode *inode, loff_t size);
 void mprun_shrink(struct inode *inode, loff_t size);
 
-/* For fork: whether there are too many tasks for another; a new task has its pid. */
+/* For fork. mprun_too_many_tasks: true if no more tasks are allowed. mprun_born: called when a task has its pid. */
 bool mprun_too_many_tasks(int tasks);
 void mprun_born(struct task_struct *task, bool is_thread);
 
-/* For the memory's end: who is not ended; who is, with all of its entry. */
+/* When memory is exhausted. mprun_is_spared: true for tasks that are not ended. mprun_out_of_memory: end an entry. */
 bool mprun_is_spared(struct task_struct *task);
 void mprun_out_of_memory(struct task_struct *victim);
 
-/* When a timer that is due delta ns after what the clock reads at now is to fire. */
+/* Return when a timer must fire that is due delta ns after the clock's reading `now`. */
 unsigned long long mprun_timer_moment(unsigned long long now, unsigned long delta);
 
 /*
- * The next of numbers spread evenly over 32 bits, each correlated with the one before by rho / 2^32. `last` is
- * what the generator keeps.
+ * Return the next of numbers that are uniform over 32 bits. Each is correlated with the previous one
+ * by rho / 2^32. `last` is the generator's state.
  */
 u32 mprun_correlated(u32 rho, s32 *last, struct rnd_state *random);
 
@@ -104,7 +107,7 @@ u32 mprun_correlated(u32 rho, s32 *last, struct rnd_state *random);
 struct mprun_line {
 	struct sk_buff *frame;
 	u64 end;
-	/* a frame that comes now begins when the last one ended */
+	/* the next frame begins when the last one ended */
 	bool is_busy;
 };
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Correlated random numbers for netem's delays, evenly spread over 32 bits.
+ * Correlated random numbers for netem's delays, uniform over 32 bits.
  *
- * netem mixes each number with the one before, which makes large correlations narrow the spread, and then
- * takes a remainder, which leaves no correlation at all. Here a normal variable keeps the share rho of itself
- * from one packet to the next (AR(1)), and its distribution function is the number: the spread stays as it is.
+ * netem mixes each number with the previous one, which narrows the spread at large correlations. Then
+ * it takes a remainder, which removes the correlation. Here a normal variable keeps the share rho of
+ * itself from one packet to the next (AR(1)). The value of its distribution function is the number, so
+ * the spread does not change.
  */
 #include <linux/kernel.h>
 #include <linux/math.h>
@@ -31,7 +32,7 @@ static const u32 distribution[] = {
 	0xfffffffc,
 };
 
-/* A standard normal variable times 2^16: the sum of twelve even ones. */
+/* Return a standard normal variable times 2^16: the sum of twelve uniform variables. */
 static s32 draw_normal(struct rnd_state *random)
 {
 	s32 sum = -MOST;
@@ -45,7 +46,7 @@ static s32 draw_normal(struct rnd_state *random)
 	return sum;
 }
 
-/* The distribution function at z times 2^-16, times 2^32. */
+/* Return the distribution function at z times 2^-16, times 2^32. */
 static u32 spread(s32 z)
 {
 	u32 size = min_t(u32, abs(z), MOST - 1), step = size >> 12, rest = size & 0xfff;
@@ -58,7 +59,7 @@ u32 mprun_correlated(u32 rho, s32 *last, struct rnd_state *random)
 {
 	u32 keep = rho >> 16, renew = int_sqrt64((u64)ONE * ONE - (u64)keep * keep);
 
-	/* netem starts with any number: begin with a normal one */
+	/* netem starts with any number; begin with a normal one */
 	if (abs(*last) > MOST)
 		*last = draw_normal(random);
 	*last = ((s64)keep * *last + (s64)renew * draw_normal(random)) >> 16;

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Bounds on what the programs of a run take, in units that are the same on every machine.
+ * Limits of what the programs of a run use, in units that are the same on every machine.
  *
  * mprun_tasks=N    processes and threads of this kernel at one time
- * mprun_bytes=N    bytes by which they let the files of the host grow
- * mprun_files=N    files, folders and links that they make among the host's
+ * mprun_bytes=N    bytes by which they make the host's files grow
+ * mprun_files=N    files, folders and links that they make on the host
  *
- * and the memory that this kernel has. Without an argument there is no such bound. Programs are root
- * in here, so a sysctl or a resource limit would be theirs to raise; these are nobody's.
+ * The memory of this kernel is a limit, too. Without its argument, a limit does not exist. Programs
+ * are root in here and could raise a sysctl or a resource limit; nobody can raise these limits.
  *
- * The agent is the child of init. Each process that the agent starts is the first of an entry, and
- * an entry is all that comes from it, whoever its parent is by then. An entry that goes beyond a bound
- * is ended as a whole: a fork bomb has no process that could be spared, and its first process ends
- * with SIGKILL, which the agent notices. /proc/mprun_limits says which entries were ended: the pid
- * of the first process, the bound, and how much it is. The agent itself is never ended for memory, and
- * it may still write RESERVE bytes when the others may not, so that a run can be written down.
+ * The agent is the child of init. Each process that the agent starts is the first process of an entry.
+ * An entry consists of all descendants of its first process, whoever their parent is by then.
+ *
+ * If an entry exceeds a limit, the whole entry is ended, because no process of a fork bomb can be
+ * spared. Its first process ends with SIGKILL, which the agent notices. /proc/mprun_limits lists the
+ * entries that were ended: the pid of the first process, the limit, and the limit's value. The agent
+ * itself is never ended for memory. It may write RESERVE more bytes than the entries, so that a run
+ * can be recorded.
  */
 #include <linux/fs.h>
 #include <linux/init.h>
@@ -33,7 +35,7 @@ enum bound { TASKS, BYTES, FILES, MEMORY };
 
 static const char * const names[] = { "tasks", "bytes", "files", "memory" };
 static u64 most[] = { U64_MAX, U64_MAX, U64_MAX, 0 };
-/* what was taken of BYTES and FILES */
+/* the used amounts of BYTES and FILES */
 static u64 taken[ARRAY_SIZE(most)];
 
 static struct {
@@ -42,7 +44,7 @@ static struct {
 } ended[MOST_RECORDS];
 static unsigned int n_ended;
 
-/* A bound is decided in the context of a task; this kernel has one CPU and is not preempted. */
+/* Limits are checked in the context of a task. This kernel has one CPU and is not preempted. */
 static void end_entry(pid_t entry, enum bound bound)
 {
 	struct task_struct *task;
@@ -63,7 +65,10 @@ static void end_entry(pid_t entry, enum bound bound)
 	rcu_read_unlock();
 }
 
-/* The entry that has more than half of the tasks, if one has (Boyer and Moore): not always the one that asks for more. */
+/*
+ * Return the entry that has more than half of the tasks, if there is one (Boyer and Moore). It is not
+ * always the entry that asks for another task.
+ */
 static pid_t largest_entry(void)
 {
 	struct task_struct *process, *task;
@@ -90,7 +95,7 @@ bool mprun_too_many_tasks(int tasks)
 	return true;
 }
 
-/* Entries begin with what the agent starts; init, the agent with its threads, and the kernel's own have none. */
+/* A process that the agent starts begins an entry. init, the agent with its threads, and kernel threads have none. */
 void mprun_born(struct task_struct *task, bool is_thread)
 {
 	if (!current->mprun.entry && !is_thread && current->pid > 1 && !(current->flags & PF_KTHREAD))

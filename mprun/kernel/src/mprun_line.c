@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A line that sends bit by bit, in place of tbf's bucket where the bucket holds exactly one frame.
+ * A line that sends bit by bit. It replaces tbf's bucket if the bucket holds exactly one frame.
  *
- * tbf lets a frame pass at once when its bucket is full, and makes the next one wait for it. So a
- * frame that finds the link idle takes no time on it, and every frame arrives as early as the
- * bucket is large. On a line a frame begins when the frame before it has been sent, or when it
- * comes if the line is idle, and leaves when its last bit has been sent:
+ * tbf lets a frame pass at once when its bucket is full, and makes the next frame wait. A frame that
+ * finds the link idle therefore takes no time on it, and every frame arrives early by the time of a
+ * full bucket. On a line, a frame begins when the previous frame has been sent, or on its arrival if
+ * the line is idle. It leaves when its last bit has been sent:
  *
  *   begin(n) = max(arrival(n), end(n - 1)),  end(n) = begin(n) + length(n) / rate
  *
- * The frame that is being sent is no longer in the queue below, which so holds what was asked of
- * it, and is not counted as waiting: this is the transmitter of a network card.
+ * The frame that is being sent is not in the queue below and does not count as waiting, like the frame
+ * in the transmitter of a network card. The queue therefore has its full configured size.
  */
 #include <linux/ktime.h>
 #include <linux/math64.h>
@@ -19,8 +19,8 @@
 #include <net/sch_generic.h>
 
 /*
- * Whether a tbf is such a line: its bucket is exactly one frame, and its parent does not care whether
- * frames are waiting: the interface itself, or netem.
+ * Return true if a tbf is such a line. Its bucket must be exactly one frame. Its parent must be the
+ * interface itself or netem, which do not depend on waiting frames.
  */
 bool mprun_is_line(struct Qdisc *sch, u32 bucket, bool has_peak)
 {
@@ -34,7 +34,7 @@ bool mprun_is_line(struct Qdisc *sch, u32 bucket, bool has_peak)
 	return parent && !strcmp(parent->ops->id, "netem");
 }
 
-/* The frame whose last bit has been sent by now; NULL, and the watchdog set, while there is none. */
+/* Return the frame whose last bit has been sent by now. If there is none, return NULL and set the watchdog. */
 struct sk_buff *mprun_line_dequeue(struct mprun_line *line, struct Qdisc *sch, struct Qdisc *queue,
 				   const struct psched_ratecfg *rate, struct qdisc_watchdog *watchdog)
 {
@@ -49,7 +49,7 @@ struct sk_buff *mprun_line_dequeue(struct mprun_line *line, struct Qdisc *sch, s
 		}
 		qdisc_qstats_backlog_dec(sch, frame);
 		sch->q.qlen--;
-		/* behind another frame it begins when that one ended: timers are late by up to a step of the clock */
+		/* a frame behind another begins when that one ended, as timers are late by up to a step of the clock */
 		if (!line->is_busy)
 			line->end = now;
 		line->end += psched_l2t_ns(rate, qdisc_pkt_len(frame));
@@ -67,7 +67,7 @@ struct sk_buff *mprun_line_dequeue(struct mprun_line *line, struct Qdisc *sch, s
 	return frame;
 }
 
-/* What is left of the frame is sent at the new rate. */
+/* The rest of the frame is sent at the new rate. */
 void mprun_line_change(struct mprun_line *line, u64 old_bytes_per_s, u64 new_bytes_per_s)
 {
 	u64 now = ktime_get_ns();
@@ -76,7 +76,7 @@ void mprun_line_change(struct mprun_line *line, u64 old_bytes_per_s, u64 new_byt
 		line->end = now + mul_u64_u64_div_u64(line->end - now, old_bytes_per_s, new_bytes_per_s);
 }
 
-/* The line is idle; the frame on it is lost. */
+/* Make the line idle. The frame on it is lost. */
 void mprun_line_reset(struct mprun_line *line)
 {
 	kfree_skb(line->frame);

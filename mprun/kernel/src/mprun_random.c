@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Repeatable randomness. With mprun_seed=N on the command line every random number of the kernel,
- * and so of every program, comes from one ChaCha20 key that N alone decides. The kernel's own
- * generator is used (fast key erasure, drivers/char/random.c), without its entropy pool: the pool
- * takes in the times of interrupts and the command line, so a microsecond's difference while
- * booting, or another path of the host, would give another run.
+ * Repeatable randomness. With mprun_seed=N on the command line, every random number of the kernel, and
+ * therefore of every program, comes from one ChaCha20 key that depends only on N.
+ *
+ * The kernel's own generator is used (fast key erasure, drivers/char/random.c), without its entropy
+ * pool. The pool takes in the times of interrupts and the command line. A difference of a microsecond
+ * at boot, or another path on the host, would therefore give another run.
  */
 #include <linux/init.h>
 #include <linux/kernel.h>
@@ -16,12 +17,12 @@ static u64 key[4];
 
 u8 *mprun_random_key(void)
 {
-	/* to draw a number changes the next one: a program that makes many keys is not one that waits */
+	/* drawing a number changes the next one: a program that makes many keys is not waiting */
 	mprun_moved();
 	return seeded ? (u8 *)key : NULL;
 }
 
-/* SplitMix64, so that neighbouring seeds give unlike keys. */
+/* SplitMix64, so that neighbouring seeds give very different keys. */
 static u64 __init next_word(u64 *state)
 {
 	u64 z = (*state += 0x9e3779b97f4a7c15ULL);
@@ -31,7 +32,7 @@ static u64 __init next_word(u64 *state)
 	return z ^ (z >> 31);
 }
 
-/* Parsed before the kernel proper starts: setup_arch() already draws random numbers. */
+/* Parsed before the kernel proper starts, because setup_arch() already draws random numbers. */
 static int __init mprun_seed_setup(char *value, int *add)
 {
 	u64 state = 0;

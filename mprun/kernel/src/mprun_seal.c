@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The seal on the host's files. Programs of a run are root in here, and root may mount hostfs of any
- * directory of the host, or take read-only away from the one that it has. Once init has made the
- * mounts of a run it writes to /proc/mprun_seal. From then on, and nothing takes it back:
+ * The seal on the host's files. Programs of a run are root in here. Root may mount hostfs of any
+ * directory of the host, or make a read-only mount writable. When init has made the mounts of a run,
+ * it writes to /proc/mprun_seal. From then on, irrevocably:
  *
- * - hostfs is not mounted again, and no mount of it is reconfigured;
- * - what is mounted read-only is not changed, whatever the VFS lets pass: no write, no new name, no
- *   attribute.
+ * - hostfs cannot be mounted again, and no mount of it can be reconfigured;
+ * - files that are mounted read-only cannot be changed, whatever the VFS allows: no write, no new
+ *   name, no attribute.
  */
 #include <linux/fs.h>
 #include <linux/fs_context.h>

@@ -3,33 +3,32 @@
  * Simulated time.
  *
  * Timers: the clock reads in steps of 256 ns, and a timer is programmed by its distance from that
- * reading. Mainline adds the distance to the exact time, so the rest below a step, which depends
- * on all that happened before, would shift every later event. Here timers fire on the step, at
- * most 255 ns after they are due, wherever they were set from: what starts at a whole second
- * starts at the same nanosecond in every run.
+ * reading. Mainline adds the distance to the exact time. The rest below a step depends on all earlier
+ * events, and would shift every later event. Here timers fire on the step, at most 255 ns after they
+ * are due. An event at a whole second therefore happens at the same nanosecond in every run.
  *
- * Polling: in time-travel=inf-cpu computing is free, so a program that polls would poll for ever
- * for something that only time can bring. All that moves time for it is that reading the clock
- * costs 256 ns. Two rules let time pass, both counted from when the task last slept:
+ * Polling: in time-travel=inf-cpu computing is free. A program that polls for something that only time
+ * can bring would poll for ever, because the only time that passes is 256 ns for each reading of the
+ * clock. Two rules let time pass. Both count from when the task last slept:
  *
- * - A call is a look if it repeats a recent question and has no effect. The question is the number
- *   of the call, its first two arguments, the names it gives (of files), and the position of the
- *   file that the first argument may be. An effect is to pass bytes on (through a socket, a pipe or
- *   a device; to peek at them is none), to wake somebody and to draw a random number. An effect sets
- *   the count of looks to zero, a new question takes four from it. From 256 looks on, time passes
- *   with each further one: 512 ns, doubled every 16 looks, up to 131 us.
- * - From 65,536 calls of any kind on, time passes with each further one: 512 ns, doubled every
- *   4,096 calls, up to 16 us. This is for those that have effects while they wait, and for those
- *   that look in a hundred ways.
+ * - A call is a look if it repeats a recent question and has no effect. The question is the number of
+ *   the call, its first two arguments, the names in its arguments (of files), and the position of the
+ *   file that the first argument may be. An effect is to pass bytes on (through a socket, a pipe or a
+ *   device; to peek at them is no effect), to wake a task, or to draw a random number. An effect sets
+ *   the count of looks to zero. A new question subtracts four from the count. From 256 looks on, each
+ *   further look lets time pass: 512 ns, doubled every 16 looks, up to 131 us.
+ * - From 65,536 calls of any kind on, each further call lets time pass: 512 ns, doubled every 4,096
+ *   calls, up to 16 us. This rule is for tasks that have effects while they wait, and for tasks whose
+ *   looks vary widely.
  *
- * Somebody else who can run ends a pause within 1 us. Both rules are functions of what the tasks
- * do and of nothing else, so that runs repeat exactly.
+ * A task that becomes runnable ends a pause within 1 us. Both rules depend only on the actions of
+ * tasks, so runs repeat exactly.
  *
- * Computing: a program that makes no system call lets no time pass. Who started the kernel watches
- * for that, and sends SIGXCPU to the program's process for each second of CPU time that it used
- * while simulated time stood still. The limit is RLIMIT_RTTIME, which elsewhere bounds the CPU time
- * of real-time tasks "without making a blocking system call" (getrlimit(2)): beyond it the program
- * is ended by SIGXCPU.
+ * Computing: a program that makes no system call lets no time pass. The process that started the
+ * kernel watches for this. It sends SIGXCPU to the program's process for each second of CPU time that
+ * the program used while simulated time stood still. The limit is RLIMIT_RTTIME. Elsewhere it limits
+ * the CPU time of real-time tasks "without making a blocking system call" (getrlimit(2)). Beyond the
+ * limit, SIGXCPU ends the program.
  */
 #include <linux/delay.h>
 #include <linux/fdtable.h>
@@ -46,11 +45,11 @@
 #include <linux/time-internal.h>
 
 #define CLOCK_STEP_NS	256
-/* how long a pause goes on before it looks whether somebody else can run */
+/* the time after which a pause checks whether another task can run */
 #define GRAIN_NS	(4 * CLOCK_STEP_NS)
 #define NEW_QUESTION	4
 
-/* How time passes with calls: none before `free`, then twice as much after each `step`. */
+/* The time that passes with calls: none before `free`, then doubled after each `step`. */
 struct ramp {
 	unsigned int free, step, most_doublings;
 };
@@ -58,7 +57,7 @@ struct ramp {
 static const struct ramp looking = { .free = 256, .step = 16, .most_doublings = 9 };
 static const struct ramp calling = { .free = 65536, .step = 4096, .most_doublings = 6 };
 
-/* A hash of the names that the current call has given so far. */
+/* A hash of the names in the current call so far. */
 static u32 names;
 
 static unsigned long pause_ns(const struct ramp *ramp, unsigned int calls)
@@ -84,7 +83,7 @@ static loff_t position(unsigned long fd)
 	return found;
 }
 
-/* Whether the task asked this a short while ago; from now on it did. */
+/* Return true if the task asked this question recently. Record the question. */
 static bool was_asked(struct mprun_task *task, int nr, unsigned long first, unsigned long second)
 {
 	u64 words[] = { first, second, position(first), ((u64)nr << 32) | names };
@@ -99,7 +98,7 @@ static bool was_asked(struct mprun_task *task, int nr, unsigned long first, unsi
 	return false;
 }
 
-/* Begin to count anew if the task has slept, or is another than the counts are of. */
+/* Reset the counts if the task has slept, or if they belong to another task. */
 static void begin(struct mprun_task *task)
 {
 	if (task->pid == current->pid && task->slept == current->nvcsw)
@@ -162,8 +161,8 @@ void mprun_after_syscall(int nr, unsigned long first, unsigned long second)
 	if (!left)
 		return;
 	/*
-	 * At least once, even if somebody else can run: the scheduler gives the CPU to who has had the
-	 * least of it, and without any time passing that could be the one that polls, for ever.
+	 * Pause at least once, even if another task can run. The scheduler gives the CPU to the task that has used it
+	 * least. If no time passed, this could be the task that polls, for ever.
 	 */
 	do {
 		unsigned long pause = min_t(unsigned long, left, GRAIN_NS);
@@ -172,7 +171,7 @@ void mprun_after_syscall(int nr, unsigned long first, unsigned long second)
 		left -= pause;
 	} while (left && single_task_running());
 	yield();
-	/* to have let others run is not to have slept */
+	/* letting others run does not count as sleep */
 	task->slept = current->nvcsw;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * usrsctp's threads do the work: that which receives takes messages from it and fills its send buffer
- * when there is room, by the two functions that it is given; a timer looks every 10 ms. All sleep
- * until they are woken: nothing polls, which would hold up simulated time.
+ * usrsctp's threads do the work. Its receiving thread calls two functions: one takes messages, the
+ * other fills the send buffer when there is room. A timer thread runs every 10 ms. All threads sleep
+ * until they are woken. Nothing polls, because polling would hold up simulated time.
  */
 #include "association.h"
 
@@ -16,7 +16,7 @@
 #include "options.h"
 #include "path.h"
 
-/* How long an association may take to come up. */
+/* The longest time for an association to come up. */
 #define UP_NS (60 * SECOND_NS)
 
 struct association association = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -44,7 +44,7 @@ static void set(int level, int name, const void *value, socklen_t size, const ch
 		die("cannot set %s: %s", what, strerror(errno));
 }
 
-/* What usrsctp has to say. */
+/* Notifications of usrsctp. */
 
 static void note_change(const struct sctp_assoc_change *change)
 {
@@ -57,7 +57,7 @@ static void note_change(const struct sctp_assoc_change *change)
 		association.up_ns = association.moved_ns = now_ns();
 		break;
 	case SCTP_COMM_LOST:
-		/* an ABORT is how a sender ends whose time is over */
+		/* a sender whose time is over ends with an ABORT */
 		association.lost = "the association was lost";
 		association.is_over = 1;
 		break;
@@ -72,7 +72,7 @@ static void note_change(const struct sctp_assoc_change *change)
 	pthread_cond_broadcast(&association.changed);
 }
 
-/* A path beside the first was found to work. */
+/* A path other than the first was confirmed. */
 static void note_path(const struct sctp_paddr_change *change)
 {
 	struct path *path = path_find((const struct sockaddr *)&change->spc_aaddr);
@@ -116,13 +116,17 @@ static int receive(struct socket *socket, union sctp_sockstore from, void *data,
 
 /* Sending. */
 
-/* Fills the send buffer. Called by usrsctp whenever an acknowledgement has made room in it, and once
- * to begin with; if two threads meet here, one of them fills for both. */
+/*
+ * Fill the send buffer. usrsctp calls this function whenever an acknowledgement has made room in the
+ * buffer, and this program calls it once at the start. If two threads call it at the same time, one of
+ * them fills for both.
+ */
 static int fill(struct socket *socket, uint32_t room, void *unused)
 {
 	static pthread_mutex_t filling = PTHREAD_MUTEX_INITIALIZER;
 	static const char message[MOST_MESSAGE];
-	struct sctp_sndinfo info = {.snd_flags = options.unordered ? SCTP_UNORDERED : 0, .snd_assoc_id = association.id};
+	uint16_t order = options.unordered ? SCTP_UNORDERED : 0;
+	struct sctp_sndinfo info = {.snd_flags = order, .snd_assoc_id = association.id};
 	uint64_t sent = 0, count = 0, before;
 
 	(void)room, (void)unused;
@@ -157,9 +161,10 @@ static int fill(struct socket *socket, uint32_t room, void *unused)
 /* Setting up. */
 
 /*
- * The library's receiver notes what came in a map of 4096 bits (SCTP_MAPPING_ARRAY, in bytes) that begins a few bytes
- * before the first chunk that is missing, and drops what is beyond it, which the sender takes for losses on all its
- * paths. So no more than that many may be under way.
+ * The library's receiver records arrivals in a map of 4096 bits (SCTP_MAPPING_ARRAY, in bytes). The
+ * map begins a few bytes before the first missing chunk. The receiver drops chunks beyond the map,
+ * which the sender considers lost on all its paths. Therefore no more than this number of chunks may
+ * be in flight.
  */
 enum { MOST_CHUNKS = 4096 - 64 };
 
@@ -168,7 +173,10 @@ static size_t smallest(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* Buffers count bytes, so let no other limit on chunks be met before them: by default 512 each way. */
+/*
+ * Buffers count bytes, so no limit on chunks may be reached before them. The default is 512 chunks in
+ * each direction.
+ */
 static uint32_t most_chunks(void)
 {
 	size_t most = options.send_buffer > options.receive_buffer ? options.send_buffer : options.receive_buffer;
@@ -177,7 +185,7 @@ static uint32_t most_chunks(void)
 	return chunks > 512 ? chunks : 512;
 }
 
-/* Payload of a chunk in the mean: a message is cut where it is longer than a packet. */
+/* Return the mean payload of a chunk. A message is split if it is longer than a packet. */
 static size_t chunk_bytes(void)
 {
 	size_t most = default_message();
@@ -201,7 +209,7 @@ static void configure_library(void)
 	usrsctp_sysctl_set_sctp_max_chunks_on_queue(most_chunks());
 	if (options.rto_min_ms)
 		usrsctp_sysctl_set_sctp_rto_min_default(options.rto_min_ms);
-	/* the addresses are those of the paths, whatever else the host has */
+	/* the addresses are those of the paths, whatever other addresses the host has */
 	usrsctp_sysctl_set_sctp_auto_asconf(0);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The one association of the program: setting it up, filling it, ending it. */
+/* The only association of the program: set it up, fill it, end it. */
 #ifndef ASSOCIATION_H
 #define ASSOCIATION_H
 
@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <usrsctp.h>
 
-/* A receiver's wait for data, if it took so long; CLOCK_MONOTONIC. */
+/* A receiver's wait for data of at least STANDSTILL_NS; times of CLOCK_MONOTONIC. */
 #define STANDSTILL_NS (SECOND_NS / 100)
 #define MOST_STANDSTILLS 100000
 struct standstill {
@@ -15,7 +15,7 @@ struct standstill {
 };
 
 struct association {
-	/* of all that follows; `changed` is told when it does (on CLOCK_MONOTONIC) */
+	/* protects all members below; `changed` is signalled when one of them changes (on CLOCK_MONOTONIC) */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	struct socket *socket;
@@ -24,9 +24,9 @@ struct association {
 	/* why it ended, if nobody shut it down */
 	const char *lost;
 	int64_t up_ns;
-	/* what was handed to SCTP or came from it */
+	/* the data that was passed to SCTP or received from it */
 	uint64_t bytes, messages;
-	/* when data came last, of a receiver, and its waits for data */
+	/* receiver: when data came last, and its waits for data */
 	int64_t moved_ns;
 	struct standstill *standstill;
 	size_t standstills;
@@ -35,16 +35,16 @@ struct association {
 extern struct association association;
 
 int64_t now_ns(void);
-/* With the lock: until a moment, or until something has changed. */
+/* Wait until a time, or until something has changed. The caller holds the lock. */
 void wait_until(int64_t moment_ns);
-/* Before anything else. */
+/* Call this function before any other. */
 void prepare_association(void);
-/* Returns when the association is up; a sender then sends. */
+/* Return when the association is up. A sender then sends. */
 void associate(void);
 void abort_association(void);
-/* With the lock: a receiver's wait for data is over, as data came or as nobody looks any longer. */
+/* A receiver's wait for data is over, because data came or because the program ends. The caller holds the lock. */
 void note_movement(void);
-/* Tells all who wait that it is over; why: for the report. */
+/* Wake all threads that wait, because the association is over. why: for the report. */
 void end_association(const char *why);
 
 #endif

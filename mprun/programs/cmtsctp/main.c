@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cmtsctp: one SCTP association over several paths, and what became of it as JSON.
+ * cmtsctp: one SCTP association over several paths, and its results as JSON.
  *
- * SCTP (RFC 9260) is FreeBSD's, in user space (usrsctp), inside UDP (RFC 6951). One end listens and
- * one connects; one sends and one receives, until a time is over or a number of bytes is sent.
- * Concurrent multipath transfer (draft-tuexen-tsvwg-sctp-multipath) is the sender's affair.
+ * The SCTP (RFC 9260) is FreeBSD's in user space (usrsctp), inside UDP (RFC 6951). One end listens and
+ * the other connects. One end sends and the other receives, until a time is over or a number of bytes
+ * is sent. Only the sender does concurrent multipath transfer (draft-tuexen-tsvwg-sctp-multipath).
  */
 #include <errno.h>
 #include <pthread.h>
@@ -18,10 +18,10 @@
 #include "path.h"
 #include "report.h"
 
-/* How long after its time a receiver waits to hear that the sender is done. */
+/* How long after its time a receiver waits for the sender's end of the association. */
 #define DONE_NS (2 * SECOND_NS)
 
-/* Looks at the association every interval until its time is over or it is; prints as it goes. */
+/* Read the association's counts every interval and print them, until the time or the association is over. */
 static void follow(void)
 {
 	int64_t end_ns = options.duration_ns ? options.duration_ns : INT64_MAX, last_ns = 0;
@@ -51,14 +51,14 @@ static void follow(void)
 		pthread_mutex_lock(&association.lock);
 	}
 	messages = association.messages;
-	/* who has got everything waits for nothing */
+	/* a receiver that has received everything is not waiting for data */
 	if (!options.sends && (!association.is_over || association.lost))
 		note_movement();
 	pthread_mutex_unlock(&association.lock);
 	print_end(last_ns, last, messages);
 }
 
-/* A receiver whose time is over hears of the sender's end; where that is lost, it ends all the same. */
+/* Wait for the sender's end of the association. If it is lost, end all the same. */
 static void await_end(void)
 {
 	int64_t deadline = now_ns() + DONE_NS;
@@ -69,7 +69,7 @@ static void await_end(void)
 	pthread_mutex_unlock(&association.lock);
 }
 
-/* SIGTERM ends an association as its peer would, so that there is a report. */
+/* On SIGTERM, end the association as the peer would, so that a report is printed. */
 static void *await_signal(void *signals)
 {
 	int number;
@@ -79,7 +79,7 @@ static void *await_signal(void *signals)
 	return NULL;
 }
 
-/* In all threads that are made from now on signals wait for that one. */
+/* Block SIGTERM in all threads that are started from now on. One thread waits for it. */
 static void expect_signal(void)
 {
 	static sigset_t signals;
@@ -99,13 +99,11 @@ int main(int count, char **words)
 	expect_signal();
 	associate();
 	follow();
-	if (!options.duration_ns)
-		;
-	else if (options.sends)
+	if (options.duration_ns && options.sends)
 		abort_association();
-	else
+	else if (options.duration_ns)
 		await_end();
 	fflush(stdout);
-	/* usrsctp_finish() would wait for its threads, of which two sleep until a packet comes */
+	/* usrsctp_finish() would wait for its threads, two of which sleep until a packet comes */
 	_exit(association.lost && options.bytes ? 1 : 0);
 }

@@ -34,7 +34,7 @@ void die(const char *format, ...)
 
 size_t default_message(void)
 {
-	/* what fits into a packet of 1500 bytes beside the headers, in the unit of SCTP's padding */
+	/* the payload that fits into a packet of 1500 bytes, rounded down to the unit of SCTP's padding */
 	return (1500 - (paths[0].remote.any.sa_family == AF_INET ? 20 : 40) - HEADERS) & ~3;
 }
 
@@ -66,7 +66,8 @@ void read_options(int count, char **words)
 		{"udp-port", 1, NULL, UDP_PORT}, {"duration", 1, NULL, DURATION}, {"bytes", 1, NULL, BYTES},
 		{"interval", 1, NULL, INTERVAL}, {"cmt", 1, NULL, CMT}, {"buffer-splitting", 1, NULL, SPLITTING},
 		{"unordered", 0, NULL, UNORDERED}, {"message", 1, NULL, MESSAGE}, {"send-buffer", 1, NULL, SEND_BUFFER},
-		{"receive-buffer", 1, NULL, RECEIVE_BUFFER}, {"rto-min-ms", 1, NULL, RTO_MIN}, {"version", 0, NULL, SAY_VERSION}, {NULL, 0, NULL, 0}};
+		{"receive-buffer", 1, NULL, RECEIVE_BUFFER}, {"rto-min-ms", 1, NULL, RTO_MIN},
+		{"version", 0, NULL, SAY_VERSION}, {NULL, 0, NULL, 0}};
 	const char *path_texts[MOST_PATHS], *fault;
 	int letter, texts = 0, connects = 0, receives = 0, which;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the command line asks for. */
+/* The options of the command line. */
 #ifndef OPTIONS_H
 #define OPTIONS_H
 
@@ -15,12 +15,12 @@ struct options {
 	int cmt, splitting;
 	/* udp_port: of both ends, for the encapsulation (RFC 6951) */
 	uint16_t port, udp_port;
-	/* in bytes; 0: as usrsctp has them */
+	/* in bytes; 0: usrsctp's default */
 	int send_buffer, receive_buffer;
 	size_t message;
-	/* 0: as usrsctp has it */
+	/* 0: usrsctp's default */
 	uint32_t rto_min_ms;
-	/* one of duration and bytes is 0 */
+	/* exactly one of duration and bytes is 0 */
 	int64_t duration_ns, interval_ns;
 	uint64_t bytes;
 };
@@ -28,11 +28,11 @@ struct options {
 extern struct options options;
 extern const char *const cmt_names[], *const splitting_names[];
 
-/* Ends the program for what cannot be read. */
+/* Ends the program if the options are invalid. */
 void read_options(int count, char **words);
-/* What fits into a packet of 1500 bytes beside the headers. */
+/* Return the payload that fits into a packet of 1500 bytes with its headers. */
 size_t default_message(void);
-/* Ends the program with a message, as printf(3) makes it, and status 1. */
+/* Ends the program with a message in the format of printf(3), and status 1. */
 void die(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
 #endif

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The linker's --wrap puts the function at the end between usrsctp and the kernel. usrsctp sends
- * from one UDP socket that is bound to no address, and leaves it to the routing table to choose the
- * source: over a host's default route all paths would then leave by one interface. Here each packet
- * is given the local address of its path (IP_PKTINFO, ip(7)), and is counted; so is what is sent again,
- * which the library counts for all paths together.
+ * The linker's --wrap puts the function at the end between usrsctp and the kernel. usrsctp sends from
+ * one UDP socket that is bound to no address, and the routing table chooses the source. Over a host's
+ * default route, all paths would then use one interface. Here each packet gets the local address of
+ * its path (IP_PKTINFO, ip(7)).
+ *
+ * Packets are counted by path. Retransmissions are also counted by path, because the library counts
+ * them only for all paths together.
  */
 #define _GNU_SOURCE
 #include "path.h"
@@ -130,7 +132,7 @@ const char *path_text(const union address *address, char *text)
 	return inet_ntop(address->any.sa_family, bytes, text, INET6_ADDRSTRLEN);
 }
 
-/* Control data that makes `local` the source of a packet; its length. */
+/* Write control data that makes `local` the source of a packet. Return its length. */
 static size_t write_source(const union address *local, struct cmsghdr *header)
 {
 	if (local->any.sa_family == AF_INET) {
@@ -147,11 +149,13 @@ static size_t write_source(const union address *local, struct cmsghdr *header)
 	return CMSG_SPACE(sizeof(info));
 }
 
-/* Marks a transmission sequence number as sent; whether it had been before. With CMT a number may
- * leave before a lower one that is for another path, so that the highest one alone does not tell. */
+/*
+ * Mark a transmission sequence number as sent. Return whether it was sent before. With CMT a number
+ * may be sent before a lower number on another path, so the highest number alone is not enough.
+ */
 static int was_sent(uint32_t number)
 {
-	/* more numbers than can be under way at once */
+	/* more numbers than can be in flight at once */
 	enum { RING = 1 << 17 };
 	static unsigned char sent[RING];
 	static uint32_t highest;
@@ -177,7 +181,7 @@ static uint32_t read_number(const unsigned char *at, int size)
 	return number;
 }
 
-/* Counts the DATA chunks of a packet that are sent again (RFC 9260, sections 3.1 to 3.3.1). */
+/* Count the DATA chunks of a packet that are sent again (RFC 9260, sections 3.1 to 3.3.1). */
 static void count_resent(const struct msghdr *message, struct counts *counts)
 {
 	enum { COMMON_HEADER = 12, CHUNK_HEADER = 4, DATA_HEADER = 16, DATA = 0 };

@@ -30,14 +30,15 @@ static void print_path(struct path *path, const char *separator)
 		printf(", \"confirmed_ns\": %lld", (long long)path->confirmed_ns);
 	if (!usrsctp_opt_info(association.socket, association.id, SCTP_GET_PEER_ADDR_INFO, &info, &size))
 		printf(", \"state\": \"%s\", \"cwnd\": %u, \"srtt_ms\": %u, \"rto_ms\": %u, \"mtu\": %u",
-		       name_state(info.spinfo_state), info.spinfo_cwnd, info.spinfo_srtt, info.spinfo_rto, info.spinfo_mtu);
+		       name_state(info.spinfo_state), info.spinfo_cwnd, info.spinfo_srtt, info.spinfo_rto,
+		       info.spinfo_mtu);
 	putchar('}');
 }
 
 void print_interval(int64_t start_ns, int64_t end_ns, uint64_t bytes, const char *separator)
 {
-	printf("%s\n  {\"start\": %.6f, \"end\": %.6f, \"bytes\": %llu, \"bits_per_second\": %.3f, \"paths\": [", separator,
-	       start_ns / 1e9, end_ns / 1e9, (unsigned long long)bytes, bytes * 8e9 / (end_ns - start_ns));
+	printf("%s\n  {\"start\": %.6f, \"end\": %.6f, \"bytes\": %llu, \"bits_per_second\": %.3f, \"paths\": [",
+	       separator, start_ns / 1e9, end_ns / 1e9, (unsigned long long)bytes, bytes * 8e9 / (end_ns - start_ns));
 	for (int i = 0; i < path_count; i++)
 		if (path_find(&paths[i].remote.any) == &paths[i])
 			print_path(&paths[i], i ? "," : "");
@@ -46,7 +47,8 @@ void print_interval(int64_t start_ns, int64_t end_ns, uint64_t bytes, const char
 
 void print_options(void)
 {
-	printf("{\"role\": \"%s\", \"connects\": %s, \"cmt\": \"%s\", \"buffer_splitting\": \"%s\", \"unordered\": %s,\n"
+	printf("{\"role\": \"%s\", \"connects\": %s, \"cmt\": \"%s\", \"buffer_splitting\": \"%s\", "
+	       "\"unordered\": %s,\n"
 	       " \"message_bytes\": %zu, \"send_buffer_bytes\": %d, \"receive_buffer_bytes\": %d, \"intervals\": [",
 	       options.sends ? "sender" : "receiver", options.listens ? "false" : "true", cmt_names[options.cmt],
 	       splitting_names[options.splitting], options.unordered ? "true" : "false", options.message,
@@ -68,5 +70,6 @@ void print_end(int64_t length_ns, uint64_t bytes, uint64_t messages)
 	       "\"dropped_for_window\": %u,\n",
 	       counts.sctps_sendretransdata, counts.sctps_sendfastretrans, counts.sctps_timodata,
 	       counts.sctps_recvdupdata, counts.sctps_datadroprwnd);
-	printf(" \"ended\": \"%s\"}\n", association.lost ? association.lost : association.is_over ? "shut down" : "time is over");
+	printf(" \"ended\": \"%s\"}\n",
+	       association.lost ? association.lost : association.is_over ? "shut down" : "time is over");
 }

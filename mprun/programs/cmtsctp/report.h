@@ -5,11 +5,11 @@
 
 #include <stdint.h>
 
-/* Its beginning: who this is and what was asked. */
+/* Print the beginning: the role and the options. */
 void print_options(void);
-/* An interval, counted from the association's beginning. */
+/* Print an interval. Its times count from the association's beginning. */
 void print_interval(int64_t start_ns, int64_t end_ns, uint64_t bytes, const char *separator);
-/* Its end: the whole. */
+/* Print the end: the totals. */
 void print_end(int64_t length_ns, uint64_t bytes, uint64_t messages);
 
 #endif

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * balanced: spreads the data so that who listens on one path sees little of it.
+ * balanced: spreads the data so that an observer of one path sees little of it.
  *
- * Of the bytes sent (each counted once, when first sent) no subflow carries more than a share of
- * 1/n + epsilon, n being the number of subflows in use and epsilon net.mptcp.balanced_epsilon in
- * percent. A subflow beyond its share waits even if it has room; of the others the one that has
- * carried least is next. With slowest rate r the connection reaches at most
+ * Bytes count once, when they are first sent. No subflow carries more than a share of 1/n + epsilon of
+ * the bytes. n is the number of subflows in use, and epsilon is net.mptcp.balanced_epsilon in percent.
+ * A subflow beyond its share waits even if it has room. Among the others, the one that has carried
+ * least is next. With the slowest rate r, the connection reaches at most
  *
- *	r / (1/n - epsilon * (n - 1))
+ * 	r / (1/n - epsilon * (n - 1))
  *
- * since the slowest carries at least what the others leave over. The count starts anew when a
- * subflow joins or leaves: what was sent over one path before the second was there is not made up
- * for, or the first would stand still meanwhile.
+ * because the slowest subflow carries at least what the others leave over. The count restarts when a
+ * subflow joins or leaves. What was sent over one path before the second existed is not compensated,
+ * because the first path would then stand still.
  *
- * net.mptcp.balanced_floor=1 gives up balance rather than fall below what the best path carries
- * alone. In a window of a second in which nobody waits, the rate of each subflow is measured; if
- * balance would cost more than the best of them alone, nobody waits in the next second either and
- * it is measured again; else the shares hold for eight seconds, then it is measured again.
+ * net.mptcp.balanced_floor=1 gives up balance rather than fall below the rate of the best path alone.
+ * In a window of one second in which no subflow waits, the rate of each subflow is measured. If
+ * balance would be slower than the best subflow alone, no subflow waits in the next second either, and
+ * the rates are measured again. Otherwise the shares hold for eight seconds before the next
+ * measurement.
  */
 #include <linux/ktime.h>
 #include <linux/math64.h>
@@ -28,39 +29,41 @@
 #define WINDOW_US	USEC_PER_SEC
 #define WINDOWS_HELD	8
 
-static void restart(struct mptcp_sock *msk, u32 members, u32 number)
+static void restart(struct mptcp_sock *msk, enum mprun_tier wanted, u32 number)
 {
 	struct mptcp_subflow_context *subflow;
 
 	mptcp_for_each_subflow(msk, subflow) {
+		subflow->mprun.member = mprun_usable(subflow, wanted);
 		subflow->mprun.counted = 0;
 		subflow->mprun.delivered = tcp_sk(mptcp_subflow_tcp_sock(subflow))->delivered;
 	}
 	msk->mprun.counted = 0;
-	msk->mprun.members = members;
 	msk->mprun.number = number;
 	msk->mprun.free = true;
 	msk->mprun.window_end_us = ktime_get_ns() / NSEC_PER_USEC + WINDOW_US;
 }
 
-/* Count anew if the subflows in use are no longer the same. */
-static void watch_members(struct mptcp_sock *msk, int wanted)
+/* Restart the count if the set of subflows in use has changed. */
+static void watch_members(struct mptcp_sock *msk, enum mprun_tier wanted)
 {
 	struct mptcp_subflow_context *subflow;
-	u32 members = 0, number = 0;
+	bool joined = false;
+	u32 number = 0;
 
 	mptcp_for_each_subflow(msk, subflow) {
 		if (mprun_usable(subflow, wanted)) {
-			members = members * 31 + subflow->subflow_id + 1;
+			joined |= !subflow->mprun.member;
 			number++;
 		}
 	}
-	if (members != msk->mprun.members)
-		restart(msk, members, number);
+	/* a subflow that left changes the number, unless another joined */
+	if (joined || number != msk->mprun.number)
+		restart(msk, wanted, number);
 }
 
-/* Whether balance would carry less than the best subflow alone, by the rates just measured. */
-static bool falls_below_best(struct mptcp_sock *msk, int wanted, u32 epsilon)
+/* Return true if balance would carry less than the best subflow alone, by the rates just measured. */
+static bool falls_below_best(struct mptcp_sock *msk, enum mprun_tier wanted, u32 epsilon)
 {
 	u32 number = msk->mprun.number, least_share;
 	struct mptcp_subflow_context *subflow;
@@ -72,13 +75,13 @@ static bool falls_below_best(struct mptcp_sock *msk, int wanted, u32 epsilon)
 			best = max(best, subflow->mprun.rate);
 		}
 	}
-	/* what the slowest must carry at least, in percent of a percent */
+	/* the least share of the slowest subflow, in hundredths of a percent */
 	least_share = PERCENT * PERCENT / number;
 	least_share -= min(least_share, epsilon * (number - 1) * PERCENT);
 	return slowest * PERCENT * PERCENT < best * least_share;
 }
 
-static void end_window(struct mptcp_sock *msk, int wanted, u32 epsilon)
+static void end_window(struct mptcp_sock *msk, enum mprun_tier wanted, u32 epsilon)
 {
 	u64 now_us = ktime_get_ns() / NSEC_PER_USEC, length_us;
 	struct mptcp_subflow_context *subflow;
@@ -124,10 +127,10 @@ static int balanced_get_send(struct mptcp_sock *msk)
 	const struct mprun_settings *settings = mprun_settings(msk);
 	struct mptcp_subflow_context *subflow, *best = NULL;
 	bool is_free = false;
-	int wanted;
+	enum mprun_tier wanted;
 
-	wanted = mprun_tier(msk);
-	if (wanted < 0)
+	wanted = mprun_best_tier(msk);
+	if (wanted == MPRUN_CANNOT_SEND)
 		return -EINVAL;
 	watch_members(msk, wanted);
 	if (settings->balanced_floor) {

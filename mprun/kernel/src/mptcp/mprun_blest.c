@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * blest: lowest RTT, but no data on a slow subflow that would keep the fast one from sending
- * (Ferlin, Alay, Mehani, Boreli: BLEST, IFIP Networking 2016).
+ * blest: lowest RTT, but no data on a slow subflow that would keep the fast one from sending (Ferlin,
+ * Alay, Mehani, Boreli: BLEST, IFIP Networking 2016).
  *
- * When the fastest subflow has no room, the next may send only if the send window of the
- * connection holds both what it has in flight and what the fastest can send until that has
- * arrived, X = MSS * (cwnd + (r - 1) / 2) * r with r the ratio of the RTTs, times lambda. lambda
- * grows when the window was closed while the fastest had room, and shrinks when it was not, once
- * in a round trip, between 1 and 1.3.
+ * When the fastest subflow has no room, the next one may send only if the connection's send window is
+ * large enough. The window must hold what the next subflow has in flight. It must also hold what the
+ * fastest can send until then, X = MSS * (cwnd + (r - 1) / 2) * r with r the ratio of the RTTs, times
+ * lambda. lambda grows if the window was closed while the fastest had room, and shrinks otherwise. It
+ * changes once per round trip, between 1 and 1.3.
  */
 #include <linux/ktime.h>
 #include <linux/math64.h>
@@ -39,7 +39,7 @@ static void update_lambda(struct mptcp_sock *msk, const struct sock *fastest)
 	state->lambda_end_us = now_us + mprun_srtt(fastest);
 }
 
-/* Bytes that the fast subflow could send during a round trip of the slow one. */
+/* Return the bytes that the fast subflow could send during a round trip of the slow one. */
 static u64 sent_meanwhile(const struct sock *fast, const struct sock *slow)
 {
 	u64 ratio = div64_u64((u64)mprun_srtt(slow) * ONE, max(mprun_srtt(fast), 1U));
@@ -77,7 +77,7 @@ static int blest_get_send(struct mptcp_sock *msk)
 	chosen = mptcp_subflow_tcp_sock(best);
 	if (best == fastest)
 		return mprun_choose(msk, best, mprun_room(chosen));
-	/* one at a time, since each that is sent changes the estimate */
+	/* one segment at a time, because each segment changes the estimate */
 	return mprun_choose(msk, would_block(msk, fast, chosen) ? NULL : best, 1);
 }
 

@@ -2,11 +2,11 @@
 /*
  * Congestion controls that couple the subflows of an MPTCP connection: lia, olia, balia.
  *
- * Each subflow joins its connection's list when it is first acknowledged something, since that is
- * when it surely belongs to one, and leaves it when its congestion control is released. A
- * connection is looked at under one lock for all: the windows of the others are read as they are
- * at that moment. On a plain TCP socket, and on a connection that fell back to TCP, all of them
- * do as Reno.
+ * Each subflow joins its connection's list at its first acknowledgement, because it then surely
+ * belongs to a connection. It leaves the list when its congestion control is released. One lock
+ * protects the lists of all connections. The windows of the other subflows are read as they are at
+ * that time. On a plain TCP socket, and on a connection that fell back to TCP, all of these congestion
+ * controls behave like Reno.
  */
 #include <linux/list.h>
 #include <linux/minmax.h>
@@ -31,7 +31,7 @@ void mprun_coupled_release(struct sock *ssk)
 {
 	struct mprun_coupled *own = inet_csk_ca(ssk);
 
-	/* released without ever having begun: a socket that never was connected */
+	/* released without having been initialised: a socket that was never connected */
 	if (!own->node.next)
 		return;
 	spin_lock_bh(&groups_lock);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What coupled congestion controls have in common: the subflows of a connection, and fractions of a window. */
+/* The common parts of coupled congestion controls: the subflows of a connection, and fractions of a window. */
 #ifndef __MPRUN_COUPLED_H
 #define __MPRUN_COUPLED_H
 
@@ -7,17 +7,17 @@
 
 #include "mprun_coupled_math.h"
 
-/* Begins the private area of each subflow's congestion control. */
+/* The beginning of the private area of each subflow's congestion control. */
 struct mprun_coupled {
-	/* among the subflows of the connection; empty of a plain TCP socket */
+	/* the link in the connection's list of subflows; empty on a plain TCP socket */
 	struct list_head node;
 	struct sock *ssk;
-	/* what the window is to grow by, in MPRUN_ONE-ths of a segment; may be negative */
+	/* the pending growth of the window, in MPRUN_ONE-ths of a segment; may be negative */
 	s64 credit;
-	/* segments acknowledged since the last loss, and between the two before */
+	/* segments acknowledged since the last loss, and between the two losses before */
 	u64 since_loss;
 	u64 before_loss;
-	/* wvegas: segments a second when its weight was last set */
+	/* wvegas: segments per second when its weight was last set */
 	u64 rate;
 };
 
@@ -25,20 +25,20 @@ struct mprun_coupled {
 struct mprun_group {
 	struct mprun_path paths[MPRUN_MOST];
 	int number;
-	/* place of the subflow that asked */
+	/* index of the subflow that asked */
 	int own;
-	/* wvegas: of all */
+	/* wvegas: the rate of all subflows */
 	u64 rate;
 };
 
 void mprun_coupled_init(struct sock *ssk);
 void mprun_coupled_release(struct sock *ssk);
 void mprun_coupled_acked(struct sock *ssk, const struct ack_sample *sample);
-/* Whether the socket is one of an MPTCP connection; then group holds it and the others. */
+/* Return true if the socket is part of an MPTCP connection. Then `group` has all its subflows. */
 bool mprun_coupled_look(struct sock *ssk, struct mprun_group *group);
-/* Half the window, as Reno; and the losses counted. */
+/* Return half the window, as Reno does, and record the loss. */
 u32 mprun_coupled_ssthresh(struct sock *ssk);
-/* Slow start, or the window grows by what `increase` says; Reno on a plain TCP socket. */
+/* Slow start, or grow the window by the result of `increase`. On a plain TCP socket: Reno. */
 void mprun_coupled_avoid(struct sock *ssk, u32 acked,
 			 s64 (*increase)(const struct mprun_path *paths, int number, int own));
 

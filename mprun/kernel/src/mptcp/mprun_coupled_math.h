@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The increases and decreases of coupled congestion controls, in whole numbers. Nothing of the
- * kernel here but types and division, so that the formulas can be tested by themselves.
+ * The increases and decreases of coupled congestion controls, in integers. This file uses only types
+ * and division of the kernel, so that the formulas can be tested separately.
  *
- * Windows w in segments, round-trip times in us, results in MPRUN_ONE-ths of a segment for each
- * segment acknowledged. With s_r = sum over p of w_p * rtt_r / rtt_p,
+ * Windows w are in segments, round-trip times in us, and results in MPRUN_ONE-ths of a segment for
+ * each acknowledged segment. With s_r = sum over p of w_p * rtt_r / rtt_p,
  *
- *	max_p(w_p / rtt_p^2) / (sum_p w_p / rtt_p)^2  =  w_b / s_b^2
+ * 	max_p(w_p / rtt_p^2) / (sum_p w_p / rtt_p)^2  =  w_b / s_b^2
  *
- * where b is the subflow at which the maximum is; and so for any other subflow. s is computed in
- * 1024ths: for windows up to 100000 segments its square fits.
+ * where b is the subflow with the maximum. The same holds for any other subflow. s is computed in
+ * 1024ths, so that its square fits for windows up to 100000 segments.
  */
 #ifndef __MPRUN_COUPLED_MATH_H
 #define __MPRUN_COUPLED_MATH_H
@@ -25,13 +25,13 @@
 #define MPRUN_SHIFT	24
 #define MPRUN_ONE	(1LL << MPRUN_SHIFT)
 #define MPRUN_S_SHIFT	10
-/* tcp's own limit of subflows is 8 beside the first */
+/* the kernel's own limit of subflows is 8 in addition to the first */
 #define MPRUN_MOST	16
 
 struct mprun_path {
 	u32 window;
 	u32 rtt_us;
-	/* segments between the last two losses, or since the last one if those are more */
+	/* segments between the last two losses, or since the last loss if these are more */
 	u64 between_losses;
 };
 
@@ -83,8 +83,9 @@ static inline s64 mprun_lia(const struct mprun_path *paths, int number, int r)
 
 /*
  * draft-khalili-mptcp-congestion-control-05: w_r / rtt_r^2 / (sum w_p / rtt_p)^2 + alpha_r / w_r.
- * alpha moves window from the subflows with the largest to those that are best by their losses
- * (most between two losses over the square of the RTT) and have not the largest.
+ * alpha moves window from the subflows with the largest window to the best subflows without the
+ * largest window. The best have the most segments between two losses, divided by the square of the
+ * RTT.
  */
 static inline s64 mprun_olia(const struct mprun_path *paths, int number, int r)
 {
@@ -128,8 +129,8 @@ static inline u64 mprun_balia_alpha(const struct mprun_path *paths, int number, 
 }
 
 /*
- * draft-walid-mptcp-congestion-control-04: w_r / s_r^2 * (1 + alpha) / 2 * (4 + alpha) / 5, reckoned
- * as w_r / 10 * ((1 + alpha) / s_r) * ((4 + alpha) / s_r): s_r may be as large as alpha.
+ * draft-walid-mptcp-congestion-control-04: w_r / s_r^2 * (1 + alpha) / 2 * (4 + alpha) / 5, computed
+ * as w_r / 10 * ((1 + alpha) / s_r) * ((4 + alpha) / s_r), because s_r may be as large as alpha.
  */
 static inline s64 mprun_balia(const struct mprun_path *paths, int number, int r)
 {
@@ -142,7 +143,7 @@ static inline s64 mprun_balia(const struct mprun_path *paths, int number, int r)
 		alpha = 1ULL << 30;
 	grown = (unsigned __int128)mprun_div((1024 + alpha) << 30, s) * mprun_div((4 * 1024 + alpha) << 30, s);
 	grown = (grown * paths[r].window) >> (60 - MPRUN_SHIFT);
-	/* no more than a whole segment */
+	/* at most one whole segment */
 	return grown < 10 * MPRUN_ONE ? (s64)mprun_div((u64)grown, 10) : MPRUN_ONE;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the schedulers and the coupled congestion controls keep, per connection and per subflow.
- * Included by protocol.h, so that both stand in its structures.
+ * The state of the schedulers and the coupled congestion controls, per connection and per subflow.
+ * protocol.h includes this file, so that both are part of its structures.
  */
 #ifndef __MPRUN_MPTCP_H
 #define __MPRUN_MPTCP_H
@@ -14,7 +14,7 @@ struct mptcp_sock;
 struct mptcp_subflow_context;
 struct sock;
 
-/* Mainline's, which stands in protocol.c there. */
+/* Mainline's structure, which mainline defines in protocol.c. */
 struct mptcp_sendmsg_info {
 	int mss_now;
 	int size_goal;
@@ -24,25 +24,24 @@ struct mptcp_sendmsg_info {
 	bool data_lock_held;
 };
 
-/* How a scheduler wants the data that it has given to a subflow to be pushed. */
+/* How the data that a scheduler has given to a subflow is pushed. */
 struct mprun_push {
-	/* segments that the last choice holds for; 0: mainline's way, whole fragments */
+	/* number of segments of the last choice; 0: mainline's way, whole fragments */
 	u32 segments;
-	/* bytes of a segment on the subflow that was chosen */
+	/* bytes of a segment on the chosen subflow */
 	u32 segment_bytes;
-	/* the scheduler chooses by segments: fragments are divided */
+	/* the scheduler chooses by segments, so fragments are divided */
 	bool exact;
-	/* every subflow sends everything (redundant) */
+	/* every subflow sends all data (redundant) */
 	bool copies;
 };
 
 /* Per connection. */
 struct mprun_msk {
 	struct mprun_push push;
-	/* subflow that sent last, by its number */
+	/* the number of the subflow that sent last */
 	u32 last;
-	/* balanced: the subflows since when their bytes are counted, and these bytes of all */
-	u32 members;
+	/* balanced: the number of subflows whose bytes are counted, and the bytes of all of them */
 	u32 number;
 	u64 counted;
 	/* balanced with a floor */
@@ -53,18 +52,19 @@ struct mprun_msk {
 	u32 lambda;
 	bool blocked;
 	u64 lambda_end_us;
-	/* coupled congestion control: its subflows */
+	/* the subflows of a coupled congestion control */
 	struct list_head coupled;
 };
 
 /* Per subflow. */
 struct mprun_subflow {
-	/* balanced: bytes first sent here since the subflows are what they are */
+	/* balanced: true if this subflow is counted, and its bytes, each when first sent */
+	bool member;
 	u64 counted;
-	/* balanced with a floor: segments delivered when the window began, and bit/s in the last one */
+	/* balanced with a floor: segments delivered when the window began, and bit/s in the last window */
 	u32 delivered;
 	u64 rate;
-	/* redundant: data sequence number that comes next here */
+	/* redundant: the data sequence number that is next here */
 	u64 next_seq;
 	bool begun;
 };
@@ -77,7 +77,7 @@ void mprun_pushed(struct mptcp_sock *msk, struct sock *ssk, int bytes);
 int mprun_push_copies(struct sock *sk, struct sock *ssk, struct mptcp_sendmsg_info *info);
 void mprun_register_schedulers(void);
 
-/* Of protocol.c, not static here. */
+/* Functions of protocol.c that are not static in this kernel. */
 void mptcp_set_timeout(struct sock *sk);
 int mptcp_sendmsg_frag(struct sock *sk, struct sock *ssk, struct mptcp_data_frag *dfrag,
 		       struct mptcp_sendmsg_info *info);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * redundant: every subflow sends everything that the peer has not acknowledged yet.
+ * redundant: every subflow sends all data that the peer has not acknowledged yet.
  *
- * Each subflow goes through the data by itself and as fast as its congestion window lets it; what
- * the peer has acknowledged meanwhile, it passes over. New data leaves by the first subflow that
- * gets there, so that the fastest path alone decides how fast the connection is.
+ * Each subflow sends the data independently, as fast as its congestion window allows, and skips what
+ * the peer has acknowledged meanwhile. The first subflow that reaches new data sends it first, so the
+ * fastest path alone determines the connection's rate.
  */
 #include <linux/minmax.h>
 
 #include "mprun_sched.h"
 
-/* Where the subflow goes on: no earlier than what is acknowledged, no later than what nobody has sent. */
+/* Return the next data of a subflow: not before what is acknowledged, and not after what no subflow has sent. */
 static u64 next_of(const struct mptcp_sock *msk, struct mptcp_subflow_context *subflow)
 {
 	const struct mptcp_data_frag *head = mptcp_send_head((const struct sock *)msk);
@@ -34,7 +34,7 @@ bool mprun_sends_copies(const struct mptcp_sock *msk)
 	return msk->mprun.push.copies && !__mptcp_check_fallback(msk);
 }
 
-/* Whether there is anything that some subflow could send; for other schedulers, data not sent yet. */
+/* Return true if some subflow has data to send. For other schedulers: if there is unsent data. */
 bool mprun_to_send(struct sock *sk)
 {
 	struct mptcp_sock *msk = mptcp_sk(sk);
@@ -62,7 +62,7 @@ static struct mptcp_data_frag *fragment_at(struct mptcp_sock *msk, u64 seq)
 	return NULL;
 }
 
-/* In the place of mainline's __subflow_push_pending(): as many segments as there is room for. */
+/* Used instead of mainline's __subflow_push_pending(): send as many segments as there is room for. */
 int mprun_push_copies(struct sock *sk, struct sock *ssk, struct mptcp_sendmsg_info *info)
 {
 	struct mptcp_subflow_context *subflow = mptcp_subflow_ctx(ssk);
@@ -109,9 +109,10 @@ int mprun_push_copies(struct sock *sk, struct sock *ssk, struct mptcp_sendmsg_in
 static int redundant_get_send(struct mptcp_sock *msk)
 {
 	struct mptcp_subflow_context *subflow;
-	int wanted, chosen = 0;
+	enum mprun_tier wanted;
+	int chosen = 0;
 
-	wanted = mprun_tier(msk);
+	wanted = mprun_best_tier(msk);
 	mptcp_set_timeout((struct sock *)msk);
 	mptcp_for_each_subflow(msk, subflow) {
 		if (!mprun_usable(subflow, wanted) || !has_work(msk, subflow) ||

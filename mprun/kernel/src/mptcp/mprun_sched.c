@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Packet schedulers of MPTCP beside mainline's: what they share, and the two simplest.
+ * Packet schedulers of MPTCP in addition to mainline's: their common parts, and the two simplest.
  *
- * Mainline gives whole data fragments to a subflow, beyond its congestion window, and lets them
- * wait there. These give segments, and only as many as a subflow may send at once; where no
- * subflow has room they wait for the next acknowledgement. Backups are used when no other
- * subflow works; one whose retransmission timer has expired is used when there is nothing better.
+ * Mainline gives whole data fragments to a subflow, beyond its congestion window, and lets them wait
+ * there. These schedulers give segments, and only as many as a subflow may send at once. If no subflow
+ * has room, they wait for the next acknowledgement. Backups are used when no other subflow works. A
+ * subflow whose retransmission timer has expired is used only when there is nothing better.
  *
  * lowest-rtt: the subflow with the lowest smoothed RTT that has room.
- * roundrobin: one after the other, net.mptcp.roundrobin_segments each; those without room are
- * passed over.
+ * roundrobin: one subflow after the other, net.mptcp.roundrobin_segments each; subflows without room are skipped.
  */
 #include <linux/minmax.h>
 #include <linux/sysctl.h>
@@ -17,7 +16,7 @@
 
 #include "mprun_sched.h"
 
-/* At most so many at a time, as mainline's bursts. */
+/* The most segments at a time, as in mainline's bursts. */
 #define MOST_SEGMENTS	44
 
 static unsigned int settings_id;
@@ -44,45 +43,40 @@ u32 mprun_srtt(const struct sock *ssk)
 {
 	u32 srtt_eighths = READ_ONCE(tcp_sk(ssk)->srtt_us);
 
-	/* where time is simulated a path may take none at all */
+	/* in simulated time a path may have an RTT of zero */
 	return srtt_eighths ? srtt_eighths >> 3 : U32_MAX;
 }
 
-/*
- * 2: for use; 1: backup; 0: its timer has expired; -1: cannot send. A backup comes before a subflow that may have
- * failed: one segment is all that its window holds then, and while nothing more is given to it mainline does not
- * find out that it is stale.
- */
-static int tier_of(struct mptcp_subflow_context *subflow)
+static enum mprun_tier tier_of(struct mptcp_subflow_context *subflow)
 {
 	struct sock *ssk = mptcp_subflow_tcp_sock(subflow);
 
 	if (!mptcp_subflow_active(subflow))
-		return -1;
+		return MPRUN_CANNOT_SEND;
 	if (inet_csk(ssk)->icsk_ca_state == TCP_CA_Loss)
-		return 0;
-	return subflow->backup || subflow->request_bkup ? 1 : 2;
+		return MPRUN_TIMER_EXPIRED;
+	return subflow->backup || subflow->request_bkup ? MPRUN_BACKUP : MPRUN_FOR_USE;
 }
 
-int mprun_tier(struct mptcp_sock *msk)
+enum mprun_tier mprun_best_tier(struct mptcp_sock *msk)
 {
 	struct mptcp_subflow_context *subflow;
-	int best = -1;
+	enum mprun_tier best = MPRUN_CANNOT_SEND;
 
 	mptcp_for_each_subflow(msk, subflow)
 		best = max(best, tier_of(subflow));
 	return best;
 }
 
-bool mprun_usable(struct mptcp_subflow_context *subflow, int wanted)
+bool mprun_usable(struct mptcp_subflow_context *subflow, enum mprun_tier wanted)
 {
-	return wanted >= 0 && tier_of(subflow) == wanted;
+	return wanted != MPRUN_CANNOT_SEND && tier_of(subflow) == wanted;
 }
 
 struct mptcp_subflow_context *mprun_fastest(struct mptcp_sock *msk, bool with_room)
 {
 	struct mptcp_subflow_context *subflow, *best = NULL;
-	int wanted = mprun_tier(msk);
+	enum mprun_tier wanted = mprun_best_tier(msk);
 
 	mptcp_for_each_subflow(msk, subflow) {
 		struct sock *ssk = mptcp_subflow_tcp_sock(subflow);
@@ -101,7 +95,7 @@ int mprun_choose(struct mptcp_sock *msk, struct mptcp_subflow_context *subflow, 
 	if (!subflow)
 		return -EINVAL;
 	msk->mprun.push.segments = clamp_t(u32, segments, 1, MOST_SEGMENTS);
-	/* made bytes of once the subflow is locked and its segment size known */
+	/* converted to bytes once the subflow is locked and its segment size is known */
 	msk->snd_burst = 1;
 	msk->mprun.last = subflow->subflow_id;
 	mptcp_subflow_set_scheduled(subflow, true);
@@ -126,7 +120,7 @@ void mprun_init_msk(struct mptcp_sock *msk)
 	INIT_LIST_HEAD(&msk->mprun.coupled);
 }
 
-/* Up to where of this fragment the subflow may send. No scheduler is asked after a fallback to TCP. */
+/* Return the end of this fragment's part that the subflow may send. After a fallback to TCP no scheduler is asked. */
 int mprun_push_limit(struct mptcp_sock *msk, struct sock *ssk, const struct mptcp_data_frag *dfrag)
 {
 	struct mprun_push *push = &msk->mprun.push;
@@ -162,7 +156,7 @@ MPRUN_SCHEDULER(mprun_lowest_rtt, lowest_rtt_get_send,
 
 /* -- roundrobin */
 
-/* Whole segments that are left of the last subflow's turn. */
+/* Return the whole segments that are left of the last subflow's turn. */
 static u32 turn_left(const struct mptcp_sock *msk)
 {
 	return max(msk->snd_burst, 0) / max(msk->mprun.push.segment_bytes, 1U);
@@ -173,9 +167,9 @@ static int roundrobin_get_send(struct mptcp_sock *msk)
 	struct mptcp_subflow_context *subflow, *next = NULL;
 	u32 quota = mprun_settings(msk)->roundrobin_segments;
 	u32 last = msk->mprun.last, segments = quota;
-	int wanted;
+	enum mprun_tier wanted;
 
-	wanted = mprun_tier(msk);
+	wanted = mprun_best_tier(msk);
 	mptcp_for_each_subflow(msk, subflow) {
 		struct sock *ssk = mptcp_subflow_tcp_sock(subflow);
 
@@ -186,7 +180,7 @@ static int roundrobin_get_send(struct mptcp_sock *msk)
 			segments = turn_left(msk);
 			break;
 		}
-		/* in the order of their numbers, from the last one's on */
+		/* in the order of their numbers, starting after the last one */
 		if (!next || subflow->subflow_id - last - 1 < next->subflow_id - last - 1)
 			next = subflow;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the schedulers have in common. */
+/* The common parts of the schedulers. */
 #ifndef __MPRUN_SCHED_H
 #define __MPRUN_SCHED_H
 
@@ -22,28 +22,38 @@ extern struct mptcp_sched_ops mprun_blest;
 
 const struct mprun_settings *mprun_settings(const struct mptcp_sock *msk);
 
-/* Segments that a subflow may send at once: its congestion window less what is in flight or waits. */
+/* Return the segments that a subflow may send at once: its congestion window less what is in flight or waits. */
 u32 mprun_room(const struct sock *ssk);
-/* Smoothed round-trip time in us; of one not measured yet, the longest there is. */
+/* Return the smoothed round-trip time in us; if it is not measured yet, the largest value. */
 u32 mprun_srtt(const struct sock *ssk);
 
 /*
- * Whether a subflow is one of those that new data may go to: it can send; not one whose retransmission timer has
- * expired unless all are; no backup unless all others are. `wanted` is what mprun_tier() found.
+ * The ability of a subflow to take new data, from worst to best. A backup is preferred to a subflow
+ * whose retransmission timer has expired, because that subflow may have failed. Its window holds only
+ * one segment, and mainline does not find out that it is stale unless it gets more data.
  */
-int mprun_tier(struct mptcp_sock *msk);
-bool mprun_usable(struct mptcp_subflow_context *subflow, int wanted);
+enum mprun_tier {
+	MPRUN_CANNOT_SEND,
+	MPRUN_TIMER_EXPIRED,
+	MPRUN_BACKUP,
+	MPRUN_FOR_USE,
+};
 
-/* Give the next segments to a subflow; what a get_send returns. */
+/* Return the best tier that a connection has. */
+enum mprun_tier mprun_best_tier(struct mptcp_sock *msk);
+/* Return true if the subflow can send and is in the wanted tier, the best tier of its connection. */
+bool mprun_usable(struct mptcp_subflow_context *subflow, enum mprun_tier wanted);
+
+/* Give the next segments to a subflow. Return the result of a get_send. */
 int mprun_choose(struct mptcp_sock *msk, struct mptcp_subflow_context *subflow, u32 segments);
-/* Of the usable subflows with room the one with the lowest RTT; NULL if none has room. */
+/* Return the usable subflow with the lowest RTT; with_room: only among those with room. NULL if there is none. */
 struct mptcp_subflow_context *mprun_fastest(struct mptcp_sock *msk, bool with_room);
-/* The subflow for data that is sent again: as mainline does. */
+/* Choose the subflow for retransmitted data, as mainline does. */
 int mprun_reinject(struct mptcp_sock *msk);
 
 /*
- * A scheduler: its name in C, its choice for new data, and what else it has. Until 6.14 one function chose for
- * new data and for what is sent again.
+ * A scheduler: its name in C, its choice for new data, and its other members. Until 6.14 one function
+ * chose for new data and for retransmissions.
  */
 #ifdef MPRUN_SCHED_DATA
 #define MPRUN_SCHEDULER(ops, send, ...)								\

@@ -2,12 +2,14 @@
 /*
  * wvegas: weighted Vegas, coupled by delay (draft-xu-mptcp-congestion-control-05).
  *
- * Each subflow holds alpha segments in the queue of its path, and the connection ten over all of
- * its subflows: alpha is the subflow's part of them by its part of the rate. Once in a round trip
- * the window grows or shrinks by a segment. A queue whose delay has doubled since it was least is
- * emptied for once, so that the shortest round trip is seen again. The draft takes the least delay
- * of any round trip for that; where there is no noise that is a microsecond, and the window would
- * be halved whenever a queue begins. Here it is that of round trips in which alpha is held.
+ * Each subflow keeps alpha segments in the queue of its path, and the connection keeps ten over all
+ * subflows. alpha is the subflow's share of these ten, by its share of the rate. Once per round trip
+ * the window grows or shrinks by one segment.
+ *
+ * If the delay of a queue has doubled since its minimum, the queue is emptied once, so that the
+ * shortest round trip is measured again. The draft uses the minimum delay of any round trip. Without
+ * noise this is a microsecond, and the window would be halved whenever a queue begins. Here it is the
+ * minimum of the round trips in which alpha is kept.
  */
 #include <linux/math64.h>
 #include <linux/minmax.h>
@@ -25,7 +27,7 @@ struct wvegas {
 	/* snd_nxt when the round trip began */
 	u32 round_end;
 	u32 base_us;
-	/* of this round trip */
+	/* values of this round trip */
 	u32 samples;
 	u32 alpha;
 	u64 sum_us;
@@ -62,7 +64,7 @@ static void wvegas_acked(struct sock *ssk, const struct ack_sample *sample)
 	own->samples++;
 }
 
-/* alpha of the subflow: its part of the rate of the connection, of TOTAL_ALPHA. */
+/* Set alpha of the subflow: its share of the connection's rate, of TOTAL_ALPHA. */
 static void weigh(struct sock *ssk, struct wvegas *own, u32 rtt_us)
 {
 	struct mprun_group group;
@@ -73,7 +75,7 @@ static void weigh(struct sock *ssk, struct wvegas *own, u32 rtt_us)
 	own->alpha = max_t(u32, LEAST_ALPHA, div64_u64(TOTAL_ALPHA * own->coupled.rate, group.rate));
 }
 
-/* Empty the queue once if its delay has doubled since it was least. */
+/* Empty the queue once if its delay has doubled since its minimum. */
 static void drain(struct tcp_sock *tp, struct wvegas *own, u32 rtt_us)
 {
 	u32 queue_us = rtt_us - own->base_us;

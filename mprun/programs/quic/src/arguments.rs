@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The command line: `--name value` pairs, each name as often as it likes.
+//! The command line: `--name value` pairs. A name may be repeated.
 
 use std::str::FromStr;
 
-/// What stands on the command line behind the name of the role.
+/// The arguments after the name of the role.
 pub struct Arguments {
     pairs: Vec<(String, String)>,
 }
 
 impl Arguments {
-    /// Reads `--name value` pairs; `known` are the names that the role takes.
+    /// Reads `--name value` pairs. `known` are the names that the role accepts.
     pub fn parse(words: &[String], known: &[&str]) -> Result<Self, String> {
         let mut pairs = Vec::new();
         let mut words = words.iter();
@@ -32,7 +32,7 @@ impl Arguments {
         self.pairs.iter().rev().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
     }
 
-    /// The value of a name that must be there.
+    /// The value of a required name.
     pub fn require(&self, name: &str) -> Result<&str, String> {
         self.get(name).ok_or_else(|| format!("--{name} is missing"))
     }

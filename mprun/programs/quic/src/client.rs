@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The client: opens a connection and its further paths, sends its requests one after the other, and times them.
+//! The client: opens a connection and its other paths, sends its requests one after the other, and measures them.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -17,25 +17,25 @@ use crate::network::Network;
 use crate::report;
 
 static CONTENT: [u8; 65_536] = [0; 65_536];
-/// How long the last packets are given to leave once everything is done.
+/// The time for the last packets to be sent once everything is done.
 const FAREWELL: Duration = Duration::from_millis(200);
-/// A standstill of a request that is shorter is not told.
+/// Shorter standstills of a request are not reported.
 const STANDSTILL: Duration = Duration::from_millis(10);
-/// The name that is sent in TLS's server name indication; the certificate is not verified.
+/// The name in TLS's server name indication. The certificate is not verified.
 const SERVER_NAME: &str = "mprun";
 
-/// What the client is to do.
+/// The task of the client.
 struct Task {
     requests: u64,
     response_bytes: u64,
     request_bytes: u64,
     think: Duration,
-    /// (local, remote) of the paths beside the first.
+    /// (local, remote) of the paths other than the first.
     further: Vec<(SocketAddr, SocketAddr)>,
     keylog: Option<String>,
 }
 
-/// The request that is under way.
+/// The current request.
 struct Request {
     stream: u64,
     sent_at: Instant,
@@ -45,7 +45,7 @@ struct Request {
     line: Option<Bytes>,
 }
 
-/// Where the client stands; the library's callbacks and the main loop share it.
+/// The state of the client, which the library's callbacks and the main loop share.
 struct State {
     task: Task,
     began: Instant,
@@ -60,7 +60,7 @@ struct State {
     finished: bool,
 }
 
-/// Fetches; errors say what kept it from the end.
+/// Fetches all answers. An error gives the reason for an early end.
 pub fn fetch(words: &[String]) -> Result<(), String> {
     let own = ["path", "requests", "response", "request", "think-ns", "keylog", "timeout-ms"];
     let arguments = Arguments::parse(words, &[&own[..], &configuration::KNOWN[..]].concat())?;
@@ -98,7 +98,7 @@ fn path(text: &str) -> Result<(IpAddr, SocketAddr), String> {
     pair.ok_or_else(|| format!("--path {text}: no LOCAL,REMOTE:PORT"))
 }
 
-/// Each local address once, in order, with a port for the kernel to choose.
+/// Each local address once, in order, with a port that the kernel chooses.
 fn local_addresses(pairs: &[(IpAddr, SocketAddr)]) -> Vec<SocketAddr> {
     let mut addresses: Vec<SocketAddr> = Vec::new();
     for (local, _) in pairs {
@@ -115,7 +115,7 @@ fn bound(network: &Network, local: IpAddr) -> SocketAddr {
     addresses.into_iter().find(|address| address.ip() == local).unwrap_or(SocketAddr::new(local, 0))
 }
 
-/// The main loop, until all is fetched, the connection is closed or the time is over.
+/// The main loop. It ends when everything is fetched, the connection is closed or the time is over.
 fn run(
     network: &Network,
     endpoint: &mut Endpoint,
@@ -166,7 +166,7 @@ impl State {
         }
     }
 
-    /// How long nothing needs to be done.
+    /// The time until something has to be done.
     fn wait(&self, timer: Option<Duration>, until: Instant) -> Duration {
         let now = Instant::now();
         let moments = [Some(until), self.next_at].into_iter().flatten();
@@ -174,7 +174,7 @@ impl State {
         waits.min().unwrap_or_default()
     }
 
-    /// Sends the next request when its time has come, and notes paths that have become usable.
+    /// Sends the next request when it is due, and records paths that have become usable.
     fn go_on(&mut self, connection: &mut Connection, now: Instant) {
         self.note_paths(connection, now);
         if self.next_at.is_some_and(|moment| now >= moment) {
@@ -217,7 +217,7 @@ impl State {
         self.under_way.insert(request).send(connection);
     }
 
-    /// Reads what has come of the answer; at its end notes the delay and plans the next request.
+    /// Reads what has arrived of the answer. At its end, records the delay and schedules the next request.
     fn read_answer(&mut self, connection: &mut Connection, stream: u64) {
         let Some(request) = self.under_way.as_mut().filter(|request| request.stream == stream) else {
             return;
@@ -263,7 +263,7 @@ impl State {
         }
     }
 
-    /// Why the time was not enough.
+    /// The reason why the time was not enough.
     fn late(&self, timeout: Duration) -> String {
         let (done, all, seconds) = (self.done, self.task.requests, timeout.as_secs_f64());
         if !self.connected {
@@ -273,7 +273,7 @@ impl State {
         format!("{done} of {all} requests done after {seconds} s, {part} bytes of the next: the connection stalled")
     }
 
-    /// The last lines: a standstill that did not end, what the whole took, and what each path carried.
+    /// The last lines: a standstill that did not end, the totals, and the payload of each path.
     fn print_end(&mut self, connection: &mut Connection) {
         if let Some(request) = self.under_way.as_mut() {
             request.move_on(self.began);
@@ -290,7 +290,7 @@ impl State {
         ));
     }
 
-    /// Why the connection is over though not everything was fetched.
+    /// The reason why the connection ended before everything was fetched.
     fn explain_close(&self, connection: &Connection) -> String {
         let (done, all) = (self.done, self.task.requests);
         let why = if connection.is_handshake_timeout() {
@@ -309,7 +309,7 @@ impl State {
 }
 
 impl Request {
-    /// Prints how long the request stood still, if it did, now that it moves.
+    /// Records that the request has progressed. If it stood still before, prints the standstill.
     fn move_on(&mut self, began: Instant) {
         let now = Instant::now();
         if now - self.moved_at >= STANDSTILL {
@@ -319,7 +319,7 @@ impl Request {
         self.moved_at = now;
     }
 
-    /// Gives the library as much of the request as it takes.
+    /// Passes as much of the request to the library as it accepts.
     fn send(&mut self, connection: &mut Connection) {
         if let Some(line) = self.line.take() {
             let whole = self.left_to_send == 0;

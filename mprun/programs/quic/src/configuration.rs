@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the library is told, the same way for both ends: congestion control, paths and who may send on which.
+//! The library's configuration, the same for both ends: congestion control, paths and packet scheduler.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -10,9 +10,9 @@ use crate::arguments::Arguments;
 
 /// The application protocol that is negotiated (ALPN, RFC 7301).
 pub const PROTOCOL: &[u8] = b"mprun/1";
-/// Names of the arguments that are read here.
+/// The names of the arguments that are read here.
 pub const KNOWN: [&str; 3] = ["congestion", "scheduler", "idle-timeout-ms"];
-/// As many paths as the library keeps connection identifiers for.
+/// The library keeps connection identifiers for this number of paths.
 pub const MOST_PATHS: u64 = 8;
 
 /// A configuration with or without multipath, from the arguments.

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Multipath QUIC for experiments (RFC 9000, draft-ietf-quic-multipath as the library tquic has it).
+//! Multipath QUIC for experiments (RFC 9000, draft-ietf-quic-multipath as implemented by the library tquic).
 //!
 //!     mprun-quic server --listen ADDRESS:PORT ... --certificate FILE --key FILE [--scheduler S] [--congestion C]
 //!     mprun-quic client --path LOCAL,REMOTE:PORT ... --requests N --response BYTES [--request BYTES] [--think-ns T]
 //!                       [--scheduler S] [--congestion C] [--keylog FILE] [--timeout-ms T]
 //!
-//! A request is a bidirectional stream: a line with the number of bytes wanted, then a body that may be empty; the
-//! answer is that many bytes. The client prints each request's delay and, at the end, the library's figures for each
-//! path; the server prints its own when a connection ends.
+//! A request is a bidirectional stream: a line with the number of wanted bytes, then a body that may be empty. The
+//! answer has this number of bytes. The client prints the delay of each request and, at the end, the library's figures
+//! for each path. The server prints its own figures when a connection ends.
 
 mod arguments;
 mod client;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One UDP socket for each local address, and the wait for any of them or for a moment in time.
+//! One UDP socket for each local address, and the wait for any of them or for a time.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use tquic::{Endpoint, PacketInfo, PacketSendHandler};
 
-/// The largest datagram that may come.
+/// The largest datagram that may arrive.
 const LARGEST: usize = 65_535;
-/// Datagrams that are taken from one socket before the library may answer.
+/// The number of datagrams that are read from one socket before the library may answer.
 const BATCH: usize = 64;
 
 /// The sockets of one end.
@@ -19,7 +19,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Binds each address; a port of 0 lets the kernel choose.
+    /// Binds each address. A port of 0 lets the kernel choose.
     pub fn bind(addresses: &[SocketAddr]) -> Result<Self, String> {
         let mut sockets: Vec<(SocketAddr, UdpSocket)> = Vec::new();
         for address in addresses {
@@ -33,12 +33,12 @@ impl Network {
         Ok(Self { sockets })
     }
 
-    /// The addresses that are bound, in order.
+    /// The bound addresses, in order.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.sockets.iter().map(|(address, _)| *address).collect()
     }
 
-    /// Sleeps until a datagram is there or `wait` is over; for ever without one.
+    /// Sleeps until a datagram arrives or `wait` is over. `None` means for ever.
     pub fn wait(&self, wait: Option<Duration>) {
         let entry = |(_, socket): &(SocketAddr, UdpSocket)| libc::pollfd {
             fd: socket.as_raw_fd(),
@@ -55,7 +55,7 @@ impl Network {
         unsafe { libc::ppoll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, time, std::ptr::null()) };
     }
 
-    /// Hands what has arrived to the library. A datagram that it refuses is as good as lost.
+    /// Passes received datagrams to the library. A datagram that the library refuses is like a lost one.
     pub fn receive(&self, endpoint: &mut Endpoint) {
         let mut buffer = [0u8; LARGEST];
         let now = Instant::now();
@@ -64,7 +64,7 @@ impl Network {
                 let (length, remote) = match socket.recv_from(&mut buffer) {
                     Ok(arrived) => arrived,
                     Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                    // An earlier datagram was refused (ICMP); the next one may get through.
+                    // An earlier datagram was refused (ICMP). The next one may arrive.
                     Err(_) => continue,
                 };
                 let info = PacketInfo { src: remote, dst: *local, time: now };
@@ -75,8 +75,8 @@ impl Network {
 }
 
 impl PacketSendHandler for Network {
-    /// Sends each packet from the socket of its source address. One that the kernel refuses, as on a link that is
-    /// down, is as good as lost: the library sends it again.
+    /// Sends each packet from the socket of its source address. A packet that the kernel refuses, as on a link that is
+    /// down, is like a lost one: the library sends it again.
     fn on_packets_send(&self, packets: &[(Vec<u8>, PacketInfo)]) -> tquic::Result<usize> {
         for (number, (data, info)) in packets.iter().enumerate() {
             let Some((_, socket)) = self.sockets.iter().find(|(address, _)| *address == info.src) else {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is printed: one JSON object a line on standard output, times in nanoseconds.
+//! The output: one JSON object per line on standard output, with times in nanoseconds.
 
 use std::io::Write;
 use std::time::Duration;
 
 use tquic::connection::Connection;
 
-/// Prints a line at once, so that it is there whatever happens next.
+/// Prints a line at once, so that it is not lost if the program ends.
 pub fn print(line: &str) {
     let mut out = std::io::stdout().lock();
-    // Nobody reads it any more: there is nobody to tell.
+    // The reader has closed the output, so the error cannot be reported.
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
@@ -18,18 +18,18 @@ pub fn nanos(time: Duration) -> u128 {
     time.as_nanos()
 }
 
-/// The clock of the whole host (CLOCK_MONOTONIC, clock_gettime(2)), so that times can be held against those of others.
+/// The clock of the whole host (CLOCK_MONOTONIC, clock_gettime(2)), so that times of several programs can be compared.
 pub fn monotonic_ns() -> i128 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: it points to a value that outlives the call; this clock is always there.
+    // SAFETY: the pointer is to a value that outlives the call; this clock always exists.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
     i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
 }
 
-/// Each path of a connection with the library's figures for it, as a JSON array; bytes are of UDP payload.
+/// Each path of a connection with the library's figures for it, as a JSON array. Bytes are of UDP payload.
 pub fn paths(connection: &mut Connection) -> String {
     let mut pairs: Vec<_> = connection.paths_iter().collect();
-    // The library gives the newest first.
+    // The library returns the newest first.
     pairs.reverse();
     let entries: Vec<String> = pairs
         .iter()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The server: answers each request with as many bytes as it asks for, until a signal ends it.
+//! The server: answers each request with the requested number of bytes, until a signal ends it.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -15,12 +15,12 @@ use crate::configuration::{self, configure, PROTOCOL};
 use crate::network::Network;
 use crate::report;
 
-/// What an answer is made of; its content is nobody's interest, and on the wire it is encrypted.
+/// The content of answers. It does not matter, because it is encrypted on the wire.
 static CONTENT: [u8; 65_536] = [0; 65_536];
-/// The longest line that a request may begin with.
+/// The longest line at the beginning of a request.
 const LONGEST_LINE: usize = 20;
 
-/// Runs for ever. Errors: what kept it from starting.
+/// Runs for ever. An error gives the reason why the server could not start.
 pub fn serve(words: &[String]) -> Result<(), String> {
     let known = [&["listen", "certificate", "key"], &configuration::KNOWN[..]].concat();
     let arguments = Arguments::parse(words, &known)?;
@@ -62,7 +62,7 @@ struct Answers {
 }
 
 impl Exchange {
-    /// Takes in a part of the request. Errors: a line that is no number.
+    /// Reads a part of the request. Error: a line that is not a number.
     fn take(&mut self, mut part: &[u8]) -> Result<(), ()> {
         if self.wanted.is_none() {
             let end = part.iter().position(|byte| *byte == b'\n');
@@ -78,7 +78,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// Gives the library as much of the answer as it takes.
+    /// Passes as much of the answer to the library as it accepts.
     fn answer(&mut self, connection: &mut Connection, stream: u64) {
         while let Some(left) = self.left {
             let part = Bytes::from_static(&CONTENT[..left.min(CONTENT.len() as u64) as usize]);
@@ -86,7 +86,7 @@ impl Exchange {
             match connection.stream_write(stream, part, is_last) {
                 Ok(taken) if is_last && taken as u64 == left => self.left = None,
                 Ok(taken) => self.left = Some(left - taken as u64),
-                // Full; the library says when it takes more.
+                // The buffer is full. The library reports when it accepts more.
                 Err(_) => break,
             }
         }

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ICMP echo requests at moments counted from the first one (RFC 792, RFC 4443): a program of its own.
+"""Send ICMP echo requests at times counted from the first one (RFC 792, RFC 4443). It runs as a program of its own.
 
     python3 echo.py SOURCE DESTINATION count=N interval_ns=NS size=BYTES
 
-Request n is due (n - 1) intervals after the first. A request that is late does not make the next ones late. The kernel
-stamps each answer when it arrives, so the round-trip time does not depend on when this program runs.
+Request n is due (n - 1) intervals after the first. A late request does not delay the next ones. The kernel timestamps
+each answer on arrival, so the round-trip time does not depend on when this program runs.
 
-The output is that of ping(8). Each answer has a line, which begins with the moment of its request in brackets (ns of
-CLOCK_MONOTONIC) and has a sequence number that does not wrap around. The statistics come at the end. After the last
-request the program waits for missing answers: twice the longest round-trip time, or 10 s if nothing was answered yet.
-TERM ends the program early, with the statistics of what was sent. Exit status 1: no answer came, or a socket cannot be
-had. Needs nothing but Python's library: it is no part of mprun's package where it runs.
+The output has the format of ping(8). Each answer has one line. The line begins with the time of the request in brackets
+(ns of CLOCK_MONOTONIC) and has a sequence number that does not wrap around. The statistics come at the end.
+
+After the last request the program waits for missing answers. It waits twice the longest round-trip time, or 10 s if
+there is no answer yet. SIGTERM ends the program early, with the statistics so far. The exit status is 1 if no answer
+came or a socket cannot be opened.
+
+The program needs only Python's library, because mprun's package is not available where it runs.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from types import FrameType
 
 PR_SET_TIMERSLACK = 29
 SO_TIMESTAMPNS = 35
-# ICMP_FILTER of raw(7): a set bit of 32 drops a type; ICMP6_FILTER (RFC 3542 3.2): the same with 256 bits.
+# ICMP_FILTER of raw(7): a set bit of 32 drops a type. ICMP6_FILTER (RFC 3542 3.2): the same with 256 bits.
 SOL_RAW, ICMP_FILTER, ICMP6_FILTER = 255, 1, 1
 TYPES = {socket.AF_INET: (8, 0), socket.AF_INET6: (128, 129)}
 # Type, code, checksum, identifier, sequence number.
@@ -38,7 +41,7 @@ LINGER_NS = 10_000_000_000
 
 
 class Ended(Exception):
-    """The program is told to end."""
+    """The program got SIGTERM."""
 
 
 def end(number: int, frame: FrameType | None) -> None:
@@ -46,7 +49,7 @@ def end(number: int, frame: FrameType | None) -> None:
 
 
 def open_socket(source: str, family: socket.AddressFamily) -> socket.socket:
-    """A raw socket that sends from one address and takes echo replies only, with their time and hop limit."""
+    """Open a raw socket that sends from one address and receives only echo replies, with their time and hop limit."""
     answer = TYPES[family][1]
     if family == socket.AF_INET6:
         opened = socket.socket(family, socket.SOCK_RAW, socket.IPPROTO_ICMPV6)
@@ -64,7 +67,7 @@ def open_socket(source: str, family: socket.AddressFamily) -> socket.socket:
 
 
 def sum_up(message: bytes) -> int:
-    """The Internet checksum (RFC 1071)."""
+    """Return the Internet checksum (RFC 1071)."""
     words: tuple[int, ...] = struct.unpack(f"!{(len(message) + 1) // 2}H", message + bytes(len(message) % 2))
     total = sum(words)
     while total >> 16:
@@ -81,7 +84,8 @@ class Echo:
         self._payload = bytes(size)
         self._identifier = os.getpid() % ROUND
         self._socket = open_socket(source, self._family)
-        # of each request: CLOCK_MONOTONIC for its moment, CLOCK_REALTIME for its round trip, as the kernel stamps it
+        # for each request: CLOCK_MONOTONIC for its time, CLOCK_REALTIME for its round trip, as the kernel timestamps
+        # answers
         self._sent: list[tuple[int, int]] = []
         self._answered: set[int] = set()
         self.delays_ns: list[int] = []
@@ -89,16 +93,16 @@ class Echo:
 
     @property
     def sent(self) -> int:
-        """The number of requests."""
+        """The number of requests sent."""
         return len(self._sent)
 
     @property
     def is_complete(self) -> bool:
-        """True when every request has its answer."""
+        """True if every request has an answer."""
         return len(self._answered) == len(self._sent)
 
     def send(self) -> None:
-        """Send the next request. One that cannot leave counts as sent, and standard error says why it did not."""
+        """Send the next request. A request that cannot be sent counts as sent; standard error has the reason."""
         request, _ = TYPES[self._family]
         parts = (self._identifier, (self.sent + 1) % ROUND)
         # the kernel fills in the checksum of ICMPv6 (RFC 3542 3.1)
@@ -111,8 +115,11 @@ class Echo:
             print(f"icmp_seq={self.sent}: {error.strerror}", file=sys.stderr)
 
     def receive_until(self, moment_ns: int) -> None:
-        """Take answers until a moment of CLOCK_MONOTONIC. select(2) may be late by a thousandth of its time-out, a
-        sleep is not: the last hundredth is slept."""
+        """Receive answers until a time of CLOCK_MONOTONIC.
+
+        select(2) may be late by a thousandth of its time-out, but a sleep is not. The last hundredth is therefore
+        slept.
+        """
         while (left_ns := moment_ns - time.monotonic_ns()) > 0:
             if not select.select([self._socket], [], [], left_ns / 1e9 * 0.99)[0]:
                 time.sleep(max(0, moment_ns - time.monotonic_ns()) / 1e9)
@@ -120,7 +127,7 @@ class Echo:
             self._receive()
 
     def finish(self) -> None:
-        """Take the answers that are still missing."""
+        """Receive the answers that are still missing."""
         last_ns = self._sent[-1][0]
         while not self.is_complete:
             linger_ns = 2 * max(self.delays_ns) if self.delays_ns else LINGER_NS
@@ -136,7 +143,7 @@ class Echo:
         if self._family == socket.AF_INET6:
             hops = int.from_bytes(said[socket.IPPROTO_IPV6, socket.IPV6_HOPLIMIT], sys.byteorder)
         else:
-            # the IP header stands before the message (raw(7)); its length in words is in its first byte
+            # the IP header comes before the message (raw(7)); its length in words is in its first byte
             hops, message = message[8], message[4 * (message[0] & 0xF) :]
         _, _, _, identifier, low = HEAD.unpack_from(message)
         number = self.sent - (self.sent - low) % ROUND
@@ -152,7 +159,7 @@ class Echo:
         say(f"[{sent_ns}] {words}{'' if is_first else ' (DUP!)'}")
 
     def tell(self) -> None:
-        """Print the statistics as ping(8) does."""
+        """Print the statistics in the format of ping(8)."""
         received = len(self._answered)
         again = f"+{self.duplicates} duplicates, " if self.duplicates else ""
         lost = 100 * (self.sent - received) / self.sent if self.sent else 0
@@ -168,12 +175,12 @@ class Echo:
 
 
 def say(line: str) -> None:
-    """Write a line at once: what was measured before a run is stopped is not lost."""
+    """Write a line at once, so that no measurement is lost if the run is stopped."""
     os.write(1, f"{line}\n".encode())
 
 
 def main(arguments: list[str]) -> None:
-    # wake at the nanosecond asked for, not up to 50 us later (prctl(2))
+    # wake at the requested nanosecond; by default timers may be 50 us late (prctl(2))
     ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
     source, destination, *pairs = arguments
     facts = {name: int(value) for name, value in (pair.split("=", 1) for pair in pairs)}

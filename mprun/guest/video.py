@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A video in chunks over one connection, as MPEG-DASH plays one: server and player.
+"""Play a video in chunks over one connection, as MPEG-DASH does: server and player.
 
-    python3 -m mprun.agent.video server ADDRESS PORT protocol=P congestion=C
-    python3 -m mprun.agent.video player ADDRESS PORT protocol=P congestion=C rates=R,R,... chunk_ns=N length_ns=N
+    python3 -m mprun.guest.video server ADDRESS PORT protocol=P congestion=C
+    python3 -m mprun.guest.video player ADDRESS PORT protocol=P congestion=C rates=R,R,... chunk_ns=N length_ns=N
         buffer_ns=N startup_ns=N adaptation=rate|buffer
 
-A request is 8 bytes, how much is wanted (little endian); the answer is so many. The player asks for the next chunk once
-the one before is here and there is room for it, and plays what it has (see `Player`).
+A request has 8 bytes, the wanted size (little endian). The answer has this size. The player asks for the next chunk
+when the previous one has arrived and the buffer has room. It plays what is in the buffer (see `Player`).
 
-It prints `port N`, its own, when it is connected, a line for each chunk: size, quality (from 0), the moments of request
-and arrival (ns of CLOCK_MONOTONIC), and what is then in the buffer, ns; and for each stall that is over: `stall`, its
-beginning, its end. In the end `startup` and the moment when it began to play.
+The player prints:
+
+- `port N`, its own port, when it is connected
+- a line for each chunk: size, quality (from 0), the times of request and arrival (ns of CLOCK_MONOTONIC), and the
+  content of the buffer after that in ns
+- a line for each stall that has ended: `stall`, its beginning, its end
+- at the end `startup` and the time when it began to play
 """
 
 from __future__ import annotations
@@ -21,17 +25,18 @@ import sys
 import time
 from collections.abc import Sequence
 
-from mprun.agent.reqres import PR_SET_TIMERSLACK, ConnectionEnded, Receiver, bind_everywhere, open_socket, say, wait
+from mprun.guest.reqres import PR_SET_TIMERSLACK, ConnectionEnded, Receiver, bind_everywhere, open_socket, say, wait
 
 REQUEST_BYTES = 8
-# Of the rate that the last chunks came with, a video may take so much; and so many chunks count (harmonic mean).
+# The share of the last chunks' rate that a video may use, and the number of chunks that count (harmonic mean).
 SAFETY, REMEMBERED = 0.9, 3
 
 
 class Player:
-    """Plays from when `startup_ns` is in its buffer until that is empty: a stall, which ends as it began to play.
+    """Plays when `startup_ns` is in its buffer, until the buffer is empty. An empty buffer is a stall.
 
-    Moments are ns of one clock, amounts of video ns of playing time.
+    A stall ends like the startup, when `startup_ns` is in the buffer again. Times are ns of one clock; amounts of video
+    are ns of playing time.
     """
 
     def __init__(self, startup_ns: int, length_ns: int) -> None:
@@ -55,7 +60,7 @@ class Player:
         self._since_ns = now_ns
 
     def add(self, amount_ns: int, now_ns: int) -> int | None:
-        """Take a chunk; the beginning of the stall that it ends, if it does."""
+        """Add a chunk to the buffer. Return the beginning of the stall that the chunk ends, if any."""
         self.advance(now_ns)
         self.buffer_ns += amount_ns
         self._left_ns -= amount_ns
@@ -69,7 +74,7 @@ class Player:
 
 
 def choose_by_rate(rates: Sequence[int], seen: Sequence[float]) -> int:
-    """The best quality that the rate of the last chunks (bit/s) carries; the least before there are any."""
+    """Return the best quality that fits the rate of the last chunks (bit/s); the lowest quality if there are none."""
     last = seen[-REMEMBERED:]
     if not last:
         return 0
@@ -78,10 +83,12 @@ def choose_by_rate(rates: Sequence[int], seen: Sequence[float]) -> int:
 
 
 def choose_by_buffer(rates: Sequence[int], before: int, buffer_ns: int, reservoir_ns: int, full_ns: int) -> int:
-    """BBA-0 (Huang et al., A Buffer-Based Approach to Rate Adaptation, SIGCOMM 2014): a rate that rises with the buffer
-    from the least to the most, followed once it has reached the next quality.
+    """Return the quality that BBA-0 chooses.
 
-    reservoir_ns: up to here the least; full_ns: from here on the best.
+    The rate rises with the buffer from the lowest to the highest. The quality changes when this rate has reached the
+    next quality. (Huang et al., A Buffer-Based Approach to Rate Adaptation, SIGCOMM 2014.)
+
+    reservoir_ns: up to here the lowest quality. full_ns: from here on the highest.
     """
     if buffer_ns <= reservoir_ns:
         return 0
@@ -96,7 +103,7 @@ def choose_by_buffer(rates: Sequence[int], before: int, buffer_ns: int, reservoi
 
 
 def play(connection: socket.socket, facts: dict[str, str]) -> None:
-    """Fetch the whole video; over when its last chunk is here."""
+    """Fetch the whole video. Return when its last chunk has arrived."""
     rates = [int(rate) for rate in facts["rates"].split(",")]
     chunk_ns, length_ns, room_ns, startup_ns = (
         int(facts[name]) for name in ("chunk_ns", "length_ns", "buffer_ns", "startup_ns")
@@ -139,8 +146,8 @@ def serve(listener: socket.socket) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Exit status 1, and why, where the connection or the chunks cannot be had."""
-    # wake at the nanosecond asked for, not up to 50 us later (prctl(2))
+    """Run one role. The exit status is 1, with the reason on standard error, if the connection or a chunk fails."""
+    # wake at the requested nanosecond; by default timers may be 50 us late (prctl(2))
     ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
     role, address, port, *pairs = arguments
     facts = dict(pair.split("=", 1) for pair in pairs)

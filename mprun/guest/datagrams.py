@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbered UDP packets at a constant rate, and what arrives of them: sender and receiver, a program of its own.
+"""Send numbered UDP packets at a constant rate and record which arrive. It runs as a program of its own.
 
     python3 datagrams.py receive ADDRESS PORT FILE
     python3 datagrams.py send ADDRESS PORT length=BYTES rate=BITS packets=N
 
-Each packet begins with its number, from 0 on, and the moment when it is sent (ns of CLOCK_MONOTONIC), 64 bits
-each, little endian. The sender prints how many it has sent. The receiver runs until it is told to end (TERM) and
-then writes a record of three such numbers for each packet in the order of arrival: its own two, and the moment
-when it was read. Both ends read one clock: they run on one kernel. Needs nothing but Python's library: it is no
-part of mprun's package where it runs.
+Each packet begins with its number (from 0) and its sending time (ns of CLOCK_MONOTONIC), 64 bits each, little endian.
+The sender prints how many packets it sent. The receiver runs until it gets SIGTERM. Then it writes one record of three
+such numbers for each packet, in the order of arrival: number, sending time, time of reading. Both ends run on one
+kernel and so read one clock.
+
+The program needs only Python's library, because mprun's package is not available where it runs.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from types import FrameType
 PR_SET_TIMERSLACK = 29
 HEAD = struct.Struct("<QQ")
 RECORD = struct.Struct("<QQQ")
-# Room for what arrives while this program is not on a CPU, as far as the kernel gives it.
+# Room for packets that arrive while this program is not on a CPU. The kernel may grant less.
 BUFFER_BYTES = 4 << 20
 
 
 class Ended(Exception):
-    """The receiver is told to end."""
+    """The receiver got SIGTERM."""
 
 
 def open_socket(address: str) -> socket.socket:
@@ -37,7 +38,7 @@ def open_socket(address: str) -> socket.socket:
 
 
 def receive(address: str, port: int, path: str) -> None:
-    """Gather packets until TERM comes, then write them down."""
+    """Receive packets until SIGTERM, then write the records."""
 
     def end(number: int, frame: FrameType | None) -> None:
         raise Ended
@@ -59,14 +60,14 @@ def receive(address: str, port: int, path: str) -> None:
 
 
 def send(address: str, port: int, length: int, rate: int, packets: int) -> None:
-    """Each packet at its own moment, counted from the first; one that is late does not make the next ones late."""
+    """Send each packet at its own time, counted from the first packet. A late packet does not delay the next ones."""
     sender = open_socket(address)
     sender.connect((address, port))
     rest = bytes(length - HEAD.size)
     bits = length * 8
     start_ns = time.monotonic_ns()
     for number in range(packets):
-        # rounded for each packet alone: a rounded interval would add up
+        # rounded for each packet alone: the error of a rounded interval would add up
         left_ns = start_ns + number * bits * 10**9 // rate - time.monotonic_ns()
         if left_ns > 0:
             time.sleep(left_ns / 1e9)
@@ -75,8 +76,8 @@ def send(address: str, port: int, length: int, rate: int, packets: int) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Exit status 1, and why, where packets cannot be sent or received."""
-    # wake at the nanosecond asked for, not up to 50 us later (prctl(2))
+    """Run one role. The exit status is 1, with the reason on standard error, if packets cannot be sent or received."""
+    # wake at the requested nanosecond; by default timers may be 50 us late (prctl(2))
     ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
     role, address, port, *rest = arguments
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The labs that come with mprun: finding them, and a working copy of one."""
+"""The labs that come with mprun: find them, and make a working copy of a lab."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from mprun.lab.file import FILE, Lab, read_lab
 from mprun.shipped import find_labs
 
 ANSWERS = "ANSWERS.md"
-# Where a working copy has the schemas that its files name for an editor.
+# The folder of a working copy with the schemas that its files name for an editor.
 SCHEMA_FOLDER = ".schemas"
 _SCHEMA_LINE = re.compile(r"\$schema=(?:\.\./)+schemas/")
 
 
 def open_lab(name: str, parameters: Mapping[str, str] = {}) -> Lab:
-    """A lab by its number or name, `04` or `04_backup`, or by a folder that holds one. Raises SpecError.
+    """Return a lab by its number or name (`04` or `04_backup`), or by its folder. Raises SpecError.
 
-    parameters: as `read_lab` has them.
+    parameters: as in `read_lab`.
     """
     if (Path(name) / FILE).is_file():
         return read_lab(Path(name), parameters)
@@ -34,10 +34,9 @@ def open_lab(name: str, parameters: Mapping[str, str] = {}) -> Lab:
 
 
 def copy_lab(lab: Lab, target: Path) -> None:
-    """A working copy without the answers, and without what was run in the lab's folder. Raises SpecError if there is
-    something at `target`."""
+    """Make a working copy without the answers and without results of runs. Raises SpecError if `target` exists."""
     if target.exists():
-        raise SpecError(f"{target} is there already: name another directory")
+        raise SpecError(f"{target} exists already: name another directory")
 
     def left_out(folder: str, names: list[str]) -> set[str]:
         return {name for name in names if name in (ANSWERS, "runs") or _is_of_a_run(Path(folder) / name)}
@@ -53,5 +52,5 @@ def copy_lab(lab: Lab, target: Path) -> None:
 
 
 def _is_of_a_run(path: Path) -> bool:
-    """Whether it is an experiment's link to a file of its newest run; one to a folder is another name for that."""
+    """Return True for an experiment's link to a file of its newest run. A link to a folder is kept."""
     return path.is_symlink() and not path.is_dir()

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controller of reactive switches: OpenFlow 1.3 over sockets, a program of its own.
+"""The controller of reactive switches: OpenFlow 1.3 over sockets. It runs as a program of its own.
 
     python3 controller.py SOCKET,delay_ns=N,idle_timeout=S,match=connection|hosts ...
 
-It listens on one socket for each switch. A packet that no flow of a switch matches is sent here;
-the controller notes where its sender is, and, if it knows where its destination is, installs a flow
-and sends the packet on its way. A packet to an unknown one is flooded, and its flow is installed as
-soon as the destination has spoken. All that passes between a switch and the controller is
-`delay_ns` late, in either direction. Needs nothing but Python's library: it is no part of mprun's
-package where it runs.
+It listens on one socket for each switch. A switch sends each packet that no flow matches to the controller. The
+controller notes the port of the packet's sender. If it knows the port of the destination, it installs a flow and
+forwards the packet. Otherwise it floods the packet, and installs the flow when the destination has sent a packet.
+
+Every message between a switch and the controller is `delay_ns` late, in either direction. The program needs only
+Python's library, because mprun's package is not available where it runs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PRIORITY = 1
 APPLY_ACTIONS = 4
 BASIC = 0x8000
 IN_PORT, ETH_DST, ETH_SRC, ETH_TYPE, IP_PROTO = 0, 3, 4, 5, 10
-# By protocol over IP: the fields of its two ports.
+# The OXM fields of the source and destination port, by IP protocol.
 PORTS = {6: (13, 14), 17: (15, 16), 132: (17, 18)}
 IPV4, IPV6 = b"\x08\x00", b"\x86\xdd"
 PR_SET_TIMERSLACK = 29
@@ -39,23 +39,23 @@ Act = Callable[[], None]
 
 
 def field(kind: int, value: bytes) -> bytes:
-    """An OXM TLV of the basic class (OpenFlow 1.3 section 7.2.3.2)."""
+    """Return an OXM TLV of the basic class (OpenFlow 1.3 section 7.2.3.2)."""
     return struct.pack("!HBB", BASIC, kind << 1, len(value)) + value
 
 
 def match_of(fields: bytes) -> bytes:
-    """A struct ofp_match, padded."""
+    """Return a struct ofp_match, padded."""
     length = 4 + len(fields)
     return struct.pack("!HH", 1, length) + fields + bytes(-length % 8)
 
 
 def output(port: int) -> bytes:
-    """An output action."""
+    """Return an output action."""
     return struct.pack("!HHIH6x", 0, 16, port, 0xFFFF)
 
 
 def in_port_of(match: bytes) -> int:
-    """The port in the match of a packet-in; its other fields are those of the packet."""
+    """Return the port in the match of a packet-in. The other fields are read from the packet. Raises ValueError."""
     at = 4
     (length,) = struct.unpack_from("!H", match, 2)
     while at < length:
@@ -67,8 +67,11 @@ def in_port_of(match: bytes) -> int:
 
 
 def fields_of(frame: bytes, match: str) -> bytes:
-    """What the packets of a frame's flow share: the hosts' MAC addresses, and unless `match` is
-    `hosts` its addresses, protocol and ports as far as it has them."""
+    """Return the match fields that all packets of a frame's flow share.
+
+    The fields are the MAC addresses of both hosts. Unless `match` is `hosts`, they also are the IP addresses, the
+    protocol and the ports, if the frame has them.
+    """
     kind = frame[12:14]
     fields = field(ETH_DST, frame[0:6]) + field(ETH_SRC, frame[6:12])
     if match == "hosts":
@@ -91,7 +94,7 @@ def fields_of(frame: bytes, match: str) -> bytes:
 
 
 class Agenda:
-    """What is to be done when; of equal moments what was put down first."""
+    """Actions by due time. Actions with equal times run in the order in which they were added."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[int, int, Act]] = []
@@ -102,7 +105,7 @@ class Agenda:
         self._count += 1
 
     def do_due(self) -> float | None:
-        """Do what is due; seconds until there is more to do, None if nothing waits."""
+        """Run the actions that are due. Return the seconds until the next one; None if no action waits."""
         while self._waiting:
             left_ns = self._waiting[0][0] - time.monotonic_ns()
             if left_ns > 0:
@@ -112,7 +115,7 @@ class Agenda:
 
 
 class Switch:
-    """One switch: where it connects, and what is known of it."""
+    """A switch: its socket, and what the controller has learned about it."""
 
     def __init__(self, path: str, delay_ns: int, idle_timeout: int, match: str, agenda: Agenda) -> None:
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -130,7 +133,7 @@ class Switch:
         self._wanted: dict[bytes, dict[bytes, None]] = {}
 
     def accept(self) -> None:
-        """A new connection takes the place of the one before."""
+        """Accept a new connection, which replaces the previous one."""
         if self.connection is not None:
             self.connection.close()
         self.connection, _ = self.listener.accept()
@@ -138,7 +141,7 @@ class Switch:
         self._send(HELLO, 0, b"")
 
     def read(self) -> None:
-        """Take in what the switch has sent; it gets here later."""
+        """Read the messages that the switch has sent. Each is handled `delay_ns` later."""
         assert self.connection is not None
         try:
             data = self.connection.recv(1 << 16)
@@ -177,7 +180,7 @@ class Switch:
 
     def _handle(self, kind: int, number: int, body: bytes) -> None:
         if kind == HELLO:
-            # what answers this has taken in our greeting, and so sends packets from then on
+            # the switch answers a barrier only after our HELLO, so it sends packets from then on
             self._send(BARRIER_REQUEST, 0, b"")
         elif kind == BARRIER_REPLY:
             self.is_connected = True
@@ -223,8 +226,8 @@ def parse_switch(word: str, agenda: Agenda) -> Switch:
 
 
 def main(arguments: list[str]) -> None:
-    """Serve for ever."""
-    # wake at the nanosecond asked for, not up to 50 us later (prctl(2))
+    """Serve until the program is killed."""
+    # wake at the requested nanosecond; by default timers may be 50 us late (prctl(2))
     ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
     agenda = Agenda()
     switches = [parse_switch(word, agenda) for word in arguments]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of one run, from its tables: what went on over its time, and how delays are distributed. Pure.
+"""Figures of a run, from its tables: its course over time, and distributions of delays. Pure.
 
-Each is one `Source`, known by the name that `plots` of an experiment gives it.
+Each kind of figure is a `Source`, under the name in `plots` of an experiment.
 """
 
 from __future__ import annotations
@@ -15,36 +15,41 @@ from typing import Any
 import polars as pl
 
 from mprun.model.spec import Plot, SeriesName
-from mprun.report.evidence import MOST_LINES, NS, Evidence, over_time, say_dropped
 from mprun.report.figure import TIME, Axis, Chart, Form, Panel, Series
 from mprun.report.palette import FLOW_TONES
 from mprun.report.playback import draw_buffer, draw_quality
+from mprun.report.run_data import MOST_LINES, NS, RunData, over_time, say_dropped
 from mprun.report.sequence import draw_sequence
 from mprun.schema.plot import FORMS
 
-# Without being asked, so many flows get figures of their own.
+# By default, this number of flows get figures of their own.
 MOST_FLOWS = 4
-# A distribution whose end is so many times as far as its middle has a logarithmic axis.
+# The axis of a distribution is logarithmic if its largest value is more than this many times its median.
 FAR = 10
-# Every run has the first and the last state of its interfaces and queues, which is no course of things.
+# Every run has the first and the last state of its interfaces and queues. These two do not show a course over time.
 LEAST_SAMPLES = 3
-# What goes over no path that has a name.
+# The name for traffic on no named path.
 OTHER = "other ways"
 
 
 @dataclass(frozen=True)
 class Source:
-    """A kind of figure. tables: those that it may be made from; draw: of one flow, or of None where it is of the
-    whole run; nothing where there is nothing to show."""
+    """A kind of figure.
+
+    - tables: the tables that it may be made from.
+    - draw: makes the figure of a flow, or of the whole run for None. It returns None if there is nothing to show.
+    """
 
     tables: tuple[str, ...]
-    draw: Callable[[Evidence, str | None, Form], Chart | None]
+    draw: Callable[[RunData, str | None, Form], Chart | None]
     by_flow: bool
 
 
-def draw_run(evidence: Evidence, plots: Sequence[Plot]) -> Iterator[Chart]:
-    """The figures that were asked for, or sensible ones; those over time all until the last moment of any. What was
-    asked for and has no data is left to `lacking`."""
+def draw_run(evidence: RunData, plots: Sequence[Plot]) -> Iterator[Chart]:
+    """Yield the requested figures, or else the usual ones. All figures over time have the same end.
+
+    `lacking` reports requested figures without data.
+    """
     charts = list(_draw(evidence, plots or list(_usual(evidence))))
     until = max((chart.end for chart in charts if chart.x == TIME), default=0.0)
     for chart in charts:
@@ -55,7 +60,7 @@ def draw_run(evidence: Evidence, plots: Sequence[Plot]) -> Iterator[Chart]:
             yield chart
 
 
-def _draw(evidence: Evidence, plots: Sequence[Plot]) -> Iterator[Chart]:
+def _draw(evidence: RunData, plots: Sequence[Plot]) -> Iterator[Chart]:
     for plot in plots:
         if plot.series is None:
             continue
@@ -70,8 +75,8 @@ def _draw(evidence: Evidence, plots: Sequence[Plot]) -> Iterator[Chart]:
                 yield _titled(chart, plot)
 
 
-def lacking(evidence: Evidence, plots: Sequence[Plot]) -> Iterator[str]:
-    """What is said of each plot that was asked for and cannot be drawn."""
+def lacking(evidence: RunData, plots: Sequence[Plot]) -> Iterator[str]:
+    """Yield a note for each requested plot that cannot be drawn."""
     for plot in plots:
         if plot.series is not None and not any(draw_run(evidence, [plot])):
             of = f" of {plot.flow}" if plot.flow else ""
@@ -80,8 +85,8 @@ def lacking(evidence: Evidence, plots: Sequence[Plot]) -> Iterator[str]:
             yield f"no figure '{plot.series}'{of}: the run has no {tables} to show{hint}"
 
 
-def _usual(evidence: Evidence) -> Iterator[Plot]:
-    """One of each kind for which there is data, of the first flows."""
+def _usual(evidence: RunData) -> Iterator[Plot]:
+    """Yield a plot of each kind that has data, for the first flows."""
     shown = [flow for flow in evidence.flows if flow not in evidence.background] or list(evidence.flows)
     for name, source in SOURCES.items():
         if name == "goodput" and len(shown) == 1 and SOURCES["rate"].draw(evidence, shown[0], "stack"):
@@ -94,9 +99,9 @@ def _titled(chart: Chart, plot: Plot) -> Chart:
     return replace(chart, title=plot.title) if plot.title else chart
 
 
-def _draw_goodput(evidence: Evidence, flow: str | None, form: Form) -> Chart | None:
-    """Of all flows at once: what their receivers got, as the tools told it."""
-    # of tools whose flows may have several
+def _draw_goodput(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
+    """Return the figure of all flows at once: the payload that their receivers got, as the tools report it."""
+    # only tools whose flows may have several streams have this column
     stream = ["stream"] if evidence.has("goodput", "stream") else []
     columns = ("flow", "direction", *stream, "start_s", "end_s", "goodput_bit_per_s")
     rows = evidence.read("goodput", *columns, flow=flow)
@@ -112,7 +117,7 @@ def _draw_goodput(evidence: Evidence, flow: str | None, form: Form) -> Chart | N
         back = direction not in (None, "forth")
         series.append(Series(label, evidence.tones[str(name)], moments, [*values, values[-1]], dash=int(back)))
     shown = series[:MOST_LINES]
-    caption = f"What {_join([each.label for each in shown])} got as payload, mean of each interval of its program."
+    caption = f"Payload that {_join([each.label for each in shown])} received: mean of each interval of its program."
     caption += say_dropped(shown, series)
     of = f"-{flow}" if flow else ""
     return over_time(
@@ -120,15 +125,15 @@ def _draw_goodput(evidence: Evidence, flow: str | None, form: Form) -> Chart | N
     )
 
 
-def _draw_rate(evidence: Evidence, flow: str | None, form: Form) -> Chart | None:
-    """Acknowledged payload of each subflow, from the samples of the sender's sockets."""
+def _draw_rate(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
+    """Return the figure of the acknowledged payload of each subflow, from samples of the sender's sockets."""
     rows = _sender(evidence, flow, "bytes_acked")
     if rows is None or rows["path"].null_count() == rows.height:
         return None
     moments = sorted(set(rows["time_ns"].to_list()))
     if len(moments) < 2:
         return None
-    # the interval that ended at the first sample
+    # the interval that ended with the first sample
     moments.insert(0, max(0, moments[0] - _usual_interval(moments)))
     places = {moment: n for n, moment in enumerate(moments)}
     subflows = list(_subflows(rows, evidence))
@@ -136,7 +141,7 @@ def _draw_rate(evidence: Evidence, flow: str | None, form: Form) -> Chart | None
     for label, tone, dash, part in subflows:
         rates = [0.0] * len(moments)
         times, acked = part["time_ns"].to_list(), part["bytes_acked"].to_list()
-        # a subflow that was not there at the sample before began with nothing
+        # a subflow that was missing in the sample before began at 0 bytes
         before_ns, before = moments[max(places[times[0]] - 1, 0)], 0
         for time_ns, bytes_acked in zip(times, acked, strict=True):
             if time_ns > before_ns and bytes_acked >= before:
@@ -155,8 +160,8 @@ def _draw_rate(evidence: Evidence, flow: str | None, form: Form) -> Chart | None
     return over_time(evidence, f"rate-{flow}", title, caption, "rate", "bit/s", series, form)
 
 
-def _sum_by_path(series: Sequence[Series], paths: Sequence[str | None], evidence: Evidence) -> list[Series]:
-    """One for all subflows of a path. paths: of each of the series."""
+def _sum_by_path(series: Sequence[Series], paths: Sequence[str | None], evidence: RunData) -> list[Series]:
+    """Return one series for all subflows of a path. paths: the path of each series."""
     found: dict[str, list[Series]] = {}
     for each, path in zip(series, paths, strict=True):
         found.setdefault(path or OTHER, []).append(each)
@@ -171,13 +176,13 @@ def _sum_by_path(series: Sequence[Series], paths: Sequence[str | None], evidence
     ]
 
 
-def _draw_rtt(evidence: Evidence, flow: str | None, form: Form) -> Chart | None:
+def _draw_rtt(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
     caption = f"Smoothed round-trip time that the sender of {flow} has of each subflow, sampled."
     title = f"Round-trip time of {flow}"
     return _draw_sampled(evidence, flow, ("rtt_us", 1e-6), ("rtt", title, caption, "round-trip time", "s"), form)
 
 
-def _draw_cwnd(evidence: Evidence, flow: str | None, form: Form) -> Chart | None:
+def _draw_cwnd(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
     caption = f"Congestion window of each subflow at the sender of {flow}, sampled."
     title = f"Congestion window of {flow}"
     words = ("cwnd", title, caption, "congestion window", "packets")
@@ -185,13 +190,13 @@ def _draw_cwnd(evidence: Evidence, flow: str | None, form: Form) -> Chart | None
 
 
 def _draw_sampled(
-    evidence: Evidence,
+    evidence: RunData,
     flow: str | None,
     column: tuple[str, float],
     words: tuple[str, str, str, str, str],
     form: Form,
 ) -> Chart | None:
-    """A state of the sender's sockets. column: its name, and what makes base units of it."""
+    """Return the figure of a state of the sender's sockets. column: its name, and the factor to base units."""
     name, factor = column
     rows = _sender(evidence, flow, name)
     if rows is None:
@@ -208,7 +213,7 @@ def _draw_sampled(
     return over_time(evidence, f"{stem}-{flow}", title, caption, label, unit, series, form)
 
 
-def _draw_queue(evidence: Evidence, flow: str | None, form: Form) -> Chart | None:
+def _draw_queue(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
     rows = evidence.read("queues", "time_ns", "link", "direction", "backlog_packets")
     if rows is None or rows["time_ns"].n_unique() < LEAST_SAMPLES:
         return None
@@ -227,11 +232,11 @@ def _draw_queue(evidence: Evidence, flow: str | None, form: Form) -> Chart | Non
     series, dropped = _choose(found, "fullest")
     caption = f"Packets that wait in the queues of the links, sampled.{dropped}"
     if empty:
-        caption += f" {empty} {'queues' if empty > 1 else 'queue'} stayed empty whenever looked at."
+        caption += f" {empty} {'queues' if empty > 1 else 'queue'} were empty in every sample."
     return over_time(evidence, "queue", "Queues", caption, "backlog", "packets", series, form)
 
 
-def _draw_interfaces(evidence: Evidence, flow: str | None, form: Form) -> Chart | None:
+def _draw_interfaces(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
     rows = evidence.read("interfaces", "time_ns", "node", "interface", "link", "tx_bytes")
     if rows is None or rows["time_ns"].n_unique() < LEAST_SAMPLES:
         return None
@@ -249,20 +254,22 @@ def _draw_interfaces(evidence: Evidence, flow: str | None, form: Form) -> Chart 
         dash = sum(series.tone == tone for _, series in found)
         found.append((float(sent[-1]), Series(label, tone, moments, [*rates, rates[-1]], dash=dash)))
     series, dropped = _choose(found, "busiest")
-    caption = f"What interfaces sent, headers included, mean of each sampling interval.{dropped}"
+    caption = f"Bytes that interfaces sent, including headers: mean of each sampling interval.{dropped}"
     return over_time(evidence, "interfaces", "Interfaces", caption, "rate", "bit/s", series, form)
 
 
 def _choose(found: Sequence[tuple[float, Series]], which: str) -> tuple[list[Series], str]:
-    """As many as can be told apart, those of the greatest weight, in the order that they have; and what a caption
-    says of the others. which: what those are that are shown."""
+    """Return the series with the largest weights, up to MOST_LINES, in their order; and an addition to the caption.
+
+    which: the adjective of the shown series in the caption.
+    """
     greatest = sorted(range(len(found)), key=lambda n: -found[n][0])[:MOST_LINES]
     shown = [found[n][1] for n in sorted(greatest)]
     return shown, f" The {len(shown)} {which} of {len(found)}." if len(found) > len(shown) else ""
 
 
-def _draw_delay(evidence: Evidence, flow: str | None, form: Form) -> Chart | None:
-    """Of requests, datagrams and pings: whatever of them the run has."""
+def _draw_delay(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
+    """Return the figure of the delays of requests, datagrams and pings, as far as the run has them."""
     series = []
     nouns = []
     for table, when, what, factor, noun in _DELAYS:
@@ -270,7 +277,7 @@ def _draw_delay(evidence: Evidence, flow: str | None, form: Form) -> Chart | Non
         if rows is None:
             continue
         nouns.append(noun)
-        # curl does not say when each of several requests at a time began
+        # curl does not report the start of concurrent requests
         known = rows.drop_nulls(what if form == "cdf" else [what, when])
         for (name,), part in evidence.by_group(known):
             values = [value * factor for value in part[what]]
@@ -280,7 +287,7 @@ def _draw_delay(evidence: Evidence, flow: str | None, form: Form) -> Chart | Non
     return _distribution(evidence, ("delay", "Delay", _join(nouns), "delay"), flow, series, form)
 
 
-def _draw_completion(evidence: Evidence, flow: str | None, form: Form) -> Chart | None:
+def _draw_completion(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
     rows = evidence.read("flows", "flow", "start_ns", "completion_ns", flow=flow)
     if rows is None:
         return None
@@ -294,9 +301,9 @@ def _draw_completion(evidence: Evidence, flow: str | None, form: Form) -> Chart 
 
 
 def _distribution(
-    evidence: Evidence, words: tuple[str, str, str, str], flow: str | None, series: Sequence[Series], form: Form
+    evidence: RunData, words: tuple[str, str, str, str], flow: str | None, series: Sequence[Series], form: Form
 ) -> Chart | None:
-    """words: the figure's name, its title, what is counted, and what is measured of it."""
+    """Return the figure of a distribution. words: the figure's name, its title, its items, and the quantity."""
     if not series:
         return None
     name, title, noun, label = words
@@ -317,8 +324,8 @@ def _distribution(
     return over_time(evidence, f"{stem}-time", f"{title} over time", caption, label, "s", shown, form)
 
 
-def _sender(evidence: Evidence, flow: str | None, column: str) -> pl.DataFrame | None:
-    """The samples of a flow's sockets at the end that sent more."""
+def _sender(evidence: RunData, flow: str | None, column: str) -> pl.DataFrame | None:
+    """Return the samples of a flow's sockets at the end that sent more."""
     if flow is None:
         return None
     columns = dict.fromkeys(
@@ -334,8 +341,10 @@ def _sender(evidence: Evidence, flow: str | None, column: str) -> pl.DataFrame |
 
 
 def _regular(moments: Sequence[int]) -> list[int]:
-    """Moments of samples without those that come for other reasons: just before a flow ends, and when a socket is
-    closed, long after."""
+    """Return the times of regular samples.
+
+    Other samples are taken just before a flow ends, and when a socket is closed, long after.
+    """
     if len(moments) < 3:
         return list(moments)
     interval = _usual_interval(moments)
@@ -349,13 +358,13 @@ def _regular(moments: Sequence[int]) -> list[int]:
 
 
 def _usual_interval(moments: Sequence[int]) -> int:
-    """The median."""
+    """Return the median interval."""
     intervals = sorted(b - a for a, b in pairwise(moments))
     return intervals[len(intervals) // 2]
 
 
-def _subflows(rows: pl.DataFrame, evidence: Evidence) -> Iterator[tuple[str, str, int, pl.DataFrame]]:
-    """Label, tone, dash and samples of each, by path; those of one path differ by their dashes."""
+def _subflows(rows: pl.DataFrame, evidence: RunData) -> Iterator[tuple[str, str, int, pl.DataFrame]]:
+    """Yield label, tone, dash and samples of each subflow, by path. Subflows of one path have different dashes."""
     ends = ("path", "local", "local_port", "remote", "remote_port")
     groups = [(key, part) for key, part in rows.group_by(*ends, maintain_order=True)]
     order = list(evidence.paths)
@@ -379,7 +388,7 @@ def _join(words: Sequence[str]) -> str:
     return " and ".join([", ".join(unique[:-1]), unique[-1]] if len(unique) > 1 else unique)
 
 
-# table, when, delay, factor to seconds, what has it
+# table, start, delay, factor to seconds, noun
 _DELAYS = (
     ("requests", "start_ns", "delay_ns", 1 / NS, "requests"),
     ("datagrams", "sent_ns", "delay_ns", 1 / NS, "datagrams"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How measured values read, wherever they are shown."""
+"""Measured values as text, in the same form everywhere."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mprun.model.units import factor_of, format_measured
 
 
 def format_bound(verdict: Mapping[str, Any], unit: str) -> str:
-    """What was expected, of a verdict in a summary: `≥ 36.0 Mbit/s`, `= 2`."""
+    """Return the bound of a summary's verdict as text: `≥ 36.0 Mbit/s`, `= 2`."""
     if verdict["equals"] is not None:
         return f"= {format_measured(verdict['equals'], unit)}"
     low, high = verdict["minimum"], verdict["maximum"]
@@ -22,14 +22,16 @@ def format_bound(verdict: Mapping[str, Any], unit: str) -> str:
 
 
 def interval_of(metric: Mapping[str, Any], confidence: float) -> Sequence[float] | None:
-    """The t interval of a metric's mean, of a sweep's summary; None where one run alone has it. confidence: 0.95 or
-    0.99."""
+    """Return the t interval of a metric's mean, from a sweep's summary; None if only one run has it.
+
+    confidence: 0.95 or 0.99.
+    """
     found: Sequence[float] | None = metric.get(f"t{confidence * 100:.0f}")
     return found
 
 
 def format_mean(metric: Mapping[str, Any] | None, confidence: float) -> str:
-    """The mean over the runs of a cell, of a sweep's summary, with half its t interval where it has one."""
+    """Return the mean over the runs of a cell, from a sweep's summary, with half its t interval if it has one."""
     if metric is None:
         return "-"
     mean = format_measured(metric["mean"], metric["unit"])
@@ -43,10 +45,10 @@ def format_mean(metric: Mapping[str, Any] | None, confidence: float) -> str:
 
 
 def _align(mean: float, half: float, alone: Decimal) -> str:
-    """`36.90 ± 0.12`: two digits of half an interval, and the mean to the same place.
+    """Return a text such as `36.90 ± 0.12`: two digits of half an interval, and the mean to the same place.
 
-    alone: the mean as it stands without one, which is all that is told where half the interval is more than a hundred
-    times finer than its last digit.
+    alone: the mean without an interval. The result is `± 0` if half the interval is more than a hundred times finer
+    than the last digit of `alone`.
     """
     rounded = Decimal(f"{half:.1e}")
     places = 1 - rounded.adjusted()
@@ -56,7 +58,7 @@ def _align(mean: float, half: float, alone: Decimal) -> str:
 
 
 def choose_metrics(cells: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The metrics of a sweep's summary that lead: those that are expected something of, else goodputs, else all."""
+    """Return the main metrics of a sweep's summary: those with expectations and goodputs, or else all."""
     known = list(dict.fromkeys(name for cell in cells for name in cell["metrics"]))
     expected = dict.fromkeys(one["metric"] for cell in cells for one in cell["expectations"] if one["metric"] in known)
     goodputs = [name for name in known if name.endswith("goodput")]
@@ -64,8 +66,10 @@ def choose_metrics(cells: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def order_metrics(metrics: Mapping[str, Any], owned: Mapping[str, Metrics]) -> dict[str, Any]:
-    """A run's metrics as people read them: paths, then flows and groups as the experiment has them, each with its
-    metrics in the order of its tool, then sums. owned: the metrics of flows and groups."""
+    """Return a run's metrics in reading order: paths, then flows and groups in the experiment's order, then sums.
+
+    The metrics of a flow have the order of its tool. owned: the metrics of flows and groups.
+    """
     owners = {name: n for n, name in enumerate(owned, 1)}
 
     def place(name: str) -> tuple[int, int]:

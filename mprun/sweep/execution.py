@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a sweep to its end, or go on with one: which run comes next, what becomes of one that ended, the sum.
+"""Run a sweep to its end, or resume one: choose the next run, record the runs that ended, write the summary.
 
-What has been done is what the directory holds; nothing else is kept. A run that is whole there is not run again,
-one that ended with an error is.
+The state of a sweep is only in its directory. A complete run in it is not run again. A run that ended with an error is.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from mprun.place import choose_place, refuse_commands, refuse_host_kernel
 from mprun.sweep import study
 from mprun.sweep.directory import SweepDirectory, list_sweeps
 from mprun.sweep.executor import Executor, run_all
-from mprun.sweep.standing import Standing, say_progress
+from mprun.sweep.progress import CellProgress, say_progress
 from mprun.sweep.study import Cell, Task
 from mprun.sweep.summary import write_summary
 from mprun.sweep.worker import Job, Keep, Outcome, settle
@@ -32,8 +31,13 @@ from mprun.sweep.worker import Job, Keep, Outcome, settle
 
 @dataclass(frozen=True)
 class State:
-    """How far a sweep is. total: runs that are known to be needed; failed: that did not do what was asked;
-    errors: that did not come to an end; left_s: None while nothing is known of how long a run takes."""
+    """The progress of a sweep.
+
+    - total: the runs that are known to be needed.
+    - failed: runs that did not meet an expectation.
+    - errors: runs that did not come to their end.
+    - left_s: the estimated remaining time; None while the duration of a run is not known.
+    """
 
     done: int
     total: int
@@ -43,7 +47,7 @@ class State:
     left_s: float | None
 
 
-# Runs of somebody else that a warning names.
+# The largest number of other people's runs that a warning names.
 MOST_NAMED = 5
 
 Tell = Callable[[State], None]
@@ -53,8 +57,10 @@ Say = Callable[[str], None]
 def place_cells(
     cells: Sequence[Cell], asked: EngineChoice, consent: Consent
 ) -> tuple[tuple[Cell, ...], dict[str, Any]]:
-    """Cells with the engine that each runs in, and what the record says of the kernels. asked: the engine that the
-    command line names. Raises HostError, or SpecError for what the user has not consented to."""
+    """Return the cells, each with its engine, and the kernels for the record.
+
+    asked: the engine on the command line. Raises HostError, or SpecError for commands without the user's consent.
+    """
     placed, kernels = [], {}
     for cell in cells:
         refuse_host_kernel(cell.engine, asked)
@@ -69,10 +75,10 @@ def place_cells(
 def find_or_create(
     parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Any], inputs: Mapping[str, str], anew: bool
 ) -> tuple[SweepDirectory, bool]:
-    """The sweep to go on with, else a new one, and whether it is new. anew: a new one in any case."""
+    """Return the sweep to resume, or else a new one; and True if it is new. `anew`: create a new one in any case."""
     found = None if anew else find_unfinished(parent, cells, kernels)
     if found is not None:
-        # one that was killed as it was made may not have come so far
+        # a sweep that was killed while it was created may not have this link
         found.become_latest()
         return found, False
     record = {
@@ -97,10 +103,10 @@ def find_or_create(
 
 
 def find_unfinished(parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Any]) -> SweepDirectory | None:
-    """The newest under `parent` that is the same and has not all its runs."""
+    """Return the newest unfinished sweep under `parent` with the same digest; None if there is none."""
     digest = _identify(cells, kernels)
     for sweep in reversed(list_sweeps(parent)):
-        # one of another format, or not whole, is none to go on with
+        # a sweep of another format, or a damaged one, cannot be resumed
         with contextlib.suppress(MprunError):
             if sweep.record["digest"] == digest and not is_finished(sweep):
                 return sweep
@@ -113,7 +119,7 @@ def _identify(cells: Sequence[Cell], kernels: Mapping[str, Any]) -> str:
 
 
 def is_finished(sweep: SweepDirectory) -> bool:
-    """Whether every run that it asks for has been made, and none ended with an error."""
+    """Return True if every run of the sweep has been made, and none ended with an error."""
     return sweep.has_summary and bool(sweep.read("summary.json")["complete"])
 
 
@@ -122,9 +128,10 @@ def _on_host_kernel(cell: Cell) -> bool:
 
 
 def places_for(engines: Collection[EngineName], jobs: int | None, cpus: int) -> int:
-    """Return the number of runs at one time: as many as asked for, else one a CPU.
+    """Return the number of concurrent runs: `jobs`, or else one per CPU.
 
-    Where any is in real time it is one in all, as others would disturb it. Raises SpecError if more are asked for then.
+    If a cell runs in real time, only one run at a time is allowed, because runs would disturb each other. Raises
+    SpecError if `jobs` is more.
     """
     if all(ENGINES[engine].IS_SIMULATED for engine in engines):
         return jobs or cpus
@@ -134,14 +141,16 @@ def places_for(engines: Collection[EngineName], jobs: int | None, cpus: int) -> 
 
 
 def tell_strange(names: Sequence[str]) -> str:
-    """Return the warning that runs which count were made by somebody else."""
+    """Return the warning that other people made some of the runs that count."""
     few = f"{', '.join(names[:MOST_NAMED])}{f' and {len(names) - MOST_NAMED} more' if len(names) > MOST_NAMED else ''}"
     return f"warning: {len(names)} of them were not made by your mprun, and count: {few}; --new starts without them"
 
 
-class Conduct:
-    """A sweep under way. keep: which captures stay; retries: how often a run that ended with an error is tried
-    again."""
+class Execution:
+    """A sweep that is being run.
+
+    keep: the captures to keep. retries: the number of further attempts after an error.
+    """
 
     def __init__(
         self,
@@ -156,7 +165,7 @@ class Conduct:
         self._keep: Keep = keep
         self._retries = retries
         self._consent = consent
-        self._standings = {cell.folder: Standing(cell.spec.experiment.repeat) for cell in cells}
+        self._progress = {cell.folder: CellProgress(cell.spec.experiment.repeat) for cell in cells}
         self._attempts: dict[str, int] = {}
         self._running: dict[str, tuple[Task, Job]] = {}
         self._queue: list[Task] = []
@@ -165,17 +174,17 @@ class Conduct:
         self._simulations_s = 0.0
 
     def run(self, executor: Executor, tell: Tell, say: Say) -> dict[str, Any]:
-        """Until all is done; the summary. say: of runs that end with an error.
+        """Run until all is done. Return the summary. say: gets a message for each error.
 
-        Raises Interrupted on Ctrl-C: what has ended is kept.
+        Raises Interrupted on Ctrl-C; the runs that have ended are kept.
         """
         self._sweep.tidy()
         started = time.monotonic()
         try:
-            # of what was there before; at the end there is more
+            # they describe the runs that existed before; there will be more
             self._sweep.forget()
             self._take_in()
-            if any(standing.ended for standing in self._standings.values()):
+            if any(one.ended for one in self._progress.values()):
                 say(f"there are {self._tell_progress()}")
                 if strange := self._sweep.strange():
                     say(tell_strange(strange))
@@ -184,8 +193,8 @@ class Conduct:
         except KeyboardInterrupt:
             raise Interrupted(
                 f"interrupted: {self._tell_progress()}\n"
-                f"what there is: mprun show {self._sweep.path}\n"
-                f"to go on: {self._sweep.command or 'the same command'}"
+                f"results so far: mprun show {self._sweep.path}\n"
+                f"to resume: {self._sweep.command or 'the same command'}"
             ) from None
         finally:
             self._note_session(executor.places, time.monotonic() - started)
@@ -194,32 +203,30 @@ class Conduct:
         return write_summary(self._sweep)
 
     def _take_in(self) -> None:
-        """What is there already; what ended with an error is to be done again."""
+        """Note the runs that exist already. Remove those that ended with an error: they are run again."""
         for kept in list(self._sweep.runs()):
             cell = self._cells[kept.cell]
             if kept.summary["status"] == "error":
                 self._sweep.drop(f"{cell.folder}/{kept.number}")
             else:
-                self._standings[cell.folder].note(kept.number, kept.summary)
+                self._progress[cell.folder].note(kept.number, kept.summary)
 
     def _next(self) -> Task | None:
-        """The next run that may begin, in the order of the blocks; None if all must wait or nothing is left."""
+        """Return the next run that may begin, in the order of the blocks; None if all must wait or none is left."""
         most = max(cell.spec.experiment.repeat.most for cell in self._cells)
         while True:
             for n, task in enumerate(self._queue):
-                if self._standings[task.cell.folder].may_begin(task.number):
+                if self._progress[task.cell.folder].may_begin(task.number):
                     return self._queue.pop(n)
-            self._queue = [
-                task for task in self._queue if not self._standings[task.cell.folder].is_settled(task.number)
-            ]
+            self._queue = [task for task in self._queue if not self._progress[task.cell.folder].is_settled(task.number)]
             if self._queue or self._block == most:
                 return None
             self._block += 1
-            due = [cell for cell in self._cells if not self._standings[cell.folder].is_settled(self._block)]
+            due = [cell for cell in self._cells if not self._progress[cell.folder].is_settled(self._block)]
             self._queue += list(study.order(due, self._block))
 
     def _begin(self) -> tuple[str, Job] | None:
-        """The next run, as a job."""
+        """Return the next run as a job; None if none may begin."""
         task = self._next()
         if task is None:
             return None
@@ -242,12 +249,12 @@ class Conduct:
                 return
         summary = settle(job, outcome)
         self._sweep.finish(job.directory, name)
-        self._standings[task.cell.folder].note(task.number, summary)
+        self._progress[task.cell.folder].note(task.number, summary)
 
     def _state(self, places: int) -> State:
-        standings = self._standings.values()
-        statuses = [status for standing in standings for status in standing.ended.values()]
-        total = sum(standing.needed for standing in standings)
+        progress = self._progress.values()
+        statuses = [status for one in progress for status in one.ended.values()]
+        total = sum(one.needed for one in progress)
         left_s = None
         if self._walls_s:
             mean_s = sum(self._walls_s) / len(self._walls_s)
@@ -256,10 +263,10 @@ class Conduct:
         return State(len(statuses), total, statuses.count("failed"), statuses.count("error"), running, left_s)
 
     def _tell_progress(self) -> str:
-        return say_progress(list(self._standings.values()))
+        return say_progress(list(self._progress.values()))
 
     def _note_session(self, places: int, wall_s: float) -> None:
-        """Real time, which never repeats, stands apart from all that does."""
+        """Record real times. They never repeat, so they are in a file of their own."""
         before = self._sweep.read("wall.json") if self._sweep.has("wall.json") else []
         entry = {
             "runs": len(self._walls_s),

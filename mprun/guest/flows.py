@@ -1,26 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Short flows that begin whatever becomes of those before (open loop): all of a host in one program.
+"""Short flows that begin independently of earlier flows (open loop). One program sends all flows of a host.
 
     python3 flows.py receive FILE ...
     python3 flows.py send FILE ...
 
-Each FILE is JSON and says of one flow of the experiment, a series of connections between two hosts: address, port,
-protocol (tcp, mptcp), congestion (tcp_congestion_control; empty: as it is) and request_bytes (null: the sender sends
-what is to be sent, else it asks for it). For the receiver also: record, the file that it leaves. For the sender: name;
-and when connections begin, and how large each is: {"starts_ns": [...], "sizes_bytes": [...]}, or what to draw them
-from: {"arrivals": "poisson", "uniform" or "constant", "interval_ns": mean, "duration_ns": ..., "starts_key": TEXT, and
-one of "size_bytes": n, "range_bytes": [least, most], "distribution": [[bytes, share of flows up to that size], ...]}.
-Drawn numbers follow from the environment's MPRUN_SEED and the name, and moments from the key.
+Each FILE is JSON and describes one flow of the experiment: a series of connections between two hosts.
 
-Each flow begins with its number (56 bits, little endian) and its size: 8 bits if the size is below 16 bytes, else these
-are 0 and 64 bits follow. Zeros fill it up to its size, or to that of the request. Over either transport, the end that
-receives the announced size closes first. So no FIN of the sender is counted as a loss of the flow, and MPTCP has time
-for subflows: Linux opens none for a connection whose opener has closed its direction. The sender prints a line for each
-flow when it is over: name, number, size, bytes received, start, end of the handshake, end (ns of CLOCK_MONOTONIC), what
-tcp_info counted (segments sent again, those among them that were duplicates, time-outs, and how many of the latter came
-before the connection did), local port. One that fails has no end. The receiver writes down number, bytes, the moment of
-the last byte and its own three counts when it is told to end (TERM).
-Needs nothing but Python's library: it is no part of mprun's package where it runs.
+- address, port, protocol (tcp, mptcp).
+- congestion: tcp_congestion_control; empty for the host's own.
+- request_bytes: the size of the request for each flow; null if the sender sends the data without a request.
+- record (receiver only): the file that the receiver writes.
+- name (sender only).
+- starts_ns, sizes_bytes (sender only): when each connection begins and how large it is.
+
+Instead of starts_ns and sizes_bytes, the sender may get the values to draw them from:
+
+- arrivals: poisson, uniform or constant.
+- interval_ns (the mean), duration_ns.
+- starts_key: a text.
+- size_bytes (N), range_bytes ([least, most]) or distribution ([[bytes, share of flows up to that size], ...]).
+
+Sizes follow from MPRUN_SEED in the environment and the name. Start times follow from MPRUN_SEED and the key.
+
+Each flow begins with its number (56 bits, little endian) and its size. The size has 8 bits if it is below 16 bytes.
+Otherwise these 8 bits are 0 and 64 bits follow. Zeros fill the flow up to its size, or the request up to the request's
+size.
+
+Over both transports, the end that receives the announced size closes first. A FIN of the sender is therefore never
+counted as a loss of the flow, and MPTCP has time to open subflows. Linux opens no subflows for a connection whose
+opener has closed its direction.
+
+The sender prints one line for each flow when the flow ends:
+
+- name, number, size, bytes received
+- start, end of the handshake, end (ns of CLOCK_MONOTONIC); the end is 0 if the flow failed
+- counts of tcp_info: retransmitted segments, duplicates among them, time-outs, and segments retransmitted during the
+  handshake
+- local port
+
+On SIGTERM the receiver writes number, bytes, time of the last byte, and its own three counts.
+
+The program needs only Python's library, because mprun's package is not available where it runs.
 """
 
 from __future__ import annotations
@@ -45,15 +65,15 @@ from typing import Any
 IPPROTO_MPTCP = 262
 PR_SET_TIMERSLACK = 29
 HEAD = struct.Struct("<QQ")
-# The number's bits in the head. A size below that of the head stands above them.
+# The bits of the number in the head. A size below the head's size is stored above these bits.
 NUMBER_BITS = 56
 RECORD = struct.Struct("<QQQIII")
 BLOCK = bytes(64 * 1024)
 BACKLOG = 4096
-# A receiver is woken when so much is there, or all that is still to come: well below the window that connections begin
-# with (64 kB), as what waits for more than the peer may send would wait for ever.
+# A receiver is woken when this many bytes wait, or all that is still missing. The value is well below the initial
+# window of a connection (64 kB). With a larger value, the receiver could wait for more than the peer may send.
 MOST_AT_ONCE = 16 * 1024
-# struct tcp_info (linux/tcp.h): tcpi_total_retrans, tcpi_dsack_dups, and, from Linux 6.7 on, tcpi_total_rto.
+# Offsets in struct tcp_info (linux/tcp.h): tcpi_total_retrans, tcpi_dsack_dups, and (from Linux 6.7 on) tcpi_total_rto.
 INFO_BYTES = 248
 RETRANSMITS, DUPLICATES, TIMEOUTS = (100, "=I"), (216, "=I"), (240, "=H")
 
@@ -61,7 +81,7 @@ Counts = tuple[int, int, int]
 
 
 class Ended(Exception):
-    """The program is told to end."""
+    """The program got SIGTERM."""
 
 
 def end(number: int, frame: FrameType | None) -> None:
@@ -73,7 +93,7 @@ def open_socket(flow: dict[str, Any]) -> socket.socket:
     protocol = IPPROTO_MPTCP if flow["protocol"] == "mptcp" else socket.IPPROTO_TCP
     made = socket.socket(family, socket.SOCK_STREAM, protocol)
     made.setblocking(False)
-    # a last packet that is not full does not wait for an answer to the one before (tcp(7))
+    # a last packet that is not full does not wait for the acknowledgement of the one before (tcp(7))
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if flow["congestion"]:
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, flow["congestion"].encode())
@@ -81,17 +101,17 @@ def open_socket(flow: dict[str, Any]) -> socket.socket:
 
 
 def listen_at(flow: dict[str, Any]) -> tuple[str, int]:
-    """Every address of the family: a join to another address than the flow's is refused where nobody listens there."""
+    """Return any-address and port to listen at. A join to another address than the flow's must find a listener, too."""
     return "::" if ":" in flow["address"] else "", flow["port"]
 
 
 def announce(number: int, size: int) -> bytes:
-    """The first bytes of a flow, or of the request for it: as many of them as the flow has say its size."""
+    """Return the first bytes of a flow or of its request. They hold the number and the size."""
     return HEAD.pack(number | (size << NUMBER_BITS if size < HEAD.size else 0), size)
 
 
 def read_announced(head: bytes) -> tuple[int, int] | None:
-    """Return the number and the size that the first bytes of a flow announce; None if too few have come."""
+    """Return the number and the size in the first bytes of a flow; None if too few bytes have arrived."""
     first = int.from_bytes(head[:8], "little")
     number, small = first & ((1 << NUMBER_BITS) - 1), first >> NUMBER_BITS
     if len(head) >= 8 and small:
@@ -104,7 +124,7 @@ def place_of(flow: dict[str, Any]) -> str:
 
 
 def count(connection: socket.socket) -> Counts:
-    """Segments sent again, those of them that were duplicates, time-outs; of MPTCP those of the initial subflow."""
+    """Return retransmitted segments, duplicates among them, and time-outs. For MPTCP: those of the initial subflow."""
     info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, INFO_BYTES)
     read = [
         struct.unpack_from(form, info, at)[0] if at + struct.calcsize(form) <= len(info) else 0
@@ -114,7 +134,7 @@ def count(connection: socket.socket) -> Counts:
 
 
 def draw(flow: dict[str, Any]) -> list[tuple[int, int]]:
-    """(start in ns from now, size in bytes) of each connection."""
+    """Return (start in ns from now, size in bytes) of each connection."""
     if "starts_ns" in flow:
         return list(zip(flow["starts_ns"], flow["sizes_bytes"], strict=True))
     starts, sizes = (random.Random(f"{os.environ['MPRUN_SEED']} {key}") for key in (flow["starts_key"], flow["name"]))
@@ -122,7 +142,7 @@ def draw(flow: dict[str, Any]) -> list[tuple[int, int]]:
 
 
 def draw_starts(flow: dict[str, Any], generator: random.Random) -> Iterator[int]:
-    """The first a time after the beginning, the last before the duration is over."""
+    """Yield start times in ns. The first is one interval after the beginning; all are before the duration ends."""
     mean_ns, at_ns = flow["interval_ns"], 0
     while True:
         if flow["arrivals"] == "poisson":
@@ -137,7 +157,7 @@ def draw_starts(flow: dict[str, Any], generator: random.Random) -> Iterator[int]
 
 
 def draw_size(flow: dict[str, Any], generator: random.Random) -> int:
-    """Bytes; of a distribution linear between its points."""
+    """Return a size in bytes. A distribution is linear between its points."""
     if "size_bytes" in flow:
         return int(flow["size_bytes"])
     if "range_bytes" in flow:
@@ -151,7 +171,7 @@ def draw_size(flow: dict[str, Any], generator: random.Random) -> int:
 
 
 class Incoming:
-    """Wakes the reader of a socket for every 16 kB, and not for every packet, until all is there."""
+    """Wakes the reader of a socket for every 16 kB, not for every packet, until all data has arrived."""
 
     def __init__(self, connection: socket.socket, size: int) -> None:
         self._socket = connection
@@ -166,17 +186,17 @@ class Incoming:
 
 
 class Outgoing:
-    """Bytes that a socket is to send: a head and zeros."""
+    """The bytes that a socket has to send: a head, then zeros."""
 
     def __init__(self, head: bytes, size: int) -> None:
         self._head = head[:size]
         self._left = size
 
     def send(self, connection: socket.socket) -> bool:
-        """Send what can be sent. Return True when all is sent."""
+        """Send what can be sent now. Return True when all bytes are sent."""
         while self._left:
             try:
-                # the head in one packet with what follows
+                # the head goes into one packet with the bytes that follow
                 sent = connection.send((self._head + BLOCK)[: self._left] if self._head else BLOCK[: self._left])
             except BlockingIOError:
                 return False
@@ -186,7 +206,7 @@ class Outgoing:
 
 
 class Sending:
-    """One connection at its sender."""
+    """A connection at its sender."""
 
     def __init__(self, number: int, size: int, flow: dict[str, Any]) -> None:
         self.socket = open_socket(flow)
@@ -199,28 +219,31 @@ class Sending:
         self._refused = 0
         self._start_ns = time.monotonic_ns()
         error = self.socket.connect_ex((flow["address"], flow["port"]))
-        # what is refused at once is in no SO_ERROR
+        # SO_ERROR does not report a connection that is refused at once
         self._error = 0 if error == errno.EINPROGRESS else error
 
     @property
     def place(self) -> str:
-        """Where it goes, as people write it."""
+        """The destination, as people write it."""
         return place_of(self._flow)
 
     def send(self) -> bool:
-        """Whether all is sent. Raises OSError where the connection fails."""
+        """Send what can be sent. Return True when all bytes are sent. Raises OSError if the connection fails."""
         if not self._connected_ns:
             error = self._error or self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if error:
                 raise OSError(error, os.strerror(error))
             self._connected_ns = time.monotonic_ns()
-            # what was sent again so far are handshakes
+            # all retransmissions so far are of the handshake
             self._refused = count(self.socket)[0]
         return self._out.send(self.socket)
 
     def receive(self) -> bool:
-        """Take what has come. Return True when the flow is over: who asks has the whole answer, or the other end has
-        closed. Raises OSError where the connection fails."""
+        """Read what has arrived. Return True when the flow is over. Raises OSError if the connection fails.
+
+        A flow with a request is over when the whole answer has arrived. Any other flow is over when the peer has
+        closed.
+        """
         try:
             data = self.socket.recv(len(BLOCK))
         except BlockingIOError:
@@ -232,7 +255,7 @@ class Sending:
         return self._received == self._size
 
     def say(self, end_ns: int) -> None:
-        """A line; end_ns 0: it failed."""
+        """Print the flow's line. end_ns is 0 if the flow failed."""
         retransmits, duplicates, timeouts = count(self.socket) if self._connected_ns else (0, 0, 0)
         counts = (retransmits, duplicates, timeouts, self._refused)
         times = (self._start_ns, self._connected_ns, end_ns)
@@ -249,8 +272,10 @@ class Sending:
 
 
 def send(flows: list[dict[str, Any]]) -> int:
-    """Begin each connection at its moment and serve those that are under way in between; how many failed. Told to end
-    (TERM), it says of those that are under way that they failed."""
+    """Start each connection at its time and serve the open ones in between. Return the number of failed connections.
+
+    On SIGTERM, print all open connections as failed.
+    """
     selector = selectors.DefaultSelector()
     try:
         return serve(flows, selector)
@@ -262,7 +287,7 @@ def send(flows: list[dict[str, Any]]) -> int:
 
 
 def serve(flows: list[dict[str, Any]], selector: selectors.BaseSelector) -> int:
-    """Until all are over; how many failed."""
+    """Serve until all connections have ended. Return the number of failed connections."""
     begin_ns = time.monotonic_ns()
     waiting = [
         (start_ns, n, number, size)
@@ -301,7 +326,7 @@ def serve(flows: list[dict[str, Any]], selector: selectors.BaseSelector) -> int:
 
 
 def wait(selector: selectors.BaseSelector, left_ns: int | None) -> list[tuple[selectors.SelectorKey, int]]:
-    """What happens until then. epoll counts milliseconds: the rest is slept while nothing else is under way."""
+    """Return the events until `left_ns` has passed. epoll counts milliseconds, so the rest is slept."""
     if left_ns is None:
         return selector.select()
     if not selector.get_map():
@@ -316,7 +341,7 @@ def wait(selector: selectors.BaseSelector, left_ns: int | None) -> list[tuple[se
 
 
 class Receiving:
-    """One connection at its receiver."""
+    """A connection at its receiver."""
 
     def __init__(self, connection: socket.socket, flow: dict[str, Any], records: list[tuple[int, ...]]) -> None:
         self.socket = connection
@@ -330,21 +355,21 @@ class Receiving:
         self._end_ns = 0
 
     def go_on(self, selector: selectors.BaseSelector) -> bool:
-        """Read what has come, answer what is asked. Return True when the flow is over and in the records."""
+        """Read what has arrived and answer a request. Return True when the flow is over and in the records."""
         try:
             if self._out is None and not self._read(selector):
                 return False
             if self._out is not None and not self._answer(selector):
                 return False
         except ConnectionError:
-            # what came is written down: it is not all
+            # the record shows that the flow is incomplete
             self._end_ns = time.monotonic_ns()
         number, _ = read_announced(self._head) or (0, 0)
         self._records.append((number, self._bytes, self._end_ns, *count(self.socket)))
         return True
 
     def _read(self, selector: selectors.BaseSelector) -> bool:
-        """Return True when all that was announced is read, or nothing more can come."""
+        """Read. Return True when all announced bytes are read, or no more can come."""
         try:
             data = self.socket.recv(len(BLOCK))
         except BlockingIOError:
@@ -367,7 +392,7 @@ class Receiving:
         return True
 
     def _answer(self, selector: selectors.BaseSelector) -> bool:
-        """Return True when the answer is sent and its reader has closed."""
+        """Send the answer. Return True when the answer is sent and its reader has closed."""
         assert self._out is not None
         if selector.get_key(self.socket).events == selectors.EVENT_WRITE:
             if self._out.send(self.socket):
@@ -377,7 +402,7 @@ class Receiving:
 
 
 def receive(flows: list[dict[str, Any]]) -> None:
-    """Take all connections until TERM comes, then write down when each had arrived."""
+    """Accept connections until SIGTERM, then write the records."""
     selector = selectors.DefaultSelector()
     records: list[list[tuple[int, ...]]] = [[] for _ in flows]
     for n, flow in enumerate(flows):
@@ -408,8 +433,8 @@ def receive(flows: list[dict[str, Any]]) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Exit status 1, and why, where connections cannot be had."""
-    # wake at the nanosecond asked for, not up to 50 us later (prctl(2))
+    """Run one role. The exit status is 1, with the reason on standard error, if connections fail."""
+    # wake at the requested nanosecond; by default timers may be 50 us late (prctl(2))
     ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether names and references agree, within a topology and between it and an experiment.
+"""Checks that names and references agree, within a topology and between a topology and an experiment.
 
-What concerns names is checked on plain values, so that a faulty unit elsewhere hides nothing. Addresses
-are for `subnet`.
+Names are checked on plain values, so that a wrong unit elsewhere hides no other fault. `subnet` checks addresses.
 """
 
 from __future__ import annotations
@@ -39,14 +38,14 @@ from mprun.tools.tool import tool_of
 MULTIPATH = ("mptcp", "sctp", "quic")
 # The option of flows that offer a rate.
 RATE = "rate_bit_per_s"
-# Of a packet captured on any interface: what libpcap puts before it, and the headers of IPv6 and TCP with all options.
+# A packet captured on any interface: the header of libpcap, and the headers of IPv6 and TCP with all options.
 WHOLE_HEADERS_BYTES = 20 + 40 + 60
-# So many names are shown whole; of more, the nearest one.
+# The largest number of names that are listed completely. Of a longer list only the nearest name is shown.
 FEW = 6
 
 
 def check_links(values: Mapping[str, object], nodes: Mapping[str, NodeKind], document: Document) -> None:
-    """Faults of links written out: ends, names, addresses."""
+    """Record faults of links in a file: ends, names, addresses."""
     names: dict[str, int] = {}
     sound: list[tuple[int, str, str, Mapping[str, object]]] = []
     for n, link in _mappings(values.get("links")):
@@ -72,7 +71,7 @@ def check_links(values: Mapping[str, object], nodes: Mapping[str, NodeKind], doc
 
 
 def find_lonely(topology: TopologySpec) -> list[str]:
-    """Nodes without any link."""
+    """Return the nodes without any link."""
     linked = {end for link in topology.links for end in link.ends}
     return [name for name in topology.nodes if name not in linked]
 
@@ -80,7 +79,7 @@ def find_lonely(topology: TopologySpec) -> list[str]:
 def check_references(
     values: Mapping[str, object], nodes: Mapping[str, NodeKind], topology: str, document: Document
 ) -> None:
-    """Faults of an experiment that names hosts which its topology has not."""
+    """Record faults of an experiment that names hosts which the topology does not have."""
 
     def host(name: object, path: Path) -> None:
         if not isinstance(name, str):
@@ -113,7 +112,7 @@ def check_references(
             else:
                 several(named, ("traffic", n, key))
         if isinstance(source, str) and source == destination:
-            document.fault(("traffic", n, "to"), f"is where it comes from, '{source}': name another host")
+            document.fault(("traffic", n, "to"), f"is also the source of the flow, '{source}': name another host")
     captured: dict[tuple[object, object], int] = {}
     for n, capture in _mappings(values.get("capture")):
         key = "host" if "host" in capture else "node"
@@ -134,7 +133,9 @@ def check_references(
 
 
 def check_routes(topology: TopologySpec, flows: Sequence[Flow], notes: Notes) -> None:
-    """Faults of flows between hosts that no chain of routers and switches joins. Hosts do not forward."""
+    """Record faults of flows between hosts without a chain of routers and switches between them. Hosts do not
+    forward.
+    """
     touched: dict[Family, dict[str, set[object]]] = {}
     for family in FAMILIES:
         touched[family] = {name: set() for name in topology.nodes}
@@ -156,7 +157,10 @@ def check_routes(topology: TopologySpec, flows: Sequence[Flow], notes: Notes) ->
 
 
 def check_metrics(named: Mapping[Pair, Sequence[NamedPath]], experiment: ExperimentSpec, notes: Notes) -> None:
-    """Faults of expectations on flows, paths and metrics that will not be there. named: the paths of all flows."""
+    """Record faults of expectations on flows, paths and metrics that the run will not have.
+
+    `named`: the paths of all flows.
+    """
     flows = {name: flow for flow in experiment.traffic for name in names_of(flow)}
     owned = owned_metrics(experiment.traffic)
     by_flow = {
@@ -198,12 +202,12 @@ def check_metrics(named: Mapping[Pair, Sequence[NamedPath]], experiment: Experim
         for own in (flow.name, flow.group):
             if own not in paths:
                 continue
-            message = f"'{own}' names a path too, so that its metrics could be either's: name the flow anew"
+            message = f"'{own}' names a path too, so that its metrics could be either's: rename the flow"
             notes.fault(("traffic", n, "name"), message)
 
 
 def check_endpoints(topology: TopologySpec, experiment: ExperimentSpec, notes: Notes) -> None:
-    """Faults of endpoints on links that are not there, or not the host's."""
+    """Record faults of endpoints on links that do not exist or do not end at the host."""
     ends = {link.name: link.ends for link in topology.links}
     for host, settings in experiment.hosts.items():
         own = [name for name, between in ends.items() if host in between]
@@ -214,7 +218,9 @@ def check_endpoints(topology: TopologySpec, experiment: ExperimentSpec, notes: N
 
 
 def check_captures(topology: TopologySpec, experiment: ExperimentSpec, document: Document) -> None:
-    """Faults of captures on links that their node has not, or that share a name; warnings of what they will lack."""
+    """Record faults of captures on links that do not end at their node, or that share a name. Warn of captures that
+    will lack packets.
+    """
     names: dict[str, int] = {}
     for n, capture in enumerate(experiment.captures):
         if capture.node not in topology.nodes:
@@ -229,7 +235,7 @@ def check_captures(topology: TopologySpec, experiment: ExperimentSpec, document:
             document.fault(("capture", n), f"{message} too, as in 'link: {own[0]}'" if own else message)
         elif capture.name in names:
             line = document.place(("capture", names[capture.name]))[1]
-            message = f"would be called '{capture.name}', as that on line {line}: name another node or link"
+            message = f"would have the name '{capture.name}' of the capture on line {line}: name another node or link"
             document.fault(("capture", n), message)
         names.setdefault(capture.name, n)
         has_ipv6 = any(topology.addressing_of(link) != "ipv4" for link in links if capture.link in (None, link.name))
@@ -244,7 +250,7 @@ def check_rates(
     experiment: ExperimentSpec,
     notes: Notes,
 ) -> None:
-    """Warnings of flows that offer more than the first and the last links of their paths carry."""
+    """Warn of flows that offer more than the first and the last links of their paths carry."""
     links = {link.name: link for link in topology.links}
     for n, flow in enumerate(experiment.traffic):
         offered = flow.options.get(RATE)
@@ -262,7 +268,7 @@ def check_rates(
 
 
 def _capacity(link: LinkSpec) -> float:
-    """The larger rate of a link's two directions, bit/s: which of them a flow needs is its tool's to say."""
+    """The larger rate of a link's two directions in bit/s. The tool knows which direction a flow needs."""
     rates = [way.rate_bit_per_s or math.inf for way in (link.forward, link.reverse)]
     return max(rates)
 
@@ -273,8 +279,7 @@ def check_mptcp(
     experiment: ExperimentSpec,
     notes: Notes,
 ) -> None:
-    """Faults of MPTCP flows whose hosts have it switched off, or would need more subflows or endpoints than there can
-    be."""
+    """Record faults of MPTCP flows whose hosts have MPTCP switched off, or that need too many subflows or endpoints."""
     for n, flow in enumerate(experiment.traffic):
         if flow.protocol != "mptcp":
             continue
@@ -286,11 +291,11 @@ def check_mptcp(
             most = MAX_ADDITIONAL_SUBFLOWS
             each = f" with {mptcp.subflows_per_pair} subflows each" if mptcp.is_in_user_space else ""
             message = (
-                f"is joined by {pairs} pairs of addresses{each}, and the kernel opens {most} subflows beside the first:"
-                f" use fewer paths, or give '{flow.source}' limits: {{subflows: {most}}}"
+                f"is joined by {pairs} pairs of addresses{each}, and the kernel opens {most} subflows in addition to "
+                f"the first: use fewer paths, or give '{flow.source}' limits: {{subflows: {most}}}"
             )
             notes.fault(("traffic", n, "to"), message)
-        # of others a client has no endpoints (`compile.endpoint`)
+        # a client has no endpoints for other paths (`compile.endpoint`)
         joining = [family for family in FAMILIES if not are_side_by_side(paths, family, _joined)]
         for host, needed in (
             (flow.source, sum(_addresses(topology, flow.source, family) for family in joining)),
@@ -310,12 +315,12 @@ def check_mptcp(
                 len(families_of(topology.addressing_of(link))) for link in topology.links if link.name in chosen
             )
             if written > MAX_ENDPOINTS:
-                message = f"come to {written} addresses, and Linux holds {MAX_ENDPOINTS}: take some out"
+                message = f"amount to {written} addresses, and Linux holds {MAX_ENDPOINTS}: remove some"
                 notes.fault(("hosts", host, "mptcp", "endpoints"), message)
         for host in (flow.source, flow.destination):
             settings = dict(experiment.hosts[host].sysctl) if host in experiment.hosts else {}
             if settings.get("net.mptcp.enabled") == "0":
-                message = f"is mptcp, but host '{host}' has the sysctl net.mptcp.enabled=0: take one of the two out"
+                message = f"is mptcp, but host '{host}' has the sysctl net.mptcp.enabled=0: remove one of the two"
                 notes.fault(("traffic", n, "protocol"), message)
 
 
@@ -325,9 +330,10 @@ def check_path_managers(
     experiment: ExperimentSpec,
     notes: Notes,
 ) -> None:
-    """Warnings of MPTCP flows that leave paths unused since no path manager is written for their hosts.
+    """Warn of MPTCP flows that leave paths unused because no path manager is set for their hosts.
 
-    values: the experiment as it was written. A host whose path manager or endpoints are written has what was asked.
+    `values`: the experiment as the user wrote it. No warning is given for a host whose path manager or endpoints are
+    set.
     """
     written = values.get("hosts")
     chosen = {
@@ -363,7 +369,7 @@ def check_path_managers(
 
 
 def _addresses(topology: TopologySpec, host: str, family: Family) -> int:
-    """How many addresses of a family a host has."""
+    """Return the number of addresses of a family that a host has."""
     links = (link for link in topology.links if host in link.ends)
     return sum(family in families_of(topology.addressing_of(link)) for link in links)
 
@@ -374,7 +380,7 @@ def _joined(path: NamedPath) -> tuple[str, str]:
 
 
 def check_tools(named: Mapping[Pair, Sequence[NamedPath]], experiment: ExperimentSpec, notes: Notes) -> None:
-    """Faults that the tools of flows find in how these would use the paths there are."""
+    """Record faults that the tools of flows find in the paths that they would use."""
     for n, flow in enumerate(experiment.traffic):
         check_paths = getattr(tool_of(flow), "check_paths", None)
         if check_paths is not None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run has to show, and a figure of it over time. Pure.
+"""The data of a run for its figures, and the common form of a figure over time. Pure.
 
-What is drawn of it is for `timeline` and those that it names.
+`run_figures` and the modules that it uses decide what to draw.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ from mprun.report.figure import MOST_POINTS, TIME, Axis, Chart, Form, Mark, Pane
 from mprun.report.palette import FLOW_TONES, PATH_TONES
 
 NS = float(NS_PER_S)
-# So many lines are told apart in one figure.
+# The most lines that a reader can distinguish in a figure.
 MOST_LINES = 12
 
 
 @dataclass(frozen=True)
 class Association:
-    """A flow over SCTP, of whose sockets no kernel tells: between which nodes it goes, and to which addresses and
-    ports its packets."""
+    """A flow over SCTP, whose sockets the kernel does not report: its nodes, and its server's addresses and ports."""
 
     source: str
     destination: str
@@ -32,11 +31,16 @@ class Association:
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """What a run has to show. tables: by name, not yet read. flows: those in the foreground first.
+class RunData:
+    """The data of a run for its figures.
 
-    paths: of all flows in the order of the network, each with its links. marks: changes of links and addresses.
-    groups: of the flows that are in one. captures: the node of each. associations: of the flows over SCTP.
+    - tables: by name, not yet read.
+    - flows: those in the foreground first.
+    - paths: of all flows in the order of the network, each with its links.
+    - marks: changes of links and addresses.
+    - groups: the group of each flow that has one.
+    - captures: the node of each capture.
+    - associations: the flows over SCTP.
     """
 
     tables: Mapping[str, pl.LazyFrame]
@@ -56,16 +60,16 @@ class Evidence:
         object.__setattr__(self, "tones", found)
 
     def tone_of_link(self, link: str) -> str | None:
-        """That of the only path with this link."""
+        """Return the colour of the only path with this link; None if there is none or more than one."""
         having = [path for path, links in self.paths.items() if link in links]
         return self.tones[having[0]] if len(having) == 1 else None
 
     def members(self, name: str) -> list[str]:
-        """The flows of a group; of a flow itself."""
+        """Return the flows of a group, or the flow itself."""
         return [flow for flow in self.flows if self.groups.get(flow) == name] or [name]
 
     def by_group(self, rows: pl.DataFrame) -> Iterator[tuple[tuple[object, ...], pl.DataFrame]]:
-        """Rows by their flow, those of a group together."""
+        """Return rows by flow; flows of a group are together."""
         named = rows.with_columns(pl.col("flow").replace(self.groups)) if self.groups else rows
         yield from named.group_by("flow", maintain_order=True)
 
@@ -74,7 +78,10 @@ class Evidence:
         return frame is not None and column in frame.collect_schema()
 
     def read(self, table: str, *columns: str, flow: str | None = None) -> pl.DataFrame | None:
-        """Some columns of a table, of one flow or group or of all; None where the run has no such rows."""
+        """Read columns of a table, for one flow, one group or all.
+
+        Return None if there are no rows. Raises MprunError.
+        """
         frame = self.tables.get(table)
         if frame is None:
             return None
@@ -96,7 +103,7 @@ class Evidence:
 
 
 def over_time(
-    evidence: Evidence,
+    evidence: RunData,
     name: str,
     title: str,
     caption: str,
@@ -105,8 +112,10 @@ def over_time(
     series: Sequence[Series],
     form: Form,
 ) -> Chart | None:
-    """None where there is nothing to show. form: of lines, steps, stacks and points. The marks are all those
-    of the run; `draw_run` takes out those behind the end of its figures."""
+    """Return a figure over time; None without series. form: line, step, stack or points.
+
+    The figure has all marks of the run. `draw_run` removes those after the end of its figures.
+    """
     if not series:
         return None
     if any(len(each.x) > MOST_POINTS for each in series):
@@ -116,5 +125,5 @@ def over_time(
 
 
 def say_dropped(shown: Sequence[Series], series: Sequence[Series]) -> str:
-    """What a caption says where not all are shown."""
+    """Return the addition to a caption if not all series are shown."""
     return f" The first {len(shown)} of {len(series)}." if len(series) > len(shown) else ""

@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests and answers over one TCP or MPTCP connection: client and server, a program of its own.
+"""Requests and answers over one TCP or MPTCP connection: client and server. It runs as a program of its own.
 
     python3 reqres.py server ADDRESS PORT key=value ...
     python3 reqres.py client ADDRESS PORT key=value ...
 
-Keys: protocol (tcp, mptcp), request, response (bytes), requests (how many), think_ns (what this end waits before
-it sends), congestion (tcp_congestion_control of this end; empty: as it is).
+- protocol: tcp or mptcp.
+- request, response: sizes in bytes.
+- requests: the number of requests.
+- think_ns: the time that this end waits before it sends.
+- congestion: tcp_congestion_control of this end; empty for the host's own.
 
-The client prints `port N`, its own, when it is connected, and then a line `START END` for each request: the
-moment before it is sent and the moment when the whole answer is here, ns of CLOCK_MONOTONIC. Needs nothing
-but Python's library: it is no part of mprun's package where it runs.
+The client prints `port N`, its own port, when it is connected. For each request it prints a line `START END`: the time
+before the request is sent, and the time when the whole answer has arrived (ns of CLOCK_MONOTONIC).
+
+The program needs only Python's library, because mprun's package is not available where it runs.
 """
 
 from __future__ import annotations
@@ -23,17 +27,17 @@ import time
 
 IPPROTO_MPTCP = 262
 PR_SET_TIMERSLACK = 29
-# So much at once is asked of the kernel, which wakes the reader when so much is there. Well below the window that a
-# connection begins with (64 kB): what waits for more than the peer may send would wait for ever.
+# The most bytes that one read asks for; the kernel wakes the reader when they are there. The value is well below the
+# initial window of a connection (64 kB). With a larger value, the receiver could wait for more than the peer may send.
 MOST_AT_ONCE = 16 * 1024
 
 
 class ConnectionEnded(Exception):
-    """The peer has closed the connection before its time."""
+    """The peer has closed the connection too early."""
 
 
 def open_socket(address: str, protocol: str, congestion: str) -> socket.socket:
-    """A socket of the address's family; small messages leave at once (tcp(7))."""
+    """Return a socket of the address's family that sends small messages at once (tcp(7))."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM, IPPROTO_MPTCP if protocol == "mptcp" else socket.IPPROTO_TCP)
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -43,10 +47,10 @@ def open_socket(address: str, protocol: str, congestion: str) -> socket.socket:
 
 
 class Receiver:
-    """Takes messages of one length; is woken when there is enough to go on, not for every packet.
+    """Receives messages of one length. It is woken when enough data waits, not for every packet.
 
-    It polls first: a read that blocks has taken what was there, and then sleeps on until as much as the low-water
-    mark comes anew, which may be more than what is still to come.
+    It polls before it reads. A blocking read takes the data that is there, and then sleeps until the low-water mark is
+    reached again. The low-water mark may be more than the missing data.
     """
 
     def __init__(self, connection: socket.socket, length: int) -> None:
@@ -58,7 +62,7 @@ class Receiver:
         self._poll.register(connection, select.POLLIN)
 
     def receive(self) -> bool:
-        """A whole message; False if the peer has closed before it began. Raises ConnectionEnded."""
+        """Receive a whole message. Return False if the peer closed before the message began. Raises ConnectionEnded."""
         left = self._length
         while left:
             wanted = min(left, len(self._buffer))
@@ -84,7 +88,7 @@ def wait(duration_ns: int) -> None:
 
 
 def say(line: str) -> None:
-    """Written at once: what was measured before a run is stopped is not lost."""
+    """Write a line at once, so that no measurement is lost if the run is stopped."""
     os.write(1, f"{line}\n".encode())
 
 
@@ -102,7 +106,7 @@ def serve(listener: socket.socket, facts: dict[str, str]) -> None:
 
 
 def request(connection: socket.socket, facts: dict[str, str]) -> None:
-    """Send the requests, each when the one before is answered."""
+    """Send the requests, each after the answer to the previous one."""
     receiver = Receiver(connection, int(facts["response"]))
     message = bytes(int(facts["request"]))
     say(f"port {connection.getsockname()[1]}")
@@ -117,14 +121,14 @@ def request(connection: socket.socket, facts: dict[str, str]) -> None:
 
 
 def bind_everywhere(end: socket.socket, address: str, port: int) -> None:
-    """On every address of the family of this one: a join to another is refused where nobody listens."""
+    """Bind to every address of this address's family. A join to another address is refused without a listener there."""
     end.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     end.bind(("::" if ":" in address else "", port))
 
 
 def main(arguments: list[str]) -> None:
-    """Exit status 1, and why, where the connection or the answers cannot be had."""
-    # wake at the nanosecond asked for, not up to 50 us later (prctl(2))
+    """Run one role. The exit status is 1, with the reason on standard error, if the connection or an answer fails."""
+    # wake at the requested nanosecond; by default timers may be 50 us late (prctl(2))
     ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
     role, address, port, *pairs = arguments
     facts = dict(pair.split("=", 1) for pair in pairs)

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Send frames over a link and see when they arrive: what a calibration is made of.
+"""Send frames over a link and measure their arrival, for a calibration.
 
-Frames have the EtherType that IEEE 802 leaves to local experiments, so that no protocol takes them
-for its own. Arrival times are the kernel's (SO_TIMESTAMPNS, socket(7)), sending times those of the
-clock right before the call.
+Frames have the EtherType that IEEE 802 reserves for local experiments, so no protocol takes them. Arrival times are the
+kernel's (SO_TIMESTAMPNS, socket(7)). Sending times are read from the clock just before the call.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ SO_TIMESTAMPNS = 35
 SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
 SOL_PACKET, PACKET_STATISTICS = 263, 6
 BUFFER_BYTES = 256 << 20
-# Arrivals are looked at in such steps while waiting: a wake-up for each would cost the most.
+# Arrivals are read at this interval, because a wake-up for each frame would be expensive.
 LOOK_NS = 20_000_000
 _NUMBER = struct.Struct("!Q")
 _TIME = struct.Struct("=qq")
@@ -33,10 +32,10 @@ Inside = Callable[[str], Any]
 
 
 def open_socket(interface: str) -> socket.socket:
-    """A packet socket on an interface of the namespace at hand, with room for many frames both ways."""
+    """Open a packet socket on an interface of the current namespace, with large buffers in both directions."""
     opened = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_NONBLOCK, socket.htons(ETHERTYPE))
     opened.bind((interface, ETHERTYPE))
-    # what waits in a queue counts as its sender's until it leaves it
+    # a frame that waits in a queue counts against its sender's buffer
     for force, plain in ((SO_RCVBUFFORCE, socket.SO_RCVBUF), (SO_SNDBUFFORCE, socket.SO_SNDBUF)):
         try:
             opened.setsockopt(socket.SOL_SOCKET, force, BUFFER_BYTES)
@@ -47,9 +46,9 @@ def open_socket(interface: str) -> socket.socket:
 
 
 def send_train(train: dict[str, Any], inside: Inside) -> Arrivals:
-    """Send a train of the plan and measure it: counts, and times in ns.
+    """Send a train of the plan and measure it. Return counts, and times in ns.
 
-    delays: of the frames that came, from their sending; first_ns, last_ns: arrivals, from the first sending.
+    delay_ns: of received frames, from their sending. first_ns, last_ns: arrivals, from the first sending.
     """
     with inside(train["node"]):
         sender = open_socket(train["interface"])
@@ -69,7 +68,7 @@ def send_train(train: dict[str, Any], inside: Inside) -> Arrivals:
 def _send(
     train: dict[str, Any], sender: socket.socket, receiver: socket.socket, arrivals: list[tuple[int, int]]
 ) -> tuple[list[int], int]:
-    """The sending time of each frame, and how long sending took."""
+    """Send all frames. Return the sending time of each frame, and the duration of sending, in ns."""
     head = bytes.fromhex(train["peer_mac"].replace(":", "")) + b"\x02" + bytes(5) + struct.pack("!H", ETHERTYPE)
     padding = bytes(train["frame_bytes"] - len(head) - _NUMBER.size)
     sent_ns: list[int] = []
@@ -92,7 +91,7 @@ def _send(
 
 
 def _send_one(sender: socket.socket, frame: bytes) -> None:
-    """A full send buffer drains while others wait for the delay."""
+    """Send a frame. While the send buffer is full, wait: it drains as frames pass the delay."""
     while True:
         try:
             sender.send(frame)
@@ -108,7 +107,7 @@ def _drain_until(receiver: socket.socket, arrivals: list[tuple[int, int]], end_n
 
 
 def _drain(receiver: socket.socket, arrivals: list[tuple[int, int]]) -> None:
-    """(number, time) of every frame that waits."""
+    """Add (number, arrival time) of every waiting frame to `arrivals`."""
     while True:
         try:
             data, extra, _, _ = receiver.recvmsg(22, 64)
@@ -147,7 +146,7 @@ def _sum_up(sent_ns: list[int], arrivals: list[tuple[int, int]], took_ns: int, u
 
 
 def _correlation(values: list[int]) -> float:
-    """Of each value with the one before; 0 where there is nothing to compare."""
+    """Return the correlation of each value with the previous one; 0 if there are too few different values."""
     if len(set(values)) < 2 or len(values) < 3:
         return 0.0
     mean = statistics.fmean(values)

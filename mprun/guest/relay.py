@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A transparent TCP proxy: what nft redirects here is relayed to where it was going.
+"""A transparent TCP proxy: it relays connections that nft redirects here to their original destinations.
 
     python3 relay.py PORT
 
-Each connection that arrives is answered at once, as proxies do, by plain TCP; another is opened from
-this node's own address. An end of data is passed on as one, a reset as a reset. It reads on only when
-what it read has been taken, so that a slow receiver slows its sender.
+The proxy accepts each connection at once with plain TCP, as proxies do, and opens another connection from this node's
+own address. It forwards an end of data as an end of data, and a reset as a reset. It reads more data only when the
+previous data has been taken, so a slow receiver slows its sender.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BACKLOG = 1024
 
 
 def destination_of(client: socket.socket) -> tuple[str, int]:
-    """Where a redirected connection was going (struct sockaddr_in or sockaddr_in6)."""
+    """Return the original destination of a redirected connection (struct sockaddr_in or sockaddr_in6)."""
     mapped = client.getpeername()[0].startswith("::ffff:")
     if mapped:
         found = client.getsockopt(socket.SOL_IP, SO_ORIGINAL_DST, 16)
@@ -33,7 +33,7 @@ def destination_of(client: socket.socket) -> tuple[str, int]:
 
 
 def relay(client: socket.socket) -> None:
-    """Open the other connection and copy both ways until both have ended."""
+    """Open the other connection and copy in both directions until both have ended."""
     try:
         server = socket.create_connection(destination_of(client))
     except OSError:
@@ -50,7 +50,7 @@ def relay(client: socket.socket) -> None:
 
 
 def copy(source: socket.socket, sink: socket.socket) -> None:
-    """All that arrives at one, to the other; then its end, or its reset."""
+    """Copy all data from one connection to the other, then its end or its reset."""
     try:
         while block := source.recv(BLOCK_BYTES):
             sink.sendall(block)
@@ -58,13 +58,13 @@ def copy(source: socket.socket, sink: socket.socket) -> None:
     except OSError:
         for one in (source, sink):
             with suppress(OSError):
-                # wakes the thread that reads from it
+                # wakes the thread that reads from this connection
                 one.shutdown(socket.SHUT_RD)
             reset(one)
 
 
 def reset(connection: socket.socket) -> None:
-    """Close so that the peer is told of it by a reset (socket(7), SO_LINGER)."""
+    """Close with a reset to the peer (socket(7), SO_LINGER)."""
     with suppress(OSError):
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()

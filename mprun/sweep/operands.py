@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is compared, read from directories: two runs, two sweeps, or one sweep taken apart by an axis."""
+"""Read the two sides of a comparison: two runs, two sweeps, or two halves of a sweep by an axis."""
 
 from __future__ import annotations
 
@@ -26,10 +26,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Sides:
-    """Two sides by cells, and what is known to differ before anything is measured: facts (kernel, versions ...),
-    lines of the inputs, cells that one alone has. statements: those across the cells of each side, and whether they
-    held. incomplete: of a sweep that has not all its runs, how far it is."""
+class Operands:
+    """The cells of both sides, and the differences that are known without measuring.
+
+    - facts: values that differ (kernel, versions ...).
+    - lines: different lines of the inputs.
+    - unmatched: cells that only one side has.
+    - statements: the statements across the cells of each side, and whether they held.
+    - incomplete: the progress of a sweep that lacks runs.
+    """
 
     names: tuple[str, str]
     cells: tuple[tuple[Side, ...], tuple[Side, ...]]
@@ -40,8 +45,8 @@ class Sides:
     incomplete: tuple[str | None, str | None] = (None, None)
 
 
-def sides_of(parent: Path, first: str, second: str | None, axis: str | None) -> Sides:
-    """A and B, or the halves of sweep A. Raises SpecError."""
+def read_operands(parent: Path, first: str, second: str | None, axis: str | None) -> Operands:
+    """Return the sides A and B, or the two halves of sweep A. Raises SpecError."""
     one = directory.find_either(parent, first)
     if axis is not None:
         if not isinstance(one, SweepDirectory):
@@ -55,11 +60,11 @@ def sides_of(parent: Path, first: str, second: str | None, axis: str | None) -> 
     raise SpecError("one is a run and the other a sweep: compare two of a kind; the runs of a sweep are in its 'runs'")
 
 
-def _of_runs(one: RunDirectory, other: RunDirectory) -> Sides:
+def _of_runs(one: RunDirectory, other: RunDirectory) -> Operands:
     cells = tuple((_of_run(run.read("summary.json")),) for run in (one, other))
     facts = differing_values(*(_facts(run) for run in (one, other)))
     lines = differing_lines(*(_resolved(run) for run in (one, other)))
-    return Sides((str(one.path), str(other.path)), (cells[0], cells[1]), facts, lines, [])
+    return Operands((str(one.path), str(other.path)), (cells[0], cells[1]), facts, lines, [])
 
 
 def _of_run(summary: RunSummary) -> Side:
@@ -73,7 +78,7 @@ def _facts(run: RunDirectory) -> dict[str, Any]:
 
 
 def _programs(environment: Mapping[str, Any]) -> dict[str, str]:
-    """What a run was made with, beside its kernel."""
+    """Return the programs of a run with their versions, apart from its kernel."""
     return {"mprun": code_of(environment), **environment["versions"]}
 
 
@@ -82,10 +87,10 @@ def _resolved(run: RunDirectory) -> dict[str, str]:
     return {name.removeprefix("resolved-"): text for name, text in texts if name.startswith("resolved-")}
 
 
-def _of_sweeps(one: SweepDirectory, other: SweepDirectory) -> Sides:
+def _of_sweeps(one: SweepDirectory, other: SweepDirectory) -> Operands:
     made = [list(sweep.runs()) for sweep in (one, other)]
     first, second = (_cells(sweep, kept) for sweep, kept in zip((one, other), made, strict=True))
-    # one that was interrupted has fewer runs than were asked for
+    # an interrupted sweep has fewer runs than requested
     told = (
         _kernels(sweep) | _programs_of_all(sweep) | {"runs": len(kept)}
         for sweep, kept in zip((one, other), made, strict=True)
@@ -96,7 +101,7 @@ def _of_sweeps(one: SweepDirectory, other: SweepDirectory) -> Sides:
     names, lines = (str(one.path), str(other.path)), differing_lines(*texts)
     statements = (_statements(one, made[0]), _statements(other, made[1]))
     incomplete = (find_missing(one.record, made[0]), find_missing(other.record, made[1]))
-    return Sides(names, (first, second), facts, lines, alone, statements, incomplete)
+    return Operands(names, (first, second), facts, lines, alone, statements, incomplete)
 
 
 def _statements(sweep: SweepDirectory, made: Sequence[Kept]) -> dict[str, bool | None]:
@@ -111,15 +116,15 @@ def _kernels(sweep: SweepDirectory) -> dict[str, str]:
 
 
 def _name_build(kernel: Mapping[str, str]) -> str:
-    """Of a kernel: two of one name may be two builds, and of one version two trees."""
+    """Return version and digest of a kernel. Kernels of one name or version may be different builds or source trees."""
     return f"{kernel['version']} {kernel.get('digest', '')[:12]}".strip()
 
 
 def _programs_of_all(sweep: SweepDirectory) -> dict[str, str]:
-    """By name; one that changed while the sweep was made by all that it was."""
+    """Return the versions by program. A program that changed during the sweep has all its versions."""
     told: dict[str, dict[str, None]] = {}
     for kept in sweep.runs():
-        # one that ended with an error may have no environment
+        # a run that ended with an error may have no environment
         if kept.run.has("environment.json"):
             for name, version in _programs(kept.run.read("environment.json")).items():
                 told.setdefault(name, {})[version] = None
@@ -137,7 +142,7 @@ def _cells(sweep: SweepDirectory, made: Iterable[Kept]) -> tuple[Side, ...]:
     return tuple(Side(cell["values"], runs.get(n, {}), errors[n]) for n, cell in enumerate(sweep.record["cells"]))
 
 
-def _take_apart(sweep: SweepDirectory, words: str) -> Sides:
+def _take_apart(sweep: SweepDirectory, words: str) -> Operands:
     axis, _, chosen = words.partition("=")
     made = list(sweep.runs())
     cells = _cells(sweep, made)
@@ -164,4 +169,4 @@ def _take_apart(sweep: SweepDirectory, words: str) -> Sides:
     if axis == "kernel" and kernels.keys() >= set(halves):
         facts["kernel"] = (_name_build(kernels[halves[0]]), _name_build(kernels[halves[1]]))
     missing = find_missing(sweep.record, made)
-    return Sides(names, (first, second), facts, [], alone, incomplete=(missing, missing))
+    return Operands(names, (first, second), facts, [], alone, incomplete=(missing, missing))

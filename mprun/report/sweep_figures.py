@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures over the cells of a sweep: a metric against what the matrix varies. Pure."""
+"""Figures over the cells of a sweep: a metric against the axes of the matrix. Pure."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ from mprun.model.axis import read_axis, read_number
 from mprun.model.scalar import spell_scalar
 from mprun.model.spec import Plot
 from mprun.report.figure import Axis, Chart, Form, Panel, Series
+from mprun.report.metrics import interval_of
 from mprun.report.palette import FLOW_TONES, PATH_TONES
-from mprun.report.reading import interval_of
 from mprun.schema.plot import choose_form
 
 Cell = Mapping[str, Any]
 
-# So many lines or colours are told apart in one plot, and so many plots in one figure.
+# The most lines or colours that a reader can distinguish in a plot, and the most plots in a figure.
 MOST_SERIES, MOST_PANELS = 12, 9
 TONES = (*PATH_TONES, *FLOW_TONES)
 
 
 @dataclass(frozen=True)
 class Study:
-    """The cells of a sweep with the statistics of their metrics, as its summary has them.
+    """The cells of a sweep with the statistics of their metrics, as in its summary.
 
-    samples: of each cell, by metric, the values of its runs. axes: of the matrix, each with its values in order.
-    confidence: of the intervals that are drawn.
+    - samples: for each cell, the values of its runs by metric.
+    - axes: of the matrix, each with its values in order.
+    - confidence: of the intervals in figures.
     """
 
     cells: Sequence[Cell]
@@ -43,7 +44,7 @@ class Study:
 
 
 def draw_sweep(study: Study, plots: Sequence[Plot], usual: Sequence[str]) -> Iterator[Chart]:
-    """The figures that were asked for, or the usual ones of some metrics."""
+    """Yield the requested figures, or the usual figures of some metrics."""
     wanted = [plot for plot in plots if plot.metric is not None]
     for number, plot in enumerate(wanted or [plot for metric in usual if (plot := choose(study, metric))]):
         chart = draw(study, plot, number)
@@ -52,14 +53,17 @@ def draw_sweep(study: Study, plots: Sequence[Plot], usual: Sequence[str]) -> Ite
 
 
 def lacking(study: Study, plots: Sequence[Plot]) -> Iterator[str]:
-    """What is said of each plot that was asked for and cannot be drawn."""
+    """Yield a note for each requested plot that cannot be drawn."""
     for plot in plots:
         if plot.metric is not None and not study.having(plot.metric):
             yield f"no figure of {plot.metric}: no run has it"
 
 
 def choose(study: Study, metric: str) -> Plot | None:
-    """A sensible figure: along it the axis of most numbers, else of most values; colours by the next."""
+    """Return a sensible plot of a metric; None without axes.
+
+    The x axis is the axis with the most numbers, or else with the most values. The next axis gives the colours.
+    """
     if not study.axes:
         return None
     order = sorted(study.axes, key=lambda name: (read_axis(study.axes[name]) is None, -len(study.axes[name])))
@@ -70,9 +74,9 @@ def choose(study: Study, metric: str) -> Plot | None:
 
 
 def draw(study: Study, plot: Plot, number: int) -> Chart | None:
-    """One figure; None where no cell has the metric. number: among those of the report.
+    """Return a figure; None if no cell has the metric. number: its number in the report.
 
-    Axes that the plot does not name make series of their own: cells that differ are never mixed.
+    Axes that the plot does not name give separate series, because different cells are never mixed.
     """
     metric, over = plot.metric, plot.over
     assert metric is not None
@@ -113,7 +117,7 @@ def draw(study: Study, plot: Plot, number: int) -> Chart | None:
     if below:
         caption += f" {below} of its values are not above zero, where a logarithmic axis has no place."
     if left_out:
-        caption += f" Not shown, for want of room: {left_out} more series or plots; name fewer axes, or exclude values."
+        caption += f" Not shown for lack of room: {left_out} more series or plots; name fewer axes, or exclude values."
     words = (
         f"{_slug(metric)}-over-{_slug(over)}" + (f"-{number}" if number else ""),
         plot.title or _title(plot, others),
@@ -147,7 +151,7 @@ def _series(
 def _heat(
     words: tuple[str, str], caption: str, axes: tuple[Axis, Axis], panels: Sequence[Panel], study: Study, plot: Plot
 ) -> Chart:
-    """A row for each series, a column for each value of `over`; a cell that is not there is empty."""
+    """Return a heat map: a row for each series, a column for each value of `over`. A missing cell is empty."""
     along, value = axes
     rows = tuple(dict.fromkeys(series.label for panel in panels for series in panel.series))
     filled = []
@@ -183,12 +187,12 @@ def _title(plot: Plot, others: Sequence[str]) -> str:
 
 
 def _place(values: Sequence[Any], numbers: tuple[Mapping[str, float], str] | None) -> dict[str, float]:
-    """Where each value of an axis is."""
+    """Return the position of each value of an axis."""
     return dict(numbers[0]) if numbers else {spell_scalar(value): float(n) for n, value in enumerate(values)}
 
 
 def _say(name: str, value: Any) -> str:
-    """`cubic` tells what it is; a number needs the name of its axis."""
+    """Return the value as text, with the name of its axis if it is a number."""
     return f"{name} {value}" if read_number(value) is not None else spell_scalar(value)
 
 

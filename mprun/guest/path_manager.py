@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """A path manager in user space: several subflows for each pair of addresses.
 
-    python3 -m mprun.agent.path_manager NUMBER LIMIT LOCAL,REMOTE,ID[,backup] ...
+    python3 -m mprun.guest.path_manager NUMBER LIMIT LOCAL,REMOTE,ID[,backup] ...
 
-The kernel's own path manager opens one subflow for each pair at most. This one, of a host whose
-net.mptcp.pm_type is 1, hears of each connection that the host opens (mptcp_pm's events on generic
-netlink, Documentation/netlink/specs/mptcp_pm.yaml) and opens NUMBER subflows between each of the
-pairs, no more than LIMIT beside the first: those to the address that the connection was opened to at
-once, those to another when the peer has announced it (ADD_ADDR). ID is the identifier of the local
-address (RFC 8684 3.4.1). It says `ready` on its standard error once it hears.
+The kernel's own path manager opens at most one subflow for each pair. This program works for a host whose
+net.mptcp.pm_type is 1. It receives an event for each connection that the host opens (mptcp_pm on generic netlink,
+Documentation/netlink/specs/mptcp_pm.yaml).
+
+It opens NUMBER subflows between the addresses of each pair, but no more than LIMIT besides the initial subflow.
+Subflows to the destination of the connection are opened at once. Subflows to another address are opened when the peer
+has announced it (ADD_ADDR). ID is the identifier of the local address (RFC 8684 3.4.1).
+
+The program prints `ready` on standard error once it receives events.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ NESTED = 1 << 15
 
 @dataclass(frozen=True)
 class Pair:
-    """Addresses that subflows are opened between; number: the identifier of the local one."""
+    """Addresses to open subflows between. number: the identifier of the local address."""
 
     local: str
     remote: str
@@ -49,7 +52,7 @@ class Pair:
 
 @dataclass
 class Connection:
-    """A connection that this host opened: the addresses and the port of its first subflow."""
+    """A connection that this host opened: the addresses and the port of its initial subflow."""
 
     local: str
     remote: str
@@ -58,7 +61,7 @@ class Connection:
 
 
 class PathManager:
-    """What is known of this host's connections, by token."""
+    """Decides which subflows to open for this host's connections, which it keeps by token."""
 
     def __init__(self, number: int, limit: int, pairs: list[Pair]) -> None:
         self.number = number
@@ -67,7 +70,7 @@ class PathManager:
         self.connections: dict[int, Connection] = {}
 
     def take(self, event: dict[str, Any]) -> list[tuple[int, Pair, int, int]]:
-        """The subflows to open now: token, pair, identifier of the local address, remote port."""
+        """Return the subflows to open after an event: token, pair, identifier of the local address, remote port."""
         if "token" not in event:
             return []
         token = event["token"]
@@ -82,7 +85,7 @@ class PathManager:
         return []
 
     def _open(self, token: int, connection: Connection, remote: str) -> list[tuple[int, Pair, int, int]]:
-        """Round by round, so that every pair has its first before one has its second."""
+        """Return the subflows to open. Every pair gets its first subflow before any pair gets its second."""
         found = []
         for n in range(self.number):
             for pair in self.pairs:
@@ -90,14 +93,14 @@ class PathManager:
                 if pair.remote != remote or (n == 0 and is_first) or connection.opened == self.limit:
                     continue
                 connection.opened += 1
-                # the address of the first subflow is 0 whatever it is called elsewhere
+                # the address of the initial subflow has identifier 0, whatever its endpoint's identifier is
                 number = 0 if pair.local == connection.local else pair.number
                 found.append((token, pair, number, connection.port))
         return found
 
 
 def request(token: int, pair: Pair, number: int, port: int) -> bytes:
-    """The body of a request for a subflow."""
+    """Return the body of a request for a subflow."""
     flags = FLAG_SUBFLOW | (FLAG_BACKUP if pair.backup else 0)
     local = _address(pair.local) + attribute(ADDR_ID, bytes([number])) + attribute(ADDR_FLAGS, struct.pack("=I", flags))
     remote = _address(pair.remote) + attribute(ADDR_PORT, struct.pack("=H", port))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which links have the same values, and so share an entry of the key instead of a label each."""
+"""Find links with the same values, which share an entry of the key instead of having a label each."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from mprun.model.spec import Addressing, Direction, LinkSpec, TopologySpec
 from mprun.report.layout import Layout
 
-# More links than this of the same values share an entry; there are as many entries as line styles.
+# If more links than this have the same values, they share an entry. There are as many entries as line styles.
 MOST_LABELS = 4
 STYLES = 5
 
 
 @dataclass(frozen=True)
 class Values:
-    """What links have in common that are alike; `ahead` is the direction from first to second as drawn.
+    """The common values of links. `ahead` is the direction from the first to the second end as drawn.
 
-    is_sideways: the directions differ, and no arrow that fits other links tells them apart.
-    addressing: None where it is that of the topology.
+    is_sideways: the directions differ, and the arrows of other links do not fit. addressing: None if it is the
+    topology's.
     """
 
     ahead: Direction
@@ -48,8 +48,8 @@ def values_of(link: LinkSpec, layout: Layout) -> Values:
     return Values(ahead, back, link.backup, is_sideways, link.addressing)
 
 
-def make_key(topology: TopologySpec, layout: Layout) -> Mapping[Values, Entry]:
-    """The values that many shaped links share, in the order of the file."""
+def make_legend(topology: TopologySpec, layout: Layout) -> Mapping[Values, Entry]:
+    """Return the values that many shaped links share, in the order of the file."""
     counts: dict[Values, int] = {}
     for link in topology.links:
         values = values_of(link, layout)

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a command until it prints a text, a program of its own.
+"""Run a command until it prints a text. It runs as a program of its own.
 
     python3 until.py TEXT COMMAND ...
 
-What the command prints comes through as it is. Once it has printed the text, on either output, it is told to end
-(TERM), which is no fault: the status is 0 then. Where it ends without having printed it, the status is its own, 1
-instead of 0. It is to lead a process group: whoever ends that ends the command too. Needs nothing but Python's
-library: it is no part of mprun's package where it runs.
+The command's output is passed on unchanged. Once the command has printed the text, on either output, it gets SIGTERM
+and the exit status is 0. If it ends without having printed the text, the exit status is its own, or 1 instead of 0.
+
+The program must lead a process group. A signal to the group then ends the command too. It needs only Python's library,
+because mprun's package is not available where it runs.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ STOP_TIMEOUT_S = 5.0
 
 
 class Watch:
-    """One output: passed on, and searched for a text that may come in several pieces."""
+    """Passes an output on, and searches it for a text that may come in several pieces."""
 
     def __init__(self, wanted: bytes, target: int) -> None:
         self._wanted = wanted
@@ -31,7 +32,7 @@ class Watch:
         self._rest = b""
 
     def take(self, data: bytes) -> bool:
-        """Pass on what has come; whether the text is in it or ends with it."""
+        """Pass data on. Return True if the text is now complete."""
         left = memoryview(data)
         while left:
             left = left[os.write(self._target, left) :]
@@ -41,7 +42,7 @@ class Watch:
 
 
 def run(wanted: str, argv: list[str]) -> int:
-    """Until the text is there; the exit status."""
+    """Run the command until the text appears. Return the exit status."""
     try:
         process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     except OSError as error:
@@ -56,7 +57,7 @@ def run(wanted: str, argv: list[str]) -> int:
     with DefaultSelector() as selector:
         for descriptor in watches:
             selector.register(descriptor, EVENT_READ)
-        # what it leaves behind may hold its outputs open: then its end is not theirs
+        # a descendant may hold the outputs open after the command has ended
         while selector.get_map() and (deadline is None or time.monotonic() < deadline):
             for key, _ in selector.select(None if deadline is None else max(0.0, deadline - time.monotonic())):
                 data = os.read(key.fd, BLOCK)
@@ -64,7 +65,7 @@ def run(wanted: str, argv: list[str]) -> int:
                     selector.unregister(key.fd)
                 elif watches[key.fd].take(data) and deadline is None:
                     deadline = time.monotonic() + STOP_TIMEOUT_S
-                    # with what it has started: all of this group, which is ours too
+                    # end the command with all that it has started: the whole group, to which this program belongs too
                     signal.signal(signal.SIGTERM, signal.SIG_IGN)
                     os.killpg(0, signal.SIGTERM)
     if deadline is not None:

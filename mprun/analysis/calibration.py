@@ -38,10 +38,10 @@ DEVIATIONS = {"uniform": 1 / math.sqrt(3), "normal": 1.0, "pareto": 0.8197, "par
 
 @dataclass(frozen=True)
 class Row:
-    """One quantity of one direction: base units (bit/s, s, share, packets); bounds are inclusive.
+    """A quantity of one direction, in base units: bit/s, s, share, packets. Its bounds are inclusive.
 
-    got None: nothing was measured, and `note` says why; held None: nor could it be told. basis: how `asked` follows
-    from the file, where it is not the file's own value.
+    `got` None: nothing was measured, and `note` gives the reason. `held` None: the quantity cannot be judged.
+    `basis`: the derivation of `asked`, if the file has another value.
     """
 
     link: str

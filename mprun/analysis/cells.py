@@ -117,7 +117,7 @@ def _count_held(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def doubt(cells: Sequence[Mapping[str, Any]], repeats: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What a reader of the intervals must know. cells: as `sum_up` gives them; repeats: of `sweep.json`."""
+    """Warn of the intervals. cells: the result of `sum_up`. repeats: of `sweep.json`."""
     warnings = []
     counts = {count for cell in cells if (count := sum(cell["runs"].values())) > 1}
     if counts and min(counts) < LEAST_BOOTSTRAP:

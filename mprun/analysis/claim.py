@@ -22,7 +22,7 @@ Columns = Mapping[str, Sequence[Any]]
 
 @dataclass(frozen=True)
 class Measured:
-    """What one run measured: `metrics` of its summary; table: one by its name, None if there is none."""
+    """The measurements of one run. `metrics`: of its summary. `table`: returns a table by its name, None if it has none."""
 
     metrics: Metrics
     table: Callable[[str], Columns | None]
@@ -58,7 +58,7 @@ def _judge(claim: Claim, runs: Mapping[str, Measured], missing: Mapping[str, str
 
 
 def find_value(reference: Reference, runs: Mapping[str, Measured]) -> Value:
-    """What a name stands for: `RUN.METRIC`, or the rows of `RUN.TABLE[conditions].COLUMN`. Raises UnknownName."""
+    """Return the value of a name: `RUN.METRIC`, or the rows of `RUN.TABLE[conditions].COLUMN`. Raises UnknownName."""
     run = runs[reference.segments[0].name]
     name = ".".join(segment.name for segment in reference.segments[1:])
     table = split_table(reference)
@@ -88,7 +88,7 @@ def _read_column(run: Measured, name: str, column: str, conditions: Sequence[Con
 
 
 def _test(condition: Condition) -> Callable[[Any], bool]:
-    """Whether a value of a column is meant: text as it stands, numbers with the unit that the column's name ends in."""
+    """Return a test of a column's values: text as written, numbers with the unit at the end of the column's name."""
     if condition.until is None:
         return lambda value: (
             value is not None

@@ -151,11 +151,11 @@ def _mean(values: Sequence[float]) -> float | None:
 
 @dataclass(frozen=True)
 class Expected:
-    """What is expected of a cell on both sides: in how many runs it held, of how many (0: that is not known yet); None
-    on a side that does not expect it.
+    """An expectation of a cell on both sides.
 
-    expectation: a metric and its bounds; `RUNS` and no bounds, that a run came to its end and did what was asked; or a
-    statement across cells (`holds`).
+    `expectation`: a metric and its bounds, or a statement across cells (`holds`). `RUNS` without bounds expects that a
+    run ended and did what it was asked for.
+    `first`, `second`: in how many runs it held, of how many; 0 of 0 if that is not known yet. None: not expected there.
     """
 
     values: Mapping[str, Scalar]
@@ -165,14 +165,14 @@ class Expected:
 
     @property
     def is_worse(self) -> bool:
-        """Whether it holds in a smaller share of the second's runs."""
+        """The expectation holds in a smaller share of the second side's runs."""
         if self.first is None or self.second is None:
             return False
         return self.second[0] * self.first[1] < self.first[0] * self.second[1]
 
 
 def compare_expectations(first: Sequence[Side], second: Sequence[Side]) -> Iterator[Expected]:
-    """What is expected of the cells that both sides have, by metric and bounds."""
+    """Compare the expectations of the cells that both sides have, by metric and bounds."""
     others = {_key(side.values): side for side in second}
     for side in first:
         other = others.get(_key(side.values))
@@ -220,8 +220,10 @@ def _verdicts(side: Side) -> dict[str, tuple[Bounds, tuple[int, int]]]:
 
 
 def differing_lines(first: Mapping[str, str], second: Mapping[str, str]) -> list[str]:
-    """Of files by name, the lines that one side alone has, as diff(1) shows them; files of two names, each on one side,
-    are one where most of their lines are the same."""
+    """Return the lines of files by name that only one side has, in the form of diff(1).
+
+    Files with two names, each on one side, count as one file if most of their lines are the same.
+    """
     lines: list[str] = []
     for name, partner in _pair_names(first, second):
         one, other = first.get(name, "").splitlines(), second.get(partner, "").splitlines()

@@ -24,8 +24,10 @@ FIRST_TIMEOUT_NS = 1_000_000_000
 
 @dataclass(frozen=True)
 class SendingEnd:
-    """What an end says of what it sends. srtt_us: smoothed, 0 before any; resent: segments sent again; resent_bytes:
-    of their payload."""
+    """The sending end of a subflow.
+
+    `srtt_us`: the smoothed round-trip time, 0 before any. `resent`: segments sent again. `resent_bytes`: their payload.
+    """
 
     srtt_us: int = 0
     resent: int = 0
@@ -34,10 +36,10 @@ class SendingEnd:
 
 @dataclass(frozen=True)
 class Subflow:
-    """One subflow as its client saw it. path: None where no path has its addresses.
+    """A subflow as its client saw it. `path`: None if no path has its addresses.
 
-    bytes_acked, bytes_received: payload in this subflow's two directions. client, server: what each end said last;
-    nothing of the server where it knows the subflow by other addresses.
+    `bytes_acked`, `bytes_received`: payload in the two directions. `client`, `server`: the last report of each end.
+    The server's is empty if the server knows the subflow by other addresses.
     """
 
     addresses: Tuple4
@@ -116,7 +118,7 @@ def find_connections(
 
 
 def goes_forward(subflows: Iterable[Subflow]) -> bool:
-    """Whether the client sent more of their payload than its server did."""
+    """Check whether the client sent more of the subflows' payload than its server did."""
     return sum(one.bytes_acked - one.bytes_received for one in subflows) >= 0
 
 
@@ -130,10 +132,10 @@ def addresses_at(connection: Connection, paths: Sequence[FlowPath], is_client: b
 
 
 def find_brief(connections: Sequence[Connection], idle_ns: int, wanted: int) -> tuple[Connection, ...]:
-    """Those without all the subflows that are wanted that ended before these could be there.
+    """Return the connections that ended before their missing subflows could have joined.
 
-    idle_ns: round trip of the slowest path. Where another connection has them all, so that nothing forbids them, round
-    trips count as long as any subflow saw them, for a join may wait in queues, and one of its packets may be lost.
+    idle_ns: the round trip of the slowest path. If another connection has all subflows, nothing forbids them. Then the
+    longest round trip that any subflow saw counts: a join may wait in queues, and one of its packets may be lost.
     """
     lacking = [connection for connection in connections if len(connection.subflows) < wanted]
     longest_ns = JOIN_ROUND_TRIPS * idle_ns

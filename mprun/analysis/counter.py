@@ -123,5 +123,5 @@ class Counters:
 
 
 def _is_way(names: tuple[str, ...]) -> bool:
-    """Whether they are those of a wire's port, link and direction, and not of a node's interface."""
+    """Check whether the names are those of a wire's port (link and direction), and not of a node's interface."""
     return len(names) == 2

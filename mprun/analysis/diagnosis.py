@@ -23,7 +23,7 @@ _FALLBACKS = ("MPCapableFallbackACK", "MPCapableDataFallback", "DssFallback")
 
 
 def has_fallen_back(client: Mapping[str, int], server: Mapping[str, int]) -> bool:
-    """Whether every connection that began as MPTCP went on as TCP (RFC 8684 3.7)."""
+    """Check whether every connection that began as MPTCP continued as TCP (RFC 8684 3.7)."""
     return 0 < _count(client, "MPCapableSYNTX") <= count_fallbacks(client, server)
 
 
@@ -149,7 +149,7 @@ def explain_missing_subflows(
 
 
 def _blame_routes(client: Mapping[str, int], server: Mapping[str, int]) -> str | None:
-    """What an end's routing did to packets (nstat(8): IPReversePathFilter, IpOutNoRoutes); None if nothing."""
+    """Say what an end's routing did to packets (nstat(8): IPReversePathFilter, IpOutNoRoutes); None if nothing."""
     for name, end in (("client", client), ("server", server)):
         if dropped := end.get("TcpExtIPReversePathFilter"):
             return f"rp_filter of the {name} dropped {dropped} packets, whose way back is another interface"
@@ -191,9 +191,9 @@ def explain_handover(
 
 
 def explain_dropped_data(counters: Mapping[str, int], interference: Interference = NONE) -> str | None:
-    """What a host's MPTCP dropped of what had arrived, as it lay beyond the window it had told; None if nothing.
+    """Explain what a host's MPTCP dropped because it lay beyond the announced window; None if nothing.
 
-    The sender learns of it by a time-out alone, and then sends one fragment of its data again.
+    The sender learns of it only by a time-out, and then sends one fragment of its data again.
     """
     if not (dropped := _count(counters, "NoDSSInWindow")):
         return None
@@ -207,7 +207,7 @@ def explain_dropped_data(counters: Mapping[str, int], interference: Interference
 
 
 def explain_memory_pressure(counters: Mapping[str, int]) -> str | None:
-    """That the kernel was sparing with memory for TCP, which makes windows small; None if it was not."""
+    """Explain windows that are small because the kernel lacked memory for TCP; None if it did not."""
     if not counters.get("TcpExtTCPMemoryPressures"):
         return None
     return (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One flow: its errors, the metrics and tables of its tool, its connections, and what these say of its paths. Pure."""
+"""A flow: its errors, the metrics and tables of its tool, its connections, and what these say of its paths. Pure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the flows of a group came to together. How each metric of a group follows from those of its flows is said
-where the metric is (`mprun.model.metric.Metric.over`), or by the tool's own `pool`."""
+"""Groups: the metrics of several flows together.
+
+`mprun.model.metric.Metric.over` says how a metric of a group follows from those of its flows, or the tool's own `pool`.
+"""
 
 from __future__ import annotations
 

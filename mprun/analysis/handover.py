@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a connection got over the failure of a path: how long its data stood still, when it flowed again. Pure.
+"""Hand-overs: how long a connection's data stood still after the failure of a path, and when it flowed again. Pure.
 
-Of MPTCP from samples of each end, taken every 10 ms after a failure, to which figures are right: how far it has the
-data in order, and whether the other lacks some of its own (mptcpi_rcv_nxt, mptcpi_write_seq, mptcpi_snd_una of
-linux/mptcp.h). Of other transports from the standstills that a flow's own program saw, of 10 ms and more.
-A sender that is not sure of a path sends one chunk and waits for its timer, again and again, until it counts the path
-as lost: so the longest standstill alone does not tell when data flows again.
+MPTCP: both ends are sampled every 10 ms after a failure. The figures are how far an end has the data in order, and
+whether the other end lacks data (mptcpi_rcv_nxt, mptcpi_write_seq, mptcpi_snd_una of linux/mptcp.h).
+Other transports: the flow's own program records standstills of 10 ms and more.
+A sender that is not sure of a path sends one chunk and waits for its timer. It repeats that until it counts the path as
+lost. The longest standstill alone therefore does not tell when data flows again.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Handover:
 
 
 def find_handover(one: Sequence[Progress], other: Sequence[Progress], begin_ns: int, end_ns: int) -> Handover | None:
-    """What happened between the two ends in the span from a failure on; None where nobody looked twice."""
+    """Return the hand-over between the two ends in the span from a failure on; None without two samples."""
     inside: dict[int, list[Progress]] = {}
     for state in (*one, *other):
         if begin_ns <= state.at_ns <= end_ns:
@@ -55,7 +55,7 @@ def find_handover(one: Sequence[Progress], other: Sequence[Progress], begin_ns: 
 
 
 def find_handover_of(movement: Movement, begin_ns: int, end_ns: int) -> Handover | None:
-    """What became of data whose standstills are known; None where none was under way in the span from a failure on."""
+    """Return the hand-over of data whose standstills are known; None if no data was under way in the span."""
     end_ns = min(end_ns, movement.ended_ns)
     if end_ns <= max(begin_ns, movement.began_ns):
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the middleboxes on a flow's paths took from it: their rules' counters, and these in words."""
+"""Interference: what the middleboxes on a flow's paths took from it, by the counters of their rules."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Interference:
-    """What each rule counted, by middlebox and `TABLE.COUNTER`, on the paths of one flow or of all."""
+    """The counts of each rule, by middlebox and `TABLE.COUNTER`, on the paths of one flow or of all."""
 
     counts: Mapping[str, Mapping[str, int]]
 
     def blame(self, *rules: str) -> str | None:
-        """Who did one of these things, and how often; None if nobody did."""
+        """Name the middlebox that did one of these things, and how often; None if none did."""
         for name, counted in self.counts.items():
             for rule in rules:
                 if counted.get(rule):

@@ -108,10 +108,10 @@ class Event(TypedDict):
 
 @dataclass
 class Host:
-    """What is known of a host's connections.
+    """The observed connections of a host.
 
-    events: of its path manager (`mprun.agent.event`), with `at_ns` from time zero. sockets: by their addresses the
-    last state of each that was seen. has_lost_sockets: more closed at once than the kernel could tell of.
+    `events`: of its path manager. `sockets`: by their addresses, the last state of each.
+    `has_lost_sockets`: more sockets closed at once than the kernel could report.
     """
 
     events: list[Event] = field(default_factory=list)
@@ -120,7 +120,7 @@ class Host:
 
 
 class SocketState(NamedTuple):
-    """How a TCP socket was at a moment from time zero; values: of TCP_INFO, None where the kernel does not say."""
+    """The state of a TCP socket at a moment from time zero. `values`: of TCP_INFO, None if the kernel has none."""
 
     at_ns: int
     host: str
@@ -139,10 +139,10 @@ class SocketState(NamedTuple):
 
 @dataclass
 class Observation:
-    """What the record says.
+    """The content of a record.
 
-    sockets: each state that was sampled, and the last of those that closed. progress: by host and addresses of an MPTCP
-    connection how far its data was; states: what it had sent and held, by the same.
+    `sockets`: each sampled state, and the last state of closed sockets.
+    `progress`: by host and addresses of an MPTCP connection, how far its data was. `states`: what it had sent and held.
     """
 
     hosts: dict[str, Host] = field(default_factory=dict)

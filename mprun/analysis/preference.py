@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which subflow carried most, second by second, from samples of sockets: how often that changes, and how shares vary.
+"""Preference: the subflow that carried most in each second, how often it changes, and how shares vary.
 
-Seconds are whole ones from time zero. What a subflow had carried at their ends is what its last sample before says.
+Seconds are whole seconds from time zero. The last sample before the end of a second counts for it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ class Carried:
 def carry(
     samples: Iterable[tuple[int, tuple[int, str | None, tuple[Any, ...]], int]], began_ns: int, ended_ns: int
 ) -> list[Carried]:
-    """What each subflow carried in the whole seconds between two moments; nothing if these are not at least two, or a
-    second without a sample is among them.
+    """Return what each subflow carried in the whole seconds between two moments.
+
+    The result is empty if there are fewer than two seconds, or if a second has no sample.
 
     samples: (moment, (connection, path, addresses) of a subflow, what it had carried so far), in the order of time.
     """
@@ -57,8 +58,10 @@ def carry(
 
 
 def find_flapping(carried: Sequence[Carried]) -> float | None:
-    """Changes per second of the subflow that carries most of its connection; None without two seconds in which
-    a connection carried something. Of equals the one that did before goes on."""
+    """Return how often per second another subflow carries most of its connection.
+
+    None without two seconds in which a connection carried something. Of equal subflows, the previous one counts.
+    """
     changes = chances = 0
     connections: dict[int, list[Sequence[int]]] = {}
     for one in carried:

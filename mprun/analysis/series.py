@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was observed -> tidy tables: a row for each thing at each moment, named by flow, connection, path and link.
+"""Observations -> tidy tables: a row for each thing at each moment, named by flow, connection, path and link.
 
-Times are ns from time zero, counters count from there; None where nothing is known.
+Times are ns from time zero, and counters count from there. None: not known.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class FlowConnections:
 
 @dataclass(frozen=True)
 class _Membership:
-    """What a socket is part of; connection: its number among those of the flow, from 0."""
+    """The flow and the path of a socket. `connection`: its number among those of the flow, from 0."""
 
     flow: str | None = None
     connection: int | None = None
@@ -72,7 +72,7 @@ def tabulate(
 
 
 def _find_members(found: Iterable[FlowConnections]) -> dict[_Socket, _Membership]:
-    """What each socket is part of, by its host and addresses, at both ends of each subflow."""
+    """Return the membership of each socket by its host and addresses, at both ends of each subflow."""
     members = {}
     for one in found:
         flow = one.flow
@@ -118,7 +118,7 @@ def _events(hosts: Mapping[str, Host], members: Mapping[_Socket, _Membership]) -
 
 
 def _counters(counters: Mapping[str, Mapping[str, int]]) -> polars.DataFrame:
-    """What each counter of the kernel's tables grew by during the run (nstat(8))."""
+    """Return the growth of each counter of the kernel's tables during the run (nstat(8))."""
     rows = Rows({"host": "text", "name": "text", "value": "whole"})
     for host, values in counters.items():
         for name in sorted(values):

@@ -34,7 +34,7 @@ Method = Literal["t", "welch", "bootstrap"]
 
 @dataclass(frozen=True)
 class Interval:
-    """Where the mean (or what else is named) lies, with this confidence (0.95: 95 %)."""
+    """A confidence interval of the mean, or of another named value. `confidence`: 0.95 is 95 %."""
 
     low: float
     high: float
@@ -51,8 +51,11 @@ class Interval:
 
 @dataclass(frozen=True)
 class Summary:
-    """Of some runs. stdev: of the sample (n - 1), None of one run; quantiles by share, as numpy's default has them;
-    intervals of the mean, none of one run."""
+    """The statistics of some runs.
+
+    `stdev`: of the sample (n - 1); None of one run. `quantiles`: by share, as numpy computes them by default.
+    `intervals`: of the mean; none of one run.
+    """
 
     count: int
     mean: float
@@ -67,7 +70,7 @@ class Summary:
         return next((one for one in self.intervals if (one.method, one.confidence) == (method, confidence)), None)
 
     def to_json(self) -> dict[str, object]:
-        """As `summary.json` of a sweep has it."""
+        """Return the statistics as `summary.json` of a sweep has them."""
         return {
             "count": self.count,
             "mean": self.mean,
@@ -81,7 +84,7 @@ class Summary:
 
 
 def summarize(values: Sequence[float]) -> Summary:
-    """Of one value at least."""
+    """Return the statistics of at least one value."""
     several = len(values) > 1
     ordered = sorted(values)
     intervals = [t_interval(values, confidence) for confidence in CONFIDENCES if several]
@@ -106,7 +109,7 @@ def t_interval(values: Sequence[float], confidence: float) -> Interval:
 
 
 def standard_error(values: Sequence[float]) -> float:
-    """Of the mean."""
+    """Return the standard error of the mean."""
     return _stdev(tuple(values)) / math.sqrt(len(values))
 
 
@@ -118,7 +121,7 @@ def _stdev(values: tuple[float, ...]) -> float:
 
 @functools.lru_cache(maxsize=256)
 def t_quantile(confidence: float, degrees: float) -> float:
-    """How many standard errors lie to either side, by Student's distribution."""
+    """Return the half width of an interval in standard errors, by Student's distribution."""
     from scipy.special import stdtrit
 
     return float(stdtrit(degrees, (1 + confidence) / 2))
@@ -146,16 +149,16 @@ def _resample(values: tuple[float, ...], resamples: int) -> numpy.typing.NDArray
 
 @functools.lru_cache(maxsize=4)
 def _draw(count: int, resamples: int) -> numpy.typing.NDArray[numpy.int64]:
-    """Which values each resample has."""
+    """Return the numbers of the values that each resample has."""
     import numpy
 
     return numpy.random.default_rng(count).integers(0, count, (resamples, count))
 
 
 def is_narrow(values: Sequence[float], confidence: float, within: float) -> bool:
-    """Whether half of the t interval's width is at most this share of the mean: the rule that ends repetitions.
+    """Check whether half of the t interval's width is at most this share of the mean: the rule that ends repetitions.
 
-    An interval that was looked at after each run until it was narrow covers less than it says.
+    An interval that is checked after each run until it is narrow covers less than its confidence.
     """
     if len(values) < 2:
         return False
@@ -171,8 +174,11 @@ def jain(values: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class Difference:
-    """What the second has more than the first. effect: in standard deviations, of the differences where runs are
-    paired (d_z), else of both together (Hedges' g); None where nothing varies."""
+    """The second mean less the first.
+
+    `effect`: in standard deviations, of the differences if runs are paired (d_z), else of both together (Hedges' g).
+    None if nothing varies.
+    """
 
     mean: float
     interval: Interval
@@ -181,12 +187,12 @@ class Difference:
 
     @property
     def is_clear(self) -> bool:
-        """Whether its interval leaves no difference out."""
+        """The interval excludes no difference."""
         return 0 not in self.interval
 
 
 def paired_difference(first: Sequence[float], second: Sequence[float], confidence: float = CONFIDENCE) -> Difference:
-    """Of runs that belong together, in pairs; two pairs at least."""
+    """Return the difference of runs that belong together in pairs. At least two pairs are needed."""
     differences = [b - a for a, b in zip(first, second, strict=True)]
     spread = statistics.stdev(differences)
     mean = statistics.fmean(differences)
@@ -194,7 +200,10 @@ def paired_difference(first: Sequence[float], second: Sequence[float], confidenc
 
 
 def difference(first: Sequence[float], second: Sequence[float], confidence: float = CONFIDENCE) -> Difference:
-    """Of runs that do not belong together, whose spreads may differ (Welch); two of each at least."""
+    """Return the difference of runs that are not paired and whose spreads may differ (Welch).
+
+    At least two runs of each side are needed.
+    """
     mean = statistics.fmean(second) - statistics.fmean(first)
     parts = [(statistics.variance(values) / len(values), len(values) - 1) for values in (first, second)]
     half = _welch(parts, confidence)
@@ -215,8 +224,10 @@ class Ratio:
 
 
 def ratio(first: Sequence[float], second: Sequence[float], confidence: float = CONFIDENCE) -> Ratio | None:
-    """Of runs that do not belong together: the interval of the logarithm, by the delta method; two of each at
-    least. None where a mean is not above zero."""
+    """Return the ratio of runs that are not paired: the interval of the logarithm, by the delta method.
+
+    At least two runs of each side are needed. None if a mean is not above zero.
+    """
     means = [statistics.fmean(values) for values in (first, second)]
     if min(means) <= 0:
         return None
@@ -229,8 +240,10 @@ def ratio(first: Sequence[float], second: Sequence[float], confidence: float = C
 
 
 def paired_ratio(first: Sequence[float], second: Sequence[float], confidence: float = CONFIDENCE) -> Ratio | None:
-    """Of runs that belong together, in pairs: as `ratio`, of what each pair differs by in shares of the means; two
-    pairs at least. None where a mean is not above zero."""
+    """Return the ratio of runs that belong together in pairs, from the pairs' differences in shares of the means.
+
+    At least two pairs are needed. None if a mean is not above zero.
+    """
     means = [statistics.fmean(values) for values in (first, second)]
     if min(means) <= 0:
         return None

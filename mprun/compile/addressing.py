@@ -37,8 +37,10 @@ BRIDGE = "br0"
 
 
 def namespace_commands(node: plan.Node, has_ipv6: bool, is_far: bool) -> Iterator[Command]:
-    """What a namespace needs before its links exist. is_far: some paths have more routers than a
-    packet of the default time to live passes."""
+    """Return the commands that a namespace needs before its links exist.
+
+    is_far: some paths have more routers than a packet with the default time to live passes.
+    """
     sysctls = (IPV6_ON if has_ipv6 else IPV6_OFF) + COMMON_SYSCTLS
     if node.kind == "router":
         sysctls += ROUTER_SYSCTLS + (IPV6_ROUTER_SYSCTLS if has_ipv6 else ())
@@ -54,7 +56,7 @@ def namespace_commands(node: plan.Node, has_ipv6: bool, is_far: bool) -> Iterato
 
 
 def address_commands(node: Node) -> Iterator[Command]:
-    """What a namespace needs once its links exist."""
+    """Return the commands that a namespace needs once its links exist."""
     for interface in node.interfaces:
         yield from _add_addresses(interface)
         if not interface.addresses:
@@ -68,7 +70,7 @@ def address_commands(node: Node) -> Iterator[Command]:
 
 
 def interface_commands(node: Node, interface: Interface) -> Iterator[Command]:
-    """What gives an interface its addresses back, with all that went with them."""
+    """Return the commands that restore an interface's addresses, with their neighbours and routes."""
     yield from _add_addresses(interface)
     for neighbour in node.neighbours:
         if neighbour.interface == interface.name:
@@ -79,7 +81,10 @@ def interface_commands(node: Node, interface: Interface) -> Iterator[Command]:
 
 
 def loss_commands(node: Node, interface: Interface) -> Iterator[Command]:
-    """What takes an interface's addresses. The kernel takes IPv4 routes with them; those of IPv6 would stay."""
+    """Return the commands that remove an interface's addresses.
+
+    The kernel removes IPv4 routes with them. IPv6 routes would stay.
+    """
     for route in node.routes:
         if route.interface == interface.name and route.family == "ipv6":
             yield _ip(node.name, _route_words("delete", route))
@@ -95,7 +100,7 @@ def _add_addresses(interface: Interface) -> Iterator[Command]:
 
 
 def _option(address: Address | InterfaceAddress) -> str:
-    """What tells ip(8) the family before its object, where it is not the usual one."""
+    """Return the option of ip(8) that names the family, if it is not the default."""
     return "-6 " if address.version == 6 else ""
 
 

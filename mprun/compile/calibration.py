@@ -27,7 +27,7 @@ OVERLOAD = 1.2
 
 @dataclass(frozen=True)
 class Limits:
-    """What a train may cost: frames to see a rate or a loss with, and how long in ns it may take."""
+    """The cost of a train: frames to see a rate or a loss with, and how long in ns it may take."""
 
     rate_frames: int
     rate_ns: int
@@ -41,7 +41,7 @@ REAL = Limits(rate_frames=200, rate_ns=400_000_000, longest_ns=10 * NS_PER_S, mo
 
 
 def compile_calibration(spec: Spec, network: Network, capabilities: Capabilities) -> Plan:
-    """A plan that builds the network as it is at time zero and measures it; nothing goes on in `spec` (`silence`)."""
+    """Return a plan that builds the network as it is at time zero and measures it. `spec` has no flows (`silence`)."""
     limits = SIMULATED if capabilities.is_simulated else REAL
     plan = compile_plan(spec, replace(network, paths={}, changes=(), switches={}), capabilities)
     trains = tuple(train for link in network.links for train in _trains(link, limits))
@@ -114,7 +114,7 @@ def _direction_trains(
 
 
 def _is_countable(way: Direction) -> bool:
-    """Whether a burst shows how much a queue holds: it drops from its tail, and all frames come to it at once."""
+    """Check whether a burst shows the size of a queue: it drops from its tail, and all frames reach it at once."""
     disturbed = (way.jitter, way.loss, way.duplicate, way.reorder, way.corrupt)
     return way.queue is not None and way.queue.discipline == "fifo" and not any(disturbed)
 
@@ -126,7 +126,7 @@ def _queue_frames(way: Direction, frame_bytes: int) -> int:
 
 
 def _tail_ns(way: Direction, frame_bytes: int) -> int:
-    """How long after the last frame was sent all must have arrived: delay, jitter, and a full queue."""
+    """Return the time after the last frame was sent by which all must have arrived: delay, jitter, and a full queue."""
     jitter_ns = 6 * way.jitter.amount_ns if way.jitter else 0
     queue_ns = 0
     if way.rate_bit_per_s:

@@ -17,7 +17,7 @@ from mprun.plan import Change, Command
 
 
 def plan_changes(spec: Spec, network: Network, capabilities: Capabilities) -> Iterator[Change]:
-    """One change of the plan for each of the network, in the order of time; none for what stays the same."""
+    """Yield a change of the plan for each of the network, in the order of time; none if nothing becomes different."""
     links = {link.name: link for link in network.links}
     is_varied = is_wire_varied(spec, capabilities)
     now = {name: LinkChange(0, name, link.forward, link.reverse) for name, link in links.items()}

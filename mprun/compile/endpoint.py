@@ -3,14 +3,14 @@
 
 `fullmesh`: a client opens a subflow from each of its addresses to each of the server's, a server
 announces its further addresses. `default`: passive, no endpoint but those written out, only what the
-peer opens. Several subflows between one pair of addresses (`ndiffports`, or more than one for each
-pair), and those of `in-order`, are not for the kernel's path manager: there a program of ours is the path
-manager of the client (net.mptcp.pm_type=1).
-Where each of the client's addresses reaches one of the server's only (links or switches side by
-side), full mesh would join the others through the wrong interface: there the client has no endpoint
-and answers each announcement from the address on its subnet. Endpoints are not bound to a device:
-a bound join is answered by the peer's policy routing through another device and then stays
-unanswered, and nothing says so.
+peer opens. The kernel's path manager can have one subflow between a pair of addresses, and no order. For
+`ndiffports`, more subflows for each pair, and `in-order`, a program of ours is the path manager of the client
+(net.mptcp.pm_type=1).
+
+If links or switches lie side by side, each of the client's addresses reaches only one of the server's. There full
+mesh would join the others through the wrong interface. The client therefore has no endpoint there, and answers each
+announcement from the address on its subnet. Endpoints are not bound to a device: the peer's policy routing answers a
+bound join through another device. Such a join stays unanswered, and nothing reports it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PATH_MANAGER = "mprun.guest.path_manager"
 
 
 def is_used(experiment: ExperimentSpec, node: str) -> bool:
-    """Whether an MPTCP flow starts or ends on this node."""
+    """Check whether an MPTCP flow starts or ends on this node."""
     return bool(_flows_of(experiment, node))
 
 
@@ -92,7 +92,7 @@ def _paths_of(network: Network, flow: Flow) -> tuple[Path, ...]:
 
 
 def _most_subflows(network: Network, experiment: ExperimentSpec, flow: Flow) -> int:
-    """What a host must have room for: every pair of addresses, and as many for each as the client opens."""
+    """Return the number of subflows that a host must allow: pairs of addresses, times the client's number for each."""
     settings = experiment.hosts.get(flow.source, HostSpec()).mptcp
     paths = _paths_of(network, flow)
     if not settings.is_in_user_space:

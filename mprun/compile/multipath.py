@@ -4,13 +4,12 @@
 The hash is of the flow's addresses, protocol and ports, so that a flow keeps its way and subflows of
 one pair of addresses have ways of their own. Each router has a seed of its own: routers that hash
 alike would all choose alike, and half the ways of a tree stay empty (polarization). The seed
-comes from the experiment's and the router's name, so the choice is the same on every machine;
-another `--seed` spreads otherwise.
+comes from the experiment's and the router's name, so the choice is the same on every machine.
+Another `--seed` spreads otherwise.
 
-Policy 3, whose fields are given (networking/ip-sysctl), and not 1, which would be the same five:
-that one takes the hash which a packet has already (`skb->l4_hash` in fib_multipath_hash()), and
-between namespaces of one kernel a packet keeps that of its socket. It is the same on all routers,
-and another one after each retransmission time-out.
+The policy is 3, whose fields are given (networking/ip-sysctl). Policy 1 has the same five fields, but it takes the hash
+that a packet has already (`skb->l4_hash` in fib_multipath_hash()). Between namespaces of one kernel a packet keeps the
+hash of its socket. That hash is the same on all routers, and changes after each retransmission time-out.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def group_ways(routes: Iterable[Route]) -> Iterator[tuple[Route, ...]]:
 
 
 def hashing_commands(node: Node, seed: int) -> Iterator[Command]:
-    """How a node chooses between ways; nothing where it never has to."""
+    """Yield the commands that make a node choose between ways; none if it never has to."""
     families = sorted({ways[0].family for ways in group_ways(node.routes) if len(ways) > 1})
     if not families:
         return

@@ -41,7 +41,7 @@ class Numbering:
         self._hosts = {key: _hosts_of(subnet) for key, subnet in self._subnets.items()}
 
     def addresses(self, link: LinkSpec, side: int, segment: int) -> tuple[InterfaceAddress, ...]:
-        """Those of one end of a link; none on a switch. Raises SpecError where a subnet is full."""
+        """Return the addresses of one end of a link; none on a switch. Raises SpecError if a subnet is full."""
         if self._topology.nodes[link.ends[side]] == "switch":
             return ()
         given = {family_of(address): address for address in self._given[link.name, side]}
@@ -70,8 +70,11 @@ class Numbering:
 def _find_subnets(
     topology: TopologySpec, segments: Sequence[int], given: Mapping[tuple[str, int], tuple[InterfaceAddress, ...]]
 ) -> dict[tuple[int, Family], Subnet]:
-    """That of each segment and family: that of a given address on it, else the counterpart of its IPv4
-    one, else the next free 10.x.y.0/24 or the counterpart of such."""
+    """Return the subnet of each segment and family.
+
+    It is the subnet of a given address, else the counterpart of the IPv4 subnet, else the next free 10.x.y.0/24 or its
+    counterpart.
+    """
     subnets: dict[tuple[int, Family], Subnet] = {}
     for link, segment in zip(topology.links, segments, strict=True):
         for address in (*given[link.name, 0], *given[link.name, 1]):

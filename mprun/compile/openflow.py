@@ -3,8 +3,8 @@
 
 All switches of a run share one Open vSwitch, and so one namespace (its kernel datapath belongs to
 one): a pair of its programs each would cost more than all else of the set-up. Flows see ports by
-the names of their interfaces. A switch in mode multipath gets its flows from the topology, a flow for
-each address and a select group where several ways are equally short, so that nothing is flooded
+the names of their interfaces. A switch in mode multipath gets its flows from the topology: a flow for
+each address, and a select group if several ways are equally short. Nothing is therefore flooded,
 and links may lie side by side or on circles.
 """
 
@@ -42,8 +42,10 @@ _Ends = tuple[LinkSpec, Interface, Interface]
 
 
 def label(topology: TopologySpec, node: str) -> str:
-    """What a switch is called in the namespace that all share: its name, or its number where that
-    cannot be an interface's."""
+    """Return the name of a switch in the namespace that all share.
+
+    It is the switch's name, or its number if the name cannot be an interface's.
+    """
     ports = sum(node in link.ends for link in topology.links)
     if len(f"{node}-eth{ports}") <= INTERFACE_NAME_BYTES and not _TAKEN.fullmatch(node):
         return node
@@ -133,7 +135,7 @@ class _Fabric:
         return tuple(own.name for own, peer in self._crossings[switch] if away.get(peer.node) == away[switch] - 1)
 
     def _distances(self, switch: str) -> dict[str, int]:
-        """How many links between switches each switch is away."""
+        """Return the number of links between switches to each switch."""
         away = {switch: 0}
         waiting = deque([switch])
         while waiting:
@@ -146,7 +148,7 @@ class _Fabric:
 
 
 def preparing_commands(network: Network) -> Iterator[Command]:
-    """What must be there before the programs of Open vSwitch start."""
+    """Return the commands that come before the programs of Open vSwitch."""
     if home := _home(network):
         yield Command(home, ("mkdir", "-p", FOLDER))
         yield Command(home, ("ovsdb-tool", "create", DATABASE))
@@ -216,7 +218,7 @@ def _controller_socket(switch: Switch) -> str:
 
 
 def _controller_words(network: Network) -> Iterator[str]:
-    """What our controller is told of each switch."""
+    """Return the arguments of our controller for each switch."""
     for switch in network.switches.values():
         if switch.controller is not None:
             asked = switch.controller

@@ -28,7 +28,7 @@ _Way = tuple[Interface, Interface]
 
 @dataclass(frozen=True)
 class Hop:
-    """How a router reaches a segment: out of `out`, to `gateway` (None: it is on the segment)."""
+    """The next hop from a router to a segment: out of `out`, to `gateway` (None: the router is on the segment)."""
 
     out: Interface
     gateway: Interface | None
@@ -36,11 +36,11 @@ class Hop:
 
 @dataclass(frozen=True)
 class Trace:
-    """What leads from one interface to another: one way, or several of equally many routers.
+    """The links from one interface to another: one way, or several of equally many routers.
 
-    crossed: the links, each with whether it is crossed forwards, in the order in which a packet meets
-    those of the first way, then what the others add. least_ns, most_ns: what the delays of the
-    quickest way and of the slowest add up to.
+    `crossed`: the links, each with whether it is crossed forwards. Links of the first way come first, in the order of a
+    packet, then those that the other ways add.
+    `least_ns`, `most_ns`: the sum of the delays of the fastest way and of the slowest.
     """
 
     crossed: tuple[tuple[LinkSpec, bool], ...]
@@ -208,7 +208,7 @@ class Routing:
         return next(routers, None)
 
     def reaches(self, source: Interface, destination: Interface) -> bool:
-        """Whether a route leads from one host's interface to another's."""
+        """Check whether a route leads from one host's interface to another's."""
         if not source.address(self.family) or not destination.address(self.family):
             return False
         if source.segment == destination.segment:
@@ -217,7 +217,7 @@ class Routing:
         return gateway is not None and gateway.node in self.hops_to(destination.segment)
 
     def trace(self, source: Interface, destination: Interface) -> Trace:
-        """What leads from one host's interface to another's that it reaches."""
+        """Return the links from one host's interface to another's that it reaches."""
         if source.segment == destination.segment:
             return self._cross(source, destination)
         gateway = self.gateway_of(source.segment)
@@ -225,7 +225,7 @@ class Routing:
         return self._cross(source, gateway).then(self._follow(gateway.node, destination))
 
     def _follow(self, router: str, destination: Interface) -> Trace:
-        """What leads from a router to a host's interface. Without recursion: a line may have hundreds."""
+        """Return the links from a router to a host's interface. Without recursion: a line may have hundreds."""
         to = destination.mac
         hops = self.hops_to(destination.segment)
         found = [] if (router, to) in self._onward else [router]
@@ -247,7 +247,7 @@ class Routing:
         return self._onward[router, to]
 
     def _cross(self, start: Interface, end: Interface) -> Trace:
-        """What leads from `start` to `end` within one segment, through its switches."""
+        """Return the links from `start` to `end` within one segment, through its switches."""
         key = (start.mac, end.mac)
         if key not in self._within:
             crossed = tuple(self._search(start, end))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One process on a host for all flows of a group that its tool can serve by one: starting a process is dear.
+"""Shared processes: one on a host for all flows of a group, if its tool can serve them by one.
 
-Which tools can, and how, is theirs to say (`join` of their modules).
+Starting a process is dear. The `join` of a tool's module says how its processes are shared.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def share_processes(works: Sequence[tuple[Flow, Work]]) -> tuple[Work, ...]:
 
 
 def _gather(works: Sequence[tuple[Flow, Work]], role: str) -> list[tuple[Process, ...]]:
-    """What is left of the processes of one role of each work."""
+    """Return the processes that remain of one role of each work."""
     alike: dict[Hashable, list[tuple[int, Process]]] = {}
     for n, (flow, work) in enumerate(works):
         can_join = flow.group is not None and hasattr(tool_of(flow), "join")

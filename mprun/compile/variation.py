@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the seed of a run varies beside what the kernel draws: when each flow starts.
+"""Variation by the seed of a run, in addition to what the kernel draws: the start of each flow.
 
-In simulated time nothing else does: without it, runs with different seeds are equal wherever the network itself
-draws nothing. What varies on wires is in `wire`.
+In simulated time nothing else varies. Without it, runs with different seeds are equal if the network itself
+draws nothing. The variation of wires is in `wire`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def vary_starts(spec: Spec, network: Network) -> Spec:
 
 
 def _starter(flow: Flow) -> str:
-    """What starts by itself: a flow, or those of a group on one host."""
+    """Return the name of what starts by itself: a flow, or those of a group on one host."""
     return flow.name if flow.group is None else f"{flow.group} of {flow.source}"
 
 

@@ -36,7 +36,7 @@ OFFLOADS = ("tso", "gso", "gro", "tx-sctp-segmentation", "tx-udp-segmentation")
 
 
 def link_commands(link: Link) -> Iterator[Command]:
-    """What creates a link, offloads off: one packet on the wire is one packet in a capture."""
+    """Return the commands that create a link without offloads: one packet on the wire is one packet in a capture."""
     a, b = link.ends
     if link.wire is None:
         yield _veth(a.node, a.name, a.mac, b.node, b.name, b.mac)
@@ -52,7 +52,7 @@ def link_commands(link: Link) -> Iterator[Command]:
 
 
 def start_commands(link: Link) -> Iterator[Command]:
-    """What brings a link's interfaces up."""
+    """Return the commands that bring a link's interfaces up."""
     for node, name in _devices(link):
         yield Command(node, ("ip", "link", "set", name, "up"))
 
@@ -105,7 +105,7 @@ def shaping_commands(link: Link, timer_slack_ns: int, is_changing: bool, is_vari
 def change_commands(
     link: Link, before: LinkChange, after: LinkChange, timer_slack_ns: int, is_varied: bool = False
 ) -> Iterator[Command]:
-    """What makes a link's wire into what it is to be; nothing in flight is lost unless the link goes down."""
+    """Return the commands that change a link's wire. Nothing in flight is lost unless the link goes down."""
     assert link.wire is not None
     first, second = link.ports
     if before.is_up != after.is_up:
@@ -146,8 +146,10 @@ def _qdiscs(
 
 
 def find_wander(direction: Direction, frame_bytes: int) -> int:
-    """How far a packet of a varied wire is early or late, in ns, of whole us; 0 where there is no rate, which gives
-    its measure, and where delays vary anyway."""
+    """Return how far a packet of a varied wire is early or late, in ns, in whole us.
+
+    It is 0 without a rate, which is its measure, and if delays vary anyway.
+    """
     if direction.rate_bit_per_s is None or direction.jitter or direction.reorder:
         return 0
     return max(1, round(frame_bytes * 8e6 / direction.rate_bit_per_s * WANDER)) * 1000

@@ -15,7 +15,7 @@ from mprun.model.spec import HEADER_BYTES, Change, Controller, Direction, Family
 
 @dataclass(frozen=True)
 class Interface:
-    """One end of a link. `segment` is the broadcast domain's number.
+    """An end of a link. `segment` is the broadcast domain's number.
 
     addresses: one of each family that the link has, IPv4 first; none on a switch.
     """
@@ -111,9 +111,9 @@ class Node:
 class Path:
     """A pair of addresses of one family that joins two hosts. rtt_ns: what the delays of its links add up to.
 
-    links: names in the order in which a packet from the source meets them. ways: over how many of them it may
-    go, of which each flow takes one: then links are those of the first and what the others add, and rtt_ns is
-    that of the slowest.
+    links: names in the order in which a packet from the source meets them.
+    ways: the number of ways that packets may go. A flow takes one of them. With several ways, links are those of the
+    first and what the others add. Then rtt_ns is that of the slowest.
     """
 
     name: str
@@ -136,7 +136,7 @@ class Path:
 
 
 def _address_of(end: Interface, family: Family) -> Address:
-    """That of an end of a path, which has one."""
+    """Return the address of an end of a path, which has one in this family."""
     address = end.address(family)
     assert address is not None
     return address.ip

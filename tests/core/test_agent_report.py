@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the agent writes is what its reader wants."""
+"""The agent writes what the reader of its report needs."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ Columns = Mapping[str, Sequence[Any]]
 
 @dataclass(frozen=True)
 class Measured:
-    """The measurements of one run. `metrics`: of its summary. `table`: returns a table by its name, None if it has none."""
+    """The measurements of one run. `metrics`: of its summary. `table`: a table by its name, None if it has none."""
 
     metrics: Metrics
     table: Callable[[str], Columns | None]

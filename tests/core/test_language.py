@@ -15,6 +15,7 @@ from tests.pages import ROOT
 # Parts whose language has been checked. The list grows until it is the whole repository.
 CHECKED = (
     "CHANGELOG.md",
+    "CONTRIBUTING.md",
     "README.md",
     "SECURITY.md",
     "benchmarks",

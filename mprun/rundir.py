@@ -33,18 +33,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mprun import invoker
-from mprun.agent_report import AgentReport, read_report
 from mprun.codec import Fault
 from mprun.errors import HostError, MprunError, SpecError, explain_machine
 from mprun.folder import Folder, parse_json
 from mprun.form import OF_RUN, STEP, Form, anything, find_fault
-from mprun.intent.document import digest_of
-from mprun.plan import Plan
 from mprun.table import is_of_polars, open_table, pack, writing
 from mprun.text import make_printable, plain, printable
 
 if TYPE_CHECKING:
     import polars
+
+    from mprun.agent_report import AgentReport
+    from mprun.plan import Plan
 
 T = TypeVar("T")
 
@@ -156,6 +156,8 @@ class RunDirectory:
 
     def agent_report(self) -> AgentReport:
         """Return what the agent reported. Raises MprunError if it is missing or damaged."""
+        from mprun.agent_report import read_report
+
         return read_as(self.folder, "agent.json", "run", read_report)
 
     def plan(self) -> Plan:
@@ -168,6 +170,10 @@ class RunDirectory:
         return self._read_plan()[1]
 
     def _read_plan(self) -> tuple[Plan, str]:
+        # a command that reads no plan does not wait for the values of one
+        from mprun.intent.document import digest_of
+        from mprun.plan import Plan
+
         def decode(value: Any) -> tuple[Plan, str]:
             plan = Plan.from_json(value)
             if digest_of(value["intent"]) != value.get("digest"):

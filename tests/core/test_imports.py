@@ -81,6 +81,12 @@ def test_imports_point_down(module: str) -> None:
     assert not [other for other in IMPORTED[module] if room_of(other) not in above]
 
 
+@pytest.mark.parametrize("module", [module for module in IMPORTED if room_of(module) in ("packets", "analysis")])
+def test_what_is_measured_does_not_depend_on_commands(module: str) -> None:
+    """A run is read by its intent: the stages after it import nothing of the stage that makes commands."""
+    assert not [other for other in IMPORTED[module] if room_of(other) == "compile"]
+
+
 def test_no_files_import_each_other() -> None:
     graphlib.TopologicalSorter(IMPORTED).prepare()
 

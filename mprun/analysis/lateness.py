@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Late timers in real time, and the round trips that they explain. Pure.
+"""Late timers in real time, and the times that they explain. Pure.
 
 A path's delay stages hold a packet until a timer comes. On a slow or loaded machine timers come late, and an idle round
-trip is longer by that. The agent measures how late its own timers are while it measures the idle paths.
+trip is longer by that. The agent measures how late its own timers are while it measures the idle paths, and again while
+there is traffic.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ from mprun.model.units import NS_PER_S
 
 # The metric that `spec.metric.OF_PATH` names.
 ROUND_TRIP = "rtt"
+# The two ends of an exchange. Each waits for its processor as the agent does when its timer has come.
+ENDS = 2
 
 
 @dataclass(frozen=True)
 class Allowance:
-    """By how much late timers may lengthen the mean of idle round trips.
+    """By how much late timers may lengthen a mean of round trips.
 
-    timers: those that one round trip waits for, one after the other. round_trips: how many were measured.
+    timers: those that one round trip waits for, one after the other. round_trips: the number that was measured.
     late_ns: how late the agent's timers came at worst, the latest first.
     """
 
@@ -60,8 +63,25 @@ def find_allowances(intent: Mapping[str, Any], agent: Mapping[str, Any]) -> Mapp
     late_ns = tuple(idle["late_worst_ns"])
     found = {}
     for name, path in paths.items():
-        ways = [links[link][way] for link in path["links"] for way in ("forward", "reverse")]
-        timers = sum(bool(way["delay_ns"]) for way in ways)
-        if timers:
+        if timers := _count_timers(path, links):
             found[f"{name}.{ROUND_TRIP}"] = Allowance(timers, intent["probe_pings"], late_ns)
     return found
+
+
+def find_exchange_allowance(intent: Mapping[str, Any], agent: Mapping[str, Any]) -> Allowance | None:
+    """The allowance of one request and its answer, over the path with the most delay stages.
+
+    It is None in simulated time, where no timer is late.
+    """
+    traffic = agent.get("host")
+    if not traffic or not traffic["late_worst_ns"]:
+        return None
+    links = {link["name"]: link for link in intent["links"]}
+    timers = [_count_timers(path, links) for flow in intent["traffic"] for path in flow["paths"]]
+    return Allowance(max(timers, default=0) + ENDS, 1, tuple(traffic["late_worst_ns"]))
+
+
+def _count_timers(path: Mapping[str, Any], links: Mapping[str, Mapping[str, Any]]) -> int:
+    """The number of delay stages that a packet and its answer pass on a path."""
+    ways = [links[link][way] for link in path["links"] for way in ("forward", "reverse")]
+    return sum(bool(way["delay_ns"]) for way in ways)

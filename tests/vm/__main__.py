@@ -113,7 +113,11 @@ def main() -> int:
     wanted = orders(given.short, shlex.split(given.pytest), given.user)
     columns: dict[str, list[table.Result]] = {}
     for name in names:
-        columns |= run_release(RELEASES[name], wanted, given.output)
+        found = run_release(RELEASES[name], wanted, given.output)
+        columns |= found
+        if len(names) > 1:
+            # the results of a kernel stay on the screen whatever happens to the next one
+            print(table.draw(found), flush=True)
     print(table.draw(columns))
     if not given.short and not given.pytest:
         print("\n".join(f"- not run, needs {what}: {name}" for name, what in LACKING.items()))

@@ -162,7 +162,9 @@ def _carry_out(prepared: Prepared, run: RunDirectory, progress: Progress) -> dic
     place.engine.run_plan(plan, run, place.kernel, progress, request.shell)
     agent = run.agent_report()
     if agent.sysctls is not None:
-        run.write("environment.json", environment | {"sysctls": agent.sysctls})
+        # a namespace of Linux 6.1 does not show those of the whole kernel
+        sysctls = {**(prepared.capabilities.kernel_wide or {}), **agent.sysctls}
+        run.write("environment.json", environment | {"sysctls": dict(sorted(sysctls.items()))})
     if request.shell == "only":
         if agent.error:
             raise RunError(agent.error)

@@ -5,13 +5,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
+from mprun.analysis.lateness import Allowance
 from mprun.model.fault import name_nearest
 from mprun.model.metric import UNITS
 from mprun.statement.claim import Claim, column_unit, split_table
 from mprun.statement.evaluation import Outcome, evaluate
-from mprun.statement.expression import Condition, ExpressionError, Reference, UnknownName, Value, parse_amount
+from mprun.statement.expression import (
+    Compared,
+    Condition,
+    ExpressionError,
+    Junction,
+    Node,
+    Reference,
+    UnknownName,
+    Value,
+    parse_amount,
+    references_of,
+)
 
 if TYPE_CHECKING:
     from mprun.analysis.findings import Metrics
@@ -22,15 +35,24 @@ Columns = Mapping[str, Sequence[Any]]
 
 @dataclass(frozen=True)
 class Measured:
-    """The measurements of one run. `metrics`: of its summary. `table`: a table by its name, None if it has none."""
+    """The measurements of one run.
+
+    metrics: of its summary.
+    table: a table by its name; None if there is none.
+    allowance: the time by which late timers may lengthen one request and its answer; None in simulated time.
+    """
 
     metrics: Metrics
     table: Callable[[str], Columns | None]
+    allowance: Allowance | None = None
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """A claim, whether it held, and what it came to; open: why nothing can be said."""
+    """A claim, whether it held, and what it came to.
+
+    reason: why nothing can be said of an open claim, or which late timers explain a time above its bound.
+    """
 
     claim: Claim
     verdict: Verdict
@@ -54,7 +76,42 @@ def _judge(claim: Claim, runs: Mapping[str, Measured], missing: Mapping[str, str
         outcome = evaluate(claim.holds, lambda reference: find_value(reference, runs))
     except ExpressionError as error:
         return Judgement(claim, "open", reason=str(error))
-    return Judgement(claim, "held" if outcome.is_true else "failed", outcome)
+    if outcome.is_true:
+        return Judgement(claim, "held", outcome)
+    explained = _explain(claim, outcome, runs)
+    return Judgement(claim, "held" if explained else "failed", outcome, "; ".join(explained))
+
+
+def _explain(claim: Claim, outcome: Outcome, runs: Mapping[str, Measured]) -> list[str]:
+    """Say how late timers explain each comparison that is false; nothing if they do not explain all of them.
+
+    Late timers only lengthen times. They explain a time above a bound that no run measured, and no ratio or share.
+    """
+    pairs = _find_pairs(claim.holds.root)
+    if len(pairs) != len(outcome.comparisons):
+        return []
+    explained = []
+    for (left, right), comparison in zip(pairs, outcome.comparisons, strict=True):
+        if comparison.is_true:
+            continue
+        names = {reference.segments[0].name for reference in references_of(left)}
+        allowed = [allowance for name in sorted(names) if (allowance := runs[name].allowance) is not None]
+        is_bound = comparison.unit == "time" and comparison.operator in ("<", "<=") and not references_of(right)
+        most = max(allowed, key=lambda one: one.most_s, default=None)
+        if not is_bound or most is None or comparison.left_amount > comparison.right_amount + most.most_s:
+            return []
+        explained.append(most.explain(comparison.left, comparison.left_amount, comparison.right_amount))
+    return explained
+
+
+def _find_pairs(node: Node) -> list[tuple[Node, Node]]:
+    """The two sides of each comparison that must be true, in order; none if one may be false."""
+    if isinstance(node, Compared):
+        return list(pairwise(node.operands))
+    if isinstance(node, Junction) and node.word == "and":
+        inner = [_find_pairs(operand) for operand in node.operands]
+        return [pair for pairs in inner for pair in pairs] if all(inner) else []
+    return []
 
 
 def find_value(reference: Reference, runs: Mapping[str, Measured]) -> Value:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Late timers in real time, and the round trips that they explain. Pure.
+"""Late timers in real time, and the times that they explain. Pure.
 
 A path's delay stages hold a packet until a timer comes. On a slow or loaded machine timers come late, and an idle round
-trip is longer by that. The agent measures how late its own timers are while it measures the idle paths.
+trip is longer by that. The agent measures how late its own timers are while it measures the idle paths, and again while
+there is traffic.
 """
 
 from __future__ import annotations
@@ -11,18 +12,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mprun.agent_report import HostLoad
-from mprun.intent import Intent
+from mprun.intent import FlowPath, Intent
+from mprun.model.network import Link
 from mprun.model.units import NS_PER_S
 
 # The metric that `spec.metric.OF_PATH` names.
 ROUND_TRIP = "rtt"
+# The two ends of an exchange. Each waits for its processor as the agent does when its timer has come.
+ENDS = 2
 
 
 @dataclass(frozen=True)
 class Allowance:
-    """By how much late timers may lengthen the mean of idle round trips.
+    """By how much late timers may lengthen a mean of round trips.
 
-    timers: those that one round trip waits for, one after the other. round_trips: how many were measured.
+    timers: those that one round trip waits for, one after the other. round_trips: the number that was measured.
     late_ns: how late the agent's timers came at worst, the latest first.
     """
 
@@ -61,8 +65,24 @@ def find_allowances(intent: Intent, idle: HostLoad | None) -> Mapping[str, Allow
     paths = {path.name: path for flow in intent.traffic for path in flow.paths}
     found = {}
     for name, path in paths.items():
-        ways = [way for link in path.links for way in (links[link].forward, links[link].reverse)]
-        timers = sum(bool(way.delay_ns) for way in ways)
-        if timers:
+        if timers := _count_timers(path, links):
             found[f"{name}.{ROUND_TRIP}"] = Allowance(timers, intent.probe_pings, idle.late_worst_ns)
     return found
+
+
+def find_exchange_allowance(intent: Intent, traffic: HostLoad | None) -> Allowance | None:
+    """Return the allowance of one request and its answer, over the path with the most delay stages.
+
+    traffic: how the host kept up while there was traffic; None in simulated time, where no timer is late.
+    """
+    if traffic is None or not traffic.late_worst_ns:
+        return None
+    links = {link.name: link for link in intent.links}
+    timers = [_count_timers(path, links) for flow in intent.traffic for path in flow.paths]
+    return Allowance(max(timers, default=0) + ENDS, 1, traffic.late_worst_ns)
+
+
+def _count_timers(path: FlowPath, links: Mapping[str, Link]) -> int:
+    """Return the number of delay stages that a packet and its answer pass on a path."""
+    ways = [way for link in path.links for way in (links[link].forward, links[link].reverse)]
+    return sum(bool(way.delay_ns) for way in ways)

@@ -127,12 +127,12 @@ class Echo:
             self._receive()
 
     def finish(self) -> None:
-        """Receive the answers that are still missing."""
+        """Receive the answers that are still missing, and any that arrived while this program waited for a CPU."""
         last_ns = self._sent[-1][0]
         while not self.is_complete:
             linger_ns = 2 * max(self.delays_ns) if self.delays_ns else LINGER_NS
             left_ns = last_ns + linger_ns - time.monotonic_ns()
-            if left_ns <= 0 or not select.select([self._socket], [], [], left_ns / 1e9)[0]:
+            if not select.select([self._socket], [], [], max(0, left_ns) / 1e9)[0]:
                 return
             self._receive()
 

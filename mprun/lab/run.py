@@ -16,7 +16,9 @@ from typing import Any, Literal
 
 from mprun import runner
 from mprun.analysis.claim import Columns, Judgement, Measured, judge
+from mprun.analysis.lateness import find_exchange_allowance
 from mprun.compile import allocate
+from mprun.engines.table import ENGINES
 from mprun.errors import HostError, MprunError
 from mprun.lab.file import Lab, Step
 from mprun.model.permission import NO_COMMANDS, Consent
@@ -95,7 +97,12 @@ def measured_by(run: RunDirectory) -> Measured:
         tables = (table for title, table in run.tables() if title == name)
         return next((table.collect().to_dict(as_series=False) for table in tables), None)
 
-    return Measured(run.read("summary.json")["metrics"], table)
+    summary = run.read("summary.json")
+    engine = ENGINES.get(summary.get("engine"))
+    allowance = None
+    if engine is not None and not engine.IS_SIMULATED:
+        allowance = find_exchange_allowance(run.plan().intent, run.agent_report().host)
+    return Measured(summary["metrics"], table, allowance)
 
 
 def _run_steps(

@@ -113,7 +113,12 @@ class Expression:
 
     def references(self) -> tuple[Reference, ...]:
         """The references of the statement, in order."""
-        return tuple(_references(self.root))
+        return references_of(self.root)
+
+
+def references_of(node: Node) -> tuple[Reference, ...]:
+    """Return the references below a node, in order."""
+    return tuple(_references(node))
 
 
 def parse(text: str) -> Expression:

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mprun.analysis.claim import Columns, Measured, judge
 from mprun.analysis.counter import OF_INTERFACES, OF_QUEUES
+from mprun.analysis.lateness import Allowance
 from mprun.analysis.observation import OF_SOCKETS
 from mprun.packets.connection import CONNECTION_COLUMNS, SUBFLOW_COLUMNS
 from mprun.statement.claim import Claim, column_unit
@@ -64,6 +67,41 @@ def test_what_cannot_be_decided_is_open(statement: str, reason: str) -> None:
     decided, said = verdict(statement)
     assert decided == "open"
     assert said.endswith(reason)
+
+
+# A request over a path with a delay each way, and its two ends: four timers, of which one was 1.4 ms late.
+LATE = Allowance(timers=4, round_trips=1, late_ns=(1_400_000, 200_000, 200_000, 200_000))
+SLOW = {"slow": replace(RUNS["tcp"], allowance=LATE), "tcp": RUNS["tcp"]}
+
+
+@pytest.mark.parametrize(
+    ("statement", "verdict"),
+    [
+        # 2 ms are explained
+        ("max(slow.requests[flow=msg].delay_ns) <= 79.1ms", "held"),
+        ("slow.requests[sequence=1].delay_ns >= 7ms and max(slow.requests[flow=msg].delay_ns) <= 79.1ms", "held"),
+        ("max(slow.requests[flow=msg].delay_ns) <= 78.9ms", "failed"),
+        # no timer comes early, simulated time has none that are late, and a ratio of two times decides as it is
+        ("min(slow.requests[flow=msg].delay_ns) >= 41.1ms", "failed"),
+        ("max(tcp.requests[flow=msg].delay_ns) <= 79.1ms", "failed"),
+        ("max(slow.requests[flow=msg].delay_ns) <= 0.99 * max(tcp.requests[flow=msg].delay_ns)", "failed"),
+        ("not max(slow.requests[flow=msg].delay_ns) <= 81ms", "failed"),
+        ("max(slow.requests[flow=msg].delay_ns) <= 79.1ms and slow.bulk.goodput >= 20mbit", "failed"),
+    ],
+)
+def test_late_timers_explain_a_time_above_its_bound(statement: str, verdict: str) -> None:
+    (judgement,) = judge([Claim("it is so", parse(statement), "because")], SLOW, {})
+    assert judgement.verdict == verdict
+    assert bool(judgement.reason) == (verdict == "held")
+
+
+def test_what_late_timers_explain_is_said() -> None:
+    statement = "max(slow.requests[flow=msg].delay_ns) <= 79.1ms"
+    (judgement,) = judge([Claim("it is so", parse(statement), "because")], SLOW, {})
+    assert judgement.reason == (
+        "max(slow.requests[flow=msg].delay_ns) is 81.000 ms, above 79.1 ms: each of its packets waits for 4 timers, "
+        "and this machine's came late by up to 1.4 ms, which explains 2.0 ms"
+    )
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 from mprun.agent_report import AgentReport, Ended, HostLoad
 from mprun.analysis.evidence import Evidence
-from mprun.analysis.lateness import find_allowances
+from mprun.analysis.lateness import find_allowances, find_exchange_allowance
 from mprun.analysis.observation import Observation
 from mprun.analysis.summary import measure
 from mprun.compile import allocate, compile_plan
@@ -55,6 +55,15 @@ def test_a_round_trip_waits_for_the_delay_stages_of_both_directions(intent: Inte
     allowance = find_allowances(intent, IDLE)["path0.rtt"]
     assert (allowance.timers, allowance.round_trips) == (2, 5)
     assert allowance.most_s == pytest.approx((0.009 + 9 * 0.003) / 5)
+
+
+def test_a_request_waits_for_the_delay_stages_and_for_both_ends(intent: Intent) -> None:
+    """The four timers of one exchange are the worst of those that came while there was traffic."""
+    allowance = find_exchange_allowance(intent, IDLE)
+    assert allowance is not None
+    assert allowance.timers == 4
+    assert allowance.most_s == pytest.approx(0.009 + 3 * 0.003)
+    assert find_exchange_allowance(intent, None) is None
 
 
 @pytest.mark.parametrize("idle", [None, HostLoad()])

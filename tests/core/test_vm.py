@@ -3,16 +3,22 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.pages import ROOT
-from tests.vm.kernel import cpio, order
+from tests.vm.__main__ import orders
+from tests.vm.kernel import Kernel, cpio, order
+from tests.vm.machine import has_kvm, qemu_command
 from tests.vm.packages import newest
+from tests.vm.payload import Order
 from tests.vm.release import RELEASES, packages_to_run
+from tests.vm.suite import LACKING, find_tests
 from tests.vm.table import Result, draw, read_results
 
 DEPENDENCIES = """\
@@ -51,6 +57,26 @@ def test_what_running_needs_is_in_the_image() -> None:
     assert "gcc" not in packages
 
 
+def test_every_test_in_real_time_runs_in_a_machine_or_says_what_it_needs() -> None:
+    names = find_tests()
+    assert LACKING.keys() <= set(names)
+    # the two ways in which a test says that it uses the real engine
+    assert "tests/system/test_real_time.py::test_rates_on_the_hosts_kernel" in names
+    assert "tests/system/test_shell.py::test_prompt_on_the_network[real]" in names
+    assert not [name for name in names if name.endswith("[virtual]")]
+
+
+def test_words_of_ones_own_take_the_place_of_all_tests() -> None:
+    assert orders(False, ["tests/vm/guest.py"], as_user=True) == [Order("asked", "user", ("tests/vm/guest.py",))]
+    assert [(order.name, order.user) for order in orders(True, [], as_user=False)] == [
+        ("root", "root"),
+        ("user", "user"),
+    ]
+    calls = {order.name: order.words for order in orders(False, [], as_user=False)}
+    assert list(calls) == ["root", "user", "suite", "labs"]
+    assert not LACKING.keys() & set(calls["suite"])
+
+
 def test_modules_are_loaded_after_those_that_they_need() -> None:
     names = [Path(file).name.split(".")[0] for file in order(("virtio_pci", "virtio_blk", "ext4"), DEPENDENCIES)]
     assert names == ["virtio_ring", "virtio", "virtio_pci_legacy_dev", "virtio_pci", "virtio_blk"]
@@ -81,3 +107,65 @@ def test_results_become_a_table(tmp_path: Path) -> None:
         ["guest::test_c", "-", "0", "s"],
     ]
     assert lines[4:] == ["✗ 6.1 root: guest::test_b: assert 1 == 2", "- 6.1 root: guest::test_c: no netem"]
+
+
+# A QEMU that writes down how it was called, and then does what the test asks for.
+FAKE_QEMU = """\
+#!/bin/sh
+printf '%s\\n' "$@" >"$CALLED"
+ACTION
+"""
+
+
+@pytest.fixture
+def fake_qemu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Kernel]:
+    """Put a QEMU in the way of the installed one. Return what sets its action, a line of shell, and gives a kernel."""
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin" / "qemu-system-x86_64"
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    monkeypatch.setenv("CALLED", str(tmp_path / "called"))
+
+    def act(action: str) -> Kernel:
+        program.write_text(FAKE_QEMU.replace("ACTION", action))
+        program.chmod(0o755)
+        return Kernel(tmp_path, "6.12.0")
+
+    return act
+
+
+@pytest.mark.parametrize(
+    ("action", "works"), [("exit 0", True), ("exit 1", False), ("exec sleep 60", False)], ids=["ends", "fails", "hangs"]
+)
+def test_kvm_is_taken_where_a_kernel_runs_with_it(
+    fake_qemu: Callable[[str], Kernel], tmp_path: Path, action: str, works: bool
+) -> None:
+    """A trial with a device that may be opened decides. A kernel that panics ends QEMU with status 0."""
+    (tmp_path / "kvm").touch()
+    assert has_kvm(fake_qemu(action), tmp_path / "kvm", trial_s=1 if "sleep" in action else 60) == works
+    called = (tmp_path / "called").read_text().splitlines()
+    assert called[:2] == ["-accel", "kvm"]
+    assert called[called.index("-append") + 1] == "quiet panic=-1"
+    assert called[called.index("-kernel") + 1] == str(tmp_path / "vmlinuz")
+
+
+def test_without_a_device_kvm_is_not_tried(fake_qemu: Callable[[str], Kernel], tmp_path: Path) -> None:
+    assert not has_kvm(fake_qemu("exit 0"), tmp_path / "kvm")
+    assert not (tmp_path / "called").exists()
+
+
+@pytest.mark.parametrize("with_kvm", [True, False], ids=["KVM", "TCG"])
+def test_a_machine_with_kvm_has_the_hosts_clock_and_processors(tmp_path: Path, with_kvm: bool) -> None:
+    """Under TCG the clock follows the instructions of one processor, and the kernel avoids one of these."""
+    kernel = Kernel(tmp_path / "kernel", "6.12.0")
+    command = qemu_command(kernel, tmp_path / "root.img", tmp_path / "payload.img", tmp_path, with_kvm)
+    options = dict(itertools.pairwise(command))
+    assert options["-accel"].split(",")[0] == ("kvm" if with_kvm else "tcg")
+    assert options["-smp"] == ("2" if with_kvm else "1")
+    assert ("-icount" in command) != with_kvm
+    assert ("clearcpuid=cx16" in options["-append"]) != with_kvm
+    disks = [word for word in command if word.startswith("if=virtio")]
+    assert [disk.split("file=")[1] for disk in disks] == [
+        f"{tmp_path}/root.img,snapshot=on",
+        f"{tmp_path}/payload.img,snapshot=on",
+        f"{tmp_path}/results",
+    ]

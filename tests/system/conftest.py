@@ -53,12 +53,19 @@ if worker := os.environ.get("PYTEST_XDIST_WORKER"):
     os.environ["TMPDIR"] = tempfile.tempdir = str(_own)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests with an engine `real` among their parameters: in real time a test has the machine to itself."""
+    for item in items:
+        parameters = getattr(item, "callspec", None)
+        if parameters and "real" in parameters.params.values() and Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.alone)
+
+
 @pytest.fixture(autouse=True)
 def turn(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A test in real time runs alone: it has pytest.mark.alone, or an engine `real` among its parameters."""
-    parameters = getattr(request.node, "callspec", None)
-    is_alone = request.node.get_closest_marker("alone") or (parameters and "real" in parameters.params.values())
-    with take_turn("alone" if is_alone else "shared"):
+    """Wait for the machine, which a test with pytest.mark.alone has to itself."""
+    with take_turn("alone" if request.node.get_closest_marker("alone") else "shared"):
         yield
 
 

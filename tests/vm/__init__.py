@@ -8,7 +8,9 @@
     payload   the second disk: the kernel's modules, this checkout, the orders for the machine
     machine   start QEMU, follow its console, take the results from its third disk
     table     read the results of the tests, and print them
+    suite     the tests of the suite that use the real engine
     guest     the tests that run inside; `pytest tests/vm/guest.py` runs them on this machine's own kernel
+    labs      claims of labs, held against the real engine
 
 What was downloaded and built stays below `~/.cache/mprun/vm`, under the digest of what it was made from.
 """

@@ -19,26 +19,11 @@ from tests.vm import image, kernel, machine, store, table
 from tests.vm.keys import with_keys
 from tests.vm.payload import Order, make_payload
 from tests.vm.release import RELEASES, Release
+from tests.vm.suite import LACKING, find_tests
 
-# The tests that run in every machine, and the tests of the suite that need no experiment kernel.
+# The tests that run in every machine. The other tests are those of the suite.
 GUEST = "tests/vm/guest.py"
-SUITE = (
-    "tests/system/test_captures.py::test_rings_and_sizes_in_the_real_engine",
-    "tests/system/test_commands.py::test_a_congestion_control_that_no_namespace_may_have_is_refused_with_the_way_out",
-    "tests/system/test_commands.py::test_what_only_the_experiment_kernel_has_is_refused_by_name",
-    "tests/system/test_links.py::test_first_packet_passes_a_long_line_of_wires[real]",
-    "tests/system/test_measurements.py::test_cpu_time_in_real_time",
-    "tests/system/test_middleboxes.py::test_on_the_hosts_kernel",
-    "tests/system/test_misfortune.py::test_interrupted_run_is_kept_and_marked[real]",
-    "tests/system/test_misfortune.py::test_nothing_is_left_when_mprun_is_killed[real]",
-    "tests/system/test_misfortune.py::test_missing_tool_is_named_before_anything_exists[real]",
-    "tests/system/test_misfortune.py::test_server_that_exits_at_once[real]",
-    "tests/system/test_misfortune.py::test_full_disk[real]",
-    "tests/system/test_real_time.py::test_a_run_stops_at_the_prompt[real-before]",
-    "tests/system/test_sctp.py::test_a_kernel_without_sctp_says_so",
-    "tests/system/test_shell.py::test_prompt_on_the_network[real]",
-    "tests/system/test_workloads.py::test_requests_and_files_in_real_time",
-)
+LABS = "tests/vm/labs.py"
 # The short form: lab 01, ends of a run, captures, and the needs of an ordinary user.
 SHORT = "first_lab or ends_a_run or captures_under or doctor or refused"
 SHORT_USER = "jitter_and_loss"
@@ -48,13 +33,22 @@ PACKAGES = "qemu-system-x86 mmdebstrap e2fsprogs kmod zstd busybox-static"
 TIMEOUT_S = 4 * 3600.0
 
 
-def orders(is_short: bool, words: Sequence[str]) -> list[Order]:
-    """Return the calls of pytest in a machine. words: a custom call that replaces all others."""
+def orders(is_short: bool, words: Sequence[str], as_user: bool) -> list[Order]:
+    """Return the calls of pytest in a machine.
+
+    words: the arguments of a call that replaces all others. as_user: an ordinary user makes this call.
+    """
     if words:
-        return [Order("asked", "root", tuple(words))]
+        return [Order("asked", "user" if as_user else "root", tuple(words))]
     if is_short:
         return [Order("root", "root", (GUEST, "-k", SHORT)), Order("user", "user", (GUEST, "-k", SHORT_USER))]
-    return [Order("root", "root", (GUEST,)), Order("user", "user", (GUEST,)), Order("suite", "root", SUITE)]
+    suite = tuple(name for name in find_tests() if name not in LACKING)
+    return [
+        Order("root", "root", (GUEST,)),
+        Order("user", "user", (GUEST,)),
+        Order("suite", "root", suite),
+        Order("labs", "root", (LABS,)),
+    ]
 
 
 def run_release(release: Release, wanted: Sequence[Order], output: Path) -> dict[str, list[table.Result]]:
@@ -88,7 +82,7 @@ def run_release(release: Release, wanted: Sequence[Order], output: Path) -> dict
         reports = list(place.rglob(f"{order.name}.xml"))
         results = table.read_results(reports[0]) if reports else []
         found[f"{release.name} {order.name}"] = results or [
-            table.Result("all", "failed", 0, "the machine left no report")
+            table.Result("all", "failed", 0, "no test ran: its log says why, or the console")
         ]
     return found
 
@@ -99,6 +93,7 @@ def main() -> int:
     parser.add_argument("kernels", nargs="*", metavar="KERNEL", help=f"One of {', '.join(RELEASES)}.")
     parser.add_argument("--short", action="store_true", help="Run the short form, of some minutes.")
     parser.add_argument("--pytest", metavar="WORDS", default="", help="Give pytest these words instead of all tests.")
+    parser.add_argument("--user", action="store_true", help="With --pytest: as an ordinary user, not as root.")
     parser.add_argument("--output", type=Path, default=Path("build/vm"), help="The folder of the logs.")
     given = parser.parse_args()
     names = given.kernels or ["6.12"]
@@ -115,11 +110,17 @@ def main() -> int:
     # a process that is asked to end ends its machine and removes its files first
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: sys.exit(128 + number))
-    wanted = orders(given.short, shlex.split(given.pytest))
+    wanted = orders(given.short, shlex.split(given.pytest), given.user)
     columns: dict[str, list[table.Result]] = {}
     for name in names:
-        columns |= run_release(RELEASES[name], wanted, given.output)
+        found = run_release(RELEASES[name], wanted, given.output)
+        columns |= found
+        if len(names) > 1:
+            # the results of a kernel stay on the screen whatever happens to the next one
+            print(table.draw(found), flush=True)
     print(table.draw(columns))
+    if not given.short and not given.pytest:
+        print("\n".join(f"- not run, needs {what}: {name}" for name, what in LACKING.items()))
     return int(any(result.verdict == "failed" for results in columns.values() for result in results))
 
 

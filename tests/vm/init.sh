@@ -22,9 +22,17 @@ chmod 755 /opt/mprun
 mkdir -m 777 /results/user
 mkdir -p /home/user
 chown 1000:1000 /home/user
+# a congestion control that namespaces may not have, as on a machine where somebody has loaded it
+modprobe -q tcp_vegas
 profiles=$(apparmor_parser --add /etc/apparmor.d 2>/dev/null; grep -c . /sys/kernel/security/apparmor/profiles 2>/dev/null)
 echo "vm: $(uname -r) is up, $(nproc) processors, ${profiles:-0} AppArmor profiles"
 cd /opt/mprun || exit
+# each test starts mprun, which then need not compile itself
+python3 -m compileall -q mprun tests
+if [ -d /media/tools ]; then
+	mkdir -p /root/.cache/mprun
+	cp -r /media/tools /root/.cache/mprun/tools
+fi
 . /media/orders.sh
 echo "vm: over"
 echo 1 >/proc/sys/kernel/sysrq

@@ -22,6 +22,7 @@ TRIAL_S = 15.0
 MEMORY_MB = 3072
 RESULTS_MB = 256
 POLL_S = 0.2
+KVM_DEVICE = Path("/dev/kvm")
 KVM = ("-accel", "kvm", "-cpu", "max", "-smp", "2")
 # The machine's clock advances by 2 ns with each instruction, and jumps while the machine only waits. So a slow or busy
 # host does not change the machine's view. The kernel must not use compare-and-exchange of 16 bytes: Linux 6.12 faulted
@@ -33,17 +34,17 @@ TCG = (
 )
 
 
-def has_kvm(kernel: Kernel) -> bool:
+def has_kvm(kernel: Kernel, device: Path = KVM_DEVICE, trial_s: float = TRIAL_S) -> bool:
     """Return whether KVM works here: a kernel without any disk panics, and QEMU ends.
 
     A virtual machine with a /dev/kvm of its own may be unable to run anything with it.
     """
-    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+    if not os.access(device, os.R_OK | os.W_OK):
         return False
     argv = ["qemu-system-x86_64", "-accel", "kvm", "-cpu", "max", "-m", "512M", "-nodefaults", "-display", "none"]
     argv += ["-no-reboot", "-kernel", str(kernel.image), "-append", "quiet panic=-1"]
     try:
-        done = subprocess.run(argv, capture_output=True, stdin=subprocess.DEVNULL, timeout=TRIAL_S)
+        done = subprocess.run(argv, capture_output=True, stdin=subprocess.DEVNULL, timeout=trial_s)
     except subprocess.TimeoutExpired:
         return False
     return done.returncode == 0

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The second disk of a machine: the kernel's modules, this checkout with its local changes, and the orders."""
+"""The second disk of a machine: the kernel's modules, this checkout with its local changes, and the orders.
+
+The disk has the program for multipath QUIC too, if that program is built.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mprun.programs.store import find
 from tests.vm.image import make_disk
 from tests.vm.kernel import Kernel
 from tests.vm.release import ROOT
@@ -43,6 +47,8 @@ def make_payload(kernel: Kernel, orders: Sequence[Order], folder: Path) -> Path:
     _describe(tree / "source")
     shutil.copy(HERE / "init.sh", tree / "init.sh")
     (tree / "orders.sh").write_text("".join(map(_spell, orders)))
+    if (program := find("quic", as_user=True)) is not None:
+        shutil.copytree(program.directory, tree / "tools" / program.directory.name)
     shutil.copytree(kernel.modules, tree / "modules", symlinks=True, copy_function=os.link)
     used = subprocess.run(["du", "-sm", tree], capture_output=True, text=True, check=True).stdout
     make_disk(tree, folder / "payload.img", int(used.split()[0]) * 5 // 4 + 64)

@@ -20,6 +20,8 @@ from mprun.intent import FlowPath
 JOIN_ROUND_TRIPS = 4
 # After which what a handshake has lost is sent again, before any round trip is known (RFC 6298 2.1).
 FIRST_TIMEOUT_NS = 1_000_000_000
+# tcpi_bytes_acked counts SYN and FIN as a byte each.
+_FLAGS = 2
 
 
 @dataclass(frozen=True)
@@ -175,16 +177,21 @@ def _subflow(
     names: Mapping[tuple[str, str], str],
 ) -> Subflow:
     addresses = _addresses(event)
-    last = totals.get(addresses)
+    last, peer = totals.get(addresses), peers.get(addresses)
+    # MP_FASTCLOSE clears the counts of the initial subflow before it closes. The client's last sample may then be half
+    # a second old, and a short transfer may have none. The server's counts are not cleared.
+    cleared = peer if is_initial else None
     return Subflow(
         addresses=addresses,
         path=names.get((event["local"], event["remote"])),
         is_initial=is_initial,
         established_ns=event["at_ns"],
-        bytes_acked=last.get("bytes_acked") if last else 0,
-        bytes_received=last.get("bytes_received") if last else 0,
+        bytes_acked=max(last.get("bytes_acked") if last else 0, cleared.get("bytes_received") if cleared else 0),
+        bytes_received=max(
+            last.get("bytes_received") if last else 0, cleared.get("bytes_acked") - _FLAGS if cleared else 0
+        ),
         client=_sending_end(last),
-        server=_sending_end(peers.get(addresses)),
+        server=_sending_end(peer),
     )
 
 

@@ -34,6 +34,12 @@ from tests.intents import flow, intent, link, path
 PATHS = [path(f"path{n}", source=f"10.0.{n}.1", destination="10.1.0.1") for n in range(2)]
 
 
+def of_server(state: SocketState) -> SocketState:
+    """The server's end of a client's socket."""
+    local, port, remote, remote_port = state.addresses
+    return state._replace(host="server", addresses=(remote, remote_port, local, port))
+
+
 def socket(local: str, port: int, acked: int, received: int = 0) -> SocketState:
     known = {"bytes_acked": acked, "bytes_received": received, "retransmits_packets": 1}
     return SocketState(5, "client", (local, port, "10.1.0.1", 5201), tuple(known.get(name) for name in NAMES))
@@ -78,6 +84,21 @@ def test_subflows_of_the_data_connection_only() -> None:
         ("path0", 600, True),
         ("path1", 400, False),
     ]
+
+
+def test_the_servers_counts_replace_those_that_a_fast_close_has_cleared() -> None:
+    """The client has a sample of the initial subflow from before its end, or none."""
+    join = event("subflow established", "10.0.1.1", 41)
+    later = socket("10.0.1.1", 41, 401)
+    server = observed(
+        events=[mirrored(join)],
+        sockets=[of_server(socket("10.0.0.1", 31, 42, 600)), of_server(socket("10.0.1.1", 41, 2, 450))],
+    )
+    for known in ([socket("10.0.0.1", 31, 100, 10), later], [later]):
+        client = observed(events=[event("created", "10.0.0.1", 31), join], sockets=known)
+        (connection,) = find_connections(client, server, [31], PATHS)
+        # the server's 42 acknowledged bytes include its SYN and its FIN
+        assert [(one.bytes_acked, one.bytes_received) for one in connection.subflows] == [(600, 40), (401, 0)]
 
 
 def test_a_subflow_that_the_server_refused_does_not_count() -> None:

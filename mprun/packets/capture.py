@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""After a run: what tcpdump wrote becomes pcapng with the names of interfaces and what their links are.
+"""Convert the captures of a finished run from pcap to pcapng, with the names of interfaces and their links.
 
-The one place that opens capture files for that; how their bytes change is `mprun.packets.pcapng`.
+Only this module opens capture files for the conversion. `mprun.packets.pcapng` converts the bytes.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ CHUNK_BYTES = 8 << 20
 
 
 def finish_captures(run: RunDirectory, plan: Plan, network: Network, agent: Mapping[str, Any]) -> dict[str, Captured]:
-    """Make pcapng of each capture of a run; what each holds, by its name. One for which the disk has no room stays
-    as tcpdump wrote it."""
+    """Convert each capture of a run to pcapng. Return the content of each capture by its name.
+
+    If the disk has no room for a converted capture, the file stays as tcpdump wrote it.
+    """
     found = {}
     for value in plan.intent["captures"]:
         wanted = tcpdump.read_wanted(value)
@@ -71,14 +73,17 @@ def _finish(
 
 
 def _parts(run: RunDirectory, target: str, wanted: Capture) -> list[str]:
-    """The files that tcpdump wrote, oldest packets first: of a ring it begins anew where it began."""
+    """Return the files of a capture, those with the oldest packets first.
+
+    tcpdump writes a ring of files and overwrites the oldest, so the order of names is not the order of packets.
+    """
     found = run.folder.find(f"pcap/{tcpdump.ring(wanted.name)}*")
     ring = [name for name in found if run.folder.size(name) > HEADER_BYTES]
     return sorted(ring, key=lambda name: _first_record(run, name)) or [target]
 
 
 def _first_record(run: RunDirectory, name: str) -> tuple[int, int]:
-    """Seconds and nanoseconds of a file's first packet."""
+    """Return the time of a file's first packet: seconds and nanoseconds."""
     with run.open(name) as file:
         file.seek(HEADER_BYTES)
         record = file.read(RECORD_BYTES)
@@ -91,7 +96,7 @@ def _chunks(source: Any) -> Iterator[bytes]:
 
 
 def _comment(wanted: Capture, plan: Plan, agent: Mapping[str, Any]) -> str:
-    """What the file says of itself: which run it is of, where it was taken, and when time zero is."""
+    """Return the comment of the file: the run's digest and seed, the place of the capture, and time zero."""
     where = f"node {wanted.node}" if wanted.link is None else f"node {wanted.node}, link {wanted.link}"
     texts = [f"mprun, run of digest {plan.digest}, seed {plan.seed}", where]
     if agent.get("zero_ns") is not None:
@@ -101,7 +106,7 @@ def _comment(wanted: Capture, plan: Plan, agent: Mapping[str, Any]) -> str:
 
 
 def _interfaces(wanted: Capture, network: Network, numbers: Mapping[str, int]) -> dict[int, Interface]:
-    """Those that the capture may name, by the kernel's number."""
+    """Return the interfaces that the capture may contain, by the kernel's interface numbers."""
     ends = {end.name: (link, end) for link in network.links for end in link.ends if end.node == wanted.node}
     names = [name for name in numbers if wanted.link is None or (name in ends and ends[name][0].name == wanted.link)]
     return {numbers[name]: _interface(name, ends[name][0] if name in ends else None, wanted.node) for name in names}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The captures of a run -> tables of packets, connections and subflows: starts tshark, reads what it says.
+"""Read the captures of a run with tshark, and write the tables of packets, connections and subflows.
 
-A capture goes to tshark in portions, one to each CPU at a time: memory stays what a few portions need, whatever the
-capture's length. What packets and connections are is `mprun.packets.packet` and `connection`.
+A capture goes to tshark in portions, one for each CPU at a time. So the memory in use does not grow with the length of
+the capture. `mprun.packets.packet` and `mprun.packets.connection` interpret the output.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Progress = Callable[[str, float, str], None]
 
 @dataclass
 class Dissection:
-    """What was read: rows by table, and what could not be read."""
+    """The result of reading captures: the number of packets, the rows of each table, and warnings."""
 
     packets: int = 0
     connections: list[dict[str, Any]] = field(default_factory=list)
@@ -43,10 +43,10 @@ class Dissection:
 
 
 def dissect(run: RunDirectory, progress: Progress) -> Dissection:
-    """Read all captures of a run and leave `packets`, `connections` and `subflows` among its tables.
+    """Read all captures of a run, and write `packets`, `connections` and `subflows` to its tables.
 
-    What can be read of a capture that is not whole is kept, and a warning says so. Raises HostError without tshark,
-    MprunError where there is no capture.
+    If a capture is incomplete, its readable part is kept, with a warning. Raises HostError without tshark, and
+    MprunError if the run has no captures.
     """
     captures = run.captures()
     if not captures:
@@ -108,7 +108,7 @@ def _read_all(
 def _portions(
     run: RunDirectory, path: str, argv: list[str], name: str, found: Dissection
 ) -> Iterator[tuple[bytes, int]]:
-    """tshark's lines of a capture in order, and how many bytes of the capture they are up to."""
+    """Yield tshark's lines for each portion of a capture in order, with the bytes of the capture read so far."""
     portions = Portions(PORTION_PACKETS)
     workers = len(os.sched_getaffinity(0))
     waiting: deque[tuple[Future[tuple[bytes, str]], int]] = deque()
@@ -137,7 +137,7 @@ def _take(waiting: deque[tuple[Future[tuple[bytes, str]], int]], name: str, foun
 
 
 def _run_tshark(argv: list[str], portion: bytes) -> tuple[bytes, str]:
-    """What it said of a portion, and what went wrong; empty if nothing did."""
+    """Run tshark on a portion. Return its output and its error message; the message is empty without an error."""
     done = subprocess.run(argv, input=portion, capture_output=True, check=False)
     said = [line for line in done.stderr.decode(errors="replace").splitlines() if "Running as user" not in line]
     return done.stdout, (said[-1] if said else f"ended with status {done.returncode}") if done.returncode else ""
@@ -148,7 +148,10 @@ def _name_of(capture: Mapping[str, Any]) -> str:
 
 
 def _forwards(intent: Mapping[str, Any], capture: Mapping[str, Any]) -> bool:
-    """Whether a packet is in a capture twice, as it comes and as it goes: on all interfaces of what is no host."""
+    """Return whether a capture contains each forwarded packet twice, incoming and outgoing.
+
+    This is so for a capture of all interfaces of a node other than a host.
+    """
     kinds = {node["name"]: node["kind"] for node in intent["nodes"]}
     return not capture.get("link") and kinds.get(capture.get("host", ""), "host") != "host"
 
@@ -161,7 +164,7 @@ def _place(intent: Mapping[str, Any]) -> Place:
 
 
 def _paths(intent: Mapping[str, Any]) -> dict[tuple[str, str], str]:
-    """By two addresses the name of the path that they are the ends of, also as it is seen beyond a NAT."""
+    """Return the name of each path by its source and destination address, also by the source address behind a NAT."""
     found: dict[tuple[str, str], str] = {}
     for flow in intent["traffic"]:
         for path in flow["paths"]:

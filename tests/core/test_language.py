@@ -78,6 +78,7 @@ CHECKED = (
     "mprun/kernel",
     "mprun/lab",
     "mprun/model",
+    "mprun/packets",
     "mprun/programs",
     "mprun/report",
     "mprun/schema",

@@ -73,6 +73,7 @@ CHECKED = (
     "mprun/guest",
     "mprun/bundle",
     "mprun/cli",
+    "mprun/engines",
     "mprun/input",
     "mprun/json_schema.py",
     "mprun/kernel",

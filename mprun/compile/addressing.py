@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node's namespace as commands: sysctls, addresses, rules, routes, neighbours, bridge."""
+"""Commands that set up a node's namespace: sysctls, addresses, rules, routes, neighbours, bridge."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from mprun.compile.network import Interface, Neighbour, Node, Route
 from mprun.model.address import Address, InterfaceAddress
 from mprun.plan import Command, sysctl
 
-# Before interfaces exist, so that they are born with them. IPv6 is off where no interface has such an
-# address: its router solicitations would stand in every capture.
+# These are set before interfaces exist, so that new interfaces have them. IPv6 is off if no interface has an IPv6
+# address. Otherwise, router solicitations would be in every capture.
 IPV6_OFF = (("net.ipv6.conf.all.disable_ipv6", "1"),)
-# No address but those given, link-local ones included (addr_gen_mode 1), and so nothing that a kernel sends
-# of itself to get or defend one. What is left are the reports of MLDv2 (RFC 3810) of each address, which
-# cannot be switched off: sent without delay they are over before a capture starts.
+# Interfaces get only the given addresses, and no link-local address (addr_gen_mode 1). So the kernel sends no packets
+# to obtain or defend an address. Only the MLDv2 reports of each address (RFC 3810) cannot be switched off. They are
+# sent without delay, so they are over before a capture starts.
 IPV6_ON = (
     ("net.ipv6.conf.all.disable_ipv6", "0"),
     ("net.ipv6.conf.default.accept_ra", "0"),
@@ -37,8 +37,10 @@ BRIDGE = "br0"
 
 
 def namespace_commands(node: plan.Node, has_ipv6: bool, is_far: bool) -> Iterator[Command]:
-    """What a namespace needs before its links exist. is_far: some paths have more routers than a
-    packet of the default time to live passes."""
+    """Yield the commands that a namespace needs before its links exist.
+
+    is_far: some paths have more routers than a packet with the default time to live can pass.
+    """
     sysctls = (IPV6_ON if has_ipv6 else IPV6_OFF) + COMMON_SYSCTLS
     if node.kind == "router":
         sysctls += ROUTER_SYSCTLS + (IPV6_ROUTER_SYSCTLS if has_ipv6 else ())
@@ -54,7 +56,7 @@ def namespace_commands(node: plan.Node, has_ipv6: bool, is_far: bool) -> Iterato
 
 
 def address_commands(node: Node) -> Iterator[Command]:
-    """What a namespace needs once its links exist."""
+    """Yield the commands that a namespace needs once its links exist."""
     for interface in node.interfaces:
         yield from _add_addresses(interface)
         if not interface.addresses:
@@ -68,7 +70,7 @@ def address_commands(node: Node) -> Iterator[Command]:
 
 
 def interface_commands(node: Node, interface: Interface) -> Iterator[Command]:
-    """What gives an interface its addresses back, with all that went with them."""
+    """Yield the commands that restore an interface's addresses, with their neighbours and routes."""
     yield from _add_addresses(interface)
     for neighbour in node.neighbours:
         if neighbour.interface == interface.name:
@@ -79,7 +81,10 @@ def interface_commands(node: Node, interface: Interface) -> Iterator[Command]:
 
 
 def loss_commands(node: Node, interface: Interface) -> Iterator[Command]:
-    """What takes an interface's addresses. The kernel takes IPv4 routes with them; those of IPv6 would stay."""
+    """Yield the commands that remove an interface's addresses.
+
+    The kernel removes IPv4 routes together with the address. IPv6 routes would stay, so they are removed first.
+    """
     for route in node.routes:
         if route.interface == interface.name and route.family == "ipv6":
             yield _ip(node.name, _route_words("delete", route))
@@ -88,14 +93,18 @@ def loss_commands(node: Node, interface: Interface) -> Iterator[Command]:
 
 
 def _add_addresses(interface: Interface) -> Iterator[Command]:
-    """nodad: nobody else has the address, so it need not wait for the second in which one could say so."""
+    """Yield the commands that add an interface's addresses.
+
+    IPv6 addresses are added with `nodad`, because duplicate address detection would delay them by a second. No other
+    node has the address.
+    """
     for address in interface.addresses:
         words = f"{_option(address)}address add {address} dev {interface.name}"
         yield _ip(interface.node, words if address.version == 4 else f"{words} nodad")
 
 
 def _option(address: Address | InterfaceAddress) -> str:
-    """What tells ip(8) the family before its object, where it is not the usual one."""
+    """Return the option of ip(8) that selects the address family; empty for IPv4."""
     return "-6 " if address.version == 6 else ""
 
 
@@ -105,7 +114,7 @@ def _neighbour_words(verb: str, neighbour: Neighbour) -> str:
 
 
 def _route_words(verb: str, route: Route, *others: Route) -> str:
-    """others: further ways to the same destination."""
+    """Return the words of ip-route(8) for a route. others: further ways to the same destination."""
     words = "-6 " if route.family == "ipv6" else ""
     words += f"route {verb} {route.destination or 'default'}"
     for way in (route, *others):

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Routes with several ways (equal-cost multipath, RFC 2992): which they are, and the hash that chooses.
+"""Routes with several ways (equal-cost multipath, RFC 2992), and the hash that chooses between the ways.
 
-The hash is of the flow's addresses, protocol and ports, so that a flow keeps its way and subflows of
-one pair of addresses have ways of their own. Each router has a seed of its own: routers that hash
-alike would all choose alike, and half the ways of a tree stay empty (polarization). The seed
-comes from the experiment's and the router's name, so the choice is the same on every machine;
-another `--seed` spreads otherwise.
+The hash covers the flow's addresses, protocol and ports. So a flow keeps its way, and subflows between the same pair of
+addresses may have different ways. Each router has its own seed. If all routers hashed alike, all would choose alike,
+and half the ways of a tree would stay empty (polarization). The seed is derived from the experiment's seed and the
+router's name. So the choice is the same on every machine, and another `--seed` distributes flows differently.
 
-Policy 3, whose fields are given (networking/ip-sysctl), and not 1, which would be the same five:
-that one takes the hash which a packet has already (`skb->l4_hash` in fib_multipath_hash()), and
-between namespaces of one kernel a packet keeps that of its socket. It is the same on all routers,
-and another one after each retransmission time-out.
+The kernel's hash policy is 3, with explicit fields (networking/ip-sysctl). Policy 1 has the same five fields, but it
+uses the hash that a packet already has (`skb->l4_hash` in fib_multipath_hash()). Between namespaces of one kernel, a
+packet keeps the hash of its socket. This hash is the same on all routers, and changes after each retransmission
+time-out.
 """
 
 from __future__ import annotations
@@ -25,7 +24,8 @@ from mprun.plan import Command, sysctl
 
 # Source, destination, protocol, source port, destination port.
 _FIELDS = str(0x01 | 0x02 | 0x04 | 0x10 | 0x20)
-# The router at the end of a link that is down takes another way. It tells nobody: nothing speaks a routing protocol.
+# The router at the end of a link that is down takes another way. Other routers do not learn of the failure, because no
+# routing protocol runs.
 _SYSCTLS: dict[Family, tuple[tuple[str, str], ...]] = {
     "ipv4": (
         ("net.ipv4.fib_multipath_hash_policy", "3"),
@@ -38,18 +38,18 @@ _SYSCTLS: dict[Family, tuple[tuple[str, str], ...]] = {
         ("net.ipv6.conf.all.ignore_routes_with_linkdown", "1"),
     ),
 }
-# Of both families, since Linux 6.11.
+# The seed for both address families, since Linux 6.11.
 _SEED = "net.ipv4.fib_multipath_hash_seed"
 
 
 def group_ways(routes: Iterable[Route]) -> Iterator[tuple[Route, ...]]:
-    """Routes by what they lead to: one, or the ways of one with several."""
+    """Yield groups of neighbouring routes with the same family, destination and table: the ways of one route."""
     for _, ways in groupby(routes, lambda route: (route.family, route.destination, route.table)):
         yield tuple(ways)
 
 
 def hashing_commands(node: Node, seed: int) -> Iterator[Command]:
-    """How a node chooses between ways; nothing where it never has to."""
+    """Yield the sysctls by which a node chooses between ways; none if it has no route with several ways."""
     families = sorted({ways[0].family for ways in group_ways(node.routes) if len(ways) > 1})
     if not families:
         return
@@ -59,6 +59,6 @@ def hashing_commands(node: Node, seed: int) -> Iterator[Command]:
 
 
 def _seed_of(router: str, seed: int) -> int:
-    """32 bits and not 0, which would be the kernel's own choice."""
+    """Return a router's seed of 32 bits. It is never 0, because the kernel would then choose a seed itself."""
     digest = hashlib.sha256(f"{seed} {router}".encode()).digest()
     return int.from_bytes(digest[:4], "big") or 1

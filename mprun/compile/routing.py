@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shortest paths over segments: who forwards to whom.
+"""Shortest paths over segments, and the next hops of routers.
 
-A *segment* is a broadcast domain: links joined by switches, or one link. Routers join segments and
-forward; hosts do not. Where several ways are equally short, the subnets behind a router take turns
-in the order of the file, as the suffixes of Al-Fares et al. (SIGCOMM 2008, section 3.3) do in a fat
-tree: routes are a function of the topology alone, no link idles while another is shared, and
-the interfaces of a host get paths of their own. With equal-cost multipath a router has all of them,
-and a hash of the flow chooses.
+A *segment* is a broadcast domain: links joined by switches, or one link. Routers join segments and forward packets;
+hosts do not. If several ways are equally short, the subnets behind a router take turns in the order of the file. The
+suffixes of Al-Fares et al. (SIGCOMM 2008, section 3.3) do the same in a fat tree. So routes depend only on the
+topology, no link is idle while another is shared, and each interface of a host has its own path. With equal-cost
+multipath, a router has all the ways, and a hash of the flow chooses.
 """
 
 from __future__ import annotations
@@ -20,15 +19,19 @@ from mprun.compile.network import Interface
 from mprun.model.path import Components
 from mprun.model.spec import Family, LinkSpec, NodeKind
 
-# A link as one of its ends sees it: that end, the other one, and whether it leaves forwards.
+# A link seen from one end: the link, this end, the other end, and whether this direction is forward.
 _Crossing = tuple[LinkSpec, Interface, Interface, bool]
-# Out of an interface of a router, to one of another.
+# From an interface of a router to an interface of another router.
 _Way = tuple[Interface, Interface]
 
 
 @dataclass(frozen=True)
 class Hop:
-    """How a router reaches a segment: out of `out`, to `gateway` (None: it is on the segment)."""
+    """The next hop of a router towards a segment.
+
+    - out: the router's interface.
+    - gateway: the next router's interface; None if the router is on the segment.
+    """
 
     out: Interface
     gateway: Interface | None
@@ -36,11 +39,12 @@ class Hop:
 
 @dataclass(frozen=True)
 class Trace:
-    """What leads from one interface to another: one way, or several of equally many routers.
+    """The way from one interface to another, or several ways with equally many routers.
 
-    crossed: the links, each with whether it is crossed forwards, in the order in which a packet meets
-    those of the first way, then what the others add. least_ns, most_ns: what the delays of the
-    quickest way and of the slowest add up to.
+    - crossed: the links, each with True if it is crossed forwards. The links of the first way come first, in the order
+        in which a packet meets them, then the further links of the other ways.
+    - ways: the number of ways.
+    - least_ns, most_ns: the sum of delays on the fastest and on the slowest way.
     """
 
     crossed: tuple[tuple[LinkSpec, bool], ...]
@@ -57,7 +61,7 @@ class Trace:
         )
 
     def or_else(self, other: Trace) -> Trace:
-        """Either of two; a link that both share is named once."""
+        """Return the ways of both traces. A link that both share is named once."""
         known = {link.name for link, _ in self.crossed}
         return Trace(
             self.crossed + tuple(crossing for crossing in other.crossed if crossing[0].name not in known),
@@ -67,13 +71,13 @@ class Trace:
         )
 
 
-# Of several ways the first is that of the subnet's turn, where only one is used.
+# The hops of each router. Without multipath, there is only the way whose turn it is.
 _Hops = dict[str, tuple[Hop, ...]]
 _Load = Counter[tuple[str, str]]
 
 
 def number_segments(kinds: Mapping[str, NodeKind], links: Sequence[LinkSpec]) -> list[int]:
-    """The segment of each link, numbered in the order of the links."""
+    """Return the segment of each link, numbered in the order of the links."""
     joined = Components()
     first_at: dict[str, int] = {}
     for i, link in enumerate(links):
@@ -85,9 +89,9 @@ def number_segments(kinds: Mapping[str, NodeKind], links: Sequence[LinkSpec]) ->
 
 
 class Routing:
-    """Next hops towards each segment in one address family, computed when first asked for.
+    """The next hops towards each segment in one address family, computed on first use.
 
-    speakers: routers that others must know the way to as if they were hosts.
+    speakers: routers that other nodes need routes to, as for hosts.
     """
 
     def __init__(
@@ -126,12 +130,12 @@ class Routing:
             self._behind.setdefault(self._routers_on(segment), []).append(segment)
         self._sources = {router for routers in self._behind for router in routers}
         self._hops: dict[int, _Hops] = {}
-        # by addresses of interfaces: links crossed on a segment, and from a router onwards
+        # (MAC, MAC) -> the trace within a segment; (router, MAC) -> the trace from the router onwards
         self._within: dict[tuple[str, str], Trace] = {}
         self._onward: dict[tuple[str, str], Trace] = {}
 
     def hops_to(self, segment: int) -> Mapping[str, tuple[Hop, ...]]:
-        """For each router that can reach `segment`, its hop towards it, or all of multipath."""
+        """Return the hop towards `segment` of each router that can reach it; with multipath, all hops."""
         if not self._hops:
             carried: _Load = Counter()
             for last, together in self._behind.items():
@@ -141,12 +145,12 @@ class Routing:
         return self._hops[segment]
 
     def _spread(self, last: tuple[str, ...], together: Sequence[int], carried: _Load) -> dict[int, _Hops]:
-        """The hops to segments that lie behind the same routers, and so share the ways there.
+        """Return the hops to segments behind the same routers, which therefore share the ways there.
 
-        For each, a router takes the way that the fewest of them take through it so far; of several
-        that which carries the fewest segments of all, then the first. Only what would come through
-        a router counts, hence the farthest routers first: by turns alone two routers in a row
-        would always turn together, and half the paths lie idle.
+        For each segment, a router takes the way that the fewest of these segments use so far. If several ways are
+        equal, it takes the way that carries the fewest segments of all, then the first. Only segments whose traffic
+        passes a router count, so the farthest routers choose first. If routers simply took turns, two routers in a row
+        would always turn together, and half the paths would be idle.
         """
         ways = self._shortest_ways(last)
         taken: _Load = Counter()
@@ -174,7 +178,7 @@ class Routing:
         return found
 
     def _shortest_ways(self, last: tuple[str, ...]) -> dict[str, list[_Way]]:
-        """For each router that reaches one of `last`, its equally short ways there, the farthest router first."""
+        """Return the equally short ways of each router to the nearest of `last`, the farthest router first."""
         distance = dict.fromkeys(last, 0)
         waiting = deque(last)
         while waiting:
@@ -190,7 +194,7 @@ class Routing:
         }
 
     def _find_adjacent(self, router: str) -> Iterator[_Way]:
-        """An interface of a router, and that of another on the same segment."""
+        """Yield pairs of an interface of a router and an interface of another router on the same segment."""
         for own in self.interfaces[router]:
             if not own.address(self.family):
                 continue
@@ -203,12 +207,12 @@ class Routing:
         return tuple(dict.fromkeys(member.node for member in members if self._kinds[member.node] == "router"))
 
     def gateway_of(self, segment: int) -> Interface | None:
-        """The router that hosts of a segment use: the first on it."""
+        """Return the router interface that hosts of a segment use as gateway: the first on the segment."""
         routers = (m for m in self.members.get(segment, ()) if self._kinds[m.node] == "router")
         return next(routers, None)
 
     def reaches(self, source: Interface, destination: Interface) -> bool:
-        """Whether a route leads from one host's interface to another's."""
+        """Return whether a route leads from one host's interface to another's."""
         if not source.address(self.family) or not destination.address(self.family):
             return False
         if source.segment == destination.segment:
@@ -217,7 +221,7 @@ class Routing:
         return gateway is not None and gateway.node in self.hops_to(destination.segment)
 
     def trace(self, source: Interface, destination: Interface) -> Trace:
-        """What leads from one host's interface to another's that it reaches."""
+        """Return the trace from one host's interface to another's that it reaches."""
         if source.segment == destination.segment:
             return self._cross(source, destination)
         gateway = self.gateway_of(source.segment)
@@ -225,12 +229,15 @@ class Routing:
         return self._cross(source, gateway).then(self._follow(gateway.node, destination))
 
     def _follow(self, router: str, destination: Interface) -> Trace:
-        """What leads from a router to a host's interface. Without recursion: a line may have hundreds."""
+        """Return the trace from a router to a host's interface.
+
+        There is no recursion, because a line may have hundreds of routers.
+        """
         to = destination.mac
         hops = self.hops_to(destination.segment)
         found = [] if (router, to) in self._onward else [router]
         seen = set(found)
-        # each hop is one router nearer, so that what is found last is nearest
+        # each hop is one router nearer, so the routers found last are the nearest
         for here in found:
             nearer = {hop.gateway.node: None for hop in hops[here] if hop.gateway}
             unknown = [node for node in nearer if node not in seen and (node, to) not in self._onward]
@@ -247,7 +254,7 @@ class Routing:
         return self._onward[router, to]
 
     def _cross(self, start: Interface, end: Interface) -> Trace:
-        """What leads from `start` to `end` within one segment, through its switches."""
+        """Return the trace from `start` to `end` within one segment, through its switches."""
         key = (start.mac, end.mac)
         if key not in self._within:
             crossed = tuple(self._search(start, end))
@@ -278,5 +285,5 @@ class Routing:
 
 
 def _name(way: _Way) -> tuple[str, str]:
-    """A way as a key that is quick to hash."""
+    """Return a key for a way that is quick to hash."""
     return way[0].mac, way[1].mac

@@ -65,7 +65,8 @@ def mptcp_commands(
         return
     flows = _flows_of(experiment, node.name)
     subflows, accepted = settings.subflows, settings.add_addr_accepted
-    # without a given limit, allow as many subflows as the flows can have
+    # without a given limit, allow as many subflows as the flows can have; `mprun.input.cross_check` refuses clients
+    # that would open more than the kernel allows
     if subflows is None:
         needed = max(_most_subflows(network, experiment, flow) for flow in flows) - 1
         subflows = min(needed, MAX_ADDITIONAL_SUBFLOWS)

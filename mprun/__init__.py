@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`import mprun; mprun.load("runs/latest")`: what a run or a sweep measured, as polars tables."""
+"""The package mprun. `mprun.load("runs/latest")` returns the results of a run or a sweep as polars tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> object:
-    """Imported when asked for: the agent imports this package where every import is dear."""
+    """Import `load` on its first use. The agent also imports this package, and each import takes time there."""
     if name != "load":
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
     from mprun.results import load

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m mprun`, and the command `mprun`."""
+"""The entry point of `python -m mprun` and of the command `mprun`."""
 
 import signal
 
-# Until the command line listens, Ctrl-C ends Python without a word: nothing has begun, and its traceback helps nobody.
+# Until the command line handles Ctrl-C, it ends Python without a traceback, since nothing has begun.
 if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""This user's cache: where what was built once is kept, and who may build there now."""
+"""The user's cache: folders of built programs and kernels, and locks that allow one builder at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mprun.errors import HostError
 
 
 def find_home() -> Path | None:
-    """The user's home directory; None where neither HOME nor the list of users tells of one."""
+    """Return the user's home directory; None if neither HOME nor the user database names one."""
     try:
         return invoker.home()
     except RuntimeError:
@@ -22,9 +22,9 @@ def find_home() -> Path | None:
 
 
 def find_base(variable: str, name: str) -> Path:
-    """Where a user's files of one purpose are: what the variable says, else this name in the home directory.
+    """Return the folder in an environment variable, or `name` in the home directory if the variable is not set.
 
-    Raises HostError where there is none.
+    Raises HostError if the user has no home directory.
     """
     if base := os.environ.get(variable):
         return Path(base)
@@ -35,23 +35,26 @@ def find_base(variable: str, name: str) -> Path:
 
 
 def cache(kind: str, of_root: bool = False) -> Path:
-    """The folder of one kind of thing, which need not exist (XDG Base Directory Specification).
+    """Return the cache's folder for one kind of files. It need not exist (XDG Base Directory Specification).
 
-    of_root: root's own, also under sudo. Raises HostError where the user has no home directory.
+    of_root: under sudo, use root's cache instead of the user's. Raises HostError if the user has no home directory.
     """
     if of_root and invoker.is_root_for_user() and not os.environ.get("XDG_CACHE_HOME"):
         return invoker.home_of_root() / ".cache" / "mprun" / kind
     return find_base("XDG_CACHE_HOME", ".cache") / "mprun" / kind
 
 
-# Told what is being done and which share of it is done.
+# A function that is called with the current task and the share of it that is done.
 Progress = Callable[[str, float], None]
 
 
 @contextmanager
 def locked(folder: Path, on_wait: Callable[[], None], of_root: bool = False) -> Iterator[None]:
-    """Nobody else is in here for this folder, which is made; on_wait is called once if somebody is. What is made in it
-    is the invoker's, or with `of_root` stays root's."""
+    """Make a folder if it is missing, and lock it for the block.
+
+    If another process has the lock, call `on_wait` once and wait. Afterwards the folder's files belong to the user whom
+    mprun works for. With `of_root`, they stay root's.
+    """
     if of_root:
         folder.mkdir(parents=True, exist_ok=True)
     else:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a machine can do, as far as a plan depends on it: an explicit, recorded input of `compile`.
+"""Capabilities: the properties of a machine that a plan depends on, an explicit and recorded input of `compile`.
 
-`engines` find it out; nothing here reads the machine.
+`mprun.engines.capability` finds them. This module does not read the machine.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from mprun import inside
 
-# The scheduler that a new namespace has, and the only one of mainline.
+# The scheduler of a new namespace, and the only one in mainline Linux.
 DEFAULT_SCHEDULER = "default"
 # A bucket of exactly one frame makes the experiment kernel's tbf send bit by bit (kernel/src/mprun_line.c).
 SIMULATED_SLACK_NS = 0
@@ -21,9 +21,9 @@ SIMULATED_SLACK_NS = 0
 class SchedulerChoice:
     """The MPTCP packet schedulers that a kernel offers.
 
-    names: the schedulers that the kernel is known to have.
-    has_sysctl: `net.mptcp.scheduler` exists; Linux has it from 6.6 on.
-    takes_any_name: the kernel accepts the name of a scheduler that it does not have, and runs the default one. Early
+    - names: the schedulers that the kernel is known to have.
+    - has_sysctl: `net.mptcp.scheduler` exists; Linux has it from 6.6 on.
+    - takes_any_name: the kernel accepts the name of a scheduler that it does not have, and runs the default one. Early
         releases of Linux 6.6 to 6.9 do so.
     """
 
@@ -36,14 +36,17 @@ class SchedulerChoice:
 class Capabilities:
     """Tools and limits of the place where a plan will run.
 
-    iperf3_speaks_mptcp: `--mptcp` exists (iperf3 3.19); else mptcp_library is preloaded.
-    mptcp_library: libmptcpwrap of the package mptcpize.
-    bulk_library: wakes bulk receivers every 8 kB instead of at every packet; None: not here.
-    is_simulated: whether time is simulated there, so that waiting is free and computing takes no time.
-    timer_slack_ns: how late a wake-up may come; a shaper's burst must make up for it. 0: frames are sent bit by bit.
-    kernel_wide: values of the sysctls that hold for the whole kernel; None: it is ours to set them.
-    schedulers: the MPTCP packet schedulers of the host's kernel; None: the kernel is ours, and the agent asks it.
-    buffers_captures: stdbuf can give tcpdump a larger buffer; an AppArmor profile of tcpdump may refuse its library.
+    - iperf3_speaks_mptcp: iperf3 has the option `--mptcp` (from 3.19 on). Without it, mptcp_library is preloaded.
+    - mptcp_library: the path of libmptcpwrap, from the package mptcpize.
+    - bulk_library: the path of a library that wakes bulk receivers every 8 kB instead of at every packet; None: no
+        such library exists in this place.
+    - is_simulated: time is simulated. Waiting then takes no real time, and computing takes no simulated time.
+    - timer_slack_ns: the largest delay of a wake-up, which a shaper's burst must compensate. 0: frames are sent bit by
+        bit.
+    - kernel_wide: values of the sysctls that apply to the whole kernel; None: mprun may set them.
+    - schedulers: the MPTCP packet schedulers of the host's kernel; None: the kernel is mprun's, and the agent asks it.
+    - buffers_captures: stdbuf can give tcpdump a larger buffer. An AppArmor profile of tcpdump may refuse its library.
+    - versions: the version line of each program.
     """
 
     iperf3_speaks_mptcp: bool = False
@@ -57,5 +60,5 @@ class Capabilities:
     versions: Mapping[str, str] = field(default_factory=dict)
 
 
-# What a plan is bound to when nobody asks for a machine: the virtual engine on Debian 12.
+# The capabilities of plans that are not compiled for a machine: the virtual engine on Debian 12.
 REFERENCE = Capabilities()

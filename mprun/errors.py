@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The errors that a user can meet. Anything else that escapes is a fault of mprun itself."""
+"""The errors that a user can meet. Any other exception is a defect of mprun itself."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ import os
 import re
 from collections.abc import Sequence
 
-# Failures of system calls whose cause is the machine, its limits or its rights, and not mprun.
+# Errors of system calls whose cause is the machine, its limits or missing rights, and not mprun.
 _OF_THE_MACHINE = {
     *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO),
     *(errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP),
     *(errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.EMLINK),
 }
-# What sets a limit.
+# The command that shows the limit behind an error.
 _LIMITS = {errno.EFBIG: "ulimit -f", errno.EMFILE: "ulimit -n", errno.EAGAIN: "ulimit -u", errno.ENOMEM: "ulimit -v"}
 
 
 class MprunError(Exception):
-    """A failure that mprun can explain; `exit_code` is that of the command line."""
+    """A failure that mprun can explain. exit_code: the exit status of the command line."""
 
     exit_code = 1
 
 
 class SpecError(MprunError):
-    """The input is wrong; carries every fault found, one line each."""
+    """A failure of the input. faults: all faults that were found, one line each."""
 
     exit_code = 2
 
@@ -35,29 +35,32 @@ class SpecError(MprunError):
 
 
 class HostError(MprunError):
-    """This machine cannot do it; the message says what is missing and what mends it."""
+    """A failure of this machine. The message names what is missing, and a remedy."""
 
     exit_code = 3
 
 
 class RunError(MprunError):
-    """A step of the run failed."""
+    """A failure of a step of the run."""
 
 
 class Interrupted(MprunError):
-    """The user ended the run."""
+    """An end of the run by the user."""
 
     exit_code = 130
 
 
 def explain_machine(error: BaseException) -> str | None:
-    """Return a line for a failure whose cause is the machine: a full disk, a limit, a missing right. Else None."""
+    """Return a message of one line if the machine caused the failure; else None.
+
+    Such causes are a full disk, a limit or a missing right.
+    """
     if isinstance(error, MemoryError):
         return "not enough memory: see `ulimit -v`, and what else runs on this machine"
     if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
         return "no further thread or process may start: see `ulimit -u`"
     if type(error).__module__ in ("pyo3_runtime", "polars.exceptions"):
-        # what Rust says of a failed system call
+        # the message contains a failed system call of Rust code
         found = re.search(r"(?:os error |Os \{ code: )([0-9]+)", str(error))
         error = OSError(int(found[1]), os.strerror(int(found[1]))) if found else error
     if not isinstance(error, OSError) or error.errno not in _OF_THE_MACHINE:

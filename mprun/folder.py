@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files below a folder that a stranger may have made: the one way in which mprun opens them.
+"""Safe access to files below a folder that a stranger may have made.
 
-A name is walked from the folder's descriptor, component by component, without following symbolic links (openat(2),
-O_NOFOLLOW). So nothing outside the folder is ever read or written. Only regular files are opened; new ones get a random
-name first and take their own name when they are complete.
+mprun opens such files only with this module. It walks a name component by component from the folder's descriptor, and
+never follows symbolic links (openat(2), O_NOFOLLOW). So nothing outside the folder is ever read or written. Only
+regular files are opened. A new file first has a random name, and gets its own name when it is complete.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mprun.errors import MprunError
 MOST_JSON_VALUES = 5_000_000
 MOST_JSON_BYTES = 128 << 20
 MOST_TEXT_BYTES = 64 << 20
-# f_type in statfs(2) of file systems whose regular files are the kernel's own: reading one may wait, or act.
+# f_type in statfs(2) of file systems whose files come from the kernel. Reading such a file may block or have effects.
 _OF_THE_KERNEL = {
     0x9FA0: "proc",
     0x62656572: "sysfs",
@@ -44,14 +44,14 @@ _IN_MEMORY = (0x01021994, 0x858458F6)
 
 
 class UnsafeError(MprunError):
-    """A name leads out of its folder, or to something other than a regular file or folder."""
+    """A failure because a name leads out of its folder, or to something other than a regular file or folder."""
 
 
 class Folder:
     """A folder, and the files below it. Names are relative to it, with `/` between components.
 
-    path: where it is, for messages. root: the folder whose descriptor a walk begins at; what is between root and path
-    is walked like a name.
+    - path: the folder's path, for messages.
+    - root: the folder at which each walk begins. The components between root and path are walked like a name.
     """
 
     def __init__(self, path: Path, root: Path | None = None) -> None:
@@ -59,7 +59,7 @@ class Folder:
         self.root = root or path
 
     def below(self, name: str) -> Folder:
-        """A folder inside this one. Raises UnsafeError if the name leads out of it."""
+        """Return a folder inside this one, which need not exist. Raises UnsafeError if the name leads out of it."""
         return Folder(self.path.joinpath(*self._parts(name)), self.root)
 
     def open(self, name: str) -> BufferedReader:
@@ -84,17 +84,17 @@ class Folder:
         return parse_json(self.read_bytes(name, MOST_JSON_BYTES))
 
     def has(self, name: str) -> bool:
-        """Tell whether there is a regular file of this name, reached without links."""
+        """Return whether a regular file of this name exists and is reached without links."""
         found = self._stat(name)
         return found is not None and stat.S_ISREG(found.st_mode)
 
     def has_folder(self, name: str) -> bool:
-        """Tell whether there is a folder of this name, reached without links."""
+        """Return whether a folder of this name exists and is reached without links."""
         found = self._stat(name)
         return found is not None and stat.S_ISDIR(found.st_mode)
 
     def stat(self, name: str) -> os.stat_result:
-        """Return the status of a file or folder. Raises FileNotFoundError if there is none reached without links."""
+        """Return the status of a file or folder. Raises FileNotFoundError if none is reached without links."""
         found = self._stat(name)
         if found is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.path / name))
@@ -105,21 +105,23 @@ class Folder:
         return self.stat(name).st_size
 
     def find(self, pattern: str) -> list[str]:
-        """Return the names of regular files that fit a pattern, in order. `*` stands for part of one component, `**`
-        for any number of folders."""
+        """Return the names of regular files that match a pattern, in order.
+
+        `*` matches a part of one component, and `**` matches any number of folders.
+        """
         return sorted(self._find((), list(PurePosixPath(pattern).parts)), key=lambda name: name.split("/"))
 
     def find_folders(self, pattern: str) -> list[str]:
-        """Return the names of folders that fit a pattern, in order."""
+        """Return the names of folders that match a pattern, in order."""
         parts = list(PurePosixPath(pattern).parts)
         return sorted(self._find((), parts, folders=True), key=lambda name: name.split("/"))
 
     @contextlib.contextmanager
     def whole(self, name: str) -> Iterator[BinaryIO]:
-        """Give a new file to write, which takes this name at the end if nothing went wrong.
+        """Yield a new file for writing, which gets this name at the end of the block if no error occurred.
 
-        What had the name before is replaced; a link is replaced and not followed. Raises UnsafeError if a folder has
-        the name.
+        A file or link with this name is replaced; the link is not followed. Raises UnsafeError if a folder has the
+        name.
         """
         with self._parent(name) as (folder, last):
             partial = f".{os.urandom(8).hex()}.partial"
@@ -170,8 +172,10 @@ class Folder:
                 os.unlink(partial, dir_fd=folder)
 
     def make(self, name: str) -> Folder:
-        """Make a folder, and those above it that are missing; return it. Raises UnsafeError if a link or a file has
-        the name of one."""
+        """Make a folder and its missing parents; return the folder.
+
+        Raises UnsafeError if a link or a file has one of the names.
+        """
         parts = self._parts(name)
         for n in range(1, len(parts) + 1):
             with self._walk(parts[: n - 1]) as folder, contextlib.suppress(FileExistsError):
@@ -180,15 +184,15 @@ class Folder:
             return self.below(name)
 
     def remove(self, name: str) -> None:
-        """Remove a file or a link, if there is one."""
+        """Remove a file or a link if it exists."""
         with contextlib.suppress(FileNotFoundError, UnsafeError), self._parent(name) as (folder, last):
             os.unlink(last, dir_fd=folder)
 
     def remove_tree(self, name: str) -> None:
-        """Remove a folder with everything in it, or a link or a file, if there is one."""
+        """Remove a folder with its content, or a link, or a file, if it exists."""
         with contextlib.suppress(FileNotFoundError), self._parent(name) as (folder, last):
             if stat.S_ISDIR(os.stat(last, dir_fd=folder, follow_symlinks=False).st_mode):
-                # what cannot be removed shows when its name is wanted
+                # if something cannot be removed, the next use of its name fails with a message
                 shutil.rmtree(last, ignore_errors=True, dir_fd=folder)
             else:
                 os.unlink(last, dir_fd=folder)
@@ -200,9 +204,10 @@ class Folder:
 
     @contextlib.contextmanager
     def locked(self, name: str, operation: int, create: bool = True) -> Iterator[None]:
-        """Hold flock(2) on a file. Raises BlockingIOError where another process holds it.
+        """Hold a lock on a file during the block (flock(2)).
 
-        create: make the file if it is missing; else raise FileNotFoundError.
+        Raises BlockingIOError if another process holds the lock and `operation` does not wait. create: make the file
+        if it is missing; otherwise raise FileNotFoundError.
         """
         import fcntl
 
@@ -228,7 +233,7 @@ class Folder:
 
     @contextlib.contextmanager
     def _walk(self, parts: tuple[str, ...]) -> Iterator[int]:
-        """Give the descriptor of a folder."""
+        """Yield the descriptor of a folder. Raises FileNotFoundError or UnsafeError."""
         handle = os.open(self.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         place = self.root
         try:
@@ -246,7 +251,7 @@ class Folder:
 
     @contextlib.contextmanager
     def _parent(self, name: str) -> Iterator[tuple[int, str]]:
-        """Give the descriptor of the folder that holds a file, and the file's name in it."""
+        """Yield the descriptor of the folder that contains a file, and the file's name in it."""
         parts = self._parts(name)
         if not parts:
             raise UnsafeError(f"{self.path}: {name!r} names no file")
@@ -265,7 +270,7 @@ class Folder:
             return
         try:
             with self._walk(begin) as folder:
-                # a descriptor of O_PATH cannot be listed
+                # a folder cannot be listed with a descriptor opened with O_PATH
                 readable = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
                 try:
                     with os.scandir(readable) as entries:
@@ -294,13 +299,16 @@ class Folder:
 def open_regular(
     path: Path | str, shown: Path | str, folder: int | None = None, follow: bool = False
 ) -> BufferedReader:
-    """Open a regular file for reading; never wait for one, and never open anything else.
+    """Open a regular file for reading. It never waits, and never opens anything else.
 
-    shown: its name in messages. folder: the descriptor that a relative path begins at. follow: a symbolic link may
-    stand for it. Raises FileNotFoundError, other OSErrors, or UnsafeError.
+    - shown: the file's name in messages.
+    - folder: the descriptor at which a relative path begins.
+    - follow: follow a symbolic link.
+
+    Raises FileNotFoundError, other OSErrors, or UnsafeError.
     """
     try:
-        # before it is opened: opening a device or a FIFO may have an effect
+        # check the mode first, because opening a device or a FIFO may have an effect
         mode = os.stat(path, dir_fd=folder, follow_symlinks=follow).st_mode
         if not stat.S_ISREG(mode):
             raise _refuse(shown, mode)
@@ -320,8 +328,8 @@ def open_regular(
 
 
 def parse_json(data: bytes) -> Any:
-    """Return the value of a JSON text. Raises ValueError, also for one of too many values or levels."""
-    # each value but one is behind a comma or an opening bracket; those inside of texts count too
+    """Return the value of a JSON text. Raises ValueError, also for too many values or levels."""
+    # each value but the first follows a comma or an opening bracket; such characters in strings are counted too
     if sum(data.count(sign) for sign in (b",", b"[", b"{")) >= MOST_JSON_VALUES:
         raise ValueError(f"has more than {MOST_JSON_VALUES} values")
     try:
@@ -331,7 +339,10 @@ def parse_json(data: bytes) -> Any:
 
 
 def free_bytes(path: Path) -> int:
-    """Return the room for new files in a folder: of one in memory, at most half of the memory that is available."""
+    """Return the number of bytes that are free for new files in a folder.
+
+    For a file system in memory, this is at most half of the available memory.
+    """
     free = shutil.disk_usage(path).free
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -346,13 +357,13 @@ def free_bytes(path: Path) -> int:
 
 
 def _file_system_of_the_kernel(handle: int) -> str | None:
-    """Return the name of the file system that an open file is on, if its files are the kernel's."""
-    # a file that the kernel makes up has no blocks; others need no look
+    """Return the name of the file system of an open file if its files come from the kernel; else None."""
+    # a file that the kernel generates has no blocks, so other files need no further check
     return None if os.fstat(handle).st_blocks else _OF_THE_KERNEL.get(_file_system(handle))
 
 
 def _file_system(handle: int) -> int:
-    """Return the kind of the file system of an open file: f_type in statfs(2), 0 if it is not known."""
+    """Return the type of the file system of an open file: f_type in statfs(2), 0 if it is not known."""
     import ctypes
 
     answer = (ctypes.c_long * 64)()
@@ -370,7 +381,7 @@ def _refuse(shown: Path | str, mode: int = 0) -> UnsafeError:
 
 
 def _explain(error: OSError, shown: Path | str, folder: int | None = None, name: str | None = None) -> Exception:
-    """Turn what the kernel says of a link, or of a file where a folder should be, into words."""
+    """Turn an OSError about a link, or about a file in place of a folder, into an error with a clear message."""
     if name is not None and error.errno in (errno.ENOTDIR, errno.ELOOP):
         with contextlib.suppress(OSError):
             if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The forms of the JSON files in runs and sweeps that have no dataclass: what every reader of one may rely on.
 
-A file is held against its form once, when it is read. It may be damaged, or a stranger's. A form says what is needed; a
-file may hold more. No module is imported for it: each command that reads a run would wait.
+A file is checked against its form once, when it is read, since it may be damaged or made by a stranger. A form lists
+what is needed; a file may contain more. The check imports no library, because each command that reads a run would wait
+for the import.
 """
 
 from __future__ import annotations
@@ -12,20 +13,20 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-# A type, a test of a value, forms of which one fits (a tuple), a list of a form, or keys with their forms; a key that
-# ends in `?` may be missing.
+# A form is a type, a predicate, a tuple of alternative forms, a list with the form of its items, or a mapping of keys
+# to forms. A key that ends in `?` may be missing.
 Form = Any
 
 
 @dataclass(frozen=True)
 class Map:
-    """A mapping with any names, each with this form."""
+    """The form of a mapping with any keys, whose values have this form."""
 
     form: Form
 
 
 def number(value: object) -> bool:
-    """A finite number that a calculation may take further."""
+    """Return whether a value is a finite number, small enough for further calculations."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return False
     return abs(value) < 1e300 and math.isfinite(value)
@@ -44,7 +45,7 @@ def anything(_: object) -> bool:
 
 
 def find_fault(value: Any, form: Form, place: str = "") -> str | None:
-    """Return where a value does not have a form; None if it has."""
+    """Return the place where a value does not match a form; None if it matches."""
     match form:
         case type():
             return None if isinstance(value, form) and not (form is int and isinstance(value, bool)) else place or "."
@@ -134,8 +135,8 @@ OF_RUN: Mapping[str, Form] = {
 }
 OF_SWEEP: Mapping[str, Form] = {"sweep.json": SWEEP, "summary.json": SWEEP_SUMMARY}
 
-# Of each table that mprun reads itself, the columns with numbers and those with text that it needs. A column whose
-# name ends in `?` may hold null. Other tables and columns are only shown and exported.
+# For each table that mprun itself reads: the needed columns with numbers, and the needed columns with text. A column
+# whose name ends in `?` may contain null. Other tables and columns are only shown and exported.
 _OFFSETS = ("data_offset_bytes?", "subflow_offset_bytes?")
 _CARRIED = ("forward_payload_bytes", "reverse_payload_bytes")
 _TUPLE = ("source_port?", "destination_port?"), ("source", "destination")
@@ -159,14 +160,14 @@ TABLES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "subflows": (("connection", "subflow", *_CARRIED, *_TUPLE[0]), ("capture", "path?", *_TUPLE[1])),
     "connections": (("connection",), ("capture", "protocol")),
 }
-# Units, with which the names of columns end: such columns hold numbers.
+# Units at the end of column names. Such columns contain numbers.
 UNITS = ("_ns", "_us", "_ms", "_s", "_bytes", "_packets", "_per_s", "_port")
 
 
 def find_column_fault(table: str, kinds: Mapping[str, str]) -> str | None:
-    """Return what is wrong with the columns of a table.
+    """Return what is wrong with the columns of a table; None if nothing is wrong.
 
-    kinds: of each column `number`, `text`, `flag`, `null` (it holds nothing else) or another word.
+    kinds: for each column `number`, `text`, `flag`, `null` (the column contains only nulls) or another word.
     """
     numbers, texts = TABLES.get(table, ((), ()))
     wanted = {name.removesuffix("?"): "number" for name in numbers} | {name.removesuffix("?"): "text" for name in texts}
@@ -183,5 +184,5 @@ def find_column_fault(table: str, kinds: Mapping[str, str]) -> str | None:
 
 
 def never_null(table: str) -> list[str]:
-    """Return the columns of a table that hold no null."""
+    """Return the columns of a table that must not contain null."""
     return [name for part in TABLES.get(table, ()) for name in part if not name.endswith("?")]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that were built on this machine, and are executed only while they are what was built.
+"""Checks that programs built on this machine have not changed since, before they are executed.
 
-The digest of each is kept when it is built. Hashing an experiment kernel takes 12 ms, so a file that was hashed is
-hashed again only once its inode, size or times have changed; the user's cache keeps these.
+The digest of each program is stored when it is built. Hashing an experiment kernel takes 12 ms. So a file is hashed
+again only if its inode, size or times have changed. The user's cache keeps the digests and these values.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from pathlib import Path
 from mprun.cache import cache
 from mprun.errors import HostError
 
-# A file that changed so shortly before may change again within one step of the clock of the file system.
+# A file that changed less than this ago may change again without a change of its times, which have limited resolution.
 SETTLED_NS = 1_000_000_000
 SEEN = "seen.json"
 
-# Device, inode, size, and times of the last changes of content and of all else.
+# Device, inode, size, time of the last change of content, time of the last change of status (ns).
 _State = list[int]
 
 
 def digest_files(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    """Return the SHA-256 of the files that exist, by name, hexadecimal."""
+    """Return the SHA-256 of each existing file by its name, in hexadecimal."""
     return {name: _hash(folder / name) for name in names if (folder / name).is_file()}
 
 
 def find_change(folder: Path, digests: Mapping[str, str], names: Iterable[str]) -> str | None:
-    """Return the first of the files that is not what was built, with what is wrong with it; None if all are."""
+    """Return what is wrong with the first file that is not the built one; None if all are unchanged."""
     for name in names:
         path = folder / name
         if not os.access(path, os.R_OK | os.X_OK):
@@ -45,9 +45,9 @@ def find_change(folder: Path, digests: Mapping[str, str], names: Iterable[str]) 
 
 
 def find_stranger(folder: Path, names: Iterable[str], owners: Collection[int]) -> str | None:
-    """Return the first file, or folder above it, that others than `owners` (user ids) could replace; None if none.
+    """Return why a user other than `owners` (user ids) could replace a file; None if no other user could.
 
-    The folder of the program and the one that holds it are looked at.
+    The files, their folder and its parent folder are checked. The message names the first faulty one.
     """
     folder = folder.resolve()
     for path in (folder.parent, folder, *(folder / name for name in names)):
@@ -68,7 +68,7 @@ def _name(user: int) -> str:
 
 
 def _digest(path: Path) -> str:
-    """Return the SHA-256 of a file, from what was seen of it before if it has not changed since."""
+    """Return the SHA-256 of a file. If the file has not changed since it was last hashed, use the known digest."""
     path = path.resolve()
     seen = _read_seen()
     state = _state(path)
@@ -92,7 +92,7 @@ def _hash(path: Path) -> str:
 
 
 def _read_seen() -> dict[str, list[int | str]]:
-    """Return the states and digests of files seen before; nothing where another user could have written them."""
+    """Return the states and digests of files hashed before; none if another user could have written them."""
     with contextlib.suppress(OSError, ValueError, TypeError, HostError):
         place = cache(SEEN, of_root=True)
         if find_stranger(place.parent, (SEEN,), (os.geteuid(), 0)) is None:
@@ -102,7 +102,10 @@ def _read_seen() -> dict[str, list[int | str]]:
 
 
 def _write_seen(seen: Mapping[str, list[int | str]]) -> None:
-    """Keep it, whole or not at all. A cache that cannot be written to is none, and files are hashed each time."""
+    """Store the states and digests, completely or not at all.
+
+    If the cache cannot be written, nothing is stored, and files are hashed each time.
+    """
     with contextlib.suppress(OSError, HostError):
         place = cache(SEEN, of_root=True)
         partial = place.with_name(f".{SEEN}-{os.urandom(8).hex()}")

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whom mprun works for: under sudo the user who called that, whose cache is used and who owns what is made."""
+"""The invoker: the user whom mprun works for, whose cache it uses and who owns the files that it makes.
+
+Under sudo, this is the user who called sudo.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from pathlib import Path
 
 
 def _ids() -> tuple[int, int] | None:
-    """User and group of the one who called sudo; None where that is root, or nobody did."""
+    """Return user id and group id of the user who called sudo; None without sudo, or if root called it."""
     uid, gid = os.environ.get("SUDO_UID", ""), os.environ.get("SUDO_GID", "")
     if os.geteuid() != 0 or not uid.isdigit() or not gid.isdigit() or int(uid) == 0:
         return None
@@ -25,12 +28,12 @@ def user() -> int:
 
 
 def is_root_for_user() -> bool:
-    """Tell whether this is root, called by a user with sudo."""
+    """Return whether this process has root's rights because a user called it with sudo."""
     return _ids() is not None
 
 
 def become() -> None:
-    """In a child: give up the rights of root that sudo gave, for good."""
+    """Give up root's rights from sudo permanently. Call it only in a child process."""
     if ids := _ids():
         os.setgroups(_groups(*ids))
         os.setresgid(ids[1], ids[1], ids[1])
@@ -45,7 +48,7 @@ def _groups(uid: int, gid: int) -> list[int]:
 
 
 def can_write(path: Path) -> bool:
-    """Tell whether the user whom mprun works for can write into a folder, under sudo without the rights of root."""
+    """Return whether the invoker can write to a folder. Under sudo, root's rights do not count."""
     if not is_root_for_user():
         return os.access(path, os.W_OK)
     done = subprocess.run(["/usr/bin/test", "-w", path], preexec_fn=become)
@@ -53,7 +56,7 @@ def can_write(path: Path) -> bool:
 
 
 def home() -> Path:
-    """The home directory."""
+    """Return the invoker's home directory. Raises RuntimeError if there is none."""
     if ids := _ids():
         try:
             return Path(pwd.getpwuid(ids[0]).pw_dir)
@@ -63,12 +66,12 @@ def home() -> Path:
 
 
 def home_of_root() -> Path:
-    """The home directory of root."""
+    """Return root's home directory."""
     return Path(pwd.getpwuid(0).pw_dir)
 
 
 def give(path: Path) -> None:
-    """Make what is at `path`, and below, the invoker's."""
+    """Make the invoker the owner of `path` and of everything below it."""
     if not (ids := _ids()):
         return
     os.lchown(path, *ids)
@@ -78,13 +81,13 @@ def give(path: Path) -> None:
 
 
 def give_at_exit(path: Path) -> None:
-    """The same when this process ends, however it was ended short of being killed."""
+    """Make the invoker the owner of `path`, and of everything below it, when this process exits."""
     if _ids():
         atexit.register(give, path)
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, and those above it that are missing, the invoker's."""
+    """Make a folder and its missing parents, with the invoker as the owner."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
     if ids := _ids():

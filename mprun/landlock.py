@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Landlock: what a process may open on this machine, set by itself before it starts a program (landlock(7)).
+"""Landlock: limits on the files that a process may open, set by itself before it starts a program (landlock(7)).
 
-Rights that this kernel's Landlock does not know are left out: each version of it (ABI) restricts more. Rules name
-files that exist; all that no rule names is refused, with all its descendants.
+Each version of Landlock (ABI) knows more rights. Rights that this kernel does not know are left out. Rules name
+existing files and folders. All other files are refused, for the process and all its descendants.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ PR_SET_NO_NEW_PRIVS = 38
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR, REMOVE_DIR, REMOVE_FILE = (1 << bit for bit in range(6))
 MAKE_CHAR, MAKE_DIR, MAKE_REG, MAKE_SOCK, MAKE_FIFO, MAKE_BLOCK, MAKE_SYM = (1 << bit for bit in range(6, 13))
 REFER, TRUNCATE, IOCTL_DEV = (1 << bit for bit in range(13, 16))
-# The number of file-system rights that each ABI knows; later ones know all.
+# The number of file-system rights that each ABI knows. Later versions know all rights.
 _KNOWN_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
 _ALL_RIGHTS = 16
-# TCP bind and connect, from ABI 4 on; abstract sockets and signals to processes outside, from ABI 6 on: all are refused
-# unless the network is allowed.
+# TCP bind and connect (from ABI 4 on) are refused unless the network is allowed. Abstract sockets and signals to
+# processes outside (from ABI 6 on) are always refused.
 _NETWORK, _SCOPES = 3, 3
 _RIGHTS_OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 
@@ -36,7 +36,7 @@ RUN = READ | EXECUTE
 USE_DEVICE = READ_FILE | WRITE_FILE | IOCTL_DEV
 OWN = (1 << _ALL_RIGHTS) - 1 & ~(EXECUTE | MAKE_CHAR | MAKE_BLOCK)
 
-# Where programs and their data are, and their settings, which may be secret.
+# The folders of programs and their data, and the folder of their settings, which may be secret.
 PROGRAM_FOLDERS = ("/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin", "/opt")
 SETTINGS_FOLDER = "/etc"
 
@@ -44,16 +44,16 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def abi() -> int:
-    """The version of this kernel's Landlock; 0 where it has none or it is switched off."""
+    """Return the version of this kernel's Landlock; 0 if it has none or Landlock is switched off."""
     return max(0, int(_libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), CREATE_RULESET_VERSION)))
 
 
 @contextlib.contextmanager
 def ruleset(rights: Mapping[Path, int], with_network: bool = False) -> Iterator[int | None]:
-    """The descriptor of rules that allow these rights on paths and what lies below them; None without Landlock.
+    """Yield the descriptor of rules that allow rights on paths and on everything below them; None without Landlock.
 
-    with_network: TCP connections are allowed. Paths that do not exist are left out. Raises OSError for what the kernel
-    refuses.
+    with_network: TCP connections are allowed. Paths that do not exist are left out. Raises OSError if the kernel
+    refuses a rule.
     """
     version = abi()
     if not version:
@@ -75,9 +75,10 @@ def ruleset(rights: Mapping[Path, int], with_network: bool = False) -> Iterator[
 
 
 def readable_by_all(folder: Path) -> list[Path]:
-    """Return the folder, or its largest parts in which every user may read everything: root may read the rest too.
+    """Return the folder if every user may read everything in it, or else its largest parts of this kind.
 
-    Links are no part: what they lead to has its own rule. Neither is what vanishes meanwhile, or cannot be listed.
+    Root could read the other parts too, so rules must name only these. Links are left out, since their targets have
+    their own rules. Files that vanish meanwhile and folders that cannot be listed are left out too.
     """
     try:
         with os.scandir(folder) as listed:
@@ -100,7 +101,10 @@ def _parts_of_entry(path: Path) -> list[Path]:
 
 
 def restrict(handle: int | None) -> None:
-    """Obey the rules from now on, with all that this process starts; nothing gains privileges any more (prctl(2))."""
+    """Apply the rules to this process and all its descendants, permanently. Raises OSError.
+
+    None of them can gain privileges any more (prctl(2), PR_SET_NO_NEW_PRIVS).
+    """
     if _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl")
     if handle is not None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make Mininet importable where it is installed: beside us, or as the distribution's package.
+"""Make Mininet importable, from mprun's Python environment or from the distribution's package.
 
-Mininet is pure Python, so the distribution's copy serves every interpreter. Its release 2.3 asks for distutils, which
-Python 3.12 no longer has, to compare versions of Open vSwitch; those of Debian 13 and Ubuntu 24.04 ask for the package
-packaging, which is not the interpreter's own.
+Mininet is pure Python, so the distribution's copy works with every interpreter. To compare versions of Open vSwitch,
+its release 2.3 imports distutils, which Python 3.12 no longer has. Mininet in Debian 13 and Ubuntu 24.04 imports the
+package packaging, which the interpreter may lack.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ DISTRIBUTION_FOLDER = "/usr/lib/python3/dist-packages"
 
 
 def find() -> ModuleSpec | None:
-    """Where Mininet is, without importing anything; None if it is not installed."""
+    """Return the import specification of Mininet without importing it; None if it is not installed."""
     found = find_spec("mininet")
     if found is None:
         sys.path.append(DISTRIBUTION_FOLDER)
@@ -26,7 +26,7 @@ def find() -> ModuleSpec | None:
 
 
 def make_importable() -> None:
-    """After this `import mininet` finds it if it is installed at all."""
+    """Let `import mininet` succeed from now on if Mininet is installed."""
     find()
     for package, name in (("distutils", "StrictVersion"), ("packaging", "Version")):
         if package not in sys.modules and find_spec(package) is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The place of a run: its engine, the kernel that is booted there, and the consent that commands of files need."""
+"""The place of a run: its engine, the kernel that the engine boots, and the consent that commands in files need."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNCONFINED = "no Landlock: programs of a run can read files of this machine"
 
 @dataclass(frozen=True)
 class Place:
-    """An engine, with the reason for it. kernel: the one that the engine boots; None if it boots none."""
+    """An engine, with the reason for its choice. kernel: the kernel that the engine boots; None if it boots none."""
 
     name: EngineName
     reason: str
@@ -35,13 +35,13 @@ class Place:
 def choose_place(wanted: EngineChoice, kernel_name: str) -> Place:
     """Return the place of a run.
 
-    `auto` is the engine of the user's configuration, else the default. It is never another engine because that one
-    cannot be used.
+    `auto` selects the engine of the user's configuration, or the default engine. If this engine cannot be used, no
+    other engine is tried.
 
-    Raises HostError with what is missing and the way out, SpecError for a faulty configuration.
+    Raises HostError with what is missing and a remedy. Raises SpecError for a faulty configuration.
     """
     name, reason = DEFAULT_ENGINE, "the default: simulated time, repeatable"
-    # to name a kernel is to ask for the engine that boots it
+    # naming a kernel selects the engine that boots it
     is_open = wanted == "auto" and kernel_name == DEFAULT_NAME
     if wanted != "auto":
         name, reason = wanted, "as asked"
@@ -56,7 +56,7 @@ def choose_place(wanted: EngineChoice, kernel_name: str) -> Place:
         return Place(name, reason, None)
     if kernel_name != DEFAULT_NAME:
         reason = f"kernel {kernel_name}, {kernel.version} {kernel.digest[:12]}"
-        # a developer's own may be kept on purpose, as what another one is compared with
+        # a developer may keep an older kernel on purpose, to compare another kernel with it
         if not is_current(kernel):
             reason += ", built by another version of mprun: build it again for what has changed"
     elif not is_current(kernel):
@@ -67,15 +67,17 @@ def choose_place(wanted: EngineChoice, kernel_name: str) -> Place:
 
 
 def tell_unconfined() -> str | None:
-    """Return what to say of a machine that cannot keep programs of a run from its files; None of one that can."""
+    """Return a warning if this machine cannot keep programs of a run from its files; None if it can."""
     return None if landlock.abi() else f"this machine has {UNCONFINED}"
 
 
 def refuse_host_kernel(named: EngineChoice, asked: EngineChoice) -> None:
-    """Raise SpecError where a file names an engine on the host's kernel that its user did not ask for.
+    """Raise SpecError if a file names an engine on the host's kernel that the user did not ask for.
 
-    named: by the file. asked: by the command line; `auto` is the configuration. Strangers share files, and such an
-    engine runs them on the user's own kernel.
+    The file may come from a stranger, and such an engine runs it on the user's own kernel.
+
+    - named: the engine that the file names.
+    - asked: the engine on the command line; `auto` stands for the user's configuration.
     """
     if named == "auto" or not ENGINES[named].IS_ON_HOST_KERNEL:
         return
@@ -87,7 +89,7 @@ def refuse_host_kernel(named: EngineChoice, asked: EngineChoice) -> None:
 
 
 def refuse_commands(spec: Spec, consent: Consent, engine: EngineName) -> None:
-    """Raise SpecError that shows the commands of a file's own, unless the user consents to all that they can do."""
+    """Raise SpecError with the commands in a file, unless the user consents to all that they can do."""
     found = [
         f"{flow.name}: {line}"
         for flow in spec.experiment.traffic

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules by the name that a file gives: mprun's own, and those that installed packages bring along.
+"""Plugins: modules that files name, in mprun itself or in installed packages.
 
-A package names its modules in an entry-point group. Packages are searched only for a name that is none of
-ours: reading their metadata takes a while. What a module must have is for who asks.
+A package names its modules in an entry-point group. Packages are searched only for a name that mprun does not have,
+because reading their metadata takes time. The caller checks that a module has the names that it needs.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 class PluginFault(Exception):
-    """A package's module that cannot be used; the message says which, why and what would do."""
+    """A failure to use a package's module. The message names the module, the reason and a remedy."""
 
 
 @dataclass(frozen=True)
 class Described:
-    """A module as a list shows it. package: None for mprun's own."""
+    """A module for display in a list. package: None for mprun's own modules."""
 
     name: str
     summary: str
@@ -31,7 +31,7 @@ class Described:
 
 @dataclass(frozen=True)
 class Installed:
-    """A module of a package. where: what it is called in messages."""
+    """A module of a package. where: its description in messages."""
 
     where: str
     module: object
@@ -39,18 +39,23 @@ class Installed:
 
 @dataclass(frozen=True)
 class Collection:
-    """All modules of one kind. group: of the entry points; noun: in messages; own: name -> our module."""
+    """All modules of one kind.
+
+    - group: the group of entry points.
+    - noun: the word for a module in messages.
+    - own: the paths of mprun's own modules by name.
+    """
 
     group: str
     noun: str
     own: Mapping[str, str]
 
     def load_own(self, name: str) -> object:
-        """A module of mprun's."""
+        """Return one of mprun's own modules."""
         return import_module(self.own[name])
 
     def load_installed(self, name: str) -> Installed | None:
-        """A module of an installed package; None if none has that name. Raises PluginFault."""
+        """Return a module of an installed package; None if no module has this name. Raises PluginFault."""
         found = [point for point in self._entry_points() if point.name == name]
         if not found:
             return None
@@ -64,11 +69,11 @@ class Collection:
             raise PluginFault(f"{where} cannot be imported: {type(error).__name__}: {error}") from error
 
     def list_names(self) -> list[str]:
-        """Names of all modules, mprun's own first."""
+        """Return the names of all modules, mprun's own first."""
         return list(dict.fromkeys([*self.own, *(point.name for point in self._entry_points())]))
 
     def describe(self) -> list[Described]:
-        """All modules with the first sentence of their docstrings, mprun's own first."""
+        """Return all modules with the first line of their docstrings, mprun's own first."""
         own = [Described(name, _summary(import_module(module)), None) for name, module in self.own.items()]
         others = []
         for point in self._entry_points():
@@ -92,6 +97,6 @@ def _package(point: EntryPoint) -> str:
 
 
 def _summary(module: object) -> str:
-    """The first line of a module's docstring without the name that it begins with."""
+    """Return the first line of a module's docstring, without the name at its beginning."""
     first = (getattr(module, "__doc__", None) or "").strip().split("\n")[0]
     return first.split("`: ", 1)[-1].rstrip(".")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of a report, which a notebook shows. data: what it shows, with units in the names of the columns."""
+    """A figure of a report, which notebooks can display. data: the values shown, with units in the column names."""
 
     title: str
     caption: str
@@ -37,7 +37,11 @@ class Figure:
 
 @dataclass(frozen=True)
 class Run:
-    """A run. summary: as `summary.json` has it; metrics: metric, value and unit (bit/s, s, share, byte, 1)."""
+    """A run.
+
+    - summary: the content of `summary.json`.
+    - metrics: a table with the columns metric, value and unit (bit/s, s, share, byte, 1).
+    """
 
     path: Path
     summary: Mapping[str, Any]
@@ -50,11 +54,11 @@ class Run:
 
     @property
     def tables(self) -> dict[str, polars.LazyFrame]:
-        """Every table of the run by its name, not yet read."""
+        """Return all tables of the run by their names, not yet read."""
         return dict(RunDirectory(self.place or self.path).tables())
 
     def figures(self) -> list[Figure]:
-        """Those of its report, but for the network: what `plots` chose, else all that there is data for."""
+        """Return the figures of the report without the network: those in `plots`, or else all for which data exists."""
         from mprun.report.report import charts_of
 
         return [_paint(chart) for chart in charts_of(RunDirectory(self.place or self.path))]
@@ -62,7 +66,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Sweep:
-    """A sweep. cells: a row for each run, with the values of its cell, seed, status and metrics."""
+    """A sweep. cells: a table with a row for each run, with the values of its cell, seed, status and metrics."""
 
     path: Path
     summary: Mapping[str, Any]
@@ -70,7 +74,10 @@ class Sweep:
 
     @property
     def statistics(self) -> polars.DataFrame:
-        """A row for each cell and metric: its values, count, mean, stdev, median, quantiles and intervals."""
+        """Return a row for each cell and metric: the cell's values and the statistics.
+
+        The statistics are count, mean, stdev, median, quantiles and intervals.
+        """
         rows = [
             {
                 **cell["values"],
@@ -89,12 +96,15 @@ class Sweep:
         return polars.DataFrame(rows, infer_schema_length=None, strict=False)
 
     def runs(self) -> Iterator[Run]:
-        """In the order of `cells`."""
+        """Yield the runs in the order of `cells`."""
         for name in self.cells["directory"]:
             yield _run(RunDirectory(Folder(self.path).below(str(name))))
 
     def table(self, name: str) -> polars.LazyFrame:
-        """One table of all runs, with the columns of `cells` up to `status` before it."""
+        """Return a table of all runs as one, after the columns of `cells` before `status`.
+
+        Raises SpecError if no run has the table.
+        """
         keys = self.cells.columns[: self.cells.columns.index("status")]
         parts = [
             run.tables[name].select(
@@ -108,18 +118,19 @@ class Sweep:
         return polars.concat(parts, how="diagonal_relaxed")
 
     def figures(self) -> list[Figure]:
-        """Those of its report, but for the network: what `plots` chose, else the main metrics over the cells."""
+        """Return the figures of the report without the network: those in `plots`, or else the main metrics by cell."""
         from mprun.report.sweep import charts_of
 
         return [_paint(chart) for chart in charts_of(SweepDirectory(self.path))]
 
 
 def load(path: Path | str, parent: Path | str = "runs") -> Run | Sweep:
-    """A run or a sweep by its directory, its name, the beginning of one, or `latest` and `latest-sweep`.
+    """Return a run or a sweep.
 
-    Of a sweep that has not all its runs it is what there is, with a UserWarning.
+    path: its directory, its name, the beginning of its name, `latest` or `latest-sweep`. A sweep without all its runs
+    is returned as far as it is complete, with a UserWarning.
 
-    Raises SpecError where there is none, MprunError where a run did not come so far.
+    Raises SpecError if there is no such run or sweep, and MprunError if a run ended before its results were written.
     """
     found = find_either(Path(parent), str(path))
     if isinstance(found, RunDirectory):
@@ -144,5 +155,5 @@ def _run(run: RunDirectory) -> Run:
 
 
 def read_sweep(sweep: SweepDirectory) -> Sweep:
-    """As far as it is. Raises MprunError."""
+    """Return a sweep as far as it is complete. Raises MprunError."""
     return Sweep(sweep.path, read_summary(sweep), read_table(sweep))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run from a Spec to a finished run directory: the pipeline's last arrows.
+"""Run an experiment from a Spec to a finished run directory.
 
-Compiles for a place, makes the directory, runs the plan, reads the artifacts. Prints nothing.
+This module compiles for a place, makes the directory, runs the plan and reads the artifacts. It prints nothing.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ Compiler = Callable[[Spec, Network, Capabilities], Plan]
 
 @dataclass(frozen=True)
 class Request:
-    """A run that is asked for.
+    """A request for a run.
 
-    warnings: of its files.
-    inputs: the texts of its files, by the names under which the run keeps them.
-    shell: stop at a prompt; None: do not.
-    consent: the user's, to commands of the files.
+    - warnings: warnings about its files.
+    - inputs: the texts of its files, by the names under which the run keeps them.
+    - shell: the time at which the run stops at a prompt; None: it does not stop.
+    - consent: the user's consent to commands in the files.
     """
 
     spec: Spec
@@ -66,7 +66,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A request that has been compiled for its place. warnings: of the files, and of what this machine lacks."""
+    """A request that is compiled for its place. warnings: warnings about the files and about this machine."""
 
     request: Request
     network: Network
@@ -99,8 +99,8 @@ def prepare(request: Request) -> Prepared:
 def run_request(request: Request, parent: Path, progress: Progress) -> tuple[RunDirectory, dict[str, Any]]:
     """Run an experiment into a new directory below `parent`; return the directory and the summary.
 
-    Raises SpecError or HostError before the directory exists; RunError or Interrupted after, with what was
-    gathered kept and marked incomplete.
+    Raises SpecError or HostError before the directory exists, and RunError or Interrupted later. The results gathered
+    until then are kept and marked incomplete.
     """
     title = title_of(request.spec)
     return run_into(lambda digest: RunDirectory.create(parent, title, digest), request, progress)
@@ -125,7 +125,7 @@ def title_of(spec: Spec) -> str:
 
 
 def read_inputs(paths: Sequence[Path]) -> dict[str, str]:
-    """Return the texts of a user's files by names under which a run keeps them."""
+    """Return the texts of a user's files by the names under which a run keeps them."""
     files: dict[str, str] = {}
     for number, path in enumerate(paths):
         taken = path.name in (*files, RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT)
@@ -136,7 +136,7 @@ def read_inputs(paths: Sequence[Path]) -> dict[str, str]:
 def calibrate(spec: Spec, network: Network, place: Place, progress: Progress) -> Calibration:
     """Measure each link of a network, on a network of its own that carries nothing else.
 
-    Raises HostError or RunError.
+    Raises SpecError, HostError or RunError.
     """
     plan, capabilities = compile_for(silence(spec), network, place, compile_calibration)
     with scratch("mprun-calibration-") as folder:
@@ -150,7 +150,7 @@ def calibrate(spec: Spec, network: Network, place: Place, progress: Progress) ->
 
 
 def _carry_out(prepared: Prepared, run: RunDirectory, progress: Progress) -> dict[str, Any]:
-    """Run into a directory that exists, after its links were measured if that was asked for; return the summary."""
+    """Run into an existing directory, and return the summary. If the spec asks for it, measure the links first."""
     request, plan, network = prepared.request, prepared.plan, prepared.network
     spec, place = request.spec, request.place
     calibration = calibrate(spec, network, place, progress) if spec.experiment.calibrate else None
@@ -187,7 +187,7 @@ def _carry_out(prepared: Prepared, run: RunDirectory, progress: Progress) -> dic
 
 
 def restore_tables(run: RunDirectory) -> None:
-    """Make the tables of a run again from what the agent, the kernel and the programs left, if it came so far."""
+    """Make the tables of a run again from its recorded output. Do nothing if the run ended before this was written."""
     if run.has("agent.json"):
         _measure(run, _evidence_in(run, run.plan().intent, run.agent_report()))
 
@@ -209,10 +209,10 @@ def _measure(run: RunDirectory, evidence: Evidence) -> Measured:
 def repeat(
     original: RunDirectory, parent: Path, place: Place, progress: Progress, consent: Consent = NO_COMMANDS
 ) -> tuple[RunDirectory, dict[str, Any]]:
-    """Run again what `original` was asked for, into a new directory under `parent`.
+    """Repeat the run `original` in a new directory below `parent`. Return the directory and the summary.
 
-    Its resolved inputs are compiled again: a plan is a list of commands, and that of a stranger is not obeyed. Raises
-    RunError if this mprun makes another intent of them.
+    The run's resolved inputs are compiled again. A plan is a list of commands, so the plan of a stranger is not
+    executed. Raises RunError if this version of mprun derives another intent from the inputs.
     """
     prepared = prepare(Request(load(*original.resolved_inputs).spec, place, consent=consent))
     if prepared.plan.digest != original.digest:
@@ -224,7 +224,7 @@ def repeat(
 
 
 def first_difference(one: RunDirectory, other: RunDirectory) -> str | None:
-    """The first artifact and byte in which two runs differ; None if they are identical."""
+    """Return a message with the first artifact and byte in which two runs differ; None if they are identical."""
     ours, theirs = set(one.artifacts()), set(other.artifacts())
     for name in sorted(ours | theirs):
         if name not in theirs or name not in ours:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Temporary directories that do not stay behind, not even those of processes that were killed."""
+"""Temporary directories that do not remain, even if their processes were killed."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from mprun.errors import HostError
 
 
 def temporary() -> Path:
-    """Where temporary files go: the first place of Python's list (`tempfile.gettempdir`) that may be written to.
+    """Return the folder for temporary files: the first writable folder of Python's list (`tempfile.gettempdir`).
 
-    Python tries each place by writing a file, which stays if it is killed at that moment. Raises HostError.
+    Python's function itself is not used. It tries each folder by writing a file, which remains if Python is killed at
+    that moment. Raises HostError.
     """
     named = [os.environ[name] for name in ("TMPDIR", "TEMP", "TMP") if os.environ.get(name)]
     places = [Path(place).absolute() for place in (*named, "/tmp", "/var/tmp", "/usr/tmp", ".")]
@@ -30,8 +31,10 @@ def temporary() -> Path:
 
 @contextlib.contextmanager
 def scratch(prefix: str, parent: Path | None = None) -> Iterator[Path]:
-    """A directory in `parent` (default: where temporary files go); whoever makes one removes those of the same prefix
-    whose processes were killed: nobody holds them."""
+    """Make a directory for the block, in `parent` or in the folder for temporary files.
+
+    Directories with the same prefix that no process locks any more belong to killed processes, and are removed.
+    """
     folder = parent or temporary()
     for stale in folder.glob(f"{prefix}*"):
         with contextlib.suppress(OSError), _held(stale, fcntl.LOCK_EX | fcntl.LOCK_NB):
@@ -41,11 +44,11 @@ def scratch(prefix: str, parent: Path | None = None) -> Iterator[Path]:
             tempfile.TemporaryDirectory(prefix=prefix, dir=folder, ignore_cleanup_errors=True) as made,
             contextlib.ExitStack() as holding,
         ):
-            # another process may have held it first, and taken it for one that was left behind
+            # another process may have locked it first, and removed it as a leftover
             with contextlib.suppress(FileNotFoundError):
                 holding.enter_context(_held(Path(made), fcntl.LOCK_EX))
             if Path(made).exists():
-                # programs in it run without the rights of root that sudo gave
+                # programs that use it run without root's rights from sudo
                 invoker.give(Path(made))
                 yield Path(made)
                 return
@@ -53,7 +56,10 @@ def scratch(prefix: str, parent: Path | None = None) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _held(folder: Path, how: int) -> Iterator[None]:
-    """Raises OSError where it is not there, or where another process holds it and we do not wait."""
+    """Lock a folder for the block (flock(2)).
+
+    Raises OSError if the folder does not exist, or if another process has the lock and `how` does not wait.
+    """
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(handle, how)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the folders are that come with mprun beside its code: `labs`, `schemas` and a profile of Wireshark.
+"""The folders that come with mprun's code: `labs`, `schemas` and a Wireshark profile.
 
-A checkout has the first two at its top; building a package puts them into it (`setup.py`). What is in a lab is for
-`mprun.lab.file`: a shell that completes a name asks here, and waits.
+In a checkout, the first two are at its top. Building a package copies them into the package (`setup.py`). This module
+does not read labs, so that the completion of names in a shell is quick; `mprun.lab.file` reads them.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ PROFILE = _PACKAGE / "wireshark" / "mptcp"
 
 
 def find_shipped(name: str) -> Path:
-    """A folder by its name; it does not exist where neither a checkout nor a package has it."""
+    """Return the path of a folder by its name. It does not exist if neither the package nor a checkout has it."""
     inside = _PACKAGE / name
     return inside if inside.is_dir() else _PACKAGE.parent / name
 
 
 def find_labs() -> Mapping[str, Path]:
-    """Number -> folder of every lab in this directory's `labs`, or else of those that come with mprun. Raises SpecError
-    where there are none."""
+    """Return the folders of labs by their numbers, from `labs` in the current directory or else from mprun.
+
+    Raises SpecError if there are none.
+    """
     for folder in (Path("labs"), find_shipped("labs")):
         labs = {path.parent.name.split("_")[0]: path.parent for path in sorted(folder.glob("*/lab.yaml"))}
         if labs:

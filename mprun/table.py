@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of a run (Parquet), held against their forms when they are opened: they may be damaged, or a stranger's."""
+"""Tables of a run (Parquet), checked against their forms when they are opened.
+
+A table may be damaged or made by a stranger.
+"""
 
 from __future__ import annotations
 
@@ -19,25 +22,25 @@ from mprun.text import UNPRINTABLE
 if TYPE_CHECKING:
     import polars
 
-# A value takes at most 16 bytes in memory. A table of samples has at most 2 values a byte of its file. More than
-# MOST_CELLS may only be in a file that is large itself.
+# A value takes at most 16 bytes in memory. A table of samples has at most 2 values for each byte of its file. Only a
+# large file may contain more than MOST_CELLS values.
 MOST_CELLS, MOST_CELLS_A_BYTE = 50_000_000, 20
-# The values of a table up to this size are checked, which takes less than 0.1 s. What is wrong in a larger one shows
-# when it is read.
+# The values of tables up to this size are checked, which takes less than 0.1 s. Wrong values in a larger table are
+# found when it is read.
 MOST_CHECKED_BYTES = 16 << 20
 MOST_NUMBER = 1e300
 _KINDS = {"String": "text", "Boolean": "flag", "Null": "null"}
 
 
 def open_table(file: BinaryIO, name: str, size_bytes: int) -> polars.LazyFrame:
-    """Return a table, not yet read, whose texts no terminal obeys. Raises ValueError for one that is damaged.
+    """Return a table, not yet read, whose texts contain no control characters. Raises ValueError if it is damaged.
 
-    name: the table's, without folder and ending.
+    name: the table's name without folder and suffix.
     """
     import polars
 
     try:
-        # a damaged file lets polars panic, which prints where in its code
+        # with a damaged file, polars may panic and print the place in its code
         with _silent():
             table = polars.scan_parquet(file)
             fault = _find_fault(name, table, size_bytes)
@@ -52,7 +55,10 @@ def open_table(file: BinaryIO, name: str, size_bytes: int) -> polars.LazyFrame:
 
 
 def pack(table: polars.DataFrame) -> bytes:
-    """Return a table as the content of a file. polars hides what the system says of a file that it cannot write."""
+    """Return a table as the content of a Parquet file.
+
+    The caller writes the file, because polars hides the system's error if it cannot write.
+    """
     packed = io.BytesIO()
     table.write_parquet(packed)
     return packed.getvalue()
@@ -60,15 +66,15 @@ def pack(table: polars.DataFrame) -> bytes:
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn an error of the system that polars met while it wrote a file into one of Python's."""
+    """Turn a system error that polars meets while it writes a file into an OSError. Raises OSError or MprunError."""
     try:
         yield
     except BaseException as error:
-        # polars also raises an OSError that has the number in its text only
+        # polars also raises OSErrors with the error number only in the text
         is_plain = isinstance(error, OSError) and error.errno is None
         number = re.search(r"(?:os error |Errno )([0-9]+)", str(error)) if is_plain or is_of_polars(error) else None
         if number is None and is_of_polars(error) and "transport error" in str(error):
-            # the end of a Parquet file, of which polars keeps no number
+            # an error at the end of a Parquet file, for which polars keeps no number
             raise MprunError(f"{path}: cannot be written whole: check the free space and `ulimit -f`") from error
         if number is None:
             raise
@@ -76,12 +82,12 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def is_of_polars(error: BaseException) -> bool:
-    """Return whether polars raised an error. A panic in it is no Exception."""
+    """Return whether polars raised an error. A panic in polars is a BaseException and no Exception."""
     return type(error).__module__.partition(".")[0] in ("polars", "pyo3_runtime")
 
 
 def _find_fault(name: str, table: polars.LazyFrame, size_bytes: int) -> str | None:
-    """Return what is wrong with a table. Raises errors of polars."""
+    """Return what is wrong with a table; None if nothing is wrong. Raises errors of polars."""
     import polars
 
     schema = table.collect_schema()
@@ -111,7 +117,7 @@ def _find_fault(name: str, table: polars.LazyFrame, size_bytes: int) -> str | No
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
-    """Let nothing reach standard error, whoever writes it."""
+    """Discard all output to standard error during the block, including the output of libraries."""
     sys.stderr.flush()
     kept, nowhere = os.dup(2), os.memfd_create("nowhere")
     try:

@@ -1,29 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text that others wrote, made fit for terminals and files: a terminal obeys some characters, and XML has no place for
-them. (The agent, which imports nothing, has the same of its own.)"""
+"""Safe output of text from other sources in terminals and files.
+
+A terminal executes some control characters, and XML cannot contain them. The agent imports few modules, so it has its
+own `printable`.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-# What `printable` replaces, as a regular expression of tables: control characters and those that turn text around.
+# The characters that `printable` replaces, as a regular expression for polars tables: control characters and characters
+# that change the direction of text.
 UNPRINTABLE = r"[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Zl}\p{Zp}--[\n\t]]"
 
 
 def printable(text: str) -> str:
-    """With U+FFFD in place of what a terminal would not print, or would obey."""
+    """Return a text with U+FFFD in place of characters that a terminal cannot print or would execute."""
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() or one in "\n\t" else "\ufffd" for one in text)
 
 
 def plain(value: object) -> str:
-    """The same as one line, which cannot pass for several."""
+    """Return a value as printable text on one line."""
     return printable(str(value)).replace("\n", " ").replace("\t", " ")
 
 
 def make_printable(value: Any) -> Any:
-    """A value as JSON has it, with all its text printable."""
+    """Return a JSON value with all its texts and keys printable."""
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, list):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which mprun this is: a digest of its code, as a version's number does not tell of changes between two.
+"""The identity of this mprun: a digest of its code, since a version number does not show changes between versions.
 
-Kernels, built programs and installed tools have versions and digests of their own.
+Kernels, built programs and installed tools have their own versions and digests.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 @cache
 def code_digest() -> str:
-    """Of all Python files of the package, 12 hexadecimal digits."""
+    """Return a digest of all Python files of the package: 12 hexadecimal digits of SHA-256."""
     total = hashlib.sha256()
     root = Path(__file__).parent
     for path in sorted(root.rglob("*.py")):
@@ -24,5 +24,5 @@ def code_digest() -> str:
 
 
 def code_of(environment: Mapping[str, Any]) -> str:
-    """The digest of the mprun that made a run, by its environment; older runs do not know it."""
+    """Return the digest of the mprun that made a run, from the run's environment. Older runs do not record it."""
     return str(environment.get("mprun", "not recorded"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spec -> Network -> Plan. Pure: nothing is read from the machine but the given Capabilities."""
+"""Compile a Spec into a Network and a Plan. Pure: all that depends on the machine is in the given Capabilities."""
 
 from __future__ import annotations
 

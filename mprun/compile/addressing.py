@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node's namespace as commands: sysctls, addresses, rules, routes, neighbours, bridge."""
+"""Commands that set up a node's namespace: sysctls, addresses, rules, routes, neighbours, bridge."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from mprun.model.address import Address, InterfaceAddress
 from mprun.model.network import Interface, Neighbour, Node, Route
 from mprun.plan import Command, sysctl
 
-# Before interfaces exist, so that they are born with them. IPv6 is off where no interface has such an
-# address: its router solicitations would stand in every capture.
+# These are set before interfaces exist, so that new interfaces have them. IPv6 is off if no interface has an IPv6
+# address. Otherwise, router solicitations would be in every capture.
 IPV6_OFF = (("net.ipv6.conf.all.disable_ipv6", "1"),)
-# No address but those given, link-local ones included (addr_gen_mode 1), and so nothing that a kernel sends
-# of itself to get or defend one. What is left are the reports of MLDv2 (RFC 3810) of each address, which
-# cannot be switched off: sent without delay they are over before a capture starts.
+# Interfaces get only the given addresses, and no link-local address (addr_gen_mode 1). So the kernel sends no packets
+# to obtain or defend an address. Only the MLDv2 reports of each address (RFC 3810) cannot be switched off. They are
+# sent without delay, so they are over before a capture starts.
 IPV6_ON = (
     ("net.ipv6.conf.all.disable_ipv6", "0"),
     ("net.ipv6.conf.default.accept_ra", "0"),
@@ -93,7 +93,11 @@ def loss_commands(node: Node, interface: Interface) -> Iterator[Command]:
 
 
 def _add_addresses(interface: Interface) -> Iterator[Command]:
-    """nodad: nobody else has the address, so it need not wait for the second in which one could say so."""
+    """Yield the commands that add an interface's addresses.
+
+    IPv6 addresses are added with `nodad`, because duplicate address detection would delay them by a second. No other
+    node has the address.
+    """
     for address in interface.addresses:
         words = f"{_option(address)}address add {address} dev {interface.name}"
         yield _ip(interface.node, words if address.version == 4 else f"{words} nodad")
@@ -110,7 +114,7 @@ def _neighbour_words(verb: str, neighbour: Neighbour) -> str:
 
 
 def _route_words(verb: str, route: Route, *others: Route) -> str:
-    """others: further ways to the same destination."""
+    """Return the words of ip-route(8) for a route. others: further ways to the same destination."""
     words = "-6 " if route.family == "ipv6" else ""
     words += f"route {verb} {route.destination or 'default'}"
     for way in (route, *others):

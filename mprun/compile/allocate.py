@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spec -> Network: interface names, routes, neighbours, queues. Addresses are of `numbering`.
+"""Turn a Spec into a Network: interface names, routes, neighbours and queues.
 
-Routes are decided for each address family by itself, by the same rules.
-Host prefixes only are routed: the addresses of links between routers are reachable from their
-neighbours and nobody else needs them.
+`mprun.compile.numbering` decides addresses. Routes are decided separately for each address family, by the same rules.
+Routes exist only to the subnets of hosts. Addresses of links between routers are reachable from their neighbours, and
+no other node needs them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ from mprun.model.spec import (
 
 DEFAULT_QUEUE_PACKETS = 20
 INTERFACE_NAME_BYTES = 15
-# On larger segments only those know each other that have to do with each other: n members would take n * n entries.
+# On larger segments, nodes have static entries only for the neighbours that they need: n members would need n * n
+# entries.
 STATIC_NEIGHBOURS = 32
 
 _Built = list[tuple[LinkSpec, Interface, Interface]]
@@ -52,7 +53,7 @@ _Routings = Mapping[Family, Routing]
 
 
 def allocate(spec: Spec) -> Network:
-    """Decide all that the topology leaves open. Raises SpecError where it cannot be built."""
+    """Return the network with all that the topology leaves open. Raises SpecError if it cannot be built."""
     topology = spec.topology
     built = _name_interfaces(topology)
     in_use = {family for link in topology.links for family in families_of(topology.addressing_of(link))}
@@ -117,7 +118,7 @@ def allocate(spec: Spec) -> Network:
 
 
 def _size_queues_of(topology: TopologySpec, links: Sequence[Link], longest: Mapping[str, int]) -> Iterator[Change]:
-    """The changes with every queue sized; one that the user did not change stays as it is."""
+    """Yield the changes with every queue sized. A queue that the user did not change keeps its size."""
     sized = {link.name: link for link in links}
     given = {link.name: link for link in topology.links}
 
@@ -162,7 +163,7 @@ def _name_interfaces(topology: TopologySpec) -> _Built:
 
 
 def _interface_name(node: str, nth: int) -> str:
-    """`client-eth0`; without the node where that is longer than the kernel allows."""
+    """Return a name such as `client-eth0`, or `eth0` if the name would be longer than the kernel allows."""
     name = f"{node}-eth{nth}"
     return name if len(name) <= INTERFACE_NAME_BYTES else f"eth{nth}"
 
@@ -197,8 +198,11 @@ def _routes(name: str, topology: TopologySpec, routing: Routing) -> Iterator[Rou
 
 
 def _rules(name: str, topology: TopologySpec, routing: Routing) -> Iterator[Rule]:
-    """A table of its own for each address of a host with several (RFC 3484's source choice is not
-    enough: without them a reply leaves by the default route, whatever its source address)."""
+    """Yield a rule with a routing table of its own for each address of a host with several.
+
+    Without the rules, a reply would leave by the default route, whatever its source address is. The choice of source
+    addresses (RFC 3484) is not enough.
+    """
     addresses = [interface.address(routing.family) for interface in routing.interfaces[name]]
     if topology.nodes[name] == "host" and len(addresses) - addresses.count(None) > 1:
         for table, address in enumerate(addresses, start=1):
@@ -209,8 +213,11 @@ def _rules(name: str, topology: TopologySpec, routing: Routing) -> Iterator[Rule
 def _neighbours(
     name: str, routing: Routing, unflooded: Collection[int], known: Collection[str] | None
 ) -> Iterator[Neighbour]:
-    """All others on a node's segments; where those are many, the nodes that are known (None: all), and others are
-    learnt. Where nothing is flooded ARP finds nobody."""
+    """Yield static entries for the other nodes on a node's segments.
+
+    On a large segment, only nodes in `known` have an entry (None: all nodes), and others are learnt with ARP. If the
+    segment's switches flood nothing, ARP cannot work, so all nodes have an entry.
+    """
     for interface in routing.interfaces[name]:
         members = routing.members.get(interface.segment, [])
         is_large = len(members) > STATIC_NEIGHBOURS and interface.segment not in unflooded
@@ -251,9 +258,9 @@ def _paths(routings: _Routings, source: str, destination: str, named: Iterable[N
 
 
 def _longest_rtt(routings: Iterable[Routing], topology: TopologySpec) -> dict[str, int]:
-    """For each link whose queue is a BDP, the longest round trip between hosts that crosses it, ns.
+    """Return the longest round-trip time (ns) of paths between hosts over each link whose queue is given in BDPs.
 
-    A link that joins no two hosts counts its own delay.
+    For a link on no such path, it is the round-trip time of the link itself.
     """
     wanted = {
         link.name: link.forward.delay_ns + link.reverse.delay_ns
@@ -276,7 +283,10 @@ def _longest_rtt(routings: Iterable[Routing], topology: TopologySpec) -> dict[st
 
 
 def _size_queue(direction: Direction, rtt_ns: int, mtu: int) -> Direction:
-    """The queue in what its discipline counts: one BDP of the path by default, at least 20 packets."""
+    """Return a direction with its queue in the unit of its discipline, packets or bytes.
+
+    The default size is one BDP of the longest path, and at least 20 packets.
+    """
     rate = direction.rate_bit_per_s
     if rate is None:
         return direction

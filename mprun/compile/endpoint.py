@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A host's MPTCP settings as commands: endpoints and limits from the topology (ip-mptcp(8)).
+"""Commands for a host's MPTCP settings: endpoints and limits that follow from the topology (ip-mptcp(8)).
 
 `fullmesh`: a client opens a subflow from each of its addresses to each of the server's, a server
 announces its further addresses. `default`: passive, no endpoint but those written out, only what the
@@ -34,22 +34,22 @@ def is_used(experiment: ExperimentSpec, node: str) -> bool:
 
 
 def subflows_wanted(network: Network, experiment: ExperimentSpec, flow: Flow) -> int:
-    """Subflows that an MPTCP flow's connection has once the path managers of its hosts are done."""
+    """Return the number of subflows that an MPTCP flow's connection has once its path managers are done."""
     client, server = (experiment.hosts.get(name, HostSpec()).mptcp for name in (flow.source, flow.destination))
     return count_subflows(client, server, _paths_of(network, flow), _joined)
 
 
 def _joined(path: Path) -> tuple[str, str]:
-    """The links at either end of a path."""
+    """Return the names of the links at both ends of a path."""
     return path.source.link, path.destination.link
 
 
 def mptcp_commands(
     network: Network, experiment: ExperimentSpec, node: Node, capabilities: Capabilities
 ) -> Iterator[Command]:
-    """Scheduler, limits and endpoints of a host that an MPTCP flow uses; nothing for others.
+    """Yield the commands for scheduler, limits and endpoints of a host with MPTCP flows; none for other nodes.
 
-    A kernel without a choice of schedulers is asked for one only where the experiment wants another than the default.
+    If the kernel offers no choice of schedulers, the scheduler is set only if it is not the default one.
     """
     if node.kind != "host" or not is_used(experiment, node.name):
         return
@@ -63,8 +63,8 @@ def mptcp_commands(
         return
     flows = _flows_of(experiment, node.name)
     subflows, accepted = settings.subflows, settings.add_addr_accepted
-    # a passive host, and one whose client is limited, has no use for more than there can be; others are refused
-    # (`spec.agreement`)
+    # without a given limit, allow as many subflows as the flows can have; `mprun.input.cross_check` refuses clients
+    # that would open more than the kernel allows
     if subflows is None:
         needed = max(_most_subflows(network, experiment, flow) for flow in flows) - 1
         subflows = min(needed, MAX_ADDITIONAL_SUBFLOWS)
@@ -82,12 +82,12 @@ def mptcp_commands(
 
 
 def _flows_of(experiment: ExperimentSpec, node: str) -> list[Flow]:
-    """The MPTCP flows that start or end on a node."""
+    """Return the MPTCP flows that start or end on a node."""
     return [f for f in experiment.traffic if f.protocol == "mptcp" and node in (f.source, f.destination)]
 
 
 def _paths_of(network: Network, flow: Flow) -> tuple[Path, ...]:
-    """The paths that a flow's connection can use."""
+    """Return the paths that a flow's connection can use."""
     return usable_paths(flow, network.paths.get((flow.source, flow.destination), ()))
 
 
@@ -102,7 +102,7 @@ def _most_subflows(network: Network, experiment: ExperimentSpec, flow: Flow) -> 
 
 
 def path_managers(network: Network, experiment: ExperimentSpec) -> Iterator[Process]:
-    """The programs that open the subflows of clients whose path manager is not the kernel's."""
+    """Yield the path manager programs of clients that do not use the kernel's path manager."""
     for name, settings in experiment.hosts.items():
         mptcp = settings.mptcp
         opened = [flow for flow in _flows_of(experiment, name) if flow.source == name]
@@ -128,14 +128,17 @@ def path_managers(network: Network, experiment: ExperimentSpec) -> Iterator[Proc
 
 
 def _ends(node: Node) -> list[tuple[Interface, InterfaceAddress]]:
-    """Every address of a host with its interface, in the order of their endpoints' numbers."""
+    """Return every address of a host with its interface, in the order of endpoint numbers."""
     return [(interface, address) for interface in node.interfaces for address in interface.addresses]
 
 
 def endpoint_commands(
     network: Network, experiment: ExperimentSpec, node: Node
 ) -> Iterator[tuple[InterfaceAddress, Command]]:
-    """The endpoints of a host that an MPTCP flow uses, with their addresses; of a passive one those written out."""
+    """Yield the MPTCP endpoints of a host with MPTCP flows: each address with its command.
+
+    A passive host has only the endpoints that the experiment lists.
+    """
     settings = experiment.hosts.get(node.name, HostSpec()).mptcp
     if not is_used(experiment, node.name) or settings.is_in_user_space:
         return

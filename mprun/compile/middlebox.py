@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Middleboxes as nft(8) commands, one table for each behaviour, and a relay where there is a proxy.
+"""Commands for middleboxes: nft(8) rules, one table for each behaviour, and a relay for each proxy.
 
-Each rule that interferes counts, under a name that `TABLE.COUNTER` tells apart, so that a run can say
-which box took what. Also here: what a middlebox means for a path, without which nothing that comes
-after would recognise a connection beyond a NAT.
+Each rule that changes or drops packets has a counter with a unique name `TABLE.COUNTER`. So a run can report what each
+middlebox did. This module also finds the effect of middleboxes on a path, such as the source address behind a NAT.
 """
 
 from __future__ import annotations
@@ -17,28 +16,29 @@ from mprun.model.network import Interface, Network, Node, Path
 from mprun.model.spec import AlteredOption, Firewall, Middlebox, Nat, Proxy, SequenceRewriter, StrippedOption
 from mprun.plan import Command, Process, Ready
 
-# Beyond the ports of iperf3's servers and below those that clients get.
+# Above the ports of iperf3 servers, and below the ports of clients.
 RELAY_PORT = 3129
 RELAY = f"{inside.PROGRAMS}/relay.py"
 
-# Subtypes of the option (RFC 8684 8.1); nft 1.0.6 has no words for them. Linux sends these alone or
-# first among the MPTCP options of a segment, which is the one that nft finds.
+# Subtypes of the option (RFC 8684 8.1), for which nft 1.0.6 has no words. nft finds only the first MPTCP option of a
+# segment. Linux sends these subtypes alone or first.
 _SUBTYPES: Mapping[StrippedOption, int] = {"mp_capable": 0, "mp_join": 1, "dss": 2, "add_addr": 3}
-# Bits 32 to 63 of the option: half of MP_CAPABLE's key, a join's token, ADD_ADDR's address (RFC 8684 3.1, 3.2, 3.4.1);
-# and what stands there instead: 192.0.2.1, which is nobody's (RFC 5737). nft 1.0.6 sets such bits to constants only.
+# Bits 32 to 63 of the option: half of MP_CAPABLE's key, a join's token, ADD_ADDR's address (RFC 8684 3.1, 3.2, 3.4.1).
+# They are replaced with 192.0.2.1, an address for documentation (RFC 5737). nft 1.0.6 can set such bits only to
+# constants.
 _CONTENT = "tcp option @30,32,32"
 _OTHER = "0xc0000201"
-# Half of the sequence space (RFC 9293 3.4): to add it is to toggle one bit, all that nft can reckon,
-# and to add it twice changes nothing, so that one rule serves both directions.
+# Half of the sequence space (RFC 9293 3.4). Adding it toggles one bit, which nft can compute. Adding it twice changes
+# nothing, so one rule works in both directions.
 _HALF = "0x80000000"
-# As many blocks as options have room for (RFC 2018 3).
+# The number of SACK blocks that fit into the options (RFC 2018 3).
 _SACK_BLOCKS = 4
 
 _FILTER = "type filter hook forward priority filter;"
 
 
 def middlebox_commands(node: Node, box: Middlebox) -> Iterator[Command]:
-    """The rules of a middlebox, in the order in which a person would type them."""
+    """Yield the nft commands of a middlebox in order."""
     for words in _rules(node, box):
         yield Command(node.name, ("nft", "add", *words))
 
@@ -110,7 +110,10 @@ def _firewall(node: Node, firewall: Firewall) -> Iterator[tuple[str, ...]]:
 
 
 def _nat(node: Node, nat: Nat) -> Iterator[tuple[str, ...]]:
-    """Outside there is no way to an address inside: what comes unasked is lost, as it would be there."""
+    """Yield rules that translate source addresses, and drop unsolicited packets from outside.
+
+    On the Internet such packets would be lost too, since inside addresses are not routed there.
+    """
     inside = _names(node, nat.inside)
     yield from _table("nat", "postrouting", "type nat hook postrouting priority srcnat;", "translated", "unsolicited")
     words = f"iifname {inside} oifname != {inside} counter name translated masquerade"
@@ -121,7 +124,10 @@ def _nat(node: Node, nat: Nat) -> Iterator[tuple[str, ...]]:
 
 
 def _proxy(proxy: Proxy) -> Iterator[tuple[str, ...]]:
-    """A redirected connection ends at the box; the relay asks where it was going (SO_ORIGINAL_DST)."""
+    """Yield rules that redirect connections to the relay on the box.
+
+    The relay learns the original destination with SO_ORIGINAL_DST.
+    """
     yield from _table("proxy", "prerouting", "type nat hook prerouting priority dstnat;", "intercepted")
     ports = ", ".join(map(str, proxy.ports))
     match = f"tcp dport {{ {ports} }}" if ports else "meta l4proto tcp"
@@ -129,13 +135,13 @@ def _proxy(proxy: Proxy) -> Iterator[tuple[str, ...]]:
 
 
 def _names(node: Node, links: Sequence[str]) -> str:
-    """The set of a node's interfaces on these links."""
+    """Return the node's interfaces on these links, as a name or a set in nft's syntax."""
     names = [interface.name for interface in node.interfaces if interface.link in links]
     return names[0] if len(names) == 1 else f"{{ {', '.join(names)} }}"
 
 
 def relays(boxes: Mapping[str, Middlebox]) -> Iterator[Process]:
-    """The programs that proxies run."""
+    """Yield the relay program of each proxy."""
     for name, box in boxes.items():
         if box.proxy:
             yield Process(
@@ -148,13 +154,13 @@ def relays(boxes: Mapping[str, Middlebox]) -> Iterator[Process]:
 
 
 def speakers(boxes: Mapping[str, Middlebox]) -> frozenset[str]:
-    """Routers that send from addresses of their own, to which others must know the way back."""
+    """Return the routers that send from their own addresses, so that other nodes need routes to them."""
     return frozenset(name for name, box in boxes.items() if box.nat or box.proxy)
 
 
 @dataclass(frozen=True)
 class Crossing:
-    """A middlebox on a path: which it is, and where a packet comes in and leaves."""
+    """A middlebox on a path, with the interfaces through which a packet arrives and departs."""
 
     name: str
     box: Middlebox
@@ -163,7 +169,10 @@ class Crossing:
 
 
 def crossings(network: Network, boxes: Mapping[str, Middlebox], path: Path) -> Iterator[Crossing]:
-    """The middleboxes that a packet from the path's source meets, in order; of several ways on the first."""
+    """Yield the middleboxes that a packet from the path's source meets, in order.
+
+    If the path has several ways, only the middleboxes of the first way are found.
+    """
     if not boxes:
         return
     ends = {link.name: link.ends for link in network.links}
@@ -189,7 +198,7 @@ def is_closed(network: Network, boxes: Mapping[str, Middlebox], path: Path) -> b
 
 
 def source_seen(network: Network, boxes: Mapping[str, Middlebox], path: Path) -> Address | None:
-    """The address that the destination takes for the path's source, where NAT gives it another."""
+    """Return the source address that the destination sees if a NAT translates it; None without translation."""
     seen = None
     for crossing in crossings(network, boxes, path):
         nat = crossing.box.nat

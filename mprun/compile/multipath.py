@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Routes with several ways (equal-cost multipath, RFC 2992): which they are, and the hash that chooses.
+"""Routes with several ways (equal-cost multipath, RFC 2992), and the hash that chooses between the ways.
 
 The hash is of the flow's addresses, protocol and ports, so that a flow keeps its way and subflows of
 one pair of addresses have ways of their own. Each router has a seed of its own: routers that hash
@@ -24,7 +24,8 @@ from mprun.plan import Command, sysctl
 
 # Source, destination, protocol, source port, destination port.
 _FIELDS = str(0x01 | 0x02 | 0x04 | 0x10 | 0x20)
-# The router at the end of a link that is down takes another way. It tells nobody: nothing speaks a routing protocol.
+# The router at the end of a link that is down takes another way. Other routers do not learn of the failure, because no
+# routing protocol runs.
 _SYSCTLS: dict[Family, tuple[tuple[str, str], ...]] = {
     "ipv4": (
         ("net.ipv4.fib_multipath_hash_policy", "3"),
@@ -37,12 +38,12 @@ _SYSCTLS: dict[Family, tuple[tuple[str, str], ...]] = {
         ("net.ipv6.conf.all.ignore_routes_with_linkdown", "1"),
     ),
 }
-# Of both families, since Linux 6.11.
+# The seed for both address families, since Linux 6.11.
 _SEED = "net.ipv4.fib_multipath_hash_seed"
 
 
 def group_ways(routes: Iterable[Route]) -> Iterator[tuple[Route, ...]]:
-    """Routes by what they lead to: one, or the ways of one with several."""
+    """Yield groups of neighbouring routes with the same family, destination and table: the ways of one route."""
     for _, ways in groupby(routes, lambda route: (route.family, route.destination, route.table)):
         yield tuple(ways)
 
@@ -58,6 +59,6 @@ def hashing_commands(node: Node, seed: int) -> Iterator[Command]:
 
 
 def _seed_of(router: str, seed: int) -> int:
-    """32 bits and not 0, which would be the kernel's own choice."""
+    """Return a router's seed of 32 bits. It is never 0, because the kernel would then choose a seed itself."""
     digest = hashlib.sha256(f"{seed} {router}".encode()).digest()
     return int.from_bytes(digest[:4], "big") or 1

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Addresses of interfaces: those that the user gave, and for all others the next free ones.
+"""Addresses of interfaces: the addresses that the user gave, and the next free addresses for all other interfaces.
 
-Each segment is numbered in IPv4, whether or not it has such addresses, and in IPv6 by the same
-digits (`mprun.model.address`): which families a topology has does not move any number.
+Each segment has an IPv4 subnet, even if its links do not use IPv4. The IPv6 subnet has the same digits
+(`mprun.model.address`). So the addresses do not depend on the address families of a topology.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mprun.model.spec import FAMILIES, Family, LinkSpec, TopologySpec
 
 
 class Numbering:
-    """Hands out the addresses of a topology, interface by interface."""
+    """The assignment of a topology's addresses, interface by interface."""
 
     def __init__(self, topology: TopologySpec, segments: Sequence[int]) -> None:
         self._topology = topology
@@ -53,7 +53,10 @@ class Numbering:
     def _next(
         self, link: LinkSpec, family: Family, segment: int, beside: Sequence[InterfaceAddress]
     ) -> InterfaceAddress:
-        """The counterpart of the IPv4 address beside it, else the next free one."""
+        """Return the IPv6 counterpart of the interface's IPv4 address if it is free, else the next free address.
+
+        beside: the addresses that the interface already has.
+        """
         subnet = self._subnets[segment, family]
         likely = [
             number_host(subnet, int(address.ip) & 0xFF)
@@ -104,14 +107,14 @@ def _overlaps(subnet: Subnet, others: Sequence[Subnet]) -> bool:
 
 
 def _counterpart(subnet: Subnet) -> IPv6Network | None:
-    """The IPv6 subnet with the digits of an IPv4 one; None where it has none."""
+    """Return the IPv6 subnet with the digits of an IPv4 subnet; None if there is no such subnet."""
     if isinstance(subnet, IPv4Network) and subnet.prefixlen == SUBNET_BITS:
         return mirror_subnet(subnet)
     return None
 
 
 def _hosts_of(subnet: Subnet) -> Iterator[Address]:
-    """Addresses for hosts, in the order in which they are handed out."""
+    """Yield the addresses of a subnet for hosts, in the order in which they are assigned."""
     if isinstance(subnet, IPv4Network):
         yield from subnet.hosts()
         return

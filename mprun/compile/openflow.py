@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Open vSwitch as commands: its programs, its bridges, their flows and groups.
+"""Commands for Open vSwitch: its programs, its bridges, their flows and groups.
 
 All switches of a run share one Open vSwitch, and so one namespace (its kernel datapath belongs to
 one): a pair of its programs each would cost more than all else of the set-up. Flows see ports by
@@ -20,16 +20,16 @@ from mprun.model.ofctl import group_id, rename_ports
 from mprun.model.spec import HashedBy, LinkSpec, OpenFlow, TopologySpec
 from mprun.plan import Command, Process, Ready
 
-# As Open vSwitch spells it: a controller's socket it takes below this folder only.
+# The folder of Open vSwitch's sockets. It accepts sockets of controllers only below this folder.
 FOLDER = "/var/run/openvswitch"
 DATABASE = f"{FOLDER}/conf.db"
 SOCKET = f"{FOLDER}/db.sock"
-# Ours (guest/controller.py), where a run finds it.
+# The path of mprun's controller in a run.
 CONTROLLER = f"{inside.PROGRAMS}/controller.py"
 INTERFACE_NAME_BYTES = 15
-# Names that the namespace of the switches has for something else.
+# Names that have another use in the namespace of the switches.
 _TAKEN = re.compile(r"lo|ovs-system|ovs-netdev|.*-eth\d+")
-# Select groups that say how they choose exist since OpenFlow 1.5.
+# Select groups with a selection method exist from OpenFlow 1.5 on.
 _OFCTL = ("ovs-ofctl", "-O", "OpenFlow15")
 _ADDRESSES = "ip_src,ip_dst,ipv6_src,ipv6_dst"
 _METHODS: Mapping[HashedBy, str] = {
@@ -53,7 +53,7 @@ def label(topology: TopologySpec, node: str) -> str:
 
 
 def place_switches(topology: TopologySpec, built: Sequence[_Ends]) -> dict[str, Switch]:
-    """The Open vSwitches of a topology with all their flows, in the names of interfaces."""
+    """Return the Open vSwitches of a topology with all their flows. Flows name ports by their interfaces."""
     switches = {}
     fabric = _Fabric(topology, built)
     for number, (name, wanted) in enumerate(topology.switches.items(), start=1):
@@ -79,10 +79,10 @@ def place_switches(topology: TopologySpec, built: Sequence[_Ends]) -> dict[str, 
 
 
 def _spread(ways: Mapping[str, tuple[str, ...]], wanted: OpenFlow, basis: int) -> tuple[list[str], list[str]]:
-    """Flows and groups that send each address on its ways; addresses with the same ways share a group.
+    """Return flows and groups that send each address on its ways. Addresses with the same ways share a group.
 
-    basis: of the hash, another for each switch: else what one has sent to the next all has the hash
-    for which that takes one and the same way.
+    basis: the basis of the hash, which differs for each switch. With the same basis, all traffic that one switch sends
+    to the next would have hashes for which the next switch takes the same way.
     """
     used = {group_id(text) or 0 for text in wanted.groups}
     numbers: dict[tuple[str, ...], int] = {}
@@ -102,7 +102,7 @@ def _spread(ways: Mapping[str, tuple[str, ...]], wanted: OpenFlow, basis: int) -
 
 
 class _Fabric:
-    """The links around switches, and how far switches are from each other."""
+    """The links of switches, and the distances between switches."""
 
     def __init__(self, topology: TopologySpec, built: Sequence[_Ends]) -> None:
         self._kinds = topology.nodes
@@ -114,7 +114,7 @@ class _Fabric:
             self._crossings.setdefault(b.node, []).append((b, a))
 
     def find_ways(self, switch: str) -> dict[str, tuple[str, ...]]:
-        """For each address on the segments of a switch, the ports by which the fewest switches lie between."""
+        """Return, for each MAC address on the segments of a switch, the ports on its shortest ways."""
         segments = {own.segment for own, _ in self._crossings.get(switch, ())}
         ways: dict[str, tuple[str, ...]] = {}
         for _, *ends in self._built:
@@ -128,7 +128,7 @@ class _Fabric:
         return ways
 
     def _towards(self, switch: str, last: str) -> tuple[str, ...]:
-        """The ports of a switch that lead one switch nearer to the last."""
+        """Return the ports of a switch that lead one switch nearer to the last switch."""
         if last not in self._away:
             self._away[last] = self._distances(last)
         away = self._away[last]
@@ -155,7 +155,7 @@ def preparing_commands(network: Network) -> Iterator[Command]:
 
 
 def switch_programs(network: Network) -> Iterator[Process]:
-    """Open vSwitch's database, our controller where a switch asks one, and its daemon."""
+    """Yield Open vSwitch's database, mprun's controller if a switch uses one, and Open vSwitch's daemon."""
     home = _home(network)
     if home is None:
         return
@@ -179,25 +179,25 @@ def switch_programs(network: Network) -> Iterator[Process]:
 
 
 def switch_commands(network: Network) -> Iterator[Command]:
-    """Bridges with their ports and controllers, then their groups and flows."""
+    """Yield the commands for bridges with their ports and controllers, then for groups and flows."""
     for number, (node, switch) in enumerate(network.switches.items(), start=1):
         yield Command(node, ("ovs-vsctl", *_bridge_words(number, switch)))
     for node, switch in network.switches.items():
         for text in switch.groups:
             yield Command(node, (*_OFCTL, "add-group", switch.bridge, text))
         for text in switch.flows:
-            # Open vSwitch gives a bridge that may stand alone this flow itself
+            # Open vSwitch itself adds this flow to a bridge with fail_mode=standalone
             if (switch.mode, text) != ("learning", "priority=0,actions=NORMAL"):
                 yield Command(node, (*_OFCTL, "add-flow", switch.bridge, text))
 
 
 def _home(network: Network) -> str | None:
-    """The switch whose namespace all share."""
+    """Return the switch whose namespace all switches share; None without switches."""
     return next(iter(network.switches), None)
 
 
 def home_of(network: Network, node: str) -> str:
-    """The node whose namespace a node shares; none: an empty text."""
+    """Return the node whose namespace a node shares; empty if the node has its own."""
     home = _home(network)
     return home if home and node in network.switches and node != home else ""
 

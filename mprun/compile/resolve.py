@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spec and Network -> Spec: the same meaning with every derived value written out.
+"""Write every derived value of a Network into its Spec, without a change of meaning.
 
-What comes out compiles to the same network, whatever a later version would derive.
+The resulting Spec compiles to the same network, even if a later version derives other values.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from mprun.model.spec import Spec
 
 
 def resolve(spec: Spec, network: Network) -> Spec:
-    """Addresses of all links and queues of all rates as `allocate` decided them."""
+    """Return the spec with the addresses of all links and the queues of all rates, as `allocate` decided them."""
     links = tuple(
         replace(
             link,

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shortest paths over segments: who forwards to whom.
+"""Shortest paths over segments, and the next hops of routers.
 
-A *segment* is a broadcast domain: links joined by switches, or one link. Routers join segments and
-forward; hosts do not. Where several ways are equally short, the subnets behind a router take turns
-in the order of the file, as the suffixes of Al-Fares et al. (SIGCOMM 2008, section 3.3) do in a fat
-tree: routes are a function of the topology alone, no link idles while another is shared, and
-the interfaces of a host get paths of their own. With equal-cost multipath a router has all of them,
-and a hash of the flow chooses.
+A *segment* is a broadcast domain: links joined by switches, or one link. Routers join segments and forward packets;
+hosts do not. If several ways are equally short, the subnets behind a router take turns in the order of the file. The
+suffixes of Al-Fares et al. (SIGCOMM 2008, section 3.3) do the same in a fat tree. So routes depend only on the
+topology, no link is idle while another is shared, and each interface of a host has its own path. With equal-cost
+multipath, a router has all the ways, and a hash of the flow chooses.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ from mprun.model.network import Interface
 from mprun.model.path import Components
 from mprun.model.spec import Family, LinkSpec, NodeKind
 
-# A link as one of its ends sees it: that end, the other one, and whether it leaves forwards.
+# A link seen from one end: the link, this end, the other end, and whether this direction is forward.
 _Crossing = tuple[LinkSpec, Interface, Interface, bool]
-# Out of an interface of a router, to one of another.
+# From an interface of a router to an interface of another router.
 _Way = tuple[Interface, Interface]
 
 
@@ -57,7 +56,7 @@ class Trace:
         )
 
     def or_else(self, other: Trace) -> Trace:
-        """Either of two; a link that both share is named once."""
+        """Return the ways of both traces. A link that both share is named once."""
         known = {link.name for link, _ in self.crossed}
         return Trace(
             self.crossed + tuple(crossing for crossing in other.crossed if crossing[0].name not in known),
@@ -67,13 +66,13 @@ class Trace:
         )
 
 
-# Of several ways the first is that of the subnet's turn, where only one is used.
+# The hops of each router. Without multipath, there is only the way whose turn it is.
 _Hops = dict[str, tuple[Hop, ...]]
 _Load = Counter[tuple[str, str]]
 
 
 def number_segments(kinds: Mapping[str, NodeKind], links: Sequence[LinkSpec]) -> list[int]:
-    """The segment of each link, numbered in the order of the links."""
+    """Return the segment of each link, numbered in the order of the links."""
     joined = Components()
     first_at: dict[str, int] = {}
     for i, link in enumerate(links):
@@ -85,9 +84,9 @@ def number_segments(kinds: Mapping[str, NodeKind], links: Sequence[LinkSpec]) ->
 
 
 class Routing:
-    """Next hops towards each segment in one address family, computed when first asked for.
+    """The next hops towards each segment in one address family, computed on first use.
 
-    speakers: routers that others must know the way to as if they were hosts.
+    speakers: routers that other nodes need routes to, as for hosts.
     """
 
     def __init__(
@@ -126,12 +125,12 @@ class Routing:
             self._behind.setdefault(self._routers_on(segment), []).append(segment)
         self._sources = {router for routers in self._behind for router in routers}
         self._hops: dict[int, _Hops] = {}
-        # by addresses of interfaces: links crossed on a segment, and from a router onwards
+        # (MAC, MAC) -> the trace within a segment; (router, MAC) -> the trace from the router onwards
         self._within: dict[tuple[str, str], Trace] = {}
         self._onward: dict[tuple[str, str], Trace] = {}
 
     def hops_to(self, segment: int) -> Mapping[str, tuple[Hop, ...]]:
-        """For each router that can reach `segment`, its hop towards it, or all of multipath."""
+        """Return the hop towards `segment` of each router that can reach it; with multipath, all hops."""
         if not self._hops:
             carried: _Load = Counter()
             for last, together in self._behind.items():
@@ -141,12 +140,12 @@ class Routing:
         return self._hops[segment]
 
     def _spread(self, last: tuple[str, ...], together: Sequence[int], carried: _Load) -> dict[int, _Hops]:
-        """The hops to segments that lie behind the same routers, and so share the ways there.
+        """Return the hops to segments behind the same routers, which therefore share the ways there.
 
-        For each, a router takes the way that the fewest of them take through it so far; of several
-        that which carries the fewest segments of all, then the first. Only what would come through
-        a router counts, hence the farthest routers first: by turns alone two routers in a row
-        would always turn together, and half the paths lie idle.
+        For each segment, a router takes the way that the fewest of these segments use so far. If several ways are
+        equal, it takes the way that carries the fewest segments of all, then the first. Only segments whose traffic
+        passes a router count, so the farthest routers choose first. If routers simply took turns, two routers in a row
+        would always turn together, and half the paths would be idle.
         """
         ways = self._shortest_ways(last)
         taken: _Load = Counter()
@@ -174,7 +173,7 @@ class Routing:
         return found
 
     def _shortest_ways(self, last: tuple[str, ...]) -> dict[str, list[_Way]]:
-        """For each router that reaches one of `last`, its equally short ways there, the farthest router first."""
+        """Return the equally short ways of each router to the nearest of `last`, the farthest router first."""
         distance = dict.fromkeys(last, 0)
         waiting = deque(last)
         while waiting:
@@ -190,7 +189,7 @@ class Routing:
         }
 
     def _find_adjacent(self, router: str) -> Iterator[_Way]:
-        """An interface of a router, and that of another on the same segment."""
+        """Yield pairs of an interface of a router and an interface of another router on the same segment."""
         for own in self.interfaces[router]:
             if not own.address(self.family):
                 continue
@@ -203,7 +202,7 @@ class Routing:
         return tuple(dict.fromkeys(member.node for member in members if self._kinds[member.node] == "router"))
 
     def gateway_of(self, segment: int) -> Interface | None:
-        """The router that hosts of a segment use: the first on it."""
+        """Return the router interface that hosts of a segment use as gateway: the first on the segment."""
         routers = (m for m in self.members.get(segment, ()) if self._kinds[m.node] == "router")
         return next(routers, None)
 
@@ -230,7 +229,7 @@ class Routing:
         hops = self.hops_to(destination.segment)
         found = [] if (router, to) in self._onward else [router]
         seen = set(found)
-        # each hop is one router nearer, so that what is found last is nearest
+        # each hop is one router nearer, so the routers found last are the nearest
         for here in found:
             nearer = {hop.gateway.node: None for hop in hops[here] if hop.gateway}
             unknown = [node for node in nearer if node not in seen and (node, to) not in self._onward]
@@ -278,5 +277,5 @@ class Routing:
 
 
 def _name(way: _Way) -> tuple[str, str]:
-    """A way as a key that is quick to hash."""
+    """Return a key for a way that is quick to hash."""
     return way[0].mac, way[1].mac

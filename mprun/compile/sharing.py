@@ -17,9 +17,9 @@ Join = Callable[[Sequence[Process]], Process]
 
 
 def share_processes(works: Sequence[tuple[Flow, Work]]) -> tuple[Work, ...]:
-    """The works of flows, in their order, the first of those that share a process with all of it.
+    """Return the works of flows in the same order. A shared process belongs to the first of its flows.
 
-    Flows share one where they are of one group and host, start together, and their tool has a `join`.
+    Flows share a process if they have the same group, host and start, and their tool has a `join`.
     """
     clients, servers = (_gather(works, role) for role in ("clients", "servers"))
     return tuple(replace(work, clients=clients[n], servers=servers[n]) for n, (_, work) in enumerate(works))
@@ -41,7 +41,7 @@ def _gather(works: Sequence[tuple[Flow, Work]], role: str) -> list[tuple[Process
 
 
 def _join(flow: Flow, role: str, processes: Sequence[Process]) -> Process:
-    """The process that does what all of these would, part of all their flows and then of their group."""
+    """Return one process that does the work of all given ones. It belongs to all their flows, then to their group."""
     if len(processes) == 1:
         return processes[0]
     join: Join = tool_of(flow).join  # type: ignore[attr-defined]

@@ -17,8 +17,11 @@ from mprun.model.spec import Flow, Spec
 
 
 def vary_starts(spec: Spec, network: Network) -> Spec:
-    """Each flow later by a share of the round-trip time of its slowest path; a flow that waits for another waits
-    longer. Those of one group and host stay together: they may be parts of one query, and share a process."""
+    """Delay the start of each flow by a random share of the round-trip time of its slowest path.
+
+    A flow that waits for another flow waits longer by its own share. Flows of one group and host keep starting
+    together, because they may be parts of one query and share a process.
+    """
     if "start" not in spec.experiment.vary:
         return spec
     bounds: dict[str, int] = {}
@@ -36,16 +39,16 @@ def _starter(flow: Flow) -> str:
 
 
 def is_wire_varied(spec: Spec, capabilities: Capabilities) -> bool:
-    """In real time the machine varies it, and more."""
+    """Return whether the timing of packets on wires is varied. In real time, the machine itself varies it more."""
     return "wire" in spec.experiment.vary and capabilities.is_simulated
 
 
 def draw(seed: int, name: str, bound: int) -> int:
-    """A number below `bound` (0 where that is 0) that follows from the seed and a name, and from no order."""
+    """Return a number below `bound` (0 if `bound` is 0) that depends only on the seed and the name."""
     digest = hashlib.sha256(f"{seed} {name}".encode()).digest()
     return int.from_bytes(digest[:16], "big") % bound if bound else 0
 
 
 def derive_seed(seed: int, parts: Sequence[object]) -> int:
-    """The seed of one repetition of one cell, 63 bits."""
+    """Return the seed of one repetition of a cell, 63 bits."""
     return draw(seed, repr(tuple(map(str, parts))), 2**63)

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links as commands: a veth pair where ends are joined directly, a wire where packets are shaped.
+"""Commands for links: a veth pair if the ends are joined directly, a wire if packets are shaped.
 
-A wire is two veth pairs, one to each end, whose inner ports lie in the hidden namespace `_wires`. All wires share it,
-because a namespace each would cost more than the wire; packets never pass from one wire to another.
+A wire is two veth pairs, one to each end, whose inner ports are in the hidden namespace `_wires`. All wires share this
+namespace, because a namespace for each wire would take longer to make than the wire. Packets never pass from one wire
+to another.
 
-What enters one port is redirected to the other, and that port's root qdisc is the impairment of this direction: netem
-holds delay and loss, its child the rate, whose child the queue. So delay comes first, and the queue holds exactly what
-was asked.
+Packets that enter one port are redirected to the other. The root qdisc of that port is the impairment of this
+direction. netem is the stage of delay and loss, its child is the rate, and the child of the rate is the queue. So
+delay comes first, and the queue has exactly the size that was asked for.
 
-A packet keeps its place in its socket's account until a delay stage takes it or, in the experiment kernel, the rate
-stage. In real time the sender of a link with a rate and no delay therefore sees that link's queue (TCP Small Queues;
-tc-netem(8), LIMITATIONS).
+A packet counts as queued by its socket until the delay stage takes it. In the experiment kernel, the rate stage also
+ends this. In real time, the sender on a link with a rate and no delay therefore notices the link's queue (TCP Small
+Queues; tc-netem(8), LIMITATIONS).
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ from mprun.model.spec import DEFAULT_MTU, Chance, Direction, FourState, GilbertE
 from mprun.model.units import RATE, TIME, render_ratio
 from mprun.plan import ROOT, Command
 
-# No name of a user begins so.
+# Names of users never begin with an underscore.
 WIRES = "_wires"
-# The delay line only delays: more packets than any rate x delay that the models allow can put in it.
+# The delay stage must never drop packets: this is more than any rate x delay that the models allow.
 DELAY_LINE_PACKETS = 10_000_000
-# Of the time that a full frame takes at a link's rate, how much a packet of a varied wire is early or late.
+# The time by which a packet of a varied wire is early or late, as a share of a full frame's time at the link's rate.
 WANDER = 0.05
-# A rate that delays no packet by more than 15 ns: with any, netem lets none overtake another.
+# A rate that delays no packet by more than 15 ns. With any rate, netem keeps packets in order.
 IN_ORDER = "1000gbit"
-# What makes one packet of several, as ethtool(8) names it: `gso` is not that of SCTP nor of UDP.
+# Offloads that combine several packets into one, as ethtool(8) names them. `gso` does not include SCTP and UDP.
 OFFLOADS = ("tso", "gso", "gro", "tx-sctp-segmentation", "tx-udp-segmentation")
 
 
@@ -46,7 +47,7 @@ def link_commands(link: Link) -> Iterator[Command]:
     if link.mtu != DEFAULT_MTU:
         for node, name in _devices(link):
             yield Command(node, ("ip", "link", "set", name, "mtu", str(link.mtu)))
-    # not of a wire's ports: what comes to them has gone through an end, whole packets
+    # a wire's ports need no such setting, because their packets have passed an end without offloads
     for node, name in _ends(link):
         yield Command(node, ("ethtool", "-K", name, *(word for offload in OFFLOADS for word in (offload, "off"))))
 
@@ -58,12 +59,12 @@ def start_commands(link: Link) -> Iterator[Command]:
 
 
 def _ends(link: Link) -> list[tuple[str, str]]:
-    """(node, interface) of both ends."""
+    """Return (node, interface) of both ends."""
     return [(end.node, end.name) for end in link.ends]
 
 
 def _devices(link: Link) -> list[tuple[str, str]]:
-    """The same, and of the ports between them."""
+    """Return (node, interface) of both ends and of the wire's ports between them."""
     devices = _ends(link)
     if link.wire is not None:
         devices += [(WIRES, port) for port in link.ports]
@@ -71,8 +72,10 @@ def _devices(link: Link) -> list[tuple[str, str]]:
 
 
 def _veth(node: str, name: str, mac: str, peer_node: str, peer: str, peer_mac: str) -> Command:
-    """A pair with one queue each way: by default it has as many as there are processors, which are dear to make
-    and of use to none of our qdiscs."""
+    """Return the command for a veth pair with one queue in each direction.
+
+    By default, it has a queue for each processor. These take time to make, and mprun's qdiscs do not use them.
+    """
     one = "numtxqueues 1 numrxqueues 1"
     first = f"{name} address {mac} netns {node} {one}"
     second = f"{peer} address {peer_mac} netns {peer_node} {one}"
@@ -84,10 +87,10 @@ def _port_mac(end: Interface) -> str:
 
 
 def shaping_commands(link: Link, timer_slack_ns: int, is_changing: bool, is_varied: bool = False) -> Iterator[Command]:
-    """The tc commands of a wire, in the namespace of all wires.
+    """Yield the tc commands of a wire, in the namespace of all wires.
 
-    A link that changes has the delay and loss stage from the start: a stage cannot come or go without
-    losing the packets in it. is_varied: each packet is a little early or late (`WANDER`).
+    A link that changes has the stage of delay and loss from the start, because adding or removing a stage would lose
+    the packets in it. is_varied: each packet is a little early or late (`WANDER`).
     """
     if link.wire is None:
         return
@@ -116,7 +119,7 @@ def change_commands(
             list(_qdiscs(port, way, link.frame_bytes, timer_slack_ns, True, is_varied)) for way in (old, new)
         )
         for n, (one, other) in enumerate(zip(was, becomes, strict=True)):
-            # a change of tbf gives its limit to a fifo below it, whatever that counts
+            # a change of tbf sets its limit in a fifo below it too, even if the fifo counts packets
             if one != other or (n == 2 and "pfifo" in other and was[1] != becomes[1]):
                 yield Command(WIRES, ("tc", "qdisc", "change", *other))
 
@@ -124,10 +127,11 @@ def change_commands(
 def _qdiscs(
     port: str, direction: Direction, frame_bytes: int, timer_slack_ns: int, is_changing: bool, is_varied: bool
 ) -> Iterator[list[str]]:
-    """delay and loss, below them the rate, below that the queue; a stage without effect is left out.
+    """Yield the stages of one direction as words of tc-qdisc(8) from `dev` on.
 
-    Words of tc-qdisc(8) from `dev` on. The burst is one frame, since more would let packets past the queue. In real
-    time it also holds the bytes of the time that a timer is late by, which would be lost to every packet otherwise.
+    Delay and loss come first, then the rate below them, then the queue below the rate. A stage without effect is left
+    out. The burst is one frame, since a larger burst would let packets pass the queue. In real time, the burst also
+    includes the bytes that could be sent while a timer is late. Otherwise, every packet would lose this time.
     """
     parent = ["root"]
     wander_ns = find_wander(direction, frame_bytes) if is_varied else 0
@@ -156,8 +160,11 @@ def find_wander(direction: Direction, frame_bytes: int) -> int:
 
 
 def _netem(direction: Direction, is_changing: bool, wander_ns: int) -> list[str]:
-    """tc-netem(8)'s words for the delay and loss stage; where it changes, with every zero: netem keeps
-    what a change does not name. With a rate, however large, netem keeps packets in their order."""
+    """Return the words of tc-netem(8) for the stage of delay and loss.
+
+    If the stage changes, the words include every zero, since netem keeps what a change does not name. With any rate,
+    netem keeps packets in order.
+    """
     words = ["limit", str(DELAY_LINE_PACKETS)]
     jitter, loss, reorder = direction.jitter, direction.loss, direction.reorder
     if direction.delay_ns or is_changing or wander_ns:
@@ -199,10 +206,10 @@ def _netem(direction: Direction, is_changing: bool, wander_ns: int) -> list[str]
 
 
 def correlate(loss: Chance) -> GilbertElliott:
-    """Two states that lose the asked share of packets, the loss of each correlated with the one before.
+    """Return a two-state model with the requested share of lost packets and correlation of consecutive losses.
 
-    netem's own correlation is not used, because it takes most of the loss away: of 1 % with a correlation
-    of 25 % it leaves 0.006 %.
+    netem's own correlation is not used, because it removes most of the loss. Of 1 % loss with a correlation of 25 %, it
+    leaves 0.006 %.
     """
     p, kept = loss.probability, loss.correlation
     return GilbertElliott(p=p * (1 - kept), r=(1 - p) * (1 - kept))
@@ -214,7 +221,7 @@ def _chance(chance: Chance, is_changing: bool) -> list[str]:
 
 
 def _discipline(queue: Queue, rate: int, frame_bytes: int) -> list[str]:
-    """The words of the queue's discipline: tc-pfifo(8), tc-red(8), tc-codel(8) ..."""
+    """Return the words of the queue's discipline, such as of tc-pfifo(8), tc-red(8) or tc-codel(8)."""
     limit = str(round(queue.amount))
     options = dict(queue.options)
     if queue.discipline == "fifo":
@@ -222,7 +229,7 @@ def _discipline(queue: Queue, rate: int, frame_bytes: int) -> list[str]:
     if queue.discipline == "red":
         return _red(queue, rate, frame_bytes)
     if queue.discipline == "cake":
-        # the rate stage above it shapes
+        # the rate stage above it shapes the traffic
         words = ["cake", "unlimited", "memlimit", limit]
     else:
         words = [queue.discipline, "limit", limit]
@@ -239,8 +246,10 @@ def _discipline(queue: Queue, rate: int, frame_bytes: int) -> list[str]:
 
 
 def _red(queue: Queue, rate: int, frame_bytes: int) -> list[str]:
-    """min a sixth of the limit, max three times that, by default; the average over (2 min + max) / 3 packets
-    (tc-red(8))."""
+    """Return the words of tc-red(8).
+
+    By default, min is a sixth of the limit, and max is three times min. The burst is (2 min + max) / 3 in packets.
+    """
     options = dict(queue.options)
     limit = round(queue.amount)
     least = round(options.get("min", min(options.get("max", limit / 2) / 3, limit / 6)))

@@ -30,14 +30,14 @@ SWITCH_PROGRAMS = {
     "ovs-vswitchd": Program("openvswitch-switch", "--version"),
 }
 FILTER = {"nft": Program("nftables", "--version")}
-# In real time a wake-up may come this late; a shaper that holds less loses rate.
+# In real time, a wake-up may come this late. A shaper whose bucket holds less does not reach its rate.
 REAL_TIME_SLACK_NS = 250_000
-# iperf3 has --mptcp since this version.
+# The first version of iperf3 with --mptcp.
 IPERF3_MPTCP = (3, 19)
 
 
 def programs_needed(spec: Spec) -> dict[str, Program]:
-    """Program -> what is known of it, for all that a run of `spec` starts."""
+    """Return the programs that a run of `spec` starts, with the package and the version option of each."""
     needed = dict(BASIC)
     for flow in spec.experiment.traffic:
         needed |= tool_of(flow).PROGRAMS
@@ -56,7 +56,7 @@ def programs_needed(spec: Spec) -> dict[str, Program]:
 
 
 def find_capabilities(spec: Spec, virtual: bool) -> Capabilities:
-    """What this machine offers to `spec`. Raises HostError that names every missing program."""
+    """Return what this machine offers to `spec`. Raises HostError that names every missing program."""
     needed = programs_needed(spec)
     missing = {name: program for name, program in needed.items() if not find_program(name, virtual)}
     versions = {name: version_of(name, p, virtual) for name, p in needed.items() if p.version and name not in missing}
@@ -83,14 +83,17 @@ def find_capabilities(spec: Spec, virtual: bool) -> Capabilities:
 
 
 def mptcp_library() -> str | None:
-    """libmptcpwrap of the package mptcpize (libmptcpwrap0)."""
+    """Return the path of libmptcpwrap, from the package mptcpize; None if it is not installed."""
     found = sorted(glob.glob(_WRAPPERS))
     return found[0] if found else None
 
 
 @cache
 def version_of(name: str, program: Program, as_user: bool = False) -> str:
-    """The first line of what a program says of its version; asked once. as_user: as in `find_program`."""
+    """Return the first line of a program's version output; start the program only once.
+
+    as_user: as in `find_program`.
+    """
     argv = [find_program(name, as_user) or name, program.version]
     become = invoker.become if as_user and invoker.is_root_for_user() else None
     done = subprocess.run(argv, capture_output=True, text=True, env=ENVIRONMENT, preexec_fn=become)
@@ -100,7 +103,7 @@ def version_of(name: str, program: Program, as_user: bool = False) -> str:
 
 @cache
 def can_buffer_captures() -> bool:
-    """Try whether stdbuf can give this machine's tcpdump a larger buffer."""
+    """Return whether stdbuf can give this machine's tcpdump a larger buffer."""
     argv = [*tcpdump.ENLARGED, find_program("tcpdump") or "tcpdump", "--version"]
     done = subprocess.run(argv, capture_output=True, text=True, env=ENVIRONMENT)
     return done.returncode == 0 and tcpdump.REFUSED_BUFFER not in done.stderr
@@ -117,11 +120,11 @@ def _kernel_wide_values() -> Mapping[str, str]:
 
 
 def missing_qdiscs(kinds: Iterable[str]) -> list[str]:
-    """Which of the queueing disciplines this kernel lacks, tried in a namespace that ends at once."""
+    """Return the queueing disciplines that this kernel lacks. Each is tried in a temporary namespace."""
     return [kind for kind in kinds if not _kernel_has(kind)]
 
 
-# What shows that a kernel has a queueing discipline, as words of tc(8).
+# For each queueing discipline, tc(8) commands that succeed if the kernel has it.
 TRIALS = {
     "netem": ["qdisc add dev lo root netem delay 1ms"],
     "tbf": ["qdisc add dev lo root tbf rate 1mbit burst 1514 limit 15140"],
@@ -146,7 +149,7 @@ def _kernel_has(kind: str) -> bool:
 
 
 def kernel_switches() -> bool:
-    """Whether this kernel has Open vSwitch's datapath; asking for it loads its module."""
+    """Return whether this kernel has Open vSwitch's datapath. The question loads its module."""
     link = rtnetlink.Netlink(event.NETLINK_GENERIC)
     try:
         return event.find_family(link, "ovs_datapath") is not None
@@ -155,7 +158,10 @@ def kernel_switches() -> bool:
 
 
 def without_sctp(plan: Plan) -> str | None:
-    """The first flow of a plan that needs SCTP in a kernel that has none; asking for it loads its module."""
+    """Return the first flow of a plan that needs SCTP, if this kernel has no SCTP; else None.
+
+    The question loads the module.
+    """
     needy = [process.flows for process in (*plan.daemons, *plan.flows) if "sctp" in process.needs]
     if not needy:
         return None
@@ -167,8 +173,11 @@ def without_sctp(plan: Plan) -> str | None:
 
 
 def has_congestion_control(name: str) -> bool:
-    """Whether a socket takes it. One that is a module is in no list before somebody has asked for it: where root does,
-    the kernel loads it (tcp(7), TCP_CONGESTION)."""
+    """Return whether a socket accepts a congestion control.
+
+    The kernel lists a congestion control in a module only once the module is loaded. It loads the module when root
+    asks for the congestion control (tcp(7), TCP_CONGESTION).
+    """
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as asked:
         try:
             asked.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
@@ -178,9 +187,9 @@ def has_congestion_control(name: str) -> bool:
 
 
 def missing_sysctls(plan: Plan, schedulers: SchedulerChoice) -> list[str]:
-    """Return what a plan would set that this kernel lacks, or lacks that value of; flows' congestion controls too.
+    """Return the sysctls of a plan that this kernel lacks, and the values that it does not offer.
 
-    schedulers: the MPTCP schedulers of this kernel.
+    Congestion controls of flows are included. schedulers: the MPTCP schedulers of this kernel.
     """
     lacking: list[str] = []
     settings = [command.argv[2] for command in plan.build if command.argv[0] == "sysctl"]
@@ -200,9 +209,11 @@ def missing_sysctls(plan: Plan, schedulers: SchedulerChoice) -> list[str]:
 
 
 def forbidden_congestion_control(plan: Plan) -> tuple[str, list[str]] | None:
-    """The first congestion control of a host that this kernel has and keeps for its first namespace, with those that it
-    lets others have (tcp_allowed_congestion_control, tcp(7)), beside the one that they begin with; None if there is
-    none. A flow of root's may have any."""
+    """Return a host's congestion control that this kernel forbids in a network namespace, and the allowed ones.
+
+    Allowed are those in tcp_allowed_congestion_control (tcp(7)), and the default that a namespace inherits. The first
+    forbidden one is returned; None if all are allowed. Root's own flows may use any congestion control.
+    """
     try:
         allowed, inherited = (sysctl.read(name).split() for name in (sysctl.ALLOWED_CONGESTION, sysctl.CONGESTION))
     except OSError:
@@ -216,9 +227,11 @@ def forbidden_congestion_control(plan: Plan) -> tuple[str, list[str]] | None:
 
 
 def refused_rules(plan: Plan) -> tuple[str, str] | None:
-    """The first node whose packet filters this kernel or its nft refuses, and why: they are tried in a
-    namespace that ends at once."""
-    from mprun.agent import ruleset  # which imports Mininet, and few plans have a rule
+    """Return the first node whose packet filters this kernel or its nft refuses, and the reason; None if none.
+
+    The filters are tried in a temporary namespace.
+    """
+    from mprun.agent import ruleset  # imports Mininet, and few plans have a rule
 
     rules: dict[str, list[str]] = {}
     for command in plan.build:
@@ -233,12 +246,12 @@ def refused_rules(plan: Plan) -> tuple[str, str] | None:
 
 
 def missing_tools(tools: Mapping[str, str]) -> list[str]:
-    """Packages of the programs that are not installed."""
+    """Return the packages of programs that are not installed. tools: program -> package."""
     return [package for tool, package in tools.items() if not find_program(tool)]
 
 
 def kernel_features() -> dict[str, bool]:
-    """What the real engine finds in this host's kernel."""
+    """Return which features of the real engine this host's kernel has."""
     namespaces = subprocess.run([*unshare_command(["--net"]), "true"], capture_output=True).returncode == 0
     mptcp = Path("/proc/sys/net/mptcp/enabled").exists()
     if not namespaces:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that compute while simulated time stands still.
+"""Limits on programs that compute while simulated time stands still.
 
-A program that makes no system call lets no simulated time pass. Its CPU time is all that moves, and only the host sees
-that. The experiment kernel is told of each second of it by SIGXCPU to the process on the host in which the program
-runs, and ends the program beyond its limit (`kernel/src/mprun_time.c`).
+While a program makes no system call, no simulated time passes. Only its CPU time increases, and only the host can
+measure this. For each second of CPU time, the host sends SIGXCPU to the host process in which the program runs. The
+experiment kernel counts these signals and ends a program beyond its limit (`kernel/src/mprun_time.c`).
 
-Programs that only wake each other, or that start each other, stay below that limit for ever. So there is a second
-limit: on the CPU time of all of them and of the kernel together.
+Programs that only wake or start each other never reach that limit. A second limit therefore applies to the CPU time of
+all programs and of the kernel together.
 """
 
 from __future__ import annotations
@@ -17,26 +17,28 @@ from contextlib import suppress
 from pathlib import Path
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-# Fields of /proc/PID/stat behind the name: utime and stime (proc(5)).
+# The fields utime and stime of /proc/PID/stat, counted after the program's name (proc(5)).
 UTIME, STIME = 11, 12
 
 
 class Computing:
-    """The programs of one experiment kernel: the process `kernel` and its children. most_s: CPU time that all of them
-    may use while simulated time stands still."""
+    """The programs of one experiment kernel: the process `kernel` and its children.
+
+    most_s: the CPU time that all of them together may use while simulated time stands still.
+    """
 
     def __init__(self, kernel: int, most_s: int) -> None:
         self._kernel = kernel
         self.most_s = most_s
-        # what all have used since simulated time last moved, and what of it each had at the last look, in ticks
+        # CPU time in ticks: of all since simulated time last advanced, and of each process at the last look
         self._together = 0
         self._counted: dict[int, int] = {}
-        # process -> CPU time in ticks: when last looked at, and up to where the kernel was told
+        # process -> CPU time in ticks: at the last look, and as reported to the kernel
         self._seen: dict[int, int] = {}
         self._told: dict[int, int] = {}
 
     def reset(self) -> None:
-        """Simulated time has moved: what was used until now does not count."""
+        """Forget the CPU time used until now, because simulated time has advanced."""
         self._seen.clear()
         self._told.clear()
         self._counted.clear()
@@ -44,12 +46,14 @@ class Computing:
 
     @property
     def is_over(self) -> bool:
-        """Tell if all together have used more than they may."""
+        """Return whether all programs together have used more CPU time than allowed."""
         return self._together > self.most_s * TICKS_PER_S
 
     def look(self) -> bool:
-        """Tell the kernel of each whole second since the first look; return whether a program used the CPU since the
-        last look."""
+        """Signal each whole second of CPU time to the kernel.
+
+        Return whether a program used the CPU since the last look.
+        """
         used = {pid: ticks for pid in self._programs() if (ticks := _cpu_ticks(pid)) is not None}
         self._count({**used, self._kernel: _cpu_ticks(self._kernel) or 0})
         is_computing = any(ticks > self._seen.get(pid, ticks) for pid, ticks in used.items())
@@ -63,20 +67,20 @@ class Computing:
         return is_computing
 
     def _count(self, used: dict[int, int]) -> None:
-        """Add what was used since the last look; a process that was not there then has used it all since."""
+        """Add the CPU time used since the last look. For a new process, this is all its CPU time."""
         if self._counted:
             self._together += sum(max(0, ticks - self._counted.get(pid, 0)) for pid, ticks in used.items())
         self._counted = used
 
     def _programs(self) -> list[int]:
-        """The kernel's children: a process for each address space of a program inside."""
+        """Return the kernel's child processes. Each address space of a program inside is one process on the host."""
         with suppress(OSError):
             return [int(pid) for pid in Path(f"/proc/{self._kernel}/task/{self._kernel}/children").read_text().split()]
         return []
 
 
 def _cpu_ticks(pid: int) -> int | None:
-    """The CPU time of a process; None if it has ended."""
+    """Return the CPU time of a process in ticks; None if it has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What both engines do: give the agent a place with fixed paths, watch it, end it.
+"""Functions of both engines: start the agent at fixed paths, watch it, and end it.
 
-Inside an engine a run finds its directory at /run/mprun/run and the agent at /run/mprun/lib,
-whatever they are called outside, so that names of this machine do not enter a result.
+Inside an engine, the run directory is always /run/mprun/run and the agent's code is in /run/mprun/lib. So paths of
+this machine do not enter a result.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from mprun.programs import PROGRAMS, store
 from mprun.rundir import RunDirectory
 from mprun.scratch import scratch
 
-# Where programs are looked for and run from, whoever calls: an ordinary user's path lacks the sbin's.
+# The search path for programs, the same for every user: an ordinary user's path lacks the sbin folders.
 PROGRAM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ENVIRONMENT = {
     "PATH": PROGRAM_PATH,
@@ -44,14 +44,14 @@ ENVIRONMENT = {
     "TERM": "dumb",
     "TZ": "UTC",
 }
-# Real time without a sign of progress after which a run counts as hung; programs that compute have own limits.
+# Real time without progress after which a run is considered hung. Programs that compute have their own limits.
 HANG_S = 300.0
-# Real time without a sign of progress after which programs are looked at, and how often.
+# Real time without progress after which the CPU time of programs is read, and the interval between two readings.
 STILL_S, LOOK_S = 1.0, 0.25
-# How often the progress of a run is looked at: a small network is built in 20 ms. What a report takes at most.
+# The interval at which the progress of a run is read (a small network is built in 20 ms), and a report's maximal size.
 POLL_S = 0.005
 REPORT_BYTES = 1 << 16
-# After being asked to stop a run gets this long to put its things in order.
+# The time that a run has to stop in order after a request.
 STOP_S = 10.0
 
 PR_SET_PDEATHSIG = 1
@@ -66,14 +66,14 @@ Progress = Callable[[str, float, str], None]
 
 @dataclass(frozen=True)
 class Library:
-    """Where the agent's Python code is: our package and Mininet's."""
+    """The folders of the agent's Python code: mprun's package and Mininet's package."""
 
     package: Path
     mininet: Path
 
 
 def find_library() -> Library:
-    """Raises HostError where Mininet is not installed."""
+    """Return the folders of the agent's code. Raises HostError if Mininet is not installed."""
     found = mininet_library.find()
     if found is None or found.origin is None:
         raise HostError("Mininet is not installed: apt-get install mininet")
@@ -81,15 +81,15 @@ def find_library() -> Library:
 
 
 def interpreter() -> Path:
-    """The Python that runs the agent: the one that runs us, not the environment around it."""
+    """Return the Python interpreter for the agent: the current interpreter, outside of any virtual environment."""
     return Path(os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable))
 
 
 def unshare_command(namespaces: Sequence[str]) -> list[str]:
-    """`unshare` for a user with or without root.
+    """Return the `unshare` command for new namespaces, as root or as an ordinary user.
 
-    Without, the user stays who they are and keeps the capabilities: as root of a namespace with one
-    user in it tcpdump would try to become another, and fail.
+    An ordinary user keeps the own user id, with all capabilities. If the user were mapped to root, tcpdump would try to
+    change to another user, which a namespace with one user does not have.
     """
     rootless = [] if os.geteuid() == 0 else ["--user", "--map-current-user", "--keep-caps"]
     return ["unshare", *rootless, *namespaces, "--"]
@@ -97,8 +97,12 @@ def unshare_command(namespaces: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Channel:
-    """Folders by which mprun and the agent talk, outside the run directory, where programs of a run cannot reach them
-    or change nothing. reports: the agent writes `progress` there; orders: the agent reads it, and `stop` ends the run.
+    """Folders for messages between mprun and the agent.
+
+    They lie outside the run directory, where programs of a run cannot reach or change them.
+
+    - reports: the agent writes `progress` here.
+    - orders: the agent reads this folder. The file `stop` ends the run.
     """
 
     reports: Folder
@@ -107,16 +111,19 @@ class Channel:
 
 @contextmanager
 def channel() -> Iterator[Channel]:
-    """Both folders, for as long as a run lasts."""
+    """Make both folders for the time of a run."""
     with scratch("mprun-channel-") as path:
         folder = Folder(path)
         yield Channel(folder.make("reports"), folder.make("orders"))
 
 
 def agent_command(shell: Shell | None, options: Sequence[str], reports: str, orders: str) -> list[str]:
-    """The agent's command line inside an engine. -I -S -B: no user site, no environment, nothing written.
+    """Return the agent's command line inside an engine.
 
-    options: of the agent. reports, orders: where the folders of the channel are inside.
+    Python's options -I -S -B ignore environment variables and site packages, and write no compiled files.
+
+    - options: options of the agent.
+    - reports, orders: the paths of the channel's folders inside the engine.
     """
     start = f"import sys; sys.path.insert(0, '{inside.LIBRARY}'); import mprun.agent.main as agent; "
     start += "sys.exit(agent.main(sys.argv[1:]))"
@@ -125,9 +132,10 @@ def agent_command(shell: Shell | None, options: Sequence[str], reports: str, ord
 
 
 def die_with(parent: int) -> None:
-    """In a child before exec: be killed when `parent`, the process that started it, ends, whatever ends it (prctl(2)).
+    """Let the kernel kill this process when its parent ends for any reason (prctl(2)). Call it in a child before exec.
 
-    The signal is sent for a parent that ends from now on. One that has ended already has left its child to another.
+    The kernel sends the signal only if the parent ends from now on. If the parent has ended already, this process has
+    another parent, and kills itself.
     """
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
@@ -136,8 +144,11 @@ def die_with(parent: int) -> None:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Ctrl-C, and what ends a run as it does, waits until this is over: a process that is just being started would be
-    nobody's. Then it is as the caller wants it. Only the main thread is interrupted, and may say so."""
+    """Delay Ctrl-C and the other stop signals until the end of the block.
+
+    Otherwise a signal could arrive while a process is being started, and nobody would end that process. Python allows
+    signal handlers only in the main thread. In other threads, this does nothing.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -154,7 +165,7 @@ def uninterrupted() -> Iterator[None]:
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process, and all of its session if it leads one, unless it has ended."""
+    """Kill a process if it still runs. If it leads a session, kill its process group."""
     if process.poll() is None:
         if os.getsid(process.pid) == process.pid:
             os.killpg(process.pid, signal.SIGKILL)
@@ -164,22 +175,25 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def environment(shell: Shell | None) -> dict[str, str]:
-    """The environment of a run; a person's terminal keeps its name."""
+    """Return the environment variables of a run. With a shell, TERM is that of the user's terminal."""
     return {**ENVIRONMENT, "TERM": os.environ.get("TERM", "dumb")} if shell else ENVIRONMENT
 
 
 def find_program(name: str, as_user: bool = False) -> str | None:
-    """Return the path at which a run will find a program, our built ones too; None if it is not installed.
+    """Return the path at which a run finds a program; None if it is not installed. Programs that mprun built count.
 
-    as_user: it will run without the rights of root that sudo gave. Raises HostError for one of ours that was changed.
+    as_user: the program will run without root's rights, also under sudo. Raises HostError if a program that mprun
+    built was changed.
     """
     built = store.find_executable(name, as_user)
     return built.path if built else shutil.which(name, path=PROGRAM_PATH)
 
 
 def find_built(plan: Plan, as_user: bool = False) -> dict[str, Path]:
-    """The folders of the built programs that a plan starts, by where they are found inside. as_user: as in
-    `find_program`."""
+    """Return the folders of the built programs that a plan starts, by their paths inside the engine.
+
+    as_user: as in `find_program`. Raises HostError if a program is not built.
+    """
     words = [process.argv[0] for process in (*plan.preparations, *plan.daemons, *plan.flows)]
     found = {}
     for name in PROGRAMS:
@@ -200,10 +214,10 @@ def watch(
     talk: Channel,
     computing: Computing | None = None,
 ) -> None:
-    """Show progress until the process has ended; while a person has the terminal, only wait.
+    """Show progress until the process has ended. If the user has a shell in the terminal, only wait.
 
-    computing: the programs of an experiment kernel in simulated time, which are looked at while nothing happens.
-    Raises Interrupted on Ctrl-C, after the run had its chance to stop in order; RunError if nothing happens for HANG_S.
+    computing: the programs of an experiment kernel in simulated time, whose CPU time is read while nothing happens.
+    Raises Interrupted on Ctrl-C, after the run had time to stop in order, and RunError if nothing happens for HANG_S.
     """
     started = time.monotonic()
     phases: list[dict[str, object]] = []
@@ -259,7 +273,7 @@ def _follow(
 
 
 def _note(phases: list[dict[str, object]], state: dict[str, Any], wall_s: float) -> None:
-    """Note when a phase began, and its last sign."""
+    """Record when a phase began, and the time of its last report."""
     if not state:
         return
     if not phases or phases[-1]["text"] != state["text"]:
@@ -269,7 +283,7 @@ def _note(phases: list[dict[str, object]], state: dict[str, Any], wall_s: float)
 
 @contextmanager
 def _terminal_lent() -> Iterator[None]:
-    """Leave Ctrl-C to the prompt, and take the terminal back as it was."""
+    """Leave Ctrl-C to the shell, and restore the terminal's settings afterwards."""
     handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     settings = termios.tcgetattr(0) if os.isatty(0) else None
     try:
@@ -281,14 +295,14 @@ def _terminal_lent() -> Iterator[None]:
 
 
 def _stop_in_order(process: subprocess.Popen[bytes], orders: Folder) -> None:
-    """Ask the agent to end; a second Ctrl-C or STOP_S ends it at once."""
+    """Ask the agent to end, and wait for it. Return early after STOP_S or on a second Ctrl-C."""
     orders.create("stop").close()
     with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
         process.wait(STOP_S)
 
 
 class _pidfd:
-    """Waits for a process without reaping it."""
+    """A wait for the end of a process that does not reap the process."""
 
     def __init__(self, pid: int) -> None:
         self._descriptor = os.pidfd_open(pid)
@@ -306,15 +320,17 @@ class _pidfd:
 
 
 class _Report:
-    """The report of the agent, in a file that it writes over; looked at often, so it is opened once. The guest may put
-    something else in its place: then there is no report."""
+    """The agent's report, in a file that the agent overwrites. It is read often, so the file is opened only once.
+
+    If the guest puts anything but a regular file in its place, there is no report.
+    """
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
         self._file: BinaryIO | None = None
 
     def read(self) -> bytes:
-        """The report as it stands; empty before there is one."""
+        """Return the current report; empty if there is none yet."""
         if self._file is None:
             try:
                 self._file = self._folder.open("progress")
@@ -331,7 +347,7 @@ class _Report:
 
 
 def _state(text: bytes) -> dict[str, Any]:
-    """What the agent last reported, a line; empty while it has said nothing whole."""
+    """Return the agent's last report, from one line of JSON; empty if the line is not complete."""
     try:
         return dict(json.loads(text.partition(b"\n")[0]))
     except ValueError:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Boot an experiment kernel with one program in it.
 
-The kernel is a process of the user's. The host's files are its read-only root; home directories are
-hidden, except for what the program is given. Ends when the program does, and with the one who asked.
+The kernel is a process of the user. The host's files are its read-only root. Home directories are hidden, except for
+the folders that the program is given. The kernel ends when the program or the calling process ends.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from mprun.errors import HostError
 from mprun.kernel.store import Kernel
 from mprun.scratch import scratch, temporary
 
-# 2023-11-14 22:13:20 UTC: what the clock of every simulated run says at its boot.
+# The time at which every simulated run boots: 2023-11-14 22:13:20 UTC.
 START_NS = 1_700_000_000_000_000_000
 MEMORY_MIB = 1024
 _FILTER = seccomp.program()
-# Where home directories are, and what a run has of its own (kernel/guest/init.c).
+# The folders of home directories. OWN below: the folders that each run has for itself (kernel/guest/init.c).
 HOMES = ("/home", "/root")
-# All that the kernel's process may open on this machine beside what it is given and programs with their data: what it
-# reads of the machine, and devices. The rest is refused on the host, whatever a program inside does (landlock.py).
+# Files of this machine and devices that the kernel's process may open. It may also open the files that it is given, and
+# programs with their data. The host refuses all other files, whatever a program inside does (landlock.py).
 MACHINE_FILES = ("/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system/cpu")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/tty")
 OWN = ("/dev", "/run", "/tmp")
@@ -40,10 +40,11 @@ OWN = ("/dev", "/run", "/tmp")
 
 @dataclass(frozen=True)
 class Bounds:
-    """The most that a guest's programs may have together, beside its memory (`kernel/src/mprun_limit.c`).
+    """Limits on all programs of a guest together, apart from its memory (`kernel/src/mprun_limit.c`).
 
-    tasks: processes and threads. written_bytes: by how much they may let the host's files grow. files: how many files,
-    folders and links they may make on the host.
+    - tasks: the number of processes and threads.
+    - written_bytes: the number of bytes by which the host's files may grow.
+    - files: the number of files, folders and links that they may make on the host.
     """
 
     tasks: int
@@ -53,11 +54,14 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Guest:
-    """A program inside an experiment kernel, and what it finds there.
+    """A program inside an experiment kernel, and the files that it finds there.
 
-    argv: the program's path and arguments. cwd, log: paths inside; without a log it writes to the
-    console. opened, shown: directory of the host -> where it is inside, writable or not. seed: that of
-    all randomness of the kernel. is_simulated: in simulated time, else in that of the wall clock.
+    - argv: the program's path and arguments.
+    - cwd, log: paths inside. Without a log, the program writes to the console.
+    - opened: writable folders, as folder of the host -> path inside.
+    - shown: read-only folders, as folder of the host -> path inside.
+    - seed: the seed of all random numbers of the kernel.
+    - is_simulated: time is simulated; otherwise it is the time of the wall clock.
     """
 
     argv: Sequence[str]
@@ -74,10 +78,10 @@ class Guest:
 
 @contextlib.contextmanager
 def booted(kernel: Kernel, guest: Guest, console: BinaryIO | None) -> Iterator[subprocess.Popen[bytes]]:
-    """The kernel's process, on a CPU of its own if there is one; whatever is left of it is killed.
+    """Boot the kernel, yield its process, and kill what is left of it at the end.
 
-    console: where the kernel's console goes; None lends it our terminal. Raises HostError for a
-    path that cannot be told to the kernel.
+    The process has a CPU of its own if one is free. console: the file for the kernel's console; None gives it the
+    user's terminal. Raises HostError for a path that the boot file cannot express.
     """
     with (
         scratch("mprun-run-", _plain_temporary()) as folder,
@@ -107,7 +111,10 @@ def booted(kernel: Kernel, guest: Guest, console: BinaryIO | None) -> Iterator[s
 
 
 def _hand_over(folders: Sequence[Path]) -> None:
-    """Under sudo the kernel runs as the user who called that, who gets the folders that it writes. Raises HostError."""
+    """Make the folders that the kernel writes belong to its user. Under sudo, this is the user who called sudo.
+
+    Raises HostError if this user cannot write there.
+    """
     for folder in folders:
         invoker.give(folder)
         if not invoker.can_write(folder):
@@ -119,7 +126,7 @@ def _hand_over(folders: Sequence[Path]) -> None:
 
 @contextlib.contextmanager
 def _told_of(kernel: Kernel) -> Iterator[None]:
-    """A kernel that does not start is this machine's fault, and has a remedy."""
+    """Turn the error of a kernel that does not start into a HostError with a remedy."""
     try:
         yield
     except OSError as error:
@@ -134,11 +141,11 @@ def _command(folder: Path, guest: Guest, kernel: Kernel, console: BinaryIO | Non
     words += [f"init={folder}/init", f"MPRUN_BOOT={folder}/boot", f"uml_dir={folder}/", "umid=uml"]
     words += ["con=null", "con0=fd:0,fd:1" if console is None else "con0=null,fd:1", "quiet", "panic=-1"]
     if console is not None:
-        # its warnings too, which a run tells of
+        # the kernel's warnings too, which a run reports
         words.append("loglevel=5")
     words.append(f"mprun_seed={guest.seed}")
-    # All hosts share this kernel, and what it gives TCP by default, 6 % of the memory, is too little for the buffers
-    # of a few: half of it before it becomes sparing, and three quarters at most (pages; tcp(7)).
+    # All hosts share this kernel. By default it gives TCP 6 % of the memory, too little for the buffers of a few hosts.
+    # Here TCP saves memory above one half, and gets three quarters at most (in pages; tcp(7)).
     pages = guest.memory_mib * 256
     words.append(f'sysctl.net.ipv4.tcp_mem="{pages * 3 // 8} {pages // 2} {pages * 3 // 4}"')
     if bounds := guest.bounds:
@@ -149,7 +156,7 @@ def _command(folder: Path, guest: Guest, kernel: Kernel, console: BinaryIO | Non
 
 
 def _write_boot_file(folder: Path, guest: Guest, kernel: Kernel) -> None:
-    """What our init obeys (see kernel/guest/init.c)."""
+    """Write the boot file, which mprun's init reads (kernel/guest/init.c)."""
     (folder / "init").symlink_to(kernel.directory / "init")
     lines: list[tuple[str, ...]] = [("hide", home) for home in HOMES if os.path.isdir(home)]
     needed = _needed_below_homes()
@@ -172,7 +179,7 @@ def _write_boot_file(folder: Path, guest: Guest, kernel: Kernel) -> None:
 
 
 def _homes() -> list[str]:
-    """Directories that a run must not see, beside those that it has of its own."""
+    """Return the home directories that a run must not see."""
     home = find_home()
     if home is None:
         return [*HOMES]
@@ -182,10 +189,10 @@ def _homes() -> list[str]:
 
 
 def _skeleton(folder: Path, home: str, needed: list[Path]) -> Path:
-    """A home with nothing in it but the way to what is needed.
+    """Make a home directory that contains only the folders on the way to the needed ones; return it.
 
-    Shown from here instead of made inside: a file system in memory takes its UUID, and a directory in one its
-    generation, from the kernel's stream of random numbers: where a home or a Python lies would change every run.
+    It is made on the host and not inside. A file system in memory takes its UUID from the kernel's random numbers, and
+    each directory in it takes its generation. So the place of a home or of Python would change every run.
     """
     folder.mkdir()
     for path in needed:
@@ -194,13 +201,13 @@ def _skeleton(folder: Path, home: str, needed: list[Path]) -> Path:
 
 
 def _needed_below_homes() -> list[Path]:
-    """The interpreter's own files, where they are in a home directory."""
+    """Return the interpreter's folder if it is in a home directory."""
     prefix = interpreter().parent.parent
     return [prefix] if any(prefix.is_relative_to(home) for home in _homes()) else []
 
 
 def lacking_memory(memory_mib: int) -> str | None:
-    """Return what to say of a kernel whose memory, which is a file, cannot grow; None if it can."""
+    """Return a message if the file with the kernel's memory cannot grow to its size; None if it can."""
     for command, number in (("ulimit -f", resource.RLIMIT_FSIZE), ("ulimit -v", resource.RLIMIT_AS)):
         most = resource.getrlimit(number)[0]
         if most != resource.RLIM_INFINITY and most < memory_mib << 20:
@@ -220,7 +227,7 @@ def _free_bytes(folder: str) -> int:
 
 
 def _memory_directory() -> str:
-    """Where the kernel's memory file goes: a place that allows it to be mapped executable."""
+    """Return the folder for the kernel's memory file. It must allow an executable mapping."""
     shared = "/dev/shm"
     is_usable = os.access(shared, os.W_OK) and not os.statvfs(shared).f_flag & os.ST_NOEXEC
     if is_usable and _free_bytes(shared) > MEMORY_MIB << 20:
@@ -229,22 +236,22 @@ def _memory_directory() -> str:
 
 
 def _plain_temporary() -> Path:
-    """Where temporary files go, if that can stand on a kernel's command line."""
+    """Return the folder for temporary files, or /tmp if a kernel's command line cannot contain its path."""
     folder = temporary()
     return folder if not set(str(folder)) & set(' \t"') else Path("/tmp")
 
 
 @contextlib.contextmanager
 def _own_cpu() -> Iterator[int]:
-    """A CPU that no other run of this user has, if there is one.
+    """Reserve a CPU that no other run of this user has; yield its number. If all are taken, share one.
 
-    Pinned, a system call of the experiment costs a sixth: tracer and traced share a cache.
+    On one CPU, a system call of the experiment takes a sixth of the time, because tracer and traced share a cache.
     """
     cpus = sorted(os.sched_getaffinity(0))
     folder = cache("cpus")
     with contextlib.ExitStack() as locks:
         taken = cpus[os.getpid() % len(cpus)]
-        # a cache that cannot be written to has kernels all the same
+        # even if the cache cannot be written, its kernels can be used
         with contextlib.suppress(OSError):
             invoker.make_folder(folder)
             for cpu in [*cpus[1:], cpus[0]]:
@@ -258,8 +265,10 @@ def _own_cpu() -> Iterator[int]:
 
 
 def _rights(folder: Path, memory: Path, guest: Guest, kernel: Kernel) -> dict[Path, int]:
-    """Return what the kernel's process may open here: programs and their data, what the guest is given, the
-    folder of the boot, and a folder of its own for its memory."""
+    """Return the rights of the kernel's process on this machine, by path.
+
+    The paths are programs and their data, the folders of the guest, the folder of the boot, and a folder for memory.
+    """
     return {
         **dict.fromkeys(map(Path, landlock.PROGRAM_FOLDERS), landlock.RUN),
         **dict.fromkeys(landlock.readable_by_all(Path(landlock.SETTINGS_FOLDER)), landlock.RUN),
@@ -271,11 +280,13 @@ def _rights(folder: Path, memory: Path, guest: Guest, kernel: Kernel) -> dict[Pa
 
 
 def _before_exec(parent: int, cpu: int, rules: int | None) -> None:
-    """In the child: stay on one CPU, have no rights of root from sudo, end with its parent, and open nothing but what
-    the rules allow."""
+    """Restrict the child before exec.
+
+    It stays on one CPU, gives up root's rights from sudo, ends with its parent, and may open only what the rules allow.
+    """
     os.sched_setaffinity(0, {cpu})
     invoker.become()
-    # a change of user would take it back
+    # only now: a change of user would undo it
     die_with(parent)
     landlock.restrict(rules)
     seccomp.restrict(_FILTER)

@@ -2,7 +2,7 @@
 """Find out what the MPTCP of this host's kernel can do: schedulers, path managers, limits.
 
 Kernels differ. `net.mptcp.scheduler` came with Linux 6.6, and the list of the schedulers with 6.10. A kernel in between
-may accept a name that it does not know and run its default scheduler. Trials happen in namespaces that end at once.
+may accept a name that it does not know and run its default scheduler. Trials happen in temporary namespaces.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mprun.model.spec import Spec
 SCHEDULER = "net.mptcp.scheduler"
 # A name that no scheduler has.
 NO_SCHEDULER = "mprun-no-such"
-# Linux 6.16 lists its path managers; before, net.mptcp.pm_type (5.19) chooses between these two.
+# Linux lists its path managers from 6.16 on. Before, net.mptcp.pm_type (from 5.19 on) chooses between two.
 PATH_MANAGERS = "net.mptcp.available_path_managers"
 PM_TYPE = "net.mptcp.pm_type"
 # The limits that are tried. The kernel refuses what exceeds its own, which is 8 up to 6.18 at least.
@@ -30,7 +30,7 @@ _LIMITS = re.compile(r"add_addr_accepted (\d+) subflows (\d+)")
 
 
 def schedulers_asked(spec: Spec) -> set[str]:
-    """The schedulers that the hosts of an experiment ask for."""
+    """Return the schedulers that the hosts of an experiment ask for."""
     hosts = spec.experiment.hosts.values()
     return {host.mptcp.scheduler for host in hosts} | {
         value for host in hosts for name, value in host.sysctl if name == SCHEDULER
@@ -38,7 +38,7 @@ def schedulers_asked(spec: Spec) -> set[str]:
 
 
 def find_schedulers(asked: Iterable[str] = ()) -> SchedulerChoice:
-    """The schedulers of this host's kernel; `asked` are tried where the kernel lists none."""
+    """Return the schedulers of this host's kernel. If the kernel lists none, those in `asked` are tried."""
     exists = Path(sysctl.path_of(SCHEDULER)).exists()
     return judge_schedulers(exists, sysctl.choices_of(SCHEDULER), _takes, asked)
 
@@ -46,9 +46,11 @@ def find_schedulers(asked: Iterable[str] = ()) -> SchedulerChoice:
 def judge_schedulers(
     has_sysctl: bool, listed: Iterable[str] | None, takes: Callable[[str], bool], asked: Iterable[str]
 ) -> SchedulerChoice:
-    """Tell which schedulers a kernel has.
+    """Return the schedulers that a kernel has.
 
-    listed: what the kernel lists; None if it has no list. takes: try to set a name.
+    - listed: the schedulers in the kernel's list; None if it has no list.
+    - takes: a function that tries to set a name.
+    - asked: the names to try.
     """
     if not has_sysctl:
         return SchedulerChoice(has_sysctl=False)
@@ -61,7 +63,7 @@ def judge_schedulers(
 
 
 def lacking_scheduler(name: str, choice: SchedulerChoice) -> str | None:
-    """Say what a kernel lacks to run a scheduler, as the object of "has no"; None if it has the scheduler."""
+    """Return what a kernel lacks to run a scheduler, as the object of "has no"; None if it has the scheduler."""
     if name == DEFAULT_SCHEDULER and not choice.has_sysctl:
         return f"sysctl {SCHEDULER}, which came with Linux 6.6"
     if name in choice.names:
@@ -75,14 +77,14 @@ def lacking_scheduler(name: str, choice: SchedulerChoice) -> str | None:
 
 
 def _takes(name: str) -> bool:
-    """Try whether this kernel accepts a scheduler's name."""
+    """Return whether this kernel accepts a scheduler's name."""
     script = f'printf %s "$1" > {sysctl.path_of(SCHEDULER)}'
     argv = [*unshare_command(["--net"]), "sh", "-c", script, "sh", name]
     return subprocess.run(argv, stderr=subprocess.DEVNULL, env=ENVIRONMENT).returncode == 0
 
 
 def describe_schedulers(choice: SchedulerChoice) -> str:
-    """The schedulers of a kernel, for people."""
+    """Return the schedulers of a kernel as text for people."""
     if not choice.has_sysctl:
         return f"{DEFAULT_SCHEDULER}, no choice (it came with Linux 6.6)"
     if choice.takes_any_name:
@@ -91,7 +93,7 @@ def describe_schedulers(choice: SchedulerChoice) -> str:
 
 
 def find_path_managers() -> list[str]:
-    """The path managers of this host's kernel."""
+    """Return the path managers of this host's kernel."""
     try:
         return sysctl.read(PATH_MANAGERS).split()
     except OSError:
@@ -99,9 +101,9 @@ def find_path_managers() -> list[str]:
 
 
 def find_limits() -> tuple[int, int] | None:
-    """The most additional subflows and accepted addresses that this kernel allows; None if it does not say.
+    """Return the kernel's largest limits of additional subflows and accepted addresses; None if they are not known.
 
-    Rising values are set one after the other. The last ones that the kernel accepted remain.
+    Rising values are set one after the other. The last values that the kernel accepted remain.
     """
     rising = [f"mptcp limits set subflows {n} add_addr_accepted {n}" for n in range(MOST_TRIED + 1)]
     argv = [*unshare_command(["--net"]), find_program("ip") or "ip", "-force", "-batch", "-"]
@@ -110,6 +112,6 @@ def find_limits() -> tuple[int, int] | None:
 
 
 def parse_limits(shown: str) -> tuple[int, int] | None:
-    """(additional subflows, accepted addresses) of what `ip mptcp limits show` prints."""
+    """Return (additional subflows, accepted addresses) from the output of `ip mptcp limits show`."""
     match = _LIMITS.search(shown)
     return (int(match[2]), int(match[1])) if match else None

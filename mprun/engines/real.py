@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The real engine: the host's own kernel, in real time, in namespaces that die with the run.
+"""The real engine: the host's own kernel, in real time, in namespaces that end with the run.
 
-The agent is process 1 of a new pid namespace beside new net and mount namespaces: when it ends, or
-is killed, the kernel ends every process of the run and takes every interface, qdisc and mount with
-it. Without root a user namespace is put around them.
+The agent is process 1 of a new pid namespace, with new net and mount namespaces. When the agent ends or is killed, the
+kernel ends every process of the run and removes every interface, qdisc and mount. Without root, all this happens in a
+user namespace.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ def find_kernel(name: str) -> None:
 def run_plan(
     plan: Plan, run: RunDirectory, kernel: Kernel | None, progress: Progress, shell: Shell | None = None
 ) -> None:
-    """Run the agent in fresh namespaces; its record is then in the run directory.
+    """Run the agent in new namespaces. Its record is then in the run directory.
 
-    `missing` says beforehand what this host lacks for the plan. Raises RunError or Interrupted.
+    Call `missing` first, which reports what this host lacks for the plan. Raises RunError or Interrupted.
     """
     argv = unshare_command(["--net", "--mount", "--ipc", "--pid", "--fork", "--kill-child=SIGKILL", "--mount-proc"])
     process = None
@@ -86,9 +86,9 @@ def run_plan(
 
 
 def _script(plan: Plan, run: RunDirectory, talk: Channel, shell: Shell | None) -> str:
-    """Write the script that makes the file tree of the run inside the namespaces, and becomes the agent."""
+    """Return the script that makes the file tree of the run inside the namespaces, and then becomes the agent."""
     library = find_library()
-    # root could write what it is shown; a user's own mounts need no such care and may not be remounted
+    # root could write to these mounts, so they become read-only; a user may not remount them, and need not
     is_root = os.geteuid() == 0
     places = [
         (run.path.resolve(), inside.RUN, True),
@@ -100,7 +100,7 @@ def _script(plan: Plan, run: RunDirectory, talk: Channel, shell: Shell | None) -
     ]
     lines = ["set -e", "base=$(mktemp -d)", "mount -n -t tmpfs -o mode=755 run $base"]
     for outside, inner, writable in places:
-        # what becomes /run
+        # the folder that becomes /run
         place = inner.replace("/run", "$base", 1)
         lines += [f"mkdir -p {place}", f"mount -n --bind {shlex.quote(str(outside))} {place}"]
         lines += [] if writable else [f"mount -n -o remount,bind,ro {place}"]
@@ -111,7 +111,7 @@ def _script(plan: Plan, run: RunDirectory, talk: Channel, shell: Shell | None) -
 
 
 def missing(plan: Plan, capabilities: Capabilities) -> str | None:
-    """Return what this host lacks for a plan, with the way out; None if nothing."""
+    """Return what this host lacks for a plan, with a remedy; None if it lacks nothing."""
     assert capabilities.schedulers is not None, "the capabilities of a host's kernel"
     tried = subprocess.run([*unshare_command(["--net"]), "true"], capture_output=True, text=True)
     if tried.returncode:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""System calls that the experiment kernel never makes on this machine, refused by a filter (seccomp(2)).
+"""A filter that refuses system calls which the experiment kernel never makes on this machine (seccomp(2)).
 
-The programs inside make none here: the kernel takes their calls before this machine sees them. The filter is a
-program of classic BPF (struct sock_filter); x86-64 only, as the experiment kernel is.
+Programs inside make no system calls on this machine, because the experiment kernel handles their calls. The filter is a
+classic BPF program (struct sock_filter). Like the experiment kernel, it exists only for x86-64.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import struct
 
 PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 22, 2
 AUDIT_ARCH_X86_64 = 0xC000003E
-# Numbers from here on are those of the x32 ABI.
+# System calls with numbers from here on belong to the x32 ABI.
 X32 = 0x40000000
 AF_UNIX = 1
 SOCKET = 41
@@ -23,7 +23,7 @@ _LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
 _NR, _ARCH, _FIRST_ARGUMENT = 0, 4, 16
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 
-# Syscall table of arch/x86/entry/syscalls/syscall_64.tbl.
+# Numbers from Linux's arch/x86/entry/syscalls/syscall_64.tbl.
 REFUSED = {
     **{"adjtimex": 159, "chroot": 161, "acct": 163, "settimeofday": 164, "mount": 165, "umount2": 166, "swapon": 167},
     **{"swapoff": 168, "reboot": 169, "sethostname": 170, "setdomainname": 171, "iopl": 172, "ioperm": 173},
@@ -39,7 +39,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def program() -> bytes:
-    """The filter: calls in REFUSED fail with EPERM, sockets of other families than AF_UNIX with EAFNOSUPPORT."""
+    """Return the filter. Calls in REFUSED fail with EPERM. Sockets other than AF_UNIX fail with EAFNOSUPPORT."""
     code = [
         (_LOAD, 0, 0, _ARCH),
         (_JUMP_EQUAL, 1, 0, AUDIT_ARCH_X86_64),
@@ -61,7 +61,10 @@ def program() -> bytes:
 
 
 def restrict(filter_program: bytes) -> None:
-    """Obey the filter from now on, with all that this process starts; it needs PR_SET_NO_NEW_PRIVS, or root."""
+    """Apply the filter to this process and all its descendants, for good. Raises OSError.
+
+    The process needs PR_SET_NO_NEW_PRIVS or root's rights.
+    """
     text = ctypes.create_string_buffer(filter_program, len(filter_program))
     told = struct.pack("HxxxxxxP", len(filter_program) // 8, ctypes.addressof(text))
     if _libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, told, 0, 0) != 0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engines by name: all that the rest of mprun knows of them.
+"""The table of engines, through which the rest of mprun uses them.
 
 Each engine is a module with the names of `Engine`. No other code compares the name of an engine.
 """
@@ -21,9 +21,9 @@ from mprun.rundir import RunDirectory
 class Engine(Protocol):
     """A way to carry out plans on this machine.
 
-    NAME: its name in files and results.
-    IS_SIMULATED: its clock is simulated. Runs repeat byte by byte, and several may run side by side.
-    IS_ON_HOST_KERNEL: runs take place on the kernel of the user's machine, and not on one that the engine boots.
+    - NAME: the engine's name in files and results.
+    - IS_SIMULATED: the clock is simulated. Runs repeat byte by byte, and several may run at the same time.
+    - IS_ON_HOST_KERNEL: runs use the kernel of the user's machine, and not a kernel that the engine boots.
     """
 
     @property
@@ -36,17 +36,17 @@ class Engine(Protocol):
     def IS_ON_HOST_KERNEL(self) -> bool: ...
 
     def find_kernel(self, name: str) -> Kernel | None:
-        """Return the kernel that the engine boots; None if it boots none. Raises HostError with what to do."""
+        """Return the kernel that the engine boots; None if it boots none. Raises HostError with a remedy."""
         ...
 
     def missing(self, plan: Plan, capabilities: Capabilities) -> str | None:
-        """Return what this machine lacks for a plan, and the way out; None if nothing."""
+        """Return what this machine lacks for a plan, with a remedy; None if it lacks nothing."""
         ...
 
     def run_plan(
         self, plan: Plan, run: RunDirectory, kernel: Kernel | None, progress: Progress, shell: Shell | None = None
     ) -> None:
-        """Run the agent on a plan; its record is then in the run directory. kernel: of `find_kernel`.
+        """Run the agent on a plan. Its record is then in the run directory. kernel: the result of `find_kernel`.
 
         Raises HostError, RunError or Interrupted.
         """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The virtual engine: a run inside a private Linux kernel that is an ordinary process.
 
-The kernel is User-Mode Linux in time-travel mode: no root, no module, no virtual machine; idle time
-is skipped, and with a seed the same plan gives the same bytes. Of the host only the run directory is
-writable; how the kernel is booted is in `guest.py`.
+The kernel is User-Mode Linux in time-travel mode. It needs no root, no kernel module and no virtual machine. Idle time
+is skipped. With the same seed, the same plan gives the same bytes. On the host, only the run directory is writable.
+`mprun.engines.guest` boots the kernel.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ from mprun.rundir import RunDirectory
 NAME: EngineName = "virtual"
 IS_SIMULATED = True
 IS_ON_HOST_KERNEL = False
-# Where the folders of the channel are inside. Folders that exist are mounted over: a folder more in a file system in
-# memory takes one of the kernel's random numbers, and would change what every run draws after it.
+# The paths of the channel's folders inside. They are mounted over existing folders. A new folder in a file system in
+# memory would take one of the kernel's random numbers, and so change the later random numbers of every run.
 REPORTS, ORDERS = "/sys/firmware", "/sys/fs"
 MEMORY_PER_NODE_MIB = 1
-# Bounds on what the programs of a run may have together: for each of the plan's processes, and for whatever an `exec`
-# entry starts. A plan has fewer than 100,000 flows, so that no bound is met by a run that does what its files say, but
-# for captures without 'size' or 'snaplen'.
+# Limits on all programs of a run together: a number for each process of the plan, and a base for whatever an `exec`
+# entry starts. A plan has fewer than 100,000 flows. So no run that does what its files say reaches a limit, except for
+# captures without 'size' or 'snaplen'.
 TASKS, TASKS_EACH = 1000, 4
 FILES, FILES_EACH = 100_000, 4
 WRITTEN_BYTES = 16 << 30
-# CPU time that a run may use while simulated time stands still: to build the network, to send what is sent within half
-# a second of simulated time, and what its programs may compute.
+# CPU time that a run may use while simulated time stands still. It is needed to build the network, and to send the
+# packets of half a second of simulated time. The time that its programs may compute is added.
 STILL_S, STILL_PER_NODE_S = 600, 1
-# What an experiment kernel says before it gives up.
+# The last message of an experiment kernel without memory.
 OUT_OF_MEMORY = "System is deadlocked on memory"
 
 
@@ -67,14 +67,14 @@ def run_plan(
     shell: Shell | None = None,
     real_time: bool = False,
 ) -> None:
-    """Boot the kernel and run the agent in it; its record is then in the run directory.
+    """Boot the kernel and run the agent in it. Its record is then in the run directory.
 
-    With a shell, or with `real_time`, time is that of the wall clock: simulated time would jump
-    while a person types. Raises HostError, RunError (the kernel died or hung) or Interrupted.
+    With a shell or with `real_time`, time is that of the wall clock, because simulated time would jump while a person
+    types. Raises HostError, RunError (the kernel died or hung) or Interrupted.
     """
     assert kernel is not None, "the kernel of `find_kernel`"
     real_time = real_time or shell is not None
-    # The tables of the run want it afterwards, and in simulated time nobody minds what another CPU does until then.
+    # The tables of the run need polars afterwards. In simulated time, work on another CPU does not disturb the run.
     threading.Thread(target=import_module, args=("polars",), daemon=True).start()
     with channel() as talk, run.folder.create("logs/console.log") as output:
         guest = _guest(plan, run, talk, kernel, shell, real_time)
@@ -82,7 +82,7 @@ def run_plan(
             computing = None if real_time else Computing(process.pid, _most_still_s(plan))
             watch(process, run, progress, bool(shell), talk, computing)
     if not run.has("agent.json"):
-        # what the agent said last tells more than that the kernel powered down after it
+        # the agent's last output explains more than the kernel's message that it powered down
         told = "agent" if run.log("agent", "log").strip() else "console"
         cause = _lacking_inside(run, guest) or lacking_memory(guest.memory_mib)
         ended = f"the experiment kernel ended before the run did (see {run.path}/logs/{told}.log)"
@@ -90,7 +90,7 @@ def run_plan(
 
 
 def _guest(plan: Plan, run: RunDirectory, talk: Channel, kernel: Kernel, shell: Shell | None, real_time: bool) -> Guest:
-    """The agent, and what it finds inside."""
+    """Return the agent as a guest program, with the folders that it finds inside."""
     library = find_library()
     _compile_agent(library)
     return Guest(
@@ -114,12 +114,12 @@ def _guest(plan: Plan, run: RunDirectory, talk: Channel, kernel: Kernel, shell: 
 
 
 def _processes(plan: Plan) -> tuple[Process, ...]:
-    """Return all that a plan starts."""
+    """Return all processes that a plan starts."""
     return (*plan.preparations, *plan.switch_programs, *plan.daemons, *plan.probes, *plan.flows)
 
 
 def _bounds(plan: Plan) -> Bounds:
-    """Return bounds with room for what the plan starts."""
+    """Return limits with room for all processes of a plan."""
     processes = len(_processes(plan))
     return Bounds(
         tasks=TASKS + TASKS_EACH * (len(plan.nodes) + processes),
@@ -134,7 +134,7 @@ def _most_still_s(plan: Plan) -> int:
 
 
 def _lacking_inside(run: RunDirectory, guest: Guest) -> str | None:
-    """Return what to say of a kernel that had no program left to end for its memory."""
+    """Return a message if the experiment kernel ran out of memory and had no program left to end; else None."""
     if OUT_OF_MEMORY not in run.log("console", "log"):
         return None
     return (
@@ -144,8 +144,10 @@ def _lacking_inside(run: RunDirectory, guest: Guest) -> str | None:
 
 
 def _compile_agent(library: Library) -> None:
-    """Compile the agent's modules where that is not done: inside, nothing can be written, and each
-    run would compile them again."""
+    """Compile the agent's modules that are not compiled yet.
+
+    Inside, nothing can be written, so each run would compile them again.
+    """
     folders = [library.package / "agent", library.package / "guest", library.package]
     for path in (path for folder in folders for path in folder.glob("*.py")):
         compiled = Path(importlib.util.cache_from_source(str(path)))
@@ -166,7 +168,7 @@ def find_kernel(name: str) -> Kernel:
 
 
 def missing(plan: Plan, capabilities: Capabilities) -> str | None:
-    """Return what this engine needs beside a kernel and the programs of a plan; None if it is there."""
+    """Return what this engine lacks apart from a kernel and the programs of a plan; None if it lacks nothing."""
     try:
         find_library()
     except HostError as error:

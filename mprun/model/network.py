@@ -17,7 +17,8 @@ from mprun.model.spec import HEADER_BYTES, Change, Controller, Direction, Family
 class Interface:
     """An end of a link. `segment` is the broadcast domain's number.
 
-    addresses: one of each family that the link has, IPv4 first; none on a switch.
+    - segment: the number of the broadcast domain.
+    - addresses: one for each address family of the link, IPv4 first; none on a switch.
     """
 
     name: str
@@ -34,9 +35,9 @@ class Interface:
 
 @dataclass(frozen=True)
 class Link:
-    """A link; `wire` is its number among the shaped ones, None if its ends are joined directly.
+    """A link. A direction with a rate has a queue, sized in packets or bytes.
 
-    Queues of its directions are in packets or bytes; a direction with a rate has one.
+    wire: the number among the shaped links; None if the ends are joined directly.
     """
 
     name: str
@@ -53,16 +54,19 @@ class Link:
 
     @property
     def frame_bytes(self) -> int:
-        """An Ethernet frame of the link's MTU without its checksum: what tc and a capture count."""
+        """Return the size of a full Ethernet frame without its checksum, as tc and captures count it."""
         return self.mtu + HEADER_BYTES
 
 
 @dataclass(frozen=True)
 class Route:
-    """`destination` None is the default route, `gateway` None a connected one, `table` None main.
+    """A route, or one way of a route with several.
 
-    Neighbouring routes to one destination in one table are one with several ways, of which a hash of the
-    flow chooses.
+    Neighbouring routes to one destination in one table are the ways of one route. A hash of the flow chooses a way.
+
+    - destination: None for the default route.
+    - gateway: None for a subnet that is directly connected.
+    - table: None for the main table.
     """
 
     destination: Subnet | None
@@ -72,7 +76,7 @@ class Route:
 
     @property
     def family(self) -> Family:
-        """A default route has a gateway."""
+        """Return the address family of the destination, or of the gateway for a default route."""
         to = self.destination or self.gateway
         assert to is not None
         return family_of(to)
@@ -80,7 +84,7 @@ class Route:
 
 @dataclass(frozen=True)
 class Rule:
-    """Packets from `source` look up `table` (ip-rule(8))."""
+    """A rule that packets from `source` use the routing table `table` (ip-rule(8))."""
 
     source: Address
     table: int
@@ -88,7 +92,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Neighbour:
-    """A static entry of ARP, or of neighbour discovery in IPv6."""
+    """A static entry for ARP, or for neighbour discovery in IPv6."""
 
     address: Address
     mac: str
@@ -97,7 +101,7 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class Node:
-    """A host, router or switch with all that its namespace holds."""
+    """A host, router or switch with the content of its namespace."""
 
     name: str
     kind: NodeKind
@@ -109,7 +113,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Path:
-    """A pair of addresses of one family that joins two hosts. rtt_ns: what the delays of its links add up to.
+    """A pair of addresses of one family that joins two hosts.
 
     links: names in the order in which a packet from the source meets them.
     ways: the number of ways that packets may go. A flow takes one of them. With several ways, links are those of the
@@ -144,9 +148,11 @@ def _address_of(end: Interface, family: Family) -> Address:
 
 @dataclass(frozen=True)
 class Switch:
-    """An Open vSwitch. bridge: its name there; ports: its interfaces, numbered from 1.
+    """An Open vSwitch.
 
-    flows, groups: all that it shall have, in the words of ovs-ofctl(8).
+    - bridge: the name of its bridge.
+    - ports: its interfaces, numbered from 1.
+    - flows, groups: all its flows and groups, in the syntax of ovs-ofctl(8).
     """
 
     bridge: str
@@ -159,9 +165,9 @@ class Switch:
 
 @dataclass(frozen=True)
 class Network:
-    """All nodes and links, the paths between each pair of hosts that the experiment joins, and what changes.
+    """All nodes and links, the paths between each pair of hosts with traffic, and the changes during the run.
 
-    switches: those of the nodes that are an Open vSwitch.
+    switches: the nodes that are an Open vSwitch.
     """
 
     nodes: Mapping[str, Node]

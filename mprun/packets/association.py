@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The packets of SCTP in a capture -> associations, and their paths as subflows (RFC 9260). Pure.
+"""Group the SCTP packets of a capture into associations, with their paths as subflows (RFC 9260). Pure.
 
-Follows transmission sequence numbers (TSN): which chunks of data are new, which came before on the same path
-(retransmission) or on another one (reinjection), and up to where the data is whole. One association has all packets
-that bear its verification tags, whatever their addresses.
+This module follows transmission sequence numbers (TSN). It decides which DATA chunks are new, which repeat a chunk of
+the same path (retransmission) or of another path (reinjection), and how far the data is complete without a gap. A
+packet belongs to an association by its verification tag, whatever its addresses are.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from mprun.packets.stream import REINJECTION, RETRANSMISSION, WAYS, Addresses, Connection, Found, Stream, Way, signed
 
-# Types of chunks (IANA's list of them; RFC 9260 3.2, RFC 8260 for I-DATA).
+# Chunk types (registered with IANA; RFC 9260 3.2, RFC 8260 for I-DATA).
 DATA, INIT, INIT_ACK, HEARTBEAT_ACK, ABORT, COOKIE_ACK, SHUTDOWN_COMPLETE, I_DATA = 0, 1, 2, 5, 6, 11, 14, 64
 CHUNKS = {
     **{DATA: "DATA", INIT: "INIT", INIT_ACK: "INIT_ACK", 3: "SACK", 4: "HEARTBEAT", HEARTBEAT_ACK: "HEARTBEAT_ACK"},
@@ -21,14 +21,14 @@ CHUNKS = {
     **{12: "ECNE", 13: "CWR", SHUTDOWN_COMPLETE: "SHUTDOWN_COMPLETE", 15: "AUTH", 16: "NR_SACK", I_DATA: "I_DATA"},
     **{128: "ASCONF_ACK", 130: "RE_CONFIG", 132: "PAD", 192: "FORWARD_TSN", 193: "ASCONF", 194: "I_FORWARD_TSN"},
 }
-# The header of a chunk with data: what is left of its length is its sender's.
+# The header sizes of chunks with data. The rest of a chunk is payload.
 HEADER_BYTES = {DATA: 16, I_DATA: 20}
 _TSNS = 1 << 32
-# So many chunks behind the last one in order, or behind the last one, are told apart: of what receivers note beyond the
-# first that is missing twice as many (usrsctp and Linux: 4096).
+# The number of chunks that stay known behind the newest chunk. Receivers note at most 4096 chunks beyond the first
+# missing chunk (usrsctp and Linux). This is twice that number.
 _KEPT = 8192
 
-# What `packet` takes of each packet, in this order.
+# The columns that are the arguments of `packet`, in this order.
 READ = (
     *("time_ns", "source", "source_port", "destination", "destination_port", "tag", "chunks", "chunk_lengths"),
     *("tsns", "cumulative_tsn", "initiate_tag", "init_tsn", "init_ack_tsn", "own_ipv4", "own_ipv6", "cut"),
@@ -38,10 +38,11 @@ Told = tuple[int, int, str, None, int | None, int | None, int | None, int | None
 
 @dataclass
 class Chunks:
-    """The data of an association in one way, as chunks; of each its offset from the first TSN.
+    """The chunks of an association in one direction. Each is known by the offset of its TSN from the first TSN.
 
-    sizes: of chunks beyond the first that is missing. ends: up to where in the data those in order are. carriers: on
-    which of the association's paths a chunk was, a bit each.
+    - sizes: payload bytes of the chunks beyond the first missing chunk.
+    - ends: for each recent chunk in order, the offset in bytes at which it ends in the data.
+    - carriers: the paths of the association that carried a chunk, one bit for each path.
     """
 
     stream: Stream
@@ -53,8 +54,10 @@ class Chunks:
     carriers: dict[int, int] = field(default_factory=dict)
 
     def take(self, tsn: int, size: int, path: int, at_ns: int) -> tuple[int | None, int, str | None]:
-        """A chunk passes: its place in the data (None where a chunk before it is missing), how many of its bytes are
-        new, and what it repeats. path: which one of the association's."""
+        """Take in a chunk of `size` bytes. Return its offset in the data, its new bytes, and the kind of repetition.
+
+        The offset is None if an earlier chunk is missing. path: the number of the path in the association.
+        """
         offset = self._offset(tsn)
         seen = self.stream.seen
         front = seen.front
@@ -63,11 +66,11 @@ class Chunks:
         self.carriers[offset] = carried | 1 << path
         if is_new:
             self.sizes[offset] = size
-            # where the capture itself has a gap, nothing will be in order again
+            # after a gap in the capture itself, no chunk will be in order again
             self.sizes.pop(offset - _KEPT, None)
             self.carriers.pop(offset - 2 * _KEPT, None)
         for at in range(front, seen.front):
-            # the chunks before those that a capture begins with were nobody's
+            # chunks from before the capture began have no known size
             self.whole_bytes += self.sizes.pop(at, 0)
             self.ends[at] = self.whole_bytes
             self.ends.pop(at - _KEPT, None)
@@ -77,7 +80,7 @@ class Chunks:
         return None if end is None else end - size, size if is_new else 0, repeat
 
     def acknowledge(self, tsn: int) -> int | None:
-        """Up to where the data is acknowledged; None where nobody knows."""
+        """Return how many bytes of the data are acknowledged; None if this is not known."""
         if self.first is None:
             return None
         acked = self.ends.get(self._offset(tsn))
@@ -86,7 +89,7 @@ class Chunks:
         return acked
 
     def _offset(self, tsn: int) -> int:
-        """TSNs are numbers of 32 bits: as the nearest to the last one."""
+        """Return the offset of a TSN from the first TSN. Of equal TSNs modulo 2^32, take the nearest to the last."""
         if self.first is None:
             self.first = tsn
         offset = self.last + signed(tsn - self.first - self.last, _TSNS)
@@ -96,7 +99,7 @@ class Chunks:
 
 @dataclass
 class Association:
-    """One association. chunks: forward and reverse, by who opened it."""
+    """An SCTP association. chunks: forward (from the end that opened it), then reverse."""
 
     connection: Connection
     initiate_tag: int | None
@@ -104,16 +107,16 @@ class Association:
 
 
 class Associations:
-    """The associations of one capture, among its connections.
+    """The associations among the connections of one capture.
 
-    cut_packets: those whose chunks are not all in the capture.
+    cut_packets: the number of packets whose chunks are not all in the capture.
     """
 
     def __init__(self, found: Found) -> None:
         self._found = found
-        # with which path of the association's it is
+        # association, way and number of the path in the association
         self._ways: dict[Addresses, tuple[Association, Way, int]] = {}
-        # by the tag, and the ports of the packets that bear it: the way through an association that they go
+        # (tag, source port, destination port) -> association and direction of the packets with this tag
         self._tags: dict[tuple[int, int, int], tuple[Association, int]] = {}
         self.cut_packets = 0
 
@@ -136,7 +139,7 @@ class Associations:
         own_ipv6: str | None,
         cut: bool,
     ) -> Told:
-        """What a packet is to its association: as `trace.ADDED` has it."""
+        """Assign a packet to its association. Return values of the columns `ADDED` of `mprun.packets.connection`."""
         addresses = (source, source_port, destination, destination_port)
         association, way, path = self._way(addresses, at_ns, tag, initiate_tag)
         connection, subflow = association.connection, way.subflow
@@ -153,7 +156,7 @@ class Associations:
                 association.chunks[way.index].first = tsn
             announced = [one for text in (own_ipv4, own_ipv6) if text for one in text.split(",")]
             connection.announced += [one for one in announced if one != source]
-        # data goes to addresses that are confirmed only (RFC 9260 5.4)
+        # data is sent only to confirmed addresses (RFC 9260 5.4)
         if subflow.established_ns is None and (tsns or HEARTBEAT_ACK in kinds or COOKIE_ACK in kinds):
             subflow.established_ns = at_ns
         if ABORT in kinds or SHUTDOWN_COMPLETE in kinds:
@@ -184,16 +187,18 @@ class Associations:
     def _way(
         self, addresses: Addresses, at_ns: int, tag: int, initiate_tag: int | None
     ) -> tuple[Association, Way, int]:
-        """Where a packet goes, and on which path of the association's. initiate_tag: what an INIT asks for, None if
-        that is not in the capture."""
-        # the only chunk whose packet bears no tag
+        """Return the association, the way and the number of the path of a packet; open them if they are new.
+
+        initiate_tag: the tag in an INIT; None if the capture does not contain it.
+        """
+        # only the packet of an INIT has no tag
         is_opening = not tag
         known = self._ways.get(addresses)
         if known is not None and (not is_opening or initiate_tag in (None, known[0].initiate_tag)):
             return known
         source, source_port, destination, destination_port = addresses
         if is_opening:
-            # one that is sent again to another address: packets with its tag go the other way
+            # an INIT sent again to another address: packets with its tag go in the opposite direction
             owner = self._tags.get((initiate_tag or 0, destination_port, source_port))
         else:
             owner = self._tags.get((tag, source_port, destination_port))
@@ -213,18 +218,18 @@ class Associations:
 
 
 def spell_chunks(chunks: str) -> str:
-    """The kinds of chunks in a packet, each once, by their names in IANA's list."""
+    """Return the chunk types of a packet by their IANA names, each once, separated by commas."""
     return ",".join(dict.fromkeys(CHUNKS.get(kind, f"chunk {kind}") for kind in _numbers(chunks)))
 
 
 def user_bytes(chunks: str, chunk_lengths: str) -> int:
-    """What the chunks of a packet carry of data."""
+    """Return the payload bytes of all chunks of a packet."""
     return sum(_sizes(chunks, chunk_lengths))
 
 
 @lru_cache(maxsize=1024)
 def _sizes(chunks: str | None, chunk_lengths: str | None) -> tuple[int, ...]:
-    """Of each chunk with data how much."""
+    """Return the payload size of each DATA and I-DATA chunk, in bytes."""
     both = zip(_numbers(chunks), _numbers(chunk_lengths), strict=False)
     return tuple(length - HEADER_BYTES[kind] for kind, length in both if kind in HEADER_BYTES)
 

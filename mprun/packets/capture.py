@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""After a run: what tcpdump wrote becomes pcapng with the names of interfaces and what their links are.
+"""Convert the captures of a finished run from pcap to pcapng, with the names of interfaces and their links.
 
-The one place that opens capture files for that; how their bytes change is `mprun.packets.pcapng`.
+Only this module opens capture files for the conversion. `mprun.packets.pcapng` converts the bytes.
 """
 
 from __future__ import annotations
@@ -72,14 +72,17 @@ def _finish(
 
 
 def _parts(run: RunDirectory, target: str, wanted: Capture) -> list[str]:
-    """The files that tcpdump wrote, oldest packets first: of a ring it begins anew where it began."""
+    """Return the files of a capture, those with the oldest packets first.
+
+    tcpdump writes a ring of files and overwrites the oldest, so the order of names is not the order of packets.
+    """
     found = run.folder.find(f"pcap/{tcpdump.ring(wanted.name)}*")
     ring = [name for name in found if run.folder.size(name) > HEADER_BYTES]
     return sorted(ring, key=lambda name: _first_record(run, name)) or [target]
 
 
 def _first_record(run: RunDirectory, name: str) -> tuple[int, int]:
-    """Seconds and nanoseconds of a file's first packet."""
+    """Return the time of a file's first packet: seconds and nanoseconds."""
     with run.open(name) as file:
         file.seek(HEADER_BYTES)
         record = file.read(RECORD_BYTES)
@@ -102,7 +105,7 @@ def _comment(wanted: Capture, plan: Plan, agent: AgentReport) -> str:
 
 
 def _interfaces(wanted: Capture, network: Network, numbers: Mapping[str, int]) -> dict[int, Interface]:
-    """Those that the capture may name, by the kernel's number."""
+    """Return the interfaces that the capture may contain, by the kernel's interface numbers."""
     ends = {end.name: (link, end) for link in network.links for end in link.ends if end.node == wanted.node}
     names = [name for name in numbers if wanted.link is None or (name in ends and ends[name][0].name == wanted.link)]
     return {numbers[name]: _interface(name, ends[name][0] if name in ends else None, wanted.node) for name in names}

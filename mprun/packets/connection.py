@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The packets of a capture, one after the other -> connections and subflows, and what each packet is to them. Pure.
+"""Group the packets of a capture into connections and subflows, and describe the role of each packet. Pure.
 
-Follows TCP's sequence numbers and MPTCP's mappings (RFC 8684): which bytes of the data are new, which came before
-on the same subflow (retransmission) or on another one (reinjection), and how far the data is whole. Keeps of a
-connection only what is still to be compared, so that a capture may be of any length. SCTP is `association`'s.
+This module follows TCP's sequence numbers and MPTCP's mappings (RFC 8684). It decides which bytes of the data are new,
+which repeat bytes of the same subflow (retransmission) or of another subflow (reinjection), and how far the data is
+complete without a gap. It keeps only the state that later packets are compared with, so a capture may have any length.
+`mprun.packets.association` handles SCTP.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ if TYPE_CHECKING:
 
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 _FLAGS = ((SYN, "SYN"), (FIN, "FIN"), (RST, "RST"), (8, "PSH"), (ACK, "ACK"), (32, "URG"), (64, "ECE"), (128, "CWR"))
-# Subtypes of MPTCP's option (RFC 8684 8.2).
+# Subtypes of the MPTCP option (RFC 8684 8.2).
 SUBTYPES = (
     *("MP_CAPABLE", "MP_JOIN", "DSS", "ADD_ADDR", "REMOVE_ADDR", "MP_PRIO"),
     *("MP_FAIL", "MP_FASTCLOSE", "MP_TCPRST"),
 )
 _TCP = 1 << 32
 
-# What `follow` reads of each packet, and what it adds to it.
+# The columns that `follow` reads of each packet, and the columns that it adds.
 READ = (
     *("time_ns", "source", "source_port", "destination", "destination_port", "flags", "seq", "payload_bytes"),
     *("subtype", "sender_key", "receiver_key", "token", "address_id", "backup", "data_ack", "dsn", "ssn"),
@@ -50,7 +51,7 @@ ADDED = (
     *("data_acked_bytes", "repeat"),
 )
 _ENDS = {"source": "String", "source_port": "Int64", "destination": "String", "destination_port": "Int64"}
-# The columns of the tables, with the names of their types in polars.
+# The columns of the tables, with the names of their polars types.
 CONNECTION_COLUMNS: Mapping[str, str] = {
     **{"capture": "String", "connection": "Int64", **_ENDS, "protocol": "String", "fallback": "String"},
     **{"token": "Int64", "subflows": "Int64", "opened_ns": "Int64", "last_ns": "Int64"},
@@ -71,16 +72,17 @@ SUBFLOW_COLUMNS: Mapping[str, str] = {
 class Trace:
     """The connections of one capture.
 
-    cut_packets: those of TCP whose options are not all in the capture; cut_chunks: those of SCTP whose chunks are not.
-    paths: by their two addresses their name. forwards: whether the node forwards, so that each packet is there twice:
-    then those that leave are not looked at.
+    - cut_packets: the number of TCP packets whose options are not all in the capture.
+    - cut_chunks: the number of SCTP packets whose chunks are not all in the capture.
+    - paths: the names of paths by their two addresses.
+    - forwards: the node forwards packets, so the capture contains each packet twice. Outgoing packets are then ignored.
     """
 
     def __init__(self, paths: Mapping[tuple[str, str], str], forwards: bool = False) -> None:
         self._paths = paths
         self._forwards = forwards
         self._ways: dict[Addresses, Way] = {}
-        # a connection, and in which way through it a join goes that bears the token
+        # token -> the connection, and the direction of an MP_JOIN with this token
         self._tokens: dict[int, tuple[Connection, int]] = {}
         self._found = Found()
         self._associations = Associations(self._found)
@@ -91,7 +93,7 @@ class Trace:
         return self._associations.cut_packets
 
     def follow(self, packets: polars.DataFrame) -> polars.DataFrame:
-        """The packets with the columns that `ADDED` names; times from the first portion to the last."""
+        """Return the packets with the columns `ADDED`. Call it for the portions of a capture in order of time."""
         import polars as pl
 
         followed = pl.col("source").is_not_null() & (
@@ -153,7 +155,7 @@ class Trace:
         way.packets += 1
         if cut:
             self.cut_packets += 1
-            # whether it is MPTCP an option tells, of the first packet that has one whole
+            # the first packet with a complete MPTCP option shows that the connection is MPTCP
             connection.is_mptcp |= bool(kinds)
         if flags & SYN:
             way.start = (seq + 1) % _TCP
@@ -185,7 +187,7 @@ class Trace:
         address_id: int | None,
         backup: bool | None,
     ) -> Way:
-        """A subflow that begins, or that the capture finds under way."""
+        """Open a subflow that begins, or that began before the capture. Return the way of this packet."""
         is_answer = bool(flags & SYN and flags & ACK)
         if is_answer:
             addresses = (addresses[2], addresses[3], addresses[0], addresses[1])
@@ -196,7 +198,7 @@ class Trace:
             joined, index = self._found.open(addresses, at_ns), 0
             joined.is_mptcp = bool(kinds)
             if is_join and token is not None:
-                # to a connection that began before the capture did
+                # the connection began before the capture
                 joined.token = token
                 self._tokens[token] = joined, index
         kind = "additional" if is_join else "initial" if flags & SYN else "under way"
@@ -226,7 +228,7 @@ class Trace:
                     stream.set_key(key)
             for index, stream in enumerate(connection.streams):
                 if stream.key is not None and stream.token is None:
-                    # a join bears the token of the end that it goes to
+                    # an MP_JOIN has the token of the end that receives it
                     stream.token = token_of(stream.key)
                     self._tokens[stream.token] = connection, 1 - index
             connection.token = connection.token or connection.streams[1].token
@@ -241,7 +243,10 @@ class Trace:
             connection.ended_by = "MP_FASTCLOSE"
 
     def _acknowledge(self, stream: Stream, data_ack: int) -> int | None:
-        """How much of the data is acknowledged; one of 32 bits is the nearest to the one before."""
+        """Return how many bytes of the data are acknowledged; None if the first sequence number is not known.
+
+        A data ACK of 32 bits stands for the nearest value to the previous data ACK.
+        """
         if stream.base is None:
             return None
         if data_ack < _TCP:
@@ -267,15 +272,15 @@ class Trace:
         cut: bool,
         acked: int | None,
     ) -> tuple[Any, ...]:
-        """A packet with payload."""
+        """Follow a packet with payload. Return the values of the columns `ADDED`."""
         subflow = way.subflow
         connection = subflow.connection
         if way.start is None:
-            # under way: its mapping tells where the subflow is, else it begins here
+            # the subflow began before the capture: its mapping gives the offset, else count from this packet
             way.start = (seq + 1 - ssn) % _TCP if ssn else seq
             way.seen.front = signed(seq - way.start, _TCP)
             way.last = way.seen.front
-        # sequence numbers of 32 bits, as the nearest to the last one
+        # a sequence number of 32 bits stands for the nearest offset to the last one
         offset = way.last + signed(seq - way.start - way.last, _TCP)
         way.last = max(way.last, offset)
         way.payload_bytes += payload
@@ -287,7 +292,7 @@ class Trace:
                     stream.base = dsn
                     stream.seen.front = 0
             elif 0 in kinds and stream.base is not None:
-                # the first data beside MP_CAPABLE (RFC 8684 3.1)
+                # the first data comes in the packet of MP_CAPABLE (RFC 8684 3.1)
                 way.mapping = (stream.base, 0, mapped or payload)
             elif dsn is not None and mapped == 0:
                 connection.fallback = "infinite mapping"
@@ -312,7 +317,7 @@ class Trace:
         return connection.number, subflow.number, WAYS[way.index], offset, begin, new, whole, acked, repeat
 
     def tell_connections(self) -> list[dict[str, Any]]:
-        """A row for each connection, in the order in which they began."""
+        """Return a row for each connection, in the order in which they began."""
         rows = []
         for one in self._found.connections:
             row: dict[str, Any] = {"connection": one.number, **_ends(one.addresses)}
@@ -324,7 +329,7 @@ class Trace:
                 lasted = None if stream.first_ns is None or stream.last_ns is None else stream.last_ns - stream.first_ns
                 row[f"{name}_bytes"] = stream.new_bytes
                 row[f"{name}_bit_per_s"] = stream.new_bytes * 8e9 / lasted if lasted else None
-                # of data that the capture has only in parts, nobody knows when it was whole
+                # if the capture lacks a part of the data, gaps in the data's arrival are not known
                 row[f"{name}_gap_ns"] = stream.gap_ns if stream.gap_ns and stream.seen.is_whole else None
                 row[f"{name}_gap_began_ns"] = stream.gap_began_ns if stream.seen.is_whole else None
             for name, index in zip(WAYS, (0, 1), strict=True):
@@ -335,7 +340,7 @@ class Trace:
         return rows
 
     def tell_subflows(self) -> list[dict[str, Any]]:
-        """A row for each subflow, in the order in which they began."""
+        """Return a row for each subflow, in the order in which they began."""
         rows = []
         for one in self._found.subflows:
             row: dict[str, Any] = {"connection": one.connection.number, "subflow": one.number, "kind": one.kind}
@@ -357,12 +362,12 @@ class Trace:
 
 
 def spell_flags(flags: int) -> str:
-    """TCP's flags as tcpdump's manual names them: `SYN,ACK`."""
+    """Return the names of TCP flags, separated by commas, such as `SYN,ACK`."""
     return ",".join(name for bit, name in _FLAGS if flags & bit)
 
 
 def spell_options(subtype: str) -> str:
-    """MPTCP's options by their names in RFC 8684."""
+    """Return the names of MPTCP options as in RFC 8684, separated by commas."""
     names = (int(kind) for kind in subtype.split(","))
     return ",".join(SUBTYPES[kind] if kind < len(SUBTYPES) else f"option {kind}" for kind in names)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The captures of a run -> tables of packets, connections and subflows: starts tshark, reads what it says.
+"""Read the captures of a run with tshark, and write the tables of packets, connections and subflows.
 
-A capture goes to tshark in portions, one to each CPU at a time: memory stays what a few portions need, whatever the
-capture's length. What packets and connections are is `mprun.packets.packet` and `connection`.
+A capture goes to tshark in portions, one for each CPU at a time. So the memory in use does not grow with the length of
+the capture. `mprun.packets.packet` and `mprun.packets.connection` interpret the output.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Progress = Callable[[str, float, str], None]
 
 @dataclass
 class Dissection:
-    """What was read: rows by table, and what could not be read."""
+    """The result of reading captures: the number of packets, the rows of each table, and warnings."""
 
     packets: int = 0
     connections: list[dict[str, Any]] = field(default_factory=list)
@@ -45,10 +45,10 @@ class Dissection:
 
 
 def dissect(run: RunDirectory, progress: Progress) -> Dissection:
-    """Read all captures of a run and leave `packets`, `connections` and `subflows` among its tables.
+    """Read all captures of a run, and write `packets`, `connections` and `subflows` to its tables.
 
-    What can be read of a capture that is not whole is kept, and a warning says so. Raises HostError without tshark,
-    MprunError where there is no capture.
+    If a capture is incomplete, its readable part is kept, with a warning. Raises HostError without tshark, and
+    MprunError if the run has no captures.
     """
     captures = run.captures()
     if not captures:
@@ -106,7 +106,7 @@ def _read_all(
 def _portions(
     run: RunDirectory, path: str, argv: list[str], name: str, found: Dissection
 ) -> Iterator[tuple[bytes, int]]:
-    """tshark's lines of a capture in order, and how many bytes of the capture they are up to."""
+    """Yield tshark's lines for each portion of a capture in order, with the bytes of the capture read so far."""
     portions = Portions(PORTION_PACKETS)
     workers = len(os.sched_getaffinity(0))
     waiting: deque[tuple[Future[tuple[bytes, str]], int]] = deque()
@@ -135,7 +135,7 @@ def _take(waiting: deque[tuple[Future[tuple[bytes, str]], int]], name: str, foun
 
 
 def _run_tshark(argv: list[str], portion: bytes) -> tuple[bytes, str]:
-    """What it said of a portion, and what went wrong; empty if nothing did."""
+    """Run tshark on a portion. Return its output and its error message; the message is empty without an error."""
     done = subprocess.run(argv, input=portion, capture_output=True, check=False)
     said = [line for line in done.stderr.decode(errors="replace").splitlines() if "Running as user" not in line]
     return done.stdout, (said[-1] if said else f"ended with status {done.returncode}") if done.returncode else ""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines of tshark -> packets: a row each, with numbers for texts. Pure.
+"""Convert tshark's lines to a table of packets with typed columns. Pure.
 
-What a packet is to its connection is for `connection`.
+`mprun.packets.connection` finds the role of a packet in its connection.
 """
 
 from __future__ import annotations
@@ -18,26 +18,28 @@ from mprun.tools.tshark import FIELDS
 if TYPE_CHECKING:
     import polars
 
-# Those of which a packet may have several that count.
+# Fields of which all values of a packet count.
 _LISTED = ("subtype", "announced_ipv4", "announced_ipv6", "chunks", "chunk_lengths", "tsns", "own_ipv4", "own_ipv6")
-# Those whose values are numbers of up to 64 bits without a sign.
+# Fields with unsigned numbers of up to 64 bits.
 _KEYS = ("sender_key", "receiver_key", "data_ack", "dsn")
 _TEXTS = (
     *("time", "interface", "mac", "ipv4_source", "ipv4_destination", "ipv6_source", "ipv6_destination"),
     *("flags", "tag", "initiate_tag", "backup", "echo", "cut", *_LISTED),
 )
-# Packets that leave (packet(7), PACKET_OUTGOING).
+# The type of outgoing packets (packet(7), PACKET_OUTGOING).
 _OUTGOING = 4
 _UDP_HEADER_BYTES = 8
-# IANA's numbers of the protocols that runs have.
+# IANA's numbers of the protocols that occur in runs.
 PROTOCOLS = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmpv6", 132: "sctp"}
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a capture was taken: by the interface's name its link, and the MAC with which it sends.
+    """The place of a capture.
 
-    Those of a switch have none: it sends with those of others.
+    - links: the link of each interface, by the interface's name.
+    - macs: the MAC address of each interface. Interfaces of switches are missing, since a switch forwards frames with
+        the addresses of other nodes.
     """
 
     links: Mapping[str, str]
@@ -45,16 +47,16 @@ class Place:
 
 
 def read_packets(text: bytes, place: Place, zero_epoch_ns: int) -> polars.DataFrame:
-    """The packets of a portion of tshark's lines. zero_epoch_ns: time zero in the clock of the capture.
+    """Return the packets of a portion of tshark's lines. zero_epoch_ns: time zero in the clock of the capture.
 
-    A line that is not whole is left out. TCP's and MPTCP's fields are as they are in the packet.
+    Incomplete lines are left out. The fields of TCP and MPTCP have the values of the packet.
     """
     import polars as pl
 
     kinds = dict.fromkeys(FIELDS, pl.String)
     table = pl.read_csv(io.BytesIO(text), has_header=False, separator="\t", quote_char=None, schema=kinds)
     several = [name for name in FIELDS if name not in _LISTED and table[name].str.contains(",", literal=True).any()]
-    # of a packet within a packet the outer one counts
+    # if a packet contains another packet, the outer one counts
     table = table.with_columns(pl.col(name).str.split(",").list.first() for name in several)
     numbers = [name for name in FIELDS if name not in _TEXTS]
     outer = pl.coalesce("ipv4_protocol", "ipv6_protocol").replace_strict(
@@ -85,7 +87,7 @@ def read_packets(text: bytes, place: Place, zero_epoch_ns: int) -> polars.DataFr
             .then(pl.lit("out"))
             .when(pl.col("mac") != own)
             .then(pl.lit("in")),
-            # that of SCTP in UDP too (RFC 6951), but not of a packet within an error of ICMP
+            # SCTP in UDP counts as SCTP (RFC 6951), but a packet quoted in an ICMP error does not
             protocol=pl.when(outer.is_in(["sctp", "udp"]) & pl.col("tag").is_not_null())
             .then(pl.lit("sctp"))
             .otherwise(outer),
@@ -101,7 +103,7 @@ def read_packets(text: bytes, place: Place, zero_epoch_ns: int) -> polars.DataFr
     )
 
 
-# The table of packets: what read_packets gives, under `capture` and `number`, and what a trace adds.
+# The columns of the table of packets: `capture`, `number`, columns of read_packets, and the columns of a trace.
 COLUMNS = (
     *("capture", "number", "time_ns", "interface", "link", "direction", "protocol"),
     *("source", "source_port", "destination", "destination_port", "length_bytes", "payload_bytes"),
@@ -110,7 +112,10 @@ COLUMNS = (
 
 
 def shape_packets(packets: polars.DataFrame, capture: str, first: int) -> polars.DataFrame:
-    """Packets that a trace has followed, as the table has them. first: the number of the first of them."""
+    """Return packets that a trace has followed, with the columns of the table.
+
+    first: the number of the first packet.
+    """
     import polars as pl
 
     flags = {value: spell_flags(value) for value in packets["flags"].unique().drop_nulls()}
@@ -128,7 +133,7 @@ def shape_packets(packets: polars.DataFrame, capture: str, first: int) -> polars
 
 
 def packet_schema() -> dict[str, Any]:
-    """The types of COLUMNS."""
+    """Return the polars type of each column in COLUMNS."""
     import polars as pl
 
     texts = ("capture", "interface", "link", "direction", "protocol", "source", "destination", "flags", "options")

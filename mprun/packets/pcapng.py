@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tcpdump writes (pcap) -> pcapng, whose packets know their interface by name; and captures in portions. Pure.
+"""Convert tcpdump's pcap files to pcapng with named interfaces, and split captures into portions. Pure.
 
-In a capture of all interfaces each packet begins with the number of its interface (LINUX_SLL2); here every
-interface becomes a block of its own with name, link and comment. Nothing of the machine enters the headers.
+In a capture of all interfaces, each packet begins with the number of its interface (LINUX_SLL2). In pcapng, every
+interface becomes a block with name, link and comment. The headers contain nothing about this machine.
 Source: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng.
 """
 
@@ -16,18 +16,18 @@ from mprun.errors import MprunError
 
 NANOSECOND_MAGIC, MICROSECOND_MAGIC = 0xA1B23C4D, 0xA1B2C3D4
 HEADER_BYTES, RECORD_BYTES = 24, 16
-# Link types: Ethernet, and what libpcap makes of packets of any interface.
+# Link types: Ethernet, and LINUX_SLL2, which libpcap uses for captures of all interfaces.
 ETHERNET, COOKED = 1, 276
 SECTION, INTERFACE, PACKET = 0x0A0D0D0A, 1, 6
 BYTE_ORDER = 0x1A2B3C4D
 END_OF_OPTIONS, COMMENT = 0, 1
 SHB_USERAPPL, IF_NAME, IF_DESCRIPTION, IF_TSRESOL = 4, 2, 3, 9
-# libpcap keeps no more of a packet: a length above is not one.
+# libpcap keeps at most this many bytes of a packet. A larger length shows that the file is damaged.
 MOST_CAPTURED = 262_144
 APPLICATION = "mprun"
 
 _read_header = struct.Struct("<IHHiIII").unpack_from
-# seconds, nanoseconds, captured, original; and in a cooked capture the number of the interface
+# seconds, nanoseconds, captured length, original length; in a cooked capture also the number of the interface
 _read_record = struct.Struct("<IIII").unpack_from
 _read_cooked = struct.Struct("<IIII4xI").unpack_from
 _read_block = struct.Struct("<II").unpack_from
@@ -39,9 +39,9 @@ _length = struct.Struct("<I").pack
 class Captured:
     """The content of a capture's file.
 
-    is_whole: the last packet was not cut off.
-    first_ns: time of the first packet from time zero; None without packets.
-    problem: empty if the file is as it should be.
+    - is_whole: the last packet is complete.
+    - first_ns: time of the first packet, counted from time zero; None without packets.
+    - problem: empty if the conversion succeeded.
     """
 
     packets: int
@@ -52,7 +52,7 @@ class Captured:
 
 @dataclass(frozen=True)
 class Interface:
-    """One interface of the captured node: what is said of it in the file."""
+    """The texts in the file about one interface of the captured node."""
 
     name: str
     description: str = ""
@@ -60,10 +60,13 @@ class Interface:
 
 
 class Conversion:
-    """One capture on its way from pcap to pcapng: `begin` once, `convert` for each of its files in their order.
+    """The conversion of one capture from pcap to pcapng.
 
-    interfaces: by the kernel's number; of a capture of one interface the only one, whatever its number.
-    packets, first_ns, last_ns: what has come so far, in the clock of the capture. is_whole: no packet was cut off.
+    Call `begin` once, then `convert` for each file of the capture in order.
+    - interfaces: by the kernel's number. A capture of one interface has only one entry, with any number.
+    - packets: the number of packets converted so far.
+    - first_ns, last_ns: the times of the first and the last packet so far, in the clock of the capture.
+    - is_whole: all packets were complete.
     """
 
     def __init__(self, comment: str, interfaces: Mapping[int, Interface]) -> None:
@@ -77,7 +80,10 @@ class Conversion:
         self._tails: dict[int, tuple[int, bytes]] = {}
 
     def begin(self, header: bytes) -> bytes:
-        """The blocks before the first packet. header: that of the first pcap file. Raises MprunError if it is none."""
+        """Return the blocks before the first packet. header: the header of the first pcap file.
+
+        Raises MprunError if this is not the header of a pcap file with nanoseconds.
+        """
         magic, _, _, _, _, snaplen, link_type = _read_header(header) if len(header) >= HEADER_BYTES else (0,) * 7
         if magic != NANOSECOND_MAGIC:
             raise MprunError("is no capture of tcpdump in nanoseconds")
@@ -86,12 +92,12 @@ class Conversion:
         body = struct.pack("<IHHq", BYTE_ORDER, 1, 0, -1) + options + _option(END_OF_OPTIONS, b"")
         blocks = [_block(SECTION, body)]
         for number, interface in self._interfaces.items():
-            # tcpdump's number is in the byte order of the network
+            # tcpdump writes the number in network byte order
             blocks.append(self._add(int.from_bytes(struct.pack(">I", number), "little"), interface))
         return b"".join(blocks)
 
     def convert(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """The packets of one pcap file; what was cut off at its end is left out."""
+        """Yield the packets of one pcap file as blocks. An incomplete packet at the end is left out."""
         rest = b""
         offset = HEADER_BYTES
         for chunk in chunks:
@@ -105,7 +111,7 @@ class Conversion:
         self.is_whole &= not rest
 
     def _take(self, data: bytes, offset: int) -> tuple[list[bytes], int]:
-        """Blocks of the packets that are whole in `data` from `offset` on, and where they end."""
+        """Return the blocks of the complete packets in `data` from `offset` on, and the offset where they end."""
         blocks: list[bytes] = []
         add = blocks.append
         is_cooked = self._link_type == COOKED
@@ -147,7 +153,7 @@ class Conversion:
         return blocks, offset
 
     def _add(self, key: int, interface: Interface) -> bytes:
-        """The block of an interface, which has the next number from now on."""
+        """Give an interface the next number, and return its block."""
         self._numbers[key] = len(self._numbers)
         options = _option(IF_NAME, interface.name.encode()) + _option(IF_TSRESOL, b"\x09")
         for kind, text in ((IF_DESCRIPTION, interface.description), (COMMENT, interface.comment)):
@@ -166,9 +172,10 @@ def _block(kind: int, body: bytes) -> bytes:
 
 
 class Portions:
-    """A capture, pcap or pcapng, in portions that are captures themselves: each begins with the blocks that all need.
+    """A splitter of a capture (pcap or pcapng) into portions, each of which is a complete capture with all headers.
 
-    packets: so many in each but the last. is_whole: no packet was cut off; known at the end.
+    - packets: the number of packets in each portion but the last.
+    - is_whole: all packets were complete; known at the end.
     """
 
     def __init__(self, packets: int) -> None:
@@ -176,7 +183,7 @@ class Portions:
         self._most = packets
 
     def split(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """Raises MprunError for what is no capture of ours: pcapng, or what tcpdump left of a run that was ended."""
+        """Yield the portions of a capture. Raises MprunError if the data is neither pcapng nor pcap."""
         data = b""
         head: list[bytes] = []
         later: list[bytes] = []
@@ -199,7 +206,7 @@ class Portions:
                     break
                 if kind in (SECTION, INTERFACE):
                     block = data[offset : offset + length]
-                    # one that comes after packets is where it belongs in this portion, and begins the next ones
+                    # a header block after packets keeps its place in this portion and opens the later portions
                     (later if count else head).append(block)
                     begin = begin if count else offset + length
                 count += kind == PACKET
@@ -218,7 +225,7 @@ class Portions:
 
 
 def _is_pcapng(header: bytes) -> bool:
-    """Whether it is pcapng, else pcap; both in the byte order of x86. Raises MprunError if neither."""
+    """Return True for pcapng and False for pcap, both in little-endian order. Raises MprunError for other data."""
     if _read_block(header, 0)[0] == SECTION:
         return True
     if _read_header(header)[0] not in (NANOSECOND_MAGIC, MICROSECOND_MAGIC):
@@ -227,5 +234,5 @@ def _is_pcapng(header: bytes) -> bool:
 
 
 def _read_length(data: bytes, offset: int) -> tuple[int, int]:
-    """A record of pcap as the kind and length of a block."""
+    """Return the kind and the length in bytes of a pcap record, as if it were a block."""
     return PACKET, RECORD_BYTES + int.from_bytes(data[offset + 8 : offset + 12], "little")

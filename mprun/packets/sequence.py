@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sequence space: which bytes of a stream have been seen, and how far without a gap."""
+"""Sequence space: the bytes of a stream that have been seen, and the first gap among them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 class Seen:
     """The bytes of one stream that have been seen, as offsets from its beginning.
 
-    front: how far there is no gap. Beyond it there are islands, few and in order.
+    front: the first byte that has not been seen. Beyond `front` lie ranges of seen bytes, few and in order.
     """
 
     def __init__(self, front: int = 0) -> None:
@@ -19,11 +19,11 @@ class Seen:
 
     @property
     def is_whole(self) -> bool:
-        """Whether there is no gap."""
+        """Return whether the seen bytes have no gap."""
         return not self._begins
 
     def add(self, begin: int, end: int) -> int:
-        """Take in the bytes from `begin` to before `end`; how many of them are new."""
+        """Add the bytes from `begin` to before `end`. Return the number of new bytes."""
         front = self.front
         if begin <= front and not self._begins:
             if end <= front:
@@ -34,7 +34,7 @@ class Seen:
         if end <= begin:
             return 0
         begins, ends = self._begins, self._ends
-        # the islands that touch the new one become one with it
+        # ranges that touch the new range are merged with it
         low, high = bisect_left(ends, begin), bisect_right(begins, end)
         known = sum(min(end, ends[n]) - max(begin, begins[n]) for n in range(low, high))
         if low < high:

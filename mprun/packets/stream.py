@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a capture has of a connection: its data in both ways, its subflows or paths, and what each carried."""
+"""Connections of a capture: their data in both directions, their subflows or paths, and the data of each."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from mprun.packets.sequence import Seen
 
 RETRANSMISSION, REINJECTION = "retransmission", "reinjection"
-# The two ways through a connection, by who opened it.
+# The two directions of a connection: from the end that opened it, and to that end.
 WAYS = ("forward", "reverse")
-# How many data sequence numbers MPTCP has.
+# The number of data sequence numbers in MPTCP.
 DATA_SPACE = 1 << 64
 
 # Address and port of one end, then of the other.
@@ -20,9 +20,11 @@ Addresses = tuple[str, int, str, int]
 
 @dataclass
 class Stream:
-    """The data of a connection in one way.
+    """The data of a connection in one direction.
 
-    key: its sender's; base: the data sequence number of its first byte. seen: of bytes; of an association of TSNs.
+    - key: the MPTCP key of the sender.
+    - base: the data sequence number of the first byte.
+    - seen: the bytes seen; for an SCTP association, the TSNs seen.
     """
 
     key: int | None = None
@@ -31,7 +33,7 @@ class Stream:
     seen: Seen = field(default_factory=Seen)
     acked_bytes: int = 0
     new_bytes: int = 0
-    # when the first and the last new data passed, and when the data was last whole up to a later byte
+    # times of the first and the last new data, and the time at which data last became complete up to a later byte
     first_ns: int | None = None
     last_ns: int | None = None
     whole_ns: int | None = None
@@ -39,12 +41,15 @@ class Stream:
     gap_began_ns: int | None = None
 
     def set_key(self, key: int) -> None:
-        """Token and first data sequence number follow from the key (RFC 8684 3.2)."""
+        """Set the sender's key, and the first data sequence number that follows from it (RFC 8684 3.2)."""
         self.key = key
         self.base = (_hash(key) + 1) % DATA_SPACE
 
     def take(self, begin: int, end: int, at_ns: int) -> tuple[int, int | None]:
-        """Bytes of the data that pass: how many are new, and up to where it is now whole, if that is farther."""
+        """Add bytes of the data. Return the number of new bytes, and the new end of the complete data.
+
+        The end is None if it did not move.
+        """
         before = self.seen.front
         new = self.seen.add(begin, end)
         has_grown = self.seen.front > before
@@ -52,7 +57,7 @@ class Stream:
         return new, self.seen.front if has_grown else None
 
     def note(self, new_bytes: int, has_grown: bool, at_ns: int) -> None:
-        """Note that new bytes passed, and that the data is whole up to a later one."""
+        """Count new bytes and gaps in time. has_grown: the data is now complete up to a later byte."""
         self.new_bytes += new_bytes
         if new_bytes:
             self.first_ns = at_ns if self.first_ns is None else self.first_ns
@@ -66,7 +71,7 @@ class Stream:
 
 @dataclass
 class Connection:
-    """One connection, or association of SCTP. streams: forward and reverse, by who opened it."""
+    """A connection, or an SCTP association. streams: forward (from the end that opened it), then reverse."""
 
     number: int
     addresses: Addresses
@@ -84,7 +89,7 @@ class Connection:
 
 @dataclass
 class Way:
-    """One way through a subflow. start: the sequence number of its first byte; None where nobody saw it."""
+    """A subflow in one direction. start: the sequence number of the first byte; None until it is known."""
 
     subflow: Subflow
     index: int
@@ -92,7 +97,7 @@ class Way:
     start: int | None = None
     last: int = 0
     seen: Seen = field(default_factory=Seen)
-    # the last mapping: data sequence number, offset in the subflow, bytes
+    # the last mapping: data sequence number, offset in the subflow, length in bytes
     mapping: tuple[int, int, int] | None = None
     packets: int = 0
     payload_bytes: int = 0
@@ -103,7 +108,7 @@ class Way:
 
 @dataclass
 class Subflow:
-    """One subflow, connection of plain TCP, or path of an association. addresses: those of its opener first."""
+    """A subflow, a plain TCP connection, or a path of an association. addresses: the opener's address first."""
 
     number: int
     connection: Connection
@@ -127,13 +132,16 @@ class Found:
     subflows: list[Subflow] = field(default_factory=list)
 
     def open(self, addresses: Addresses, at_ns: int, transport: str = "tcp") -> Connection:
-        """A connection that begins. addresses: its opener's first."""
+        """Add a new connection and return it. addresses: the opener's address first."""
         connection = Connection(len(self.connections), addresses, at_ns, transport)
         self.connections.append(connection)
         return connection
 
     def join(self, connection: Connection, addresses: Addresses, kind: str, at_ns: int, index: int = 0) -> Subflow:
-        """A subflow of a connection that begins. index: the way through the connection of its opener's packets."""
+        """Add a new subflow to a connection and return it.
+
+        index: the direction in the connection of packets from the subflow's opener (0: forward, 1: reverse).
+        """
         subflow = Subflow(len(self.subflows), connection, addresses, kind, at_ns)
         one, other = (Way(subflow, way, connection.streams[way]) for way in (index, 1 - index))
         subflow.ways = (one, other)
@@ -143,15 +151,15 @@ class Found:
 
 
 def token_of(key: int) -> int:
-    """RFC 8684 3.2: the first 32 bits of the key's SHA-256."""
+    """Return the token of a key: the first 32 bits of its SHA-256 (RFC 8684 3.2)."""
     return int.from_bytes(hashlib.sha256(key.to_bytes(8, "big")).digest()[:4], "big")
 
 
 def _hash(key: int) -> int:
-    """RFC 8684 3.2: the last 64 bits of the key's SHA-256 are the initial data sequence number."""
+    """Return the initial data sequence number of a key: the last 64 bits of its SHA-256 (RFC 8684 3.2)."""
     return int.from_bytes(hashlib.sha256(key.to_bytes(8, "big")).digest()[-8:], "big")
 
 
 def signed(difference: int, modulus: int) -> int:
-    """A difference of two numbers of a circle, the short way round."""
+    """Return a difference of two numbers modulo `modulus` as the value nearest to 0."""
     return (difference + modulus // 2) % modulus - modulus // 2

@@ -54,14 +54,18 @@ class Command:
 
 
 def sysctl(node: str, name: str, value: str) -> Command:
-    """The command that sets a sysctl of the node's namespace (sysctl(8))."""
+    """Return the command that sets a sysctl of the node's namespace (sysctl(8))."""
     return Command(node, ("sysctl", "-w", f"{name}={value}"))
 
 
 @dataclass(frozen=True)
 class Ready:
-    """When a daemon counts as ready: it listens on a port (of TCP, or `udp`), its socket is there, or its log (what it
-    says on standard error) holds a text."""
+    """The condition under which a daemon counts as ready.
+
+    - port, udp: it listens on this port of TCP or UDP.
+    - socket: this file exists.
+    - output: its standard error contains this text.
+    """
 
     kind: Literal["port", "udp", "socket", "output"]
     value: str
@@ -69,7 +73,7 @@ class Ready:
 
 @dataclass(frozen=True)
 class File:
-    """A file that a process needs: its text, or, with size_bytes, so many zeros that take no room."""
+    """A file that a process needs: its text, or size_bytes zeros that take no room."""
 
     path: str
     text: str = ""
@@ -80,19 +84,21 @@ class File:
 class Process:
     """A program of the run. `name` also names its logs: `logs/<name>.out` and `.err`.
 
-    output: file of the run directory that its standard output goes to instead.
-    flows: the names of the flows that it is part of, and then those of their groups.
-    at_ns: start, counted from time zero, or from `after`; None for what starts before time zero.
-    after: (name of a flow or group, `start` or `end`).
-    lasts_ns: how long it is meant to take; None: nobody knows. is_endless: it is told to end then, by stop_signal, and
-    that is no error.
-    timeout_ns: after this long a process that has not ended is an error.
-    stop_signal: what ends a daemon (signal(7) number).
-    files: written before it starts. keeps: files of the run directory that it leaves; their folders are made.
-    most_log_bytes: how much of what it prints is kept, of standard output and error each; None: all of it.
-    compute_s: how much CPU time it may use while simulated time stands still.
-    needs: what the kernel must have for it beside TCP and UDP: `sctp`.
-    is_foreign: its command is the file's own (`exec`), which the real engine confines.
+    - flows: the names of its flows, and then of their groups.
+    - at_ns: start, from time zero or from `after`; None if it starts before time zero.
+    - after: (name of a flow or group, `start` or `end`).
+    - lasts_ns: its intended duration; None if it is unknown.
+    - is_endless: it ends after `lasts_ns` by stop_signal, which is no error.
+    - timeout_ns: a process that has not ended after this time is an error.
+    - ready: the condition under which a daemon counts as ready.
+    - stop_signal: the number of the signal that ends a daemon (signal(7)).
+    - output: the file of the run directory that receives its standard output; None for the log.
+    - files: files that are written before it starts.
+    - keeps: files of the run directory that it leaves. Their folders are made.
+    - needs: features of the kernel in addition to TCP and UDP: `sctp`.
+    - most_log_bytes: the size that each of its two logs may reach; None for no limit.
+    - compute_s: CPU time that it may use while simulated time stands still.
+    - is_foreign: its command is the file's own (`exec`), which the real engine confines.
     """
 
     name: str
@@ -119,7 +125,7 @@ class Process:
 
 @dataclass(frozen=True)
 class Change:
-    """Commands at a moment of the run, counted from time zero; `name` says of what, `values` what it becomes."""
+    """Commands at a moment of the run, from time zero. name: of the object that changes. values: its new values."""
 
     at_ns: int
     name: str
@@ -129,10 +135,11 @@ class Change:
 
 @dataclass(frozen=True)
 class Train:
-    """Frames from one end of a link to the other, that show what is in between (see `compile.calibration`).
+    """Frames from one end of a link to the other, which measure the link (see `compile.calibration`).
 
-    `batch` frames at once every gap_ns; frame_bytes with the Ethernet header; tail_ns: how long to wait
-    for what is under way after the last one.
+    - batch: the number of frames that are sent at once, every gap_ns.
+    - frame_bytes: the size of a frame, with its Ethernet header.
+    - tail_ns: the time to wait after the last frame, for frames that are still in the link.
     """
 
     link: str
@@ -152,12 +159,13 @@ class Train:
 
 @dataclass(frozen=True)
 class Plan:
-    """What the agent obeys. Steps in the order in which they are done.
+    """The steps of a run, in the order in which the agent carries them out.
 
-    switch_programs, switching: what runs once `build` is done, and the commands that it then obeys.
-    preparations: run to their end before the daemons start. end_ns: when the last flow is over at the
-    latest, from time zero, as far as that can be told. samples: interval of each series that is sampled, ns.
-    watches: spans, from time zero, in which `progress` is, as no path of some flow works then.
+    - switch_programs, switching: programs that start after `build`, and the commands that they then obey.
+    - preparations: processes that run to their end before the daemons start.
+    - end_ns: the latest end of the last flow, from time zero; None if it is unknown.
+    - samples: the interval of each series that is sampled, in ns.
+    - watches: spans, from time zero, in which the series `progress` is sampled, because a path of a flow fails.
     """
 
     intent: Intent

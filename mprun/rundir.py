@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The layout of a run directory; the only reader and writer of it.
+"""The layout of a run directory, and its only reader and writer.
 
+```
 runs/<time>-<topology>-<experiment>-<digest8>/
-    inputs/            the files as they were, and resolved-{topology,experiment}.yaml: as understood
-    plan.json          what was to be done, with the digest of the intent
-    environment.json   where: engine, kernel, versions, which mprun
-    steps.jsonl        each step: asked time, actual time, exit status
-    wall.json          real time at which each phase began: the one file that never repeats
-    agent.json         what the agent saw: read-back, how processes ended, counters
-    record.gz          what the kernel said of connections and in samples, as it said it (mprun.agent.record)
-    logs/  pcap/       output of each process, and what it saw as text for people (.log); captures
-    links/             what several files hold together, where the experiment asks for them under one name
-    files/<flow>/      what the programs of a flow left beside their output
-    tables/*.parquet   a row for each thing observed: requests, intervals; one unit a column, in its name; those of
-                       captures (FROM_CAPTURES) only once somebody has asked for them
+    inputs/            the user's files, and resolved-{topology,experiment}.yaml with all defaults
+    plan.json          the plan, with the digest of the intent
+    environment.json   engine, kernel, versions of programs, version of mprun
+    steps.jsonl        each step: planned time, actual time, exit status
+    wall.json          real time at which each phase began: the only file that never repeats
+    agent.json         the agent's report: read-back, ends of processes, counters
+    record.gz          the kernel's messages on connections, and samples (mprun.agent.record)
+    logs/  pcap/       output of each process, and its account for people (.log); captures
+    links/             concatenated files, if the experiment gives several files one name
+    files/<flow>/      files that the programs of a flow left
+    tables/*.parquet   a row for each observation; units are in the names of columns; tables of captures
+                       (FROM_CAPTURES) are made on demand
     summary.json       metrics, expectations, warnings
-    report.html        made when somebody asks; figures/<name>.{svg,pdf,png,csv} beside it
+    report.html        made on demand, with figures/<name>.{svg,pdf,png,csv}
+```
 """
 
 from __future__ import annotations
@@ -60,7 +62,7 @@ _NAME = re.compile(r"^(\d{8}-\d{6})-(.*)-([0-9a-f]{8})(\.\d+)?$")
 
 
 class RunDirectory:
-    """One run's directory. Its files are opened by `folder` only: a stranger may have made them, or the guest."""
+    """The directory of a run. Only `folder` opens its files: a stranger or a program of the run may have made them."""
 
     def __init__(self, place: Path | Folder) -> None:
         self.folder = place if isinstance(place, Folder) else Folder(place)
@@ -68,7 +70,7 @@ class RunDirectory:
 
     @classmethod
     def create(cls, parent: Path, title: str, digest: str) -> RunDirectory:
-        """Make a new one under `parent` and point `latest` at it; never one that exists.
+        """Make a new directory under `parent` and point `latest` at it. An existing directory is never used.
 
         title: "<topology>-<experiment>", for people.
         """
@@ -76,7 +78,7 @@ class RunDirectory:
 
     @classmethod
     def reserve(cls, parent: Path, title: str, digest: str) -> Path:
-        """An empty directory with the name of a new run, for `lay_out`. Raises HostError where there can be none."""
+        """Return an empty directory with the name of a new run. Raises HostError if it cannot be made."""
         try:
             invoker.make_folder(parent)
         except (FileExistsError, FileNotFoundError) as error:
@@ -96,7 +98,7 @@ class RunDirectory:
 
     @classmethod
     def lay_out(cls, path: Path) -> RunDirectory:
-        """One in a directory that exists and is empty."""
+        """Return a run in a directory that exists and is empty."""
         run = cls(path)
         for name in ("inputs", "logs", "pcap"):
             run.folder.make(name)
@@ -109,20 +111,20 @@ class RunDirectory:
 
     @property
     def title(self) -> str:
-        """What `create` was given; of a run of a sweep, what the sweep was given."""
+        """The title that `create` got; for a run of a sweep, the sweep's title."""
         match = self._match_name()
         return match[2] if match else self.name
 
     @property
     def long_name(self) -> str:
-        """Its name; of a run of a sweep, whose name is its number, one that tells of when and of which plan it is."""
+        """The run's name. For a run of a sweep, which is only numbered there, it has the time and the digest."""
         match = self._match_name()
         if match is None or match.string == self.name:
             return self.name
         return f"{match[1]}-{match[2]}-{self.digest[:8]}"
 
     def _match_name(self) -> re.Match[str] | None:
-        """That of its own directory, else of the sweep's that holds it as `runs/CELL/NUMBER`."""
+        """The match of its own directory's name, or of the sweep's that has it as `runs/CELL/NUMBER`."""
         path = self.path.resolve()
         above = path.parents[2].name if len(path.parents) > 2 and path.parents[1].name == "runs" else ""
         return _NAME.match(self.name) or _NAME.match(above.removesuffix("-sweep"))
@@ -147,11 +149,11 @@ class RunDirectory:
         self.folder.write_json(name, value)
 
     def write_text(self, name: str, text: str) -> None:
-        """The same of a text that is made already."""
+        """Write a text file of the layout, whole or not at all."""
         self.folder.write_text(name, text)
 
     def read(self, name: str) -> Any:
-        """A JSON file of the layout, its text printable. Raises MprunError where it is missing or not whole."""
+        """Return a JSON file of the layout, its text printable. Raises MprunError if it is missing or damaged."""
         return read_json(self.folder, name, "run", OF_RUN.get(name, anything))
 
     def agent_report(self) -> AgentReport:
@@ -183,7 +185,7 @@ class RunDirectory:
         return read_as(self.folder, "plan.json", "run", decode)
 
     def record(self) -> Iterator[bytes]:
-        """What the kernel said during the run, piece by piece; nothing if the run did not get so far."""
+        """Return the kernel's messages during the run, piece by piece; nothing if the run ended earlier."""
         try:
             with self.folder.open("record.gz") as file:
                 yield from iter(functools.partial(file.read, 1 << 20), b"")
@@ -204,19 +206,19 @@ class RunDirectory:
         return steps
 
     def log(self, process: str, stream: str = "out") -> str:
-        """What a process printed; empty if it never started."""
+        """Return the output of a process; empty if it never started."""
         try:
             return self.folder.read_text(f"logs/{process}.{stream}", MOST_OUTPUT_BYTES)
         except FileNotFoundError:
             return ""
 
     def flow_file(self, flow: str, name: str) -> bytes | None:
-        """A file that a flow left; None if it did not."""
+        """Return a file that a flow left; None if it does not exist."""
         file = f"files/{flow}/{name}"
         return self.folder.read_bytes(file, MOST_OUTPUT_BYTES) if self.folder.has(file) else None
 
     def write_tables(self, tables: Mapping[str, Mapping[str, list[Any]] | polars.DataFrame]) -> None:
-        """Each as `tables/<name>.parquet`, whole or not at all. Columns as those of `make_frame`."""
+        """Write each table as `tables/<name>.parquet`, whole or not at all. Columns are those of `make_frame`."""
         if not tables:
             return
         import polars
@@ -227,12 +229,12 @@ class RunDirectory:
             self.folder.write_bytes(f"tables/{name}.parquet", pack(frame))
 
     def write_accounts(self, accounts: Mapping[str, str]) -> None:
-        """What processes saw, as text for people, by their names."""
+        """Write the accounts of processes for people, by the processes' names."""
         for name, text in accounts.items():
             self.folder.write_text(f"logs/{name}.log", text)
 
     def link_into(self, folder: Path, links: Mapping[str, str]) -> tuple[list[str], list[str]]:
-        """Let names in a folder stand for files of this run: (the names that do, why others do not).
+        """Link names in a folder to files of this run. Return the names that were linked, and faults of the others.
 
         links: by name, a pattern of files relative to the run; where several fit, they are put one behind the other in
         `links/`. A link of an earlier run is replaced, and nothing else.
@@ -259,13 +261,15 @@ class RunDirectory:
         return f"links/{name}"
 
     def write_report(self, page: str, figures: Mapping[str, bytes]) -> Path:
-        """The page, and figures by their file names in place of earlier ones. The path of the page."""
+        """Write the page, and its figures by file name in place of earlier ones. Return the path of the page."""
         return write_page(self.folder, page, figures)
 
     @property
     def resolved_inputs(self) -> tuple[Path, Path]:
-        """The topology and the experiment as they were understood. Raises UnsafeError where either is no regular
-        file of this run; the reader of inputs follows links."""
+        """The topology and the experiment with all defaults.
+
+        Raises UnsafeError if one of them is no regular file of this run, because the reader of inputs follows links.
+        """
         names = (f"inputs/{RESOLVED_TOPOLOGY}", f"inputs/{RESOLVED_EXPERIMENT}")
         for name in names:
             try:
@@ -279,12 +283,11 @@ class RunDirectory:
         return all(self.folder.has(f"inputs/{name}") for name in (RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT))
 
     def inputs(self) -> dict[str, str]:
-        """The files under `inputs`, by name."""
+        """Return the files under `inputs`, by name."""
         return read_texts(self.folder, "inputs")
 
     def write_frames(self, name: str, schema: Mapping[str, Any], frames: Iterable[polars.DataFrame]) -> None:
-        """One table from frames that come one after the other, of which few are in memory at a time; whole or not
-        at all."""
+        """Write a table from a sequence of frames, whole or not at all. Few of the frames are in memory at a time."""
         from polars.io.plugins import register_io_source
 
         self.folder.make("tables")
@@ -297,22 +300,22 @@ class RunDirectory:
             register_io_source(source, schema=dict(schema)).sink_parquet(file)
 
     def captures(self) -> dict[str, str]:
-        """The files of its captures, relative to the run, by name."""
+        """Return the files of its captures, relative to the run, by name."""
         return {_stem(name): name for name in self.folder.find("pcap/*.pcap") if name.isprintable()}
 
     def open(self, name: str) -> BufferedReader:
-        """One of its files, for reading."""
+        """Open one of its files for reading."""
         return self.folder.open(name)
 
     def tables(self) -> Iterator[tuple[str, polars.LazyFrame]]:
-        """Every table with its name, not yet read. Raises MprunError for one that is damaged."""
+        """Return every table with its name, not yet read. Raises MprunError if a table is damaged."""
         for name in self.folder.find("tables/*.parquet"):
             if name.isprintable():
                 yield _stem(name), read_table(self.folder, name)
 
     @property
     def has_tables(self) -> bool:
-        """Whether it has any but those of its captures."""
+        """True if it has tables other than those of its captures."""
         return any(_stem(name) not in FROM_CAPTURES for name in self.folder.find("tables/*.parquet"))
 
     def addresses(self) -> Iterator[tuple[str, str]]:
@@ -323,7 +326,7 @@ class RunDirectory:
                     yield str(address.ip), node.name
 
     def drop_captures(self) -> None:
-        """Without its captures a run takes little room; they come again by running it again."""
+        """Remove the captures, which take most of the room. A repetition of the run makes them again."""
         self.folder.remove_tree("pcap")
 
     def artifacts(self) -> Iterator[str]:
@@ -336,7 +339,7 @@ class RunDirectory:
 
 
 def find(parent: Path, name: str) -> RunDirectory:
-    """A run by path, by name, by the beginning of its name or digest, or `latest`."""
+    """Return a run by path, by name, by the beginning of its name or digest, or by `latest`."""
     for candidate in (Path(name), parent / name):
         if _is_run(candidate):
             return RunDirectory(candidate.resolve())
@@ -425,7 +428,7 @@ def readable(path: Path) -> Iterator[None]:
 
 
 def write_page(folder: Folder, page: str, figures: Mapping[str, bytes]) -> Path:
-    """`report.html` in a folder, and figures by their file names below it in place of earlier ones."""
+    """Write `report.html` in a folder, and figures by file name below it in place of earlier ones."""
     folder.remove_tree(FIGURES)
     folder.make(FIGURES)
     for name, content in figures.items():
@@ -435,13 +438,13 @@ def write_page(folder: Folder, page: str, figures: Mapping[str, bytes]) -> Path:
 
 
 def read_texts(folder: Folder, name: str) -> dict[str, str]:
-    """The files in a folder of a folder, by name."""
+    """Return the files in a folder of a folder, by name."""
     names = [one for one in folder.find(f"{name}/*") if one.isprintable()]
     return {one.partition("/")[2]: printable(folder.read_text(one)) for one in names}
 
 
 def read_table(folder: Folder, name: str) -> polars.LazyFrame:
-    """A table that has its form, not yet read. Raises FileNotFoundError, or MprunError if it is damaged."""
+    """Return a table that has its form, not yet read. Raises FileNotFoundError, or MprunError if it is damaged."""
     try:
         with folder.open(name) as file:
             return open_table(file, _stem(name), folder.size(name))
@@ -451,7 +454,7 @@ def read_table(folder: Folder, name: str) -> polars.LazyFrame:
 
 
 def list_runs(parent: Path) -> list[RunDirectory]:
-    """The runs under `parent`, oldest first."""
+    """Return the runs under `parent`, oldest first."""
     if not parent.is_dir():
         return []
     paths = [path for path in parent.iterdir() if _NAME.match(path.name) and not path.is_symlink()]
@@ -459,14 +462,14 @@ def list_runs(parent: Path) -> list[RunDirectory]:
 
 
 def make_frame(columns: Mapping[str, list[Any]]) -> polars.DataFrame:
-    """Columns of equal length, None where there is no value, each of one type."""
+    """Return a frame of columns of equal length, each of one type. None stands for a missing value."""
     import polars
 
     return polars.DataFrame({name: _of_one_type(values) for name, values in columns.items()})
 
 
 def _of_one_type(values: list[Any]) -> list[Any]:
-    """Whole numbers among fractions become fractions, and anything among text becomes text."""
+    """Return values of one type: whole numbers become fractions beside fractions, and all values text beside text."""
     there = [value for value in values if value is not None]
     if any(isinstance(value, str) for value in there) or len({isinstance(value, bool) for value in there}) > 1:
         return [None if value is None else str(value) for value in values]
@@ -476,7 +479,7 @@ def _of_one_type(values: list[Any]) -> list[Any]:
 
 
 def age(path: Path) -> tuple[str, int, str]:
-    """What sorts runs, oldest first: the second in its name, then when its plan was written."""
+    """Return the key that sorts runs, oldest first: the second in the name, then the time of the plan's file."""
     try:
         planned_ns = Folder(path).stat("plan.json").st_mtime_ns
     except OSError:

@@ -95,7 +95,7 @@ def _chunks(source: Any) -> Iterator[bytes]:
 
 
 def _comment(wanted: Capture, plan: Plan, agent: AgentReport) -> str:
-    """What the file says of itself: which run it is of, where it was taken, and when time zero is."""
+    """Return the comment of a capture's file: its run, its place, and the moment of time zero."""
     where = f"node {wanted.node}" if wanted.link is None else f"node {wanted.node}, link {wanted.link}"
     texts = [f"mprun, run of digest {plan.digest}, seed {plan.seed}", where]
     if agent.zero_epoch_ns is not None:

@@ -61,7 +61,7 @@ def test_lab_01() -> None:
         Expectation("bulk.subflows", equals=2.0),
         Expectation("bulk.share.path0", 0.47, 0.53),
     )
-    assert spec.experiment.expectations[3] == Expectation("path0.rtt", 0.0399, 0.0404)
+    assert spec.experiment.expectations[3] == Expectation("path0.rtt", 0.0399, 0.0401)
     assert (spec.experiment.probe_pings, spec.experiment.seed) == (5, 1)
     assert loaded.warnings == ()
     assert loaded.sources == (LAB / "topo.yaml", LAB / "xp_mptcp.yaml")

@@ -24,8 +24,10 @@ CHUNK_BYTES = 8 << 20
 
 
 def finish_captures(run: RunDirectory, plan: Plan, network: Network, agent: AgentReport) -> dict[str, Captured]:
-    """Make pcapng of each capture of a run; what each holds, by its name. One for which the disk has no room stays
-    as tcpdump wrote it."""
+    """Convert each capture of a run to pcapng. Return the content of each capture by its name.
+
+    If the disk has no room for a converted capture, the file stays as tcpdump wrote it.
+    """
     found = {}
     for wanted in plan.intent.captures:
         seen = agent.captures.get(f"{tcpdump.PREFIX}{wanted.name}")
@@ -95,7 +97,7 @@ def _chunks(source: Any) -> Iterator[bytes]:
 
 
 def _comment(wanted: Capture, plan: Plan, agent: AgentReport) -> str:
-    """Return the comment of a capture's file: its run, its place, and the moment of time zero."""
+    """Return the comment of the file: the run's digest and seed, the place of the capture, and time zero."""
     where = f"node {wanted.node}" if wanted.link is None else f"node {wanted.node}, link {wanted.link}"
     texts = [f"mprun, run of digest {plan.digest}, seed {plan.seed}", where]
     if agent.zero_epoch_ns is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The forms of the JSON files in runs and sweeps that have no dataclass: what every reader of one may rely on.
+"""The forms of JSON files in runs and sweeps that have no dataclass. Every reader of these files relies on them.
 
 A file is checked against its form once, when it is read, since it may be damaged or made by a stranger. A form lists
 what is needed; a file may contain more. The check imports no library, because each command that reads a run would wait

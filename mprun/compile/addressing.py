@@ -83,7 +83,7 @@ def interface_commands(node: Node, interface: Interface) -> Iterator[Command]:
 def loss_commands(node: Node, interface: Interface) -> Iterator[Command]:
     """Return the commands that remove an interface's addresses.
 
-    The kernel removes IPv4 routes with them. IPv6 routes would stay.
+    The kernel removes IPv4 routes together with the address. IPv6 routes would stay, so they are removed first.
     """
     for route in node.routes:
         if route.interface == interface.name and route.family == "ipv6":
@@ -104,7 +104,7 @@ def _add_addresses(interface: Interface) -> Iterator[Command]:
 
 
 def _option(address: Address | InterfaceAddress) -> str:
-    """Return the option of ip(8) that names the family, if it is not the default."""
+    """Return the option of ip(8) that selects the address family; empty for IPv4."""
     return "-6 " if address.version == 6 else ""
 
 

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands for a host's MPTCP settings: endpoints and limits that follow from the topology (ip-mptcp(8)).
 
-`fullmesh`: a client opens a subflow from each of its addresses to each of the server's, a server
-announces its further addresses. `default`: passive, no endpoint but those written out, only what the
-peer opens. The kernel's path manager can have one subflow between a pair of addresses, and no order. For
-`ndiffports`, more subflows for each pair, and `in-order`, a program of ours is the path manager of the client
-(net.mptcp.pm_type=1).
+- `fullmesh`: a client opens a subflow from each of its addresses to each address of the server. A server announces its
+    further addresses.
+- `default`: the host is passive. It has only the endpoints that the experiment lists, and its peer opens subflows.
+- `ndiffports`, `in-order`, or several subflows for each pair of addresses: the kernel's path manager cannot open such
+    subflows. Instead, a program of mprun is the path manager of the client (net.mptcp.pm_type=1).
 
-If links or switches lie side by side, each of the client's addresses reaches only one of the server's. There full
-mesh would join the others through the wrong interface. The client therefore has no endpoint there, and answers each
-announcement from the address on its subnet. Endpoints are not bound to a device: the peer's policy routing answers a
-bound join through another device. Such a join stays unanswered, and nothing reports it.
+With parallel links or switches, each address of the client may reach only one address of the server. There, full mesh
+would join the other addresses through the wrong interface. So the client has no endpoint, and answers each announcement
+from the address on the announced subnet.
+
+Endpoints are not bound to a device. The peer's policy routing would answer a bound join through another device, and the
+join would fail without any message.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def _rule(table: str, chain: str, words: str) -> tuple[str, ...]:
 
 
 def _strip(options: Sequence[StrippedOption]) -> Iterator[tuple[str, ...]]:
-    """Overwrite an option with NOPs (RFC 9293 3.1). The segment itself passes."""
+    """Yield rules that overwrite an option with NOPs (RFC 9293 3.1). The segment itself passes."""
     yield from _table("strip", "forward", _FILTER, *options)
     for option in options:
         match = "exists" if option == "mptcp" else f"subtype {_SUBTYPES[option]}"
@@ -79,7 +79,7 @@ def _strip(options: Sequence[StrippedOption]) -> Iterator[tuple[str, ...]]:
 
 
 def _alter(options: Sequence[AlteredOption]) -> Iterator[tuple[str, ...]]:
-    """Change the content of an option. The SYN of MP_CAPABLE has no content (RFC 8684 3.1)."""
+    """Yield rules that change the content of an option. In a SYN, MP_CAPABLE has no content (RFC 8684 3.1)."""
     yield from _table("alter", "forward", _FILTER, *options)
     for option in options:
         match = f"tcp option mptcp subtype {_SUBTYPES[option]} tcp option mptcp length > 4"
@@ -98,7 +98,10 @@ def _rewrite_sequence(rewriter: SequenceRewriter) -> Iterator[tuple[str, ...]]:
 
 
 def _firewall(node: Node, firewall: Firewall) -> Iterator[tuple[str, ...]]:
-    """Let packets pass that connection tracking knows from inside, and ICMP errors about them."""
+    """Yield rules that refuse packets from outside, except for connections opened from inside.
+
+    ICMP errors about such connections pass too.
+    """
     yield from _table("firewall", "forward", _FILTER, "refused")
     inside = _names(node, firewall.inside)
     condition = f"iifname != {inside} oifname {inside} ct state {{ new, invalid }} counter name refused"
@@ -189,7 +192,7 @@ def crossings(network: Network, boxes: Mapping[str, Middlebox], path: Path) -> I
 
 
 def is_closed(network: Network, boxes: Mapping[str, Middlebox], path: Path) -> bool:
-    """Check whether a NAT or a firewall prevents all connections on this path."""
+    """Return whether a NAT or a firewall refuses connections that are opened on this path."""
     return any(
         guard is not None and crossing.arrival.link not in guard.inside and crossing.departure.link in guard.inside
         for crossing in crossings(network, boxes, path)

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Routes with several ways (equal-cost multipath, RFC 2992), and the hash that chooses between the ways.
 
-The hash is of the flow's addresses, protocol and ports, so that a flow keeps its way and subflows of
-one pair of addresses have ways of their own. Each router has a seed of its own: routers that hash
-alike would all choose alike, and half the ways of a tree stay empty (polarization). The seed
-comes from the experiment's and the router's name, so the choice is the same on every machine.
-Another `--seed` spreads otherwise.
+The hash covers the flow's addresses, protocol and ports. So a flow keeps its way, and subflows between the same pair of
+addresses may have different ways. Each router has its own seed. If all routers hashed alike, all would choose alike,
+and half the ways of a tree would stay empty (polarization). The seed is derived from the experiment's seed and the
+router's name. So the choice is the same on every machine, and another `--seed` distributes flows differently.
 
-The policy is 3, whose fields are given (networking/ip-sysctl). Policy 1 has the same five fields, but it takes the hash
-that a packet has already (`skb->l4_hash` in fib_multipath_hash()). Between namespaces of one kernel a packet keeps the
-hash of its socket. That hash is the same on all routers, and changes after each retransmission time-out.
+The kernel's hash policy is 3, with explicit fields (networking/ip-sysctl). Policy 1 has the same five fields, but it
+uses the hash that a packet already has (`skb->l4_hash` in fib_multipath_hash()). Between namespaces of one kernel, a
+packet keeps the hash of its socket. This hash is the same on all routers, and changes after each retransmission
+time-out.
 """
 
 from __future__ import annotations

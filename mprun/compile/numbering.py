@@ -73,10 +73,10 @@ class Numbering:
 def _find_subnets(
     topology: TopologySpec, segments: Sequence[int], given: Mapping[tuple[str, int], tuple[InterfaceAddress, ...]]
 ) -> dict[tuple[int, Family], Subnet]:
-    """Return the subnet of each segment and family.
+    """Return the subnet of each segment and address family.
 
-    It is the subnet of a given address, else the counterpart of the IPv4 subnet, else the next free 10.x.y.0/24 or its
-    counterpart.
+    It is the subnet of a given address on the segment. Otherwise, an IPv6 subnet is the counterpart of the IPv4 subnet.
+    In all other cases, it is the next free subnet 10.x.y.0/24, or its IPv6 counterpart.
     """
     subnets: dict[tuple[int, Family], Subnet] = {}
     for link, segment in zip(topology.links, segments, strict=True):

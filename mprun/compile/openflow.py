@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands for Open vSwitch: its programs, its bridges, their flows and groups.
 
-All switches of a run share one Open vSwitch, and so one namespace (its kernel datapath belongs to
-one): a pair of its programs each would cost more than all else of the set-up. Flows see ports by
-the names of their interfaces. A switch in mode multipath gets its flows from the topology: a flow for
-each address, and a select group if several ways are equally short. Nothing is therefore flooded,
-and links may lie side by side or on circles.
+All switches of a run share one Open vSwitch, and so one namespace, because its kernel datapath belongs to one
+namespace. Starting its programs for each switch would take longer than the rest of the set-up. Flows name ports by
+their interfaces.
+
+For a switch in mode multipath, the flows follow from the topology. Each address has a flow, with a select group if
+several ways are equally short. Nothing is flooded, so links may be parallel or form loops.
 """
 
 from __future__ import annotations
@@ -218,7 +219,7 @@ def _controller_socket(switch: Switch) -> str:
 
 
 def _controller_words(network: Network) -> Iterator[str]:
-    """Return the arguments of our controller for each switch."""
+    """Yield the argument of mprun's controller for each switch."""
     for switch in network.switches.values():
         if switch.controller is not None:
             asked = switch.controller

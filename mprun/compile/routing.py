@@ -35,11 +35,12 @@ class Hop:
 
 @dataclass(frozen=True)
 class Trace:
-    """The links from one interface to another: one way, or several of equally many routers.
+    """The links from one interface to another: one way, or several ways with equally many routers.
 
-    `crossed`: the links, each with whether it is crossed forwards. Links of the first way come first, in the order of a
-    packet, then those that the other ways add.
-    `least_ns`, `most_ns`: the sum of the delays of the fastest way and of the slowest.
+    - crossed: the links, each with True if it is crossed forwards. The links of the first way come first, in the order
+        in which a packet meets them, then the further links of the other ways.
+    - ways: the number of ways.
+    - least_ns, most_ns: the sum of the delays of the fastest and of the slowest way.
     """
 
     crossed: tuple[tuple[LinkSpec, bool], ...]
@@ -224,7 +225,10 @@ class Routing:
         return self._cross(source, gateway).then(self._follow(gateway.node, destination))
 
     def _follow(self, router: str, destination: Interface) -> Trace:
-        """Return the links from a router to a host's interface. Without recursion: a line may have hundreds."""
+        """Return the links from a router to a host's interface.
+
+        There is no recursion, because a line may have hundreds of routers.
+        """
         to = destination.mac
         hops = self.hops_to(destination.segment)
         found = [] if (router, to) in self._onward else [router]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared processes: one on a host for all flows of a group, if its tool can serve them by one.
+"""Processes shared by the flows of a group on one host, because each start of a process costs time.
 
-Starting a process is dear. The `join` of a tool's module says how its processes are shared.
+A tool whose module has a function `join` can serve several flows with one process.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Variation by the seed of a run, in addition to what the kernel draws: the start of each flow.
+"""Variation between runs with different seeds: the start time of each flow.
 
-In simulated time nothing else varies. Without it, runs with different seeds are equal if the network itself
-draws nothing. The variation of wires is in `wire`.
+In simulated time, runs with different seeds are otherwise equal if the network itself uses no random numbers.
+`mprun.compile.wire` varies the timing of packets on wires.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def vary_starts(spec: Spec, network: Network) -> Spec:
 
 
 def _starter(flow: Flow) -> str:
-    """Return the name of what starts by itself: a flow, or those of a group on one host."""
+    """Return a name for the flows that start together: one flow, or the flows of a group on one host."""
     return flow.name if flow.group is None else f"{flow.group} of {flow.source}"
 
 

@@ -15,7 +15,7 @@ from mprun.model.spec import HEADER_BYTES, Change, Controller, Direction, Family
 
 @dataclass(frozen=True)
 class Interface:
-    """An end of a link. `segment` is the broadcast domain's number.
+    """An end of a link.
 
     - segment: the number of the broadcast domain.
     - addresses: one for each address family of the link, IPv4 first; none on a switch.
@@ -115,9 +115,10 @@ class Node:
 class Path:
     """A pair of addresses of one family that joins two hosts.
 
-    links: names in the order in which a packet from the source meets them.
-    ways: the number of ways that packets may go. A flow takes one of them. With several ways, links are those of the
-    first and what the others add. Then rtt_ns is that of the slowest.
+    - links: names in the order in which a packet from the source meets them. With several ways, the links of the first
+        way come first, then the further links of the other ways.
+    - ways: the number of ways that packets may go. Each flow takes one.
+    - rtt_ns, least_rtt_ns: the sum of the links' delays in both directions, on the slowest and on the fastest way.
     """
 
     name: str

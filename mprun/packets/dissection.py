@@ -142,7 +142,10 @@ def _run_tshark(argv: list[str], portion: bytes) -> tuple[bytes, str]:
 
 
 def _forwards(intent: Intent, capture: Capture | None) -> bool:
-    """Check whether a packet is in a capture twice, as it comes and as it goes: on all interfaces of a router."""
+    """Return whether a capture contains each forwarded packet twice, incoming and outgoing.
+
+    This is so for a capture of all interfaces of a node other than a host.
+    """
     kinds = {node.name: node.kind for node in intent.nodes}
     return capture is not None and not capture.link and kinds.get(capture.node, "host") != "host"
 
@@ -154,7 +157,7 @@ def _place(intent: Intent) -> Place:
 
 
 def _paths(intent: Intent) -> dict[tuple[str, str], str]:
-    """The name of each path by its two addresses, also as they are seen beyond a NAT."""
+    """Return the name of each path by its source and destination address, also by the source address behind a NAT."""
     found: dict[tuple[str, str], str] = {}
     for flow in intent.traffic:
         for path in flow.paths:

@@ -40,12 +40,6 @@ def of_server(state: SocketState) -> SocketState:
     return state._replace(host="server", addresses=(remote, remote_port, local, port))
 
 
-def of_server(state: SocketState) -> SocketState:
-    """The server's end of a client's socket."""
-    local, port, remote, remote_port = state.addresses
-    return state._replace(host="server", addresses=(remote, remote_port, local, port))
-
-
 def socket(local: str, port: int, acked: int, received: int = 0) -> SocketState:
     known = {"bytes_acked": acked, "bytes_received": received, "retransmits_packets": 1}
     return SocketState(5, "client", (local, port, "10.1.0.1", 5201), tuple(known.get(name) for name in NAMES))

@@ -18,6 +18,7 @@ from typing import TextIO
 from mprun import genuine
 from mprun.cache import Progress, locked
 from mprun.errors import HostError, RunError, SpecError
+from mprun.kernel.fit import check_hooks, check_options, later_names
 from mprun.kernel.hooks import apply_hooks
 from mprun.kernel.recipe import FRAGMENT, GUEST, SOURCES, asked_options, guest_digest, recipe_digest
 from mprun.kernel.store import (
@@ -190,10 +191,11 @@ def _build_into(target: Path, source: Path, digest: str, jobs: int, progress: Pr
         log = store() / "build.log"
         with log.open("w") as output:
             progress("configuring", 0)
-            _make(tree, log, output, [f"KCONFIG_ALLCONFIG={FRAGMENT}", "allnoconfig"], None)
-            _check_configuration(tree)
+            _make(tree, log, output, [f"KCONFIG_ALLCONFIG={_write_options(work)}", "allnoconfig"], None)
+            check_options((tree / ".config").read_text(), asked_options())
             text = f"compiling on {jobs} {'CPU' if jobs == 1 else 'CPUs'}"
             _make(tree, log, output, [f"-j{jobs}", "linux"], lambda done: progress(text, done))
+        check_hooks(_compile(["nm", "-A", "vmlinux.a"], tree))
         progress("finishing", 1)
         made = work / "made"
         made.mkdir()
@@ -212,6 +214,13 @@ def _build_into(target: Path, source: Path, digest: str, jobs: int, progress: Pr
         _write_facts(made, facts)
         made.chmod(0o755)
         made.rename(target)
+
+
+def _write_options(work: Path) -> Path:
+    """Write the configuration that is asked of a tree, with the names that later trees have for its options."""
+    options = work / "options"
+    options.write_text("\n".join([FRAGMENT.read_text(), *later_names(asked_options()), ""]))
+    return options
 
 
 def _write_facts(folder: Path, facts: Mapping[str, object]) -> None:
@@ -315,13 +324,6 @@ def _check_version(tree: Path, source: Path) -> None:
     if found < OLDEST:
         version, oldest = (".".join(map(str, numbers)) for numbers in (found, OLDEST))
         raise HostError(f"{source} is Linux {version}; mprun needs {oldest} or later")
-
-
-def _check_configuration(tree: Path) -> None:
-    """Raise HostError if a requested option is off. An unmet dependency switches an option off silently."""
-    made = set((tree / ".config").read_text().splitlines())
-    if missing := [line for line in asked_options() if line not in made]:
-        raise HostError(f"this kernel tree has no {', '.join(missing)}; mprun needs 6.12 or later")
 
 
 def _compile(argv: list[str], directory: Path | None = None) -> str:

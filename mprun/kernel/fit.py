@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks that a kernel tree became the kernel that was asked for: its options are on, its hooks are in effect.
+
+Configuring drops an option that a tree does not have. Compiling drops a hook that lies in a part of a file which the
+tree's options leave out. Neither makes make(1) fail.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from mprun.errors import HostError
+from mprun.kernel.hooks import HOOKS, PLACES
+
+# Options that later trees have under another name: 7.3 made one option of two.
+LATER_NAMES: Mapping[str, str] = {"CONFIG_PROC_SYSCTL=y": "CONFIG_SYSCTL=y"}
+
+_OURS = re.compile(r"\bmprun_\w+")
+# A line of `nm -A` for a function of ours: the object in the archive, defined (T) or called (U) there.
+_SYMBOL = re.compile(r"^[^:]*:(?P<object>[^:]*):.* (?P<kind>[TU]) (?P<name>mprun_\w+)$", re.MULTILINE)
+
+
+def later_names(options: Iterable[str]) -> list[str]:
+    """Return the later names of options, as lines of a configuration; a tree with the earlier names ignores them."""
+    return [LATER_NAMES[option] for option in options if option in LATER_NAMES]
+
+
+def check_options(configuration: str, asked: Sequence[str]) -> None:
+    """Check that every option is on, by its name or its later one. Raises HostError."""
+    made = set(configuration.splitlines())
+    if missing := [option for option in asked if not {option, LATER_NAMES.get(option, option)} & made]:
+        raise HostError(f"this kernel tree has no {', '.join(missing)}; mprun needs 6.12 or later")
+
+
+def check_hooks(symbols: str) -> None:
+    """Check that what was compiled calls our functions from where the hooks put them. Raises HostError.
+
+    symbols: what `nm -A` prints of the kernel's archive. A hook in a header is in effect if any object of the tree's
+    own calls our function.
+    """
+    found = [match.groupdict() for match in _SYMBOL.finditer(symbols)]
+    ours = {one["name"] for one in found if one["kind"] == "T"}
+    files = {str(Path(place).with_suffix(".o")) for place in PLACES.values()}
+    calls = {(one["object"], one["name"]) for one in found if one["kind"] == "U" and one["object"] not in files}
+    called = {name for _, name in calls}
+    for hook in HOOKS:
+        made = str(Path(hook.file).with_suffix(".o"))
+        names = ours & set(_OURS.findall(" ".join((hook.replace, *(replace for _, replace in hook.instead)))))
+        for name in sorted(names):
+            if (made, name) not in calls if hook.file.endswith(".c") else name not in called:
+                raise HostError(
+                    f"{hook.file}: the hook for {hook.purpose!r} has no effect: {name}() is never called from there; "
+                    "this tree needs a hook of its own in mprun/kernel/hooks.py"
+                )

@@ -69,7 +69,8 @@ def test_prompt_on_the_network(tmp_path: Path, engine: str) -> None:
     terminal.until(PROMPT)
     assert "client router server" in terminal.ask("nodes")
     assert "client-eth0<->router-eth0" in terminal.ask("links")
-    assert "10.0.1.1/24" in terminal.ask("client ip -br address")
+    # Debian 13 colours what ip(8) prints on a terminal
+    assert "10.0.1.1/24" in terminal.ask("client ip -color=never -br address")
     assert "2 received" in terminal.ask("client ping -c 2 -i 0.2 server")
     assert "0% dropped" in terminal.ask("pingall")
     assert terminal.close() == 0

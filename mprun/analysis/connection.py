@@ -179,16 +179,16 @@ def _subflow(
     addresses = _addresses(event)
     last, peer = totals.get(addresses), peers.get(addresses)
     # MP_FASTCLOSE clears the counts of the initial subflow before it closes. The client's last sample may then be half
-    # a second old, and a short transfer may have none. The server's counts are not cleared.
-    cleared = peer if is_initial else None
+    # a second old, and a short transfer may have none. The server's counts are not cleared. They are taken of every
+    # subflow: the initial one would else be ahead of the others by the data whose acknowledgements are under way.
     return Subflow(
         addresses=addresses,
         path=names.get((event["local"], event["remote"])),
         is_initial=is_initial,
         established_ns=event["at_ns"],
-        bytes_acked=max(last.get("bytes_acked") if last else 0, cleared.get("bytes_received") if cleared else 0),
+        bytes_acked=max(last.get("bytes_acked") if last else 0, peer.get("bytes_received") if peer else 0),
         bytes_received=max(
-            last.get("bytes_received") if last else 0, cleared.get("bytes_acked") - _FLAGS if cleared else 0
+            last.get("bytes_received") if last else 0, peer.get("bytes_acked") - _FLAGS if peer else 0
         ),
         client=_sending_end(last),
         server=_sending_end(peer),

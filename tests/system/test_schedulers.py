@@ -130,20 +130,29 @@ def balanced_limit(slowest_bit_per_s: float, epsilon: float) -> float:
     return slowest_bit_per_s * MPTCP_PAYLOAD / 1514 / (1 / 2 - epsilon)
 
 
+def most_share(result: Result, epsilon: float) -> float:
+    """Return the largest share of the first path that the scheduler's decisions allow, with path1 at 5 Mbit/s.
+
+    The scheduler does not decide about the packets of the two round trips before the join (10 and 20, RFC 6928), nor
+    about retransmissions. Path1 has not delivered all of its packets when the flow ends: 20 may be in its queue, and 9
+    under way, as 20 ms at 5 Mbit/s hold 8.3 frames.
+    """
+    limit = 0.5 + epsilon
+    undecided = 30 * 1448 + result.metric("bulk.resent.bytes.path0")
+    undelivered = 29 * 1448
+    return limit + ((1 - limit) * undecided + limit * undelivered) / result.metric("bulk.bytes")
+
+
 def test_balanced_shares_and_rate(run: Callable[..., Result]) -> None:
     result = run(BULK, "balanced", rate1="5mbit")
-    # The scheduler does not decide about the packets of the two round trips before the join (10 and 20, RFC 6928), nor
-    # about retransmissions. All other packets are shared. So path0 has 45 % more of the undecided bytes than its limit
-    # of 55 %.
-    unshared = 30 * 1448 + result.metric("bulk.resent.bytes.path0")
-    assert abs(result.metric("bulk.share.path0") - 0.5) <= 0.05 + 0.45 * unshared / result.metric("bulk.bytes")
+    assert 0.45 <= result.metric("bulk.share.path0") <= most_share(result, 0.05)
     limit = balanced_limit(5e6, 0.05)
     assert 0.96 * limit <= result.metric("bulk.goodput") <= limit
 
 
 def test_balanced_with_another_epsilon(run: Callable[..., Result]) -> None:
     result = run(BULK, "balanced", "net.mptcp.balanced_epsilon: 10", rate1="5mbit")
-    assert abs(result.metric("bulk.share.path0") - 0.5) <= 0.1
+    assert 0.4 <= result.metric("bulk.share.path0") <= most_share(result, 0.1)
     limit = balanced_limit(5e6, 0.1)
     assert 0.96 * limit <= result.metric("bulk.goodput") <= limit
 

@@ -187,9 +187,7 @@ def _subflow(
         is_initial=is_initial,
         established_ns=event["at_ns"],
         bytes_acked=max(last.get("bytes_acked") if last else 0, peer.get("bytes_received") if peer else 0),
-        bytes_received=max(
-            last.get("bytes_received") if last else 0, peer.get("bytes_acked") - _FLAGS if peer else 0
-        ),
+        bytes_received=max(last.get("bytes_received") if last else 0, peer.get("bytes_acked") - _FLAGS if peer else 0),
         client=_sending_end(last),
         server=_sending_end(peer),
     )

@@ -137,6 +137,7 @@ def test_a_middlebox_without_joins_is_blamed(mprun: Callable[..., Result], tmp_p
     topology = TWO_PATHS.replace("ADDRESSING", "ipv4") + "middleboxes: {router: {strip: [mp_join]}}\n"
     write(tmp_path, topology, "protocol: mptcp")
     result = mprun("-t", "topo", "-x", "xp", "--engine", "real", "--json")
+    assert result.status == 1, result.out + result.err
     assert result.metric("bulk.subflows") == 1
     assert "middlebox 'router' removed MP_JOIN from" in result.out
 

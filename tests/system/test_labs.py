@@ -73,10 +73,10 @@ def test_headers_of_a_full_packet_are_those_of_the_answers(
     assert (whole, cooked, ip, whole - cooked + 14) == (1520, 20, 20, 1514)
     answers = " ".join((LAB / "ANSWERS.md").read_text().split())
     if experiment == "xp_tcp":
-        headers = f"{cooked} of Linux's cooked header, {ip} of IP, {tcp} of TCP (with time stamps)"
-        said = f"has {whole} bytes: {headers} and {data}"
+        parts = {"Linux's cooked header": cooked, "IP header": ip, "TCP header, with time stamps": tcp, "payload": data}
+        said = f"has {whole} bytes: " + " ".join(f"- {size} bytes of {part}" for part, size in parts.items())
     else:
-        said = f"{tcp} bytes of TCP header and {data} of data in a frame of 1514"
+        said = f"frame of 1514 bytes in `xp_mptcp` has {tcp} bytes of TCP header and {data} bytes of payload"
     assert said in answers
 
 

@@ -161,7 +161,7 @@ def test_a_link_that_is_not_as_asked_fails_its_run(mprun: Callable[..., Result],
     assert result.summary["status"] == "failed"
     said = (
         r"calibration of l forward: jitter \(standard deviation of normal, amount 5 ms\): asked 5 ms, "
-        r"got 4\.\d+ \(4\.5 to 5\.5 would do\)"
+        r"got 4\.\d+ \(4\.5 to 5\.5 is allowed\)"
     )
     assert any(re.fullmatch(said, failure) for failure in result.summary["failures"])
 

@@ -221,7 +221,11 @@ def test_the_filter_of_the_page_finds_all_that_a_sender_sent_again(protocol: str
     )
     run = call("-t", "topo", "-x", "xp", "--engine", "virtual", "--json", "-o", tmp_path, cwd=tmp_path)
     assert run.status == 0, run.out + run.err
-    line = next(one for one in (ROOT / "docs" / "captures.md").read_text().splitlines() if "sent again, in its" in one)
+    line = next(
+        one
+        for one in (ROOT / "docs" / "captures.md").read_text().splitlines()
+        if "retransmissions of a host, in its own" in one
+    )
     (shown,) = re.findall("`(.*?)`", line.split(" | ")[-1].replace("\\|", "|"))
     ends = ["local", "local_port", "remote", "remote_port"]
     # until the flow is told to end: a connection that is aborted then (MP_FASTCLOSE) loses its counts

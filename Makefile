@@ -8,7 +8,7 @@ unexport PYTHONHOME
 
 help:
 	@echo "make lab     set up what is missing, run the first lab with TCP and with MPTCP"
-	@echo "make test    set up what is missing, run the tests; thirteen minutes on two idle cores"
+	@echo "make test    set up what is missing, run the tests; seventeen minutes on two idle cores"
 	@echo "make check    lint and the fast tests; one minute, for daily work"
 	@echo "make selftests  the kernel's own tests of MPTCP inside the experiment kernel; ten minutes of one CPU"
 	@echo "make setup   packages, .venv, experiment kernel: what running needs"

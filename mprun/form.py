@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mprun.model.engine import ENGINE_NAMES
+
 # A form is a type, a predicate, a tuple of alternative forms, a list with the form of its items, or a mapping of keys
 # to forms. A key that ends in `?` may be missing.
 Form = Any
@@ -94,8 +96,9 @@ SUMMARY = {
     **{"complete?": bool, "engine?": str, "captures?": Map({"node": str})},
 }
 _KERNEL = {"version": str, "digest?": str, "name?": str}
+_ENGINE = one_of(*ENGINE_NAMES)
 ENVIRONMENT = {
-    **{"engine": str, "kernel": _KERNEL, "versions": Map(str), "warnings": _TEXTS, "python": str},
+    **{"engine": _ENGINE, "kernel": _KERNEL, "versions": Map(str), "warnings": _TEXTS, "python": str},
     **{"real_time?": bool, "engine_reason?": str, "mprun?": (str, {"version": str})},
 }
 WALL = [{"wall_s": number}]
@@ -104,7 +107,7 @@ _REPEAT = {
     "until": (None, {"metric": str, "confidence": number, "within": number}),
 }
 _VALUE = (str, bool, number, None)
-_CELL = {"values": Map(_VALUE), "folder": str, "engine": str, "kernel": str, "repeat": _REPEAT}
+_CELL = {"values": Map(_VALUE), "folder": str, "engine": _ENGINE, "kernel": str, "repeat": _REPEAT}
 SWEEP = {
     **{"format": whole, "title": str, "digest": str, "cells": [_CELL], "across": _TEXTS},
     **{"axes?": _TEXTS, "kernels": Map(_KERNEL), "plots?": [dict]},

@@ -241,7 +241,7 @@ def _facts(run: RunDirectory, plan: Plan, summary: Mapping[str, Any]) -> Iterato
     environment = run.read("environment.json")
     kernel = environment["kernel"]
     yield "run", run.name
-    simulated = "real time" if environment["real_time"] else "simulated time"
+    simulated = "real time" if environment.get("real_time") else "simulated time"
     yield "engine", f"{environment['engine']} ({simulated}): {environment['engine_reason']}"
     yield "kernel", kernel["version"]
     if "digest" in kernel:

@@ -55,7 +55,7 @@ def _known_s(title: str, parent: Path) -> Iterator[float]:
     ended.sort(key=lambda run: run.folder.stat("wall.json").st_mtime_ns)
     for run in ended[-MOST_LOOKED_AT:]:
         with contextlib.suppress(MprunError):
-            if not run.read("environment.json")["real_time"]:
+            if ENGINES[run.read("environment.json")["engine"]].IS_SIMULATED:
                 yield float(run.read("wall.json")[-1]["wall_s"])
 
 

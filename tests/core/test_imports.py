@@ -14,9 +14,9 @@ PACKAGE = Path(__file__).parents[2] / "mprun"
 
 # The order of rooms: each may import those above it. A room is a package, or a module directly in `mprun`.
 ROOMS = """
-    errors text form codec version inside invoker landlock mininet_library plugin capabilities
+    errors model text form codec version inside invoker landlock mininet_library plugin capabilities
     folder cache scratch shipped genuine table
-    model intent plan statement schema topologies tools
+    intent plan statement schema topologies tools
     input json_schema settings
     compile
     agent guest agent_report

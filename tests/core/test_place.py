@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from mprun import settings
 from mprun.cli import group
-from mprun.errors import HostError, SpecError
+from mprun.errors import HostError, MprunError, SpecError
 from mprun.input import load
 from mprun.model.engine import EngineChoice, EngineName
 from mprun.model.permission import Consent
@@ -129,6 +129,25 @@ def test_a_run_directory_does_not_choose_the_real_engine(tmp_path: Path) -> None
     assert str(call("runs", "rerun", tmp_path / "run").exception) == ASKED
     with pytest.raises(HostError, match="no experiment kernel"):
         raise call("runs", "rerun", tmp_path / "run", "--engine", "virtual").exception or AssertionError
+
+
+@pytest.mark.parametrize("engine", ["reel", "auto", ""])
+def test_an_engine_that_does_not_exist_is_a_fault_of_its_file(engine: str, tmp_path: Path) -> None:
+    shutil.copytree(RUN, tmp_path / "run")
+    environment = json.loads((RUN / "environment.json").read_text())
+    (tmp_path / "run" / "environment.json").write_text(json.dumps(environment | {"engine": engine}))
+    with pytest.raises(MprunError, match=r"environment\.json") as refused:
+        raise call("runs", "rerun", tmp_path / "run").exception or AssertionError
+    assert len(str(refused.value).splitlines()) == 1
+
+
+def test_a_report_does_not_need_the_key_real_time(tmp_path: Path) -> None:
+    """The key is optional, and verify reads it as such."""
+    shutil.copytree(RUN, tmp_path / "run")
+    environment = json.loads((RUN / "environment.json").read_text())
+    del environment["real_time"]
+    (tmp_path / "run" / "environment.json").write_text(json.dumps(environment))
+    assert call("report", tmp_path / "run").exception is None
 
 
 def test_commands_need_consent_and_root_needs_more(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

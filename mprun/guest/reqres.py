@@ -24,6 +24,7 @@ import select
 import socket
 import sys
 import time
+from collections.abc import Callable, Mapping
 
 IPPROTO_MPTCP = 262
 PR_SET_TIMERSLACK = 29
@@ -34,6 +35,10 @@ MOST_AT_ONCE = 16 * 1024
 
 class ConnectionEnded(Exception):
     """The peer has closed the connection too early."""
+
+
+# A role with its socket and the facts of the arguments.
+Role = Callable[[socket.socket, dict[str, str]], None]
 
 
 def open_socket(address: str, protocol: str, congestion: str) -> socket.socket:
@@ -126,8 +131,12 @@ def bind_everywhere(end: socket.socket, address: str, port: int) -> None:
     end.bind(("::" if ":" in address else "", port))
 
 
-def main(arguments: list[str]) -> None:
-    """Run one role. The exit status is 1, with the reason on standard error, if the connection or an answer fails."""
+def run_role(arguments: list[str], roles: Mapping[str, Role], lost: str) -> None:
+    """Run the role of the arguments: `server` listens at the address, every other role connects to it.
+
+    lost: the reason if the connection ends within a message; `{peer}` is the other role. The exit status is 1, with the
+    reason on standard error, if the connection fails.
+    """
     # wake at the requested nanosecond; by default timers may be 50 us late (prctl(2))
     ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
     role, address, port, *pairs = arguments
@@ -136,14 +145,19 @@ def main(arguments: list[str]) -> None:
         end = open_socket(address, facts["protocol"], facts["congestion"])
         if role == "server":
             bind_everywhere(end, address, int(port))
-            serve(end, facts)
         else:
             end.connect((address, int(port)))
-            request(end, facts)
+        roles[role](end, facts)
     except ConnectionEnded:
-        sys.exit(f"the {'client' if role == 'server' else 'server'} closed the connection within a message")
+        sys.exit(lost.format(peer="client" if role == "server" else "server"))
     except OSError as error:
         sys.exit(f"{address} port {port}: {error.strerror}")
+
+
+def main(arguments: list[str]) -> None:
+    """Serve or ask, as the arguments say."""
+    roles = {"server": serve, "client": request}
+    run_role(arguments, roles, "the {peer} closed the connection within a message")
 
 
 if __name__ == "__main__":

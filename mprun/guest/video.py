@@ -19,13 +19,12 @@ The player prints:
 
 from __future__ import annotations
 
-import ctypes
 import socket
 import sys
 import time
 from collections.abc import Sequence
 
-from mprun.guest.reqres import PR_SET_TIMERSLACK, ConnectionEnded, Receiver, bind_everywhere, open_socket, say, wait
+from mprun.guest.reqres import ConnectionEnded, Receiver, run_role, say, wait
 
 REQUEST_BYTES = 8
 # The share of the last chunks' rate that a video may use, and the number of chunks that count (harmonic mean).
@@ -135,7 +134,7 @@ def play(connection: socket.socket, facts: dict[str, str]) -> None:
     connection.close()
 
 
-def serve(listener: socket.socket) -> None:
+def serve(listener: socket.socket, _facts: dict[str, str]) -> None:
     """Answer the requests of one connection."""
     listener.listen()
     connection, _ = listener.accept()
@@ -146,23 +145,8 @@ def serve(listener: socket.socket) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Run one role. The exit status is 1, with the reason on standard error, if the connection or a chunk fails."""
-    # wake at the requested nanosecond; by default timers may be 50 us late (prctl(2))
-    ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
-    role, address, port, *pairs = arguments
-    facts = dict(pair.split("=", 1) for pair in pairs)
-    try:
-        end = open_socket(address, facts["protocol"], facts["congestion"])
-        if role == "server":
-            bind_everywhere(end, address, int(port))
-            serve(end)
-        else:
-            end.connect((address, int(port)))
-            play(end, facts)
-    except ConnectionEnded:
-        sys.exit("the server closed the connection before the end")
-    except OSError as error:
-        sys.exit(f"{address} port {port}: {error.strerror}")
+    """Serve or play, as the arguments say."""
+    run_role(arguments, {"server": serve, "player": play}, "the server closed the connection before the end")
 
 
 if __name__ == "__main__":

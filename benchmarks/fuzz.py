@@ -43,8 +43,8 @@ BATCH = 25
 LOADED = (
     *("mprun.input", "mprun.compile", "mprun.runner", "mprun.report.report", "polars"),
     *(
-        "mprun.sweep.directory",
-        "mprun.sweep.operands",
+        "mprun.sweepdir.directory",
+        "mprun.sweepdir.operands",
         "mprun.packets.dissection",
         "mprun.bundle.pack",
         "matplotlib.figure",

@@ -18,9 +18,9 @@ from pathlib import Path
 
 from mprun.report.sweep import make_sweep_report
 from mprun.rundir import RunDirectory
-from mprun.sweep.directory import SweepDirectory
 from mprun.sweep.study import name_folder
-from mprun.sweep.summary import write_summary
+from mprun.sweepdir.directory import SweepDirectory
+from mprun.sweepdir.summary import write_summary
 
 ROOT = Path(__file__).parents[1]
 LAB = ROOT / "labs" / "01_multipath"

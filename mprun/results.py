@@ -15,8 +15,8 @@ from mprun.analysis.cells import INCOMPLETE
 from mprun.errors import SpecError
 from mprun.folder import Folder
 from mprun.rundir import RunDirectory
-from mprun.sweep.directory import SweepDirectory, find_either
-from mprun.sweep.summary import read_summary, read_table, tell_progress
+from mprun.sweepdir.directory import SweepDirectory, find_either
+from mprun.sweepdir.summary import read_summary, read_table, tell_progress
 
 if TYPE_CHECKING:
     from mprun.report.figure import Chart

@@ -22,8 +22,8 @@ from mprun.folder import Folder
 from mprun.input import load
 from mprun.kernel.store import describe_recipe
 from mprun.rundir import FROM_CAPTURES, RunDirectory
-from mprun.sweep.directory import SweepDirectory
-from mprun.sweep.summary import read_summary, read_table, tell_progress
+from mprun.sweepdir.directory import SweepDirectory
+from mprun.sweepdir.summary import read_summary, read_table, tell_progress
 
 if TYPE_CHECKING:
     import polars

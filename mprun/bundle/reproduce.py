@@ -35,14 +35,14 @@ from mprun.model.spec import Spec
 from mprun.place import Place, choose_place, refuse_commands
 from mprun.rundir import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
 from mprun.schema.experiment import RUNS
-from mprun.sweep.directory import Kept, SweepDirectory
 from mprun.sweep.execution import places_for
 from mprun.sweep.executor import run_all
 from mprun.sweep.local import LocalExecutor
-from mprun.sweep.operands import read_operands
 from mprun.sweep.study import name_folder
-from mprun.sweep.summary import find_missing, write_summary
 from mprun.sweep.worker import Job, settle
+from mprun.sweepdir.directory import Kept, SweepDirectory
+from mprun.sweepdir.operands import read_operands
+from mprun.sweepdir.summary import find_missing, write_summary
 from mprun.text import make_printable, plain
 from mprun.version import code_of
 

@@ -41,7 +41,7 @@ def command(name: str, parent: Path, target: Path | None, licence: str | None, w
     from mprun.report.report import make_report
     from mprun.report.sweep import make_sweep_report
     from mprun.rundir import readable
-    from mprun.sweep.directory import SweepDirectory, find_either
+    from mprun.sweepdir.directory import SweepDirectory, find_either
 
     url = "" if licence is None else find_licence(licence)
     found = find_either(parent, name)

@@ -22,7 +22,7 @@ from mprun.text import plain
 if TYPE_CHECKING:
     from mprun.analysis.comparison import Compared, Expected
     from mprun.report.verdict import Check
-    from mprun.sweep.operands import Operands
+    from mprun.sweepdir.operands import Operands
 
 # A change below this share of the value is not shown.
 LEAST_CHANGE = 0.0005
@@ -74,7 +74,7 @@ def command(
     from mprun.analysis.comparison import compare, compare_expectations, compare_statements
     from mprun.analysis.statistics import CONFIDENCE
     from mprun.model.units import QuantityError, parse_ratio
-    from mprun.sweep.operands import read_operands
+    from mprun.sweepdir.operands import read_operands
 
     if (second is None) == (axis is None):
         raise click.UsageError("give A and B, or a sweep A and --by AXIS")

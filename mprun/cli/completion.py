@@ -100,7 +100,7 @@ def complete_metrics(context: click.Context, _parameter: click.Parameter, incomp
     """Return the metrics of the run, or of the first run of the sweep, that is named first. Default: the newest run."""
     from mprun import rundir
     from mprun.errors import MprunError
-    from mprun.sweep import directory
+    from mprun.sweepdir import directory
 
     parent = Path(context.params.get("parent") or "runs")
     named = _first_argument(context) or "latest"
@@ -117,7 +117,7 @@ def complete_metrics(context: click.Context, _parameter: click.Parameter, incomp
 def complete_axes(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the axes of the sweep that is named first."""
     from mprun.errors import MprunError
-    from mprun.sweep import directory
+    from mprun.sweepdir import directory
 
     with contextlib.suppress(MprunError, OSError):
         sweep = directory.find(Path(context.params.get("parent") or "runs"), _first_argument(context))

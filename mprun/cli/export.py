@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from polars import LazyFrame
 
     from mprun.rundir import RunDirectory
-    from mprun.sweep.directory import SweepDirectory
+    from mprun.sweepdir.directory import SweepDirectory
 
 
 @click.command("export")
@@ -37,7 +37,7 @@ def command(name: str, parent: Path, as_csv: bool, folder: Path | None) -> None:
     A sweep has two tables: `cells` with a row for each run, and `statistics` with a row for each cell and metric.
     """
     from mprun.rundir import RunDirectory, readable
-    from mprun.sweep.directory import find_either
+    from mprun.sweepdir.directory import find_either
     from mprun.table import writing
 
     found = find_either(parent, name)

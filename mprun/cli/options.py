@@ -21,7 +21,7 @@ from mprun.text import printable
 if TYPE_CHECKING:
     from mprun.report.verdict import Check
     from mprun.rundir import RunDirectory
-    from mprun.sweep.directory import SweepDirectory
+    from mprun.sweepdir.directory import SweepDirectory
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -277,7 +277,7 @@ def restore_tables(run: RunDirectory) -> None:
 
 def tell_incomplete(sweep: SweepDirectory) -> None:
     """Print a warning if a sweep is incomplete: its figures are no final result."""
-    from mprun.sweep.summary import find_missing
+    from mprun.sweepdir.summary import find_missing
 
     missing = find_missing(sweep.record, sweep.runs())
     if missing is not None:

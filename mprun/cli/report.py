@@ -28,7 +28,7 @@ def command(name: str, parent: Path, is_shown: bool, confidence: float | None) -
     from mprun.report.report import make_report
     from mprun.report.sweep import make_sweep_report
     from mprun.rundir import RunDirectory, readable
-    from mprun.sweep.directory import SweepDirectory, find_either
+    from mprun.sweepdir.directory import SweepDirectory, find_either
 
     found = find_either(parent, name)
     if isinstance(found, RunDirectory):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mprun.model.engine import EngineChoice
     from mprun.model.permission import Consent
     from mprun.rundir import RunDirectory
-    from mprun.sweep.directory import SweepDirectory
+    from mprun.sweepdir.directory import SweepDirectory
 
 
 @click.group("runs", context_settings={"help_option_names": ["-h", "--help"]})
@@ -39,7 +39,7 @@ command.add_command(wireshark.command, "open")
 def list_(parent: Path, as_json: bool) -> None:
     """List the runs and sweeps, oldest first."""
     from mprun import rundir
-    from mprun.sweep import directory
+    from mprun.sweepdir import directory
 
     rows = []
     for run in rundir.list_runs(parent):
@@ -105,7 +105,7 @@ def rerun(name: str, engine: EngineChoice, kernel: str, parent: Path, consent: C
 def rm(names: tuple[str, ...], parent: Path, yes: bool) -> None:
     """Remove runs and sweeps. Removing a sweep removes all its runs."""
     from mprun import rundir
-    from mprun.sweep import directory
+    from mprun.sweepdir import directory
 
     for found in [directory.find_either(parent, name) for name in names]:
         is_sweep = isinstance(found, directory.SweepDirectory)

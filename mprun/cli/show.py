@@ -16,7 +16,7 @@ from mprun.report.metrics import order_metrics
 from mprun.rundir import RunDirectory, readable
 
 if TYPE_CHECKING:
-    from mprun.sweep.directory import SweepDirectory
+    from mprun.sweepdir.directory import SweepDirectory
 
 
 @click.command("show")
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def command(name: str, parent: Path, confidence: float | None, as_json: bool) -> None:
     """Show the summary of a run with its time lines, or the summary of a sweep with its cells."""
-    from mprun.sweep.directory import find_either
+    from mprun.sweepdir.directory import find_either
 
     found = find_either(parent, name)
     with readable(found.path):
@@ -34,7 +34,7 @@ def command(name: str, parent: Path, confidence: float | None, as_json: bool) ->
 
 
 def _show(found: RunDirectory | SweepDirectory, confidence: float | None, as_json: bool) -> None:
-    from mprun.sweep.directory import SweepDirectory
+    from mprun.sweepdir.directory import SweepDirectory
 
     if isinstance(found, RunDirectory):
         options.refuse_confidence(confidence)
@@ -58,7 +58,7 @@ def _show(found: RunDirectory | SweepDirectory, confidence: float | None, as_jso
 
 
 def _read_sweep(sweep: SweepDirectory) -> dict[str, Any]:
-    from mprun.sweep.summary import read_summary
+    from mprun.sweepdir.summary import read_summary
 
     return read_summary(sweep)
 

@@ -18,7 +18,7 @@ from mprun.cli.show_run import MARKS
 from mprun.model.scalar import spell_scalar, spell_values
 from mprun.model.units import format_measured
 from mprun.report.metrics import choose_metrics, format_bound, format_mean
-from mprun.sweep.summary import tell_progress
+from mprun.sweepdir.summary import tell_progress
 
 # The number of metrics that fit next to each other.
 MOST_SHOWN = 3

@@ -20,11 +20,11 @@ from mprun.cli.output import emit
 if TYPE_CHECKING:
     from mprun.model.engine import EngineChoice
     from mprun.model.permission import Consent
-    from mprun.sweep.directory import SweepDirectory
     from mprun.sweep.estimate import Estimate
     from mprun.sweep.executor import Executor
     from mprun.sweep.study import Cell
     from mprun.sweep.worker import Keep
+    from mprun.sweepdir.directory import SweepDirectory
 
 
 @click.command("sweep")

@@ -26,7 +26,7 @@ from mprun.report.page import Grid, Page, Row, Tile, Verdict, render
 from mprun.report.run_data import Association, RunData
 from mprun.report.run_figures import draw_run, lacking
 from mprun.rundir import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
-from mprun.sweep.directory import title_of
+from mprun.sweepdir.directory import title_of
 from mprun.version import code_of
 
 Progress = Callable[[str, float], None]

@@ -20,8 +20,8 @@ from mprun.report.metrics import choose_metrics, format_bound, format_mean
 from mprun.report.page import Grid, Page, Row, Tile, Verdict, render
 from mprun.report.report import Progress
 from mprun.report.sweep_figures import Study, draw_sweep, lacking
-from mprun.sweep.directory import SweepDirectory
-from mprun.sweep.summary import read_summary, read_table, tell_progress
+from mprun.sweepdir.directory import SweepDirectory
+from mprun.sweepdir.summary import read_summary, read_table, tell_progress
 
 MOST_FIGURES = 6
 MOST_COLUMNS = 4

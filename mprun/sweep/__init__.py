@@ -2,7 +2,6 @@
 """Many runs of one pair of files.
 
 - `study`: the runs, their seeds and their order.
-- `directory`: the files of a sweep.
 - `local`, `cluster`: the executors.
 - `execution`: the sweep from its start to its summary.
 """

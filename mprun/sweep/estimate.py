@@ -13,8 +13,8 @@ from mprun.engines.table import ENGINES
 from mprun.errors import MprunError
 from mprun.model.span import find_spans
 from mprun.rundir import RunDirectory, list_runs
-from mprun.sweep.directory import list_sweeps
 from mprun.sweep.study import Cell
+from mprun.sweepdir.directory import list_sweeps
 
 # The number of the newest known runs that count.
 MOST_LOOKED_AT = 50

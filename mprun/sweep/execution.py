@@ -21,12 +21,12 @@ from mprun.model.engine import EngineChoice, EngineName
 from mprun.model.permission import NO_COMMANDS, Consent
 from mprun.place import choose_place, refuse_commands, refuse_host_kernel
 from mprun.sweep import study
-from mprun.sweep.directory import SweepDirectory, list_sweeps
 from mprun.sweep.executor import Executor, run_all
-from mprun.sweep.progress import CellProgress, say_progress
 from mprun.sweep.study import Cell, Task
-from mprun.sweep.summary import write_summary
 from mprun.sweep.worker import Job, Keep, Outcome, settle
+from mprun.sweepdir.directory import SweepDirectory, list_sweeps
+from mprun.sweepdir.progress import CellProgress, describe_repeat, say_progress
+from mprun.sweepdir.summary import write_summary
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def find_or_create(
                 "folder": cell.folder,
                 "engine": cell.engine,
                 "kernel": cell.kernel,
-                "repeat": study.describe_repeat(cell),
+                "repeat": describe_repeat(cell.spec.experiment),
             }
             for cell in cells
         ],

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from mprun.codec import canonical_json
 from mprun.compile.variation import derive_seed, draw
@@ -20,7 +20,8 @@ from mprun.input.matrix import PLACES, Values
 from mprun.input.writer import write_experiment, write_topology
 from mprun.model.engine import EngineChoice, EngineName
 from mprun.model.scalar import spell_scalar, spell_values
-from mprun.model.spec import Repeat, Spec, Until
+from mprun.model.spec import Spec
+from mprun.sweepdir.progress import describe_repeat
 
 if TYPE_CHECKING:
     from mprun.input import Loaded
@@ -127,7 +128,7 @@ def identify(cells: Sequence[Cell], kernels: Sequence[str]) -> str:
             list(map(list, cell.values)),
             write_topology(cell.spec.topology),
             write_experiment(replace(cell.spec.experiment, plots=())),
-            describe_repeat(cell),
+            describe_repeat(cell.spec.experiment),
             list(cell.spec.experiment.across),
             cell.engine,
             cell.kernel,
@@ -135,29 +136,3 @@ def identify(cells: Sequence[Cell], kernels: Sequence[str]) -> str:
         for cell in cells
     ]
     return hashlib.sha256(canonical_json([parts, sorted(set(kernels))]).encode()).hexdigest()
-
-
-def describe_repeat(cell: Cell) -> dict[str, Any]:
-    """Return the repetitions in the format of `sweep.json`."""
-    repeat = cell.spec.experiment.repeat
-    until = repeat.until
-    return {
-        "seed": cell.spec.experiment.seed,
-        "least": repeat.least,
-        "most": repeat.most,
-        "vary": list(repeat.vary) if repeat.most > 1 else list(cell.spec.experiment.vary),
-        "until": None
-        if until is None
-        else {"metric": until.metric, "confidence": until.confidence, "within": until.within},
-    }
-
-
-def read_repeat(told: Mapping[str, Any]) -> Repeat:
-    """Return the repetitions that `describe_repeat` has described."""
-    until = told["until"]
-    return Repeat(
-        least=told["least"],
-        most=told["most"],
-        until=None if until is None else Until(until["metric"], until["confidence"], until["within"]),
-        vary=tuple(told["vary"]),
-    )

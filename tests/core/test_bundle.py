@@ -23,9 +23,9 @@ from mprun.folder import Folder
 from mprun.input import load_cells
 from mprun.kernel.store import Kernel
 from mprun.place import Place
-from mprun.sweep.directory import SweepDirectory
 from mprun.sweep.execution import find_or_create
 from mprun.sweep.study import make_cells
+from mprun.sweepdir.directory import SweepDirectory
 from tests.hostile import archives
 from tests.hostile.archives import SUMMARY, run_files, sealed, sweep_files
 

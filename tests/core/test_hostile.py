@@ -14,9 +14,9 @@ import pytest
 from mprun.engines import engine
 from mprun.folder import Folder, UnsafeError
 from mprun.rundir import RunDirectory
-from mprun.sweep import signature
-from mprun.sweep.directory import SweepDirectory
 from mprun.sweep.execution import tell_strange
+from mprun.sweepdir import signature
+from mprun.sweepdir.directory import SweepDirectory
 from tests.hostile import DRAWING, RUN, VERBS, bombs, call, call_verb, copy_run, links, make_sweep, texts
 from tests.hostile.links import SECRET
 

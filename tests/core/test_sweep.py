@@ -21,13 +21,13 @@ from mprun.model.permission import NO_COMMANDS
 from mprun.report.sweep import gather
 from mprun.sweep import study
 from mprun.sweep.cluster import differences
-from mprun.sweep.directory import SweepDirectory, remove, title_of
 from mprun.sweep.estimate import estimate
 from mprun.sweep.execution import Execution, find_or_create, find_unfinished, places_for
 from mprun.sweep.local import LocalExecutor
 from mprun.sweep.study import Cell
-from mprun.sweep.summary import read_summary, read_table, tell_progress
 from mprun.sweep.worker import Job, Outcome, settle
+from mprun.sweepdir.directory import SweepDirectory, remove, title_of
+from mprun.sweepdir.summary import read_summary, read_table, tell_progress
 from tests.hostile import RUN
 
 TOPOLOGY = """\

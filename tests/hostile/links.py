@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mprun.folder import UnsafeError
-from mprun.sweep.directory import SweepDirectory
+from mprun.sweepdir.directory import SweepDirectory
 from tests.hostile import Finding, call_verb, copy_run, files_of, first_line, make_sweep
 
 WORD = "zwieback"

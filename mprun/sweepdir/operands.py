@@ -16,9 +16,9 @@ from mprun.errors import SpecError
 from mprun.model.fault import name_nearest
 from mprun.model.scalar import spell_scalar
 from mprun.rundir import RunDirectory
-from mprun.sweep import directory
-from mprun.sweep.directory import Kept, SweepDirectory
-from mprun.sweep.summary import find_missing
+from mprun.sweepdir import directory
+from mprun.sweepdir.directory import Kept, SweepDirectory
+from mprun.sweepdir.summary import find_missing
 from mprun.version import code_of
 
 if TYPE_CHECKING:

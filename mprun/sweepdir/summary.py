@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 from mprun.analysis.across import judge_across
 from mprun.analysis.cells import INCOMPLETE, Row, doubt, sum_up, tabulate
 from mprun.rundir import make_frame
-from mprun.sweep.directory import Kept, SweepDirectory, in_order
-from mprun.sweep.progress import CellProgress, say_progress, spell_progress
-from mprun.sweep.study import read_repeat
+from mprun.sweepdir.directory import Kept, SweepDirectory, in_order
+from mprun.sweepdir.progress import CellProgress, read_repeat, say_progress, spell_progress
 
 if TYPE_CHECKING:
     import polars

@@ -11,7 +11,7 @@ Files and folders of a sweep:
         partial/              runs in progress; after a kill, the next resume removes what is left
         tables/cells.parquet  a row for each run: its values, seed, status and metrics
         summary.json          statistics of each cell, expectations, verdict; like the table, it exists only after
-                              the end of the sweep (see `mprun.sweep.summary`)
+                              the end of the sweep (see `mprun.sweepdir.summary`)
         report.html           made on request, with figures/ beside it
         wall.json             real seconds of each run: never repeats
         command.json          the command that makes the sweep, and its working directory; never in a bundle
@@ -38,7 +38,7 @@ from mprun.folder import Folder, UnsafeError
 from mprun.form import OF_SWEEP, anything
 from mprun.model.scalar import spell_values
 from mprun.rundir import RunDirectory, make_frame, point, read_json, read_table, read_texts, write_page
-from mprun.sweep import signature
+from mprun.sweepdir import signature
 from mprun.table import pack
 
 if TYPE_CHECKING:

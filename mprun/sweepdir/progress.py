@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mprun.analysis.statistics import is_narrow
-from mprun.model.spec import Repeat
+from mprun.model.spec import ExperimentSpec, Repeat, Until
 
 
 @dataclass
@@ -68,6 +68,32 @@ class CellProgress:
             return False
         values = [self.values[n] for n in range(1, count + 1) if n in self.values]
         return is_narrow(values, until.confidence, until.within)
+
+
+def describe_repeat(experiment: ExperimentSpec) -> dict[str, Any]:
+    """Return the repetitions in the format of `sweep.json`."""
+    repeat = experiment.repeat
+    until = repeat.until
+    return {
+        "seed": experiment.seed,
+        "least": repeat.least,
+        "most": repeat.most,
+        "vary": list(repeat.vary) if repeat.most > 1 else list(experiment.vary),
+        "until": None
+        if until is None
+        else {"metric": until.metric, "confidence": until.confidence, "within": until.within},
+    }
+
+
+def read_repeat(told: Mapping[str, Any]) -> Repeat:
+    """Return the repetitions that `describe_repeat` has described."""
+    until = told["until"]
+    return Repeat(
+        least=told["least"],
+        most=told["most"],
+        until=None if until is None else Until(until["metric"], until["confidence"], until["within"]),
+        vary=tuple(told["vary"]),
+    )
 
 
 def say_progress(standings: Sequence[CellProgress]) -> str:

@@ -41,7 +41,6 @@ from mprun.scratch import scratch
 from mprun.version import code_digest
 
 CALIBRATION = "calibration.json"
-BLOCK_BYTES = 1 << 20
 
 Compiler = Callable[[Spec, Network, Capabilities], Plan]
 
@@ -206,7 +205,7 @@ def _measure(run: RunDirectory, evidence: Evidence) -> Measured:
     return measured
 
 
-def repeat(
+def run_again(
     original: RunDirectory, parent: Path, place: Place, progress: Progress, consent: Consent = NO_COMMANDS
 ) -> tuple[RunDirectory, dict[str, Any]]:
     """Repeat the run `original` in a new directory below `parent`. Return the directory and the summary.
@@ -221,31 +220,6 @@ def repeat(
     run.keep_inputs(original.inputs())
     warnings = tuple(original.read("environment.json")["warnings"])
     return run, _carry_out(replace(prepared, warnings=warnings), run, progress)
-
-
-def first_difference(one: RunDirectory, other: RunDirectory) -> str | None:
-    """Return a message with the first artifact and byte in which two runs differ; None if they are identical."""
-    ours, theirs = set(one.artifacts()), set(other.artifacts())
-    for name in sorted(ours | theirs):
-        if name not in theirs or name not in ours:
-            return f"{name} is only in {one.path if name in ours else other.path}"
-        at = _first_differing_byte(one, other, name)
-        if at is not None:
-            sizes = f"{one.folder.size(name)} and {other.folder.size(name)}"
-            return f"{name} differs from byte {at} on (sizes {sizes})"
-    return None
-
-
-def _first_differing_byte(one: RunDirectory, other: RunDirectory, name: str) -> int | None:
-    at = 0
-    with one.open(name) as ours, other.open(name) as theirs:
-        while True:
-            a, b = ours.read(BLOCK_BYTES), theirs.read(BLOCK_BYTES)
-            if a != b:
-                return at + next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-            if not a:
-                return None
-            at += len(a)
 
 
 def _environment(prepared: Prepared) -> dict[str, Any]:

@@ -18,8 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from mprun import runner
-from mprun.analysis.comparison import Compared, compare, compare_expectations
+from mprun.analysis.comparison import Compared, compare, compare_expectations, differing_values
 from mprun.analysis.statistics import CONFIDENCE
 from mprun.bundle.archive import unpack
 from mprun.bundle.pack import ALONE, ARTIFACTS, digest_of
@@ -28,11 +27,12 @@ from mprun.engines.engine import Progress
 from mprun.errors import SpecError
 from mprun.folder import Folder, UnsafeError
 from mprun.input import load
-from mprun.kernel.store import list_kernels
 from mprun.model.engine import DEFAULT_ENGINE, EngineName
 from mprun.model.permission import Consent
 from mprun.model.spec import Spec
 from mprun.place import Place, choose_place, refuse_commands
+from mprun.provenance import find_kernel, list_makers
+from mprun.repetition import repeat
 from mprun.rundir import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
 from mprun.schema.experiment import RUNS
 from mprun.sweep.execution import places_for
@@ -44,7 +44,6 @@ from mprun.sweepdir.directory import Kept, SweepDirectory
 from mprun.sweepdir.operands import read_operands
 from mprun.sweepdir.summary import find_missing, write_summary
 from mprun.text import make_printable, plain
-from mprun.version import code_of
 
 Verdict = Literal["identical", "within", "different"]
 
@@ -74,7 +73,7 @@ class Outcome:
     identical: int
     runs: int
     differences: Sequence[str] = ()
-    facts: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    facts: Mapping[str, tuple[object, object]] = field(default_factory=dict)
     compared: Sequence[Compared] = ()
     failures: Sequence[str] = ()
     unproven: Sequence[str] = ()
@@ -207,11 +206,9 @@ def reproduce(
     if isinstance(bundle.source, SweepDirectory):
         return _reproduce_sweep(bundle, bundle.source, parent, engine, kernel, consent, progress, jobs)
     original = bundle.source
-    before = original.read("environment.json")
-    place = choose_place(engine, kernel or _find_alike(before))
-    again, _ = runner.repeat(original, parent, place, progress, consent)
+    repeated = repeat(original, parent, engine, kernel, consent, progress)
+    again, facts = repeated.run, repeated.facts
     difference = _first_difference(bundle.artifacts.get(ALONE, {}), again)
-    facts = _differing(before, again.read("environment.json"))
     unproven = _find_unproven(original.folder, bundle.artifacts, {ALONE: again})
     if difference is None:
         return Outcome("identical", again.path, 1, 1, facts=facts, unproven=unproven)
@@ -235,7 +232,7 @@ def _reproduce_sweep(
     again = SweepDirectory.create(parent, original.record["title"], _record(original, tasks), original.inputs())
     failures: list[str] = []
     differences: dict[str, str] = {}
-    facts: dict[str, tuple[Any, Any]] = {}
+    facts: dict[str, tuple[object, object]] = {}
     made: dict[str, RunDirectory] = {}
     waiting, done = list(tasks), 0
     running: dict[str, Job] = {}
@@ -267,7 +264,7 @@ def _reproduce_sweep(
             difference = _first_difference(bundle.artifacts.get(f"runs/{name}", {}), run)
             if difference is not None:
                 differences[name] = difference
-            facts |= _differing(tasks[name].environment, run.read("environment.json"))
+            facts |= differing_values(list_makers(tasks[name].environment), list_makers(run.read("environment.json")))
     write_summary(again)
     unproven = _find_unproven(original.folder, bundle.artifacts, made)
     same = len(tasks) - len(differences) - len(failures)
@@ -305,7 +302,7 @@ def _read_tasks(
         spec = load(*kept.run.resolved_inputs).spec
         refuse_commands(spec, consent, engine)
         environment = kept.run.read("environment.json")
-        chosen = kernel or _find_alike(environment)
+        chosen = kernel or find_kernel(environment)
         yield name, _Task(kept.cell, spec, environment, choose_place(engine, chosen), chosen)
 
 
@@ -329,13 +326,6 @@ def _record(original: SweepDirectory, tasks: Mapping[str, _Task]) -> dict[str, A
     cells = [{**cell, **now.get(n, {})} for n, cell in enumerate(before["cells"])]
     digest = hashlib.sha256(canonical_json(["reproduced", before["digest"], kernels]).encode()).hexdigest()
     return {**before, "digest": digest, "kernels": kernels, "cells": cells}
-
-
-def _find_alike(environment: Mapping[str, Any]) -> str:
-    """Return the name of the kernel that has the original kernel's digest; `default` if there is none."""
-    digest = environment["kernel"].get("digest")
-    names = [kernel.name for kernel in list_kernels() if kernel.digest == digest]
-    return names[0] if names and "default" not in names else "default"
 
 
 def _first_difference(artifacts: Mapping[str, str], again: RunDirectory) -> str | None:
@@ -371,18 +361,3 @@ def _find_unproven(
             if bundle.has(member) and bundle.read_bytes(member) == run.folder.read_bytes(name):
                 proven.add(member)
     return tuple(name for name in bundle.find("**/*") if name not in proven)
-
-
-def _differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Return known differences of kernel, mprun, tools and Python."""
-    told = [
-        {
-            "kernel": str(one["kernel"].get("digest", one["kernel"].get("version")))[:16],
-            "mprun": code_of(one),
-            "Python": one["python"],
-            **one["versions"],
-        }
-        for one in (before, now)
-    ]
-    names = [*told[0], *(name for name in told[1] if name not in told[0])]
-    return {name: (told[0].get(name), told[1].get(name)) for name in names if told[0].get(name) != told[1].get(name)}

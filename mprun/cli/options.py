@@ -99,6 +99,15 @@ def kernel(command: Command) -> Command:
     )(command)
 
 
+def kernel_of_original(command: Command) -> Command:
+    return click.option(
+        "--kernel",
+        metavar="NAME",
+        shell_complete=complete_kernels,
+        help="Boot this experiment kernel. Default: the kernel of the original, if it is built.",
+    )(command)
+
+
 class ResultFolder(click.Path):
     """A directory for results, which may not exist yet. It is checked before anything takes time."""
 

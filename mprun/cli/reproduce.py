@@ -41,11 +41,7 @@ _WORDS = {
     help="Choose where to run. `virtual`: simulated time. `real`: this machine's kernel. "
     "Default: virtual if the original ran there.",
 )
-@click.option(
-    "--kernel",
-    metavar="NAME",
-    help="Boot this experiment kernel. Default: the kernel of the original, if it is built.",
-)
+@options.kernel_of_original
 @options.parent
 @options.consent
 @click.option(

@@ -72,30 +72,31 @@ def _state(source: RunDirectory | SweepDirectory) -> tuple[str, str]:
 @command.command()
 @click.argument("name", metavar="[RUN]", default="latest", shell_complete=complete_runs)
 @options.engine
-@options.kernel
+@options.kernel_of_original
 @options.parent
 @options.consent
-def rerun(name: str, engine: EngineChoice, kernel: str, parent: Path, consent: Consent) -> None:
+def rerun(name: str, engine: EngineChoice, kernel: str | None, parent: Path, consent: Consent) -> None:
     """Repeat a run in a new run directory.
 
     The engine is the engine of the original run. The real engine is used only if --engine or your configuration
     file names it.
     """
-    from mprun import rundir, runner
+    from mprun import rundir
     from mprun.cli.progress import Bar
     from mprun.cli.show_run import show_summary
-    from mprun.place import choose_place, refuse_host_kernel
+    from mprun.place import refuse_host_kernel
+    from mprun.repetition import repeat
 
     original = rundir.find(parent, name)
-    before = original.read("environment.json")["engine"]
     if engine == "auto":
+        before = original.read("environment.json")["engine"]
         refuse_host_kernel(before, engine)
-    place = choose_place(before if engine == "auto" else engine, kernel)
+        engine = before
     options.note_unconfined()
     with Bar() as bar:
-        again, summary = runner.repeat(original, original.path.parent, place, bar.show, consent)
-    show_summary(summary, again)
-    sys.exit(0 if summary["status"] == "passed" else 1)
+        again = repeat(original, original.path.parent, engine, kernel, consent, bar.show)
+    show_summary(again.summary, again.run)
+    sys.exit(0 if again.summary["status"] == "passed" else 1)
 
 
 @command.command()

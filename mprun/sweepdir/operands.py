@@ -15,11 +15,11 @@ from mprun.analysis.comparison import Side, differing_lines, differing_values, u
 from mprun.errors import SpecError
 from mprun.model.fault import name_nearest
 from mprun.model.scalar import spell_scalar
+from mprun.provenance import list_makers, list_programs, name_build
 from mprun.rundir import RunDirectory
 from mprun.sweepdir import directory
 from mprun.sweepdir.directory import Kept, SweepDirectory
 from mprun.sweepdir.summary import find_missing
-from mprun.version import code_of
 
 if TYPE_CHECKING:
     from mprun.analysis.summary import RunSummary
@@ -72,14 +72,7 @@ def _of_run(summary: RunSummary) -> Side:
 
 
 def _facts(run: RunDirectory) -> dict[str, Any]:
-    environment = run.read("environment.json")
-    told = {"engine": environment["engine"], "kernel": _name_build(environment["kernel"])}
-    return {**told, **_programs(environment), "seed": run.read("summary.json")["seed"]}
-
-
-def _programs(environment: Mapping[str, Any]) -> dict[str, str]:
-    """Return the programs of a run with their versions, apart from its kernel."""
-    return {"mprun": code_of(environment), **environment["versions"]}
+    return {**list_makers(run.read("environment.json")), "seed": run.read("summary.json")["seed"]}
 
 
 def _resolved(run: RunDirectory) -> dict[str, str]:
@@ -112,12 +105,7 @@ def _statements(sweep: SweepDirectory, made: Sequence[Kept]) -> dict[str, bool |
 
 def _kernels(sweep: SweepDirectory) -> dict[str, str]:
     kernels = sweep.record["kernels"]
-    return {f"kernel {name}": _name_build(kernel) for name, kernel in kernels.items()}
-
-
-def _name_build(kernel: Mapping[str, str]) -> str:
-    """Return version and digest of a kernel. Kernels of one name or version may be different builds or source trees."""
-    return f"{kernel['version']} {kernel.get('digest', '')[:12]}".strip()
+    return {f"kernel {name}": name_build(kernel) for name, kernel in kernels.items()}
 
 
 def _programs_of_all(sweep: SweepDirectory) -> dict[str, str]:
@@ -126,7 +114,7 @@ def _programs_of_all(sweep: SweepDirectory) -> dict[str, str]:
     for kept in sweep.runs():
         # a run that ended with an error may have no environment
         if kept.run.has("environment.json"):
-            for name, version in _programs(kept.run.read("environment.json")).items():
+            for name, version in list_programs(kept.run.read("environment.json")).items():
                 told.setdefault(name, {})[version] = None
     return {name: ", ".join(versions) for name, versions in told.items()}
 
@@ -167,6 +155,6 @@ def _take_apart(sweep: SweepDirectory, words: str) -> Operands:
     kernels = sweep.record["kernels"]
     facts = {}
     if axis == "kernel" and kernels.keys() >= set(halves):
-        facts["kernel"] = (_name_build(kernels[halves[0]]), _name_build(kernels[halves[1]]))
+        facts["kernel"] = (name_build(kernels[halves[0]]), name_build(kernels[halves[1]]))
     missing = find_missing(sweep.record, made)
     return Operands(names, (first, second), facts, [], alone, incomplete=(missing, missing))

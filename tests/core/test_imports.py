@@ -21,8 +21,8 @@ ROOMS = """
     compile
     agent guest agent_report
     rundir kernel programs engines selftests
-    packets analysis sweepdir
-    place runner report sweep lab bundle results
+    provenance packets analysis sweepdir
+    place runner repetition report sweep lab bundle results
     cli __init__ __main__
 """.split()
 CORE = ("model", "intent", "statement", "schema", "topologies", "tools", "input", "compile", "analysis") + (

@@ -20,9 +20,9 @@ import pytest
 
 from mprun import load
 from mprun.cache import cache
+from mprun.repetition import first_difference
 from mprun.results import Sweep
 from mprun.rundir import RunDirectory
-from mprun.runner import first_difference
 from tests.system.conftest import COMMAND, LAB, Result, call, environment, wait_until
 
 SWEEP = """\

@@ -14,7 +14,7 @@ use tquic::{Endpoint, PacketSendHandler, TlsConfig, TransportHandler};
 use crate::arguments::Arguments;
 use crate::configuration::{self, configure, MOST_PATHS, PROTOCOL};
 use crate::network::Network;
-use crate::report;
+use crate::report::{self, Event};
 
 static CONTENT: [u8; 65_536] = [0; 65_536];
 /// The time for the last packets to be sent once everything is done.
@@ -84,7 +84,7 @@ pub fn fetch(words: &[String]) -> Result<(), String> {
         keylog: arguments.get("keylog").map(str::to_string),
     };
     let state = Rc::new(RefCell::new(State::new(task)));
-    report::print(&format!(r#"{{"event":"begin","monotonic_ns":{}}}"#, report::monotonic_ns()));
+    report::print(&Event::Begin { monotonic_ns: report::monotonic_ns() });
     let sender: Rc<dyn PacketSendHandler> = network.clone();
     let mut endpoint = Endpoint::new(Box::new(config), false, Box::new(Callbacks(state.clone())), sender);
     let index = endpoint
@@ -192,10 +192,8 @@ impl State {
             let is_valid = connection.get_path(local, remote).is_ok_and(|path| path.validated());
             if is_valid && !self.validated.contains(&(local, remote)) {
                 self.validated.push((local, remote));
-                let (at, local, remote) = (report::nanos(now - self.began), local.ip(), remote.ip());
-                report::print(&format!(
-                    r#"{{"event":"path","at_ns":{at},"local":"{local}","remote":"{remote}"}}"#
-                ));
+                let at_ns = report::nanos(now - self.began);
+                report::print(&Event::Path { at_ns, local: local.ip(), remote: remote.ip() });
             }
         }
     }
@@ -212,8 +210,7 @@ impl State {
         self.first_sent.get_or_insert(sent_at);
         let line = Bytes::from(format!("{}\n", self.task.response_bytes));
         let left_to_send = self.task.request_bytes;
-        let request =
-            Request { stream, sent_at, moved_at: sent_at, received_bytes: 0, left_to_send, line: Some(line) };
+        let request = Request { stream, sent_at, moved_at: sent_at, received_bytes: 0, left_to_send, line: Some(line) };
         self.under_way.insert(request).send(connection);
     }
 
@@ -246,10 +243,8 @@ impl State {
         let Some(request) = self.under_way.take() else { return };
         let now = Instant::now();
         let (number, bytes) = (self.done, request.received_bytes);
-        let (at, delay) = (report::nanos(request.sent_at - self.began), report::nanos(now - request.sent_at));
-        report::print(&format!(
-            r#"{{"event":"request","number":{number},"at_ns":{at},"delay_ns":{delay},"bytes":{bytes}}}"#
-        ));
+        let (at_ns, delay_ns) = (report::nanos(request.sent_at - self.began), report::nanos(now - request.sent_at));
+        report::print(&Event::Request { number, at_ns, delay_ns, bytes });
         if bytes != self.task.response_bytes {
             self.ended = Some(Err(format!("request {number}: {bytes} bytes instead of {}", self.task.response_bytes)));
             return;
@@ -279,15 +274,14 @@ impl State {
             request.move_on(self.began);
         }
         let since = |moment: Option<Instant>| moment.map_or(0, |moment| report::nanos(moment - self.began));
-        report::print(&format!(
-            r#"{{"event":"end","requests":{},"bytes":{},"first_request_ns":{},"end_ns":{},"multipath":{},"paths":{}}}"#,
-            self.done,
-            self.done * self.task.response_bytes,
-            since(self.first_sent),
-            since(self.last_received),
-            connection.is_multipath(),
-            report::paths(connection),
-        ));
+        report::print(&Event::End {
+            requests: self.done,
+            bytes: self.done * self.task.response_bytes,
+            first_request_ns: since(self.first_sent),
+            end_ns: since(self.last_received),
+            multipath: connection.is_multipath(),
+            paths: report::paths(connection),
+        });
     }
 
     /// The reason why the connection ended before everything was fetched.
@@ -313,8 +307,8 @@ impl Request {
     fn move_on(&mut self, began: Instant) {
         let now = Instant::now();
         if now - self.moved_at >= STANDSTILL {
-            let (from, to) = (report::nanos(self.moved_at - began), report::nanos(now - began));
-            report::print(&format!(r#"{{"event":"standstill","at_ns":{from},"to_ns":{to}}}"#));
+            let (at_ns, to_ns) = (report::nanos(self.moved_at - began), report::nanos(now - began));
+            report::print(&Event::Standstill { at_ns, to_ns });
         }
         self.moved_at = now;
     }
@@ -356,12 +350,10 @@ impl TransportHandler for Callbacks {
     fn on_conn_established(&mut self, connection: &mut Connection) {
         let mut state = self.0.borrow_mut();
         state.connected = true;
-        let at = report::nanos(state.began.elapsed());
-        report::print(&format!(r#"{{"event":"connected","at_ns":{at}}}"#));
+        report::print(&Event::Connected { at_ns: report::nanos(state.began.elapsed()) });
         for (local, remote) in state.task.further.clone() {
             if let Err(error) = connection.add_path(local, remote) {
-                let why = report::quote(&error.to_string());
-                report::print(&format!(r#"{{"event":"refused","local":"{}","why":{why}}}"#, local.ip()));
+                report::print(&Event::Refused { local: local.ip(), why: error.to_string() });
             }
         }
         state.send_request(connection);

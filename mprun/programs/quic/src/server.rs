@@ -13,7 +13,7 @@ use tquic::{Endpoint, PacketSendHandler, Shutdown, TlsConfig, TransportHandler};
 use crate::arguments::Arguments;
 use crate::configuration::{self, configure, PROTOCOL};
 use crate::network::Network;
-use crate::report;
+use crate::report::{self, Event};
 
 /// The content of answers. It does not matter, because it is encrypted on the wire.
 static CONTENT: [u8; 65_536] = [0; 65_536];
@@ -102,7 +102,7 @@ impl TransportHandler for Answers {
     fn on_conn_closed(&mut self, connection: &mut Connection) {
         let index = connection.index().unwrap_or(u64::MAX);
         self.exchanges.retain(|(owner, _), _| *owner != index);
-        report::print(&format!(r#"{{"event":"closed","paths":{}}}"#, report::paths(connection)));
+        report::print(&Event::Closed { paths: report::paths(connection) });
     }
 
     fn on_stream_created(&mut self, connection: &mut Connection, stream: u64) {

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Execute a run: build, start servers, measure idle paths, run the timeline, clean up.
 
-    python -m mprun.agent.main RUN_DIRECTORY REPORTS ORDERS [--simulated | --confine] [--shell before|after|only]
+    python -m mprun.agent.main RUN_DIRECTORY REPORTS ORDERS [--simulated | --confine --lifeline FD] \
+        [--shell before|after|only]
 
 It reads `plan.json` from the run directory and writes `steps.jsonl`, `agent.json`, `record.gz`, `logs/` and `pcap/`
 there. The exit status is 0 if every step succeeded. `agent.json` has the reason for a failure.
@@ -9,12 +10,14 @@ there. The exit status is 0 if every step succeeded. `agent.json` has the reason
 - REPORTS: the folder of the file `progress`.
 - ORDERS: the folder in which a file `stop` ends the run.
 - --confine: confine the commands of a file, because the kernel is the machine's own.
+- --lifeline: the reading end of a pipe that mprun keeps open until it ends.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import sys
 import traceback
@@ -522,9 +525,21 @@ def perform(run: Run, shell: str | None) -> int:
     return 0 if run.result["complete"] and run.result["error"] is None else 1
 
 
+def is_cut(lifeline: int) -> bool:
+    """Return True if mprun has ended. Close the descriptor.
+
+    The kernel kills this process when unshare(1) ends, but only after unshare has asked for that (prctl(2)). If mprun
+    was killed before, nobody else ends this process.
+    """
+    with os.fdopen(lifeline, "rb") as pipe:
+        return bool(select.select([pipe], [], [], 0)[0])
+
+
 def main(arguments: list[str]) -> int:
     """Run the plan inside an engine. Return the exit status."""
     directory, reports, orders = arguments[:3]
+    if "--lifeline" in arguments and is_cut(int(arguments[arguments.index("--lifeline") + 1])):
+        return 1
     shell = arguments[-1] if "--shell" in arguments else None
     namespace.be_punctual()
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -11,6 +11,8 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 
 from mprun import inside
@@ -64,8 +66,8 @@ def run_plan(
     """
     argv = unshare_command(["--net", "--mount", "--ipc", "--pid", "--fork", "--kill-child=SIGKILL", "--mount-proc"])
     process = None
-    with channel() as talk:
-        script = _script(plan, run, talk, shell)
+    with channel() as talk, _lifeline() as lifeline:
+        script = _script(plan, run, talk, shell, lifeline)
         try:
             with run.folder.create("logs/agent.log") as output, uninterrupted():
                 process = subprocess.Popen(
@@ -76,6 +78,7 @@ def run_plan(
                     start_new_session=not shell,
                     env=environment(shell),
                     preexec_fn=partial(die_with, os.getpid()),
+                    pass_fds=(lifeline,),
                 )
             watch(process, run, progress, bool(shell), talk)
         finally:
@@ -85,7 +88,18 @@ def run_plan(
         raise RunError(f"the agent ended before the run did:\n{run.log('agent', 'log').strip()[-2000:]}")
 
 
-def _script(plan: Plan, run: RunDirectory, talk: Channel, shell: Shell | None) -> str:
+@contextmanager
+def _lifeline() -> Iterator[int]:
+    """Yield the reading end of a pipe. It is at its end as soon as this process has ended."""
+    reading, writing = os.pipe()
+    try:
+        yield reading
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+def _script(plan: Plan, run: RunDirectory, talk: Channel, shell: Shell | None, lifeline: int) -> str:
     """Return the script that makes the file tree of the run inside the namespaces, and then becomes the agent."""
     library = find_library()
     # root could write to these mounts, so they become read-only; a user may not remount them, and need not
@@ -106,7 +120,8 @@ def _script(plan: Plan, run: RunDirectory, talk: Channel, shell: Shell | None) -
         lines += [] if writable else [f"mount -n -o remount,bind,ro {place}"]
     lines += ["mkdir -p $base/lock", "mount -n --move $base /run", "rmdir $base"]
     foreign = any(process.is_foreign for process in (*plan.daemons, *plan.flows))
-    agent = agent_command(shell, ["--confine"] if foreign else [], inside.REPORTS, inside.ORDERS)
+    options = ["--lifeline", str(lifeline), *(["--confine"] if foreign else [])]
+    agent = agent_command(shell, options, inside.REPORTS, inside.ORDERS)
     return "\n".join([*lines, f"cd {inside.RUN}", f"exec {shlex.join(agent)}"])
 
 

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -52,3 +54,19 @@ def test_a_bound_is_told_with_its_size() -> None:
     assert "100008 files" in limit.describe("files", 100_008)
     # of a kernel without such limits
     assert limit.read() == {}
+
+
+@pytest.mark.parametrize("has_ended", [True, False])
+def test_agent_ends_at_once_if_mprun_has_ended(tmp_path: Path, has_ended: bool) -> None:
+    (tmp_path / "plan.json").write_text("no plan")
+    reading, writing = os.pipe()
+    if has_ended:
+        os.close(writing)
+    argv = [sys.executable, "-m", "mprun.agent.main", *[str(tmp_path)] * 3, "--lifeline", str(reading)]
+    ended = subprocess.run(argv, pass_fds=(reading,), capture_output=True, text=True)
+    assert ended.returncode == 1
+    # the plan is read only while mprun lives
+    assert ("JSONDecodeError" in ended.stderr) is not has_ended
+    os.close(reading)
+    if not has_ended:
+        os.close(writing)

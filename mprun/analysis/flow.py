@@ -20,7 +20,7 @@ from mprun.analysis.subflow import count_reinjected, count_subflows
 from mprun.analysis.together import find_fairness, find_rate
 from mprun.intent import PlacedFlow
 from mprun.model.metric import OF_TOTAL, TOTAL
-from mprun.tools.tool import Result, Tool, summarize_delays, tool_of
+from mprun.tools.tool import Result, Tool, metrics_of, summarize_delays, tool_of
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def read_flow(flow: PlacedFlow, evidence: Evidence) -> FlowReading:
     because = f"; {culprit}" if culprit else ""
     found = [
         Findings(errors=tuple(_find_errors(flow, processes, result, outputs, because))),
-        _tell_result(flow, tool, result),
+        _tell_result(flow, result),
         *_tell_paths_and_handovers(flow, tool, result, because, evidence),
     ]
     observed, peer = (evidence.observation.hosts.get(host) for host in (flow.source, flow.destination))
@@ -73,17 +73,18 @@ def _find_errors(
         yield f"{flow.name}: did not end in time and was stopped{because}"
     elif failed is not None or result.error:
         why = processes[failed].why if failed is not None else ""
-        said = result.error or why or outputs.log(failed or flow.name, "err").strip()[-500:] or "without a word"
+        said = why or result.error or outputs.log(failed or flow.name, "err").strip()[-500:] or "without a word"
         status = processes[failed].status if failed is not None else 0
         yield f"{flow.name}: {flow.tool} ended with status {status}: {said}{because}"
 
 
-def _tell_result(flow: PlacedFlow, tool: Tool, result: Result) -> Findings:
+def _tell_result(flow: PlacedFlow, result: Result) -> Findings:
     values = dict(result.values)
     for what, delays_ns in result.delays_ns.items():
         values |= summarize_delays(what, delays_ns)
+    metrics = metrics_of(flow)
     return Findings(
-        metrics={f"{flow.name}.{name}": measured(value, tool.METRICS[name].unit) for name, value in values.items()},
+        metrics={f"{flow.name}.{name}": measured(value, metrics[name].unit) for name, value in values.items()},
         tables=tuple((title, flow.name, table) for title, table in result.tables.items()),
         accounts=result.accounts,
         warnings=tuple(f"{flow.name}: {text}" for text in result.warnings),

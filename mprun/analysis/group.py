@@ -12,7 +12,7 @@ from mprun.analysis.findings import Metrics
 from mprun.analysis.together import find_fairness, find_rate
 from mprun.model.metric import FAIRNESS, Unit, group_metrics
 from mprun.model.spec import Flow
-from mprun.tools.tool import Result, Table, summarize_delays, tool_of
+from mprun.tools.tool import Result, Table, metrics_of, summarize_delays, tool_of
 
 Values = dict[str, tuple[float, Unit]]
 
@@ -38,7 +38,7 @@ def measure_groups(
             named = dict(pooled.values)
             for what, delays_ns in pooled.delays_ns.items():
                 named |= summarize_delays(what, delays_ns)
-            values |= {name: (value, tool.METRICS[name].unit) for name, value in named.items()}
+            values |= {name: (value, metrics_of(some[0])[name].unit) for name, value in named.items()}
             yield group, values, pooled.tables
 
 
@@ -51,7 +51,7 @@ def _pool_delays(flows: Sequence[Flow], results: Sequence[Result]) -> Result:
 def _over(flows: Sequence[Flow], results: Mapping[str, Result], measured: Metrics) -> Values:
     """Sums and leasts of what all flows have, and their rates together (`mprun.analysis.together`)."""
     values: Values = {}
-    for name, metric in group_metrics(tool_of(flows[0]).METRICS).items():
+    for name, metric in group_metrics(metrics_of(flows[0])).items():
         found = [measured[key]["value"] for flow in flows if (key := f"{flow.name}.{name}") in measured]
         if len(found) < len(flows):
             continue

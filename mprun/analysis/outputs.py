@@ -10,7 +10,7 @@ from itertools import chain
 from mprun.analysis.evidence import Evidence
 from mprun.model.metric import Metrics
 from mprun.model.spec import Flow
-from mprun.tools.tool import Portion, Result, SocketSample, Tool
+from mprun.tools.tool import Portion, Result, SocketSample, Tool, metrics_of
 
 # Errors of a parser that meets values of another kind than its program prints.
 _DAMAGE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
@@ -55,7 +55,7 @@ class FlowOutputs:
 def parse(tool: Tool, flow: Flow, outputs: FlowOutputs, began_ns: int, ended_ns: int) -> Result:
     """Return what a flow's outputs say. began_ns, ended_ns: the flow's span, from time zero."""
     try:
-        result = _with_portions(tool.parse(flow, outputs), tool.METRICS, began_ns, ended_ns)
+        result = _with_portions(tool.parse(flow, outputs), metrics_of(flow), began_ns, ended_ns)
         for name, value in result.values.items():
             if not _is_measured(value):
                 raise ValueError(f"{name} is no number that is measured")

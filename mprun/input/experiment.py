@@ -21,6 +21,7 @@ from mprun.model.units import QuantityError
 from mprun.schema.experiment import DEFAULT_PROBE_PINGS, ExpectEntry, ExperimentFile, HostEntry, RepeatEntry
 from mprun.schema.field import DEFAULT_SEED
 from mprun.schema.file_model import check
+from mprun.schema.own_result import own_tables
 from mprun.schema.plot import SAMPLES
 from mprun.statement.evaluation import check as check_statement
 from mprun.statement.expression import ExpressionError, Reference, UnknownName
@@ -55,6 +56,12 @@ def read_experiment(
             _find_unit(("plots", n, "metric"), plot.metric, owned, document)
         if plot.flow is not None and plot.flow not in owned:
             document.fault(("plots", n, "flow"), f"no flow '{plot.flow}'{name_nearest(plot.flow, owned, 'flows')}")
+        tables = {own["name"]: own for flow in traffic.flows for own in own_tables(flow)}
+        if plot.table is not None and plot.table not in tables:
+            hint = name_nearest(plot.table, tables, "tables") if tables else ": write 'tables' in an entry of 'exec'"
+            document.fault(("plots", n, "table"), f"no entry has a table '{plot.table}'{hint}")
+        elif plot.table is not None and "time" not in tables[plot.table]:
+            document.fault(("plots", n, "table"), f"'{plot.table}' has no times: write 'time' in the entry's table")
         needed = SAMPLES.get(plot.series) if plot.series else None
         if needed is not None and (file.sample is None or needed not in file.sample.intervals()):
             document.fault(("plots", n, "series"), f"needs samples: write 'sample: {{{needed}: 100ms}}'")

@@ -17,7 +17,7 @@ from mprun.schema.file_model import check
 from mprun.schema.flow import FlowEntry
 from mprun.schema.pairing import gather_hosts, pair_hosts
 from mprun.schema.trace import TraceError
-from mprun.tools.tool import COLLECTION, load, tool_of
+from mprun.tools.tool import COLLECTION, load, metrics_of, tool_of
 
 MOST_PORT = 65_535
 # The largest number of flows of an entry, as each has its own server.
@@ -63,8 +63,8 @@ def read_traffic(values: object, document: Document, hosts: Sequence[str] | None
 
 def owned_metrics(flows: Sequence[Flow]) -> dict[str, Metrics]:
     """The metrics of each flow and each group of flows by its name."""
-    owned = {name: {**tool_of(flow).METRICS, **OF_FLOWS} for flow in flows for name in names_of(flow)}
-    return owned | {flow.group: group_metrics(tool_of(flow).METRICS) for flow in flows if flow.group is not None}
+    owned = {name: {**metrics_of(flow), **OF_FLOWS} for flow in flows for name in names_of(flow)}
+    return owned | {flow.group: group_metrics(metrics_of(flow)) for flow in flows if flow.group is not None}
 
 
 def _read_entry(value: Mapping[str, object], n: int, document: Document) -> FlowEntry | None:
@@ -192,6 +192,9 @@ def _check_groups(flows: Sequence[Flow], notes: Notes) -> None:
                 f"'{flow.group}' holds {other.tool} over {other.protocol} and {flow.tool} over {flow.protocol}, which "
                 "cannot be measured together: make two groups"
             )
+            notes.fault(("traffic", n, "group"), message)
+        elif metrics_of(other) != metrics_of(flow):
+            message = f"'{flow.group}' holds flows with different 'metrics': write the same, or make two groups"
             notes.fault(("traffic", n, "group"), message)
 
 

@@ -33,7 +33,7 @@ from mprun.model.spec import (
     Series,
     TopologySpec,
 )
-from mprun.schema.plot import FORMS
+from mprun.schema.plot import FORMS, TABLE_FORMS
 from mprun.tools.tool import tool_of
 
 RESOLVED = "# As mprun understood it: every default and derived value filled in.\n"
@@ -281,7 +281,9 @@ def _options(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options as a file has them: the unit at the end of a name moves to the value."""
     entry: dict[str, Any] = {}
     for name, value in options.items():
-        suffix = next((suffix for suffix in _RENDERERS if name.endswith(suffix)), "")
+        # a name with a text as its value may be any name that the user gave
+        is_text = isinstance(value, str)
+        suffix = "" if is_text else next((suffix for suffix in _RENDERERS if name.endswith(suffix)), "")
         entry[name.removesuffix(suffix)] = _option(value, _RENDERERS.get(suffix, str))
     return entry
 
@@ -318,10 +320,10 @@ def _expectation(expectation: Expectation, owned: Mapping[str, metric.Metrics]) 
 def _plots(experiment: ExperimentSpec) -> Iterator[dict[str, Any]]:
     """The plots of a single run, as it has no matrix for plots over cells."""
     for plot in experiment.plots:
-        if plot.series is not None:
-            form = plot.form or FORMS[plot.series][0]
-            entry = {"series": plot.series, "flow": plot.flow, "form": form, "title": plot.title or None}
-            yield _without_none(entry)
+        if plot.is_over_time:
+            form = plot.form or (TABLE_FORMS if plot.series is None else FORMS[plot.series])[0]
+            shown = {"series": plot.series, "table": plot.table, "column": plot.column}
+            yield _without_none({**shown, "flow": plot.flow, "form": form, "title": plot.title or None})
 
 
 def _without_none(entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -485,7 +485,8 @@ class Repeat:
 class Plot:
     """A figure of a report: a series over the time of a run, or a metric over the cells of a sweep.
 
-    `flow`: the flow of a series; None for all.
+    `flow`: the flow of a series or a table; None for all.
+    `table`, `column`: in place of a series, a column of a table of the user's own programs.
     `over`: the axis of the matrix along the figure.
     `by`: an axis with a line or colour for each value.
     `facet`: an axis with a plot for each value.
@@ -502,6 +503,13 @@ class Plot:
     form: PlotForm | None = None
     log: tuple[Literal["x", "y"], ...] = ()
     title: str = ""
+    table: str | None = None
+    column: str | None = None
+
+    @property
+    def is_over_time(self) -> bool:
+        """True if it shows a run, and not the cells of a sweep."""
+        return self.metric is None
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,14 @@ from typing import Any
 
 import polars as pl
 
+from mprun.model.metric import SUFFIXES
 from mprun.model.spec import Plot, SeriesName
 from mprun.report.figure import TIME, Axis, Chart, Form, Panel, Series
 from mprun.report.palette import FLOW_TONES
 from mprun.report.playback import draw_buffer, draw_quality
 from mprun.report.run_data import MOST_LINES, NS, RunData, over_time, say_dropped
 from mprun.report.sequence import draw_sequence
-from mprun.schema.plot import FORMS
+from mprun.schema.plot import FORMS, TABLE_FORMS
 
 # By default, this number of flows get figures of their own.
 MOST_FLOWS = 4
@@ -28,6 +29,8 @@ MOST_FLOWS = 4
 FAR = 10
 # Every run has the first and the last state of its interfaces and queues. These two do not show a course over time.
 LEAST_SAMPLES = 3
+# The column with the times of a table of a user's own program (`mprun.tools.own_result`).
+OWN_TIME = "time_s"
 # The name for traffic on no named path.
 OTHER = "other ways"
 
@@ -62,6 +65,10 @@ def draw_run(evidence: RunData, plots: Sequence[Plot]) -> Iterator[Chart]:
 
 def _draw(evidence: RunData, plots: Sequence[Plot]) -> Iterator[Chart]:
     for plot in plots:
+        if plot.table is not None:
+            chart = _draw_column(evidence, plot)
+            if chart is not None:
+                yield _titled(chart, plot)
         if plot.series is None:
             continue
         source = SOURCES[plot.series]
@@ -78,7 +85,11 @@ def _draw(evidence: RunData, plots: Sequence[Plot]) -> Iterator[Chart]:
 def lacking(evidence: RunData, plots: Sequence[Plot]) -> Iterator[str]:
     """Yield a note for each requested plot that cannot be drawn."""
     for plot in plots:
-        if plot.series is not None and not any(draw_run(evidence, [plot])):
+        if not plot.is_over_time or any(draw_run(evidence, [plot])):
+            continue
+        if plot.table is not None:
+            yield f"no figure of '{plot.column}': table {plot.table} has no such numbers over time"
+        elif plot.series is not None:
             of = f" of {plot.flow}" if plot.flow else ""
             tables = " nor ".join(SOURCES[plot.series].tables)
             hint = " (`mprun packets` makes them of its captures)" if plot.series == "sequence" else ""
@@ -93,6 +104,38 @@ def _usual(evidence: RunData) -> Iterator[Plot]:
             continue
         for flow in shown[:MOST_FLOWS] if source.by_flow else [None]:
             yield Plot(series=name, flow=flow)
+
+
+def _numbers(evidence: RunData, table: str) -> list[str]:
+    """Return the columns of a table with numbers, apart from the time."""
+    schema = evidence.tables[table].collect_schema()
+    return [name for name, kind in schema.items() if kind.is_numeric() and name != OWN_TIME]
+
+
+def _draw_column(evidence: RunData, plot: Plot) -> Chart | None:
+    """Return the figure of a column of a user's own table: a line for each flow."""
+    table, wanted = plot.table or "", plot.column or ""
+    if not evidence.has(table, OWN_TIME):
+        return None
+    # the table's names end in the unit, those of the user's file need not
+    names = {wanted, *(wanted + suffix for suffix in SUFFIXES.values())}
+    column = next((name for name in _numbers(evidence, table) if name in names), None)
+    if column is None:
+        return None
+    rows = evidence.read(table, "flow", OWN_TIME, column, flow=plot.flow)
+    if rows is None:
+        return None
+    series = [
+        Series(str(name), evidence.tones[str(name)], part[OWN_TIME].to_list(), part[column].to_list())
+        for (name,), part in evidence.by_group(rows.drop_nulls())
+    ]
+    shown = series[:MOST_LINES]
+    unit = next((symbol for symbol, suffix in SUFFIXES.items() if suffix and column.endswith(suffix)), "1")
+    label = column.removesuffix(SUFFIXES[unit])
+    caption = f"Column '{label}' of table {table}." + say_dropped(shown, series)
+    of = f"-{plot.flow}" if plot.flow else ""
+    title = f"{label} of {plot.flow or table}"
+    return over_time(evidence, f"{table}-{label}{of}", title, caption, label, unit, shown, plot.form or TABLE_FORMS[0])
 
 
 def _titled(chart: Chart, plot: Plot) -> Chart:

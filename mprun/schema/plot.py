@@ -34,10 +34,14 @@ SAMPLES: Mapping[SeriesName, Series] = {"queue": "queues", "interfaces": "interf
 # The forms of a metric over cells. By default numbers make lines, and names make bars.
 METRIC_FORMS: tuple[PlotForm, ...] = ("line", "bar", "box", "heat")
 _OF_METRICS = ("over", "by", "facet", "log")
+# The forms of a column of a user's own table.
+TABLE_FORMS: tuple[PlotForm, ...] = ("line", "points", "step")
 
 
 class PlotEntry(FileModel):
-    """A figure of the report: a `series` over a run's time, or a `metric` over the cells of a sweep."""
+    """A figure of the report: a `series` or a column of a `table` over a run's time, or a `metric` over the cells of a
+    sweep.
+    """
 
     series: SeriesName | None = Field(
         None,
@@ -47,8 +51,20 @@ class PlotEntry(FileModel):
         "position of each packet in the data, after `mprun packets` has read the captures.",
         examples=["rate"],
     )
+    table: Name | None = Field(
+        None, description="The table of an `exec` entry's `tables` to plot over the run's time.", examples=["delays"]
+    )
+    column: str | None = Field(
+        None,
+        min_length=1,
+        max_length=100,
+        description="With `table`: the column to plot, named as in the CSV file.",
+        examples=["delay"],
+    )
     flow: Name | None = Field(
-        None, description="With `series`: plot only this flow. Default: all flows.", examples=["bulk"]
+        None,
+        description="With `series` or `table`: plot only this flow. Default: all flows.",
+        examples=["bulk"],
     )
     metric: str | None = Field(
         None, description="The metric to plot, as the mean over each cell's runs.", examples=["bulk.goodput"]
@@ -63,8 +79,8 @@ class PlotEntry(FileModel):
     form: PlotForm | None = Field(
         None,
         description="The form of the figure. For `rate`: stack or step. For `delay` and `completion`: cdf, or "
-        "points over time. For `metric`: line, bar, box, or heat (a map of `over` and `by`). Default: "
-        "the first form that fits.",
+        "points over time. For `table`: line, points or step. For `metric`: line, bar, box, or heat (a map "
+        "of `over` and `by`). Default: the first form that fits.",
     )
     log: Annotated[list[Literal["x", "y"]], Field(max_length=2)] = Field(
         [], description="With `metric`: the axes of the figure with a logarithmic scale.", examples=[["x"]]
@@ -73,17 +89,23 @@ class PlotEntry(FileModel):
 
     @model_validator(mode="after")
     def _agree(self) -> PlotEntry:
-        if (self.series is None) == (self.metric is None):
-            what = "shows nothing" if self.series is None else "shows two things"
-            raise ValueError(f"{what}: write 'series' (over a run's time) or 'metric' (over a sweep's cells)")
+        kinds = [kind for kind in ("series", "table", "metric") if getattr(self, kind) is not None]
+        if len(kinds) != 1:
+            what = "shows two things" if kinds else "shows nothing"
+            raise ValueError(
+                f"{what}: write 'series' or 'table' (over a run's time) or 'metric' (over a sweep's cells)"
+            )
         faults: dict[Path, str] = {}
-        if self.series is not None:
+        if (self.column is None) == (self.table is not None):
+            missing = "name a column of the CSV file" if self.table else "write 'table' too, or remove it"
+            faults[("column",)] = f"{'is missing' if self.table else 'needs a table'}: {missing}"
+        if self.metric is None:
             for key in _OF_METRICS:
                 if getattr(self, key):
-                    faults[(key,)] = "is for 'metric', not for 'series': remove it"
+                    faults[(key,)] = f"is for 'metric', not for '{kinds[0]}': remove it"
         else:
             if self.flow is not None:
-                faults[("flow",)] = "is for 'series': the metric names its flow"
+                faults[("flow",)] = "is not for 'metric', which names its flow: remove it"
             if self.over is None:
                 faults[("over",)] = "is missing: name an axis of the matrix"
             if self.form == "heat" and self.by is None:
@@ -94,7 +116,7 @@ class PlotEntry(FileModel):
                 faults[("log",)] = f"each value has a place of its own along '{self.form}': remove 'x', or write 'line'"
             elif len(set(self.log)) < len(self.log):
                 faults[("log",)] = "has an entry twice: remove one"
-        fitting = METRIC_FORMS if self.series is None else FORMS[self.series]
+        fitting = FORMS[self.series] if self.series else TABLE_FORMS if self.table else METRIC_FORMS
         if self.form is not None and self.form not in fitting:
             faults[("form",)] = f"'{self.form}' does not fit here: write {' or '.join(fitting)}"
         if faults:
@@ -112,6 +134,8 @@ class PlotEntry(FileModel):
             self.form,
             tuple(self.log),
             self.title,
+            self.table,
+            self.column,
         )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -23,6 +24,9 @@ from mprun.model.units import NS_PER_S
 from mprun.plan import COMPUTE_S, Process, Ready
 from mprun.schema.file_model import refuse
 from mprun.schema.flow import PositiveTime, ServedEntry
+from mprun.schema.own_result import MOST_OWN, MetricEntry, TableEntry
+from mprun.tools.own_result import NotFound, read_tables, read_values
+from mprun.tools.own_result import own_metrics as own_metrics
 from mprun.tools.tool import PYTHON, Endpoints, Outputs, Program, Result, Work, kept, mptcp_environment
 
 PROGRAMS: dict[str, Program] = {}
@@ -91,9 +95,27 @@ class Entry(ServedEntry):
         examples=["120s"],
     )
 
+    metrics: Annotated[list[MetricEntry], Field(max_length=MOST_OWN)] = Field(
+        [],
+        description="Metrics from the output of the programs, or from files that they leave. They are used like all "
+        "other metrics. A run has failed if one of them is not found.",
+    )
+    tables: Annotated[list[TableEntry], Field(max_length=MOST_OWN)] = Field(
+        [], description="Tables of the run from CSV files that the programs leave in `{files}`."
+    )
+
     @model_validator(mode="after")
     def _agree(self) -> Entry:
         faults: dict[Path, str] = {}
+        for kind, taken in (("metrics", METRICS), ("tables", ())):
+            names: list[str] = [*taken]
+            for n, own in enumerate(getattr(self, kind)):
+                if own.name in names:
+                    faults[(kind, n, "name")] = f"'{own.name}' is taken already: write another name"
+                names.append(own.name)
+        for n, metric in enumerate(self.metrics):
+            if metric.of == "server" and self.server is None:
+                faults[("metrics", n, "of")] = "names the server, and there is none: write 'server', or remove this"
         if self.compute_ns is not None and self.compute_ns % NS_PER_S:
             faults[("compute",)] = "is no number of whole seconds: write one, as in '120s'"
         for name, words in (("command", self.command), ("server", self.server or ())):
@@ -123,6 +145,11 @@ class Entry(ServedEntry):
         options = super().options()
         if self.server is None or self.ready is not None:
             del options["listens"]
+        for kind in ("metrics", "tables"):
+            if own := getattr(self, kind):
+                options[kind] = [entry.plain() for entry in own]
+            else:
+                del options[kind]
         return options
 
 
@@ -209,4 +236,11 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     span = outputs.span(flow.name)
     is_followed = flow.protocol == "mptcp" and "server" in flow.options
     ports = (flow.port,) if is_followed and flow.port is not None else ()
-    return Result({"time": (span[1] - span[0]) / 1e9} if span else {}, server_ports=ports)
+    result = Result({"time": (span[1] - span[0]) / 1e9} if span else {}, server_ports=ports)
+    try:
+        values = {**result.values, **read_values(flow, outputs)}
+        return replace(result, values=values, tables=read_tables(flow, outputs))
+    except NotFound as error:
+        # what the program says of its own failure explains more
+        printed = outputs.log(flow.name, "err").strip()[-500:]
+        return replace(result, error=f"{error}{f'; it printed: {printed}' if printed else ''}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 from mprun import inside
 from mprun.capabilities import Capabilities
 from mprun.errors import HostError
-from mprun.model.metric import Metric
+from mprun.model.metric import Metric, Metrics
 from mprun.model.spec import Flow
 from mprun.plan import Process
 from mprun.plugin import Collection, PluginFault
@@ -226,11 +226,12 @@ class Result:
 class Tool(Protocol):
     """The module of a workload; see the package's docstring.
 
-    A module may have three more functions:
+    A module may have four more functions:
 
     - `commands`: Flow -> lines that a person must allow (--allow-exec). It is for a tool that runs what a file says.
     - `join`: processes of one role and host -> a Process that does the work of all. It is for a tool whose programs can
       serve several flows of a host at once.
+    - `own_metrics`: Flow -> the metrics that its entry defines, in addition to METRICS.
     - `pool`: flows and their results -> Result. It is for metrics of groups that are neither sum, minimum nor delays.
     """
 
@@ -278,6 +279,13 @@ def tool_of(flow: Flow) -> Tool:
     tool = load(flow.tool)
     assert tool is not None, flow.tool
     return tool
+
+
+def metrics_of(flow: Flow) -> Metrics:
+    """Return the metrics that a flow may have: those of its tool and those that its entry defines."""
+    tool = tool_of(flow)
+    own = getattr(tool, "own_metrics", None)
+    return tool.METRICS if own is None else {**tool.METRICS, **own(flow)}
 
 
 def _fit(where: str, module: object) -> Tool:

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Metrics and tables from the output of a user's own programs."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mprun.errors import SpecError
+from mprun.input import load
+from mprun.input.writer import write_experiment
+from mprun.schema.own_result import MetricEntry, TableEntry
+from mprun.tools import exec as tool
+from mprun.tools.tool import metrics_of
+from tests.core.test_tools import Left, flow
+
+LAB = Path(__file__).parents[2] / "labs" / "01_multipath" / "topo.yaml"
+PRINTED = """\
+connecting to 10.1.0.1
+latency: 12.5 ms
+latency: many ms
+latency: 13.5 ms
+{"end": {"rate": 7.5, "sizes": [3, 4]}}
+"""
+CSV = "at,delay,word,odd\n0.1,3,a,1\n0.5,5,b,\n\n1.0,4,c,x\n"
+
+
+def read(*metrics: dict[str, Any], **files: str) -> Any:
+    told = [MetricEntry.model_validate(metric).plain() for metric in metrics]
+    left = Left({"bulk": PRINTED, "bulk.err": "latency: 99 ms", "bulk.server": "served 3"}, began_ns=0, ended_ns=10**9)
+    for name, text in files.items():
+        left = Left(left.logs, {**left.files, name: text.encode()}, began_ns=0, ended_ns=10**9)
+    return tool.parse(flow("exec", metrics=told), left)
+
+
+@pytest.mark.parametrize(
+    ("metric", "value"),
+    [
+        ({"regex": "latency: ([0-9.]+) ms", "unit": "ms", "take": "mean"}, (12.5 + 13.5 + 99) / 3 / 1000),
+        ({"regex": "latency: ([0-9.]+) ms", "unit": "ms"}, 0.099),
+        ({"regex": "latency: ([0-9.]+) ms", "unit": "ms", "take": "first"}, 0.0125),
+        ({"regex": "latency", "take": "count"}, 4),
+        ({"regex": "served ([0-9]+)", "of": "server"}, 3),
+        ({"json": "end.rate", "unit": "mbit"}, 7.5e6),
+        ({"json": "end.sizes.1", "unit": "kb"}, 4096),
+        ({"column": "delay", "file": "f", "unit": "us", "take": "max"}, 5e-6),
+        ({"column": "delay", "file": "f", "take": "sum"}, 12),
+        ({"column": "delay", "file": "f", "unit": "%", "take": "median"}, 0.04),
+        ({"column": "odd", "file": "f", "take": "count"}, 3),
+        ({"column": "odd", "file": "f"}, 1),
+    ],
+)
+def test_a_metric_is_found(metric: dict[str, Any], value: float) -> None:
+    result = read({"name": "own", **metric}, f=CSV)
+    assert result.error is None
+    assert result.values == {"time": 1.0, "own": pytest.approx(value, rel=1e-12)}
+
+
+@pytest.mark.parametrize(
+    ("metric", "error"),
+    [
+        ({"regex": "speed ([0-9]+)"}, "metric 'own': no number for 'speed ([0-9]+)' in the output of the command"),
+        ({"regex": "(latency)"}, "metric 'own': no number for '(latency)' in the output of the command"),
+        ({"json": "end.x.y"}, "metric 'own': no number for 'end.x.y' in the output of the command"),
+        ({"column": "none", "file": "f"}, "metric 'own': no number for column 'none' in 'f'"),
+        ({"column": "delay", "file": "g"}, "'own': the programs left no file 'g' in {files}"),
+    ],
+)
+def test_a_missing_metric_is_an_error_with_what_the_program_printed(metric: dict[str, Any], error: str) -> None:
+    assert read({"name": "own", **metric}, f=CSV).error == f"{error}; it printed: latency: 99 ms"
+
+
+def test_json_that_is_the_whole_output() -> None:
+    text = '{\n  "end": {\n    "rate": 3\n  }\n}\n'
+    assert read({"name": "own", "json": "end.rate", "file": "f"}, f=text).values["own"] == 3
+
+
+@pytest.mark.parametrize("text", ["{" * 100_000, '{"a":' * 5000, "[" * 9999, '{"end": 1e999}', '{"end": "x"}', "\0"])
+def test_hostile_json_is_no_value(text: str) -> None:
+    assert "no number" in read({"name": "own", "json": "end", "file": "f"}, f=text).error
+
+
+def test_hostile_expressions_take_linear_time() -> None:
+    began = time.process_time()
+    read({"name": "own", "regex": r"(a*)*(a*)*(\w+\s?)*b$", "file": "f"}, f="a" * (4 << 20))
+    assert time.process_time() - began < 5
+
+
+def test_a_table_counts_from_time_zero_in_base_units() -> None:
+    table = TableEntry.model_validate({"name": "delays", "file": "f", "time": "at", "units": {"delay": "us"}}).plain()
+    left = Left({}, {"f": CSV.encode()}, zero_ns=2 * 10**9, epoch_ns=7 * 10**9, began_ns=5 * 10**9)
+    result = tool.parse(flow("exec", tables=[table]), left)
+    assert result.tables["delays"] == {
+        "time_s": [3.1, 3.5, 4.0],
+        "delay_s": pytest.approx([3e-6, 5e-6, 4e-6]),
+        "word": ["a", "b", "c"],
+        "odd": ["1", "", "x"],
+    }
+    for clock, shift_s in (("monotonic", -2), ("unix", -7)):
+        told = tool.parse(flow("exec", tables=[{**table, "clock": clock}]), left).tables["delays"]["time_s"]
+        assert told == pytest.approx([at + shift_s for at in (0.1, 0.5, 1.0)])
+
+
+def test_a_group_sums_what_can_be_summed() -> None:
+    told = [
+        MetricEntry.model_validate({"name": "sent", "regex": "x", "unit": "bytes", "take": "sum"}).plain(),
+        MetricEntry.model_validate({"name": "speed", "regex": "x", "unit": "mbit"}).plain(),
+    ]
+    metrics = metrics_of(flow("exec", metrics=told))
+    assert (metrics["sent"].unit, metrics["sent"].over) == ("size", "sum")
+    assert (metrics["speed"].unit, metrics["speed"].over) == ("rate", None)
+
+
+def load_entry(folder: Path, entry: str, rest: str = "") -> Any:
+    head = "version: 1\ntraffic:\n  - name: own\n    tool: exec\n    from: client\n    to: server\n"
+    (folder / "xp.yaml").write_text(f"{head}    command: [sleep, 1s]\n    {entry}\n{rest}")
+    return load(LAB, folder / "xp.yaml")
+
+
+def test_what_an_entry_defines_is_in_the_resolved_file(tmp_path: Path) -> None:
+    entry = (
+        "metrics: [{name: delay_ns, regex: 'x (.)', unit: ms}, {name: a, column: b, file: c.csv, take: p95}]\n"
+        "    tables: [{name: t, file: t.csv, time: at, units: {size_bytes: kb, at: ms}}]"
+    )
+    rest = "expect: [{metric: own.delay_ns, max: 3ms}]\nplots: [{table: t, column: size_bytes, form: points}]\n"
+    experiment = load_entry(tmp_path, entry, rest).spec.experiment
+    (tmp_path / "again.yaml").write_text(write_experiment(experiment))
+    again = load(LAB, tmp_path / "again.yaml").spec.experiment
+    assert again.traffic == experiment.traffic
+    assert again.expectations == experiment.expectations
+    assert [plot.column for plot in again.plots] == ["size_bytes"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "rest", "fault"),
+    [
+        ("metrics: [{name: a}]", "", "metrics[0]: finds no value: write one of 'regex', 'json' and 'column'"),
+        ("metrics: [{name: a, regex: x, json: y}]", "", "finds its values in several ways"),
+        ("metrics: [{name: time, regex: x}]", "", "metrics[0].name: 'time' is taken already"),
+        ("metrics: [{name: a, regex: x}, {name: a, regex: x}]", "", "metrics[1].name: 'a' is taken already"),
+        ("metrics: [{name: a, regex: x, of: server}]", "", "names the server, and there is none"),
+        ("metrics: [{name: a, regex: x, file: f, of: command}]", "", "conflicts with 'file'"),
+        ("metrics: [{name: a, regex: x, unit: parsec}]", "", "'parsec' is no unit: write one of count, ns"),
+        ("metrics: [{name: a, regex: x, unit: ms, take: count}]", "", "is not the unit of a number of values"),
+        ("metrics: [{name: a, regex: '(x'}]", "", "is no regular expression that can be searched: unclosed group"),
+        ("metrics: [{name: a, regex: '(?=x)'}]", "", "is no regular expression that can be searched: look-around"),
+        ("metrics: [{name: a, regex: 'x{9}'}]", "", "has a counted repetition"),
+        ("metrics: [{name: a, column: x, file: ../f}]", "", "file"),
+        ("tables: [{name: goodput, file: f}]", "", "'goodput' is a table that mprun makes"),
+        ("tables: [{name: t, file: f, clock: unix}]", "", "needs 'time'"),
+        ("tables: [{name: t, file: f, time: at, units: {at: kb}}]", "", "has no time for 'at'"),
+        ("metrics: [{name: a, regex: x}]", "expect: [{metric: own.b, max: 1}]", "b"),
+        ("tables: [{name: t, file: f}]", "plots: [{table: t, column: x}]", "'t' has no times"),
+        ("tables: [{name: t, file: f}]", "plots: [{table: u, column: x}]", "no entry has a table 'u'"),
+        ("tables: [{name: t, file: f}]", "plots: [{table: t}]", "column: is missing"),
+        ("tables: [{name: t, file: f, time: at}]", "plots: [{table: t, column: x, form: cdf}]", "does not fit here"),
+    ],
+)
+def test_faults_of_what_an_entry_defines(tmp_path: Path, entry: str, rest: str, fault: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        load_entry(tmp_path, entry, rest)
+    assert fault in str(refused.value)

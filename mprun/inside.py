@@ -15,6 +15,8 @@ LIBRARY = f"{ROOT}/lib"
 PROGRAMS = f"{LIBRARY}/mprun/guest"
 # A folder that is removed with the run.
 TEMPORARY = f"{ROOT}/tmp"
+# The folders of the files that entries take with them (`files` of `exec`).
+INPUTS = f"{ROOT}/inputs"
 # The programs that `mprun tools install` has built, in a folder for each.
 TOOLS = f"{ROOT}/tools"
 # The files of the experiment kernel; the virtual engine only.

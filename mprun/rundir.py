@@ -4,6 +4,7 @@
 ```
 runs/<time>-<topology>-<experiment>-<digest8>/
     inputs/            the user's files, and resolved-{topology,experiment}.yaml with all defaults
+    inputs/files/      archives of files that entries take with them (`mprun.attachment`)
     plan.json          the plan, with the digest of the intent
     environment.json   engine, kernel, versions of programs, version of mprun
     steps.jsonl        each step: planned time, actual time, exit status
@@ -13,6 +14,7 @@ runs/<time>-<topology>-<experiment>-<digest8>/
     logs/  pcap/       output of each process, and its account for people (.log); captures
     links/             concatenated files, if the experiment gives several files one name
     files/<flow>/      files that the programs of a flow left
+    products/<flow>/   files that the `build` of a flow made
     tables/*.parquet   a row for each observation; units are in the names of columns; tables of captures
                        (FROM_CAPTURES) are made on demand
     summary.json       metrics, expectations, warnings
@@ -331,7 +333,7 @@ class RunDirectory:
 
     def artifacts(self) -> Iterator[str]:
         """The names of the files that a repetition must reproduce byte for byte."""
-        files = ("logs/*.out", "files/*/*", "tables/*.parquet")
+        files = ("logs/*.out", "files/*/*", "products/**/*", "tables/*.parquet")
         for pattern in ("pcap/*.pcap", "summary.json", "calibration.json", "steps.jsonl", *files):
             for name in self.folder.find(pattern):
                 if not (name.endswith(".parquet") and _stem(name) in FROM_CAPTURES):

@@ -19,6 +19,7 @@ from mprun.analysis.change import tabulate_changes
 from mprun.analysis.evidence import Evidence
 from mprun.analysis.observation import observe
 from mprun.analysis.summary import Measured, measure
+from mprun.attachment import keep
 from mprun.capabilities import Capabilities
 from mprun.compile import allocate, compile_plan, resolve
 from mprun.compile.calibration import compile_calibration, silence
@@ -115,7 +116,16 @@ def run_into(
     texts = {RESOLVED_TOPOLOGY: write_topology(resolved.topology)}
     texts[RESOLVED_EXPERIMENT] = write_experiment(resolved.experiment)
     run.keep_inputs({**request.inputs, **texts})
+    _keep_attachments(run, request.spec)
     return run, _carry_out(prepared, run, progress)
+
+
+def _keep_attachments(run: RunDirectory, spec: Spec) -> None:
+    """Write the user's files into the run's inputs. Raises RunError if one has changed since it was read."""
+    for attachment in {one.sha256: one for one in spec.experiment.attachments}.values():
+        folder = run.folder.make("inputs").make(attachment.place.rpartition("/")[0])
+        with folder.whole(attachment.place.rpartition("/")[2]) as file:
+            keep(attachment, file)
 
 
 def title_of(spec: Spec) -> str:
@@ -218,6 +228,7 @@ def run_again(
         raise RunError(f"{original.name}: this version of mprun makes another plan of its inputs; run them again")
     run = RunDirectory.create(parent, original.title, prepared.plan.digest)
     run.keep_inputs(original.inputs())
+    _keep_attachments(run, prepared.request.spec)
     warnings = tuple(original.read("environment.json")["warnings"])
     return run, _carry_out(replace(prepared, warnings=warnings), run, progress)
 

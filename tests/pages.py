@@ -13,7 +13,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted(ROO
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 # A block that begins with the name of a file is this file, and later blocks of its page can use it. A block that begins
 # with `more of` and the name is appended.
-NAMED = re.compile(r"# (more of )?([\w-]+\.yaml)\b")
+NAMED = re.compile(r"(?:#|//) (more of )?([\w-]+\.(?:yaml|py|c))\b")
 
 
 def blocks_of(page: Path, *languages: str) -> list[str]:

@@ -32,9 +32,9 @@ ARTIFACTS = "artifacts.json"
 # The members of a single run, and of each run of a sweep.
 _OF_RUN = (
     *("plan.json", "environment.json", "summary.json", "calibration.json", "steps.jsonl", "report.html"),
-    *("inputs/*", "tables/*.parquet", "figures/*"),
+    *("inputs/*", "inputs/files/*", "products/**/*", "tables/*.parquet", "figures/*"),
 )
-_OF_MANY = ("plan.json", "environment.json", "summary.json", "inputs/resolved-*.yaml")
+_OF_MANY = ("plan.json", "environment.json", "summary.json", "inputs/resolved-*.yaml", "inputs/files/*")
 _OF_SWEEP = ("sweep.json", "summary.json", "report.html", "inputs/*", "tables/*.parquet", "figures/*")
 # The place of the only run in a bundle of a run.
 ALONE = "."

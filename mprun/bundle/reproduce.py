@@ -51,7 +51,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=,%-]{0,200}")
 _PLACE = re.compile(rf"runs/{_NAME.pattern}/[1-9][0-9]{{0,8}}")
 CAPTURES = "pcap/"
 # Files besides the artifacts that a repetition on an equal machine makes again.
-_SAME = ("plan.json", "environment.json")
+_SAME = ("plan.json", "environment.json", "inputs/files/*")
 
 
 @dataclass(frozen=True)

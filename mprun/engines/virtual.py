@@ -15,6 +15,7 @@ import py_compile
 import threading
 from importlib import import_module
 from pathlib import Path
+from typing import Any, cast
 
 from mprun import inside
 from mprun.capabilities import Capabilities
@@ -46,6 +47,8 @@ IS_ON_HOST_KERNEL = False
 # memory would take one of the kernel's random numbers, and so change the later random numbers of every run.
 REPORTS, ORDERS = "/sys/firmware", "/sys/fs"
 MEMORY_PER_NODE_MIB = 1
+# The space for files of an entry, as a multiple of their size.
+FILES_TIMES = 2
 # Limits on all programs of a run together: a number for each process of the plan, and a base for whatever an `exec`
 # entry starts. A plan has fewer than 100,000 flows. So no run that does what its files say reaches a limit, except for
 # captures without 'size' or 'snaplen'.
@@ -107,10 +110,20 @@ def _guest(plan: Plan, run: RunDirectory, talk: Channel, kernel: Kernel, shell: 
         },
         environment=environment(shell),
         seed=plan.seed,
-        memory_mib=MEMORY_MIB + MEMORY_PER_NODE_MIB * len(plan.nodes),
+        memory_mib=MEMORY_MIB + MEMORY_PER_NODE_MIB * len(plan.nodes) + _files_mib(plan),
         is_simulated=not real_time,
         bounds=_bounds(plan),
     )
+
+
+def _files_mib(plan: Plan) -> int:
+    """Return the additional memory for the files that entries take with them, and for what is built of them.
+
+    They lie in /run, which has a tenth of the memory (kernel/guest/init.c).
+    """
+    attached = [one for flow in plan.intent.traffic for one in cast(Any, flow.options.get("attachments", ()))]
+    size_bytes: int = sum(one["size_bytes"] for one in attached)
+    return -(-FILES_TIMES * 10 * size_bytes // (1 << 20))
 
 
 def _processes(plan: Plan) -> tuple[Process, ...]:

@@ -3,17 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path as FilePath
 from pathlib import PurePath
 from typing import cast
 
 from yaml.nodes import MappingNode, Node, ScalarNode
 
+from mprun.attachment import examine, examine_archive, is_hidden
+from mprun.errors import SpecError
 from mprun.input.parameter import NAME, Parameters
 from mprun.input.reader import MOST_LEVELS, MOST_NODES, Tree, is_outside, read_text, tell_outside
 from mprun.model.fault import Fault, InputError, Path
 from mprun.model.scalar import PLAIN, PRIVATE, REFUSED, TEXT_TAGS, Scalar, read_scalar
+from mprun.model.spec import Attachment
 
 # A placeholder for a value with a recorded fault. No model accepts it, and no model needs to report it again.
 FAULTY = object()
@@ -31,6 +34,7 @@ class Document:
     def __init__(self, tree: Tree) -> None:
         self.name = tree.name
         self.files = tree.files
+        self.attachments: tuple[Attachment, ...] = ()
         self.faults = list(tree.faults)
         self.warnings = list(tree.warnings)
         self._allowed = tree.allowed
@@ -139,6 +143,35 @@ class Document:
         if beside not in self.files:
             self.files = (*self.files, beside)
         return beside, text
+
+    def attach(self, path: Path, name: str, archived: str | None) -> Attachment | None:
+        """Return what a file or folder is that goes into the run. It is named relative to the file with the value.
+
+        archived: the attachment's name, if the file is its archive. None if it cannot go into a run. The reason is
+        recorded.
+        """
+        beside = FilePath(self.place(path)[0]).parent / name
+        try:
+            if not self._allowed.outside and is_outside(beside, self.name):
+                raise SpecError(tell_outside(self.name))
+            found = examine(beside) if archived is None else examine_archive(beside, archived)
+        except SpecError as error:
+            self.fault(path, f"'{name}' {error}")
+            return None
+        self.attachments = (*self.attachments, found)
+        return found
+
+    def warn_of_hidden(self, path: Path, word: str, attached: Collection[str]) -> None:
+        """Warn if a word of a command names a file of this machine that no program of a run sees."""
+        beside = FilePath(self.place(path)[0]).parent / word
+        first = PurePath(word).parts[:1]
+        if word.startswith("-") or "\0" in word or len(word) > 1000 or (first and first[0] in attached):
+            return
+        if ("/" in word or "." in word) and is_hidden(beside):
+            remedy = f"write 'files: [{first[0]}]'"
+            if PurePath(word).is_absolute():
+                remedy = f"copy it beside this file, write 'files: [{beside.name}]', and here '{beside.name}'"
+            self.warn(path, f"'{word}' is a file that programs of a run do not see: {remedy}")
 
     def place(self, path: Path) -> tuple[str, int | None]:
         """File and line of a value: the line of its key, or of the list item."""

@@ -89,6 +89,7 @@ def read_experiment(
             for n, entry in enumerate(file.expect)
             if entry.holds is not None
         ),
+        attachments=tuple(dict.fromkeys(document.attachments)),
     )
     return experiment, traffic.notes
 

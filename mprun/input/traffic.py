@@ -82,7 +82,18 @@ def _read_entry(value: Mapping[str, object], n: int, document: Document) -> Flow
         document.fault((*place, "tool"), tell_unknown("tool", name, COLLECTION.list_names()))
         return None
     entry = check(tool.Entry, value, document, place)
-    return None if entry is None else _read_companions(entry, place, document)
+    return None if entry is None else _read_files(entry, place, document)
+
+
+def _read_files(entry: FlowEntry, place: Path, document: Document) -> FlowEntry | None:
+    """Return the entry with the files that it names. None after a fault."""
+    found = [document.attach((*place, *path), name, archived) for path, (name, archived) in entry.attachments().items()]
+    attached = [one for one in found if one is not None]
+    if len(attached) < len(found):
+        return None
+    for path, word in entry.named_words().items():
+        document.warn_of_hidden((*place, *path), word, [one.name for one in attached])
+    return _read_companions(entry.with_attachments(attached) if attached else entry, place, document)
 
 
 def _read_companions(entry: FlowEntry, place: Path, document: Document) -> FlowEntry | None:

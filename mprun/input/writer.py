@@ -32,6 +32,7 @@ from mprun.model.spec import (
     Reorder,
     Series,
     TopologySpec,
+    place_of_attachment,
 )
 from mprun.schema.plot import FORMS, TABLE_FORMS
 from mprun.tools.tool import tool_of
@@ -274,7 +275,10 @@ def _flow(flow: Flow) -> dict[str, Any]:
         entry["background"] = True
     if flow.group is not None:
         entry["group"] = flow.group
-    return entry | _options(flow.options)
+    options: dict[str, Any] = {**flow.options}
+    if attached := options.pop("attachments", None):
+        entry["files"] = [{"name": one["name"], "archive": place_of_attachment(one["sha256"])} for one in attached]
+    return entry | _options(options)
 
 
 def _options(options: Mapping[str, Any]) -> dict[str, Any]:

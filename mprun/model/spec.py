@@ -513,6 +513,32 @@ class Plot:
 
 
 @dataclass(frozen=True)
+class Attachment:
+    """A file or folder that goes into a run, as an archive (`mprun.attachment`).
+
+    `name`: under which programs find it.
+    `sha256`, `size_bytes`: of the archive.
+    `source`: the path of the user's file or folder, or of the archive if `is_archive`.
+    """
+
+    name: str
+    sha256: str
+    size_bytes: int
+    source: str
+    is_archive: bool = False
+
+    @property
+    def place(self) -> str:
+        """The path of the archive, relative to the folder of a run's inputs."""
+        return place_of_attachment(self.sha256)
+
+
+def place_of_attachment(sha256: str) -> str:
+    """Return the path of an archive with this digest, relative to the folder of a run's inputs."""
+    return f"files/{sha256[:16]}.tar"
+
+
+@dataclass(frozen=True)
 class ExperimentSpec:
     """The traffic and the measurements on a topology.
 
@@ -524,6 +550,7 @@ class ExperimentSpec:
     `samples`: the interval of each series that the file names, in ns.
     `plots`: of the report; empty for all plots with data.
     `across`: statements that must hold across the cells of a sweep (`mprun.statement.expression`).
+    `attachments`: the files that go into the run.
     """
 
     name: str
@@ -541,6 +568,7 @@ class ExperimentSpec:
     samples: Mapping[Series, int] = field(default_factory=dict)
     plots: tuple[Plot, ...] = ()
     across: tuple[str, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
 
 
 @dataclass(frozen=True)

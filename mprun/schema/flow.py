@@ -10,12 +10,14 @@ name.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
 from mprun.model import units
-from mprun.model.spec import After, Family, Flow, Repetition
+from mprun.model.fault import Path
+from mprun.model.spec import After, Attachment, Family, Flow, Repetition
 from mprun.model.units import TIME, VOLUME
 from mprun.schema.field import TIME_SCHEMA, VOLUME_SCHEMA, Name, Time, Whole
 from mprun.schema.file_model import FileModel, refuse
@@ -201,6 +203,21 @@ class FlowEntry(FileModel):
         file.
         """
         raise NotImplementedError(field)
+
+    def attachments(self) -> dict[Path, tuple[str, str | None]]:
+        """The files that go into the run, by the paths of their names in the entry.
+
+        A value is a name relative to the file with the entry, and the attachment's name if the file is an archive.
+        """
+        return {}
+
+    def with_attachments(self, attachments: Sequence[Attachment]) -> Self:
+        """Return the entry with what its files are, in their order."""
+        raise NotImplementedError
+
+    def named_words(self) -> dict[Path, str]:
+        """The words of commands that may name files, by their paths in the entry."""
+        return {}
 
     def options(self) -> dict[str, object]:
         """The fields with a value that only the tool knows, by their Python names, as plain values."""

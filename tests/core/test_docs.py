@@ -30,6 +30,9 @@ WITH_YAML = [pytest.param(page, id=str(page.relative_to(ROOT))) for page in PAGE
 def test_yaml_blocks_compile(page: Path, tmp_path: Path) -> None:
     (tmp_path / "topo.yaml").write_text((LAB / "topo.yaml").read_text())
     (tmp_path / "star.yaml").write_text(STAR)
+    for block in blocks_of(page, "python", "c"):
+        if program := NAMED.match(block):
+            (tmp_path / program[2]).write_text(block)
     for number, block in enumerate(blocks_of(page, "yaml")):
         named = NAMED.match(block)
         path = tmp_path / (named[2] if named else f"block{number}.yaml")
@@ -45,7 +48,7 @@ def _check(path: Path) -> None:
             (path.parent / f"{name}.yaml").write_text((LAB / f"{name}.yaml").read_text())
         read_lab(path.parent)
         return
-    if "traffic:" not in text:
+    if "traffic:" not in text and "matrix:" not in text:
         compile_plan(spec := load(path, None).spec, allocate(spec))
         return
     for cell in load_cells(path.parent / ("star" if "client*" in text else "topo"), path):

@@ -58,6 +58,7 @@ OPENED_ELSEWHERE = {
     "engines/computing.py": "/proc",
     "engines/capability.py": "/proc and /sys",
     "engines/virtual.py": "mprun's own code",
+    "attachment.py": "the user's own files, of which it lists and opens regular ones and follows no link",
     "input/reader.py": "the folder that a user named, to list what is in it",
     "lab/catalog.py": "a lab's folder for a copy, links as they are",
     "lab/grade.py": "lists folders of runs",

@@ -16,7 +16,7 @@ from mprun.kernel.store import find_kernel
 from tests.pages import BLOCK, NAMED
 from tests.system.conftest import ROOT, environment
 
-PAGES = ("README", "docs/start", "docs/tutorial", "docs/editors", "docs/teaching")
+PAGES = ("README", "docs/start", "docs/tutorial", "docs/editors", "docs/teaching", "docs/own-programs")
 # Commands replaced here, because the tests' environment has the set-up already.
 INSTEAD = {"make lab": "mprun lab run 01"}
 # Rates come from simulated time. They are equal to the last digit with the tools and the kernel of the pages, and
@@ -38,7 +38,7 @@ def test_page_can_be_followed(name: str, tmp_path: Path) -> None:
     typed = 0
     for language, text in BLOCK.findall((ROOT / f"{name}.md").read_text()):
         named = NAMED.match(text)
-        if language == "yaml" and named:
+        if language in ("yaml", "python", "c") and named:
             with (place / named[2]).open("a" if named[1] else "w") as file:
                 file.write(text)
         for command, said in _steps(text) if language == "console" else ():

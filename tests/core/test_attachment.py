@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that entries take with them: what goes into the archive, its digest, and what is refused."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mprun import attachment
+from mprun.attachment import examine, examine_archive, is_hidden, keep
+from mprun.errors import RunError, SpecError
+from mprun.guest import files
+from mprun.input import load
+from mprun.input.writer import write_experiment
+from tests.core.test_own_result import LAB
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """Return a folder with a program, a link to it, an interpreter of the machine, and what is left out."""
+    root = tmp_path / "tree"
+    for name in ("bin", "lib", "__pycache__"):
+        (root / name).mkdir(parents=True)
+    (root / "bin" / "run").write_text("#!/bin/sh\necho done\n")
+    (root / "bin" / "run").chmod(0o700)
+    (root / "lib" / "data").write_bytes(b"\0" * 3000)
+    (root / "lib64").symlink_to("lib")
+    (root / "bin" / "again").symlink_to(root / "bin" / "run")
+    (root / "bin" / "sh").symlink_to("/bin/sh")
+    (root / "__pycache__" / "x.pyc").write_text("x")
+    return root
+
+
+def archive_of(path: Path) -> bytes:
+    written = io.BytesIO()
+    keep(examine(path), written)
+    return written.getvalue()
+
+
+def test_the_same_files_have_the_same_digest(tree: Path, tmp_path: Path) -> None:
+    first = examine(tree)
+    for path in sorted(tree.rglob("*"), reverse=True):
+        os.utime(path, (1, 1), follow_symlinks=False)
+    (tree / "lib" / "data").chmod(0o600)
+    assert examine(tree) == first
+    (tree / "lib" / "data").chmod(0o755)
+    assert examine(tree).sha256 != first.sha256
+    # the archive is its own attachment
+    (tmp_path / "kept.tar").write_bytes(archive_of(tree))
+    now = examine(tree)
+    again = examine_archive(tmp_path / "kept.tar", "tree")
+    assert (again.sha256, again.size_bytes, again.name) == (now.sha256, now.size_bytes, "tree")
+    copied = io.BytesIO()
+    keep(again, copied)
+    assert copied.getvalue() == archive_of(tree)
+
+
+def test_members_are_in_order_and_links_stay_links(tree: Path) -> None:
+    with tarfile.open(fileobj=io.BytesIO(archive_of(tree))) as archive:
+        told = {member.name: (member.type, member.mode, member.linkname) for member in archive}
+    assert list(told) == [
+        "tree",
+        "tree/bin",
+        "tree/lib",
+        "tree/lib64",
+        "tree/bin/again",
+        "tree/bin/run",
+        "tree/bin/sh",
+        "tree/lib/data",
+    ]
+    assert told["tree/bin/run"][1:] == (0o755, "")
+    assert told["tree/lib/data"][1:] == (0o644, "")
+    assert told["tree/bin/again"][2] == "run"
+    assert told["tree/bin/sh"][2] == "/bin/sh"
+    assert told["tree/lib64"][2] == "lib"
+
+
+def test_unpacking_and_keeping_what_a_build_made(tree: Path, tmp_path: Path) -> None:
+    (tmp_path / "kept.tar").write_bytes(archive_of(tree))
+    folder, kept = tmp_path / "copy", tmp_path / "products"
+    files.unpack(str(folder), [str(tmp_path / "kept.tar")])
+    assert (folder / "tree" / "lib64" / "data").read_bytes() == b"\0" * 3000
+    assert os.access(folder / "tree" / "bin" / "again", os.X_OK)
+    assert {path.lstat().st_mtime for path in folder.rglob("*")} == {float(files.TIME_S)}
+    (folder / "tree" / "new").mkdir()
+    (folder / "tree" / "new" / "made").write_text("made")
+    (folder / "tree" / "bin" / "run").write_text("changed")
+    files.keep(str(folder), str(kept), [str(tmp_path / "kept.tar")])
+    found = {path.relative_to(kept).as_posix() for path in kept.rglob("*") if path.is_file()}
+    assert found == {"tree/new/made", "tree/bin/run"}
+
+
+@pytest.mark.parametrize("name", ["../out", "/etc/out", "a/../../out", "a//b", "./a", "."])
+def test_a_member_that_leads_out_is_not_unpacked(name: str, tmp_path: Path) -> None:
+    member = tarfile.TarInfo(name)
+    with pytest.raises(ValueError, match="leads out of its folder"):
+        files.place_of(str(tmp_path), member)
+
+
+def test_no_member_is_written_through_a_link(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    with tarfile.open(tmp_path / "bad.tar", "w") as archive:
+        link = tarfile.TarInfo("link")
+        link.type, link.linkname = tarfile.SYMTYPE, str(outside)
+        archive.addfile(link)
+        archive.addfile(tarfile.TarInfo("link/file"), io.BytesIO())
+    with pytest.raises(OSError, match="No such file"):
+        files.unpack(str(tmp_path / "copy"), [str(tmp_path / "bad.tar")])
+    assert not list(outside.iterdir())
+
+
+def test_what_cannot_go_into_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fault(path: Path) -> str:
+        with pytest.raises(SpecError) as refused:
+            examine(path)
+        return str(refused.value)
+
+    folder = tmp_path / "d"
+    folder.mkdir()
+    assert fault(tmp_path / "none") == "does not exist"
+    os.mkfifo(tmp_path / "fifo")
+    assert fault(tmp_path / "fifo") == "is neither a file nor a folder: remove it"
+    assert "neither a file" in fault(Path("/dev/null"))
+    for target in ("/etc/passwd", "/nowhere", "../fifo", "/root"):
+        (folder / "link").symlink_to(target)
+        assert fault(folder).startswith("holds the link 'link' to /")
+        (folder / "link").unlink()
+    (tmp_path / "circle").symlink_to("circle")
+    assert "circle" in fault(tmp_path / "circle") or "levels" in fault(tmp_path / "circle")
+    (folder / "a").write_bytes(b"\0" * 2000)
+    monkeypatch.setattr(attachment, "MOST_BYTES", 1000)
+    assert "MB, the most that a run takes" in fault(folder)
+    monkeypatch.setattr(attachment, "MOST_BYTES", 10_000)
+    monkeypatch.setattr(attachment, "MOST_MEMBERS", 1)
+    assert "holds more than 1 files and folders" in fault(folder)
+
+
+def test_a_file_that_changes_meanwhile_ends_the_run(tree: Path) -> None:
+    known = examine(tree)
+    (tree / "lib" / "data").write_text("other")
+    with pytest.raises(RunError, match="changed while the run began"):
+        keep(known, io.BytesIO())
+
+
+def test_hidden_files(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("/bin/sh")
+    assert is_hidden(tmp_path)
+    assert is_hidden(tmp_path / "link")
+    assert not is_hidden(tmp_path / "none")
+    for seen in ("/usr/bin/env", "/bin/sh", "/etc/passwd", "/tmp", "/dev/null", "/"):
+        assert not is_hidden(Path(seen))
+
+
+def load_files(folder: Path, entry: str, command: str = "[sleep, 1s]") -> Any:
+    ends = "tool: exec, from: client, to: server"
+    (folder / "xp.yaml").write_text(f"version: 1\ntraffic:\n  - {{{ends}, command: {command}, {entry}}}\n")
+    return load(LAB, folder / "xp.yaml")
+
+
+def test_the_resolved_file_names_the_archives(tree: Path, tmp_path: Path) -> None:
+    spec = load_files(tmp_path, "files: [tree], build: [make], environment: {A: b}").spec
+    (told,) = spec.experiment.attachments
+    (flow,) = spec.experiment.traffic
+    assert flow.options["attachments"] == [{"name": "tree", "sha256": told.sha256, "size_bytes": told.size_bytes}]
+    kept = tmp_path / "kept"
+    (kept / "files").mkdir(parents=True)
+    (kept / told.place).write_bytes(archive_of(tree))
+    (kept / "xp.yaml").write_text(write_experiment(spec.experiment))
+    again = load(LAB, kept / "xp.yaml").spec.experiment
+    assert again.traffic == spec.experiment.traffic
+    assert again.attachments[0].is_archive
+
+
+@pytest.mark.parametrize(
+    ("entry", "fault"),
+    [
+        ("files: [/etc/passwd]", "'/etc/passwd' lies outside the folder of"),
+        ("files: [none]", "files[0]: 'none' does not exist"),
+        ("files: [tree, tree/bin/../../tree]", "files[1]: 'tree' is there already"),
+        ("files: ['.']", "files[0]: is no name of a file or folder"),
+        ("files: ['tree/..']", "files[0]: is no name of a file or folder"),
+        ("files: [{name: a/b, archive: x.tar}]", "files[0]: is no name of a file or folder"),
+        ("build: [make]", "build: needs files to build"),
+        ("environment: {A: 3}", "environment.A"),
+        ("environment: {a-b: c}", "environment"),
+    ],
+)
+def test_faults_of_files(tree: Path, tmp_path: Path, entry: str, fault: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        load_files(tmp_path, entry)
+    assert fault in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("command", "entry", "warning"),
+    [
+        ("[tree/bin/run]", "timeout: 9s", "'tree/bin/run' is a file that programs of a run do not see: write"),
+        ("[cat, ./tree]", "timeout: 9s", "write 'files: [tree]'"),
+        ("[tree/bin/run]", "files: [tree]", ""),
+        ("[ls, /tmp, /usr/bin, none.py]", "timeout: 9s", ""),
+    ],
+)
+def test_a_command_that_names_a_hidden_file(tree: Path, tmp_path: Path, command: str, entry: str, warning: str) -> None:
+    warnings = load_files(tmp_path, entry, command).warnings
+    assert bool(warnings) == bool(warning)
+    assert all(warning in one for one in warnings)

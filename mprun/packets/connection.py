@@ -97,7 +97,7 @@ class Trace:
         import polars as pl
 
         followed = pl.col("source").is_not_null() & (
-            ((pl.col("protocol") == "tcp") & pl.col("seq").is_not_null())
+            ((pl.col("protocol") == "tcp") & pl.col("seq").is_not_null() & pl.col("flags").is_not_null())
             | ((pl.col("protocol") == "sctp") & pl.col("tag").is_not_null())
         )
         if self._forwards:

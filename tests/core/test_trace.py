@@ -222,6 +222,12 @@ def test_what_is_no_tcp_is_a_packet_too() -> None:
     assert (rows[0]["protocol"], rows[0]["connection"], rows[1]["connection"]) == ("icmp", None, 0)
 
 
+def test_a_packet_that_is_cut_within_its_tcp_header_belongs_to_no_connection() -> None:
+    one, rows = trace([*HANDSHAKE, line(0.05, ONE, SERVER, ACK, seq=100, flags="")])
+    assert [row["connection"] for row in rows] == [0, 0, 0, None]
+    assert len(one.tell_connections()) == 1
+
+
 def test_nothing_is_an_empty_table() -> None:
     assert trace([])[1] == []
     assert len(shape_packets(Trace({}).follow(read_packets(b"", PLACE, 0)), "a", 1)) == 0

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The package mprun. `mprun.load("runs/latest")` returns the results of a run or a sweep as polars tables."""
+"""The package mprun.
+
+`mprun.run("topo", "xp")` runs an experiment. `mprun.load("runs/latest")` returns the results of a run or a sweep. Both
+give polars tables.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mprun.results import load as load
+    from mprun.results import run as run
 
 
 def __getattr__(name: str) -> object:
-    """Import `load` on its first use. The agent also imports this package, and each import takes time there."""
-    if name != "load":
+    """Import `load` and `run` on their first use. The agent also imports this package, and imports take time there."""
+    if name not in ("load", "run"):
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    from mprun.results import load
+    from mprun import results
 
-    return load
+    return getattr(results, name)

@@ -7,14 +7,20 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import polars
 
 from mprun.analysis.cells import INCOMPLETE
 from mprun.errors import SpecError
 from mprun.folder import Folder
+from mprun.input import load as read_files
+from mprun.kernel.store import DEFAULT_NAME
+from mprun.model.engine import EngineChoice
+from mprun.model.permission import NO_COMMANDS, Consent, Permissions
+from mprun.place import choose_place, refuse_host_kernel
 from mprun.rundir import RunDirectory
+from mprun.runner import Request, read_inputs, run_request
 from mprun.sweepdir.directory import SweepDirectory, find_either
 from mprun.sweepdir.summary import read_summary, read_table, tell_progress
 
@@ -47,6 +53,9 @@ class Run:
     summary: Mapping[str, Any]
     place: Folder | None = field(default=None, repr=False, compare=False)
 
+    def __repr__(self) -> str:
+        return f"<Run {self.path.name}: {self.summary['status']}, {len(self.summary['metrics'])} metrics>"
+
     @property
     def metrics(self) -> polars.DataFrame:
         rows = [(name, float(m["value"]), m["unit"]) for name, m in self.summary["metrics"].items()]
@@ -71,6 +80,10 @@ class Sweep:
     path: Path
     summary: Mapping[str, Any]
     cells: polars.DataFrame
+
+    def __repr__(self) -> str:
+        runs = sum(self.summary["runs"].values())
+        return f"<Sweep {self.path.name}: {self.summary['status']}, {runs} runs of {len(self.summary['cells'])} cells>"
 
     @property
     def statistics(self) -> polars.DataFrame:
@@ -122,6 +135,35 @@ class Sweep:
         from mprun.report.sweep import charts_of
 
         return [_paint(chart) for chart in charts_of(SweepDirectory(self.path))]
+
+
+def run(
+    topology: Path | str,
+    experiment: Path | str,
+    parameters: Mapping[str, object] = {},
+    seed: int | None = None,
+    engine: EngineChoice = "auto",
+    kernel: str = DEFAULT_NAME,
+    parent: Path | str = "runs",
+    consent: Consent = NO_COMMANDS,
+) -> Run:
+    """Run an experiment, as `mprun -t TOPOLOGY -x EXPERIMENT` does, and return the run, whether it passed or not.
+
+    - parameters: values in place of those of the files, as `-p` gives them.
+    - seed: in place of the experiment's.
+    - parent: the directory for the run's directory.
+    - consent: to run commands of the files (`tool: exec`).
+
+    Raises SpecError for a fault in the files, HostError if this machine cannot run them, and RunError if the run ends
+    early.
+    """
+    texts = {name: str(value) for name, value in parameters.items()}
+    loaded = read_files(topology, experiment, texts, seed, allowed=Permissions(consent.commands))
+    refuse_host_kernel(cast(EngineChoice, dict(loaded.values).get("engine", engine)), engine)
+    request = Request(
+        loaded.spec, choose_place(engine, kernel), loaded.warnings, read_inputs(loaded.sources), consent=consent
+    )
+    return _run(run_request(request, Path(parent), lambda *_: None)[0])
 
 
 def load(path: Path | str, parent: Path | str = "runs") -> Run | Sweep:

@@ -3,20 +3,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
 from mprun.cli import options
 from mprun.cli.completion import complete_runs
-from mprun.errors import MprunError
+from mprun.errors import MprunError, SpecError
 from mprun.folder import Folder
+from mprun.model.fault import name_nearest
 
 if TYPE_CHECKING:
     from polars import LazyFrame
 
+    from mprun.report.paper import Format
     from mprun.rundir import RunDirectory
     from mprun.sweepdir.directory import SweepDirectory
 
@@ -24,37 +27,127 @@ if TYPE_CHECKING:
 @click.command("export")
 @click.argument("name", metavar="[RUN|SWEEP]", default="latest", shell_complete=complete_runs)
 @options.parent
-@click.option("--csv", "as_csv", is_flag=True, required=True, help="Write one CSV file (RFC 4180) for each table.")
+@click.option("--csv", "kinds", flag_value="csv", multiple=True, help="Write one CSV file (RFC 4180) for each table.")
+@click.option("--sqlite", "kinds", flag_value="sqlite", multiple=True, help="Write all tables into tables.sqlite.")
+@click.option(
+    "--markdown", "kinds", flag_value="markdown", multiple=True, help="Print the metrics as a Markdown table."
+)
+@click.option("--latex", "kinds", flag_value="latex", multiple=True, help="Print the metrics as a LaTeX table.")
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="NAME",
+    help="Write only this metric, with --markdown or --latex. Can be repeated.",
+)
 @click.option(
     "--to",
     "folder",
     type=click.Path(file_okay=False, path_type=Path),
     help="Write the files to DIRECTORY. Default: `tables` in the run or sweep.",
 )
-def command(name: str, parent: Path, as_csv: bool, folder: Path | None) -> None:
-    """Export the tables of a run or a sweep as CSV, next to its Parquet files or to a folder.
+@options.confidence
+def command(
+    name: str,
+    parent: Path,
+    kinds: tuple[str, ...],
+    metrics: tuple[str, ...],
+    folder: Path | None,
+    confidence: float | None,
+) -> None:
+    """Export the results of a run or a sweep: its tables for other programs, or its metrics for a paper.
 
-    A sweep has two tables: `cells` with a row for each run, and `statistics` with a row for each cell and metric.
+    A sweep has two tables: `cells` with a row for each run, and `statistics` with a row for each cell and metric. A
+    LaTeX table needs the package booktabs. It has the mean over the runs of each cell with half its t interval.
     """
     from mprun.rundir import RunDirectory, readable
     from mprun.sweepdir.directory import find_either
+
+    if not kinds:
+        raise click.UsageError("write one of --csv, --sqlite, --markdown and --latex")
+    found = find_either(parent, name)
+    if isinstance(found, RunDirectory):
+        options.refuse_confidence(confidence)
+    with readable(found.path):
+        for kind in dict.fromkeys(kinds):
+            if kind in ("markdown", "latex"):
+                text = _write_paper(found, cast("Format", kind), metrics, confidence)
+                if folder is None:
+                    click.echo(text, nl=False)
+                    continue
+                file_name = "metrics.tex" if kind == "latex" else "metrics.md"
+                target = _make(folder, found)
+                target.write_text(file_name, text)
+                click.echo(target.path / file_name)
+            else:
+                for path in _write_tables(found, kind, folder):
+                    click.echo(path)
+
+
+def _write_paper(
+    found: RunDirectory | SweepDirectory, form: Format, metrics: Sequence[str], confidence: float | None
+) -> str:
+    """Return the metrics of a run or a sweep as a table. Raises SpecError for a metric that it does not have."""
+    from mprun.analysis.statistics import CONFIDENCE
+    from mprun.report import paper
+    from mprun.report.metrics import choose_metrics
+    from mprun.rundir import RunDirectory
+    from mprun.sweepdir.summary import read_summary
+
+    if isinstance(found, RunDirectory):
+        summary = found.read("summary.json")
+        known = list(summary["metrics"])
+        return paper.write(paper.of_run(summary, _check(metrics, known) or known), form)
+    options.tell_incomplete(found)
+    summary = read_summary(found)
+    known = list(dict.fromkeys(name for cell in summary["cells"] for name in cell["metrics"]))
+    chosen = _check(metrics, known) or choose_metrics(summary["cells"])
+    return paper.write(paper.of_sweep(summary, chosen, confidence or CONFIDENCE), form)
+
+
+def _check(metrics: Sequence[str], known: Sequence[str]) -> list[str]:
+    for name in metrics:
+        if name not in known:
+            raise SpecError(f"no metric '{name}'{name_nearest(name, known, 'metrics')}")
+    return list(metrics)
+
+
+def _write_tables(found: RunDirectory | SweepDirectory, kind: str, folder: Path | None) -> Iterator[Path]:
+    """Write all tables, and yield the files. Raises MprunError if there are none."""
+    from mprun.rundir import RunDirectory
     from mprun.table import writing
 
-    found = find_either(parent, name)
-    target = None
-    written = []
-    with readable(found.path):
-        for title, table in _tables_of_run(found) if isinstance(found, RunDirectory) else _tables_of_sweep(found):
-            target = target or _make(folder, found)
+    target = database = None
+    for title, table in _tables_of_run(found) if isinstance(found, RunDirectory) else _tables_of_sweep(found):
+        target = target or _make(folder, found)
+        if kind == "csv":
             with writing(target.path / f"{title}.csv"), target.whole(f"{title}.csv") as file:
                 table.sink_csv(file, line_terminator="\r\n")
-            written.append(target.path / f"{title}.csv")
-    if not written:
-        is_whole = found.has("summary.json")
-        why = "none of its flows has any" if is_whole else "the run did not get so far"
+            yield target.path / f"{title}.csv"
+        else:
+            database = database or sqlite3.connect(":memory:")
+            _insert(database, title, table)
+    if target is None:
+        why = "none of its flows has any" if found.has("summary.json") else "the run did not get so far"
         raise MprunError(f"{found.path}: no tables: {why}")
-    for path in written:
-        click.echo(path)
+    if database is not None:
+        target.write_bytes("tables.sqlite", database.serialize())
+        yield target.path / "tables.sqlite"
+
+
+def _insert(database: sqlite3.Connection, title: str, table: LazyFrame) -> None:
+    """Make a table of a database from a frame."""
+    frame = table.collect()
+    names = ", ".join(_quote(column) for column in frame.columns)
+    database.execute(f"CREATE TABLE {_quote(title)} ({names})")
+    places = ", ".join("?" * frame.width)
+    database.executemany(f"INSERT INTO {_quote(title)} VALUES ({places})", frame.iter_rows())
+    database.commit()
+
+
+def _quote(name: str) -> str:
+    """Return a name of a table or column in SQL."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _make(folder: Path | None, found: RunDirectory | SweepDirectory) -> Folder:

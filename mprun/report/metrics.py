@@ -41,10 +41,10 @@ def format_mean(metric: Mapping[str, Any] | None, confidence: float) -> str:
     low, high = interval
     number, space, unit = mean.partition(" ")
     factor = factor_of(unit)
-    return f"{_align(metric['mean'] / factor, (high - low) / 2 / factor, Decimal(number))}{space}{unit}"
+    return f"{align(metric['mean'] / factor, (high - low) / 2 / factor, Decimal(number))}{space}{unit}"
 
 
-def _align(mean: float, half: float, alone: Decimal) -> str:
+def align(mean: float, half: float, alone: Decimal) -> str:
     """Return a text such as `36.90 ± 0.12`: two digits of half an interval, and the mean to the same place.
 
     alone: the mean without an interval. The result is `± 0` if half the interval is more than a hundred times finer

@@ -8,9 +8,11 @@ import os
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -168,6 +170,15 @@ def test_what_it_left_is_shown_compared_and_loaded(whole: Path, mprun: Call) -> 
     means = statistics.filter(metric="bulk.goodput").sort("cc")["mean"].to_list()
     goodputs = cells.group_by("cc").agg(polars.mean("bulk.goodput_bit_per_s")).sort("cc")
     assert means == pytest.approx(goodputs["bulk.goodput_bit_per_s"].to_list())
+    paper = mprun("export", whole, "--markdown", "--metric", "bulk.goodput").out.splitlines()
+    mean, half = (float(text) for text in paper[2].split("|")[-2].split(" ± "))
+    assert mean == pytest.approx(means[0] / 1e6, rel=0.01)
+    assert half == pytest.approx(narrow, abs=0.02)
+    database = Path(mprun("export", whole, "--sqlite", "--to", whole.parents[1] / "csv").out.strip())
+    with closing(sqlite3.connect(database)) as opened:
+        assert opened.execute('SELECT avg("bulk.goodput_bit_per_s") FROM cells WHERE cc = "cubic"').fetchone()[0] == (
+            pytest.approx(means[0])
+        )
     itself = mprun("compare", whole, whole, "--all", "--within", "0%")
     assert itself.status == 0
     assert "= bulk.goodput" in itself.out

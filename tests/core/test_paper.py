@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables for papers: units, intervals, and texts that LaTeX and Markdown would read as something else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mprun.report import paper
+
+
+def metric(mean: float, unit: str, low: float | None = None, high: float | None = None) -> dict[str, Any]:
+    interval = {} if low is None else {"t95": [low, high], "t99": [low, high]}
+    return {"mean": mean, "unit": unit, **interval}
+
+
+def cell(values: dict[str, Any], metrics: dict[str, Any]) -> dict[str, Any]:
+    return {"values": values, "runs": {"passed": 5, "failed": 0, "error": 0}, "metrics": metrics}
+
+
+SWEEP = {
+    "cells": [
+        cell({"cc": "a_b", "loss": "1%"}, {"x.goodput": metric(17.04e6, "bit/s", 13.9e6, 20.1e6)}),
+        cell({"cc": "c|d", "loss": "2%"}, {"x.goodput": metric(980e3, "bit/s", 900e3, 1060e3), "x.n": metric(2, "1")}),
+    ]
+}
+
+
+def test_the_unit_of_a_column_is_that_of_its_largest_mean() -> None:
+    table = paper.of_sweep(SWEEP, ["x.goodput", "x.n"], 0.95)
+    assert table.head == ("cc", "loss", "runs", "x.goodput (Mbit/s)", "x.n")
+    assert table.rows == (("a_b", "1%", "5", "17.0 ± 3.1", "--"), ("c|d", "2%", "5", "0.980 ± 0.080", "2"))
+    assert table.names == 2
+
+
+def test_latex() -> None:
+    text = paper.write(paper.of_sweep(SWEEP, ["x.goodput"], 0.99), "latex")
+    assert text.splitlines() == [
+        r"\begin{tabular}{llrr}",
+        r"\toprule",
+        r"cc & loss & runs & x.goodput (Mbit/s) \\",
+        r"\midrule",
+        r"a\_b & 1\% & 5 & $17.0 \pm 3.1$ \\",
+        r"c|d & 2\% & 5 & $0.980 \pm 0.080$ \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+
+
+def test_markdown_of_a_run() -> None:
+    summary = {"metrics": {"x.delay": {"value": 0.0125, "unit": "s"}, "x.n": {"value": 2, "unit": "1"}}}
+    assert paper.write(paper.of_run(summary, ["x.n", "x.delay"]), "markdown").splitlines() == [
+        "| metric  | unit |  value |",
+        "| ------- | ---- | -----: |",
+        "| x.n     |      |      2 |",
+        "| x.delay | ms   | 12.500 |",
+    ]
+    table = paper.of_sweep(SWEEP, [], 0.95)
+    assert r"| c\|d | 2%   |    5 |" in paper.write(table, "markdown")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commands of a newcomer (lab, test) and of a developer (lint, bench).
 
-.PHONY: help setup dev quic lab test check selftests lint bench fidelity physics fairness soak fuzz hostile kills docs fresh vm golden clean
+.PHONY: help setup ready dev quic lab test check selftests lint bench fidelity physics fairness soak fuzz hostile kills docs fresh vm golden clean
 
 # that of another Python than .venv's
 unexport PYTHONHOME
@@ -29,7 +29,10 @@ help:
 	@echo "make vm      the real engine on distributions' kernels (KERNEL=\"6.1 6.12 6.8\", SHORT=1) in QEMU; needs root"
 	@echo "make golden  rewrite the golden files of the tests, the schemas and the generated pages of the docs"
 
-setup:
+setup: ready
+	@echo "next, in each new terminal: . .venv/bin/activate; then mprun lab run 01, or mprun new mine"
+
+ready:
 	@./setup.sh
 
 dev:
@@ -38,7 +41,7 @@ dev:
 quic:
 	@./setup.sh --quic
 
-lab: setup
+lab: ready
 	@./as_owner.sh .venv/bin/mprun lab run 01
 	@echo "next, in each new terminal: . .venv/bin/activate; then mprun lab list, or mprun new mine"
 
@@ -57,7 +60,7 @@ lint:
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
 
-bench: setup
+bench: ready
 	@.venv/bin/python benchmarks/bench.py
 	@.venv/bin/python benchmarks/build.py
 	@.venv/bin/python benchmarks/hop.py
@@ -70,14 +73,14 @@ bench: setup
 	@.venv/bin/python benchmarks/sweep.py
 	@.venv/bin/python benchmarks/sweep.py kill
 
-soak: setup
+soak: ready
 	@.venv/bin/python benchmarks/soak.py
 	@.venv/bin/python benchmarks/programs.py
 
-fairness: setup
+fairness: ready
 	@.venv/bin/python benchmarks/fairness.py
 
-fidelity: setup
+fidelity: ready
 	@.venv/bin/python benchmarks/fidelity.py
 
 SECONDS ?= 600
@@ -95,7 +98,7 @@ hostile: dev
 
 SEED ?= 1
 
-physics: setup
+physics: ready
 	@.venv/bin/python -m benchmarks.physics --seed $(SEED)
 
 docs:

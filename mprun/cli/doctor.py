@@ -63,7 +63,7 @@ def _all_checks() -> Iterator[Check]:
     from mprun.engines.engine import find_library, find_program, unshare_command
     from mprun.errors import HostError
     from mprun.kernel import build, store
-    from mprun.tools import https, iperf3, probe, tcpdump
+    from mprun.tools import https, iperf3, probe, tcpdump, tshark
 
     try:
         yield Check("Mininet", "both", True, str(find_library().mininet))
@@ -100,6 +100,9 @@ def _all_checks() -> Iterator[Check]:
     says = "all installed" if not lacking else f"missing: {', '.join(lacking)}"
     yield Check("build tools", "building", not lacking, says, f"apt-get install {' '.join(lacking)}")
     yield from _built_tools()
+    yield _program("tshark", tshark.PROGRAMS["tshark"], "mprun packets")
+    viewer = find_program("wireshark")
+    yield Check("wireshark", "mprun wireshark", bool(viewer), viewer or "not installed", "apt-get install wireshark")
     painter = find_program("dot")
     yield Check("dot", "drawing", bool(painter), painter or "not installed", "apt-get install graphviz")
     features = {**capability.kernel_features(), "openvswitch": capability.kernel_switches()}

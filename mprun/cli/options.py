@@ -269,6 +269,12 @@ def refuse_confidence(given: float | None) -> None:
         raise click.UsageError("--ci is for sweeps: a single run has no intervals")
 
 
+def launch(page: Path) -> None:
+    """Open a page in a browser. If there is none, say where the page is."""
+    if click.launch(str(page)):
+        click.echo(f"no browser was found here: open {page.resolve().as_uri()}", err=True)
+
+
 def restore_tables(run: RunDirectory) -> None:
     """Make the tables of a run again if they are missing."""
     if not run.has_tables:

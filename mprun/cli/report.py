@@ -44,4 +44,4 @@ def command(name: str, parent: Path, is_shown: bool, confidence: float | None) -
     invoker.give(path.parent)
     click.echo(path)
     if is_shown:
-        click.launch(str(path))
+        options.launch(path)

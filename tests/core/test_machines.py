@@ -141,7 +141,8 @@ def test_provision_is_a_cover_of_setup() -> None:
     """provision.sh calls make. make runs setup.sh, which knows the packages of this architecture."""
     assert 'make -C "$tree" setup' in _read("provision.sh")
     assert '"$(uname -m)" != x86_64' in _read("setup.sh")
-    assert re.search(r"^setup:\n\t@\./setup\.sh$", _read("Makefile"), re.MULTILINE)
+    assert re.search(r"^setup: ready$", _read("Makefile"), re.MULTILINE)
+    assert re.search(r"^ready:\n\t@\./setup\.sh$", _read("Makefile"), re.MULTILINE)
 
 
 def _copy_scripts(folder: Path) -> Path:

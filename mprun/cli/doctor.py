@@ -5,20 +5,18 @@ from __future__ import annotations
 
 import os
 import sys
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
+from mprun.cli import options
 from mprun.cli.output import emit
 
 if TYPE_CHECKING:
     from mprun.tools.tool import Program
-
-
-# The largest number of characters that are shown of a check's text.
-LINE = 80
 
 
 @dataclass(frozen=True)
@@ -50,10 +48,12 @@ def command(as_json: bool) -> None:
         for check in checks:
             mark = click.style("✓", fg="green") if check.ok else click.style("✗", fg="red")
             # curl names all its libraries; --json has them
-            says = check.says if len(check.says) <= LINE else f"{check.says[: LINE - 4].rstrip()} ..."
+            room = max(20, options.terminal_width() - width - 4)
+            says = check.says if len(check.says) <= room else f"{check.says[: room - 4].rstrip()} ..."
             click.echo(f"{mark} {check.name:{width}}  {says}")
             if not check.ok and check.mend:
-                click.echo(f"  {'':{width}}  → {check.mend}")
+                for n, line in enumerate(textwrap.wrap(check.mend, room - 2, break_on_hyphens=False)):
+                    click.echo(f"  {'':{width}}  {' ' if n else '→'} {line}")
     sys.exit(0 if usable else 3)
 
 

@@ -59,7 +59,7 @@ def list_(as_json: bool) -> None:
         emit([{"name": lab.name, "title": lab.title, "folder": str(lab.folder)} for lab in labs])
         return
     for lab in labs:
-        click.echo(f"{lab.name:26} {lab.title}")
+        click.echo(options.wrap(lab.title, f"{lab.name:26} ", " " * 27))
 
 
 @command.command()

@@ -216,6 +216,12 @@ def terminal_width() -> int:
     return shutil.get_terminal_size((100, 24)).columns
 
 
+def spell_path(path: Path) -> str:
+    """Return a path as short as a person would type it: relative if it is below the current folder."""
+    folder = Path.cwd()
+    return str(path.relative_to(folder)) if path.is_relative_to(folder) else str(path)
+
+
 def wrap(text: str, first: str, rest: str | None = None) -> str:
     """Return text in lines of the terminal's width. first: before the first line; rest: before the others."""
     import textwrap

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from mprun.model.permission import Consent
     from mprun.rundir import RunDirectory
 
+# The columns of a terminal from which on a run ends with a figure.
+WIDE = 100
+
 
 @click.command("run")
 @options.topology
@@ -33,6 +37,8 @@ if TYPE_CHECKING:
 @options.allow_outside
 @click.option("--shell", type=click.Choice(["before", "after"]), help="Open Mininet's prompt before or after the run.")
 @options.verdicts
+@click.option("--all", "show_all", is_flag=True, help="Show all metrics, with their meanings.")
+@click.option("--open", "is_shown", is_flag=True, help="Write the report of the run, and open it in a browser.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, with the directory of the run.")
 def command(
     topology: str,
@@ -48,6 +54,8 @@ def command(
     shell: Shell | None,
     junit: Path | None,
     tap: Path | None,
+    show_all: bool,
+    is_shown: bool,
     as_json: bool,
 ) -> None:
     """Run an experiment on a topology and write all results to runs/latest."""
@@ -81,13 +89,43 @@ def command(
     if as_json:
         emit({"directory": str(run.path), **summary})
     else:
-        show_summary(summary, run)
+        is_terminal = sys.stdout.isatty()
+        if is_terminal and (width := options.terminal_width()) >= WIDE:
+            _plot(run, width)
+        show_summary(summary, run, show_all)
         if linked:
             click.echo(f"here: {', '.join(linked)}")
+        if is_terminal and not is_shown:
+            click.echo("to look at it: mprun show, or mprun report --open")
+    if is_shown:
+        _open_report(run)
     if strict and summary["warnings"]:
         click.echo("failed because of its warnings (--strict)", err=True)
         sys.exit(1)
     sys.exit(0 if summary["status"] == "passed" else 1)
+
+
+def _plot(run: RunDirectory, width: int) -> None:
+    """Print the first figure of the run over time: by default, the rate of the first flow."""
+    from mprun.errors import MprunError
+    from mprun.report.figure import TIME
+    from mprun.report.report import charts_of
+    from mprun.report.spark import to_text
+
+    # a figure that cannot be drawn does not hide the summary
+    with contextlib.suppress(MprunError):
+        chart = next((one for one in charts_of(run) if one.x == TIME), None)
+        if chart is not None:
+            click.echo("\n".join(to_text(chart, width)) + "\n")
+
+
+def _open_report(run: RunDirectory) -> None:
+    from mprun.cli.progress import Bar
+    from mprun.report.report import make_report
+
+    with Bar() as bar:
+        page = make_report(run, bar.show)
+    options.launch(page)
 
 
 def _link(run: RunDirectory, links: Sequence[tuple[str, str]], folder: Path) -> list[str]:

@@ -23,17 +23,18 @@ if TYPE_CHECKING:
 @click.argument("name", metavar="[RUN|SWEEP]", default="latest", shell_complete=complete_runs)
 @options.parent
 @options.confidence
+@click.option("--all", "show_all", is_flag=True, help="Show all metrics of a run, with their meanings.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
-def command(name: str, parent: Path, confidence: float | None, as_json: bool) -> None:
+def command(name: str, parent: Path, confidence: float | None, show_all: bool, as_json: bool) -> None:
     """Show the summary of a run with its time lines, or the summary of a sweep with its cells."""
     from mprun.sweepdir.directory import find_either
 
     found = find_either(parent, name)
     with readable(found.path):
-        _show(found, confidence, as_json)
+        _show(found, confidence, show_all, as_json)
 
 
-def _show(found: RunDirectory | SweepDirectory, confidence: float | None, as_json: bool) -> None:
+def _show(found: RunDirectory | SweepDirectory, confidence: float | None, show_all: bool, as_json: bool) -> None:
     from mprun.sweepdir.directory import SweepDirectory
 
     if isinstance(found, RunDirectory):
@@ -54,7 +55,7 @@ def _show(found: RunDirectory | SweepDirectory, confidence: float | None, as_jso
 
         options.restore_tables(found)
         summary["metrics"] = _show_figures(found, summary["metrics"])
-        show_summary(summary, found)
+        show_summary(summary, found, show_all)
 
 
 def _read_sweep(sweep: SweepDirectory) -> dict[str, Any]:

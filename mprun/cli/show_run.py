@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from typing import Any
 
 import click
 
+from mprun.cli import options
 from mprun.model.units import format_measured
-from mprun.report.metrics import format_bound
+from mprun.report.metrics import choose_main, format_bound
 from mprun.rundir import RunDirectory
+from mprun.schema.own_result import own_metrics
 
 MARKS = {
     "passed": ("passed", "green"),
@@ -20,13 +23,19 @@ MARKS = {
 }
 
 
-def show_summary(summary: Mapping[str, Any], run: RunDirectory) -> None:
-    """Print a summary. Colours are used only if the output is a terminal."""
+def show_summary(summary: Mapping[str, Any], run: RunDirectory, show_all: bool = False) -> None:
+    """Print a summary: what was expected and the main metrics, or all metrics with their meanings.
+
+    Colours are used only if the output is a terminal.
+    """
     expected = {verdict["metric"]: verdict for verdict in summary["expectations"]}
     metrics: Mapping[str, Mapping[str, Any]] = summary["metrics"]
     hidden = _find_hidden(summary)
-    names = [name for name in metrics if name not in hidden or name in expected]
-    names += [name for name in expected if name not in metrics]
+    known = [name for name in metrics if name not in hidden or name in expected]
+    names = known if show_all else choose_main(known, expected, _find_own(run))
+    left_out = len(known) - len(names)
+    names = [*names, *(name for name in expected if name not in metrics)]
+    meanings = _find_meanings(run) if show_all else {}
     width = max((len(name) for name in names), default=0)
     for name in names:
         metric = metrics.get(name)
@@ -38,15 +47,49 @@ def show_summary(summary: Mapping[str, Any], run: RunDirectory) -> None:
             line += "  " + click.style("✓" if verdict["held"] else "✗", fg="green" if verdict["held"] else "red")
             line += " " + format_bound(verdict, unit)
         click.echo(line)
+        if name in meanings:
+            click.echo(textwrap.indent(textwrap.fill(meanings[name], options.terminal_width() - 6), "      "))
+    if left_out:
+        click.echo(f"  {left_out} more: mprun show --all")
     if hidden:
-        click.echo(f"  of each flow of {', '.join(summary['groups'])}: {run.path}/summary.json")
+        click.echo(f"  of each flow of {', '.join(summary['groups'])}: {options.spell_path(run.path)}/summary.json")
     for kind, colour in (("errors", "red"), ("failures", "red"), ("warnings", "yellow")):
         for text in summary.get(kind, ()):
             click.echo(f"  {click.style(kind[:-1], fg=colour)}: {text}")
     for text in (*summary.get("notes", ()), *summary.get("middleboxes", ())):
         click.echo(f"  {text}")
     word, colour = MARKS[summary["status"]]
-    click.echo(f"{click.style(word, fg=colour, bold=True)}  {run.path}")
+    click.echo(f"{click.style(word, fg=colour, bold=True)}  {options.spell_path(run.path)}")
+
+
+def _find_own(run: RunDirectory) -> set[str]:
+    """Return the metrics that the experiment takes from its own programs."""
+    from mprun.errors import MprunError
+
+    try:
+        flows = run.plan().intent.traffic
+    except MprunError:
+        return set()
+    return {f"{flow.name}.{entry['name']}" for flow in flows for entry in own_metrics(flow)}
+
+
+def _find_meanings(run: RunDirectory) -> dict[str, str]:
+    """Return the meaning of each metric of a run by its name; nothing if this mprun cannot read its inputs."""
+    from mprun.errors import MprunError
+    from mprun.input import load
+    from mprun.input.traffic import owned_metrics
+    from mprun.model.metric import find_metric, metrics_of
+
+    try:
+        owned = owned_metrics(load(*run.resolved_inputs).spec.experiment.traffic)
+    except MprunError:
+        return {}
+    found = {}
+    for name in run.read("summary.json")["metrics"]:
+        owner, _, what = name.partition(".")
+        if metric := find_metric(metrics_of(owner, owned), what):
+            found[name] = metric[0].meaning
+    return found
 
 
 def _find_hidden(summary: Mapping[str, Any]) -> set[str]:

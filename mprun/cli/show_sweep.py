@@ -53,7 +53,7 @@ def show_sweep(
     counts = ", ".join(f"{count} {words[status]}" for status, count in summary["runs"].items() if count)
     if summary["status"] == INCOMPLETE:
         counts = f"{tell_progress(summary)}{f' ({counts})' if counts else ''}"
-    click.echo(f"{click.style(word, fg=colour, bold=True)}  {counts}  {path}")
+    click.echo(f"{click.style(word, fg=colour, bold=True)}  {counts}  {options.spell_path(path)}")
 
 
 def _width(column: Iterable[str]) -> int:

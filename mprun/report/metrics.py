@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
+from itertools import groupby
 from typing import Any
 
 from mprun.model.metric import TOTAL, Metrics, metrics_of
@@ -63,6 +64,37 @@ def choose_metrics(cells: Sequence[Mapping[str, Any]]) -> list[str]:
     expected = dict.fromkeys(one["metric"] for cell in cells for one in cell["expectations"] if one["metric"] in known)
     goodputs = [name for name in known if name.endswith("goodput")]
     return list(dict.fromkeys([*expected, *goodputs]) or known)
+
+
+# The metrics that tell most of a run, the most telling first. A name may have further parts, as in `share.path0`.
+MAIN = (
+    *("goodput", "delay.mean", "completion.mean", "startup", "stall.time", "first_byte.mean", "time", "share"),
+    *("subflows", "handover.gap", "loss", "fairness", "rtt", "efficiency.best", "retransmits"),
+)
+MOST_MAIN = 5
+
+
+def choose_main(metrics: Sequence[str], expected: Collection[str], own: Collection[str] = ()) -> list[str]:
+    """Return the metrics of a run for a first look, in the given order: all expected ones, and up to five others.
+
+    own: metrics that an experiment defines itself, which come first.
+    """
+
+    def rank(name: str) -> int:
+        what = name.partition(".")[2]
+        is_spread = what.startswith("share.stdev")
+        known = (n for n, main in enumerate(MAIN) if what == main or (what.startswith(f"{main}.") and not is_spread))
+        return -1 if name in own else next(known, len(MAIN))
+
+    chosen: list[str] = []
+    others = [name for name in metrics if name not in expected]
+    for _, alike in groupby(sorted(others, key=rank), rank):
+        some = [name for name in alike if rank(name) < len(MAIN)]
+        # all shares or none: one of two would mislead
+        if len(chosen) + len(some) <= MOST_MAIN or not chosen:
+            chosen += some[:MOST_MAIN]
+    shown = {*expected, *chosen}
+    return [name for name in metrics if name in shown] or list(metrics[:MOST_MAIN])
 
 
 def order_metrics(metrics: Mapping[str, Any], owned: Mapping[str, Metrics]) -> dict[str, Any]:

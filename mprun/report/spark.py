@@ -23,7 +23,10 @@ def to_text(chart: Chart, width: int) -> Iterator[str]:
     width: columns of the terminal.
     """
     labels = [series.label for panel in chart.panels for series in panel.series]
-    room = max(10, min(MOST_WIDTH, width - max(map(len, labels), default=0) - 26))
+    ends = [_say_ends(series, chart) for panel in chart.panels for series in panel.series]
+    # two spaces before each of the three parts
+    taken = 6 + max(map(len, labels), default=0) + max(map(len, ends), default=0)
+    room = max(10, min(MOST_WIDTH, width - taken))
     every = [y for panel in chart.panels for series in panel.series for y in series.y if not math.isnan(y)]
     most = max(every, default=0.0)
     is_line = chart.form != "cdf" and not chart.x.categories
@@ -39,9 +42,13 @@ def to_text(chart: Chart, width: int) -> Iterator[str]:
                 yield from _bars(series, chart, most, room)
             else:
                 line = spark(_spread(series, chart.end, room, chart.form != "points"), most)
-                known = [y for y in series.y if not math.isnan(y)]
-                low, high = min(known, default=0.0), max(known, default=0.0)
-                yield f"  {series.label:{longest}}  {line}  {_say(low, chart.y)} to {_say(high, chart.y)}"
+                yield f"  {series.label:{longest}}  {line}  {_say_ends(series, chart)}"
+
+
+def _say_ends(series: Series, chart: Chart) -> str:
+    """Return the lowest and the highest value of a series."""
+    known = [y for y in series.y if not math.isnan(y)]
+    return f"{_say(min(known, default=0.0), chart.y)} to {_say(max(known, default=0.0), chart.y)}"
 
 
 def spark(values: Sequence[float], most: float) -> str:

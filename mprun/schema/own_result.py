@@ -168,3 +168,9 @@ def own_tables(flow: Flow) -> Sequence[Mapping[str, Any]]:
     """Return the entries of the tables that a flow's entry defines, as `TableEntry.plain` gives them."""
     entries: Any = flow.options.get("tables", ())
     return tuple(entries)
+
+
+def own_metrics(flow: Flow) -> Sequence[Mapping[str, Any]]:
+    """Return the entries of the metrics that a flow's entry defines, as `MetricEntry.plain` gives them."""
+    entries: Any = flow.options.get("metrics", ())
+    return tuple(entries)

@@ -13,7 +13,8 @@ from mprun.folder import parse_json
 from mprun.model.metric import SUFFIXES, SYMBOLS, Metric, Metrics
 from mprun.model.spec import Flow
 from mprun.model.units import NS_PER_S
-from mprun.schema.own_result import OUTPUT_UNITS
+from mprun.schema.own_result import OUTPUT_UNITS, own_tables
+from mprun.schema.own_result import own_metrics as own_entries
 from mprun.tools.tool import Outputs, Table, percentile
 
 MOST_FILE_BYTES = 64 << 20
@@ -40,7 +41,7 @@ class NotFound(Exception):
 
 def own_metrics(flow: Flow) -> Metrics:
     """Return the metrics that a flow's entry defines."""
-    return {entry["name"]: _describe(entry) for entry in _entries(flow, "metrics")}
+    return {entry["name"]: _describe(entry) for entry in own_entries(flow)}
 
 
 def _describe(entry: Entry) -> Metric:
@@ -59,7 +60,7 @@ def _name_values(entry: Entry) -> str:
 def read_values(flow: Flow, outputs: Outputs) -> dict[str, float]:
     """Return the values of the metrics that a flow's entry defines, in base units. Raises NotFound."""
     values = {}
-    for entry in _entries(flow, "metrics"):
+    for entry in own_entries(flow):
         texts = [one for one in _find(entry, _text_of(flow, entry, outputs)) if one is not None]
         if entry["take"] == "count":
             values[entry["name"]] = float(len(texts))
@@ -82,7 +83,7 @@ def read_tables(flow: Flow, outputs: Outputs) -> dict[str, Table]:
     }
     return {
         entry["name"]: _read_table(entry, _file(entry, outputs), origins_ns[entry["clock"]] / NS_PER_S)
-        for entry in _entries(flow, "tables")
+        for entry in own_tables(flow)
     }
 
 
@@ -113,11 +114,6 @@ def _read_table(entry: Entry, text: str, origin_s: float) -> Table:
             is_numeric = all(one is not None or not cell for one, cell in zip(numbers, column, strict=True))
             table[name] = numbers if is_numeric else column
     return table
-
-
-def _entries(flow: Flow, what: str) -> Sequence[Entry]:
-    entries: Any = flow.options.get(what, ())
-    return tuple(entries)
 
 
 def _text_of(flow: Flow, entry: Entry, outputs: Outputs) -> str:

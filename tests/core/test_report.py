@@ -22,7 +22,7 @@ from mprun.report import figure, palette
 from mprun.report.chart import COLUMN, WIDE, paint
 from mprun.report.figure import TIME, Axis, Chart, Form, Mark, Panel, Series, to_csv
 from mprun.report.gallery import Gallery
-from mprun.report.metrics import format_mean
+from mprun.report.metrics import choose_main, format_mean
 from mprun.report.page import Page, Picture, Verdict, render
 from mprun.report.run_data import Association, RunData
 from mprun.report.run_figures import draw_run, lacking
@@ -495,3 +495,32 @@ def test_figures_of_one_name_do_not_replace_each_other() -> None:
         gallery.add(chart)
     assert [picture.name for picture in gallery.pictures] == ["c", "c.2", "c.3"]
     assert len(gallery.files) == 12
+
+
+def test_main_metrics_of_a_run() -> None:
+    shares = ["bulk.share.path0", "bulk.share.path1", "bulk.share.stdev.path0"]
+    names = [
+        "path0.rtt",
+        "path1.rtt",
+        "bulk.goodput",
+        "bulk.bytes",
+        "bulk.subflows",
+        *shares,
+        "bulk.mine",
+        "bulk.srtt.path0",
+    ]
+    assert choose_main(names, []) == ["bulk.goodput", "bulk.subflows", "bulk.share.path0", "bulk.share.path1"]
+    assert choose_main(names, ["path0.rtt", "bulk.goodput"], ["bulk.mine"]) == [
+        *(
+            "path0.rtt",
+            "path1.rtt",
+            "bulk.goodput",
+            "bulk.subflows",
+            "bulk.share.path0",
+            "bulk.share.path1",
+            "bulk.mine",
+        ),
+    ]
+    many = [f"flow{n}.goodput" for n in range(9)]
+    assert choose_main([*many, "total.goodput"], []) == many[:5]
+    assert choose_main(["a.odd", "b.odd"], []) == ["a.odd", "b.odd"]

@@ -21,27 +21,26 @@ TIME_S = 946_684_800
 
 
 def unpack(folder: str, archives: list[str]) -> None:
-    """Fill a folder. Raises ValueError for a member that leads out of it."""
+    """Fill a folder. Raises ValueError for a member that leads out of it, or that no archive of mprun has."""
     os.makedirs(folder)
+    links = []
     for name in archives:
-        links = []
-        with tarfile.open(name) as archive:
+        with tarfile.open(name, "r:") as archive:
             for member in archive:
                 place = place_of(folder, member)
                 if member.isdir():
                     os.mkdir(place)
                 elif member.issym():
-                    # made at the end, so that no member is written through a link
+                    # made at the end, so that no member of any archive is written through a link
                     links.append((member.linkname, place))
-                else:
-                    source = archive.extractfile(member)
-                    if source is None:
-                        raise ValueError(f"{member.name}: no file, folder or link")
+                elif member.type == tarfile.REGTYPE and (source := archive.extractfile(member)) is not None:
                     with open(place, "xb") as target:
                         shutil.copyfileobj(source, target)
                     os.chmod(place, member.mode & 0o755)
-        for target_name, place in links:
-            os.symlink(target_name, place)
+                else:
+                    raise ValueError(f"{member.name}: no file, folder or symbolic link")
+    for target_name, place in links:
+        os.symlink(target_name, place)
     for path, folders, names in os.walk(folder):
         for one in (path, *(os.path.join(path, name) for name in (*folders, *names))):
             os.utime(one, (TIME_S, TIME_S), follow_symlinks=False)
@@ -59,7 +58,7 @@ def keep(folder: str, target: str, archives: list[str]) -> None:
     """Copy the files of a folder that differ from the archives."""
     known = {}
     for name in archives:
-        with tarfile.open(name) as archive:
+        with tarfile.open(name, "r:") as archive:
             for member in archive:
                 source = archive.extractfile(member) if member.isreg() else None
                 known[member.name] = source.read() if source is not None else None

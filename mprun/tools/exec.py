@@ -281,7 +281,10 @@ def _prepare(flow: Flow, known: Mapping[str, str], environment: Mapping[str, str
 
     def ours(name: str, *words: str) -> Process:
         argv = (*PYTHON, FILES_PROGRAM, *words, *archives)
-        return Process(f"{flow.name}.{name}", flow.source, argv, "preparation", compute_s=COPY_COMPUTE_S)
+        # A stranger may have made the archives, and a build may have changed the folder.
+        return Process(
+            f"{flow.name}.{name}", flow.source, argv, "preparation", compute_s=COPY_COMPUTE_S, is_foreign=True
+        )
 
     yield ours("files", "unpack", known["inputs"])
     if words := _fill(_words(flow, "build"), known):

@@ -102,17 +102,40 @@ def test_a_member_that_leads_out_is_not_unpacked(name: str, tmp_path: Path) -> N
         files.place_of(str(tmp_path), member)
 
 
-def test_no_member_is_written_through_a_link(tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [1, 2])
+def test_no_member_is_written_through_a_link(count: int, tmp_path: Path) -> None:
+    """The link may be in the same archive or in an earlier one."""
     outside = tmp_path / "outside"
     outside.mkdir()
-    with tarfile.open(tmp_path / "bad.tar", "w") as archive:
-        link = tarfile.TarInfo("link")
-        link.type, link.linkname = tarfile.SYMTYPE, str(outside)
-        archive.addfile(link)
-        archive.addfile(tarfile.TarInfo("link/file"), io.BytesIO())
+    link = tarfile.TarInfo("link")
+    link.type, link.linkname = tarfile.SYMTYPE, str(outside)
+    members = [link, tarfile.TarInfo("link/file")]
+    archives = [members] if count == 1 else [[one] for one in members]
+    for n, some in enumerate(archives):
+        with tarfile.open(tmp_path / f"{n}.tar", "w") as archive:
+            for member in some:
+                archive.addfile(member, io.BytesIO())
     with pytest.raises(OSError, match="No such file"):
-        files.unpack(str(tmp_path / "copy"), [str(tmp_path / "bad.tar")])
+        files.unpack(str(tmp_path / "copy"), [str(tmp_path / f"{n}.tar") for n in range(len(archives))])
     assert not list(outside.iterdir())
+
+
+@pytest.mark.parametrize("kind", [tarfile.CHRTYPE, tarfile.FIFOTYPE, tarfile.LNKTYPE, tarfile.GNUTYPE_SPARSE])
+def test_only_files_folders_and_symbolic_links_are_unpacked(kind: bytes, tmp_path: Path) -> None:
+    member = tarfile.TarInfo("odd")
+    member.type, member.linkname = kind, "/etc/passwd"
+    with tarfile.open(tmp_path / "bad.tar", "w") as archive:
+        archive.addfile(member)
+    with pytest.raises((ValueError, tarfile.TarError)):
+        files.unpack(str(tmp_path / "copy"), [str(tmp_path / "bad.tar")])
+    assert not list((tmp_path / "copy").iterdir())
+
+
+def test_a_compressed_archive_is_not_unpacked(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "bad.tar", "w:gz") as archive:
+        archive.addfile(tarfile.TarInfo("file"))
+    with pytest.raises(tarfile.ReadError):
+        files.unpack(str(tmp_path / "copy"), [str(tmp_path / "bad.tar")])
 
 
 def test_what_cannot_go_into_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

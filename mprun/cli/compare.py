@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from mprun.cli import options
 from mprun.cli.completion import complete_axes, complete_metrics
 from mprun.cli.output import emit
 from mprun.model.scalar import spell_values
+from mprun.report.metrics import MOST_MAIN, choose_main, direction_of, is_secondary
 from mprun.scratch import scratch
 from mprun.text import plain
 
@@ -26,11 +27,14 @@ if TYPE_CHECKING:
 
 # A change below this share of the value is not shown.
 LEAST_CHANGE = 0.0005
+# A ratio over less than this share of the other side is not shown.
+NEARLY_NOTHING = 0.01
+LATEST = "latest-sweep"
 MARKS = {"higher": "▲", "lower": "▼", "same": "=", "unclear": "~", "unknown": " "}
 
 
 @click.command("compare")
-@click.argument("first", metavar="A")
+@click.argument("first", metavar="[A]", required=False)
 @click.argument("second", metavar="[B]", required=False)
 @options.parent
 @click.option(
@@ -49,17 +53,25 @@ MARKS = {"higher": "▲", "lower": "▼", "same": "=", "unclear": "~", "unknown"
     help="Compare only this metric. Can be repeated.",
 )
 @click.option("--all", "show_all", is_flag=True, help="Also show metrics that do not differ.")
+@click.option(
+    "--sort",
+    type=click.Choice(["metric", "effect"]),
+    default="metric",
+    show_default=True,
+    help="Choose the order of the metrics of a cell. `effect`: the largest change first.",
+)
 @click.option("--within", metavar="SHARE", help="Fail if a metric clearly differs by more than SHARE, such as 2%.")
 @options.confidence
 @options.verdicts
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
 def command(
-    first: str,
+    first: str | None,
     second: str | None,
     parent: Path,
     axis: str | None,
     wanted: tuple[str, ...],
     show_all: bool,
+    sort: str,
     within: str | None,
     confidence: float | None,
     junit: Path | None,
@@ -68,6 +80,7 @@ def command(
 ) -> None:
     """Compare runs, sweeps or bundles A and B: their inputs, metrics and expectations.
 
+    Without A and B, the last two runs are compared.
     Differences have confidence intervals if each side has more than one run. The exit status is 1 if an
     expectation holds less often in B than in A, if a metric is outside --within, or if a sweep lacks runs.
     """
@@ -76,6 +89,8 @@ def command(
     from mprun.model.units import QuantityError, parse_ratio
     from mprun.sweepdir.operands import read_operands
 
+    if first is None:
+        first, second = _find_last(parent) if axis is None else (LATEST, None)
     if (second is None) == (axis is None):
         raise click.UsageError("give A and B, or a sweep A and --by AXIS")
     try:
@@ -98,6 +113,8 @@ def command(
     if as_json:
         emit(_to_json(operands, compared, expected, status))
     else:
+        if sort == "effect":
+            compared = _by_effect(compared)
         _show(operands, compared, expected, show_all, level)
         for text in _faults(compared, outside, worse, within):
             click.echo(f"{click.style('FAILED', fg='red', bold=True)}  {text}")
@@ -106,6 +123,28 @@ def command(
     checks = [*_checks(compared, expected, bound), *(_refuse_incomplete(text) for text in _say_incomplete(operands))]
     options.write_verdicts(f"{operands.names[0]} against {operands.names[1]}", checks, junit, tap)
     sys.exit(0 if status == "passed" else 1)
+
+
+def _find_last(parent: Path) -> tuple[str, str]:
+    """Return the last two runs. Raises UsageError if there are fewer."""
+    from mprun.rundir import list_runs
+
+    runs = list_runs(parent)
+    if len(runs) < 2:
+        raise click.UsageError(f"give A and B: {parent} has {len(runs)} run{'' if len(runs) == 1 else 's'}")
+    return str(runs[-2].path), str(runs[-1].path)
+
+
+def _by_effect(compared: Sequence[Compared]) -> list[Compared]:
+    """Return the metrics of each cell with the largest change first; metrics without a change are last."""
+    cells: dict[str, list[Compared]] = {}
+    for one in compared:
+        cells.setdefault(_label(one.values), []).append(one)
+    return [
+        one
+        for own in cells.values()
+        for one in sorted(own, key=lambda one: -abs(one.change) if one.change is not None else 0.0)
+    ]
 
 
 def _open(name: str, opened: contextlib.ExitStack) -> str:
@@ -190,6 +229,11 @@ def _show(
     operands: Operands, compared: list[Compared], expected: list[Expected], show_all: bool, confidence: float
 ) -> None:
     click.echo(f"A  {operands.names[0]}\nB  {operands.names[1]}")
+    brief = list(_say_briefly(compared))
+    for line in brief:
+        click.echo(click.style(f"  {line}", bold=True))
+    if brief:
+        click.echo()
     for name, (one, other) in operands.facts.items():
         click.echo(f"  {plain(name)}: {plain(one)} -> {plain(other)}")
     for line in operands.lines:
@@ -229,6 +273,51 @@ def _show(
             if counts == (0, 0):
                 mark = click.style("?", fg="yellow")
             click.echo(f"  {mark} {_say_expected(expectation, units)}: {_say_held(expectation)}")
+
+
+def _say_briefly(compared: Sequence[Compared]) -> Iterator[str]:
+    """Yield a line for each of the main metrics that clearly differ: by how much, and in how many cells."""
+    by_metric: dict[str, list[Compared]] = {}
+    for one in compared:
+        if None not in (one.first, one.second):
+            by_metric.setdefault(one.metric, []).append(one)
+    changed = {metric: _find_changes(own) for metric, own in by_metric.items()}
+    changed = {metric: changes for metric, changes in changed.items() if changes}
+    main = [name for name in choose_main(list(changed), ()) if not is_secondary(name)]
+    others = [name for name in changed if name not in main and not is_secondary(name)]
+    others.sort(key=lambda name: -max(abs(_effect(one) or 0.0) for one in changed[name]))
+    for metric in [*main, *others][:MOST_MAIN]:
+        changes = sorted(changed[metric], key=lambda one: _effect(one) or 0.0)
+        least, most = _say_effect(changes[0]), _say_effect(changes[-1])
+        total = len(by_metric[metric])
+        count = "all" if len(changes) == total else f"{len(changes)} of"
+        cells = f" in {count} {total} cells" if total > 1 else ""
+        yield plain(f"{metric}: {least if least == most else f'{least} to {most}'}{cells}")
+
+
+def _find_changes(own: Sequence[Compared]) -> list[Compared]:
+    """Return the cells in which a metric clearly differs, and not from nearly nothing."""
+    return [one for one in own if not _is_dull(one) and _effect(one) is not None]
+
+
+def _effect(one: Compared) -> float | None:
+    """Return the change of a metric: the difference of two shares, or else the relative change.
+
+    None for a change from nearly nothing.
+    """
+    if one.first is None or one.second is None:
+        return None
+    if one.symbol == "share":
+        return one.second - one.first
+    return None if abs(one.first) < NEARLY_NOTHING * abs(one.second) else one.change
+
+
+def _say_effect(one: Compared) -> str:
+    """Return a change as text; empty for a change from nearly nothing."""
+    effect = _effect(one)
+    if effect is None:
+        return ""
+    return f"{effect * 100:+.1f} points" if one.symbol == "share" else f"{effect:+.2%}"
 
 
 def _find_alone(compared: list[Compared]) -> Iterator[str]:
@@ -302,14 +391,16 @@ def _say_change(one: Compared) -> str:
 
     first, second = ("-" if v is None else format_measured(v, one.symbol) for v in (one.first, one.second))
     text = f"{first} -> {second}"
-    if one.change is not None:
-        text += f"  {one.change:+.2%}"
-    if one.ratio is not None and one.first:
+    if effect := _say_effect(one):
+        text += f"  {effect}"
+    if one.ratio is not None and one.first and effect and one.symbol != "share":
         low, high = one.ratio.interval.low - 1, one.ratio.interval.high - 1
         text += f" [{low:+.2%}, {high:+.2%}]" if high > low else ""
     elif one.difference is not None:
         ends = (format_measured(end, one.symbol) for end in (one.difference.interval.low, one.difference.interval.high))
         text += f"  difference [{', '.join(ends)}]"
+    if one.verdict in ("higher", "lower") and (direction := direction_of(one.metric)):
+        text += "  better" if (one.verdict == "higher") == (direction > 0) else "  worse"
     if any(one.left_out):
         left = " and ".join(f"{count} of {side}" for side, count in zip("AB", one.left_out, strict=True) if count)
         text += f"  ({one.counts[0]} pairs; {left} without partner left out)"

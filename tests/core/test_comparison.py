@@ -21,9 +21,10 @@ from mprun.analysis.comparison import (
     unmatched,
 )
 from mprun.analysis.findings import Metric
+from mprun.analysis.statistics import Difference, Interval
 from mprun.analysis.summary import RunSummary
 from mprun.analysis.verdict import Verdict
-from mprun.cli.compare import _say_change
+from mprun.cli.compare import _by_effect, _say_briefly, _say_change
 from mprun.report.verdict import Check, checks_of_run, checks_of_sweep, to_junit, to_tap
 
 
@@ -237,3 +238,43 @@ def test_tap() -> None:
 def test_a_run_in_error_is_a_check_that_did_not_hold() -> None:
     checks = list(checks_of_run("run", {**summary(None, held=False), "errors": ["bulk: never started"]}))
     assert [(check.held, check.is_error) for check in checks] == [(False, True), (False, True)]
+
+
+def change(metric: str, first: float, second: float, symbol: str = "s", cell: int = 1, spread: float = 0.0) -> Compared:
+    """Return a metric of a cell, clear if the spread is below the difference."""
+    gap = second - first
+    interval = Interval(gap - spread, gap + spread, 0.95, "t")
+    return Compared({"cell": cell}, metric, symbol, first, second, (3, 3), Difference(gap, interval, None, True), None)
+
+
+def test_the_answer_comes_first() -> None:
+    compared = [
+        change("get.goodput", 10e6, 11.4e6, "bit/s", 1),
+        change("get.goodput", 10e6, 12.4e6, "bit/s", 2),
+        change("get.goodput", 10e6, 10.1e6, "bit/s", 3, spread=1e6),
+        change("get.delay.p95", 0.01, 0.02, cell=1),
+        change("get.share.path0", 0.5, 0.6, "share", 1),
+        change("get.bytes", 1, 2, "byte", 1),
+        change("get.mine", 1, 3, "1", 1),
+        change("get.lost", 0.001, 5, "1", 1),
+    ]
+    assert list(_say_briefly(compared)) == [
+        "get.goodput: +14.00% to +24.00% in 2 of 3 cells",
+        "get.share.path0: +10.0 points",
+        "get.mine: +200.00%",
+        "get.delay.p95: +100.00%",
+    ]
+    assert [one.metric for one in _by_effect(compared) if one.values["cell"] == 1] == [
+        *("get.lost", "get.mine", "get.delay.p95", "get.bytes", "get.share.path0", "get.goodput"),
+    ]
+
+
+def test_better_and_worse_need_a_direction_and_a_clear_difference() -> None:
+    assert _say_change(change("get.goodput", 10e6, 12e6, "bit/s")).endswith("better")
+    assert _say_change(change("get.delay.mean", 0.01, 0.02)).endswith("worse")
+    assert _say_change(change("get.loss", 0.02, 0.01, "share")).endswith("better")
+    assert not _say_change(change("get.share.path0", 0.5, 0.6, "share")).endswith(("better", "worse"))
+    assert not _say_change(change("get.goodput", 10e6, 12e6, "bit/s", spread=1e7)).endswith(("better", "worse"))
+    # a share changes by points, and from nearly nothing there is no ratio
+    assert "+10.0 points" in _say_change(change("get.share.path0", 0.5, 0.6, "share"))
+    assert "%" not in _say_change(change("get.lost", 0.001, 5, "1"))

@@ -204,6 +204,7 @@ def test_the_resolved_file_names_the_archives(tree: Path, tmp_path: Path) -> Non
     ("entry", "fault"),
     [
         ("files: [/etc/passwd]", "'/etc/passwd' lies outside the folder of"),
+        ("files: [link]", "'link' lies outside the folder of"),
         ("files: [none]", "files[0]: 'none' does not exist"),
         ("files: [tree, tree/bin/../../tree]", "files[1]: 'tree' is there already"),
         ("files: ['.']", "files[0]: is no name of a file or folder"),
@@ -215,6 +216,7 @@ def test_the_resolved_file_names_the_archives(tree: Path, tmp_path: Path) -> Non
     ],
 )
 def test_faults_of_files(tree: Path, tmp_path: Path, entry: str, fault: str) -> None:
+    (tmp_path / "link").symlink_to("/etc/passwd")
     with pytest.raises(SpecError) as refused:
         load_files(tmp_path, entry)
     assert fault in str(refused.value)

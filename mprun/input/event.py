@@ -37,6 +37,7 @@ from mprun.schema.file_model import explain
 from mprun.schema.link import find_disagreements
 
 MOST_CHANGES = 100_000
+_OPPOSITES = {"down": "up", "up": "down", "removed": "added", "added": "removed"}
 
 
 Both = tuple[Direction, Direction]
@@ -178,6 +179,8 @@ class Timeline:
         heapq.heappush(self._queue, (at_ns, next(self._numbers), action))
 
     def _act(self, entry: EventEntry, place: Path, at_ns: int) -> None:
+        if entry.lasts is not None:
+            self._undo_later(entry, place, at_ns + entry.lasts)
         if entry.host is not None and entry.address is not None:
             self._changes.append(AddressChange(at_ns, entry.host, entry.address, entry.state == "added"))
             return
@@ -188,6 +191,30 @@ class Timeline:
         else:
             state.is_up = entry.state == "up"
             self._record(state, at_ns)
+
+    def _undo_later(self, entry: EventEntry, place: Path, end_ns: int) -> None:
+        """Plan the end of a change that lasts for a time. Properties that it does not set keep later changes."""
+        if entry.set is None:
+            undone = entry.model_copy(update={"state": _OPPOSITES[entry.state or "down"], "lasts": None})
+            self._at(end_ns, lambda at_ns: self._act(undone, place, at_ns))
+            return
+        assert entry.link is not None
+        state = self._states[entry.link]
+        before, after = state.now, entry.set.over(state.now)
+        own = [
+            {
+                one.name: getattr(old, one.name)
+                for one in fields(old)
+                if getattr(old, one.name) != getattr(new, one.name)
+            }
+            for old, new in zip(before, after, strict=True)
+        ]
+
+        def restore(at_ns: int) -> None:
+            forward, reverse = (replace(now, **values) for now, values in zip(state.now, own, strict=True))
+            self._become(state, (forward, reverse), (*place, "set"), at_ns)
+
+        self._at(end_ns, restore)
 
     def _record(self, state: _State, at_ns: int) -> None:
         self._changes.append(LinkChange(at_ns, state.spec.name, *state.now, state.is_up))

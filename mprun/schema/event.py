@@ -40,6 +40,13 @@ class EventEntry(FileModel):
     )
     host: Name | None = Field(None, description="The host whose address changes.")
     address: Name | None = Field(None, description="The address that changes, by the name of its link.")
+    lasts: Time | None = Field(
+        None,
+        alias="for",
+        description="Undo the change after this time: `set` gets the earlier values back, `down` becomes `up`, and so "
+        "on. Default: the change stays.",
+        examples=["200ms"],
+    )
     every: Time | None = Field(None, description="Repeat the change with this period until `until`.")
     until: Time | None = Field(None, description="The time at which a repetition or a trace ends.", examples=["60s"])
     schedule: str | None = Field(
@@ -75,6 +82,13 @@ class EventEntry(FileModel):
             value = getattr(self, name)
             if value is not None and value < NS_PER_MS:
                 faults[(name,)] = "is shorter than 1ms: write a longer time"
+        if self.lasts is not None:
+            if self.over is not None or self.schedule is not None or self.trace is not None:
+                faults[("for",)] = "is for 'set' at once and 'state': write the later change as an event of its own"
+            elif self.lasts == 0:
+                faults[("for",)] = "is zero: write a longer time, as in '200ms'"
+            elif self.every is not None and self.lasts >= self.every:
+                faults[("for",)] = "is not shorter than 'every': the change would never be undone"
         if self.every is not None and self.until is None:
             faults[("until",)] = "is missing: write when repetition ends, as in 'until: 60s'"
         if self.until is not None and self.every is None and self.trace is None:

@@ -17,7 +17,18 @@ from mprun.input.parameter import Parameters
 from mprun.input.template import TemplateFault, multiply
 from mprun.lab.file import Step
 from mprun.model.scalar import Scalar, read_scalar
-from mprun.model.spec import Capture, Chance, Direction, Expectation, Flow, LinkSpec, Mptcp, Queue
+from mprun.model.spec import (
+    AddressChange,
+    Capture,
+    Chance,
+    Direction,
+    Expectation,
+    Flow,
+    LinkChange,
+    LinkSpec,
+    Mptcp,
+    Queue,
+)
 from mprun.topologies import GENERATORS
 from tests.labs import PAIRS
 
@@ -484,3 +495,41 @@ def test_a_quantity_times_a_number_keeps_its_unit() -> None:
             multiply(wrong, 2)
     with pytest.raises(TemplateFault, match="write a quantity and a number"):
         multiply("20mbit", "2")
+
+
+def test_a_change_for_a_time_is_undone(tmp_path: Path) -> None:
+    head = "version: 1\ntopology: line\nrouters: 1\nrate: 10mbit\ndelay: 5ms\nevents:\n"
+    (tmp_path / "topo.yaml").write_text(
+        head + "  - {at: 1s, for: 200ms, link: client-r1, set: {loss: {forward: 100%}}}\n"
+        "  - {at: 1100ms, link: client-r1, set: {delay: 9ms}}\n"
+        "  - {at: 3s, for: 500ms, every: 2s, until: 6s, link: r1-server, state: down}\n"
+        "  - {at: 7s, for: 1s, host: client, address: client-r1, state: removed}\n"
+    )
+    changes = load(tmp_path / "topo.yaml", None).spec.topology.changes
+    links = [change for change in changes if isinstance(change, LinkChange)]
+    told = [
+        (one.at_ns // 10**6, one.forward.loss is not None, one.reverse.loss is not None, one.forward.delay_ns)
+        for one in links
+        if one.link == "client-r1"
+    ]
+    # what changed meanwhile stays
+    assert told == [(1000, True, False, 5 * 10**6), (1100, True, False, 9 * 10**6), (1200, False, False, 9 * 10**6)]
+    states = [(change.at_ns // 10**6, change.is_up) for change in links if change.link == "r1-server"]
+    assert states == [(3000, False), (3500, True), (5000, False), (5500, True)]
+    addresses = [(one.at_ns // 10**9, one.is_there) for one in changes if isinstance(one, AddressChange)]
+    assert addresses == [(7, False), (8, True)]
+
+
+@pytest.mark.parametrize(
+    ("event", "fault"),
+    [
+        ("{at: 1s, for: 0s, link: client-r1, state: down}", "events[0].for: is zero"),
+        ("{at: 1s, for: 1s, over: 1s, link: client-r1, set: {delay: 1ms}}", "events[0].for: is for 'set' at once"),
+        ("{at: 1s, for: 2s, every: 2s, until: 9s, link: client-r1, state: down}", "is not shorter than 'every'"),
+    ],
+)
+def test_faults_of_a_change_for_a_time(tmp_path: Path, event: str, fault: str) -> None:
+    (tmp_path / "topo.yaml").write_text(f"version: 1\ntopology: line\nrouters: 1\ndelay: 5ms\nevents: [{event}]\n")
+    with pytest.raises(SpecError) as refused:
+        load(tmp_path / "topo.yaml", None)
+    assert fault in str(refused.value)

@@ -59,7 +59,9 @@ def list_(as_json: bool) -> None:
         emit([{"name": lab.name, "title": lab.title, "folder": str(lab.folder)} for lab in labs])
         return
     for lab in labs:
-        click.echo(options.wrap(lab.title, f"{lab.name:26} ", " " * 27))
+        line = f"{lab.name:26} {lab.title}"
+        # a program that reads the list expects a lab on each line
+        click.echo(options.wrap(lab.title, f"{lab.name:26} ", " " * 27) if sys.stdout.isatty() else line)
 
 
 @command.command()

@@ -13,7 +13,7 @@ import stat
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import IO, BinaryIO, cast
 
 from mprun import landlock
 from mprun.errors import RunError, SpecError
@@ -110,7 +110,7 @@ def _pack(path: Path, target: _Digest | _Both) -> None:
     with _told(path):
         root = path.resolve(strict=True)
         # the name as it is in the experiment; a link at the top is resolved
-        with tarfile.open(fileobj=target, mode="w|", format=tarfile.GNU_FORMAT) as archive:  # type: ignore[call-overload]
+        with tarfile.open(fileobj=cast(IO[bytes], target), mode="w|", format=tarfile.GNU_FORMAT) as archive:
             size_bytes = 0
             for number, place in enumerate(_walk(root)):
                 if number >= MOST_MEMBERS:

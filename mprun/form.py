@@ -110,7 +110,7 @@ _VALUE = (str, bool, number, None)
 _CELL = {"values": Map(_VALUE), "folder": str, "engine": _ENGINE, "kernel": str, "repeat": _REPEAT}
 SWEEP = {
     **{"format": whole, "title": str, "digest": str, "cells": [_CELL], "across": _TEXTS},
-    **{"axes?": _TEXTS, "kernels": Map(_KERNEL), "plots?": [dict]},
+    **{"axes?": _TEXTS, "kernels": Map(_KERNEL), "plots?": [dict], "show?": _TEXTS},
 }
 _COUNTS = {"passed": whole, "failed": whole, "error": whole}
 _STATISTIC = {

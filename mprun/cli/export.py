@@ -101,7 +101,7 @@ def _write_paper(
     options.tell_incomplete(found)
     summary = read_summary(found)
     known = list(dict.fromkeys(name for cell in summary["cells"] for name in cell["metrics"]))
-    chosen = _check(metrics, known) or choose_metrics(summary["cells"])
+    chosen = _check(metrics, known) or choose_metrics(summary["cells"], found.record.get("show", ()))
     return paper.write(paper.of_sweep(summary, chosen, confidence or CONFIDENCE), form)
 
 

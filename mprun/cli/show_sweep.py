@@ -29,12 +29,20 @@ MOST_TOLD = 5
 
 
 def show_sweep(
-    summary: Mapping[str, Any], path: Path, wanted: Sequence[str] = (), confidence: float = CONFIDENCE
+    summary: Mapping[str, Any],
+    path: Path,
+    wanted: Sequence[str] = (),
+    confidence: float = CONFIDENCE,
+    asked: Sequence[str] = (),
 ) -> None:
-    """Print a summary, with mean and t interval for cells with several runs. wanted: metrics to show."""
+    """Print a summary, with mean and t interval for cells with several runs.
+
+    - wanted: metrics to show, named on the command line.
+    - asked: metrics to show otherwise, named in the experiment.
+    """
     cells: Sequence[Mapping[str, Any]] = summary["cells"]
     axes = list(dict.fromkeys(name for cell in cells for name in cell["values"]))
-    metrics = _choose(cells, wanted)
+    metrics = _choose(cells, wanted, asked)
     first = [[*axes, "runs"]]
     first += [[*(spell_scalar(cell["values"].get(name, "")) for name in axes), _runs(cell)] for cell in cells]
     columns = [[name, *(format_mean(cell["metrics"].get(name), confidence) for cell in cells)] for name in metrics]
@@ -87,8 +95,8 @@ def _show_table(rows: Sequence[Sequence[str]], names: int) -> None:
         click.echo(" " * GAP + (" " * GAP).join(texts).rstrip())
 
 
-def _choose(cells: Sequence[Mapping[str, Any]], wanted: Sequence[str]) -> list[str]:
-    """Return the wanted metrics, else metrics with expectations, else goodputs, else the first metrics."""
+def _choose(cells: Sequence[Mapping[str, Any]], wanted: Sequence[str], asked: Sequence[str]) -> list[str]:
+    """Return the wanted metrics, else the asked ones, else metrics with expectations, goodputs, or the first ones."""
     known = list(dict.fromkeys(name for cell in cells for name in cell["metrics"]))
     missing = [name for name in wanted if name not in known]
     if missing:
@@ -98,7 +106,8 @@ def _choose(cells: Sequence[Mapping[str, Any]], wanted: Sequence[str]) -> list[s
         raise SpecError(f"no run has metric '{missing[0]}'{name_nearest(missing[0], known, 'metrics')}")
     if wanted:
         return list(wanted)
-    return choose_metrics(cells)[:MOST_SHOWN]
+    chosen = choose_metrics(cells, asked)
+    return chosen if set(chosen) & set(asked) else chosen[:MOST_SHOWN]
 
 
 def _runs(cell: Mapping[str, Any]) -> str:

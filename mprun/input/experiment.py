@@ -51,6 +51,8 @@ def read_experiment(
     repeat = RepeatEntry.model_validate({}) if file.repeat is None else file.repeat
     if repeat.until is not None:
         _find_unit(("repeat", "until", "metric"), repeat.until.metric, owned, document)
+    for n, name in enumerate(file.show):
+        _find_unit(("show", n), name, owned, document)
     for n, plot in enumerate(file.plots):
         if plot.metric is not None:
             _find_unit(("plots", n, "metric"), plot.metric, owned, document)
@@ -90,6 +92,7 @@ def read_experiment(
             if entry.holds is not None
         ),
         attachments=tuple(dict.fromkeys(document.attachments)),
+        show=tuple(dict.fromkeys(file.show)),
     )
     return experiment, traffic.notes
 

@@ -92,6 +92,7 @@ def write_experiment(experiment: ExperimentSpec) -> str:
             **({"sample": _samples(experiment.samples)} if experiment.samples else {}),
             "expect": [_expectation(expectation, owned) for expectation in experiment.expectations],
             **({"calibrate": True} if experiment.calibrate else {}),
+            **({"show": list(experiment.show)} if experiment.show else {}),
             **({"plots": plots} if (plots := list(_plots(experiment))) else {}),
             "repeat": {
                 "seed": experiment.seed,

@@ -551,6 +551,7 @@ class ExperimentSpec:
     `plots`: of the report; empty for all plots with data.
     `across`: statements that must hold across the cells of a sweep (`mprun.statement.expression`).
     `attachments`: the files that go into the run.
+    `show`: the metrics that the table of a sweep shows; empty for the main ones.
     """
 
     name: str
@@ -569,6 +570,7 @@ class ExperimentSpec:
     plots: tuple[Plot, ...] = ()
     across: tuple[str, ...] = ()
     attachments: tuple[Attachment, ...] = ()
+    show: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

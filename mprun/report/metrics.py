@@ -58,9 +58,14 @@ def align(mean: float, half: float, alone: Decimal) -> str:
     return f"{mean:.{max(0, places)}f} ± {rounded:f}"
 
 
-def choose_metrics(cells: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the main metrics of a sweep's summary: those with expectations and goodputs, or else all."""
+def choose_metrics(cells: Sequence[Mapping[str, Any]], wanted: Sequence[str] = ()) -> list[str]:
+    """Return the main metrics of a sweep's summary: those with expectations and goodputs, or else all.
+
+    wanted: the metrics that the experiment asks for, in place of these.
+    """
     known = list(dict.fromkeys(name for cell in cells for name in cell["metrics"]))
+    if asked := [name for name in wanted if name in known]:
+        return asked
     expected = dict.fromkeys(one["metric"] for cell in cells for one in cell["expectations"] if one["metric"] in known)
     goodputs = [name for name in known if name.endswith("goodput")]
     return list(dict.fromkeys([*expected, *goodputs]) or known)

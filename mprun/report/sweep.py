@@ -38,7 +38,7 @@ def make_sweep_report(sweep: SweepDirectory, progress: Progress, confidence: flo
     cells = summary["cells"]
     plots = _plots(record)
     study = replace(gather(sweep, cells), confidence=confidence)
-    leading = choose_metrics(cells)
+    leading = choose_metrics(cells, record.get("show", ()))
     charts = list(draw_sweep(study, plots, leading[:MOST_FIGURES]))
     gallery = Gallery()
     notes = list(lacking(study, plots))
@@ -69,7 +69,13 @@ def make_sweep_report(sweep: SweepDirectory, progress: Progress, confidence: flo
 def charts_of(sweep: SweepDirectory) -> list[Chart]:
     """Return the figures of the report, not yet painted. Raises the same errors as `make_sweep_report`."""
     cells = read_summary(sweep)["cells"]
-    return list(draw_sweep(gather(sweep, cells), _plots(sweep.record), choose_metrics(cells)[:MOST_FIGURES]))
+    return list(
+        draw_sweep(
+            gather(sweep, cells),
+            _plots(sweep.record),
+            choose_metrics(cells, sweep.record.get("show", ()))[:MOST_FIGURES],
+        )
+    )
 
 
 def _plots(record: Mapping[str, Any]) -> list[Plot]:

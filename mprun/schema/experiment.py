@@ -412,6 +412,11 @@ class ExperimentFile(FileModel):
         "they are concatenated. The links are made if mprun runs in that folder.",
         examples=[{"iperf.log": "logs/bulk.log", "ping.log": "logs/probe.*.out"}],
     )
+    show: Annotated[list[str], Field(max_length=50)] = Field(
+        [],
+        description="The metrics that the table of a sweep shows. Default: those with expectations, and goodputs.",
+        examples=[["bulk.goodput", "bulk.retransmits"]],
+    )
     plots: list[PlotEntry] = Field(
         default=[], description="The figures of the report. Default: every figure with data."
     )

@@ -87,6 +87,7 @@ def find_or_create(
         "axes": [name for name, _ in cells[0].values],
         "across": list(cells[0].spec.experiment.across),
         "plots": [asdict(plot) for plot in cells[0].spec.experiment.plots],
+        "show": list(cells[0].spec.experiment.show),
         "cells": [
             {
                 "values": dict(cell.values),

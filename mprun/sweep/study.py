@@ -127,7 +127,7 @@ def identify(cells: Sequence[Cell], kernels: Sequence[str]) -> str:
         [
             list(map(list, cell.values)),
             write_topology(cell.spec.topology),
-            write_experiment(replace(cell.spec.experiment, plots=())),
+            write_experiment(replace(cell.spec.experiment, plots=(), show=())),
             describe_repeat(cell.spec.experiment),
             list(cell.spec.experiment.across),
             cell.engine,

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from mprun.report import paper
+from mprun.report.metrics import choose_metrics
 
 
 def metric(mean: float, unit: str, low: float | None = None, high: float | None = None) -> dict[str, Any]:
@@ -56,3 +57,10 @@ def test_markdown_of_a_run() -> None:
     ]
     table = paper.of_sweep(SWEEP, [], 0.95)
     assert r"| c\|d | 2%   |    5 |" in paper.write(table, "markdown")
+
+
+def test_the_metrics_that_an_experiment_asks_for() -> None:
+    cells = [{**one, "expectations": [{"metric": "x.goodput"}]} for one in SWEEP["cells"]]
+    assert choose_metrics(cells) == ["x.goodput"]
+    assert choose_metrics(cells, ["x.n", "x.never"]) == ["x.n"]
+    assert choose_metrics(cells, ["x.never"]) == ["x.goodput"]

@@ -15,6 +15,7 @@ from mprun.errors import SpecError
 from mprun.input import Loaded, load, load_topology
 from mprun.input.parameter import Parameters
 from mprun.input.template import TemplateFault, multiply
+from mprun.input.writer import write_experiment
 from mprun.lab.file import Step
 from mprun.model.scalar import Scalar, read_scalar
 from mprun.model.spec import (
@@ -533,3 +534,11 @@ def test_faults_of_a_change_for_a_time(tmp_path: Path, event: str, fault: str) -
     with pytest.raises(SpecError) as refused:
         load(tmp_path / "topo.yaml", None)
     assert fault in str(refused.value)
+
+
+def test_metrics_to_show_are_known_and_resolved(tmp_path: Path) -> None:
+    experiment = "version: 1\ntraffic: [{tool: iperf3, from: client, to: server, duration: 1s}]\nshow: [iperf3.goodput]\n"
+    spec = _load(tmp_path, TOPOLOGY, experiment).spec
+    assert spec.experiment.show == ("iperf3.goodput",)
+    assert "show:\n- iperf3.goodput\n" in write_experiment(spec.experiment)
+    assert "show[0]" in _faults(tmp_path, TOPOLOGY, experiment.replace("goodput", "godput"))[0]

@@ -134,7 +134,7 @@ def _draw_column(evidence: RunData, plot: Plot) -> Chart | None:
     label = column.removesuffix(SUFFIXES[unit])
     caption = f"Column '{label}' of table {table}." + say_dropped(shown, series)
     of = f"-{plot.flow}" if plot.flow else ""
-    title = f"{label} of {plot.flow or table}"
+    title = f"{plot.flow or table}: {label}"
     return over_time(evidence, f"{table}-{label}{of}", title, caption, label, unit, shown, plot.form or TABLE_FORMS[0])
 
 

@@ -63,6 +63,7 @@ INSTEAD = {
     "mprun convert topo xp": "mprun convert topo xp --force",
     # for a sweep, because the folder has no run
     "mprun compare A B": "mprun compare latest-sweep latest-sweep",
+    "mprun compare": "mprun compare latest-sweep latest-sweep",
     "mprun plan --diff A B": "mprun plan --diff latest latest",
 }
 # Pages with the commands of a lab, which take seconds to hours: in the lab's folder, cells are counted and runs

@@ -90,14 +90,15 @@ def _write_paper(
     """Return the metrics of a run or a sweep as a table. Raises SpecError for a metric that it does not have."""
     from mprun.analysis.statistics import CONFIDENCE
     from mprun.report import paper
-    from mprun.report.metrics import choose_metrics
+    from mprun.report.metrics import choose_main, choose_metrics
     from mprun.rundir import RunDirectory
     from mprun.sweepdir.summary import read_summary
 
     if isinstance(found, RunDirectory):
         summary = found.read("summary.json")
         known = list(summary["metrics"])
-        return paper.write(paper.of_run(summary, _check(metrics, known) or known), form)
+        expected = {one["metric"] for one in summary["expectations"]}
+        return paper.write(paper.of_run(summary, _check(metrics, known) or choose_main(known, expected)), form)
     options.tell_incomplete(found)
     summary = read_summary(found)
     known = list(dict.fromkeys(name for cell in summary["cells"] for name in cell["metrics"]))

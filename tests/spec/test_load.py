@@ -537,7 +537,8 @@ def test_faults_of_a_change_for_a_time(tmp_path: Path, event: str, fault: str) -
 
 
 def test_metrics_to_show_are_known_and_resolved(tmp_path: Path) -> None:
-    experiment = "version: 1\ntraffic: [{tool: iperf3, from: client, to: server, duration: 1s}]\nshow: [iperf3.goodput]\n"
+    flow = "{tool: iperf3, from: client, to: server, duration: 1s}"
+    experiment = f"version: 1\ntraffic: [{flow}]\nshow: [iperf3.goodput]\n"
     spec = _load(tmp_path, TOPOLOGY, experiment).spec
     assert spec.experiment.show == ("iperf3.goodput",)
     assert "show:\n- iperf3.goodput\n" in write_experiment(spec.experiment)

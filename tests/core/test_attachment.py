@@ -13,6 +13,7 @@ import pytest
 
 from mprun import attachment
 from mprun.attachment import examine, examine_archive, is_hidden, keep
+from mprun.compile import allocate, compile_plan
 from mprun.errors import RunError, SpecError
 from mprun.guest import files
 from mprun.input import load
@@ -235,3 +236,11 @@ def test_a_command_that_names_a_hidden_file(tree: Path, tmp_path: Path, command:
     warnings = load_files(tmp_path, entry, command).warnings
     assert bool(warnings) == bool(warning)
     assert all(warning in one for one in warnings)
+
+
+def test_every_program_that_touches_the_files_is_confined(tree: Path, tmp_path: Path) -> None:
+    """A stranger may have made the archives, and the build may have left links where its products are kept."""
+    spec = load_files(tmp_path, "files: [tree], build: [make]").spec
+    plan = compile_plan(spec, allocate(spec))
+    assert [one.name for one in plan.preparations] == ["exec.files", "exec.build", "exec.products"]
+    assert all(one.is_foreign for one in (*plan.preparations, *plan.flows))

@@ -184,6 +184,11 @@ class Plan:
     samples: Mapping[str, int] = field(default_factory=dict)
     watches: tuple[tuple[int, int], ...] = ()
 
+    @property
+    def processes(self) -> tuple[Process, ...]:
+        """All processes that the plan starts."""
+        return (*self.preparations, *self.switch_programs, *self.daemons, *self.probes, *self.flows)
+
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the intent, hexadecimal; equal on every machine."""

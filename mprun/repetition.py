@@ -28,7 +28,6 @@ class Repetition:
     - facts: what differs in the engine, the kernel and the programs: then and now.
     """
 
-    original: RunDirectory
     run: RunDirectory
     summary: Mapping[str, Any]
     facts: Mapping[str, tuple[object, object]]
@@ -46,7 +45,7 @@ def repeat(
     place = choose_place(engine, kernel or find_kernel(before))
     again, summary = runner.run_again(original, parent, place, progress, consent)
     facts = differing_values(list_makers(before), list_makers(again.read("environment.json")))
-    return Repetition(original, again, summary, facts)
+    return Repetition(again, summary, facts)
 
 
 def first_difference(one: RunDirectory, other: RunDirectory) -> str | None:

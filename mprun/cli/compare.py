@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 LEAST_CHANGE = 0.0005
 # A ratio over less than this share of the other side is not shown.
 NEARLY_NOTHING = 0.01
-LATEST = "latest-sweep"
 MARKS = {"higher": "▲", "lower": "▼", "same": "=", "unclear": "~", "unknown": " "}
 
 
@@ -87,6 +86,7 @@ def command(
     from mprun.analysis.comparison import compare, compare_expectations, compare_statements
     from mprun.analysis.statistics import CONFIDENCE
     from mprun.model.units import QuantityError, parse_ratio
+    from mprun.sweepdir.directory import LATEST
     from mprun.sweepdir.operands import read_operands
 
     if first is None:

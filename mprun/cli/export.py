@@ -90,7 +90,7 @@ def _write_paper(
     """Return the metrics of a run or a sweep as a table. Raises SpecError for a metric that it does not have."""
     from mprun.analysis.statistics import CONFIDENCE
     from mprun.report import paper
-    from mprun.report.metrics import choose_main, choose_metrics
+    from mprun.report.metrics import choose_main, choose_metrics, list_metrics
     from mprun.rundir import RunDirectory
     from mprun.sweepdir.summary import read_summary
 
@@ -101,8 +101,9 @@ def _write_paper(
         return paper.write(paper.of_run(summary, _check(metrics, known) or choose_main(known, expected)), form)
     options.tell_incomplete(found)
     summary = read_summary(found)
-    known = list(dict.fromkeys(name for cell in summary["cells"] for name in cell["metrics"]))
-    chosen = _check(metrics, known) or choose_metrics(summary["cells"], found.record.get("show", ()))
+    chosen = _check(metrics, list_metrics(summary["cells"])) or choose_metrics(
+        summary["cells"], found.record.get("show", ())
+    )
     return paper.write(paper.of_sweep(summary, chosen, confidence or CONFIDENCE), form)
 
 

@@ -7,6 +7,7 @@ import functools
 import os
 import shutil
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -88,24 +89,11 @@ def engine(command: Command) -> Command:
     )(command)
 
 
-def kernel(command: Command) -> Command:
-    return click.option(
-        "--kernel",
-        default="default",
-        show_default=True,
-        metavar="NAME",
-        shell_complete=complete_kernels,
-        help="Boot this experiment kernel.",
-    )(command)
-
-
-def kernel_of_original(command: Command) -> Command:
-    return click.option(
-        "--kernel",
-        metavar="NAME",
-        shell_complete=complete_kernels,
-        help="Boot this experiment kernel. Default: the kernel of the original, if it is built.",
-    )(command)
+_kernel_option = partial(click.option, "--kernel", metavar="NAME", shell_complete=complete_kernels)
+kernel = _kernel_option(default="default", show_default=True, help="Boot this experiment kernel.")
+kernel_of_original = _kernel_option(
+    help="Boot this experiment kernel. Default: the kernel of the original, if it is built."
+)
 
 
 class ResultFolder(click.Path):

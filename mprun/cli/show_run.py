@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping
 from typing import Any
 
@@ -48,7 +47,7 @@ def show_summary(summary: Mapping[str, Any], run: RunDirectory, show_all: bool =
             line += " " + format_bound(verdict, unit)
         click.echo(line)
         if name in meanings:
-            click.echo(textwrap.indent(textwrap.fill(meanings[name], options.terminal_width() - 6), "      "))
+            click.echo(options.wrap(meanings[name], "      "))
     if left_out:
         click.echo(f"  {left_out} more: mprun show --all")
     if hidden:

@@ -17,7 +17,7 @@ from mprun.cli import options
 from mprun.cli.show_run import MARKS
 from mprun.model.scalar import spell_scalar, spell_values
 from mprun.model.units import format_measured
-from mprun.report.metrics import choose_metrics, format_bound, format_mean
+from mprun.report.metrics import choose_metrics, format_bound, format_mean, list_metrics
 from mprun.sweepdir.summary import tell_progress
 
 # The number of metrics that fit next to each other.
@@ -97,7 +97,7 @@ def _show_table(rows: Sequence[Sequence[str]], names: int) -> None:
 
 def _choose(cells: Sequence[Mapping[str, Any]], wanted: Sequence[str], asked: Sequence[str]) -> list[str]:
     """Return the wanted metrics, else the asked ones, else metrics with expectations, goodputs, or the first ones."""
-    known = list(dict.fromkeys(name for cell in cells for name in cell["metrics"]))
+    known = list_metrics(cells)
     missing = [name for name in wanted if name not in known]
     if missing:
         from mprun.errors import SpecError

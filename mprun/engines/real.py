@@ -119,7 +119,7 @@ def _script(plan: Plan, run: RunDirectory, talk: Channel, shell: Shell | None, l
         lines += [f"mkdir -p {place}", f"mount -n --bind {shlex.quote(str(outside))} {place}"]
         lines += [] if writable else [f"mount -n -o remount,bind,ro {place}"]
     lines += ["mkdir -p $base/lock", "mount -n --move $base /run", "rmdir $base"]
-    foreign = any(process.is_foreign for process in (*plan.daemons, *plan.flows))
+    foreign = any(process.is_foreign for process in plan.processes)
     options = ["--lifeline", str(lifeline), *(["--confine"] if foreign else [])]
     agent = agent_command(shell, options, inside.REPORTS, inside.ORDERS)
     return "\n".join([*lines, f"cd {inside.RUN}", f"exec {shlex.join(agent)}"])

@@ -37,7 +37,7 @@ from mprun.errors import HostError, RunError
 from mprun.kernel import store
 from mprun.kernel.store import Kernel
 from mprun.model.engine import EngineName
-from mprun.plan import Plan, Process
+from mprun.plan import Plan
 from mprun.rundir import RunDirectory
 
 NAME: EngineName = "virtual"
@@ -126,14 +126,9 @@ def _files_mib(plan: Plan) -> int:
     return -(-FILES_TIMES * 10 * size_bytes // (1 << 20))
 
 
-def _processes(plan: Plan) -> tuple[Process, ...]:
-    """Return all processes that a plan starts."""
-    return (*plan.preparations, *plan.switch_programs, *plan.daemons, *plan.probes, *plan.flows)
-
-
 def _bounds(plan: Plan) -> Bounds:
     """Return limits with room for all processes of a plan."""
-    processes = len(_processes(plan))
+    processes = len(plan.processes)
     return Bounds(
         tasks=TASKS + TASKS_EACH * (len(plan.nodes) + processes),
         written_bytes=WRITTEN_BYTES,
@@ -143,7 +138,7 @@ def _bounds(plan: Plan) -> Bounds:
 
 def _most_still_s(plan: Plan) -> int:
     """Return the CPU time that all programs of a run may use together while simulated time stands still."""
-    return STILL_S + STILL_PER_NODE_S * len(plan.nodes) + sum(process.compute_s for process in _processes(plan))
+    return STILL_S + STILL_PER_NODE_S * len(plan.nodes) + sum(process.compute_s for process in plan.processes)
 
 
 def _lacking_inside(run: RunDirectory, guest: Guest) -> str | None:

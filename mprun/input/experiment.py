@@ -53,12 +53,12 @@ def read_experiment(
         _find_unit(("repeat", "until", "metric"), repeat.until.metric, owned, document)
     for n, name in enumerate(file.show):
         _find_unit(("show", n), name, owned, document)
+    tables = {own["name"]: own for flow in traffic.flows for own in own_tables(flow)}
     for n, plot in enumerate(file.plots):
         if plot.metric is not None:
             _find_unit(("plots", n, "metric"), plot.metric, owned, document)
         if plot.flow is not None and plot.flow not in owned:
             document.fault(("plots", n, "flow"), f"no flow '{plot.flow}'{name_nearest(plot.flow, owned, 'flows')}")
-        tables = {own["name"]: own for flow in traffic.flows for own in own_tables(flow)}
         if plot.table is not None and plot.table not in tables:
             hint = name_nearest(plot.table, tables, "tables") if tables else ": write 'tables' in an entry of 'exec'"
             document.fault(("plots", n, "table"), f"no entry has a table '{plot.table}'{hint}")

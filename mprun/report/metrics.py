@@ -58,12 +58,17 @@ def align(mean: float, half: float, alone: Decimal) -> str:
     return f"{mean:.{max(0, places)}f} ± {rounded:f}"
 
 
+def list_metrics(cells: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the names of all metrics of a sweep's cells."""
+    return list(dict.fromkeys(name for cell in cells for name in cell["metrics"]))
+
+
 def choose_metrics(cells: Sequence[Mapping[str, Any]], wanted: Sequence[str] = ()) -> list[str]:
     """Return the main metrics of a sweep's summary: those with expectations and goodputs, or else all.
 
     wanted: the metrics that the experiment asks for, in place of these.
     """
-    known = list(dict.fromkeys(name for cell in cells for name in cell["metrics"]))
+    known = list_metrics(cells)
     if asked := [name for name in wanted if name in known]:
         return asked
     expected = dict.fromkeys(one["metric"] for cell in cells for one in cell["expectations"] if one["metric"] in known)
@@ -109,8 +114,7 @@ def choose_main(metrics: Sequence[str], expected: Collection[str], own: Collecti
 
     def rank(name: str) -> int:
         what = name.partition(".")[2]
-        is_spread = what.startswith("share.stdev")
-        known = (n for n, main in enumerate(MAIN) if what == main or (what.startswith(f"{main}.") and not is_spread))
+        known = (n for n, main in enumerate(MAIN) if f"{what}.".startswith(f"{main}.") and not is_secondary(name))
         return -1 if name in own else next(known, len(MAIN))
 
     chosen: list[str] = []

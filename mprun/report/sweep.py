@@ -68,14 +68,9 @@ def make_sweep_report(sweep: SweepDirectory, progress: Progress, confidence: flo
 
 def charts_of(sweep: SweepDirectory) -> list[Chart]:
     """Return the figures of the report, not yet painted. Raises the same errors as `make_sweep_report`."""
-    cells = read_summary(sweep)["cells"]
-    return list(
-        draw_sweep(
-            gather(sweep, cells),
-            _plots(sweep.record),
-            choose_metrics(cells, sweep.record.get("show", ()))[:MOST_FIGURES],
-        )
-    )
+    record, cells = sweep.record, read_summary(sweep)["cells"]
+    leading = choose_metrics(cells, record.get("show", ()))
+    return list(draw_sweep(gather(sweep, cells), _plots(record), leading[:MOST_FIGURES]))
 
 
 def _plots(record: Mapping[str, Any]) -> list[Plot]:

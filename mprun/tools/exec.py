@@ -161,13 +161,11 @@ class Entry(ServedEntry):
         for name, value in self.environment.items():
             if "\0" in value:
                 faults[("environment", name)] = "contains a character that no variable can have: remove it"
-        commands = (("command", self.command), ("server", self.server or ()), ("build", self.build or ()))
-        for name, words in commands:
-            for n, word in enumerate(words):
-                if "\0" in word or (n == 0 and not word):
-                    faults[(name, n)] = (
-                        "is no program, or contains a character that no argument can have: write a name, as in 'nc'"
-                    )
+        for path, word in self.named_words().items():
+            if "\0" in word or (path[-1] == 0 and not word):
+                faults[path] = (
+                    "is no program, or contains a character that no argument can have: write a name, as in 'nc'"
+                )
         for name in ("listens", "ready"):
             if self.server is None and name in self.model_fields_set:
                 faults[(name,)] = "needs a server: write 'server', or remove this"

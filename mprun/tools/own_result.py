@@ -60,14 +60,18 @@ def _name_values(entry: Entry) -> str:
 def read_values(flow: Flow, outputs: Outputs) -> dict[str, float]:
     """Return the values of the metrics that a flow's entry defines, in base units. Raises NotFound."""
     values = {}
+    read: dict[str, str] = {}
     for entry in own_entries(flow):
-        texts = [one for one in _find(entry, _text_of(flow, entry, outputs)) if one is not None]
+        place = _tell_place(entry)
+        if place not in read:
+            read[place] = _text_of(flow, entry, outputs)
+        texts = [one for one in _find(entry, read[place]) if one is not None]
         if entry["take"] == "count":
             values[entry["name"]] = float(len(texts))
             continue
         found = [number for number in map(_number, texts) if number is not None]
         if not found:
-            raise NotFound(f"metric '{entry['name']}': no number for {_name_values(entry)} in {_tell_place(entry)}")
+            raise NotFound(f"metric '{entry['name']}': no number for {_name_values(entry)} in {place}")
         factor = OUTPUT_UNITS[entry["unit"]][1]
         values[entry["name"]] = float(_TAKES[entry["take"]](found)) * factor
     return values

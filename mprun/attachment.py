@@ -7,6 +7,7 @@ execute are left out, so that the same files give the same digest on every machi
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
@@ -29,32 +30,36 @@ OWN = ("/", "/tmp", "/var/tmp", "/run")
 _BLOCK = 1 << 20
 
 
-class _Digest:
-    """A file that is not kept: its digest and size."""
+class _Hashed:
+    """A file that is written, or only pretends to be, with the digest and the size of what was written."""
 
-    def __init__(self) -> None:
+    def __init__(self, file: BinaryIO | None = None) -> None:
+        self._file = file
         self.hash = hashlib.sha256()
         self.size_bytes = 0
 
     def write(self, data: bytes) -> int:
         self.hash.update(data)
         self.size_bytes += len(data)
+        if self._file is not None:
+            self._file.write(data)
         return len(data)
 
 
 def examine(path: Path) -> Attachment:
     """Return a file or folder as an attachment. Raises SpecError for what cannot go into a run."""
-    digest = _Digest()
-    _pack(path, digest)
-    return Attachment(path.name, digest.hash.hexdigest(), digest.size_bytes, str(path))
+    return _examine(path, path.name, is_archive=False)
 
 
 def examine_archive(path: Path, name: str) -> Attachment:
     """Return an archive that a run keeps as the attachment that it was made from. Raises SpecError."""
-    digest = _Digest()
-    with _told(path), open_regular(path, path) as file:
-        _copy(file, digest)
-    return Attachment(name, digest.hash.hexdigest(), digest.size_bytes, str(path), is_archive=True)
+    return _examine(path, name, is_archive=True)
+
+
+def _examine(path: Path, name: str, is_archive: bool) -> Attachment:
+    hashed = _Hashed()
+    _write(path, is_archive, hashed)
+    return Attachment(name, hashed.hash.hexdigest(), hashed.size_bytes, str(path), is_archive)
 
 
 def is_hidden(path: Path) -> bool:
@@ -74,29 +79,23 @@ def is_hidden(path: Path) -> bool:
 
 def keep(attachment: Attachment, file: BinaryIO) -> None:
     """Write the archive of an attachment. Raises RunError if the files are no longer what they were when examined."""
-    digest = _Digest()
-    path = Path(attachment.source)
-    both = _Both(digest, file)
-    if attachment.is_archive:
-        with _told(path), open_regular(path, path) as source:
-            _copy(source, both)
-    else:
-        _pack(path, both)
-    if digest.hash.hexdigest() != attachment.sha256:
-        raise RunError(f"{path}: changed while the run began: run it again")
+    hashed = _Hashed(file)
+    _write(Path(attachment.source), attachment.is_archive, hashed)
+    if hashed.hash.hexdigest() != attachment.sha256:
+        raise RunError(f"{attachment.source}: changed while the run began: run it again")
 
 
-class _Both:
-    def __init__(self, *targets: _Digest | BinaryIO) -> None:
-        self._targets = targets
+def _write(path: Path, is_archive: bool, target: _Hashed) -> None:
+    """Write the archive of a file or folder, or the archive that a file is. Raises SpecError."""
+    with _reading():
+        if not is_archive:
+            _pack(path, target)
+            return
+        with open_regular(path, path) as file:
+            _copy(file, target)
 
-    def write(self, data: bytes) -> int:
-        for target in self._targets:
-            target.write(data)
-        return len(data)
 
-
-def _copy(source: BinaryIO, target: _Digest | _Both) -> None:
+def _copy(source: BinaryIO, target: _Hashed) -> None:
     left = MOST_BYTES + MOST_MEMBERS * tarfile.BLOCKSIZE
     while data := source.read(_BLOCK):
         left -= len(data)
@@ -105,21 +104,18 @@ def _copy(source: BinaryIO, target: _Digest | _Both) -> None:
         target.write(data)
 
 
-def _pack(path: Path, target: _Digest | _Both) -> None:
+def _pack(path: Path, target: _Hashed) -> None:
     """Write the archive of a file or folder. Raises SpecError."""
-    with _told(path):
-        root = path.resolve(strict=True)
-        # the name as it is in the experiment; a link at the top is resolved
-        with tarfile.open(fileobj=cast(IO[bytes], target), mode="w|", format=tarfile.GNU_FORMAT) as archive:
-            size_bytes = 0
-            for number, place in enumerate(_walk(root)):
-                if number >= MOST_MEMBERS:
-                    raise SpecError(f"holds more than {MOST_MEMBERS} files and folders: name fewer")
-                size_bytes += _add(archive, root, place, path.name)
-                if size_bytes > MOST_BYTES:
-                    raise SpecError(
-                        f"holds more than {MOST_BYTES >> 20} MB, the most that a run takes: name fewer files"
-                    )
+    root = path.resolve(strict=True)
+    # the name as it is in the experiment; a link at the top is resolved
+    with tarfile.open(fileobj=cast(IO[bytes], target), mode="w|", format=tarfile.GNU_FORMAT) as archive:
+        size_bytes = 0
+        for number, place in enumerate(_walk(root)):
+            if number >= MOST_MEMBERS:
+                raise SpecError(f"holds more than {MOST_MEMBERS} files and folders: name fewer")
+            size_bytes += _add(archive, root, place, path.name)
+            if size_bytes > MOST_BYTES:
+                raise SpecError(f"holds more than {MOST_BYTES >> 20} MB, the most that a run takes: name fewer files")
 
 
 def _walk(root: Path) -> Iterator[str]:
@@ -186,20 +182,15 @@ def _target(root: Path, place: str) -> str:
     )
 
 
-class _told:
-    """Turn the errors of a user's files into a SpecError that begins with the path."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
-        if isinstance(error, UnsafeError):
-            raise SpecError(str(error)) from None
-        if isinstance(error, OSError) and not isinstance(error, SpecError):
-            what = "does not exist" if isinstance(error, FileNotFoundError) else error.strerror or str(error)
-            raise SpecError(what) from None
-        if isinstance(error, RuntimeError):
-            raise SpecError("is a link that leads in a circle") from None
+@contextlib.contextmanager
+def _reading() -> Iterator[None]:
+    """Turn the errors of a user's files into a SpecError."""
+    try:
+        yield
+    except UnsafeError as error:
+        raise SpecError(str(error)) from None
+    except OSError as error:
+        what = "does not exist" if isinstance(error, FileNotFoundError) else error.strerror or str(error)
+        raise SpecError(what) from None
+    except RuntimeError:
+        raise SpecError("is a link that leads in a circle") from None

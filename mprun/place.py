@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import cast
 
 from mprun import landlock
 from mprun.engines.table import ENGINES, Engine
@@ -12,6 +14,7 @@ from mprun.errors import HostError, SpecError
 from mprun.kernel.store import DEFAULT_NAME, Kernel, is_current
 from mprun.model.engine import DEFAULT_ENGINE, EngineChoice, EngineName
 from mprun.model.permission import Consent
+from mprun.model.scalar import Scalar
 from mprun.model.spec import Spec
 from mprun.settings import configuration_path, configured_engine
 from mprun.tools.tool import tool_of
@@ -64,6 +67,17 @@ def choose_place(wanted: EngineChoice, kernel_name: str) -> Place:
     if note := tell_unconfined():
         reason += f"; {note}"
     return Place(name, reason, kernel)
+
+
+def choose_place_of(values: Iterable[tuple[str, Scalar]], engine: EngineChoice, kernel_name: str) -> Place:
+    """Return the place of a cell: the engine and the kernel among its values, or else those that were asked for.
+
+    values: of the axes of the matrix. Raises as `choose_place` and `refuse_host_kernel`.
+    """
+    chosen = {"engine": engine, "kernel": kernel_name} | dict(values)
+    named = cast(EngineChoice, chosen["engine"])
+    refuse_host_kernel(named, engine)
+    return choose_place(named, str(chosen["kernel"]))
 
 
 def tell_unconfined() -> str | None:

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import polars
 
@@ -18,7 +18,7 @@ from mprun.input import load as read_files
 from mprun.kernel.store import DEFAULT_NAME
 from mprun.model.engine import EngineChoice
 from mprun.model.permission import NO_COMMANDS, Consent, Permissions
-from mprun.place import choose_place, refuse_host_kernel
+from mprun.place import choose_place_of
 from mprun.rundir import RunDirectory
 from mprun.runner import Request, read_inputs, run_request
 from mprun.sweepdir.directory import SweepDirectory, find_either
@@ -159,10 +159,8 @@ def run(
     """
     texts = {name: str(value) for name, value in parameters.items()}
     loaded = read_files(topology, experiment, texts, seed, allowed=Permissions(consent.commands))
-    refuse_host_kernel(cast(EngineChoice, dict(loaded.values).get("engine", engine)), engine)
-    request = Request(
-        loaded.spec, choose_place(engine, kernel), loaded.warnings, read_inputs(loaded.sources), consent=consent
-    )
+    place = choose_place_of(loaded.values, engine, kernel)
+    request = Request(loaded.spec, place, loaded.warnings, read_inputs(loaded.sources), consent=consent)
     return _run(run_request(request, Path(parent), lambda *_: None)[0])
 
 

@@ -7,7 +7,7 @@ import contextlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import click
 
@@ -64,16 +64,13 @@ def command(
     from mprun.cli.show_run import show_summary
     from mprun.input import load
     from mprun.model.permission import Permissions
-    from mprun.place import choose_place, refuse_host_kernel
+    from mprun.place import choose_place_of
 
     allowed = Permissions(consent.commands, allow_outside)
     loaded = load(topology, experiment, options.parse_parameters(params), seed, strict, allowed)
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)
-    chosen = {"engine": engine, "kernel": kernel} | dict(loaded.values)
-    named = cast("EngineChoice", chosen["engine"])
-    refuse_host_kernel(named, engine)
-    place = choose_place(named, str(chosen["kernel"]))
+    place = choose_place_of(loaded.values, engine, kernel)
     if not as_json:
         click.echo(f"engine: {place.name} ({place.reason})", err=True)
         if loaded.spec.experiment.repeat.most > 1:

@@ -40,6 +40,7 @@ class Document:
         self._allowed = tree.allowed
         self._root = tree.root
         self._older_keys = tree.older_keys
+        self._examined = tree.examined
         self._indices: dict[int, dict[str, tuple[Node, Node]]] = {}
         self._faulty: set[Path] = set()
         self._nodes = 0
@@ -154,7 +155,10 @@ class Document:
         try:
             if not self._allowed.outside and is_outside(beside, self.name):
                 raise SpecError(tell_outside(self.name))
-            found = examine(beside) if archived is None else examine_archive(beside, archived)
+            found = self._examined.get((beside, archived))
+            if found is None:
+                found = examine(beside) if archived is None else examine_archive(beside, archived)
+                self._examined[beside, archived] = found
         except SpecError as error:
             self.fault(path, f"'{name}' {error}")
             return None

@@ -24,6 +24,7 @@ from mprun.model.fault import Fault, InputError
 from mprun.model.fault import Path as FaultPath
 from mprun.model.permission import NONE, Permissions
 from mprun.model.scalar import PLAIN, QUOTED
+from mprun.model.spec import Attachment
 
 SUFFIXES = (".yaml", ".yml")
 MOST_BYTES = 4 << 20
@@ -42,6 +43,7 @@ class Tree:
 
     `older_keys`: the key on each line of the files of the older format.
     `allowed`: the rights that the command line gives to these files.
+    `examined`: what files that go into a run are, by path and name. The cells of a matrix examine them once.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Tree:
     warnings: tuple[Fault, ...] = ()
     allowed: Permissions = NONE
     older_keys: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    examined: dict[tuple[Path, str | None], Attachment] = field(default_factory=dict, compare=False)
 
 
 def read(given: Path | str, role: Role, allowed: Permissions = NONE, legacy_queue: bool = False) -> Tree:

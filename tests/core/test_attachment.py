@@ -16,8 +16,9 @@ from mprun.attachment import examine, examine_archive, is_hidden, keep
 from mprun.compile import allocate, compile_plan
 from mprun.errors import RunError, SpecError
 from mprun.guest import files
-from mprun.input import load
+from mprun.input import document, load, load_cells
 from mprun.input.writer import write_experiment
+from mprun.model.spec import Attachment
 from tests.core.test_own_result import LAB
 
 
@@ -244,3 +245,22 @@ def test_every_program_that_touches_the_files_is_confined(tree: Path, tmp_path: 
     plan = compile_plan(spec, allocate(spec))
     assert [one.name for one in plan.preparations] == ["exec.files", "exec.build", "exec.products"]
     assert all(one.is_foreign for one in (*plan.preparations, *plan.flows))
+
+
+def test_cells_of_a_matrix_examine_the_files_once(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    examined: list[Path] = []
+
+    def count(path: Path) -> Attachment:
+        examined.append(path)
+        return examine(path)
+
+    monkeypatch.setattr(document, "examine", count)
+    entry = "{tool: exec, from: client, to: server, command: [sleep, 1s], files: [tree]}"
+    axis = "path0.rate: [5mbit, 6mbit, 7mbit]"
+    (tmp_path / "xp.yaml").write_text(f"version: 1\ntraffic: [{entry}]\nmatrix: {{{axis}}}\n")
+    cells = load_cells(LAB, tmp_path / "xp.yaml")
+    assert [len(cell.spec.experiment.attachments) for cell in cells] == [1, 1, 1]
+    assert len(examined) == 1
+    # the files may have changed when they are read again
+    load_cells(LAB, tmp_path / "xp.yaml")
+    assert len(examined) == 2

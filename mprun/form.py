@@ -95,18 +95,19 @@ SUMMARY = {
     **{"errors": _TEXTS, "failures": _TEXTS, "warnings": _TEXTS, "middleboxes?": _TEXTS, "groups?": Map(_TEXTS)},
     **{"complete?": bool, "engine?": str, "captures?": Map({"node": str})},
 }
+_VALUE = (str, bool, number, None)
 _KERNEL = {"version": str, "digest?": str, "name?": str}
 _ENGINE = one_of(*ENGINE_NAMES)
 ENVIRONMENT = {
     **{"engine": _ENGINE, "kernel": _KERNEL, "versions": Map(str), "warnings": _TEXTS, "python": str},
     **{"real_time?": bool, "engine_reason?": str, "mprun?": (str, {"version": str})},
+    "parameters?": Map(_VALUE),
 }
 WALL = [{"wall_s": number}]
 _REPEAT = {
     **{"seed": whole, "least": whole, "most": whole, "vary": _TEXTS},
     "until": (None, {"metric": str, "confidence": number, "within": number}),
 }
-_VALUE = (str, bool, number, None)
 _CELL = {"values": Map(_VALUE), "folder": str, "engine": _ENGINE, "kernel": str, "repeat": _REPEAT}
 SWEEP = {
     **{"format": whole, "title": str, "digest": str, "cells": [_CELL], "across": _TEXTS},

@@ -160,7 +160,8 @@ def run(
     texts = {name: str(value) for name, value in parameters.items()}
     loaded = read_files(topology, experiment, texts, seed, allowed=Permissions(consent.commands))
     place = choose_place_of(loaded.values, engine, kernel)
-    request = Request(loaded.spec, place, loaded.warnings, read_inputs(loaded.sources), consent=consent)
+    inputs = read_inputs(loaded.sources)
+    request = Request(loaded.spec, place, loaded.warnings, inputs, None, consent, loaded.parameters)
     return _run(run_request(request, Path(parent), lambda *_: None)[0])
 
 

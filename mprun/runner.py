@@ -33,6 +33,7 @@ from mprun.input.writer import write_experiment, write_topology
 from mprun.intent import Intent
 from mprun.model.network import Network
 from mprun.model.permission import NO_COMMANDS, Consent
+from mprun.model.scalar import Scalar
 from mprun.model.spec import Spec
 from mprun.packets.capture import finish_captures
 from mprun.place import Place, refuse_commands
@@ -54,6 +55,7 @@ class Request:
     - inputs: the texts of its files, by the names under which the run keeps them.
     - shell: the time at which the run stops at a prompt; None: it does not stop.
     - consent: the user's consent to commands in the files.
+    - parameters: the values of the files' parameters and axes, which the run records.
     """
 
     spec: Spec
@@ -62,6 +64,7 @@ class Request:
     inputs: Mapping[str, str] = field(default_factory=dict)
     shell: Shell | None = None
     consent: Consent = NO_COMMANDS
+    parameters: Mapping[str, Scalar] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -223,14 +226,15 @@ def run_again(
     The run's resolved inputs are compiled again. A plan is a list of commands, so the plan of a stranger is not
     executed. Raises RunError if this version of mprun derives another intent from the inputs.
     """
-    prepared = prepare(Request(load(*original.resolved_inputs).spec, place, consent=consent))
+    before = original.read("environment.json")
+    spec = load(*original.resolved_inputs).spec
+    prepared = prepare(Request(spec, place, consent=consent, parameters=before.get("parameters", {})))
     if prepared.plan.digest != original.digest:
         raise RunError(f"{original.name}: this version of mprun makes another plan of its inputs; run them again")
     run = RunDirectory.create(parent, original.title, prepared.plan.digest)
     run.keep_inputs(original.inputs())
     _keep_attachments(run, prepared.request.spec)
-    warnings = tuple(original.read("environment.json")["warnings"])
-    return run, _carry_out(replace(prepared, warnings=warnings), run, progress)
+    return run, _carry_out(replace(prepared, warnings=tuple(before["warnings"])), run, progress)
 
 
 def _environment(prepared: Prepared) -> dict[str, Any]:
@@ -238,6 +242,7 @@ def _environment(prepared: Prepared) -> dict[str, Any]:
     place = request.place
     return {
         "warnings": list(prepared.warnings),
+        "parameters": dict(request.parameters),
         "versions": dict(prepared.capabilities.versions),
         "engine": place.name,
         "real_time": not place.engine.IS_SIMULATED or request.shell is not None,

@@ -243,7 +243,9 @@ def _reproduce_sweep(
         name = waiting.pop(0)
         task = tasks[name]
         warnings, directory = tuple(task.environment["warnings"]), again.begin(name)
-        running[name] = Job(task.spec, warnings, task.place.name, task.kernel, directory, "pcaps", consent)
+        told = task.environment.get("parameters", {})
+        place = (task.place.name, task.kernel, directory)
+        running[name] = Job(task.spec, warnings, *place, "pcaps", consent, parameters=told)
         return name, running[name]
 
     def look() -> None:

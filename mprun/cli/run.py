@@ -75,7 +75,8 @@ def command(
         click.echo(f"engine: {place.name} ({place.reason})", err=True)
         if loaded.spec.experiment.repeat.most > 1:
             click.echo("note: this is one run; `mprun sweep` repeats it as the file asks", err=True)
-    request = runner.Request(loaded.spec, place, loaded.warnings, runner.read_inputs(loaded.sources), shell, consent)
+    inputs = runner.read_inputs(loaded.sources)
+    request = runner.Request(loaded.spec, place, loaded.warnings, inputs, shell, consent, loaded.parameters)
     with Bar(quiet=shell is not None) as bar:
         run, summary = runner.run_request(request, parent, bar.show)
     linked = _link(run, loaded.spec.experiment.links, Path(experiment).parent)

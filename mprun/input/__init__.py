@@ -15,7 +15,7 @@ from mprun.input.startup import pause_collection, skip_plugins
 from mprun.model.fault import InputError
 from mprun.model.path import name_paths
 from mprun.model.permission import NONE, Permissions
-from mprun.model.scalar import spell_values
+from mprun.model.scalar import Scalar, spell_values
 from mprun.model.spec import ExperimentSpec, Spec, TopologySpec
 
 skip_plugins()
@@ -44,6 +44,7 @@ class Loaded:
 
     `sources`: all files that were read, files of the topology first.
     `values`: the values of the matrix's axes in this run.
+    `parameters`: the value of each parameter of the files and of each axis.
     `reseed`: make the Spec for another seed. Some workloads draw the pairs of hosts from the seed.
     """
 
@@ -51,6 +52,7 @@ class Loaded:
     warnings: tuple[str, ...]
     sources: tuple[Path, ...]
     values: Values
+    parameters: Mapping[str, Scalar]
     reseed: Callable[[int], Spec] = field(repr=False, compare=False)
 
 
@@ -161,8 +163,9 @@ def _load(found: Files, values: Values) -> Loaded:
     warnings = files.sort(documents, [warning for document in documents for warning in document.warnings])
     if faults or (found.strict and warnings) or network.spec is None or action is None:
         raise InputError(files.sort(documents, faults + warnings) if found.strict else faults)
+    told = {**parameters.values, **dict(values)}
     sources = dict.fromkeys(Path(file) for document in documents for file in document.files)
-    return Loaded(Spec(network.spec, action), tuple(map(str, warnings)), tuple(sources), values, reseed)
+    return Loaded(Spec(network.spec, action), tuple(map(str, warnings)), tuple(sources), values, told, reseed)
 
 
 def _read_network(document: Document, parameters: Parameters, on_links: LinkValues) -> Topology:

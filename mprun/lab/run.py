@@ -150,7 +150,8 @@ def _prepare(step: Step, place: Place, parent: Path, consent: Consent, seed: int
         return Done(step, "broken", 0.0, error=str(error))
     directory = RunDirectory.reserve(parent, runner.title_of(loaded.spec), plan.digest)
     kernel = place.kernel.name if place.kernel else "default"
-    return Job(loaded.spec, loaded.warnings, place.name, kernel, directory, "pcaps", consent, inputs)
+    runs_in = (place.name, kernel, directory)
+    return Job(loaded.spec, loaded.warnings, *runs_in, "pcaps", consent, inputs, loaded.parameters)
 
 
 def _end(step: Step, directory: Path, outcome: Outcome) -> Done:

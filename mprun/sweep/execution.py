@@ -232,7 +232,8 @@ class Execution:
         if task is None:
             return None
         cell, directory = task.cell, self._sweep.begin(task.name)
-        job = Job(task.spec, cell.warnings, cell.engine, cell.kernel, directory, self._keep, self._consent)
+        place = (cell.engine, cell.kernel, directory)
+        job = Job(task.spec, cell.warnings, *place, self._keep, self._consent, parameters=cell.parameters)
         self._running[task.name] = (task, job)
         return task.name, job
 

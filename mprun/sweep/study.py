@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
 from mprun.codec import canonical_json
@@ -19,7 +19,7 @@ from mprun.compile.variation import derive_seed, draw
 from mprun.input.matrix import PLACES, Values
 from mprun.input.writer import write_experiment, write_topology
 from mprun.model.engine import EngineChoice, EngineName
-from mprun.model.scalar import spell_scalar, spell_values
+from mprun.model.scalar import Scalar, spell_scalar, spell_values
 from mprun.model.spec import Spec
 from mprun.sweepdir.progress import describe_repeat
 
@@ -35,7 +35,9 @@ ONLY = "only"
 class Cell:
     """A combination of values.
 
-    folder: the folder of its runs, below the sweep's runs. reseed: returns its spec with another seed.
+    - folder: the folder of its runs, below the sweep's runs.
+    - reseed: returns its spec with another seed.
+    - parameters: the values of all parameters and axes.
     """
 
     values: Values
@@ -45,6 +47,7 @@ class Cell:
     engine: EngineChoice
     kernel: str
     reseed: Callable[[int], Spec]
+    parameters: Mapping[str, Scalar] = field(default_factory=dict)
 
     @property
     def runs_in(self) -> EngineName:
@@ -84,7 +87,8 @@ def make_cells(inputs: Iterable[Loaded], engine: EngineChoice, kernel: str) -> t
         # the matrix has been held against the names of engines
         named = cast(EngineChoice, chosen.get("engine", engine))
         on = str(chosen.get("kernel", kernel))
-        cells.append(Cell(one.values, name_folder(one.values), one.spec, one.warnings, named, on, one.reseed))
+        folder = name_folder(one.values)
+        cells.append(Cell(one.values, folder, one.spec, one.warnings, named, on, one.reseed, one.parameters))
     return tuple(cells)
 
 

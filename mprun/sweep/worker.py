@@ -23,6 +23,7 @@ from mprun import runner
 from mprun.errors import MprunError, explain_machine
 from mprun.model.engine import EngineChoice
 from mprun.model.permission import Consent
+from mprun.model.scalar import Scalar
 from mprun.model.spec import Spec
 from mprun.place import choose_place
 from mprun.rundir import RunDirectory
@@ -33,7 +34,11 @@ Keep = Literal["pcaps", "none", "failed"]
 
 @dataclass(frozen=True)
 class Job:
-    """A run and its directory, which is empty. inputs: files to keep beside the resolved ones, text by name."""
+    """A run and its directory, which is empty.
+
+    - inputs: files to keep beside the resolved ones, text by name.
+    - parameters: the values of the files' parameters and axes.
+    """
 
     spec: Spec
     warnings: tuple[str, ...]
@@ -43,6 +48,7 @@ class Job:
     keep: Keep
     consent: Consent
     inputs: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, Scalar] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -83,7 +89,7 @@ def perform(job: Job) -> Outcome:
 
 def _run(job: Job, run: RunDirectory) -> dict[str, Any]:
     place = choose_place(job.engine, job.kernel)
-    request = runner.Request(job.spec, place, job.warnings, job.inputs, consent=job.consent)
+    request = runner.Request(job.spec, place, job.warnings, job.inputs, None, job.consent, job.parameters)
     _, summary = runner.run_into(lambda digest: run, request, lambda text, done, note: None)
     return summary
 

@@ -353,6 +353,11 @@ def find(parent: Path, name: str) -> RunDirectory:
     raise SpecError(f"no run '{name}' here or in {parent}; `mprun runs list` lists the runs")
 
 
+def is_name(name: str) -> bool:
+    """Return whether `create` may have given a directory this name."""
+    return _NAME.match(name) is not None
+
+
 def _is_run(path: Path) -> bool:
     try:
         return Folder(path).has("plan.json")
@@ -459,7 +464,7 @@ def list_runs(parent: Path) -> list[RunDirectory]:
     """Return the runs under `parent`, oldest first."""
     if not parent.is_dir():
         return []
-    paths = [path for path in parent.iterdir() if _NAME.match(path.name) and not path.is_symlink()]
+    paths = [path for path in parent.iterdir() if is_name(path.name) and not path.is_symlink()]
     return [RunDirectory(path) for path in sorted(paths, key=age)]
 
 

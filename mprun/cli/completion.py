@@ -114,6 +114,20 @@ def complete_metrics(context: click.Context, _parameter: click.Parameter, incomp
     return _offer(incomplete, found)
 
 
+def complete_values(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the parameters and metrics of the newest run, after the last comma of a list of names."""
+    from mprun import rundir
+    from mprun.errors import MprunError
+
+    before, comma, last = incomplete.rpartition(",")
+    names = ["name", "status", "engine", "seed"]
+    with contextlib.suppress(MprunError, OSError):
+        run = rundir.find(Path(context.params.get("parent") or "runs"), "latest")
+        names += run.read("environment.json").get("parameters", {})
+        names += run.read("summary.json")["metrics"]
+    return _offer(incomplete, {f"{before}{comma}{name}": "" for name in names if name.startswith(last)})
+
+
 def complete_axes(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the axes of the sweep that is named first."""
     from mprun.errors import MprunError

@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mprun.cli import options, show, wireshark
+from mprun.cli import options, runs_list, show, wireshark
 from mprun.cli.completion import complete_runs
-from mprun.cli.output import emit
 
 if TYPE_CHECKING:
     from mprun.model.engine import EngineChoice
     from mprun.model.permission import Consent
-    from mprun.rundir import RunDirectory
-    from mprun.sweepdir.directory import SweepDirectory
 
 
 @click.group("runs", context_settings={"help_option_names": ["-h", "--help"]})
@@ -31,42 +28,7 @@ def command() -> None:
 # `mprun show` again: a person who has listed the runs looks for it here
 command.add_command(show.command)
 command.add_command(wireshark.command, "open")
-
-
-@command.command("list")
-@options.parent
-@click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
-def list_(parent: Path, as_json: bool) -> None:
-    """List the runs and sweeps, oldest first."""
-    from mprun import rundir
-    from mprun.sweepdir import directory
-
-    rows = []
-    for run in rundir.list_runs(parent):
-        status, engine = _state(run)
-        rows.append({"name": run.name, "status": status if run.is_complete else "incomplete", "engine": engine})
-    for sweep in directory.list_sweeps(parent):
-        rows.append({"name": sweep.name, "status": _state(sweep)[0], "engine": "sweep"})
-    rows.sort(key=lambda row: row["name"][:15])
-    if as_json:
-        emit(rows)
-    elif not rows:
-        click.echo(f"no runs in {parent}")
-    for row in rows if not as_json else ():
-        click.echo(f"{row['status']:10} {row['engine']:8} {row['name']}")
-
-
-def _state(source: RunDirectory | SweepDirectory) -> tuple[str, str]:
-    """Return the status and the engine, as far as the summary has them."""
-    from mprun.errors import MprunError
-
-    if not source.has("summary.json"):
-        return "incomplete", ""
-    try:
-        summary = source.read("summary.json")
-        return str(summary["status"]) if summary["complete"] else "incomplete", str(summary.get("engine", ""))
-    except (MprunError, KeyError, TypeError, AttributeError):
-        return "damaged", ""
+command.add_command(runs_list.command, "list")
 
 
 @command.command()

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from mprun.analysis.cells import INCOMPLETE
 from mprun.analysis.statistics import CONFIDENCE
 from mprun.cli import options
 from mprun.cli.show_run import MARKS
+from mprun.cli.table import show_table
 from mprun.model.scalar import spell_scalar, spell_values
 from mprun.model.units import format_measured
 from mprun.report.metrics import choose_metrics, format_bound, format_mean, list_metrics
@@ -22,8 +22,6 @@ from mprun.sweepdir.summary import tell_progress
 
 # The number of metrics that fit next to each other.
 MOST_SHOWN = 3
-# Spaces between columns.
-GAP = 2
 # The number of different messages of each kind that are shown.
 MOST_TOLD = 5
 
@@ -46,10 +44,8 @@ def show_sweep(
     first = [[*axes, "runs"]]
     first += [[*(spell_scalar(cell["values"].get(name, "")) for name in axes), _runs(cell)] for cell in cells]
     columns = [[name, *(format_mean(cell["metrics"].get(name), confidence) for cell in cells)] for name in metrics]
-    for part in _fit([_width(column) for column in zip(*first, strict=True)], [_width(column) for column in columns]):
-        click.echo()
-        rows = [[*row, *(columns[n][k] for n in part)] for k, row in enumerate(first)]
-        _show_table(rows, len(axes))
+    click.echo()
+    show_table(first, columns, len(axes))
     click.echo()
     _show_expectations(cells)
     _show_statements(summary["statements"], summary["status"] == INCOMPLETE)
@@ -62,37 +58,6 @@ def show_sweep(
     if summary["status"] == INCOMPLETE:
         counts = f"{tell_progress(summary)}{f' ({counts})' if counts else ''}"
     click.echo(f"{click.style(word, fg=colour, bold=True)}  {counts}  {options.spell_path(path)}")
-
-
-def _width(column: Iterable[str]) -> int:
-    return max(map(len, column))
-
-
-def _fit(first: Sequence[int], widths: Sequence[int]) -> Iterator[list[int]]:
-    """Return the columns of each part of the table, so that each part fits the terminal. Without a terminal there is
-    one part.
-
-    `first`: the widths of the columns that each part begins with.
-    """
-    room = options.terminal_width() - sum(GAP + width for width in first)
-    part: list[int] = []
-    for n in range(len(widths)):
-        if part and sys.stdout.isatty() and sum(GAP + widths[m] for m in (*part, n)) > room:
-            yield part
-            part = []
-        part.append(n)
-    yield part
-
-
-def _show_table(rows: Sequence[Sequence[str]], names: int) -> None:
-    """Print a table. names: the number of text columns; the others are numbers."""
-    widths = [_width(column) for column in zip(*rows, strict=True)]
-    for row in rows:
-        texts = [
-            text.rjust(width) if n >= names else text.ljust(width)
-            for n, (text, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        click.echo(" " * GAP + (" " * GAP).join(texts).rstrip())
 
 
 def _choose(cells: Sequence[Mapping[str, Any]], wanted: Sequence[str], asked: Sequence[str]) -> list[str]:

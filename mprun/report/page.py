@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -14,6 +16,7 @@ from markupsafe import Markup
 from mprun.report import palette
 
 _SVG = re.compile(r"<svg\b.*</svg>", re.DOTALL)
+_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 _SIZE = re.compile(r'(<svg\b[^>]*?) width="[^"]*"( height="[^"]*")?')
 
 
@@ -99,10 +102,68 @@ class Page:
     inputs: Mapping[str, str]
 
 
+@dataclass(frozen=True)
+class ListedCell:
+    """A value of a run. amount: orders numbers; None for a text."""
+
+    text: str
+    amount: float | None
+    is_missing: bool = False
+
+
+@dataclass(frozen=True)
+class ListedRun:
+    """A row of a page that lists runs. link: the address of the report, or of the run's directory without one."""
+
+    name: str
+    link: str
+    has_report: bool
+    status: str
+    cells: tuple[ListedCell, ...]
+
+
+@dataclass(frozen=True)
+class ListingPage:
+    """A page that lists runs.
+
+    - head: the titles of all columns, the run and its status first.
+    - names: the number of columns with texts; the others have numbers.
+    - statuses: those that occur.
+    """
+
+    title: str
+    description: str
+    head: tuple[str, ...]
+    names: int
+    statuses: tuple[str, ...]
+    rows: Sequence[ListedRun]
+
+    @property
+    def has_folders(self) -> bool:
+        """True if a link opens a folder."""
+        return not all(row.has_report for row in self.rows)
+
+
 def render(page: Page) -> str:
     """Return the whole page. Equal pages give equal text."""
-    template = _environment().get_template("report.html")
-    return template.render(page=page, light=Markup(palette.variables(False)), dark=Markup(palette.variables(True)))
+    return _render("report.html", page, "")
+
+
+def render_listing(page: ListingPage) -> str:
+    """Return the whole page, whose policy allows its own scripts and nothing from elsewhere. Equal pages give equal
+    text.
+    """
+    # the digests of the scripts do not depend on the runs
+    scripts = _SCRIPT.findall(_render("listing.html", replace(page, rows=()), ""))
+    digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
+    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src {allowed}; base-uri 'none'; form-action 'none'"
+    return _render("listing.html", page, policy)
+
+
+def _render(template: str, page: Page | ListingPage, policy: str) -> str:
+    colours = {"light": Markup(palette.variables(False)), "dark": Markup(palette.variables(True))}
+    return _environment().get_template(template).render(page=page, policy=policy, **colours)
 
 
 @cache

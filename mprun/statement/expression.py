@@ -30,6 +30,8 @@ _TOKEN = re.compile(
 _CONDITION = re.compile(
     r"\s*(?P<key>[A-Za-z_][A-Za-z0-9_.-]*)\s*=\s*(?:'(?P<quoted>[^']*)'|(?P<plain>[^,\]'\s]+))\s*(?P<end>[,\]])"
 )
+# A condition without brackets.
+_ALONE = re.compile(r"\s*(?P<key>[A-Za-z_][A-Za-z0-9_.-]*)\s*(?P<sign>!=|==?)(?P<value>[^=].*)")
 _WORDS = ("and", "or", "not")
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
@@ -139,6 +141,25 @@ def parse_amount(text: str) -> Value:
     if not isinstance(node, Literal) or parser.peek() is not None:
         raise ExpressionError(text, 0, len(text), "is no number: write one as in '20ms'")
     return Value((node.amount,), node.unit)
+
+
+def parse_condition(text: str) -> tuple[Condition, bool] | None:
+    """Parse `NAME=VALUE` or `NAME!=VALUE` as in brackets, and return whether the value is wanted; None for another
+    text.
+    """
+    match = _ALONE.fullmatch(text)
+    found = _CONDITION.fullmatch(f"{match['key']}={match['value']}]") if match else None
+    if match is None or found is None or found["end"] != "]":
+        return None
+    return _condition(found), match["sign"] != "!="
+
+
+def _condition(match: re.Match[str]) -> Condition:
+    """Return the condition of a match of _CONDITION."""
+    if match["quoted"] is not None:
+        return Condition(match["key"], match["quoted"])
+    value, dots, rest = match["plain"].partition("..")
+    return Condition(match["key"], value, rest if dots else None)
 
 
 @dataclass(frozen=True)
@@ -375,11 +396,7 @@ class _Parser:
                 message = "write conditions as in '[scheduler=roundrobin]' or '[flow=bulk, start=10s..20s]'"
                 raise ExpressionError(self._text, opening.start, self._at + 1, message)
             self._at = match.end()
-            value, until = match["quoted"], None
-            if value is None:
-                value, dots, rest = match["plain"].partition("..")
-                until = rest if dots else None
-            conditions.append(Condition(match["key"], value, until))
+            conditions.append(_condition(match))
             if match["end"] == "]":
                 break
         return tuple(conditions)

@@ -281,6 +281,11 @@ def find_either(parent: Path, name: str) -> RunDirectory | SweepDirectory:
         return rundir.find(parent, name)
 
 
+def is_name(name: str) -> bool:
+    """Return whether `create` may have given a directory this name."""
+    return _NAME.match(name) is not None
+
+
 def is_sweep(path: Path) -> bool:
     try:
         return Folder(path).has("sweep.json")
@@ -292,7 +297,7 @@ def list_sweeps(parent: Path) -> list[SweepDirectory]:
     """Return the sweeps under `parent`, oldest first."""
     if not parent.is_dir():
         return []
-    paths = [path for path in parent.iterdir() if _NAME.match(path.name) and not path.is_symlink() and is_sweep(path)]
+    paths = [path for path in parent.iterdir() if is_name(path.name) and not path.is_symlink() and is_sweep(path)]
     return [SweepDirectory(path) for path in sorted(paths)]
 
 

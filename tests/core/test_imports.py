@@ -21,7 +21,7 @@ ROOMS = """
     compile
     agent guest agent_report
     rundir kernel programs engines selftests
-    provenance packets analysis sweepdir
+    provenance packets analysis sweepdir index
     place runner repetition report sweep lab bundle results
     cli __init__ __main__
 """.split()

@@ -36,6 +36,7 @@ VERBS: dict[str, tuple[str, ...]] = {
     "report": ("report", "RUN"),
     "show": ("show", "RUN"),
     "runs list": ("runs", "list", "-o", "PARENT"),
+    "runs list as a page": ("runs", "list", "-o", "PARENT", "--html", "PARENT/list.html"),
     "compare": ("compare", "RUN", "RUN"),
     "export": ("export", "--csv", "RUN"),
     "plan --diff": ("plan", "--diff", "RUN", "RUN"),

@@ -41,6 +41,7 @@ CASES: dict[str, Callable[[Path], object]] = {
     "metrics": lambda run: _replace(run, "summary.json", "bulk.goodput"),
     "units": lambda run: _replace(run, "summary.json", "bit/s"),
     "environment": lambda run: _replace(run, "environment.json", "iperf 3.12"),
+    "parameters": lambda run: _json(run, "environment.json", lambda v: v.update(parameters={EVIL: EVIL, "cc": EVIL})),
     "engine": lambda run: _json(run, "environment.json", lambda v: v.update(engine_reason=EVIL, python=EVIL)),
     "plan": lambda run: _replace(run, "plan.json", "path0"),
     "nodes": lambda run: _replace(run, "plan.json", "client"),
@@ -66,7 +67,7 @@ def attempt(cases: Sequence[str], verb: str, folder: Path) -> Finding:
     called = call_verb(verb, run)
     if OBEYED.search(called.text):
         return Finding("", f"a terminal obeys: {OBEYED.sub('#', called.text)[:300]}")
-    for page in (run / "report.html", *(run / "figures").glob("*.svg")):
+    for page in (run.parent / "list.html", run / "report.html", *(run / "figures").glob("*.svg")):
         text = page.read_text() if page.exists() else ""
         if "<script>alert" in text or OBEYED.search(text):
             return Finding("", f"a browser obeys {page.name}")

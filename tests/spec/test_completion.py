@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -86,6 +87,18 @@ def test_metrics_and_axes_of_results(tmp_path: Path, monkeypatch: pytest.MonkeyP
     sweep = make_sweep(tmp_path / "runs")
     assert _offered("compare", str(sweep), "--by", "") == ["cc"]
     assert _offered("compare", str(sweep), "--metric", "") != []
+
+
+def test_names_of_a_list_of_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert _offered("runs", "list", "--sort", "") == ["name", "status", "engine", "seed"]
+    run = shutil.copytree(ROOT / "tests" / "outputs" / "run", tmp_path / "runs" / "20260101-000000-two-fetch-05497f2a")
+    (tmp_path / "runs" / "latest").symlink_to(run.name)
+    environment = json.loads((run / "environment.json").read_text())
+    (run / "environment.json").write_text(json.dumps({**environment, "parameters": {"scheduler": "default"}}))
+    assert _offered("runs", "list", "--where", "sch") == ["scheduler"]
+    assert "asks.delay.max" in _offered("runs", "list", "--sort", "asks.")
+    assert _offered("runs", "list", "--columns", "asks.delay.max,sched") == ["asks.delay.max,scheduler"]
 
 
 def test_tools_and_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from mprun.statement.expression import (
     Value,
     parse,
     parse_amount,
+    parse_condition,
 )
 
 MEASURED = {
@@ -86,6 +87,27 @@ def test_references() -> None:
     assert first.segments[0].conditions == (Condition("scheduler", "roundrobin"), Condition("rate", "20mbit"))
     assert second.segments[1].conditions == (Condition("flow", "msg"), Condition("start", "10s", "20s"))
     assert second.text == "xp.requests[flow=msg, start=10s..20s].delay_s"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("scheduler=roundrobin", (Condition("scheduler", "roundrobin"), True)),
+        (" path0.rate == 20mbit ", (Condition("path0.rate", "20mbit"), True)),
+        ("scheduler!=roundrobin", (Condition("scheduler", "roundrobin"), False)),
+        ("start=10s..20s", (Condition("start", "10s", "20s"), True)),
+        ("title='a, b..c]'", (Condition("title", "a, b..c]"), True)),
+        ("bulk.goodput > 10mbit", None),
+        ("bulk.goodput >= 10mbit", None),
+        ("a=b, c=d", None),
+        ("a=b] and c", None),
+        ("a=b c", None),
+        ("a=", None),
+        ("=b", None),
+    ],
+)
+def test_a_condition_without_brackets(text: str, found: tuple[Condition, bool] | None) -> None:
+    assert parse_condition(text) == found
 
 
 def test_amount() -> None:

@@ -41,6 +41,10 @@ def test_life_of_a_run(mprun: Callable[..., Result], files: Path) -> None:
     assert [verdict["held"] for verdict in second.summary["expectations"]] == [False]
     listed = json.loads(mprun("runs", "list", "--json").out)
     assert [row["status"] for row in listed] == ["passed", "failed"]
+    chosen = ("runs", "list", "--columns", "count,it.rtt", "--where", "it.rtt > 15ms", "--json")
+    (row,) = json.loads(mprun(*chosen).out)
+    assert row["values"]["count"] == 3
+    assert row["values"]["it.rtt"]["value"] == second.metric("it.rtt")
     assert mprun("show", "latest", "--json").summary["metrics"] == second.summary["metrics"]
     by_digest = first.run.name.rsplit("-", 1)[1]
     assert "✓ ≤ 15.000 ms" in mprun("show", by_digest).out
@@ -51,6 +55,8 @@ def test_life_of_a_run(mprun: Callable[..., Result], files: Path) -> None:
     again = mprun("runs", "rerun", first.run.name)
     assert again.status == 0, again.err
     assert len(json.loads(mprun("runs", "list", "--json").out)) == 3
+    # the run and its repetition
+    assert len(json.loads(mprun("runs", "list", "--where", "count=2", "--json").out)) == 2
     assert mprun("verify", "latest").status == 0
     assert mprun("runs", "rm", "--yes", "latest").status == 0
     assert (files / "runs" / "latest").resolve() == second.run.resolve()

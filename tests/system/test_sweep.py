@@ -155,6 +155,10 @@ def test_repetitions_differ_and_a_run_of_one_verifies(whole: Path, tmp_path: Pat
 def test_what_it_left_is_shown_compared_and_loaded(whole: Path, mprun: Call) -> None:
     listed = mprun("runs", "list", "-o", whole.parent)
     assert listed.out.split() == ["passed", "sweep", whole.name]
+    chosen = ("--all", "--where", "cc=reno", "--columns", "bulk.goodput", "--json")
+    rows = json.loads(mprun("runs", "list", "-o", whole.parent, *chosen).out)
+    assert [row["name"] for row in rows] == [f"{whole.name}/runs/cc=reno/{number}" for number in (1, 2, 3)]
+    assert all(row["values"]["bulk.goodput"]["unit"] == "bit/s" for row in rows)
     shown = mprun("show", whole)
     assert re.search(r"cubic +3 +[0-9.]+ ± [0-9.]+ Mbit/s", shown.out)
     assert "held in 6 of 6 runs" in shown.out

@@ -65,7 +65,12 @@ def test_a_run_ends_with_what_to_look_at(columns: int, folder: Path) -> None:
 
 @pytest.mark.parametrize("columns", [80, 120])
 @pytest.mark.parametrize(
-    "words", [("show",), ("show", "--all"), ("lab", "list"), ("doctor",), ("--help",), ("runs", "list")]
+    "words",
+    [
+        *(("show",), ("show", "--all"), ("lab", "list"), ("doctor",), ("--help",), ("runs", "list")),
+        ("runs", "list", "--help"),
+        ("runs", "list", "--columns", "rate,bulk.goodput,bulk.efficiency.best,bulk.share.path0,bulk.retransmits"),
+    ],
 )
 def test_no_line_is_broken_by_the_terminal(columns: int, words: tuple[str, ...], folder: Path) -> None:
     if not (folder / "runs").exists():

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mprun runs list`: the runs and sweeps of a folder, with conditions, columns and order, also as a page."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mprun.cli import options
+from mprun.cli.completion import complete_values
+from mprun.cli.output import emit
+from mprun.text import plain
+
+if TYPE_CHECKING:
+    from mprun.index.entry import Kind, Scan
+    from mprun.index.selection import Cell, Listing, Request, Row
+
+# The number of damaged runs, or of other folders, that are named.
+MOST_NAMED = 5
+
+
+def _split(_context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names in texts such as `scheduler,bulk.goodput`."""
+    return tuple(name for text in texts for part in text.split(",") if (name := part.strip()))
+
+
+@click.command("list")
+@options.parent
+@click.option(
+    "--where",
+    multiple=True,
+    metavar="STATEMENT",
+    shell_complete=complete_values,
+    help="List only runs for which this holds, such as `scheduler=roundrobin` or `bulk.goodput > 10mbit`. "
+    "Can be repeated.",
+)
+@click.option(
+    "--columns",
+    multiple=True,
+    metavar="NAME,...",
+    callback=_split,
+    shell_complete=complete_values,
+    help="Show the values of these parameters and metrics. Can be repeated.",
+)
+@click.option(
+    "--sort",
+    metavar="NAME",
+    default="",
+    shell_complete=complete_values,
+    help="List by the value of this parameter or metric, the smallest first. Default: the oldest run first.",
+)
+@click.option("--reverse", "is_reversed", is_flag=True, help="List in the reverse order.")
+@click.option("--all", "is_deep", is_flag=True, help="List also each run of the sweeps.")
+@click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
+@click.option(
+    "--html",
+    "page",
+    type=options.NewFile(),
+    metavar="FILE",
+    help="Write the list to FILE as a page with a table to sort and filter. It links to the reports.",
+)
+def command(
+    parent: Path,
+    where: tuple[str, ...],
+    columns: tuple[str, ...],
+    sort: str,
+    is_reversed: bool,
+    is_deep: bool,
+    as_json: bool,
+    page: Path | None,
+) -> None:
+    """List the runs and sweeps, oldest first.
+
+    STATEMENT is a condition on a text, such as `scheduler=roundrobin`, or a statement over values with units, such as
+    `bulk.goodput > 10mbit`. A name is a parameter, an axis of a matrix, a metric, or name, status, engine or seed. A
+    run that lacks a value is left out.
+    """
+    from mprun.index.entry import scan
+    from mprun.index.selection import Request
+
+    if as_json and page is not None:
+        raise click.UsageError("--json conflicts with --html: remove one of the two")
+    request = Request(where, columns, sort, is_reversed)
+    found = scan(parent, is_deep)
+    listing = _ask(parent, found, is_deep, request, page is not None)
+    for note in listing.notes:
+        click.echo(f"note: {plain(note)}", err=True)
+    if as_json:
+        emit([_describe(row, listing) for row in listing.rows])
+    elif page is not None:
+        _write_page(page, parent, listing, request)
+    else:
+        _show(listing, parent)
+    # a program finds the faults in the rows
+    shown = {row.entry.fault for row in listing.rows} if as_json else ()
+    _name([fault for fault in listing.faults if fault not in shown])
+    if found.strange:
+        more = f" and {len(found.strange) - MOST_NAMED} more" if len(found.strange) > MOST_NAMED else ""
+        click.echo(f"note: no run and no sweep: {', '.join(found.strange[:MOST_NAMED])}{more}", err=True)
+
+
+def _ask(parent: Path, found: Scan, is_deep: bool, request: Request, for_page: bool) -> Listing:
+    """Return the list. A page whose columns nobody has chosen has the main ones."""
+    from mprun.index.database import Index, ask
+    from mprun.index.selection import select
+
+    kinds: Sequence[Kind] = ("run", "sweep", "run of sweep") if is_deep else ("run", "sweep")
+    lacking = "" if is_deep or all(one.kind == "run" for one in found.found) else "; --all adds the runs of sweeps"
+
+    def question(index: Index) -> Listing:
+        asked = request
+        if for_page and not request.columns:
+            from mprun.report.listing import choose_columns
+
+            asked = replace(request, columns=choose_columns(index.parameter_names(), index.metric_names()))
+        return select(index, asked, lacking)
+
+    with _late_bar() as progress:
+        answer, reason = ask(parent, found, kinds, question, progress)
+    if reason:
+        click.echo(f"note: the list is not kept for the next time: {plain(reason)}", err=True)
+    return answer
+
+
+@contextlib.contextmanager
+def _late_bar() -> Iterator[Any]:
+    """Yield a function that shows progress. The bar is made when there is something to show: making it takes time."""
+    from mprun.cli.progress import Bar
+
+    with contextlib.ExitStack() as holding:
+        bars: list[Bar] = []
+
+        def show(text: str, done: float) -> None:
+            if not bars:
+                bars.append(holding.enter_context(Bar()))
+            bars[0].show(text, done)
+
+        yield show
+
+
+def _describe(row: Row, listing: Listing) -> dict[str, Any]:
+    """Return a row for programs."""
+    entry = row.entry
+    told: dict[str, Any] = {"name": entry.name, "status": entry.status, "engine": entry.engine}
+    if entry.fault:
+        told["fault"] = entry.fault
+    return {**told, "values": dict(row.values)} if listing.columns else told
+
+
+def _show(listing: Listing, parent: Path) -> None:
+    if not listing.rows:
+        click.echo(f"no run in {parent} matches" if listing.total else f"no runs in {parent}")
+    elif not listing.columns:
+        for row in listing.rows:
+            click.echo(f"{row.entry.status:10} {row.entry.engine:8} {row.entry.name}")
+    else:
+        from mprun.cli.table import show_table
+
+        first = [["status", "engine", "name"]]
+        first += [[row.entry.status, row.entry.engine, row.entry.name] for row in listing.rows]
+        columns = [[plain(name), *(_spell(row.values[name]) for row in listing.rows)] for name in listing.columns]
+        show_table(first, columns, len(first[0]))
+
+
+def _spell(cell: Cell) -> str:
+    from mprun.index.selection import spell
+
+    return plain(spell(cell))
+
+
+def _name(faults: Sequence[str]) -> None:
+    """Print the first faults, and the number of the others."""
+    for fault in faults[:MOST_NAMED]:
+        click.echo(f"warning: {fault}", err=True)
+    if len(faults) > MOST_NAMED:
+        click.echo(f"warning: {len(faults) - MOST_NAMED} more runs or sweeps are damaged", err=True)
+
+
+def _write_page(page: Path, parent: Path, listing: Listing, request: Request) -> None:
+    from mprun import invoker
+    from mprun.report.listing import write_listing
+
+    write_listing(page, parent, listing, request)
+    invoker.give(page)
+    click.echo(page)

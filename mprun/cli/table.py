@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables in the terminal, in parts that fit its width."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+
+import click
+
+from mprun.cli import options
+
+# Spaces between columns.
+GAP = 2
+
+
+def show_table(first: Sequence[Sequence[str]], columns: Sequence[Sequence[str]], names: int) -> None:
+    """Print a table, with an empty line between its parts. The first row is the head.
+
+    - first: rows of the columns with which each part begins.
+    - columns: the other columns, with numbers.
+    - names: the number of columns of `first` that have texts; the others have numbers.
+    """
+    parts = _fit([_width(column) for column in zip(*first, strict=True)], [_width(column) for column in columns])
+    for number, part in enumerate(parts):
+        if number:
+            click.echo()
+        _show_rows([[*row, *(columns[n][k] for n in part)] for k, row in enumerate(first)], names)
+
+
+def _width(column: Iterable[str]) -> int:
+    return max(map(len, column))
+
+
+def _fit(first: Sequence[int], widths: Sequence[int]) -> Iterator[list[int]]:
+    """Return the columns of each part of the table, so that each part fits the terminal. Without a terminal there is
+    one part.
+
+    `first`: the widths of the columns that each part begins with.
+    """
+    room = options.terminal_width() - sum(GAP + width for width in first)
+    part: list[int] = []
+    for n in range(len(widths)):
+        if part and sys.stdout.isatty() and sum(GAP + widths[m] for m in (*part, n)) > room:
+            yield part
+            part = []
+        part.append(n)
+    yield part
+
+
+def _show_rows(rows: Sequence[Sequence[str]], names: int) -> None:
+    """Print a part. names: the number of text columns; the others are numbers."""
+    widths = [_width(column) for column in zip(*rows, strict=True)]
+    for row in rows:
+        texts = [
+            text.rjust(width) if n >= names else text.ljust(width)
+            for n, (text, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        click.echo(" " * GAP + (" " * GAP).join(texts).rstrip())

@@ -65,6 +65,7 @@ bench: ready
 	@.venv/bin/python benchmarks/build.py
 	@.venv/bin/python benchmarks/hop.py
 	@.venv/bin/python benchmarks/report.py
+	@.venv/bin/python benchmarks/listing.py
 	@.venv/bin/python benchmarks/sampling.py
 	@.venv/bin/python benchmarks/packets.py
 	@.venv/bin/python benchmarks/short_flows.py

@@ -237,6 +237,27 @@ def test_the_order_is_that_of_the_runs(tmp_path: Path) -> None:
     assert [name.split("-")[2] for name in names] == ["b", "c", "a", "a"]
 
 
+def names_in(cache: Path) -> list[str]:
+    """Return the names in the file of the index."""
+    (file,) = cache.glob("*/runs.sqlite")
+    with closing(sqlite3.connect(file)) as database:
+        return [name for (name,) in database.execute("SELECT name FROM runs ORDER BY name")]
+
+
+def test_runs_of_sweeps_stay_in_the_index_as_long_as_they_exist(tmp_path: Path, cache: Path) -> None:
+    folder = tmp_path / "runs"
+    sweep = make_sweep(folder)
+    parts = [f"{sweep.name}/runs/cc={value}/1" for value in ("cubic", "reno")]
+    list_runs(folder, kinds=ALL)
+    list_runs(folder)
+    assert names_in(cache) == [sweep.name, *parts]
+    shutil.rmtree(folder / parts[0])
+    assert [row.entry.name for row in list_runs(folder, kinds=ALL).rows] == [sweep.name, parts[1]]
+    shutil.rmtree(sweep)
+    list_runs(folder)
+    assert names_in(cache) == []
+
+
 def test_runs_of_sweeps_on_demand(tmp_path: Path) -> None:
     folder = tmp_path / "runs"
     sweep = make_sweep(folder)
@@ -403,7 +424,7 @@ def test_columns_in_the_terminal_and_as_json(runs: Path) -> None:
 def test_damaged_and_foreign_directories_are_named(runs: Path) -> None:
     (next(runs.glob("*0")) / "summary.json").write_text('{"status": "pas')
     (next(runs.glob("*1")) / "environment.json").write_text("[]")
-    for name in ("notes", "more", ".hidden", "evil\x1b[2J"):
+    for name in ("notes", "more", ".hidden", "20260101-000000-evil\x1b[2J-00000000"):
         (runs / name).mkdir()
     (runs / "latest").symlink_to(next(runs.glob("*3")).name)
     shown = call("-o", runs)
@@ -413,7 +434,7 @@ def test_damaged_and_foreign_directories_are_named(runs: Path) -> None:
         "where it came\n"
         "warning: 20260101-000001-topo-xp-00000001/environment.json: damaged: X: run it again, or take the directory "
         "from where it came\n"
-        "note: no run and no sweep: evil\ufffd[2J, more, notes\n"
+        "note: no run and no sweep: 20260101-000000-evil\ufffd[2J-00000000, more, notes\n"
     )
     rows = json.loads(call("-o", runs, "--json").stdout)
     assert ["fault" in row for row in rows] == [True, True, False, False]

@@ -17,6 +17,8 @@ from mprun.text import plain
 
 # The number of parameters on a page whose columns nobody has chosen.
 MOST_PARAMETERS = 8
+# A browser needs seconds to lay out the table of thousands of rows.
+MOST_ROWS = 500
 
 
 def choose_columns(parameters: Sequence[str], metrics: Sequence[str]) -> tuple[str, ...]:
@@ -46,6 +48,7 @@ def write_listing(page: Path, parent: Path, listing: Listing, request: Request) 
         names=3,
         statuses=tuple(dict.fromkeys(run.status for run in runs)),
         rows=runs,
+        most=MOST_ROWS,
     )
     folder = Folder(page.parent)
     folder.write_text(page.name, render_listing(content))

@@ -129,6 +129,7 @@ class ListingPage:
     - head: the titles of all columns, the run and its status first.
     - names: the number of columns with texts; the others have numbers.
     - statuses: those that occur.
+    - most: the number of rows that are shown at first.
     """
 
     title: str
@@ -137,6 +138,7 @@ class ListingPage:
     names: int
     statuses: tuple[str, ...]
     rows: Sequence[ListedRun]
+    most: int
 
     @property
     def has_folders(self) -> bool:

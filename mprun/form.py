@@ -163,6 +163,7 @@ TABLES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "subflows": (("connection", "subflow", *_CARRIED, *_TUPLE[0]), ("capture", "path?", *_TUPLE[1])),
     "connections": (("connection",), ("capture", "protocol")),
+    "one_way_delays": (("sent_ns", "delay_ns?"), ("from", "to", "state", "flow?", "path?", "link?")),
 }
 # Units at the end of column names. Such columns contain numbers.
 UNITS = ("_ns", "_us", "_ms", "_s", "_bytes", "_packets", "_per_s", "_port")

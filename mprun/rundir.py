@@ -59,7 +59,7 @@ INCOMPLETE = "incomplete"
 MOST_STEPS_BYTES = 256 << 20
 MOST_OUTPUT_BYTES = 512 << 20
 # Tables that are made from the captures on demand: of what a repetition must reproduce these are no part.
-FROM_CAPTURES = ("packets", "connections", "subflows")
+FROM_CAPTURES = ("packets", "connections", "subflows", "one_way_delays")
 _NAME = re.compile(r"^(\d{8}-\d{6})-(.*)-([0-9a-f]{8})(\.\d+)?$")
 
 

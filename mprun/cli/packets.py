@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun packets`: connections and subflows in the captures of a run."""
+"""`mprun packets`: connections, subflows and one-way delays in the captures of a run."""
 
 from __future__ import annotations
 
@@ -23,11 +23,22 @@ _SIGNS = {"forward": "→", "reverse": "←"}
 @click.command("packets")
 @click.argument("name", metavar="[RUN]", default="latest", shell_complete=complete_runs)
 @options.parent
-@click.option("--json", "as_json", is_flag=True, help="Print connections and subflows as JSON.")
-def command(name: str, parent: Path, as_json: bool) -> None:
-    """Analyse the captures of a run and add the tables `packets`, `connections` and `subflows` to the run.
+@click.option(
+    "--delay",
+    "pairs",
+    nargs=2,
+    multiple=True,
+    metavar="FROM TO",
+    help="Measure one-way delays from capture FROM to capture TO. Can be repeated. Default: between the captures of "
+    "the two hosts of each flow, in both directions.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print connections, subflows and one-way delays as JSON.")
+def command(name: str, parent: Path, pairs: tuple[tuple[str, str], ...], as_json: bool) -> None:
+    """Analyse the captures of a run: packets, connections, subflows and one-way delays.
 
-    tshark reads each capture once. `mprun export` writes the tables as CSV, and docs/captures.md describes them.
+    The tables `packets`, `connections`, `subflows` and `one_way_delays` are added to the run. tshark reads each capture
+    once. FROM and TO are names of captures. `mprun export` writes the tables as CSV, and docs/captures.md describes
+    them.
     """
     from mprun import rundir
     from mprun.cli.progress import Bar
@@ -35,11 +46,13 @@ def command(name: str, parent: Path, as_json: bool) -> None:
 
     run = rundir.find(parent, name)
     with rundir.readable(run.path), Bar() as bar:
-        found = dissect(run, bar.show)
+        found = dissect(
+            run, bar.show, [(one.removesuffix(".pcap"), other.removesuffix(".pcap")) for one, other in pairs]
+        )
     invoker.give(run.path)
     if as_json:
         value = {"packets": found.packets, "connections": found.connections, "subflows": found.subflows}
-        emit({"directory": str(run.path), **value, "warnings": found.warnings})
+        emit({"directory": str(run.path), **value, "one_way_delays": found.delays, "warnings": found.warnings})
         return
     for capture in run.captures():
         _show(
@@ -47,9 +60,12 @@ def command(name: str, parent: Path, as_json: bool) -> None:
             [one for one in found.connections if one["capture"] == capture],
             [one for one in found.subflows if one["capture"] == capture],
         )
+    _show_delays(found.delays)
     for text in found.warnings:
         click.echo(f"  {click.style('warning', fg='yellow')}: {printable(text)}")
-    click.echo(f"{found.packets} packets  {run.path / 'tables'}/{{packets,connections,subflows}}.parquet")
+    click.echo(
+        f"{found.packets} packets  {run.path / 'tables'}/{{packets,connections,subflows,one_way_delays}}.parquet"
+    )
 
 
 def _show(capture: str, connections: Sequence[Mapping[str, Any]], subflows: Sequence[Mapping[str, Any]]) -> None:
@@ -103,6 +119,24 @@ def _say_subflows(members: Sequence[Mapping[str, Any]], connection: Mapping[str,
         at = f"from {one['opened_ns'] / 1e9:.3f} s"
         lines.append(f"{name:{width}} {_SIGNS[way]} {share:>7}  {at:>14}  {again}  {', '.join(words)}")
     return lines
+
+
+def _show_delays(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print the one-way delays of each pair of captures, a line for each path."""
+    from mprun.model.units import format_measured
+
+    if not rows:
+        return
+    click.echo(click.style("one-way delays", bold=True))
+    names = [f"{row['from']} → {row['to']}  {row['path'] or 'other'}" for row in rows]
+    width = max(len(name) for name in names)
+    for name, row in zip(names, rows, strict=True):
+        parts = [f"{row['packets']} packets"]
+        if row["received"]:
+            values = [(what, row[f"{what}_delay_ns"] / 1e9) for what in ("min", "median", "p95", "max")]
+            parts += [f"{what} {format_measured(value, 's')}" for what, value in values]
+        parts += [f"{row[state]} {state}" for state in ("lost", "duplicate", "unknown") if row[state]]
+        click.echo(f"  {name:{width}}  {', '.join(parts)}")
 
 
 def _say_end(one: Mapping[str, Any], end: str) -> str:

@@ -44,7 +44,18 @@ HEADER_BYTES = 14
 Series = Literal["interfaces", "queues", "sockets", "cpu"]
 # Figures over the time of a run, and the forms of figures.
 SeriesName = Literal[
-    "rate", "goodput", "rtt", "cwnd", "queue", "interfaces", "delay", "completion", "buffer", "quality", "sequence"
+    "rate",
+    "goodput",
+    "rtt",
+    "cwnd",
+    "queue",
+    "interfaces",
+    "delay",
+    "completion",
+    "buffer",
+    "quality",
+    "sequence",
+    "one_way_delay",
 ]
 PlotForm = Literal["line", "step", "stack", "points", "cdf", "bar", "box", "heat"]
 

@@ -224,6 +224,34 @@ class Portions:
             yield b"".join(head) + data[begin:offset]
 
 
+def frames(capture: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the link type and the captured bytes of each complete packet of a capture (pcap or pcapng).
+
+    Raises MprunError if the data is neither pcapng nor pcap.
+    """
+    is_pcapng = _is_pcapng(capture)
+    link_types = [] if is_pcapng else [_read_header(capture)[6] & 0xFFFF]
+    offset = 0 if is_pcapng else HEADER_BYTES
+    # the place of the captured length in a block or record, and of the packet's bytes
+    captured_at, data_at = (20, 28) if is_pcapng else (8, RECORD_BYTES)
+    number = 0
+    while offset + RECORD_BYTES <= len(capture):
+        kind, length = _read_block(capture, offset) if is_pcapng else _read_length(capture, offset)
+        if length < 12 or offset + length > len(capture):
+            break
+        if kind == SECTION:
+            link_types = []
+        elif kind == INTERFACE:
+            link_types.append(int.from_bytes(capture[offset + 8 : offset + 10], "little"))
+        elif kind == PACKET:
+            if is_pcapng:
+                number = int.from_bytes(capture[offset + 8 : offset + 12], "little")
+            begin = offset + data_at
+            captured = int.from_bytes(capture[offset + captured_at : offset + captured_at + 4], "little")
+            yield link_types[number] if number < len(link_types) else -1, capture[begin : begin + captured]
+        offset += length
+
+
 def _is_pcapng(header: bytes) -> bool:
     """Return True for pcapng and False for pcap, both in little-endian order. Raises MprunError for other data."""
     if _read_block(header, 0)[0] == SECTION:

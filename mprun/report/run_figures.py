@@ -17,6 +17,7 @@ import polars as pl
 from mprun.model.metric import SUFFIXES
 from mprun.model.spec import Plot, SeriesName
 from mprun.report.figure import TIME, Axis, Chart, Form, Panel, Series
+from mprun.report.one_way_delay import draw_one_way_delay
 from mprun.report.palette import FLOW_TONES
 from mprun.report.playback import draw_buffer, draw_quality
 from mprun.report.run_data import MOST_LINES, NS, RunData, over_time, say_dropped
@@ -92,7 +93,8 @@ def lacking(evidence: RunData, plots: Sequence[Plot]) -> Iterator[str]:
         elif plot.series is not None:
             of = f" of {plot.flow}" if plot.flow else ""
             tables = " nor ".join(SOURCES[plot.series].tables)
-            hint = " (`mprun packets` makes them of its captures)" if plot.series == "sequence" else ""
+            is_captured = plot.series in ("sequence", "one_way_delay")
+            hint = " (`mprun packets` makes them of its captures)" if is_captured else ""
             yield f"no figure '{plot.series}'{of}: the run has no {tables} to show{hint}"
 
 
@@ -450,4 +452,5 @@ SOURCES: Mapping[SeriesName, Source] = {
     "buffer": Source(("chunks",), draw_buffer, False),
     "quality": Source(("chunks",), draw_quality, False),
     "sequence": Source(("packets",), draw_sequence, True),
+    "one_way_delay": Source(("one_way_delays",), draw_one_way_delay, False),
 }

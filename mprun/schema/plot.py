@@ -28,6 +28,7 @@ FORMS: Mapping[SeriesName, tuple[PlotForm, ...]] = {
     "buffer": ("line",),
     "quality": ("step",),
     "sequence": ("points",),
+    "one_way_delay": ("points", "cdf"),
 }
 # The samples that a series needs. Sockets are always sampled.
 SAMPLES: Mapping[SeriesName, Series] = {"queue": "queues", "interfaces": "interfaces"}
@@ -48,7 +49,8 @@ class PlotEntry(FileModel):
         description="The series to plot over the run's time. `rate`, `rtt`, `cwnd`: of each subflow. `goodput`: "
         "of each flow. `queue`, `interfaces`: if `sample` names them. `delay`: of requests, datagrams "
         "and pings. `completion`: of short flows. `buffer`, `quality`: of videos. `sequence`: the "
-        "position of each packet in the data, after `mprun packets` has read the captures.",
+        "position of each packet in the data, and `one_way_delay`: the delay of each packet from one host to "
+        "another, after `mprun packets` has read the captures.",
         examples=["rate"],
     )
     table: Name | None = Field(
@@ -79,8 +81,8 @@ class PlotEntry(FileModel):
     form: PlotForm | None = Field(
         None,
         description="The form of the figure. For `rate`: stack or step. For `delay` and `completion`: cdf, or "
-        "points over time. For `table`: line, points or step. For `metric`: line, bar, box, or heat (a map "
-        "of `over` and `by`). Default: the first form that fits.",
+        "points over time. For `one_way_delay`: points over time, or cdf. For `table`: line, points or step. "
+        "For `metric`: line, bar, box, or heat (a map of `over` and `by`). Default: the first form that fits.",
     )
     log: Annotated[list[Literal["x", "y"]], Field(max_length=2)] = Field(
         [], description="With `metric`: the axes of the figure with a logarithmic scale.", examples=[["x"]]

@@ -228,6 +228,30 @@ def test_a_sequence_is_that_of_the_senders_capture() -> None:
     assert "mprun packets" in hint
 
 
+def test_one_way_delays_have_a_plot_for_each_direction() -> None:
+    names = ("from", "to", "flow", "path", "link", "state", "sent_ns", "delay_ns")
+    rows = [
+        ("client", "server", "bulk", "path0", "l0", "received", 10**9, 10_000_000),
+        ("client", "server", "bulk", "path0", "l0", "duplicate", 10**9, 11_000_000),
+        ("client", "server", "bulk", "path0", "l0", "lost", 2 * 10**9, None),
+        ("client", "server", "bulk", "path0", "l0", "unknown", 2 * 10**9, None),
+        ("server", "client", None, "path1", "l1", "received", 3 * 10**9, 30_000_000),
+    ]
+    shown = evidence(one_way_delays=pl.LazyFrame(rows, names, orient="row"))
+    (chart,) = draw_run(shown, [Plot(series="one_way_delay")])
+    there, back = chart.panels
+    assert (there.title, back.title) == ("client → server", "server → client")
+    arrived, lost = there.series
+    assert (arrived.label, arrived.tone, list(arrived.x), list(arrived.y)) == ("path0", "p0", [1, 1], [0.01, 0.011])
+    assert (lost.label, lost.tone, list(lost.x), list(lost.y)) == ("path0, lost", "p0", [2], [0])
+    assert "The 1 lost packets are marked at 0." in chart.caption
+    (chart,) = draw_run(shown, [Plot(series="one_way_delay", form="cdf", flow="bulk")])
+    (panel,) = chart.panels
+    assert [list(series.y) for series in panel.series] == [[0.01]]
+    (hint,) = lacking(evidence(), [Plot(series="one_way_delay")])
+    assert "mprun packets" in hint
+
+
 def test_a_sequence_of_sctp_is_found_by_its_ports() -> None:
     """A connection of TCP has the same port. The server sends, so its capture is used."""
     names = ("capture", "connection", "subflow", "path", "source", "source_port", "destination", "destination_port")

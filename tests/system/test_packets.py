@@ -363,3 +363,88 @@ def test_requests_over_ipv6_are_counted_to_the_byte(tmp_path: Path) -> None:
     assert "the options of TCP are not all in the capture" in warning
     cut = [one for one in read["connections"] if one["capture"] == "router-server0"]
     assert [(one["protocol"], one["subflows"], one["fallback"]) for one in cut] == [("mptcp", 1, None)] * 2
+
+
+# Path 1 loses, duplicates and reorders packets. Path 0 only loses those that its queue has no room for.
+UNEVEN = """\
+version: 1
+topology: multi-path
+paths:
+  - {rate: 20mbit, delay: 10ms, queue: 80packets}
+  - {rate: 20mbit, delay: 30ms, queue: 80packets, loss: 2%, duplicate: 2%, jitter: 5ms}
+MIDDLEBOX
+"""
+# 1472 bytes of payload make a frame of 1514 bytes, which is the only one on its way.
+PROBES = """\
+version: 1
+hosts: {client: {mptcp: {path_manager: fullmesh}}, server: {mptcp: {path_manager: fullmesh}}}
+traffic:
+  - {name: lone, tool: udp, from: client, to: server, rate: 1mbit, duration: 2s, length: 1472bytes}
+  - {name: bulk, tool: iperf3, from: client, to: server, protocol: mptcp, start: 3s, duration: 2s}
+capture:
+  - {host: client, snaplen: 100}
+  - {host: server, snaplen: 100}
+"""
+
+
+@pytest.fixture(scope="module", params=["", "middleboxes: {router: {nat: {inside: [path0, path1]}}}"], ids=["", "nat"])
+def probed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, dict[str, Any]]:
+    """Run probes without a queue and a bulk transfer over both paths, also through a NAT."""
+    folder = tmp_path_factory.mktemp("probed")
+    (folder / "uneven.yaml").write_text(UNEVEN.replace("MIDDLEBOX", request.param))
+    return run_and_read(folder, "uneven", PROBES)
+
+
+def test_a_frame_takes_the_delay_of_its_link_and_its_time_on_the_link(probed: tuple[Result, dict[str, Any]]) -> None:
+    run, _ = probed
+    lone = [row for row in run.rows("one_way_delays") if row["flow"] == "lone" and row["from"] == "client"]
+    sizes = {row["length_bytes"] - COOKED_BYTES + ETHERNET_BYTES for row in lone if row["protocol"] == "udp"}
+    assert sizes == {1514}
+    assert {(row["state"], row["path"]) for row in lone} == {("received", "path0")}
+    # 1514 bytes at 20 Mbit/s take 605.6 us; the clock of the kernel that makes a virtual run counts 512 ns
+    assert [row["delay_ns"] for row in lone] == pytest.approx([10_000_000 + 1514 * 400] * len(lone), abs=1024)
+
+
+def test_each_packet_of_one_capture_is_found_in_the_other(probed: tuple[Result, dict[str, Any]]) -> None:
+    run, read = probed
+    table = polars.read_parquet(run.run / "tables" / "one_way_delays.parquet")
+    for sender, receiver in (("client", "server"), ("server", "client")):
+        mine = table.filter(polars.col("from") == sender)
+        states = Counter(mine["state"])
+        sent, arrived = (
+            packets(run).filter(capture=capture, direction=direction).drop_nulls("identity").collect().height
+            for capture, direction in ((sender, "out"), (receiver, "in"))
+        )
+        # those whose states are unknown were under way at the end, or are equal to another packet
+        assert states["unknown"] <= 0.01 * sent
+        assert states["received"] + states["lost"] + states["unknown"] == sent
+        assert 0 <= arrived - states["received"] - states["duplicate"] <= states["unknown"]
+        lossy = mine.filter(polars.col("path") == "path1", polars.col("state") != "unknown")
+        share = {state: lossy.filter(state=state).height / lossy.height for state in ("lost", "duplicate")}
+        assert share == pytest.approx({"lost": 0.02, "duplicate": 0.02}, abs=0.015)
+        assert mine.filter(path="path0", state="duplicate").height == 0
+    delays = {(row["from"], row["path"]): row for row in read["one_way_delays"]}
+    assert set(delays) == {(host, path) for host in ("client", "server") for path in ("path0", "path1")}
+    # path 1 delays by 25 to 35 ms, path 0 by 10 ms; acknowledgements wait in no queue
+    assert 25e6 <= delays["server", "path1"]["min_delay_ns"] < delays["server", "path1"]["max_delay_ns"] < 37e6
+    assert delays["server", "path0"]["median_delay_ns"] == pytest.approx(10_030_000, abs=20_000)
+
+
+def test_the_delays_of_a_run_are_drawn(probed: tuple[Result, dict[str, Any]]) -> None:
+    run, _ = probed
+    assert call("report", run.run, cwd=run.run.parent).status == 0
+    rows = (run.run / "figures" / "one-way-delay-time.csv").read_text().splitlines()
+    assert rows[0] == "panel,series,time_s,delay_s"
+    first = polars.read_parquet(run.run / "tables" / "one_way_delays.parquet").row(0, named=True)
+    assert f"client → server,path0,{first['sent_ns'] / 1e9!r},{first['delay_ns'] / 1e9!r}" in rows
+    assert 'id="one-way-delay-time"' in (run.run / "report.html").read_text()
+
+
+def test_delays_between_named_captures(probed: tuple[Result, dict[str, Any]]) -> None:
+    run, _ = probed
+    again = call("packets", run.run, "--delay", "client.pcap", "server", "--json", cwd=run.run.parent)
+    assert {(row["from"], row["to"]) for row in json.loads(again.out)["one_way_delays"]} == {("client", "server")}
+    bad = call("packets", run.run, "--delay", "client", "router", cwd=run.run.parent)
+    assert (bad.status, "no capture 'router'" in bad.out + bad.err) == (2, True)
+    # the fixture's table
+    assert call("packets", run.run, cwd=run.run.parent).status == 0

@@ -64,6 +64,8 @@ METRICS = {
 
 FOLDER = f"{inside.TOOLS}/quic"
 KEY_LOG = "tls-keys.log"
+# The events of each end as JSON text sequences (draft-ietf-quic-qlog-main-schema).
+CLIENT_QLOG, SERVER_QLOG = "client.sqlog", "server.sqlog"
 # The library keeps connection identifiers for this many paths.
 MOST_PATHS = 8
 DEFAULT_TIMEOUT_NS = 300_000_000_000
@@ -161,6 +163,10 @@ class Entry(ServedEntry):
     congestion: Literal["cubic", "bbr", "bbr3", "copa"] = Field(
         "cubic", description="The congestion control of both ends, on each path."
     )
+    qlog: bool = Field(
+        False,
+        description="Keep the events of client and server as qlog: packets, recovery and congestion control.",
+    )
 
     @model_validator(mode="after")
     def _agree(self) -> Entry:
@@ -216,6 +222,7 @@ def _server(flow: Flow, ends: Endpoints, pairs: Sequence[tuple[str, str]]) -> Pr
         env=certificate.DETERMINISTIC,
         role="server",
         ready=Ready("output", "listening"),
+        keeps=(kept(flow, SERVER_QLOG),) if flow.options.get("qlog") else (),
     )
 
 
@@ -235,7 +242,7 @@ def _client(flow: Flow, ends: Endpoints, pairs: Sequence[tuple[str, str]]) -> Pr
         env=certificate.DETERMINISTIC,
         role="flow",
         timeout_ns=timeout_ns,
-        keeps=(kept(flow, KEY_LOG),),
+        keeps=(kept(flow, KEY_LOG), *((kept(flow, CLIENT_QLOG),) if options.get("qlog") else ())),
     )
 
 
@@ -249,6 +256,8 @@ def _shared(flow: Flow, end: str, pairs: Sequence[tuple[str, str]]) -> list[str]
     number = _preferred(policy)
     if policy is not None:
         argv += ["--scheduler", str(policy) if number is None else f"prefer={','.join(pairs[number])}"]
+    if flow.options.get("qlog"):
+        argv += ["--qlog", kept(flow, CLIENT_QLOG if end == "client" else SERVER_QLOG)]
     return argv
 
 

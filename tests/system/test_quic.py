@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -141,6 +143,28 @@ def test_runs_repeat_payload_and_keys_included(mprun: Callable[..., Result], tmp
     assert digests[0] == digests[1]
     assert digests[0]["keys"] != digests[2]["keys"]
     assert digests[0]["client.pcap"] != digests[2]["client.pcap"]
+
+
+@needs_tool
+def test_qlog_has_the_packets_of_both_ends_and_repeats(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    xp = experiment(tmp_path, "xp", response="1mb", multipath=True, snaplen=100, qlog=True)
+    runs = [mprun("-t", FAST, "-x", xp, "--engine", "virtual", "--json", "-o", tmp_path / name) for name in "ab"]
+    assert [result.status for result in runs] == [0, 0]
+    counts = {}
+    for end in ("client", "server"):
+        first, again = ((result.run / "files" / "get" / f"{end}.sqlog").read_bytes() for result in runs)
+        assert first == again
+        head, *events = (json.loads(record) for record in first.split(b"\x1e")[1:])
+        assert (head["qlog_format"], head["trace"]["vantage_point"]["type"]) == ("JSON-SEQ", end)
+        counts[end] = Counter(event["name"] for event in events)
+    # no packet of the client is lost; a datagram of the handshake may hold several packets
+    sent = len(tshark(runs[0].run / "pcap" / "client.pcap", "-Y", "udp && ip.dst == 10.1.0.1"))
+    assert sent <= counts["client"]["quic:packet_sent"] <= sent + 3
+    assert counts["server"]["quic:packet_received"] == counts["client"]["quic:packet_sent"]
+    assert counts["server"]["quic:packet_sent"] >= counts["client"]["quic:packet_received"] > sent
+    plain = experiment(tmp_path, "plain", response="1mb")
+    result = mprun("-t", FAST, "-x", plain, "--engine", "virtual", "--json")
+    assert [path.name for path in (result.run / "files" / "get").iterdir()] == ["tls-keys.log"]
 
 
 @needs_tool

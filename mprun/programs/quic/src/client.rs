@@ -33,6 +33,7 @@ struct Task {
     /// (local, remote) of the paths other than the first.
     further: Vec<(SocketAddr, SocketAddr)>,
     keylog: Option<String>,
+    qlog: Option<String>,
 }
 
 /// The current request.
@@ -82,6 +83,7 @@ pub fn fetch(words: &[String]) -> Result<(), String> {
         think: Duration::from_nanos(arguments.number("think-ns", 0)?),
         further: paths.collect(),
         keylog: arguments.get("keylog").map(str::to_string),
+        qlog: arguments.get("qlog").map(str::to_string),
     };
     let state = Rc::new(RefCell::new(State::new(task)));
     report::print(&Event::Begin { monotonic_ns: report::monotonic_ns() });
@@ -344,6 +346,9 @@ impl TransportHandler for Callbacks {
                 Ok(file) => connection.set_keylog(Box::new(file)),
                 Err(error) => eprintln!("mprun-quic: key log {name}: {error}"),
             }
+        }
+        if let Some(name) = &self.0.borrow().task.qlog {
+            configuration::log_events(connection, name);
         }
     }
 

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The library's configuration, the same for both ends: congestion control, paths and packet scheduler.
 
+use std::fs::File;
+use std::io::LineWriter;
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use tquic::connection::Connection;
 use tquic::{Config, CongestionControlAlgorithm, MultipathAlgorithm};
 
 use crate::arguments::Arguments;
@@ -11,7 +14,7 @@ use crate::arguments::Arguments;
 /// The application protocol that is negotiated (ALPN, RFC 7301).
 pub const PROTOCOL: &[u8] = b"mprun/1";
 /// The names of the arguments that are read here.
-pub const KNOWN: [&str; 3] = ["congestion", "scheduler", "idle-timeout-ms"];
+pub const KNOWN: [&str; 4] = ["congestion", "scheduler", "idle-timeout-ms", "qlog"];
 /// The library keeps connection identifiers for this number of paths.
 pub const MOST_PATHS: u64 = 8;
 
@@ -31,6 +34,15 @@ pub fn configure(arguments: &Arguments) -> Result<Config, String> {
         config.set_multipath_algorithm(scheduler_of(scheduler)?);
     }
     Ok(config)
+}
+
+/// Writes the events of a connection to a file (draft-ietf-quic-qlog-main-schema). A signal may end the program, so
+/// each event is written at once.
+pub fn log_events(connection: &mut Connection, name: &str) {
+    match File::create(name) {
+        Ok(file) => connection.set_qlog(Box::new(LineWriter::new(file)), "mprun-quic".to_string(), String::new()),
+        Err(error) => eprintln!("mprun-quic: {name}: {error}"),
+    }
 }
 
 /// `lowest-rtt`, `roundrobin`, `redundant`, or `prefer=LOCAL,REMOTE`: the path between two addresses.

@@ -2,8 +2,9 @@
 //! Multipath QUIC for experiments (RFC 9000, draft-ietf-quic-multipath as implemented by the library tquic).
 //!
 //!     mprun-quic server --listen ADDRESS:PORT ... --certificate FILE --key FILE [--scheduler S] [--congestion C]
+//!                       [--qlog FILE]
 //!     mprun-quic client --path LOCAL,REMOTE:PORT ... --requests N --response BYTES [--request BYTES] [--think-ns T]
-//!                       [--scheduler S] [--congestion C] [--keylog FILE] [--timeout-ms T]
+//!                       [--scheduler S] [--congestion C] [--keylog FILE] [--qlog FILE] [--timeout-ms T]
 //!
 //! A request is a bidirectional stream: a line with the number of wanted bytes, then a body that may be empty. The
 //! answer has this number of bytes. The client prints the delay of each request and, at the end, the library's figures

@@ -36,7 +36,7 @@ pub fn serve(words: &[String]) -> Result<(), String> {
     config.set_tls_config(tls);
     let network = Rc::new(Network::bind(&addresses)?);
     let sender: Rc<dyn PacketSendHandler> = network.clone();
-    let mut endpoint = Endpoint::new(Box::new(config), true, Box::new(Answers::default()), sender);
+    let mut endpoint = Endpoint::new(Box::new(config), true, Box::new(Answers { qlog: arguments.get("qlog").map(str::to_string), ..Answers::default() }), sender);
     eprintln!("listening on {}", network.addresses().iter().map(|a| a.to_string()).collect::<Vec<_>>().join(" "));
     loop {
         network.wait(endpoint.timeout());
@@ -58,6 +58,8 @@ struct Exchange {
 /// Exchanges by connection and stream.
 #[derive(Default)]
 struct Answers {
+    /// The file for the events of the first connection.
+    qlog: Option<String>,
     exchanges: BTreeMap<(u64, u64), Exchange>,
 }
 
@@ -95,7 +97,11 @@ impl Exchange {
 }
 
 impl TransportHandler for Answers {
-    fn on_conn_created(&mut self, _: &mut Connection) {}
+    fn on_conn_created(&mut self, connection: &mut Connection) {
+        if let Some(name) = self.qlog.take() {
+            configuration::log_events(connection, &name);
+        }
+    }
 
     fn on_conn_established(&mut self, _: &mut Connection) {}
 

@@ -63,9 +63,9 @@ def command(name: str, parent: Path, pairs: tuple[tuple[str, str], ...], as_json
     _show_delays(found.delays)
     for text in found.warnings:
         click.echo(f"  {click.style('warning', fg='yellow')}: {printable(text)}")
-    click.echo(
-        f"{found.packets} packets  {run.path / 'tables'}/{{packets,connections,subflows,one_way_delays}}.parquet"
-    )
+    tables = ("packets", "connections", "subflows", "one_way_delays")
+    click.echo(options.wrap(f"{found.packets} packets; tables: {', '.join(tables)}", ""))
+    click.echo(options.spell_path(run.path / "tables"))
 
 
 def _show(capture: str, connections: Sequence[Mapping[str, Any]], subflows: Sequence[Mapping[str, Any]]) -> None:
@@ -136,7 +136,7 @@ def _show_delays(rows: Sequence[Mapping[str, Any]]) -> None:
             values = [(what, row[f"{what}_delay_ns"] / 1e9) for what in ("min", "median", "p95", "max")]
             parts += [f"{what} {format_measured(value, 's')}" for what, value in values]
         parts += [f"{row[state]} {state}" for state in ("lost", "duplicate", "unknown") if row[state]]
-        click.echo(f"  {name:{width}}  {', '.join(parts)}")
+        click.echo(options.wrap(f"{name:{width}}  {', '.join(parts)}", "  ", "      "))
 
 
 def _say_end(one: Mapping[str, Any], end: str) -> str:

@@ -345,7 +345,7 @@ def find(parent: Path, name: str) -> RunDirectory:
     for candidate in (Path(name), parent / name):
         if _is_run(candidate):
             return RunDirectory(candidate.resolve())
-    matches = [run for run in list_runs(parent) if run.name.startswith(name) or _digest_of(run.name) == name]
+    matches = [run for run in list_runs(parent) if run.name.startswith(name) or short_digest_of(run.name) == name]
     if len(matches) == 1:
         return matches[0]
     if matches:
@@ -506,7 +506,8 @@ def remove(run: RunDirectory) -> None:
             _point_latest(parent, left[-1].name)
 
 
-def _digest_of(name: str) -> str:
+def short_digest_of(name: str) -> str:
+    """Return the beginning of the digest in the name of a run; empty if it has none."""
     match = _NAME.match(name)
     return match[3] if match else ""
 

@@ -19,7 +19,9 @@ def page() -> str:
     parts.append(
         "The metrics of a run are in `summary.json` and on the screen. `expect` sets bounds on metrics. "
         "The name of a metric begins with the name of the flow, as in `bulk.goodput`. "
-        "If each path has its own value, the path's name follows, as in `bulk.share.path0`.\n\n"
+        "If each path has its own value, the path's name follows, as in `bulk.share.path0`. "
+        "The column 'better' has the direction of an improvement. `mprun compare` marks changes as better or "
+        "worse by this direction.\n\n"
     )
     rows = [(kind, symbol, code(_BOUNDS[kind])) for kind, symbol in SYMBOLS.items()]
     parts.append(table(("unit", "in summary.json", "a bound in a file"), rows))
@@ -39,8 +41,11 @@ def page() -> str:
 
 
 def _table(metrics: Metrics, owner: str) -> str:
-    rows = ((code(_name(name, metric, owner)), metric.unit, _meaning(metric)) for name, metric in metrics.items())
-    return table(("metric", "unit", "meaning"), rows)
+    rows = (
+        (code(_name(name, metric, owner)), metric.unit, metric.better or "-", _meaning(metric))
+        for name, metric in metrics.items()
+    )
+    return table(("metric", "unit", "better", "meaning"), rows)
 
 
 def _name(name: str, metric: Metric, owner: str) -> str:

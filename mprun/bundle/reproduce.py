@@ -212,7 +212,7 @@ def reproduce(
     unproven = _find_unproven(original.folder, bundle.artifacts, {ALONE: again})
     if difference is None:
         return Outcome("identical", again.path, 1, 1, facts=facts, unproven=unproven)
-    operands = read_operands(parent, str(original.path), str(again.path), None)
+    operands = read_operands(original, again)
     compared = [one for one in compare(*operands.cells) if one.verdict != "same"]
     return Outcome("different", again.path, 0, 1, [difference], facts, compared, unproven=unproven)
 
@@ -273,7 +273,7 @@ def _reproduce_sweep(
     told = [f"{name}: {text}" for name, text in sorted(differences.items())]
     if same == len(tasks):
         return Outcome("identical", again.path, same, len(tasks), facts=facts, unproven=unproven)
-    operands = read_operands(parent, str(original.path), str(again.path), None)
+    operands = read_operands(original, again)
     count = sum(1 for _ in compare(*operands.cells))
     # With this many intervals at 95 %, some would exclude zero by chance. All together must hold with 95 %.
     compared = [one for one in compare(*operands.cells, 1 - (1 - CONFIDENCE) / max(count, 1)) if one.verdict != "same"]

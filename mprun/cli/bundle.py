@@ -37,11 +37,12 @@ def command(name: str, parent: Path, target: Path | None, licence: str | None, w
     """
     from mprun.bundle.licence import find_licence
     from mprun.bundle.pack import pack
+    from mprun.cli.operand import find_either
     from mprun.cli.progress import Bar
     from mprun.report.report import make_report
     from mprun.report.sweep import make_sweep_report
     from mprun.rundir import readable
-    from mprun.sweepdir.directory import SweepDirectory, find_either
+    from mprun.sweepdir.directory import SweepDirectory
 
     url = "" if licence is None else find_licence(licence)
     found = find_either(parent, name)

@@ -3,38 +3,43 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mprun.cli import options
-from mprun.cli.completion import complete_axes, complete_metrics
+from mprun.cli.completion import complete_axes, complete_metrics, complete_runs
 from mprun.cli.output import emit
-from mprun.model.scalar import spell_values
-from mprun.report.metrics import MOST_MAIN, choose_main, direction_of, is_secondary
-from mprun.scratch import scratch
+from mprun.report.effect import (
+    is_dull,
+    is_news,
+    label_of,
+    order_by_effect,
+    say_briefly,
+    say_change,
+    say_expected,
+    say_held,
+)
 from mprun.text import plain
 
 if TYPE_CHECKING:
     from mprun.analysis.comparison import Compared, Expected
+    from mprun.cli.operand import Operand
+    from mprun.report.comparison import Pair
     from mprun.report.verdict import Check
     from mprun.sweepdir.operands import Operands
 
-# A change below this share of the value is not shown.
-LEAST_CHANGE = 0.0005
-# A ratio over less than this share of the other side is not shown.
-NEARLY_NOTHING = 0.01
 MARKS = {"higher": "▲", "lower": "▼", "same": "=", "unclear": "~", "unknown": " "}
 
 
 @click.command("compare")
-@click.argument("first", metavar="[A]", required=False)
-@click.argument("second", metavar="[B]", required=False)
+@click.argument("first", metavar="[A]", required=False, shell_complete=complete_runs)
+@click.argument("second", metavar="[B]", required=False, shell_complete=complete_runs)
 @options.parent
 @click.option(
     "--by",
@@ -62,6 +67,8 @@ MARKS = {"higher": "▲", "lower": "▼", "same": "=", "unclear": "~", "unknown"
 @click.option("--within", metavar="SHARE", help="Fail if a metric clearly differs by more than SHARE, such as 2%.")
 @options.confidence
 @options.verdicts
+@click.option("--report", "is_reported", is_flag=True, help="Also write the comparison as an HTML page with figures.")
+@click.option("--open", "is_shown", is_flag=True, help="Write the page, and open it in a browser.")
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
 def command(
     first: str | None,
@@ -75,19 +82,22 @@ def command(
     confidence: float | None,
     junit: Path | None,
     tap: Path | None,
+    is_reported: bool,
+    is_shown: bool,
     as_json: bool,
 ) -> None:
     """Compare runs, sweeps or bundles A and B: their inputs, metrics and expectations.
 
-    Without A and B, the last two runs are compared.
+    Without A and B, the last two runs are compared. LAB/STEP, such as 01/xp_tcp, is the newest run of a lab's step.
     Differences have confidence intervals if each side has more than one run. The exit status is 1 if an
     expectation holds less often in B than in A, if a metric is outside --within, or if a sweep lacks runs.
     """
-    from mprun.analysis.comparison import compare, compare_expectations, compare_statements
     from mprun.analysis.statistics import CONFIDENCE
+    from mprun.cli.operand import open_operands
     from mprun.model.units import QuantityError, parse_ratio
+    from mprun.report.comparison import measure
     from mprun.sweepdir.directory import LATEST
-    from mprun.sweepdir.operands import read_operands
+    from mprun.sweepdir.operands import read_halves, read_operands
 
     if first is None:
         first, second = _find_last(parent) if axis is None else (LATEST, None)
@@ -97,32 +107,64 @@ def command(
         bound = None if within is None else parse_ratio(within)
     except QuantityError as error:
         raise click.UsageError(f"--within: {error}") from None
-    with contextlib.ExitStack() as opened:
-        places = [None if name is None else _open(name, opened) for name in (first, second)]
-        operands = _name_archives(
-            read_operands(parent, str(places[0]), places[1], axis), (first, second or first), places
-        )
     level = confidence or CONFIDENCE
-    compared = [one for one in compare(*operands.cells, level) if not wanted or one.metric in wanted]
-    _refuse_unknown(wanted, operands)
-    may_come = (operands.incomplete[0] is not None, operands.incomplete[1] is not None)
-    expected = [*compare_expectations(*operands.cells), *compare_statements(*operands.statements, may_come)]
-    outside = [one for one in compared if bound is not None and _is_outside(one, bound)]
-    worse = [one for one in expected if one.is_worse]
-    status = "failed" if outside or worse else "incomplete" if any(may_come) else "passed"
+    with open_operands(parent, [first] if second is None else [first, second]) as named:
+        sides = [one.source for one in named]
+        operands = read_operands(*sides) if axis is None else read_halves(sides[0], axis)
+        operands = name_operands(operands, named)
+        _refuse_unknown(wanted, operands)
+        pair = measure(operands, level)
+        if wanted:
+            pair = replace(pair, compared=[one for one in pair.compared if one.metric in wanted])
+        outside = [one for one in pair.compared if bound is not None and _is_outside(one, bound)]
+        worse = [one for one in pair.expected if one.is_worse]
+        faults = _faults(pair, outside, worse, within)
+        page = write_comparison(parent, [pair], named, faults) if is_reported or is_shown else None
+    status = "failed" if outside or worse else "incomplete" if any(operands.incomplete) else "passed"
     if as_json:
-        emit(_to_json(operands, compared, expected, status))
+        found = _to_json(pair, status)
+        emit(found if page is None else {**found, "report": str(page)})
     else:
-        if sort == "effect":
-            compared = _by_effect(compared)
-        _show(operands, compared, expected, show_all, level)
-        for text in _faults(compared, outside, worse, within):
+        compared = order_by_effect(pair.compared) if sort == "effect" else pair.compared
+        _show(operands, compared, pair.expected, show_all, level)
+        for text in faults:
             click.echo(f"{click.style('FAILED', fg='red', bold=True)}  {text}")
         for text in _say_incomplete(operands):
             click.echo(f"{click.style('INCOMPLETE', fg='yellow', bold=True)}  {text}")
-    checks = [*_checks(compared, expected, bound), *(_refuse_incomplete(text) for text in _say_incomplete(operands))]
+        if page is not None:
+            click.echo(page)
+    if is_shown and page is not None:
+        options.launch(page)
+    checks = [*_checks(pair, bound), *(_refuse_incomplete(text) for text in _say_incomplete(operands))]
     options.write_verdicts(f"{operands.names[0]} against {operands.names[1]}", checks, junit, tap)
     sys.exit(0 if status == "passed" else 1)
+
+
+def write_comparison(parent: Path, pairs: Sequence[Pair], named: Sequence[Operand], faults: Sequence[str] = ()) -> Path:
+    """Write the page of a comparison. Return its path. named: the sides; a single sweep for its halves."""
+    from mprun.cli.progress import Bar
+    from mprun.report.comparison import make_comparison
+    from mprun.report.side import name_sides
+    from mprun.rundir import RunDirectory
+
+    if len(named) == 1:
+        names = [name.rpartition(" ")[2] for name in pairs[0].operands.names]
+    else:
+        names = name_sides([one.source for one in named], [one.title for one in named])
+    for one in named:
+        if isinstance(one.source, RunDirectory):
+            options.restore_tables(one.source)
+    with Bar() as bar:
+        return make_comparison(parent, pairs, names, faults, bar.show)
+
+
+def name_operands(operands: Operands, named: Sequence[Operand]) -> Operands:
+    """Return the operands with the names of the command line: of a bundle, its file and not where it was unpacked."""
+    places = [named[0], named[-1]]
+    first, second = (
+        told.replace(str(one.source.path), one.name, 1) for told, one in zip(operands.names, places, strict=True)
+    )
+    return replace(operands, names=(first, second))
 
 
 def _find_last(parent: Path) -> tuple[str, str]:
@@ -133,40 +175,6 @@ def _find_last(parent: Path) -> tuple[str, str]:
     if len(runs) < 2:
         raise click.UsageError(f"give A and B: {parent} has {len(runs)} run{'' if len(runs) == 1 else 's'}")
     return str(runs[-2].path), str(runs[-1].path)
-
-
-def _by_effect(compared: Sequence[Compared]) -> list[Compared]:
-    """Return the metrics of each cell with the largest change first; metrics without a change are last."""
-    cells: dict[str, list[Compared]] = {}
-    for one in compared:
-        cells.setdefault(_label(one.values), []).append(one)
-    return [
-        one
-        for own in cells.values()
-        for one in sorted(own, key=lambda one: -abs(one.change) if one.change is not None else 0.0)
-    ]
-
-
-def _open(name: str, opened: contextlib.ExitStack) -> str:
-    """Return the path of a name. An archive is unpacked until the end of the comparison."""
-    if not Path(name).is_file():
-        return name
-    from mprun.bundle.reproduce import open_bundle
-
-    folder = opened.enter_context(scratch("mprun-bundle-"))
-    return str(open_bundle(Path(name), folder).source.path)
-
-
-def _name_archives(operands: Operands, given: tuple[str, str], places: list[str | None]) -> Operands:
-    """Name a bundle by its own name, not by the folder that it was unpacked to."""
-    from dataclasses import replace
-
-    opened = [place or places[0] for place in places]
-    names = [
-        told if place == name else told.replace(str(place), name)
-        for told, name, place in zip(operands.names, given, opened, strict=True)
-    ]
-    return replace(operands, names=(names[0], names[1]))
 
 
 def _refuse_unknown(wanted: tuple[str, ...], operands: Operands) -> None:
@@ -186,23 +194,30 @@ def _is_outside(one: Compared, bound: float) -> bool:
     return one.difference is None or one.difference.is_clear
 
 
-def _checks(compared: list[Compared], expected: list[Expected], bound: float | None) -> list[Any]:
+def _checks(pair: Pair, bound: float | None) -> list[Any]:
     from mprun.report.verdict import Check, say_expectation
 
     checks = [
-        Check(_label_of(one), say_expectation(one.expectation), not one.is_worse, _say_held(one))
-        for one in expected
+        Check(_label_of(one), say_expectation(one.expectation), not one.is_worse, say_held(one))
+        for one in pair.expected
         if one.first is not None and one.second is not None
     ]
     if bound is not None:
+        metrics = pair.operands.metrics
         checks += [
-            Check(_label(one.values), f"{one.metric} within {bound:g}", not _is_outside(one, bound), _say_change(one))
-            for one in compared
+            Check(
+                label_of(one.values),
+                f"{one.metric} within {bound:g}",
+                not _is_outside(one, bound),
+                say_change(one, metrics),
+            )
+            for one in pair.compared
         ]
     return checks
 
 
-def _to_json(operands: Operands, compared: list[Compared], expected: list[Expected], status: str) -> dict[str, Any]:
+def _to_json(pair: Pair, status: str) -> dict[str, Any]:
+    operands = pair.operands
     return {
         "first": operands.names[0],
         "second": operands.names[1],
@@ -211,7 +226,7 @@ def _to_json(operands: Operands, compared: list[Compared], expected: list[Expect
         "facts": {name: list(pair) for name, pair in operands.facts.items()},
         "incomplete": list(operands.incomplete),
         "unmatched": [{"values": dict(values), "only_in": which} for values, which in operands.unmatched],
-        "metrics": [one.to_json() for one in compared],
+        "metrics": [one.to_json() for one in pair.compared],
         "expectations": [
             {
                 "values": dict(one.values),
@@ -220,16 +235,16 @@ def _to_json(operands: Operands, compared: list[Compared], expected: list[Expect
                 "second": one.second and list(one.second),
                 "worse": one.is_worse,
             }
-            for one in expected
+            for one in pair.expected
         ],
     }
 
 
 def _show(
-    operands: Operands, compared: list[Compared], expected: list[Expected], show_all: bool, confidence: float
+    operands: Operands, compared: Sequence[Compared], expected: Sequence[Expected], show_all: bool, confidence: float
 ) -> None:
     click.echo(f"A  {operands.names[0]}\nB  {operands.names[1]}")
-    brief = list(_say_briefly(compared))
+    brief = list(say_briefly(compared))
     for line in brief:
         click.echo(click.style(f"  {line}", bold=True))
     if brief:
@@ -239,18 +254,19 @@ def _show(
     for line in operands.lines:
         click.echo("  " + click.style(plain(line), fg="green" if ": +" in line else "red"))
     for values, which in operands.unmatched:
-        click.echo(f"  only in {'AB'[which - 1]}: {_label(values)}")
+        click.echo(f"  only in {'AB'[which - 1]}: {label_of(values)}")
     shared = [one for one in compared if None not in (one.first, one.second)]
-    shown = compared if show_all else [one for one in shared if not _is_dull(one)]
+    shown = compared if show_all else [one for one in shared if not is_dull(one)]
     width = max((len(one.metric) for one in shown), default=0)
     last = None
     for one in shown:
-        label = _label(one.values)
+        label = label_of(one.values)
         if label != last and one.values:
             click.echo(f"\n {label}")
         last = label
         colour = {"higher": "cyan", "lower": "magenta"}.get(one.verdict)
-        click.echo(click.style(f"  {MARKS[one.verdict]} {plain(one.metric):{width}}  {_say_change(one)}", fg=colour))
+        line = f"  {MARKS[one.verdict]} {plain(one.metric):{width}}  {say_change(one, operands.metrics)}"
+        click.echo(click.style(line, fg=colour))
     dull = 0 if show_all else len(shared) - len(shown)
     if dull:
         click.echo(f"\n  {dull} metric{'s do' if dull > 1 else ' does'} not clearly differ (--all shows them)")
@@ -266,65 +282,20 @@ def _show(
         click.echo("\n  one run on each side: the effect of another seed is not known; `repeat: {runs: 5}` measures it")
     units = _units(compared)
     for expectation in expected:
-        if _is_news(expectation):
+        if is_news(expectation):
             counts = expectation.second or expectation.first
             is_held = counts is not None and counts[0] == counts[1]
             mark = click.style("✓", fg="green") if is_held else click.style("✗", fg="red")
             if counts == (0, 0):
                 mark = click.style("?", fg="yellow")
-            click.echo(f"  {mark} {_say_expected(expectation, units)}: {_say_held(expectation)}")
+            click.echo(f"  {mark} {say_expected(expectation, units)}: {say_held(expectation)}")
 
 
-def _say_briefly(compared: Sequence[Compared]) -> Iterator[str]:
-    """Yield a line for each of the main metrics that clearly differ: by how much, and in how many cells."""
-    by_metric: dict[str, list[Compared]] = {}
-    for one in compared:
-        if None not in (one.first, one.second):
-            by_metric.setdefault(one.metric, []).append(one)
-    changed = {metric: _find_changes(own) for metric, own in by_metric.items()}
-    changed = {metric: changes for metric, changes in changed.items() if changes}
-    main = [name for name in choose_main(list(changed), ()) if not is_secondary(name)]
-    others = [name for name in changed if name not in main and not is_secondary(name)]
-    others.sort(key=lambda name: -max(abs(_effect(one) or 0.0) for one in changed[name]))
-    for metric in [*main, *others][:MOST_MAIN]:
-        changes = sorted(changed[metric], key=lambda one: _effect(one) or 0.0)
-        least, most = _say_effect(changes[0]), _say_effect(changes[-1])
-        total = len(by_metric[metric])
-        count = "all" if len(changes) == total else f"{len(changes)} of"
-        cells = f" in {count} {total} cells" if total > 1 else ""
-        yield plain(f"{metric}: {least if least == most else f'{least} to {most}'}{cells}")
-
-
-def _find_changes(own: Sequence[Compared]) -> list[Compared]:
-    """Return the cells in which a metric clearly differs, and not from nearly nothing."""
-    return [one for one in own if not _is_dull(one) and _effect(one) is not None]
-
-
-def _effect(one: Compared) -> float | None:
-    """Return the change of a metric: the difference of two shares, or else the relative change.
-
-    None for a change from nearly nothing.
-    """
-    if one.first is None or one.second is None:
-        return None
-    if one.symbol == "share":
-        return one.second - one.first
-    return None if abs(one.first) < NEARLY_NOTHING * abs(one.second) else one.change
-
-
-def _say_effect(one: Compared) -> str:
-    """Return a change as text; empty for a change from nearly nothing."""
-    effect = _effect(one)
-    if effect is None:
-        return ""
-    return f"{effect * 100:+.1f} points" if one.symbol == "share" else f"{effect:+.2%}"
-
-
-def _find_alone(compared: list[Compared]) -> Iterator[str]:
+def _find_alone(compared: Sequence[Compared]) -> Iterator[str]:
     """Return lines about cells and metrics that only one side has."""
     cells: dict[str, list[Compared]] = {}
     for one in compared:
-        cells.setdefault(_label(one.values), []).append(one)
+        cells.setdefault(label_of(one.values), []).append(one)
     for side, other, lacks in (("A", "B", _lacks_second), ("B", "A", _lacks_first)):
         empty = [label for label, own in cells.items() if all(map(lacks, own))]
         if empty:
@@ -347,66 +318,6 @@ def _lacks_second(one: Compared) -> bool:
     return one.second is None
 
 
-def _is_news(one: Expected) -> bool:
-    """Return True if an expectation does not hold in all runs of a side, or a statement cannot be judged yet."""
-    counts = [side for side in (one.first, one.second) if side is not None]
-    return any(held < of for held, of in counts) or ("holds" in one.expectation and (0, 0) in counts)
-
-
-def _say_expected(one: Expected, units: Mapping[str, str]) -> str:
-    from mprun.analysis.comparison import RUNS
-    from mprun.report.metrics import format_bound
-
-    where = f"{_label(one.values)}: " if one.values else ""
-    if "holds" in one.expectation:
-        return plain(one.expectation["holds"])
-    metric = str(one.expectation["metric"])
-    if metric == RUNS:
-        return f"{where}runs did what was asked"
-    return f"{where}{plain(metric)} {format_bound(one.expectation, units.get(metric, '1'))}"
-
-
-def _say_held(one: Expected) -> str:
-    """Return if a statement holds on each side, or in how many runs an expectation holds."""
-    told = []
-    for side, counts in zip("AB", (one.first, one.second), strict=True):
-        if counts is not None:
-            what = f"{counts[0]} of {counts[1]}"
-            if "holds" in one.expectation:
-                what = "holds" if counts[0] else "does not hold" if counts[1] else "is not known yet"
-            told.append(f"{what} in {side}")
-    if len(told) < 2:
-        told.append(f"not expected in {'A' if one.first is None else 'B'}")
-    return ", ".join(told)
-
-
-def _is_dull(one: Compared) -> bool:
-    if one.verdict in ("same", "unclear"):
-        return True
-    return one.verdict == "unknown" and one.change is not None and abs(one.change) < LEAST_CHANGE
-
-
-def _say_change(one: Compared) -> str:
-    from mprun.model.units import format_measured
-
-    first, second = ("-" if v is None else format_measured(v, one.symbol) for v in (one.first, one.second))
-    text = f"{first} -> {second}"
-    if effect := _say_effect(one):
-        text += f"  {effect}"
-    if one.ratio is not None and one.first and effect and one.symbol != "share":
-        low, high = one.ratio.interval.low - 1, one.ratio.interval.high - 1
-        text += f" [{low:+.2%}, {high:+.2%}]" if high > low else ""
-    elif one.difference is not None:
-        ends = (format_measured(end, one.symbol) for end in (one.difference.interval.low, one.difference.interval.high))
-        text += f"  difference [{', '.join(ends)}]"
-    if one.verdict in ("higher", "lower") and (direction := direction_of(one.metric)):
-        text += "  better" if (one.verdict == "higher") == (direction > 0) else "  worse"
-    if any(one.left_out):
-        left = " and ".join(f"{count} of {side}" for side, count in zip("AB", one.left_out, strict=True) if count)
-        text += f"  ({one.counts[0]} pairs; {left} without partner left out)"
-    return text
-
-
 def _say_incomplete(operands: Operands) -> list[str]:
     """Return a line for each incomplete sweep."""
     told = {
@@ -422,19 +333,17 @@ def _refuse_incomplete(text: str) -> Check:
     return Check("sweeps", "all runs exist", False, text, is_error=True)
 
 
-def _label(values: Any) -> str:
-    return plain(spell_values(values) or "run")
-
-
 def _label_of(one: Expected) -> str:
-    return "across cells" if "holds" in one.expectation else _label(one.values)
+    return "across cells" if "holds" in one.expectation else label_of(one.values)
 
 
-def _units(compared: list[Compared]) -> dict[str, str]:
+def _units(compared: Sequence[Compared]) -> dict[str, str]:
     return {one.metric: one.symbol for one in compared}
 
 
-def _faults(compared: list[Compared], outside: list[Compared], worse: list[Expected], within: str | None) -> list[str]:
-    units = _units(compared)
-    texts = [f"{_label(one.values)}: {one.metric} is not within {within}: {_say_change(one)}" for one in outside]
-    return texts + [f"{_say_expected(one, units)}: {_say_held(one)}" for one in worse]
+def _faults(pair: Pair, outside: list[Compared], worse: list[Expected], within: str | None) -> list[str]:
+    units, metrics = _units(pair.compared), pair.operands.metrics
+    texts = [
+        f"{label_of(one.values)}: {one.metric} is not within {within}: {say_change(one, metrics)}" for one in outside
+    ]
+    return texts + [f"{say_expected(one, units)}: {say_held(one)}" for one in worse]

@@ -60,11 +60,32 @@ def complete_tools(_context: click.Context, _parameter: click.Parameter, incompl
 
 
 def complete_runs(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the runs in the directory of `-o`, newest first."""
+    """Return the runs in the directory of `-o`, newest first, and the steps of the lab that is named or is here."""
     from mprun import rundir
 
     runs = rundir.list_runs(Path(context.params.get("parent") or "runs"))
-    return _offer(incomplete, dict.fromkeys(("latest", *(run.name for run in reversed(runs))), "") if runs else {})
+    found = dict.fromkeys(("latest", *(run.name for run in reversed(runs))), "") if runs else {}
+    return _offer(incomplete, found | dict.fromkeys(_list_steps(incomplete), "the newest run of this step"))
+
+
+def _list_steps(incomplete: str) -> list[str]:
+    """Return `01/xp_tcp` and so on after `01/`, or the steps of the lab in the current folder."""
+    from mprun.shipped import find_labs
+
+    lab, slash, _ = incomplete.rpartition("/")
+    folder = find_labs().get(lab.split("_")[0].zfill(2), Path(lab)) if slash else Path()
+    if not (folder / "lab.yaml").is_file():
+        return []
+    from mprun.errors import MprunError
+    from mprun.input.document import Document
+    from mprun.input.reader import read
+
+    steps: object = []
+    with contextlib.suppress(MprunError, OSError):
+        steps = Document(read(folder / "lab.yaml", "experiment")).part("steps")
+    entries = [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
+    names = (str(step.get("name") or Path(str(step.get("experiment", ""))).stem) for step in entries)
+    return [f"{lab}{slash}{name}" for name in names]
 
 
 def complete_labs(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:

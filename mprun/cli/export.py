@@ -60,8 +60,8 @@ def command(
     A sweep has two tables: `cells` with a row for each run, and `statistics` with a row for each cell and metric. A
     LaTeX table needs the package booktabs. It has the mean over the runs of each cell with half its t interval.
     """
+    from mprun.cli.operand import find_either
     from mprun.rundir import RunDirectory, readable
-    from mprun.sweepdir.directory import find_either
 
     if not kinds:
         raise click.UsageError("write one of --csv, --sqlite, --markdown and --latex")

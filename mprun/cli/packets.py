@@ -41,10 +41,11 @@ def command(name: str, parent: Path, pairs: tuple[tuple[str, str], ...], as_json
     them.
     """
     from mprun import rundir
+    from mprun.cli.operand import find_run
     from mprun.cli.progress import Bar
     from mprun.packets.dissection import dissect
 
-    run = rundir.find(parent, name)
+    run = find_run(parent, name)
     with rundir.readable(run.path), Bar() as bar:
         found = dissect(
             run, bar.show, [(one.removesuffix(".pcap"), other.removesuffix(".pcap")) for one, other in pairs]

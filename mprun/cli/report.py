@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun report`: an HTML report of a run or a sweep, with its figures."""
+"""`mprun report`: an HTML report of a run or a sweep with its figures, or of several runs in common figures."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -13,22 +14,37 @@ from mprun.cli.completion import complete_runs
 
 
 @click.command("report")
-@click.argument("name", metavar="[RUN|SWEEP]", default="latest", shell_complete=complete_runs)
+@click.argument("names", metavar="[RUN|SWEEP]...", nargs=-1, shell_complete=complete_runs)
 @options.parent
 @click.option("--open", "is_shown", is_flag=True, help="Open the report in a browser.")
 @options.confidence
-def command(name: str, parent: Path, is_shown: bool, confidence: float | None) -> None:
-    """Write an HTML report of a run or a sweep, with its figures.
+def command(names: tuple[str, ...], parent: Path, is_shown: bool, confidence: float | None) -> None:
+    """Write an HTML report of a run or a sweep with its figures. Default: the latest run.
 
     The file report.html in the directory of the run or sweep needs no other file. Each figure is also in figures/
     as SVG, as PNG, as PDF of the width of a paper's column (85 mm), and its data as CSV.
+
+    If two or more runs are named, the report shows them together: a curve for each run in each figure over time,
+    and the differences of their metrics. It has a directory of its own in the directory of -o. LAB/STEP, such as
+    01/xp_tcp, is the newest run of a lab's step.
     """
+    if len(names) > 1:
+        path = _report_several(parent, names, confidence)
+    else:
+        path = _report_one(parent, names[0] if names else "latest", confidence)
+    click.echo(path)
+    if is_shown:
+        options.launch(path)
+
+
+def _report_one(parent: Path, name: str, confidence: float | None) -> Path:
     from mprun.analysis.statistics import CONFIDENCE
+    from mprun.cli.operand import find_either
     from mprun.cli.progress import Bar
     from mprun.report.report import make_report
     from mprun.report.sweep import make_sweep_report
     from mprun.rundir import RunDirectory, readable
-    from mprun.sweepdir.directory import SweepDirectory, find_either
+    from mprun.sweepdir.directory import SweepDirectory
 
     found = find_either(parent, name)
     if isinstance(found, RunDirectory):
@@ -42,6 +58,23 @@ def command(name: str, parent: Path, is_shown: bool, confidence: float | None) -
         else:
             path = make_report(found, bar.show)
     invoker.give(path.parent)
-    click.echo(path)
-    if is_shown:
-        options.launch(path)
+    return path
+
+
+def _report_several(parent: Path, names: Sequence[str], confidence: float | None) -> Path:
+    from mprun.analysis.statistics import CONFIDENCE
+    from mprun.cli.compare import name_operands, write_comparison
+    from mprun.cli.operand import open_operands
+    from mprun.report.comparison import measure
+    from mprun.rundir import RunDirectory
+    from mprun.sweepdir.operands import read_operands
+
+    with open_operands(parent, names) as named:
+        first, *others = named
+        if isinstance(first.source, RunDirectory):
+            options.refuse_confidence(confidence)
+        pairs = [
+            measure(name_operands(read_operands(first.source, one.source), [first, one]), confidence or CONFIDENCE)
+            for one in others
+        ]
+        return write_comparison(parent, pairs, named)

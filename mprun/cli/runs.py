@@ -43,13 +43,13 @@ def rerun(name: str, engine: EngineChoice, kernel: str | None, parent: Path, con
     The engine is the engine of the original run. The real engine is used only if --engine or your configuration
     file names it.
     """
-    from mprun import rundir
+    from mprun.cli.operand import find_run
     from mprun.cli.progress import Bar
     from mprun.cli.show_run import show_summary
     from mprun.place import refuse_host_kernel
     from mprun.repetition import repeat
 
-    original = rundir.find(parent, name)
+    original = find_run(parent, name)
     if engine == "auto":
         before = original.read("environment.json")["engine"]
         refuse_host_kernel(before, engine)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def command(name: str, parent: Path, confidence: float | None, show_all: bool, as_json: bool) -> None:
     """Show the summary of a run with its time lines, or the summary of a sweep with its cells."""
-    from mprun.sweepdir.directory import find_either
+    from mprun.cli.operand import find_either
 
     found = find_either(parent, name)
     with readable(found.path):

@@ -29,14 +29,14 @@ def command(name: str, kernel: str | None, parent: Path, consent: Consent, as_js
 
     If the results differ, the first artifact and byte that differ are printed.
     """
-    from mprun import rundir
+    from mprun.cli.operand import find_run
     from mprun.cli.progress import Bar
     from mprun.errors import RunError
     from mprun.model.engine import DEFAULT_ENGINE
     from mprun.repetition import first_difference, repeat
     from mprun.scratch import scratch
 
-    original = rundir.find(parent, name)
+    original = find_run(parent, name)
     before = original.read("environment.json")
     if before.get("real_time"):
         raise RunError(f"{original.name} ran in real time ({before['engine']} engine): no two such runs are equal")

@@ -22,11 +22,11 @@ from mprun.cli.completion import complete_runs
 )
 def command(name: str, parent: Path, profile: bool) -> None:
     """Open the captures of a run in Wireshark, with host names."""
-    from mprun import rundir
+    from mprun.cli.operand import find_run
     from mprun.errors import HostError
     from mprun.tools.tshark import decoding
 
-    run = rundir.find(parent, name)
+    run = find_run(parent, name)
     program = shutil.which("wireshark")
     if program is None:
         raise HostError(

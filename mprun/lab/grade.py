@@ -37,7 +37,7 @@ class Grade:
 
 def digests_of(lab: Lab, profile: Profile) -> Mapping[str, str]:
     """Return the digest of each step's plan, by the step's name."""
-    return {step.name: _digest(step) for step in lab.steps_of(profile)}
+    return {step.name: digest_of_step(step) for step in lab.steps_of(profile)}
 
 
 def grade(lab: Lab, profile: Profile, digests: Mapping[str, str], folder: Path) -> Grade:
@@ -60,7 +60,8 @@ def grade(lab: Lab, profile: Profile, digests: Mapping[str, str], folder: Path) 
     return Grade(folder, runs, tuple(judge(lab.claims_of(profile), measured, missing)))
 
 
-def _digest(step: Step) -> str:
+def digest_of_step(step: Step) -> str:
+    """Return the digest of the plan that a step's files give. Raises InputError."""
     spec = step.load().spec
     return compile_plan(spec, allocate(spec)).digest
 

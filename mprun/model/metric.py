@@ -15,6 +15,8 @@ from mprun.model.spec import Protocol
 from mprun.model.units import NS_PER_S, QuantityError
 
 Unit = Literal["rate", "time", "ratio", "count", "size"]
+# The direction of an improvement.
+Better = Literal["higher", "lower"]
 
 # The base unit of each kind, as a summary shows it.
 SYMBOLS: Mapping[Unit, str] = {"rate": "bit/s", "time": "s", "ratio": "share", "count": "1", "size": "byte"}
@@ -35,6 +37,8 @@ class Metric:
     - `least`: the smallest value.
     - `delays`: the value over the delays of all flows.
     - `pool`: the value that the tool's `pool` computes.
+
+    `better`: the direction of an improvement. None: neither more nor less is better, as for the share of a path.
     """
 
     unit: Unit
@@ -42,6 +46,7 @@ class Metric:
     protocols: tuple[Protocol, ...] = ()
     by_path: bool = False
     over: Literal["sum", "least", "delays", "pool"] | None = None
+    better: Better | None = None
 
     @property
     def symbol(self) -> str:
@@ -50,7 +55,7 @@ class Metric:
 
 Metrics = Mapping[str, Metric]
 
-OF_PATH: Metrics = {"rtt": Metric("time", "mean round-trip time of the idle path")}
+OF_PATH: Metrics = {"rtt": Metric("time", "mean round-trip time of the idle path", better="lower")}
 # Metrics of every flow of the real engine whose programs serve no other flow, if CPU time is sampled.
 OF_FLOWS: Metrics = {
     "cpu.client": Metric(
@@ -64,17 +69,23 @@ OF_PATHS: Metrics = {
         "ratio", "share of the payload that a path carried, in the direction with more payload", by_path=True
     ),
     "carried": Metric("size", "payload that a path carried, in the direction with more payload", by_path=True),
-    "joined": Metric("time", "time from the flow's start until a path was ready for use", by_path=True),
-    "srtt": Metric("time", "smoothed round-trip time of a path at the end, measured by the sender", by_path=True),
-    "resent": Metric("count", "packets that were sent again on a path", by_path=True),
-    "resent.bytes": Metric("size", "bytes that were sent again on a path", by_path=True),
-    "efficiency.sum": Metric("ratio", "goodput divided by the sum of the paths' rates"),
-    "efficiency.best": Metric("ratio", "goodput divided by the rate of the best path"),
+    "joined": Metric("time", "time from the flow's start until a path was ready for use", by_path=True, better="lower"),
+    "srtt": Metric(
+        "time", "smoothed round-trip time of a path at the end, measured by the sender", by_path=True, better="lower"
+    ),
+    "resent": Metric("count", "packets that were sent again on a path", by_path=True, better="lower"),
+    "resent.bytes": Metric("size", "bytes that were sent again on a path", by_path=True, better="lower"),
+    "efficiency.sum": Metric("ratio", "goodput divided by the sum of the paths' rates", better="higher"),
+    "efficiency.best": Metric("ratio", "goodput divided by the rate of the best path", better="higher"),
 }
 # Metrics of flows whose data is observed after the failure of a path, with the same names for every transport.
 OF_HANDOVER: Metrics = {
-    "handover.gap": Metric("time", "longest time without progress of the data after the failure of a path"),
-    "handover.time": Metric("time", "time from the failure of a path until the data no longer waits for timers"),
+    "handover.gap": Metric(
+        "time", "longest time without progress of the data after the failure of a path", better="lower"
+    ),
+    "handover.time": Metric(
+        "time", "time from the failure of a path until the data no longer waits for timers", better="lower"
+    ),
 }
 # Metrics of flows whose connections are sampled from the kernel.
 OF_CONNECTIONS: Metrics = {
@@ -83,6 +94,7 @@ OF_CONNECTIONS: Metrics = {
         "ratio",
         "share of the seconds in which the subflow with the most data was not the same as in the second before",
         ("mptcp",),
+        better="lower",
     ),
     "share.stdev": Metric(
         "ratio",
@@ -91,23 +103,32 @@ OF_CONNECTIONS: Metrics = {
         by_path=True,
     ),
     "reinjected": Metric(
-        "count", "pieces of data that MPTCP's own timer sent again, usually on another subflow", ("mptcp",)
+        "count",
+        "pieces of data that MPTCP's own timer sent again, usually on another subflow",
+        ("mptcp",),
+        better="lower",
     ),
     **{name: replace(metric, protocols=("mptcp",)) for name, metric in {**OF_HANDOVER, **OF_PATHS}.items()},
 }
 # Metrics of groups whose flows all have a goodput.
 FAIRNESS: Metrics = {
     "fairness": Metric(
-        "ratio", "Jain's index of the goodputs of the group's flows while they run together (1: all are equal)"
+        "ratio",
+        "Jain's index of the goodputs of the group's flows while they run together (1: all are equal)",
+        better="higher",
     )
 }
 # Metrics of all flows outside the background with a goodput, if at least two of them run at the same time.
 OF_TOTAL: Metrics = {
     "goodput": Metric(
-        "rate", "payload of all flows outside the background, divided by the time in which at least one of them ran"
+        "rate",
+        "payload of all flows outside the background, divided by the time in which at least one of them ran",
+        better="higher",
     ),
     "fairness": Metric(
-        "ratio", "Jain's index of the goodputs of these flows while they run together (1: all are equal)"
+        "ratio",
+        "Jain's index of the goodputs of these flows while they run together (1: all are equal)",
+        better="higher",
     ),
 }
 TOTAL = "total"
@@ -126,7 +147,9 @@ def delays(name: str, what: str) -> Metrics:
         "min": f"shortest {what}",
         "max": f"longest {what}",
     }
-    return {f"{name}.{which}": Metric("time", meaning, over="delays") for which, meaning in meanings.items()}
+    return {
+        f"{name}.{which}": Metric("time", meaning, over="delays", better="lower") for which, meaning in meanings.items()
+    }
 
 
 _RATE = units.Quantity("rate", units.RATE.units, "36mbit", ("mbit", "kbit"), mistaken=units.RATE.mistaken)

@@ -52,6 +52,10 @@ COLUMN = Layout(85 / 25.4, 2.35, 7.5, 2, 52)
 PNG_DPI = 200
 DASHES: Sequence[Any] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
 MARKERS = ("o", "s", "^", "D")
+# Marks of a change: better, worse, and neither.
+EFFECT_MARKS = ("o", "X", "d")
+# A change that is more than this many times the value needs a logarithmic axis.
+MOST_LINEAR = 3
 # Up to this number, marks are numbered at the top. More marks are ticks without numbers.
 MOST_NUMBERS = 12
 # The share of a time axis that stays free at its right end.
@@ -168,12 +172,15 @@ class _Painting:
             if not below:
                 axes.set_xlabel(self._x.title)
                 axes.xaxis.set_tick_params(labelbottom=True)
-            if n % across == 0:
+            if n % across == 0 and chart.form != "effect":
                 axes.set_ylabel(self._y.title)
         self._add_legend(every[0])
 
     def _height(self, rows: int) -> float:
         one = self._layout.height
+        if self._chart.form == "effect":
+            # a row has the height of two lines of text, and the axis and the legend have room of their own
+            return 0.95 + rows * (0.3 + len(self._chart.y.categories) * self._layout.font_points / 72 * 1.9)
         if self._chart.form == "heat":
             categories = len(self._chart.y.categories)
             one = max(one * 0.6, 0.9 + categories * self._layout.font_points / 72 * 2.2)
@@ -192,6 +199,7 @@ class _Painting:
             "bar": self._bars,
             "box": self._boxes,
             "heat": self._heat,
+            "effect": self._effects,
         }
         painters[chart.form](axes, panel)
 
@@ -293,6 +301,53 @@ class _Painting:
                     axes.text(m + 0.5, n + 0.5, said, ha="center", va="center", color=ink, fontsize="small")
         self._colours = mesh, scale.unit
 
+    def _effects(self, axes: Axes, panel: Panel) -> None:
+        size = self._layout.font_points
+        axes.axvline(0, color=GREY, linewidth=0.8)
+        for series in panel.series:
+            colour, shown = TONES[series.tone], self._x(series.x)
+            axes.hlines(series.y, 0, shown, color=colour, linewidth=size / 4, alpha=0.35)
+            if series.low:
+                errors = _errors(shown, self._x(series.low), self._x(series.high))
+                axes.errorbar(shown, series.y, xerr=errors, fmt="none", ecolor=INK, elinewidth=0.9, capsize=2)
+            mark = EFFECT_MARKS[series.dash % len(EFFECT_MARKS)]
+            axes.plot(shown, series.y, mark, color=colour, markersize=size / 1.6, mew=0, label=series.label)
+            for n, (x, y, base) in enumerate(zip(shown, series.y, series.x, strict=True)):
+                # beside the mark, or beside the end of its interval
+                ends = [x, *(self._x([series.low[n], series.high[n]]) if series.low else ())]
+                known = [end for end in ends if not math.isnan(end)]
+                amount = base * 100 if self._chart.x.unit == "share" else base
+                axes.annotate(
+                    f"{amount:+.1f}" if abs(amount) < 100 else f"{amount:+.0f}",
+                    (max(known) if x >= 0 else min(known), y),
+                    (size * 0.7 if x >= 0 else -size * 0.7, 0),
+                    textcoords="offset points",
+                    ha="left" if x >= 0 else "right",
+                    va="center",
+                    fontsize="small",
+                )
+
+    def _set_effects(self, axes: Axes) -> None:
+        """Set the axes of changes: rows from the top, room for the texts, and a scale that also shows large changes."""
+        axes.set_ylim(len(self._chart.y.categories) - 0.5, -0.5)
+        axes.grid(True, axis="x")
+        every = [x for panel in self._chart.panels for one in panel.series for x in (*one.x, *one.low, *one.high)]
+        known = [x for x in self._x(every) if not math.isnan(x)]
+        low, high = min(0.0, *known), max(0.0, *known)
+        bend = self._x([1.0])[0]
+        if self._chart.x.unit == "share" and max(-low, high) > MOST_LINEAR * bend:
+            axes.set_xscale("symlog", linthresh=bend, linscale=0.8)
+            axes.xaxis.set_major_locator(FixedLocator([-bend, 0, *(bend * 10**n for n in range(6))]))
+            axes.xaxis.set_minor_locator(NullLocator())
+            axes.set_xlim(-3.5 * bend if low < 0 else -0.15 * bend, high * 6)
+        else:
+            # the texts have the same size in a narrow plot, and need a larger share of it
+            plots = min(len(self._chart.panels), self._layout.across)
+            room = (high - low or 1.0) * 0.2 * plots * WIDE.width / self._layout.width
+            axes.set_xlim(low - room if low < 0 else -0.04 * high, high + room if high > 0 else -0.04 * low)
+            axes.xaxis.set_major_locator(MaxNLocator(6 if len(self._chart.panels) == 1 else 3))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:+g}" if value else "0"))
+
     def _set_axes(self, axes: Axes) -> None:
         chart = self._chart
         middle = 0.5 if chart.form == "heat" else 0.0
@@ -307,6 +362,9 @@ class _Painting:
             axis.set_ticklabels(kind.categories)
             axis.grid(False)
             limits(middle - 0.5, len(kind.categories) - 0.5 + middle)
+        if chart.form == "effect":
+            self._set_effects(axes)
+            return
         if chart.x.categories:
             letters = sum(len(name) + 2 for name in chart.x.categories)
             room = 0.8 if chart.form == "heat" else 1

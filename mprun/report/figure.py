@@ -18,8 +18,9 @@ from typing import Literal
 from mprun.model.metric import SUFFIXES
 
 # line: points joined; step: a value from its point to the next; stack: steps on top of each other; points: separate
-# points; cdf: the share of the values up to each; bar, box: a position for each category; heat: a row for each series.
-Form = Literal["line", "step", "stack", "points", "cdf", "bar", "box", "heat"]
+# points; cdf: the share of the values up to each; bar, box: a position for each category; heat: a row for each series;
+# effect: a row for each category, with a change along the x axis.
+Form = Literal["line", "step", "stack", "points", "cdf", "bar", "box", "heat", "effect"]
 Scale = Literal["linear", "log"]
 
 # A line with more points than this is thinned when it is painted.
@@ -145,6 +146,11 @@ def _rows(chart: Chart) -> Iterator[list[object]]:
                 continue
             for n, x in enumerate(series.x):
                 position = chart.x.categories[int(x)] if chart.x.categories else _number(x)
+                if chart.form == "effect":
+                    ends = [_number(series.low[n]), _number(series.high[n])] if series.low else ["", ""]
+                    metric = chart.y.categories[int(series.y[n])]
+                    yield [*head, series.label, position, metric, *(ends if has_interval else [])]
+                    continue
                 if chart.form == "box":
                     for sample in series.samples[n]:
                         yield [*head, series.label, position, _number(sample)]

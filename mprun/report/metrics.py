@@ -82,14 +82,6 @@ MAIN = (
     *("subflows", "handover.gap", "loss", "fairness", "rtt", "efficiency.best", "retransmits"),
 )
 MOST_MAIN = 5
-# Metrics of which more is better, and of which less is better. The others have no direction, such as shares of paths.
-HIGHER_IS_BETTER = ("goodput", "fairness", "efficiency", "quality")
-LOWER_IS_BETTER = (
-    *("delay", "completion", "startup", "stall", "stalls", "first_byte", "time", "rtt", "srtt", "loss", "lost"),
-    *("retransmits", "resent", "reinjected", "handover", "flapping", "jitter"),
-)
-
-
 # Metrics that explain others, and that a first look leaves out.
 SECONDARY = ("bytes", "carried", "joined", "srtt", "resent", "flapping", "reinjected", "packets", "cpu")
 
@@ -98,12 +90,6 @@ def is_secondary(name: str) -> bool:
     """Return True if a metric explains others, and is left out of a first look."""
     what = name.partition(".")[2]
     return what.partition(".")[0] in SECONDARY or what.startswith("share.stdev")
-
-
-def direction_of(name: str) -> int:
-    """Return 1 if more of a metric is better, -1 if less is better, and 0 if it has no direction."""
-    stem = name.partition(".")[2].partition(".")[0]
-    return 1 if stem in HIGHER_IS_BETTER else -1 if stem in LOWER_IS_BETTER else 0
 
 
 def choose_main(metrics: Sequence[str], expected: Collection[str], own: Collection[str] = ()) -> list[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from mprun.report import palette
 
@@ -146,9 +146,72 @@ class ListingPage:
         return not all(row.has_report for row in self.rows)
 
 
-def render(page: Page) -> str:
+@dataclass(frozen=True)
+class Value:
+    """A metric of a side of a comparison, and its change against the first side.
+
+    - sign: ▲ or ▼, or empty for no change.
+    - judgement: better, worse or empty.
+    """
+
+    measured: str
+    sign: str = ""
+    effect: str = ""
+    interval: str = ""
+    judgement: str = ""
+
+
+@dataclass(frozen=True)
+class EffectRow:
+    """A metric of a cell with a value for each side. cell: empty for a run."""
+
+    cell: str
+    metric: str
+    meaning: str
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class SideRow:
+    """A side of a comparison: its name, the result of its runs, and its directory."""
+
+    name: str
+    status: str
+    place: str
+
+
+@dataclass(frozen=True)
+class ComparisonPage:
+    """A comparison of two or more sides.
+
+    - status: failed or incomplete; empty if nothing is judged.
+    - tiles: the main differences.
+    - differing, alike, alone: metrics that clearly differ, that do not, and that not all sides have.
+    - remarks: texts below the table.
+    - inputs: (title, lines) of what differs in inputs and versions.
+    """
+
+    title: str
+    description: str
+    status: str
+    verdict: str
+    tiles: Sequence[Tile]
+    problems: Sequence[tuple[str, str]]
+    pictures: Sequence[Picture]
+    notes: Sequence[str]
+    sides: Sequence[SideRow]
+    differing: Sequence[EffectRow]
+    alike: Sequence[EffectRow]
+    alone: Sequence[EffectRow]
+    remarks: Sequence[str]
+    verdicts: Sequence[Verdict]
+    inputs: Sequence[tuple[str, Sequence[str]]]
+    repeat: Sequence[tuple[str, str]]
+
+
+def render(page: Page | ComparisonPage) -> str:
     """Return the whole page. Equal pages give equal text."""
-    return _render("report.html", page, "")
+    return _render("report.html" if isinstance(page, Page) else "comparison.html", page, "")
 
 
 def render_listing(page: ListingPage) -> str:
@@ -163,10 +226,9 @@ def render_listing(page: ListingPage) -> str:
     return _render("listing.html", page, policy)
 
 
-def _render(template: str, page: Page | ListingPage, policy: str) -> str:
+def _render(template: str, page: Page | ComparisonPage | ListingPage, policy: str) -> str:
     colours = {"light": Markup(palette.variables(False)), "dark": Markup(palette.variables(True))}
     return _environment().get_template(template).render(page=page, policy=policy, **colours)
-
 
 @cache
 def _environment() -> Environment:
@@ -178,8 +240,14 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["inline"] = _inline
+    environment.filters["breakable"] = _break
     environment.filters["stretch"] = lambda svg: _SIZE.sub(r"\1", svg, count=1)
     return environment
+
+
+def _break(name: str) -> Markup:
+    """Return a name that a narrow page may break after a dot or an underscore."""
+    return Markup(re.sub(r"([._])", r"\1<wbr>", str(escape(name))))
 
 
 def _inline(svg: str) -> Markup:

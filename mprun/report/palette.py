@@ -55,7 +55,7 @@ TITLES: Mapping[str, str] = {"openflow": "OpenFlow switch"}
 
 PAPER, GRID = "#ffffff", "#d9dcdf"
 # Colours of data. p0, p1 ... are for paths, in the order of the network. f0, f1 ... are for flows and everything else;
-# they are Paul Tol's "muted", so that no flow looks like a path.
+# they are Paul Tol's "muted", so that no flow looks like a path. n is for data without a side.
 TONES: Mapping[str, str] = {
     "p0": "#0072b2",
     "p1": "#d55e00",
@@ -69,6 +69,7 @@ TONES: Mapping[str, str] = {
     "f3": "#999933",
     "f4": "#cc6677",
     "f5": "#117733",
+    "n": GREY,
 }
 PATH_TONES = tuple(tone for tone in TONES if tone.startswith("p"))
 FLOW_TONES = tuple(tone for tone in TONES if tone.startswith("f"))

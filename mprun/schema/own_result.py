@@ -11,7 +11,7 @@ from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 from mprun.form import TABLES
 from mprun.model import units
 from mprun.model.fault import Path
-from mprun.model.metric import Unit
+from mprun.model.metric import Better, Unit
 from mprun.model.spec import Flow
 from mprun.schema.field import Name
 from mprun.schema.file_model import FileModel, refuse
@@ -99,6 +99,11 @@ class MetricEntry(FileModel):
     )
     unit: OutputUnit = Field("count", description="The unit of the values in the output.", examples=["ms"])
     take: Take = Field("last", description="The value of the metric if the output has several values.")
+    better: Better | None = Field(
+        None,
+        description="The direction of an improvement, which `mprun compare` shows. Default: none.",
+        examples=["lower"],
+    )
 
     @model_validator(mode="after")
     def _agree(self) -> MetricEntry:

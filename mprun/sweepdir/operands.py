@@ -3,26 +3,30 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from mprun.analysis.across import judge_across
 from mprun.analysis.cells import Row
 from mprun.analysis.comparison import Side, differing_lines, differing_values, unmatched
-from mprun.errors import SpecError
+from mprun.errors import MprunError, SpecError
+from mprun.input import load
+from mprun.input.traffic import owned_metrics
 from mprun.model.fault import name_nearest
+from mprun.model.metric import Metric, find_metric, metrics_of
 from mprun.model.scalar import spell_scalar
 from mprun.provenance import list_makers, list_programs, name_build
 from mprun.rundir import RunDirectory
-from mprun.sweepdir import directory
 from mprun.sweepdir.directory import Kept, SweepDirectory
 from mprun.sweepdir.summary import find_missing
 
 if TYPE_CHECKING:
     from mprun.analysis.summary import RunSummary
+
+Source = RunDirectory | SweepDirectory
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,8 @@ class Operands:
     - unmatched: cells that only one side has.
     - statements: the statements across the cells of each side, and whether they held.
     - incomplete: the progress of a sweep that lacks runs.
+    - metrics: the definitions of the metrics by name, as far as the inputs of the runs have them.
+    - sources: the directories of the sides; the same sweep twice for its halves.
     """
 
     names: tuple[str, str]
@@ -43,16 +49,12 @@ class Operands:
     unmatched: list[tuple[Mapping[str, Any], int]]
     statements: tuple[Mapping[str, bool | None], Mapping[str, bool | None]] = ({}, {})
     incomplete: tuple[str | None, str | None] = (None, None)
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+    sources: tuple[Source, ...] = ()
 
 
-def read_operands(parent: Path, first: str, second: str | None, axis: str | None) -> Operands:
-    """Return the sides A and B, or the two halves of sweep A. Raises SpecError."""
-    one = directory.find_either(parent, first)
-    if axis is not None:
-        if not isinstance(one, SweepDirectory):
-            raise SpecError(f"{first}: a run has no axes: name a sweep")
-        return _take_apart(one, axis)
-    other = directory.find_either(parent, second or "")
+def read_operands(one: Source, other: Source) -> Operands:
+    """Return the sides A and B. Raises SpecError."""
     if isinstance(one, SweepDirectory) and isinstance(other, SweepDirectory):
         return _of_sweeps(one, other)
     if isinstance(one, RunDirectory) and isinstance(other, RunDirectory):
@@ -60,11 +62,21 @@ def read_operands(parent: Path, first: str, second: str | None, axis: str | None
     raise SpecError("one is a run and the other a sweep: compare two of a kind; the runs of a sweep are in its 'runs'")
 
 
+def read_halves(source: Source, axis: str) -> Operands:
+    """Return two parts of a sweep. axis: as in --by, with two values if it has more. Raises SpecError."""
+    if not isinstance(source, SweepDirectory):
+        raise SpecError(f"{source.name}: a run has no axes: name a sweep")
+    return _take_apart(source, axis)
+
+
 def _of_runs(one: RunDirectory, other: RunDirectory) -> Operands:
-    cells = tuple((_of_run(run.read("summary.json")),) for run in (one, other))
+    summaries = [run.read("summary.json") for run in (one, other)]
+    cells = tuple((_of_run(summary),) for summary in summaries)
     facts = differing_values(*(_facts(run) for run in (one, other)))
     lines = differing_lines(*(_resolved(run) for run in (one, other)))
-    return Operands((str(one.path), str(other.path)), (cells[0], cells[1]), facts, lines, [])
+    metrics = _define(zip((one, other), summaries, strict=True))
+    names = (str(one.path), str(other.path))
+    return Operands(names, (cells[0], cells[1]), facts, lines, [], metrics=metrics, sources=(one, other))
 
 
 def _of_run(summary: RunSummary) -> Side:
@@ -94,7 +106,30 @@ def _of_sweeps(one: SweepDirectory, other: SweepDirectory) -> Operands:
     names, lines = (str(one.path), str(other.path)), differing_lines(*texts)
     statements = (_statements(one, made[0]), _statements(other, made[1]))
     incomplete = (find_missing(one.record, made[0]), find_missing(other.record, made[1]))
-    return Operands(names, (first, second), facts, lines, alone, statements, incomplete)
+    metrics = _define((kept.run, kept.summary) for kept in (*made[0], *made[1]))
+    return Operands(names, (first, second), facts, lines, alone, statements, incomplete, metrics, (one, other))
+
+
+def _define(runs: Iterable[tuple[RunDirectory, RunSummary]]) -> dict[str, Metric]:
+    """Return the definitions of the metrics of runs by name. Runs without new metrics are not read."""
+    found: dict[str, Metric] = {}
+    seen: set[str] = set()
+    for run, summary in runs:
+        names = summary["metrics"].keys() - seen
+        if names:
+            seen |= names
+            found |= dict(_find_definitions(run, names))
+    return found
+
+
+def _find_definitions(run: RunDirectory, names: Iterable[str]) -> Iterator[tuple[str, Metric]]:
+    # a run of another version may have inputs that this one cannot read: its metrics have no definition then
+    with contextlib.suppress(MprunError):
+        owned = owned_metrics(load(*run.resolved_inputs).spec.experiment.traffic)
+        for name in names:
+            owner, _, what = name.partition(".")
+            if definition := find_metric(metrics_of(owner, owned), what):
+                yield name, definition[0]
 
 
 def _statements(sweep: SweepDirectory, made: Sequence[Kept]) -> dict[str, bool | None]:
@@ -157,4 +192,6 @@ def _take_apart(sweep: SweepDirectory, words: str) -> Operands:
     if axis == "kernel" and kernels.keys() >= set(halves):
         facts["kernel"] = (name_build(kernels[halves[0]]), name_build(kernels[halves[1]]))
     missing = find_missing(sweep.record, made)
-    return Operands(names, (first, second), facts, [], alone, incomplete=(missing, missing))
+    metrics = _define((kept.run, kept.summary) for kept in made)
+    sides = (first, second)
+    return Operands(names, sides, facts, [], alone, ({}, {}), (missing, missing), metrics, (sweep, sweep))

@@ -35,8 +35,10 @@ PROGRAM = f"{inside.PROGRAMS}/until.py"
 FILES_PROGRAM = f"{inside.PROGRAMS}/files.py"
 PORTS = 1
 METRICS = {
-    "time": Metric("time", "time from the start of the command to its end"),
-    "retransmits": Metric("count", "segments sent again by the client, on all subflows", ("mptcp",), over="sum"),
+    "time": Metric("time", "time from the start of the command to its end", better="lower"),
+    "retransmits": Metric(
+        "count", "segments sent again by the client, on all subflows", ("mptcp",), over="sum", better="lower"
+    ),
     **OF_CONNECTIONS,
 }
 

@@ -61,12 +61,17 @@ METRICS = {
     **delays("completion", "time from the beginning of a flow until its receiver has read all of it"),
     "flows": Metric("count", "flows that began", over="sum"),
     "bytes": Metric("size", "payload of the flows that were completed", over="sum"),
-    "retransmits": Metric("count", "segments that the initial subflows sent again", over="sum"),
-    "losses": Metric("count", "segments sent again that the receiver did not have already (RFC 2883)", over="sum"),
-    "timeouts": Metric("count", "retransmission timeouts of established connections", over="sum"),
-    "handshake_losses": Metric("count", "handshakes that were lost in either direction", over="sum"),
+    "retransmits": Metric("count", "segments that the initial subflows sent again", over="sum", better="lower"),
+    "losses": Metric(
+        "count", "segments sent again that the receiver did not have already (RFC 2883)", over="sum", better="lower"
+    ),
+    "timeouts": Metric("count", "retransmission timeouts of established connections", over="sum", better="lower"),
+    "handshake_losses": Metric("count", "handshakes that were lost in either direction", over="sum", better="lower"),
     "missed": Metric(
-        "ratio", "share of the flows that were completed after the deadline, if there is one", over="pool"
+        "ratio",
+        "share of the flows that were completed after the deadline, if there is one",
+        over="pool",
+        better="lower",
     ),
     "queries": Metric("count", "queries of a group that aggregates", over="pool"),
     **{

@@ -32,18 +32,26 @@ PROGRAMS = {"iperf3": Program("iperf3", "--version")}
 PORTS = 1
 TCP: tuple[Protocol, ...] = ("tcp", "mptcp")
 METRICS = {
-    "goodput": Metric("rate", "payload that the receiver's program got, divided by the flow's time", over="sum"),
+    "goodput": Metric(
+        "rate", "payload that the receiver's program got, divided by the flow's time", over="sum", better="higher"
+    ),
     "bytes": Metric("size", "payload that the receiver's program got", over="sum"),
-    "retransmits": Metric("count", "segments that all subflows sent again", TCP, over="sum"),
-    "loss": Metric("ratio", "share of the packets that did not arrive", ("udp",)),
+    "retransmits": Metric("count", "segments that all subflows sent again", TCP, over="sum", better="lower"),
+    "loss": Metric("ratio", "share of the packets that did not arrive", ("udp",), better="lower"),
     "goodput.back": Metric(
-        "rate", "for a bidirectional flow, the goodput from its destination to its source", over="sum"
+        "rate", "for a bidirectional flow, the goodput from its destination to its source", over="sum", better="higher"
     ),
     "bytes.back": Metric("size", "for a bidirectional flow, the payload that its source got", over="sum"),
     "retransmits.back": Metric(
-        "count", "for a bidirectional flow, the segments that its destination sent again", TCP, over="sum"
+        "count",
+        "for a bidirectional flow, the segments that its destination sent again",
+        TCP,
+        over="sum",
+        better="lower",
     ),
-    "loss.back": Metric("ratio", "for a bidirectional flow, the loss in the direction to its source", ("udp",)),
+    "loss.back": Metric(
+        "ratio", "for a bidirectional flow, the loss in the direction to its source", ("udp",), better="lower"
+    ),
     **OF_CONNECTIONS,
 }
 

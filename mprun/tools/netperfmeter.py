@@ -47,10 +47,13 @@ METRICS = {
         "rate",
         "payload that the receiver's program got, divided by the time from its first message to its last",
         over="sum",
+        better="higher",
     ),
     "bytes": Metric("size", "payload that the receiver's program got", over="sum"),
-    "retransmits": Metric("count", "segments that all subflows sent again", ("tcp", "mptcp"), over="sum"),
-    "loss": Metric("ratio", "share of the messages that did not arrive", ("udp",)),
+    "retransmits": Metric(
+        "count", "segments that all subflows sent again", ("tcp", "mptcp"), over="sum", better="lower"
+    ),
+    "loss": Metric("ratio", "share of the messages that did not arrive", ("udp",), better="lower"),
     **OF_CONNECTIONS,
     # of MPTCP by the kernel, of SCTP by the arrival times of messages
     **{name: replace(metric, protocols=("mptcp", "sctp")) for name, metric in OF_HANDOVER.items()},

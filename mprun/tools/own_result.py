@@ -48,7 +48,8 @@ def _describe(entry: Entry) -> Metric:
     kind, _ = OUTPUT_UNITS[entry["unit"]]
     take = _SAID.get(entry["take"], entry["take"])
     is_sum = entry["take"] in ("sum", "count") and kind != "rate"
-    return Metric(kind, f"{take} of {_name_values(entry)} in {_tell_place(entry)}", over="sum" if is_sum else None)
+    meaning = f"{take} of {_name_values(entry)} in {_tell_place(entry)}"
+    return Metric(kind, meaning, over="sum" if is_sum else None, better=entry.get("better"))
 
 
 def _name_values(entry: Entry) -> str:

@@ -28,11 +28,11 @@ from mprun.tools.tool import PYTHON, Endpoints, Outputs, Program, Result, Table,
 PROGRAMS = {"python3": Program("python3")}
 PORTS = 0
 METRICS = {
-    "rtt": Metric("time", "mean round-trip time"),
-    "rtt.min": Metric("time", "shortest round-trip time"),
-    "rtt.max": Metric("time", "longest round-trip time"),
-    "rtt.mdev": Metric("time", "mean deviation of the round-trip time, as in ping(8)"),
-    "loss": Metric("ratio", "share of requests without an answer"),
+    "rtt": Metric("time", "mean round-trip time", better="lower"),
+    "rtt.min": Metric("time", "shortest round-trip time", better="lower"),
+    "rtt.max": Metric("time", "longest round-trip time", better="lower"),
+    "rtt.mdev": Metric("time", "mean deviation of the round-trip time, as in ping(8)", better="lower"),
+    "loss": Metric("ratio", "share of requests without an answer", better="lower"),
 }
 
 PROGRAM = f"{inside.PROGRAMS}/echo.py"

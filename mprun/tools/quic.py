@@ -49,11 +49,14 @@ METRICS = {
         "rate",
         "bytes of all answers, divided by the time from the first request to the end of the last answer",
         over="sum",
+        better="higher",
     ),
     "requests": Metric("count", "requests that were answered", over="sum"),
     "bytes": Metric("size", "bytes of all answers", over="sum"),
-    "completion": Metric("time", "time from the first packet to the end of the last answer, including the handshake"),
-    "handshake": Metric("time", "time from the first packet until the handshake was complete"),
+    "completion": Metric(
+        "time", "time from the first packet to the end of the last answer, including the handshake", better="lower"
+    ),
+    "handshake": Metric("time", "time from the first packet until the handshake was complete", better="lower"),
     "paths": Metric("count", "paths that both ends have validated (RFC 9000 8.2)"),
     **OF_PATHS,
     **OF_HANDOVER,

@@ -32,16 +32,19 @@ PROGRAMS = {"cmtsctp": Program("", "--version", "mprun tools install cmtsctp")}
 PORTS = 1
 METRICS = {
     "goodput": Metric(
-        "rate", "payload that the receiver's program got, divided by the flow's time, without omitted times", over="sum"
+        "rate",
+        "payload that the receiver's program got, divided by the flow's time, without omitted times",
+        over="sum",
+        better="higher",
     ),
     "bytes": Metric("size", "payload that the receiver's program got", over="sum"),
-    "retransmits": Metric("count", "DATA chunks that were sent again", over="sum"),
-    "timeouts": Metric("count", "retransmission timers (T3-rtx) that expired", over="sum"),
+    "retransmits": Metric("count", "DATA chunks that were sent again", over="sum", better="lower"),
+    "timeouts": Metric("count", "retransmission timers (T3-rtx) that expired", over="sum", better="lower"),
     **OF_PATHS,
     **OF_HANDOVER,
     # the library does not count payload by path
     "carried": Metric("size", "bytes of the sender's SCTP packets that a path carried", by_path=True),
-    "resent": Metric("count", "DATA chunks that were sent again on a path", by_path=True),
+    "resent": Metric("count", "DATA chunks that were sent again on a path", by_path=True, better="lower"),
     "share": Metric("ratio", "share of the bytes of the sender's SCTP packets that a path carried", by_path=True),
 }
 

@@ -43,12 +43,15 @@ METRICS = {
         "rate",
         "payload that arrived, divided by the flow's duration or by the time of its arrivals, whichever is longer",
         over="sum",
+        better="higher",
     ),
-    "loss": Metric("ratio", "share of the packets that did not arrive"),
+    "loss": Metric("ratio", "share of the packets that did not arrive", better="lower"),
     "reordered": Metric(
-        "ratio", "share of the arrived packets that arrived after a packet with a higher number (RFC 4737)"
+        "ratio",
+        "share of the arrived packets that arrived after a packet with a higher number (RFC 4737)",
+        better="lower",
     ),
-    "duplicates": Metric("count", "packets that arrived more than once", over="sum"),
+    "duplicates": Metric("count", "packets that arrived more than once", over="sum", better="lower"),
     "packets": Metric("count", "packets that were sent", over="sum"),
 }
 

@@ -26,10 +26,12 @@ from mprun.tools.tool import Endpoints, Outputs, Program, Result, Table, Work
 PROGRAMS = {"python3": Program("python3")}
 PORTS = 1
 METRICS = {
-    "startup": Metric("time", "time from the start of the flow until the video begins to play"),
-    "stalls": Metric("count", "number of times that playback stopped because the buffer was empty", over="sum"),
-    "stall_time": Metric("time", "total time of the stalls", over="sum"),
-    "quality": Metric("rate", "mean bit rate of the chunks"),
+    "startup": Metric("time", "time from the start of the flow until the video begins to play", better="lower"),
+    "stalls": Metric(
+        "count", "number of times that playback stopped because the buffer was empty", over="sum", better="lower"
+    ),
+    "stall_time": Metric("time", "total time of the stalls", over="sum", better="lower"),
+    "quality": Metric("rate", "mean bit rate of the chunks", better="higher"),
     "switches": Metric("count", "chunks with another quality than the previous chunk", over="sum"),
     "chunks": Metric("count", "chunks that arrived", over="sum"),
     "bytes": Metric("size", "payload of the chunks", over="sum"),

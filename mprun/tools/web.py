@@ -38,13 +38,17 @@ PROGRAMS = {"nginx": Program("nginx", "-v"), "curl": Program("curl", "--version"
 PORTS = 1
 METRICS = {
     **delays("delay", "time from the beginning of a request to the last byte of its answer"),
-    "first_byte.mean": Metric("time", "mean time from the beginning of a request to the first byte of its answer"),
+    "first_byte.mean": Metric(
+        "time", "mean time from the beginning of a request to the first byte of its answer", better="lower"
+    ),
     "first_byte.median": Metric(
-        "time", "median of the time from the beginning of a request to the first byte of its answer"
+        "time", "median of the time from the beginning of a request to the first byte of its answer", better="lower"
     ),
     "requests": Metric("count", "requests that were answered", over="sum"),
     "bytes": Metric("size", "payload of the answers", over="sum"),
-    "goodput": Metric("rate", "payload of the answers, divided by the time of the requests", over="sum"),
+    "goodput": Metric(
+        "rate", "payload of the answers, divided by the time of the requests", over="sum", better="higher"
+    ),
     **OF_CONNECTIONS,
 }
 

@@ -24,8 +24,9 @@ from mprun.analysis.findings import Metric
 from mprun.analysis.statistics import Difference, Interval
 from mprun.analysis.summary import RunSummary
 from mprun.analysis.verdict import Verdict
-from mprun.cli.compare import _by_effect, _say_briefly, _say_change
+from mprun.report.effect import order_by_effect, say_briefly, say_change
 from mprun.report.verdict import Check, checks_of_run, checks_of_sweep, to_junit, to_tap
+from mprun.tools import iperf3, reqres
 
 
 def summary(value: float | None, seed: int = 1, held: bool = True) -> RunSummary:
@@ -80,7 +81,7 @@ def test_a_run_without_partner_is_left_out_of_pairs() -> None:
     # all reported values are of the pairs
     assert (one.first, one.second) == pytest.approx((20, 63.1 / 3))
     assert one.difference.mean == pytest.approx(63.1 / 3 - 20)
-    assert "3 pairs; 1 of A without partner left out" in _say_change(one)
+    assert "3 pairs; 1 of A without partner left out" in said(one)
     # one pair has no interval, two sides of two have one
     lone = compared(Side({}, {1: summary(10, 1), 2: summary(20, 2)}), Side({}, {1: summary(11, 1), 2: summary(21, 9)}))
     assert lone.difference is not None
@@ -247,6 +248,15 @@ def change(metric: str, first: float, second: float, symbol: str = "s", cell: in
     return Compared({"cell": cell}, metric, symbol, first, second, (3, 3), Difference(gap, interval, None, True), None)
 
 
+METRICS = {f"get.{name}": metric for name, metric in {**iperf3.METRICS, **reqres.METRICS}.items()} | {
+    "get.share.path0": iperf3.METRICS["share"],
+}
+
+
+def said(one: Compared) -> str:
+    return say_change(one, METRICS)
+
+
 def test_the_answer_comes_first() -> None:
     compared = [
         change("get.goodput", 10e6, 11.4e6, "bit/s", 1),
@@ -258,23 +268,24 @@ def test_the_answer_comes_first() -> None:
         change("get.mine", 1, 3, "1", 1),
         change("get.lost", 0.001, 5, "1", 1),
     ]
-    assert list(_say_briefly(compared)) == [
+    assert list(say_briefly(compared)) == [
         "get.goodput: +14.00% to +24.00% in 2 of 3 cells",
         "get.share.path0: +10.0 points",
         "get.mine: +200.00%",
         "get.delay.p95: +100.00%",
     ]
-    assert [one.metric for one in _by_effect(compared) if one.values["cell"] == 1] == [
-        *("get.lost", "get.mine", "get.delay.p95", "get.bytes", "get.share.path0", "get.goodput"),
+    assert [one.metric for one in order_by_effect(compared) if one.values["cell"] == 1] == [
+        # the change from nearly nothing has no size, and does not come first
+        *("get.mine", "get.delay.p95", "get.bytes", "get.goodput", "get.share.path0", "get.lost"),
     ]
 
 
 def test_better_and_worse_need_a_direction_and_a_clear_difference() -> None:
-    assert _say_change(change("get.goodput", 10e6, 12e6, "bit/s")).endswith("better")
-    assert _say_change(change("get.delay.mean", 0.01, 0.02)).endswith("worse")
-    assert _say_change(change("get.loss", 0.02, 0.01, "share")).endswith("better")
-    assert not _say_change(change("get.share.path0", 0.5, 0.6, "share")).endswith(("better", "worse"))
-    assert not _say_change(change("get.goodput", 10e6, 12e6, "bit/s", spread=1e7)).endswith(("better", "worse"))
+    assert said(change("get.goodput", 10e6, 12e6, "bit/s")).endswith("better")
+    assert said(change("get.delay.mean", 0.01, 0.02)).endswith("worse")
+    assert said(change("get.loss", 0.02, 0.01, "share")).endswith("better")
+    assert not said(change("get.share.path0", 0.5, 0.6, "share")).endswith(("better", "worse"))
+    assert not said(change("get.goodput", 10e6, 12e6, "bit/s", spread=1e7)).endswith(("better", "worse"))
     # a share changes by points, and from nearly nothing there is no ratio
-    assert "+10.0 points" in _say_change(change("get.share.path0", 0.5, 0.6, "share"))
-    assert "%" not in _say_change(change("get.lost", 0.001, 5, "1"))
+    assert "+10.0 points" in said(change("get.share.path0", 0.5, 0.6, "share"))
+    assert "%" not in said(change("get.lost", 0.001, 5, "1"))

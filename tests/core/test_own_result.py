@@ -36,6 +36,13 @@ def read(*metrics: dict[str, Any], **files: str) -> Any:
     return tool.parse(flow("exec", metrics=told), left)
 
 
+def test_a_metric_may_have_a_direction() -> None:
+    told = [{"name": "wait", "regex": "a", "better": "lower"}, {"name": "count", "regex": "a"}]
+    entries = [MetricEntry.model_validate(one).plain() for one in told]
+    metrics = metrics_of(flow("exec", metrics=entries))
+    assert (metrics["wait"].better, metrics["count"].better) == ("lower", None)
+
+
 @pytest.mark.parametrize(
     ("metric", "value"),
     [

@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 from mprun.input import load
-from mprun.model.spec import Plot
+from mprun.model.spec import Plot, PlotForm
 from mprun.model.units import format_measured
 from mprun.model.wording import say_change
 from mprun.report import figure, palette
@@ -306,7 +306,7 @@ def test_usual_figures_are_those_with_data() -> None:
 
 
 @pytest.mark.parametrize("form", ["cdf", "points"])
-def test_flows_that_are_not_drawn_are_told_of(form: Form) -> None:
+def test_flows_that_are_not_drawn_are_told_of(form: PlotForm) -> None:
     flows = [f"f{n}" for n in range(15)]
     columns = {"flow": flows * 2, "start_ns": [0] * 30, "completion_ns": [10**9] * 30}
     shown = RunData({"flows": pl.LazyFrame(columns)}, flows, {})

@@ -17,7 +17,7 @@ from mprun.cli import COMMANDS, completion, group
 from tests.hostile import make_sweep
 
 ROOT = Path(__file__).parents[2]
-RUN_COMMANDS = ("show", "verify", "packets", "report", "bundle", "export")
+RUN_COMMANDS = ("compare", "show", "verify", "packets", "report", "bundle", "export")
 LABS = sorted(path.parent.name for path in ROOT.glob("labs/*/lab.yaml"))
 
 
@@ -54,6 +54,15 @@ def test_runs_newest_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert _offered("show", "") == ["latest", *reversed(names)]
     assert _offered("verify", "l") == ["latest"]
     assert _offered("show", "-o", "elsewhere", "") == []
+
+
+def test_steps_of_labs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert _offered("show", "01/") == ["01/xp_tcp", "01/xp_mptcp"]
+    assert _offered("compare", "01/xp_tcp", "01/xp_m") == ["01/xp_mptcp"]
+    assert _offered("report", "99/") == []
+    monkeypatch.chdir(ROOT / "labs" / "01_multipath")
+    assert _offered("packets", "-o", str(tmp_path), "xp_t") == ["xp_tcp"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Find the runs and sweeps that a command line names: directories, names, steps of labs, and archives of bundles."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mprun.errors import SpecError
+from mprun.scratch import scratch
+
+if TYPE_CHECKING:
+    from mprun.rundir import RunDirectory
+    from mprun.sweepdir.directory import SweepDirectory
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A run or a sweep that a command line names.
+
+    - name: its directory, or the file of a bundle, for people.
+    - title: the name of a lab's step or of a bundle, which distinguishes it from others; empty for other names.
+    """
+
+    source: RunDirectory | SweepDirectory
+    name: str
+    title: str = ""
+
+
+def find_either(parent: Path, name: str) -> RunDirectory | SweepDirectory:
+    """Return a sweep or a run by any of its names, or the newest run of a lab's step. Raises SpecError."""
+    return _find(parent, name).source
+
+
+def find_run(parent: Path, name: str) -> RunDirectory:
+    """Return a run by any of its names, or the newest run of a lab's step. Raises SpecError."""
+    from mprun import rundir
+
+    try:
+        return rundir.find(parent, name)
+    except SpecError:
+        if step := _find_step(parent, name):
+            return step[0]
+        raise
+
+
+@contextlib.contextmanager
+def open_operands(parent: Path, names: Sequence[str]) -> Iterator[list[Operand]]:
+    """Find runs and sweeps. Archives of bundles are unpacked until the end of the block. Raises MprunError."""
+    with contextlib.ExitStack() as opened:
+        yield [_find_bundle(name, opened) if Path(name).is_file() else _find(parent, name) for name in names]
+
+
+def _find(parent: Path, name: str) -> Operand:
+    from mprun.sweepdir import directory
+
+    try:
+        found = directory.find_either(parent, name)
+    except SpecError:
+        step = _find_step(parent, name)
+        if step is None:
+            raise
+        return Operand(step[0], str(step[0].path), step[1])
+    return Operand(found, str(found.path))
+
+
+def _find_step(parent: Path, name: str) -> tuple[RunDirectory, str] | None:
+    # few operands are steps, and reading labs is expensive
+    from mprun.lab.step_run import find_step_run
+
+    return find_step_run(parent, name)
+
+
+def _find_bundle(name: str, opened: contextlib.ExitStack) -> Operand:
+    from mprun.bundle.reproduce import open_bundle
+
+    folder = opened.enter_context(scratch("mprun-bundle-"))
+    return Operand(open_bundle(Path(name), folder).source, name, Path(name).name.partition(".")[0])

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several runs in one page: common figures over time, the effects of metrics, names of runs, and steps of labs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import polars as pl
+import pytest
+from click.testing import CliRunner, Result
+
+from mprun.analysis.comparison import Compared
+from mprun.cli import group
+from mprun.lab.catalog import open_lab
+from mprun.lab.grade import digest_of_step
+from mprun.model.metric import Metric
+from mprun.report.chart import COLUMN, WIDE, paint
+from mprun.report.effect import judge
+from mprun.report.effect_figure import draw_effects
+from mprun.report.figure import Mark, Series, to_csv
+from mprun.report.overlay import Subject, overlay, sum_steps
+from mprun.report.run_data import RunData
+from mprun.report.side import name_sides
+from mprun.rundir import RunDirectory
+
+pytestmark = pytest.mark.slow
+
+MADE = Path(__file__).parents[1] / "outputs" / "run"
+FIRST, SECOND = "20260101-000000-two-fetch-05497f2a", "20260101-000001-two-fetch-05497f2a"
+
+
+def subject(name: str, *paths: str, scale: int = 1, **more: Any) -> Subject:
+    """Return a run of one flow that sends 20 Mbit/s times the scale on each path for half a second."""
+    rows = [(ms, path) for ms in range(100, 600, 100) for path in paths]
+    table = {
+        "time_ns": [ms * 1_000_000 for ms, _ in rows],
+        "host": ["client"] * len(rows),
+        "flow": ["bulk"] * len(rows),
+        "path": [path for _, path in rows],
+        "local": [path for _, path in rows],
+        "local_port": [1] * len(rows),
+        "remote": ["r"] * len(rows),
+        "remote_port": [2] * len(rows),
+        "bytes_acked": [ms * 2500 * scale for ms, _ in rows],
+        "rtt_us": [40_000 * scale] * len(rows),
+        "snd_cwnd_packets": [10 * scale] * len(rows),
+    }
+    data = RunData({"sockets": pl.LazyFrame(table)}, ["bulk"], {path: [path] for path in paths}, **more)
+    return Subject(name, data)
+
+
+def test_the_first_figure_has_the_whole_rate_of_each_run() -> None:
+    """The rate of a run is the sum over its paths. Its curve has its own colour, dashes and name."""
+    total, by_path, *_ = overlay([subject("tcp", "path0"), subject("mptcp", "path0", "path1")])
+    tcp, mptcp = total.panels[0].series
+    assert (total.title, tcp.label, mptcp.label) == ("Rate of bulk", "tcp", "mptcp")
+    assert list(tcp.y) == pytest.approx([20e6] * 6)
+    assert list(mptcp.y) == pytest.approx([40e6] * 6)
+    assert tcp.tone != mptcp.tone
+    assert tcp.dash != mptcp.dash
+    assert [panel.title for panel in by_path.panels] == ["path0", "path1"]
+    assert [[one.label for one in panel.series] for panel in by_path.panels] == [["tcp", "mptcp"], ["mptcp"]]
+
+
+def test_a_flow_on_one_path_has_no_second_figure_of_its_rate() -> None:
+    charts = list(overlay([subject("one", "path0"), subject("two", "path0", scale=2)]))
+    assert [chart.title for chart in charts] == [
+        *("Rate of bulk", "Round-trip time of bulk", "Congestion window of bulk"),
+    ]
+    assert [series.y[0] for series in charts[1].panels[0].series] == [0.04, 0.08]
+
+
+def test_a_run_without_data_is_told_of() -> None:
+    empty = Subject("quic", RunData({}, ["bulk"], {}))
+    total = next(iter(overlay([subject("one", "path0"), subject("two", "path0"), empty])))
+    assert "Without such data: quic." in total.caption
+    assert [series.label for series in total.panels[0].series] == ["one", "two"]
+    # a figure of one run alone compares nothing
+    assert list(overlay([subject("one", "path0"), empty])) == []
+
+
+def test_changes_of_links_name_their_runs_unless_all_have_them() -> None:
+    both, one = Mark(0.2, "path0 down"), Mark(0.3, "path1 loss 1 %")
+    total = next(iter(overlay([subject("a", "path0", marks=(both,)), subject("b", "path0", marks=(both, one))])))
+    assert [mark.text for mark in total.marks] == ["path0 down", "b: path1 loss 1 %"]
+
+
+def test_steps_are_added_where_they_overlap() -> None:
+    one, other = Series("a", "p0", (0, 1, 2), (5, 3, 3)), Series("b", "p1", (1, 1.5, 4), (10, 20, 20))
+    summed = sum_steps([one, other])
+    assert list(zip(summed.x, summed.y, strict=True)) == [(0, 5), (1, 13), (1.5, 23), (2, 20), (4, 20)]
+
+
+def change(metric: str, first: float, second: float, symbol: str = "1") -> Compared:
+    return Compared({}, metric, symbol, first, second, (1, 1), None, None)
+
+
+CHANGES = [
+    change("f.goodput", 10e6, 15e6, "bit/s"),
+    change("f.delay", 0.02, 0.03, "s"),
+    change("f.bytes", 4, 1),
+    change("f.loss", 0.02, 0.01, "share"),
+    change("f.new", 0, 7),
+    change("f.same", 5, 5),
+]
+METRICS = {
+    "f.goodput": Metric("rate", "", better="higher"),
+    "f.delay": Metric("time", "", better="lower"),
+    "f.bytes": Metric("size", ""),
+    "f.loss": Metric("ratio", "", better="lower"),
+}
+
+
+def test_effects_say_better_and_worse_in_words() -> None:
+    assert [judge(one, METRICS) for one in CHANGES] == ["better", "worse", None, "better", None, None]
+    relative, points = draw_effects([("B", CHANGES)], "A", METRICS)
+    assert relative.y.categories == ("f.bytes", "f.goodput", "f.delay")
+    assert [(one.label, one.dash) for one in relative.panels[0].series] == [("better", 0), ("worse", 1), ("neither", 2)]
+    assert list(csv.reader(io.StringIO(to_csv(relative)))) == [
+        ["series", "change", "metric"],
+        ["better", "0.5", "f.goodput"],
+        ["worse", "0.5", "f.delay"],
+        ["neither", "-0.75", "f.bytes"],
+    ]
+    (loss,) = points.panels[0].series
+    assert (points.y.categories, points.x.unit) == (("f.loss",), "points")
+    assert list(loss.x) == pytest.approx([-1.0])
+
+
+@pytest.mark.parametrize("layout", [WIDE, COLUMN])
+def test_effects_are_painted_with_their_numbers(layout: Any) -> None:
+    chart, _ = draw_effects([("B", CHANGES), ("C", [change("f.delay", 0.02, 4, "s")])], "A", METRICS)
+    svg = paint(chart, layout, ("svg",))["svg"]
+    assert svg == paint(chart, layout, ("svg",))["svg"]
+    words = {text for node in ElementTree.fromstring(svg).iter() if (text := (node.text or "").strip())}
+    assert {"f.delay", "+50.0", "-75.0", "better", "worse", "neither", "B", "C"} <= words
+
+
+def call(*words: str) -> Result:
+    return CliRunner().invoke(group, [*words], prog_name="mprun")
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder with two runs of the same files. The second has half the goodput."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "runs"
+    for name in (FIRST, SECOND):
+        shutil.copytree(MADE, folder / name)
+    path = folder / SECOND / "summary.json"
+    summary = json.loads(path.read_text())
+    summary["metrics"]["bulk.goodput"]["value"] /= 2
+    summary["warnings"].append("the sky was cloudy")
+    path.write_text(json.dumps(summary))
+    return folder
+
+
+def test_report_and_compare_write_one_page(runs: Path) -> None:
+    made = call("report", FIRST, SECOND)
+    assert made.exit_code == 0, made.output
+    page = Path(made.stdout.strip())
+    text = page.read_text()
+    files = {path.name: path.read_bytes() for path in (page.parent / "figures").iterdir()}
+    assert "<h3>Rate of " in text
+    assert re.search(r'class="change worse">▼ -50\.00% worse', text)
+    assert "fetch, 00:00:01: the sky was cloudy" in text
+    assert {"rate-by-run.svg", "rate-by-run.pdf", "rate-by-run.csv", "effects.png"} <= files.keys()
+    assert "fetch, 00:00:00" in (page.parent / "figures" / "rate-by-run.csv").read_text()
+    again = call("compare", FIRST, SECOND, "--report", "--json")
+    assert json.loads(again.stdout)["report"] == str(page)
+    assert page.read_text() == text
+    assert {path.name: path.read_bytes() for path in (page.parent / "figures").iterdir()} == files
+    # the folder of a comparison is no run
+    assert [row["name"] for row in json.loads(call("runs", "list", "--json").stdout)] == [FIRST, SECOND]
+
+
+def test_a_page_of_three_runs_compares_each_with_the_first(runs: Path) -> None:
+    third = "20260101-000002-two-fetch-05497f2a"
+    shutil.copytree(runs / SECOND, runs / third)
+    text = Path(call("report", FIRST, SECOND, third).stdout.strip()).read_text()
+    assert text.count("against fetch, 00:00:00</th>") >= 2
+    assert "fetch, 00:00:01, fetch, 00:00:02: the sky was cloudy" in text
+
+
+def test_a_run_and_a_missing_run_are_refused(runs: Path) -> None:
+    assert "no run 'nothing'" in str(call("report", FIRST, "nothing").exception)
+    assert "--ci is for sweeps" in call("report", FIRST, SECOND, "--ci", "99%").output
+
+
+def test_names_are_what_distinguishes_runs(tmp_path: Path) -> None:
+    for name in ("20260101-000000-topo-xp_tcp-0123abcd", "20260101-000001-topo-xp_mptcp-0123abcd"):
+        shutil.copytree(MADE, tmp_path / name)
+    alike = tmp_path / "20260101-000002-topo-xp_tcp-0123abcd"
+    shutil.copytree(MADE, alike)
+    path = alike / "inputs" / "resolved-experiment.yaml"
+    text = path.read_text()
+    assert "scheduler: " in text
+    path.write_text(re.sub("scheduler: .*", "scheduler: roundrobin", text))
+    first, second, third = (RunDirectory(folder) for folder in sorted(tmp_path.iterdir()))
+    assert name_sides([first, second], ["", ""]) == ["xp_tcp", "xp_mptcp"]
+    assert name_sides([first, second], ["mine", ""]) == ["mine", "xp_mptcp"]
+    names = name_sides([first, second, third], ["", "", ""])
+    assert (names[1], names[2]) == ("xp_mptcp", "xp_tcp, scheduler roundrobin")
+    assert names[0].startswith("xp_tcp, scheduler ")
+    assert name_sides([first, first], ["", ""]) == ["xp_tcp, 00:00:00 (1)", "xp_tcp, 00:00:00 (2)"]
+
+
+def test_a_step_of_a_lab_names_its_newest_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lab = open_lab("01")
+    digest = digest_of_step(lab.steps[0])
+    refused = str(call("show", "01/xp_tcp").exception)
+    assert refused.endswith("run it with `mprun lab run 01`, or name another directory with -o")
+    monkeypatch.setattr(RunDirectory, "digest", property(lambda run: digest))
+    older, newer = (f"20260101-00000{n}-topo-xp_tcp-{digest[:8]}" for n in (1, 2))
+    for name in (older, newer):
+        shutil.copytree(MADE, tmp_path / "runs" / name)
+    for word in ("01/xp_tcp", "01/tcp", "01_multipath/xp_tcp", f"{lab.folder}/tcp"):
+        assert json.loads(call("show", word, "--json").stdout)["directory"].endswith(newer)
+    assert "no step 'udp'; steps: xp_tcp, xp_mptcp" in str(call("show", "01/udp").exception)
+    assert "no run '99/tcp'" in str(call("show", "99/tcp").exception)
+    # in the folder of a lab, the name of the step suffices; the name of a run comes first
+    monkeypatch.chdir(lab.folder)
+    told = call("show", "tcp", "-o", str(tmp_path / "runs"), "--json")
+    assert json.loads(told.stdout)["directory"].endswith(newer)
+    shutil.copytree(MADE, tmp_path / "runs" / "tcp")
+    told = call("show", "tcp", "-o", str(tmp_path / "runs"), "--json")
+    assert json.loads(told.stdout)["directory"].endswith("/tcp")
+
+
+def test_a_comparison_of_marks_keeps_its_end() -> None:
+    """Marks after the end of all curves are left out, and all figures end together."""
+    late = replace(subject("a", "path0").evidence, marks=(Mark(9, "late"),))
+    charts = list(overlay([Subject("a", late), subject("b", "path0")]))
+    assert {chart.until for chart in charts} == {0.5}
+    assert all(chart.marks == () for chart in charts)

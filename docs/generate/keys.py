@@ -30,6 +30,7 @@ _KINDS = {
     ),
     "Size": (units.SIZE, "A number of bytes. As in tc(8), `kb` is 1024 bytes and `mb` is 1024 `kb`."),
     "Volume": (units.VOLUME, "The total size of a flow, up to a terabyte."),
+    "Width": (units.WIDTH, "The width of a figure on paper, from 40mm to 400mm."),
 }
 _PATTERNS = {
     **{kind.pattern: name for name, (kind, _) in _KINDS.items()},

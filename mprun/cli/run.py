@@ -106,13 +106,12 @@ def command(
 def _plot(run: RunDirectory, width: int) -> None:
     """Print the first figure of the run over time: by default, the rate of the first flow."""
     from mprun.errors import MprunError
-    from mprun.report.figure import TIME
     from mprun.report.report import charts_of
     from mprun.report.spark import to_text
 
     # a figure that cannot be drawn does not hide the summary
     with contextlib.suppress(MprunError):
-        chart = next((one for one in charts_of(run) if one.x == TIME), None)
+        chart = next((one for one in charts_of(run) if one.is_over_time), None)
         if chart is not None:
             click.echo("\n".join(to_text(chart, width)) + "\n")
 

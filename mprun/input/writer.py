@@ -328,7 +328,14 @@ def _plots(experiment: ExperimentSpec) -> Iterator[dict[str, Any]]:
         if plot.is_over_time:
             form = plot.form or (TABLE_FORMS if plot.series is None else FORMS[plot.series])[0]
             shown = {"series": plot.series, "table": plot.table, "column": plot.column}
-            yield _without_none({**shown, "flow": plot.flow, "form": form, "title": plot.title or None})
+            look = {
+                "title": plot.title or None,
+                "x_title": plot.x_title or None,
+                "y_title": plot.y_title or None,
+                "names": dict(plot.names) or None,
+                "width": None if plot.width_um is None else units.WIDTH.render(plot.width_um),
+            }
+            yield _without_none({**shown, "flow": plot.flow, "form": form, **look})
 
 
 def _without_none(entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -503,6 +503,9 @@ class Plot:
     `facet`: an axis with a plot for each value.
     `form`: None for the first form that fits.
     `log`: axes of the figure with a logarithmic scale.
+    `x_title`, `y_title`: in place of the names of the axes. The unit follows.
+    `names`: (name, text) pairs; the figure shows the text in place of the name.
+    `width_um`: of the PDF; None for a paper's column.
     """
 
     series: SeriesName | None = None
@@ -516,6 +519,10 @@ class Plot:
     title: str = ""
     table: str | None = None
     column: str | None = None
+    x_title: str = ""
+    y_title: str = ""
+    names: tuple[tuple[str, str], ...] = ()
+    width_um: int | None = None
 
     @property
     def is_over_time(self) -> bool:

@@ -222,6 +222,17 @@ INTERVAL = Quantity(
     mistaken=_TIME_MISTAKEN,
     canonical=_TIME_CANONICAL,
 )
+WIDTH = Quantity(
+    noun="width",
+    units={"um": 1, "mm": 1_000, "cm": 10_000, "in": 25_400},
+    example="85mm",
+    bare=("mm",),
+    minimum=40_000,
+    maximum=400_000,
+    too_small="a figure has no room for its labels",
+    too_large="no page is so wide",
+    canonical=("um", "mm"),
+)
 SIZE = Quantity(
     noun="size",
     units={"byte": 1, "bytes": 1, "b": 1, "kb": 1 << 10, "kbyte": 1 << 10, "mb": 1 << 20, "mbyte": 1 << 20},

@@ -23,7 +23,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocat
 
 from mprun.model.units import find_prefix
 from mprun.report import figure
-from mprun.report.figure import TIME, Axis, Chart, Panel
+from mprun.report.figure import Axis, Chart, Panel
 from mprun.report.palette import GREY, GRID, INK, PAPER, TONES
 
 Image = Literal["svg", "pdf", "png"]
@@ -49,6 +49,8 @@ class Layout:
 WIDE = Layout(6.4, 2.9, 9.5, 3, 88)
 COLUMN = Layout(85 / 25.4, 2.35, 7.5, 2, 52)
 
+# The height of a wider figure, and the width of a letter of its legend, as in a column.
+MOST_HEIGHT = 3.0
 PNG_DPI = 200
 DASHES: Sequence[Any] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
 MARKERS = ("o", "s", "^", "D")
@@ -75,6 +77,16 @@ _NOTHING: Mapping[Image, dict[str, Any]] = {
     "pdf": {"CreationDate": None, "Producer": None, "Creator": None},
     "png": {"Software": None},
 }
+
+
+def lay_out(width_um: int | None) -> Layout:
+    """Return the layout of a figure of this width on paper; of a paper's column for None."""
+    if width_um is None:
+        return COLUMN
+    width = width_um / 25_400
+    height = min(MOST_HEIGHT, max(0.8, width / COLUMN.width) * COLUMN.height)
+    across = max(1, min(WIDE.across, round(width / COLUMN.width * COLUMN.across)))
+    return Layout(width, height, COLUMN.font_points, across, round(COLUMN.letters * width / COLUMN.width))
 
 
 def paint(chart: Chart, layout: Layout, images: Sequence[Image]) -> dict[str, bytes]:
@@ -378,9 +390,9 @@ class _Painting:
             every = (each for panel in chart.panels for each in panel.series)
             _spell_powers(axes.xaxis, (x for each in every for x in each.along(chart.form)))
         elif not chart.x.categories and chart.form != "cdf":
-            axes.margins(x=TIME_MARGIN if chart.x == TIME else 0.04)
+            axes.margins(x=TIME_MARGIN if chart.is_over_time else 0.04)
             axes.xaxis.set_major_locator(MaxNLocator(7 if len(chart.panels) == 1 else 4, steps=[1, 2, 2.5, 5, 10]))
-            if chart.x == TIME:
+            if chart.is_over_time:
                 axes.set_xlim(0, None if chart.until is None else self._x([chart.until * (1 + TIME_MARGIN)])[0])
         if chart.form == "cdf":
             axes.set_ylim(0, self._y([1.02])[0])
@@ -464,12 +476,13 @@ def _scale(axis: Axis, values: Iterable[float]) -> _Scale:
     """
     sizes = [abs(value) for value in values if value and not math.isnan(value)]
     typical = max(sizes, default=0.0)
+    title = axis.title or axis.label
     if axis.categories:
-        return _Scale(axis.label, 1)
+        return _Scale(title, 1)
     if axis.scale == "log" and sizes:
         typical = math.sqrt(min(sizes) * typical)
     factor, name = find_prefix(typical, axis.unit)
-    return _Scale(f"{axis.label} ({name})" if name else axis.label, factor, name)
+    return _Scale(f"{title} ({name})" if name else title, factor, name)
 
 
 def _extent(panels: Sequence[Panel]) -> list[float]:

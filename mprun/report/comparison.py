@@ -43,7 +43,7 @@ from mprun.report.effect_figure import draw_effects
 from mprun.report.gallery import Gallery
 from mprun.report.overlay import Subject, overlay
 from mprun.report.page import ComparisonPage, EffectRow, SideRow, Tile, Value, Verdict, render
-from mprun.report.report import Progress, gather
+from mprun.report.report import WORDS, Progress, gather
 from mprun.rundir import RunDirectory, write_page
 from mprun.sweepdir.operands import Operands
 
@@ -86,8 +86,9 @@ def make_comparison(
     metrics = {name: metric for pair in reversed(pairs) for name, metric in pair.operands.metrics.items()}
     runs = _list_runs(pairs)
     effects = [(name, pair.compared) for name, pair in zip(names[1:], pairs, strict=True)]
-    charts = [*overlay(_read_subjects(runs, names)), *draw_effects(effects, names[0], metrics)]
-    notes = [] if runs else ["Figures over time are those of two or more runs. These are sweeps."]
+    over_time = overlay(_read_subjects(runs, names)) if runs else ()
+    charts = [*over_time, *draw_effects(effects, names[0], metrics)]
+    notes = [] if runs else ["A sweep has no figures over time. Name two of its runs for these figures."]
     gallery = Gallery()
     for number, chart in enumerate(charts):
         progress(f"drawing {chart.title}", (number + 1) / (len(charts) + 1))
@@ -221,7 +222,7 @@ def _remark(pairs: Sequence[Pair], rows: int) -> Iterator[str]:
 
 def _problems(runs: Sequence[RunDirectory], names: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the errors, failures and warnings of runs, each with the names of the runs."""
-    for kind, word in (("errors", "error"), ("failures", "failed"), ("warnings", "warning")):
+    for kind, word in WORDS.items():
         told: dict[str, list[str]] = {}
         for run, name in zip(runs, names if runs else (), strict=True):
             for text in run.read("summary.json")[kind]:

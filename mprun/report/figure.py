@@ -12,10 +12,11 @@ import io
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from mprun.model.metric import SUFFIXES
+from mprun.model.spec import Plot
 
 # line: points joined; step: a value from its point to the next; stack: steps on top of each other; points: separate
 # points; cdf: the share of the values up to each; bar, box: a position for each category; heat: a row for each series;
@@ -31,13 +32,15 @@ MOST_POINTS = 1200
 class Axis:
     """The quantity of an axis and its base unit (bit/s, s, byte, share, packets; 1 for a number).
 
-    categories: the names of the positions 0, 1, 2 ...; empty for numbers.
+    categories: the names of the positions 0, 1, 2 ...; empty for numbers. title: shown in place of the label, which is
+    the name of the column in the CSV all the same.
     """
 
     label: str
     unit: str = "1"
     scale: Scale = "linear"
     categories: tuple[str, ...] = ()
+    title: str = ""
 
     @property
     def column(self) -> str:
@@ -101,6 +104,7 @@ class Chart:
     - name: of its files.
     - value: the quantity that the colours of a heat map show.
     - until: the end of a time axis, the same in all figures of a run; None for the last value.
+    - width_um: of the PDF; None for a paper's column.
     """
 
     name: str
@@ -113,6 +117,11 @@ class Chart:
     marks: tuple[Mark, ...] = ()
     value: Axis | None = None
     until: float | None = None
+    width_um: int | None = None
+
+    @property
+    def is_over_time(self) -> bool:
+        return (self.x.label, self.x.unit) == (TIME.label, TIME.unit)
 
     @property
     def end(self) -> float:
@@ -120,6 +129,45 @@ class Chart:
         if self.until is not None:
             return self.until
         return max((x for panel in self.panels for series in panel.series for x in series.x), default=0.0)
+
+
+def dress(chart: Chart, plot: Plot) -> Chart:
+    """Return the figure with the title, the titles of axes, the display names and the width of a plot."""
+    shown = [(name, text) for name, text in plot.names]
+
+    def say(text: str) -> str:
+        return _replace_names(text, shown) if shown else text
+
+    def title(axis: Axis, own: str) -> Axis:
+        called = say(axis.title or axis.label)
+        return replace(
+            axis,
+            title=own or (called if called != axis.label else axis.title),
+            categories=tuple(map(say, axis.categories)),
+        )
+
+    panels = tuple(
+        Panel(say(panel.title), tuple(replace(series, label=say(series.label)) for series in panel.series))
+        for panel in chart.panels
+    )
+    return replace(
+        chart,
+        title=plot.title or say(chart.title),
+        caption=say(chart.caption),
+        x=title(chart.x, plot.x_title),
+        y=title(chart.y, plot.y_title),
+        panels=panels,
+        marks=tuple(replace(mark, text=say(mark.text)) for mark in chart.marks),
+        width_um=plot.width_um,
+    )
+
+
+def _replace_names(text: str, names: Sequence[tuple[str, str]]) -> str:
+    """Return the text with each whole name replaced: `path0`, but not a part of `path01` or `my-path0`."""
+    texts = dict(names)
+    # the longest first, so that a name within another does not take its place
+    known = "|".join(re.escape(name) for name in sorted(texts, key=len, reverse=True))
+    return re.sub(rf"(?<![\w.-])(?:{known})(?![\w-]|\.\w)", lambda found: texts[found[0]], text)
 
 
 def to_csv(chart: Chart) -> str:

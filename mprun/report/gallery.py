@@ -11,7 +11,7 @@ from dataclasses import replace
 from mprun.errors import HostError
 from mprun.model.spec import Spec, TopologySpec
 from mprun.report import graphviz
-from mprun.report.chart import COLUMN, WIDE, paint
+from mprun.report.chart import COLUMN, WIDE, lay_out, paint
 from mprun.report.dot import to_dot
 from mprun.report.drawing import draw
 from mprun.report.figure import Chart, to_csv
@@ -32,8 +32,9 @@ class Gallery:
             picture.name == chart.name or picture.name.startswith(f"{chart.name}.") for picture in self.pictures
         )
         chart = replace(chart, name=f"{chart.name}.{taken + 1}") if taken else chart
-        wide, column = paint(chart, WIDE, ("svg", "png")), paint(chart, COLUMN, ("svg", "pdf"))
-        files = {"svg": wide["svg"], "pdf": column["pdf"], "png": wide["png"], "csv": to_csv(chart).encode()}
+        wide, column = paint(chart, WIDE, ("svg", "png")), paint(chart, COLUMN, ("svg",))
+        pdf = paint(chart, lay_out(chart.width_um), ("pdf",))["pdf"]
+        files = {"svg": wide["svg"], "pdf": pdf, "png": wide["png"], "csv": to_csv(chart).encode()}
         marks = tuple(f"{mark.at:g} s: {mark.text}" for mark in chart.marks)
         words = (chart.name, chart.title, chart.caption)
         self._hang(Picture(*words, wide["svg"].decode(), column["svg"].decode(), marks), files)

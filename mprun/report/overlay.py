@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from mprun.model.spec import SeriesName
-from mprun.report.figure import TIME, Chart, Form, Mark, Panel, Series
+from mprun.report.figure import Chart, Form, Mark, Panel, Series
 from mprun.report.run_data import RunData
 from mprun.report.run_figures import MOST_FLOWS, draw_own
 from mprun.schema.plot import FORMS
@@ -65,10 +65,10 @@ def overlay(subjects: Sequence[Subject]) -> Iterator[Chart]:
     All figures over time have the same end.
     """
     charts = [chart for chart in _draw(subjects) if chart is not None]
-    until = max((chart.end for chart in charts if chart.x == TIME), default=0.0)
+    until = max((chart.end for chart in charts if chart.is_over_time), default=0.0)
     marks = tuple(mark for mark in _join_marks(subjects) if 0 < mark.at < until)
     for chart in charts:
-        yield replace(chart, until=until, marks=marks) if chart.x == TIME else chart
+        yield replace(chart, until=until, marks=marks) if chart.is_over_time else chart
 
 
 def _draw(subjects: Sequence[Subject]) -> Iterator[Chart | None]:

@@ -11,6 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from mprun.analysis.cells import Kind
 from mprun.input import load
 from mprun.input.traffic import owned_metrics
 from mprun.intent import Intent, PlacedFlow
@@ -49,6 +50,8 @@ NOTES: Mapping[str, str] = {
     "retransmits": "sent again",
 }
 MOST_TILES = 8
+# The messages in a summary, and the word before each of them.
+WORDS: Mapping[Kind, str] = {"errors": "error", "failures": "failed", "warnings": "warning"}
 
 
 def make_report(run: RunDirectory, progress: Progress) -> Path:
@@ -155,7 +158,7 @@ def _verdicts(summary: Mapping[str, Any]) -> Iterator[Verdict]:
 
 
 def _problems(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for kind, word in (("errors", "error"), ("failures", "failed"), ("warnings", "warning")):
+    for kind, word in WORDS.items():
         for text in summary[kind]:
             yield word, text
     for text in summary.get("notes", ()):

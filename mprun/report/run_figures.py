@@ -16,7 +16,7 @@ import polars as pl
 
 from mprun.model.metric import SUFFIXES
 from mprun.model.spec import Plot, SeriesName
-from mprun.report.figure import TIME, Axis, Chart, Form, Panel, Series
+from mprun.report.figure import Axis, Chart, Form, Panel, Series, dress
 from mprun.report.one_way_delay import draw_one_way_delay
 from mprun.report.palette import FLOW_TONES
 from mprun.report.playback import draw_buffer, draw_quality
@@ -55,9 +55,9 @@ def draw_run(evidence: RunData, plots: Sequence[Plot]) -> Iterator[Chart]:
     `lacking` reports requested figures without data.
     """
     charts = list(_draw(evidence, plots or list(_usual(evidence))))
-    until = max((chart.end for chart in charts if chart.x == TIME), default=0.0)
+    until = max((chart.end for chart in charts if chart.is_over_time), default=0.0)
     for chart in charts:
-        if chart.x == TIME:
+        if chart.is_over_time:
             marks = tuple(mark for mark in chart.marks if 0 < mark.at < until)
             yield replace(chart, marks=marks, until=until)
         else:
@@ -69,7 +69,7 @@ def _draw(evidence: RunData, plots: Sequence[Plot]) -> Iterator[Chart]:
         if plot.table is not None:
             chart = _draw_column(evidence, plot)
             if chart is not None:
-                yield _titled(chart, plot)
+                yield dress(chart, plot)
         if plot.series is None:
             continue
         source = SOURCES[plot.series]
@@ -80,7 +80,7 @@ def _draw(evidence: RunData, plots: Sequence[Plot]) -> Iterator[Chart]:
         for flow in flows:
             chart = source.draw(evidence, flow, form)
             if chart is not None:
-                yield _titled(chart, plot)
+                yield dress(chart, plot)
 
 
 def draw_own(evidence: RunData, series: SeriesName, flow: str | None, form: Form) -> Chart | None:
@@ -143,10 +143,6 @@ def _draw_column(evidence: RunData, plot: Plot) -> Chart | None:
     of = f"-{plot.flow}" if plot.flow else ""
     title = f"{plot.flow or table}: {label}"
     return over_time(evidence, f"{table}-{label}{of}", title, caption, label, unit, shown, plot.form or TABLE_FORMS[0])
-
-
-def _titled(chart: Chart, plot: Plot) -> Chart:
-    return replace(chart, title=plot.title) if plot.title else chart
 
 
 def _draw_goodput(evidence: RunData, flow: str | None, form: Form) -> Chart | None:

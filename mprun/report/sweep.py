@@ -16,14 +16,17 @@ from mprun.model.spec import Plot
 from mprun.model.units import format_measured
 from mprun.report.figure import Chart
 from mprun.report.gallery import Gallery, draw_topology
+from mprun.report.joined import join_texts
 from mprun.report.metrics import choose_metrics, format_bound, format_mean
 from mprun.report.page import Grid, Page, Row, Tile, Verdict, render
-from mprun.report.report import Progress
+from mprun.report.report import WORDS, Progress
 from mprun.report.sweep_figures import Study, draw_sweep, lacking
 from mprun.sweepdir.directory import SweepDirectory
 from mprun.sweepdir.summary import read_summary, read_table, tell_progress
 
 MOST_FIGURES = 6
+# Of each kind, the most frequent messages of runs that are shown.
+MOST_MESSAGES = 8
 MOST_COLUMNS = 4
 
 
@@ -54,7 +57,7 @@ def make_sweep_report(sweep: SweepDirectory, progress: Progress, confidence: flo
         verdict=_verdict(summary),
         verdicts=[*_verdicts(cells), *_statements(summary)],
         tiles=list(_tiles(study, summary)),
-        problems=list(_problems(summary)),
+        problems=list(_problems(sweep, summary)),
         # figures before the network, which is the same in every cell
         pictures=sorted(gallery.pictures, key=lambda picture: picture.is_broad),
         notes=[*notes, *drawn],
@@ -74,7 +77,12 @@ def charts_of(sweep: SweepDirectory) -> list[Chart]:
 
 
 def _plots(record: Mapping[str, Any]) -> list[Plot]:
-    return [Plot(**{**plot, "log": tuple(plot["log"])}) for plot in record["plots"]]
+    return [
+        Plot(
+            **{**plot, "log": tuple(plot["log"]), "names": tuple((name, text) for name, text in plot.get("names", ()))}
+        )
+        for plot in record["plots"]
+    ]
 
 
 def gather(sweep: SweepDirectory, cells: Sequence[Mapping[str, Any]]) -> Study:
@@ -117,11 +125,25 @@ def _verdict(summary: Mapping[str, Any]) -> str:
     return ", ".join(words)
 
 
-def _problems(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _problems(sweep: SweepDirectory, summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if summary["status"] == INCOMPLETE:
         yield INCOMPLETE, f"Only {tell_progress(summary)}: means, intervals and verdicts are of these."
     for text in summary["warnings"]:
         yield "warning", text
+    yield from _join_messages(sweep, summary)
+
+
+def _join_messages(sweep: SweepDirectory, summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the errors, failures and warnings of runs: messages that differ in numbers only are one."""
+    if not any(cell["told"][kind] for cell in summary["cells"] for kind in WORDS):
+        return
+    runs = [kept.summary for kept in sweep.runs()]
+    for kind, word in WORDS.items():
+        joined = join_texts([run[kind] for run in runs])
+        for count, text in joined[:MOST_MESSAGES]:
+            yield word, f"{count} of {len(runs)} runs: {text}"
+        if len(joined) > MOST_MESSAGES:
+            yield word, f"{len(joined) - MOST_MESSAGES} more {kind} of runs are in summary.json"
 
 
 def _verdicts(cells: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:

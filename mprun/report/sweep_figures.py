@@ -13,7 +13,7 @@ from mprun.analysis.statistics import CONFIDENCE
 from mprun.model.axis import read_axis, read_number
 from mprun.model.scalar import spell_scalar
 from mprun.model.spec import Plot
-from mprun.report.figure import Axis, Chart, Form, Panel, Series
+from mprun.report.figure import Axis, Chart, Form, Panel, Series, dress
 from mprun.report.metrics import interval_of
 from mprun.report.palette import FLOW_TONES, PATH_TONES
 from mprun.schema.plot import choose_form
@@ -49,7 +49,7 @@ def draw_sweep(study: Study, plots: Sequence[Plot], usual: Sequence[str]) -> Ite
     for number, plot in enumerate(wanted or [plot for metric in usual if (plot := choose(study, metric))]):
         chart = draw(study, plot, number)
         if chart is not None:
-            yield chart
+            yield dress(chart, plot)
 
 
 def lacking(study: Study, plots: Sequence[Plot]) -> Iterator[str]:

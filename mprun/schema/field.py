@@ -113,10 +113,12 @@ _RATE = text_schema(units.RATE.pattern, "20mbit", "500kbit", "1gbit")
 _DELAY = text_schema(units.DELAY.pattern, "20ms", "500us")
 TIME_SCHEMA = text_schema(units.TIME.pattern, "10s", "500ms")
 SIZE_SCHEMA = text_schema(units.SIZE.pattern, "1400bytes")
+WIDTH_SCHEMA = text_schema(units.WIDTH.pattern, "85mm", "178mm")
 VOLUME_SCHEMA = text_schema(units.VOLUME.pattern, "10mb", "1400bytes")
 
 Name = Annotated[str, PlainValidator(parse_name), WithJsonSchema({"type": "string", "pattern": NAME_PATTERN})]
 Rtt = Annotated[int, PlainValidator(_parse_rtt), WithJsonSchema(text_schema(units.RTT.pattern, "40ms"))]
+Width = Annotated[int, PlainValidator(units.WIDTH.parse), WithJsonSchema(WIDTH_SCHEMA)]
 Time = Annotated[int, PlainValidator(units.TIME.parse), WithJsonSchema(TIME_SCHEMA)]
 RateBoth = Annotated[Both[int], PlainValidator(_by_direction(units.RATE.parse)), WithJsonSchema(_both_schema(_RATE))]
 DelayBoth = Annotated[Both[int], PlainValidator(_by_direction(units.DELAY.parse)), WithJsonSchema(_both_schema(_DELAY))]

@@ -12,7 +12,7 @@ from mprun.model.axis import read_axis
 from mprun.model.fault import Path
 from mprun.model.scalar import Scalar
 from mprun.model.spec import Plot, PlotForm, Series, SeriesName
-from mprun.schema.field import Name
+from mprun.schema.field import Name, Width
 from mprun.schema.file_model import FileModel, refuse
 
 # The forms of each series. The first is the default.
@@ -37,6 +37,8 @@ METRIC_FORMS: tuple[PlotForm, ...] = ("line", "bar", "box", "heat")
 _OF_METRICS = ("over", "by", "facet", "log")
 # The forms of a column of a user's own table.
 TABLE_FORMS: tuple[PlotForm, ...] = ("line", "points", "step")
+# A text in a figure, on one line.
+DisplayName = Annotated[str, Field(min_length=1, max_length=60)]
 
 
 class PlotEntry(FileModel):
@@ -88,6 +90,28 @@ class PlotEntry(FileModel):
         [], description="With `metric`: the axes of the figure with a logarithmic scale.", examples=[["x"]]
     )
     title: str = Field("", description="The title of the figure. Default: a title from the data.")
+    x_title: str = Field(
+        "",
+        max_length=100,
+        description="The title of the horizontal axis. The unit follows. Default: a title from the data.",
+        examples=["time after the start"],
+    )
+    y_title: str = Field(
+        "",
+        max_length=100,
+        description="The title of the vertical axis. The unit follows. Default: a title from the data.",
+        examples=["throughput"],
+    )
+    names: Annotated[dict[str, DisplayName], Field(max_length=50)] = Field(
+        {},
+        description="Texts to show in place of names: of paths, flows, metrics, axes or values.",
+        examples=[{"path0": "Wi-Fi", "path1": "LTE"}],
+    )
+    width: Width | None = Field(
+        None,
+        description="The width of the figure's PDF. Default: 85mm, the width of a paper's column.",
+        examples=["178mm"],
+    )
 
     @model_validator(mode="after")
     def _agree(self) -> PlotEntry:
@@ -97,7 +121,9 @@ class PlotEntry(FileModel):
             raise ValueError(
                 f"{what}: write 'series' or 'table' (over a run's time) or 'metric' (over a sweep's cells)"
             )
-        faults: dict[Path, str] = {}
+        faults: dict[Path, str] = (
+            {("names",): "has an empty name: write one, as in 'path0: Wi-Fi'"} if ("" in self.names) else {}
+        )
         if (self.column is None) == (self.table is not None):
             missing = "name a column of the CSV file" if self.table else "write 'table' too, or remove it"
             faults[("column",)] = f"{'is missing' if self.table else 'needs a table'}: {missing}"
@@ -138,6 +164,10 @@ class PlotEntry(FileModel):
             self.title,
             self.table,
             self.column,
+            self.x_title,
+            self.y_title,
+            tuple(self.names.items()),
+            self.width,
         )
 
 

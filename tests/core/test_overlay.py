@@ -30,6 +30,7 @@ from mprun.report.overlay import Subject, overlay, sum_steps
 from mprun.report.run_data import RunData
 from mprun.report.side import name_sides
 from mprun.rundir import RunDirectory
+from tests.hostile import make_sweep
 
 pytestmark = pytest.mark.slow
 
@@ -188,6 +189,25 @@ def test_a_page_of_three_runs_compares_each_with_the_first(runs: Path) -> None:
     text = Path(call("report", FIRST, SECOND, third).stdout.strip()).read_text()
     assert text.count("against fetch, 00:00:00</th>") >= 2
     assert "fetch, 00:00:01, fetch, 00:00:02: the sky was cloudy" in text
+
+
+def test_sweeps_have_a_page_without_figures_over_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    sweep = make_sweep(tmp_path / "runs")
+    path = sweep / "runs" / "cc=reno" / "1" / "summary.json"
+    summary = json.loads(path.read_text())
+    summary["metrics"]["bulk.goodput"]["value"] *= 2
+    path.write_text(json.dumps(summary))
+    made = call("compare", sweep.name, "--by", "cc", "--report")
+    page = Path(made.stdout.splitlines()[-1])
+    text = page.read_text()
+    assert "<h1>cc=cubic and cc=reno</h1>" in text
+    assert "▲ +100.00% better" in text
+    assert {file.stem for file in (page.parent / "figures").iterdir()} == {"effects"}
+    # two sweeps of the same name are distinguished too
+    twin = shutil.copytree(sweep, sweep.with_name(sweep.name.replace("000000", "000001")))
+    both = call("report", sweep.name, twin.name)
+    assert "<h1>fetch, 00:00:00 and fetch, 00:00:01</h1>" in Path(both.stdout.strip()).read_text()
 
 
 def test_a_run_and_a_missing_run_are_refused(runs: Path) -> None:

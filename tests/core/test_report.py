@@ -548,3 +548,34 @@ def test_main_metrics_of_a_run() -> None:
     many = [f"flow{n}.goodput" for n in range(9)]
     assert choose_main([*many, "total.goodput"], []) == many[:5]
     assert choose_main(["a.odd", "b.odd"], []) == ["a.odd", "b.odd"]
+
+
+def test_a_plot_has_titles_names_and_a_width() -> None:
+    rows = [(ms, "client", path, ms * 2500) for ms in range(100, 600, 100) for path in ("path0", "path1")]
+    plot = Plot(
+        series="rate", x_title="since start", y_title="throughput", names=(("path0", "Wi-Fi"),), width_um=178_000
+    )
+    (chart,) = draw_run(evidence(sockets=sockets(*rows)), [plot])
+    assert [series.label for series in chart.panels[0].series] == ["Wi-Fi", "path1"]
+    assert [mark.text for mark in chart.marks] == ["Wi-Fi down"]
+    # the time axis remains one, and the columns of the data keep their names
+    assert (chart.is_over_time, chart.until) == (True, 0.5)
+    assert to_csv(chart).splitlines()[0] == "series,time_s,rate_bit_per_s"
+    svg = paint(chart, WIDE, ("svg",))["svg"].decode()
+    assert "since start (ms)" in svg
+    assert "throughput (Mbit/s)" in svg
+    gallery = Gallery()
+    gallery.add(chart)
+    (box,) = re.findall(rb"/MediaBox \[ 0 0 ([0-9.]+) ", gallery.files["rate-bulk.pdf"])
+    assert float(box) == pytest.approx(178 / 25.4 * 72, abs=0.1)
+
+
+def test_only_whole_names_are_replaced() -> None:
+    series = tuple(
+        Series(label, "p0", (0, 1), (1, 2)) for label in ("cc", "cc cubic", "acc", "cc.x", "xp-cc", "b", "a")
+    )
+    chart = replace(CHARTS["line"], panels=(Panel("cc", series),), title="over cc, by cc.")
+    shown = figure.dress(chart, Plot(metric="m", names=(("cc", "control"), ("a", "b"), ("b", "a"))))
+    labels = [one.label for one in shown.panels[0].series]
+    assert labels == ["control", "control cubic", "acc", "cc.x", "xp-cc", "a", "b"]
+    assert (shown.panels[0].title, shown.title) == ("control", "over control, by control.")

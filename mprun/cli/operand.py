@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,9 @@ from mprun.scratch import scratch
 if TYPE_CHECKING:
     from mprun.rundir import RunDirectory
     from mprun.sweepdir.directory import SweepDirectory
+
+# The parts of a run's name that are not for people.
+_TIME_AND_DIGEST = re.compile(r"^\d{8}-\d{6}-|-[0-9a-f]{8}(-sweep)?$")
 
 
 @dataclass(frozen=True)
@@ -78,4 +82,5 @@ def _find_bundle(name: str, opened: contextlib.ExitStack) -> Operand:
     from mprun.bundle.reproduce import open_bundle
 
     folder = opened.enter_context(scratch("mprun-bundle-"))
-    return Operand(open_bundle(Path(name), folder).source, name, Path(name).name.partition(".")[0])
+    title = _TIME_AND_DIGEST.sub("", Path(name).name.partition(".")[0])
+    return Operand(open_bundle(Path(name), folder).source, name, title)

@@ -10,7 +10,7 @@ import io
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import matplotlib as mpl
@@ -151,6 +151,9 @@ class _Painting:
     """A chart on matplotlib's axes."""
 
     def __init__(self, chart: Chart, layout: Layout) -> None:
+        if chart.form == "effect" and layout.width < WIDE.width:
+            # names of metrics take half of a column
+            layout = replace(layout, across=1)
         self._chart = chart
         self._layout = layout
         self._colours: tuple[Any, str] | None = None

@@ -230,6 +230,7 @@ def _render(template: str, page: Page | ComparisonPage | ListingPage, policy: st
     colours = {"light": Markup(palette.variables(False)), "dark": Markup(palette.variables(True))}
     return _environment().get_template(template).render(page=page, policy=policy, **colours)
 
+
 @cache
 def _environment() -> Environment:
     environment = Environment(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun topology list|expand`: generators, and the nodes and links that they produce."""
+"""`mprun topology list|profiles|expand`: generators, profiles of links, and the nodes and links of a topology."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mprun.errors import HostError, SpecError
 
 @click.group("topology", context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
-    """List the generators, or write a topology as nodes and links."""
+    """List generators and the profiles of links, or write a topology as nodes and links."""
 
 
 @command.command("list")
@@ -32,6 +32,30 @@ def list_(as_json: bool) -> None:
     for one in generators:
         origin = f" [{one.package}]" if one.package else ""
         click.echo(f"{one.name:{width}}  {one.summary}{origin}")
+
+
+@command.command()
+@click.option("--json", "as_json", is_flag=True, help="Print the profiles as JSON.")
+def profiles(as_json: bool) -> None:
+    """List the values of each link profile.
+
+    Values are spelled as in a topology file. Forward is the uplink. `-` stands for a property that the profile does
+    not set. Other keys of a link override its profile.
+    """
+    from mprun.input.profile import columns, describe_profiles
+
+    described = describe_profiles()
+    if as_json:
+        emit(list(described))
+        return
+    names = columns(described)
+    rows = [("profile", "direction", *names)]
+    for one in described:
+        for n, (direction, values) in enumerate(one.rows):
+            rows.append((one.name if n == 0 else "", direction, *(str(values.get(name, "-")) for name in names)))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 @command.command()

@@ -147,7 +147,9 @@ def _events(topology: TopologySpec) -> Iterator[dict[str, Any]]:
 
 def _difference(before: LinkChange, after: LinkChange) -> dict[str, Any]:
     """The properties in which two states of a link differ, with the later values; 0 for a removed one."""
-    old, new = ([_properties((way, way)) for way in (change.forward, change.reverse)] for change in (before, after))
+    old, new = (
+        [spell_properties((way, way)) for way in (change.forward, change.reverse)] for change in (before, after)
+    )
     said: dict[str, Any] = {}
     for name in dict.fromkeys(name for properties in (*new, *old) for name in properties):
         if [way.get(name) for way in old] == [way.get(name) for way in new]:
@@ -160,7 +162,7 @@ def _difference(before: LinkChange, after: LinkChange) -> dict[str, Any]:
 
 def _link(link: LinkSpec) -> dict[str, Any]:
     entry: dict[str, Any] = {"name": link.name, "between": list(link.ends)}
-    entry |= _properties((link.forward, link.reverse))
+    entry |= spell_properties((link.forward, link.reverse))
     entry["mtu"] = link.mtu if link.mtu != DEFAULT_MTU else None
     entry["backup"] = link.backup or None
     entry["addressing"] = link.addressing
@@ -173,7 +175,8 @@ def _addresses(end: tuple[str, ...]) -> str | list[str] | None:
     return list(end) if len(end) > 1 else next(iter(end), None)
 
 
-def _properties(directions: tuple[Direction, Direction]) -> dict[str, Any]:
+def spell_properties(directions: tuple[Direction, Direction]) -> dict[str, Any]:
+    """Return the properties of both directions, forward and reverse, as a file spells them."""
     entry: dict[str, Any] = {}
     entry["rate"] = _both(directions, lambda d: d.rate_bit_per_s, units.RATE.render)
     entry["delay"] = _both(directions, lambda d: d.delay_ns or None, units.DELAY.render)

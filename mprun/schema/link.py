@@ -154,7 +154,7 @@ class LinkProperties(DirectionProperties):
 
     def directions(self) -> tuple[Direction, Direction]:
         """Forward and reverse."""
-        return self.over(PROFILES[self.profile] if self.profile else (Direction(), Direction()))
+        return self.over(PROFILES[self.profile].directions if self.profile else (Direction(), Direction()))
 
     def join(
         self, name: str, ends: tuple[str, str], addresses: tuple[str | None, str | None] = (None, None)

@@ -9,6 +9,8 @@ measure.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from mprun.model.spec import Chance, Direction, Jitter
 
 _MBIT = 1_000_000
@@ -30,11 +32,19 @@ def _pair(
     return up, down
 
 
-PROFILES: dict[str, tuple[Direction, Direction]] = {
-    "ethernet": _pair(100, 100, 2, 0.01),
-    "wifi-802.11g": _pair(54, 54, 2, 0.02),
-    "3g-hspa+": _pair(22, 56, 80, 0.09),
-    "4g-lte": _pair(100, 100, 30, 0.05),
-    "satellite-leo": _pair(20, 200, 20, 0.001, jitter_ms=5),
-    "satellite-geo": _pair(5, 50, 270, 0.001),
+@dataclass(frozen=True)
+class LinkProfile:
+    """A profile: its meaning in a line, and its properties forward and reverse."""
+
+    meaning: str
+    directions: tuple[Direction, Direction]
+
+
+PROFILES: dict[str, LinkProfile] = {
+    "ethernet": LinkProfile("a wired access", _pair(100, 100, 2, 0.01)),
+    "wifi-802.11g": LinkProfile("a wireless LAN", _pair(54, 54, 2, 0.02)),
+    "3g-hspa+": LinkProfile("a mobile network of the third generation", _pair(22, 56, 80, 0.09)),
+    "4g-lte": LinkProfile("a mobile network of the fourth generation", _pair(100, 100, 30, 0.05)),
+    "satellite-leo": LinkProfile("a constellation in low orbit", _pair(20, 200, 20, 0.001, jitter_ms=5)),
+    "satellite-geo": LinkProfile("a satellite in geostationary orbit", _pair(5, 50, 270, 0.001)),
 }

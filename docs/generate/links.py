@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of link profiles, from the same values as `mprun topology profiles`."""
+"""The page of link profiles and traces, from the same values as `mprun topology profiles` and `mprun trace list`."""
 
 from __future__ import annotations
 
+import inspect
+
 from docs.generate.markdown import LICENSE, code, table
 from mprun.input.profile import columns, describe_profiles
+from mprun.traces import TRACES, generate
 
 
 def page() -> str:
-    """Return a row for each profile and direction."""
+    """Return a row for each profile and direction, a row for each trace, and the models of the traces."""
     profiles = describe_profiles()
     names = columns(profiles)
     rows = [
@@ -19,13 +22,24 @@ def page() -> str:
     return "".join(
         [
             LICENSE,
-            "# Link profiles\n\n"
+            "# Link profiles and traces\n\n## Profiles\n\n"
             "`profile: NAME` gives a link the values of this table. Forward is the uplink, from the user to the "
             "network. Other keys of the link override the profile. `mprun topology profiles` prints the same table, "
             "and `--json` prints it for programs.\n\n",
             table(("profile", "stands for", "direction", *names), rows),
+            "\n## Traces\n\n"
+            "`trace: NAME` of an event gives a link the values of one of these traces over time. `mprun trace list` "
+            "prints the list. The traces are synthetic: they were computed, not measured.\n\n",
+            table(("trace", "imitates"), [(code(one.name), one.meaning) for one in TRACES.values()]),
+            "\n" + "\n\n".join(_models()) + "\n",
         ]
     )
+
+
+def _models() -> list[str]:
+    """Return the paragraphs about models in the docstring of the generator."""
+    paragraphs = inspect.cleandoc(generate.__doc__ or "").split("\n\n")
+    return [" ".join(paragraph.split()) for paragraph in paragraphs[1:]]
 
 
 def _cell(value: object) -> str:

@@ -36,6 +36,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "validate": ("validate", "Check the files and print all their errors."),
         "plan": ("plan", "Show the commands of a run, node by node."),
         "topology": ("topology", "List generators and profiles, or write out a topology."),
+        "trace": ("trace", "List traces of links, or import one of another tool."),
         "graph": ("graph", "Draw the network with its link values."),
         "convert": ("convert", "Convert older key:value files to YAML."),
         "schema": ("schema", "Print the JSON Schemas of the files."),

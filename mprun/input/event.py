@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from mprun.input.document import Document
+from mprun.input.reader import read_text
 from mprun.model.fault import Fault, Path, name_nearest
 from mprun.model.span import find_spans
 from mprun.model.spec import (
@@ -35,8 +36,10 @@ from mprun.schema import trace
 from mprun.schema.event import PROPERTIES, EventEntry
 from mprun.schema.file_model import explain
 from mprun.schema.link import find_disagreements
+from mprun.traces import TRACES
 
 MOST_CHANGES = 100_000
+_SIDES = {"forward": (True, False), "reverse": (False, True), "both": (True, True)}
 _OPPOSITES = {"down": "up", "up": "down", "removed": "added", "added": "removed"}
 
 
@@ -77,9 +80,13 @@ def read_events(entries: Sequence[EventEntry], document: Document) -> tuple[Even
 
 
 def _read_schedule(entry: EventEntry, place: Path, document: Document) -> Schedule | None:
-    if entry.schedule is None:
+    key, name = ("trace", entry.trace) if entry.is_scheduled_trace else ("schedule", entry.schedule)
+    if name is None:
         return None
-    found = document.companion((*place, "schedule"), entry.schedule)
+    if key == "trace" and name in TRACES:
+        found: tuple[str, str] | None = (name, read_text(TRACES[name].file))
+    else:
+        found = document.companion((*place, key), name)
     if found is None:
         return None
     file, text = found
@@ -95,7 +102,7 @@ def _read_schedule(entry: EventEntry, place: Path, document: Document) -> Schedu
 
 
 def _read_row(
-    entry: EventEntry, file: str, line: int, cells: Mapping[str, str], document: Document
+    entry: EventEntry, file: str, line: int, cells: Mapping[str, object], document: Document
 ) -> EventEntry | None:
     """Return a row as an event."""
     try:
@@ -163,7 +170,9 @@ class Timeline:
         starts = [entry.at]
         if entry.every is not None and entry.until is not None:
             starts = list(range(entry.at, entry.until, entry.every)[: MOST_CHANGES + 1])
-        if entry.trace is not None:
+        if entry.is_scheduled_trace:
+            self._plan_scheduled_trace(event, place)
+        elif entry.trace is not None:
             self._plan_trace(entry, place, entry.trace)
         elif entry.schedule is not None:
             for row in event.schedule.rows if event.schedule else ():
@@ -281,7 +290,7 @@ class Timeline:
         except trace.TraceError as error:
             self._document.faults.append(Fault(file, error.line, (), str(error)))
             return
-        sides = {"forward": (True, False), "reverse": (False, True), "both": (True, True)}[entry.direction]
+        sides = _SIDES[entry.direction]
         if any(side and not way.rate_bit_per_s for side, way in zip(sides, state.now, strict=True)):
             message = f"needs a rate to change: give link '{state.spec.name}' one, it holds before the trace"
             self._document.fault((*place, "trace"), message)
@@ -295,6 +304,40 @@ class Timeline:
                     self._at(at_ns, self._rate_setter(state, sides, rate, place))
                 last = rate
             begin_ns += read.period_ns
+
+    def _plan_scheduled_trace(self, event: Event, place: Path) -> None:
+        entry, rows = event.entry, event.schedule.rows if event.schedule else ()
+        if not rows:
+            return
+        *played, last = rows
+        if not played:
+            self._document.fault((*place, "trace"), "has one row, which is its end: write the rows before it too")
+            return
+        assert entry.link is not None
+        state = self._states[entry.link]
+        end_ns = entry.until if entry.until is not None else entry.at + last.at_ns
+        begin_ns = entry.at
+        while begin_ns < end_ns:
+            for row in played:
+                if row.entry is not None and begin_ns + row.at_ns < end_ns:
+                    setter = self._side_setter(state, _SIDES[entry.direction], row.entry, (*place, "trace"))
+                    self._at(begin_ns + row.at_ns, setter)
+            begin_ns += last.at_ns
+            if len(self._queue) > MOST_CHANGES:
+                break
+
+    def _side_setter(
+        self, state: _State, sides: tuple[bool, bool], entry: EventEntry, place: Path
+    ) -> Callable[[int], None]:
+        """Return the action that gives some directions of a link the values of a row."""
+
+        def act(at_ns: int) -> None:
+            assert entry.set is not None
+            wanted = entry.set.over(state.now)
+            forward, reverse = (new if side else now for side, new, now in zip(sides, wanted, state.now, strict=True))
+            self._become(state, (forward, reverse), place, at_ns)
+
+        return act
 
     def _rate_setter(self, state: _State, sides: tuple[bool, bool], rate: int, place: Path) -> Callable[[int], None]:
         def act(at_ns: int) -> None:
@@ -373,7 +416,7 @@ def check_times(events: Sequence[Event], traffic: Sequence[Flow], document: Docu
         elif entry.over is not None and entry.at + entry.over > end_ns:
             reached = TIME.render(entry.at + entry.over)
             document.warn(("events", n, "over"), f"its values are reached only at {reached}, after {when}")
-        elif event.schedule is not None:
+        elif event.schedule is not None and entry.trace is None:
             _check_rows(event.schedule, end_ns - entry.at, when, document)
 
 

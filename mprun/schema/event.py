@@ -16,6 +16,7 @@ from mprun.model.units import NS_PER_MS
 from mprun.schema.field import Name, Time
 from mprun.schema.file_model import FileModel, refuse
 from mprun.schema.link import DirectionProperties
+from mprun.traces import TRACES
 
 PROPERTIES = tuple(DirectionProperties.model_fields)
 
@@ -53,8 +54,18 @@ class EventEntry(FileModel):
         None,
         description="A CSV file with values of properties over time, with the header 'at,rate,delay', for example.",
     )
-    trace: str | None = Field(None, description="A file with rates over time.")
-    format: Literal["mahimahi", "rates"] = Field("mahimahi", description="The format of the trace.")
+    trace: str | None = Field(
+        None,
+        description="A file with values over time, or the name of a trace that comes with mprun: "
+        + " or ".join(f"`{name}`" for name in TRACES)
+        + ".",
+        examples=["lte-drive"],
+    )
+    format: Literal["mahimahi", "rates", "schedule"] = Field(
+        "mahimahi",
+        description="The format of the trace's file. A `schedule` is a file as for the key `schedule`. Its last row is "
+        "the time at which the trace repeats. The traces of mprun are schedules.",
+    )
     interval: Time = Field(
         100 * NS_PER_MS,
         description="The duration of each line of a rate trace, or of each rate that is computed from a mahimahi "
@@ -63,6 +74,11 @@ class EventEntry(FileModel):
     direction: Literal["forward", "reverse", "both"] = Field(
         "both", description="The direction of the link that the trace applies to."
     )
+
+    @property
+    def is_scheduled_trace(self) -> bool:
+        """Return True if the trace is a schedule."""
+        return self.trace is not None and (self.trace in TRACES or self.format == "schedule")
 
     @model_validator(mode="after")
     def _agree(self) -> EventEntry:
@@ -89,6 +105,11 @@ class EventEntry(FileModel):
                 faults[("for",)] = "is zero: write a longer time, as in '200ms'"
             elif self.every is not None and self.lasts >= self.every:
                 faults[("for",)] = "is not shorter than 'every': the change would never be undone"
+        if self.trace in TRACES:
+            for name in sorted({"format", "interval"} & self.model_fields_set):
+                faults[(name,)] = (
+                    f"has no effect on '{self.trace}', a trace of mprun: remove it, or write './{self.trace}'"
+                )
         if self.every is not None and self.until is None:
             faults[("until",)] = "is missing: write when repetition ends, as in 'until: 60s'"
         if self.until is not None and self.every is None and self.trace is None:

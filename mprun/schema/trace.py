@@ -3,7 +3,9 @@
 
 A mahimahi trace has one line for each opportunity to deliver a packet, in ms, not decreasing. It repeats after its
 last line. A rate trace has one rate on each line. A schedule is CSV with a header: `at` and names of properties. Its
-cells are written as in a topology file, and an empty cell changes nothing.
+cells are written as in a topology file, and an empty cell changes nothing. A column `rate.forward` holds for one
+direction. Lines that begin with `#` before the header and between rows are comments. If a schedule is a trace, its last
+row is the time at which it repeats, and changes nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +15,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from mprun.model.units import NS_PER_MS, NS_PER_S, RATE, TIME, QuantityError
+
+# More rates than a run may have changes.
+MOST_INTERVALS = 1_000_000
 
 
 class TraceError(ValueError):
@@ -40,7 +45,7 @@ def read_mahimahi(text: str, interval_ns: int, frame_bytes: int) -> RateTrace:
     """
     moments: list[int] = []
     for number, line in _lines(text):
-        if not line.isascii() or not line.isdigit():
+        if not line.isascii() or not line.isdigit() or len(line) > 18:
             raise TraceError(number, f"'{line[:40]}' is not a whole number of ms")
         moment = int(line)
         if moments and moment < moments[-1]:
@@ -49,6 +54,8 @@ def read_mahimahi(text: str, interval_ns: int, frame_bytes: int) -> RateTrace:
     if moments[-1] == 0:
         raise TraceError(1, "lasts 0 ms: a mahimahi trace ends with the ms at which it is repeated")
     period_ns = moments[-1] * NS_PER_MS
+    if period_ns > MOST_INTERVALS * interval_ns:
+        raise TraceError(len(moments), f"lasts {moments[-1]} ms, more than {MOST_INTERVALS} intervals: use longer ones")
     counts = [0] * -(-period_ns // interval_ns)
     for moment in moments:
         # an opportunity at the end of an interval belongs to it
@@ -71,15 +78,22 @@ def read_rates(text: str, interval_ns: int) -> RateTrace:
     return RateTrace(tuple((n * interval_ns, rate) for n, rate in enumerate(rates)), len(rates) * interval_ns)
 
 
-def read_schedule(text: str, properties: tuple[str, ...]) -> Iterator[tuple[int, int, Mapping[str, str]]]:
-    """Return line, time in ns and the non-empty cells, row by row. Raises TraceError."""
+def read_schedule(
+    text: str, properties: tuple[str, ...]
+) -> Iterator[tuple[int, int, Mapping[str, str | dict[str, str]]]]:
+    """Return line, time in ns and the non-empty cells, row by row. A cell for one direction is a mapping.
+
+    Raises TraceError.
+    """
     rows = csv.reader(text.splitlines())
     header = [cell.strip() for cell in next(rows, [])]
+    while header and header[0].startswith("#"):
+        header = [cell.strip() for cell in next(rows, [])]
     if header[:1] != ["at"] or len(header) < 2:
         raise TraceError(1, "has no header: write 'at' and names of properties, as in 'at,rate,delay'")
     for name in header[1:]:
-        if name not in properties:
-            raise TraceError(1, f"no property '{name}'; properties: {', '.join(properties)}")
+        if message := _find_column_fault(name, header, properties):
+            raise TraceError(rows.line_num, message)
     before = -1
     for row in rows:
         cells = [cell.strip() for cell in row]
@@ -94,9 +108,35 @@ def read_schedule(text: str, properties: tuple[str, ...]) -> Iterator[tuple[int,
         if at_ns <= before:
             raise TraceError(rows.line_num, f"{cells[0]} is not after the row before: sort the schedule")
         before = at_ns
-        yield rows.line_num, at_ns, {name: cell for name, cell in zip(header[1:], cells[1:], strict=True) if cell}
+        yield rows.line_num, at_ns, _by_property(header[1:], cells[1:])
     if before < 0:
         raise TraceError(1, "holds no row")
+
+
+def _find_column_fault(name: str, header: list[str], properties: tuple[str, ...]) -> str | None:
+    """Return the fault of a column's name; None if there is none."""
+    key, _, way = name.partition(".")
+    if header.count(name) > 1 or (way and key in header):
+        return f"has the property '{key}' twice: keep one column"
+    if key not in properties:
+        return f"no property '{key}'; properties: {', '.join(properties)}"
+    if name != key and (way not in ("forward", "reverse") or key == "rtt"):
+        return f"no column '{name}': write '{key}'" + ("" if key == "rtt" else f", '{key}.forward' or '{key}.reverse'")
+    return None
+
+
+def _by_property(names: list[str], cells: list[str]) -> dict[str, str | dict[str, str]]:
+    """Return the non-empty cells by property: a text for both directions, or a mapping."""
+    found: dict[str, str | dict[str, str]] = {}
+    for name, cell in zip(names, cells, strict=True):
+        key, _, way = name.partition(".")
+        if cell and not way:
+            found[key] = cell
+        elif cell:
+            sides = found.setdefault(key, {})
+            assert isinstance(sides, dict)
+            sides[way] = cell
+    return found
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mprun trace list|import`: the traces of links that come with mprun, and traces of other tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mprun.cli.output import emit
+from mprun.errors import HostError, SpecError
+
+if TYPE_CHECKING:
+    from mprun.input.trace_import import Imported
+
+FORMATS = ("mahimahi", "rates", "csv")
+
+
+@click.group("trace", context_settings={"help_option_names": ["-h", "--help"]})
+def command() -> None:
+    """List the traces that come with mprun, or import a trace of another tool.
+
+    An event with `trace:` gives a link the values of a trace over time.
+    """
+
+
+@command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print the traces as JSON, with the paths of their files.")
+def list_(as_json: bool) -> None:
+    """List the traces that come with mprun. None was measured."""
+    from mprun.traces import TRACES
+
+    if as_json:
+        emit([{"name": one.name, "meaning": one.meaning, "file": str(one.file)} for one in TRACES.values()])
+        return
+    width = max(map(len, TRACES))
+    for one in TRACES.values():
+        click.echo(f"{one.name:{width}}  {one.meaning}")
+
+
+@command.command("import")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--format", "form", type=click.Choice(FORMATS), required=True, help="Read FILE in this format.")
+@click.option(
+    "--column",
+    "columns",
+    multiple=True,
+    metavar="KEY=COLUMN:UNIT",
+    help="Name a column of a CSV file and its unit, such as 'time=t:s', 'rate=dl:kbit' or 'loss=lost:%'. "
+    "Keys: time, rate, delay, rtt and loss. A rate or delay of one direction is 'rate.forward' or 'rate.reverse'.",
+)
+@click.option(
+    "--interval",
+    default="100ms",
+    show_default=True,
+    help="Use a rate for each interval of this length (mahimahi, rates).",
+)
+@click.option(
+    "--frame", default=1514, show_default=True, type=click.IntRange(64, 65535),
+    help="Use this number of bytes for each line of mahimahi.",
+)  # fmt: skip
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to FILE, a new file.")
+def import_(file: Path, form: str, columns: tuple[str, ...], interval: str, frame: int, output: Path | None) -> None:
+    """Convert a trace of another tool to a schedule for 'trace: FILE' with 'format: schedule'.
+
+    `mahimahi` has a time in ms for each packet. `rates` has a rate with its unit on each line. `csv` has a header and
+    the columns that --column names. A rate below 100bit becomes 100bit, and the command reports the number of such
+    rates.
+    """
+    from mprun.input.reader import read_text
+    from mprun.model.units import TIME
+    from mprun.schema.trace import TraceError
+
+    if (form == "csv") != bool(columns):
+        raise click.UsageError("--column is for --format csv, which needs a column 'time' and at least one other")
+    try:
+        imported = _import(read_text(file), form, columns, interval, frame)
+    except TraceError as error:
+        raise SpecError(f"{file}:{error.line}: {error}") from None
+    if output is None:
+        click.echo(imported.text, nl=False)
+    else:
+        _write(output, imported.text)
+        click.echo(f"wrote {output}: {imported.rows} rows, {TIME.render(imported.lasts_ns)}")
+    if imported.raised:
+        click.echo(f"{imported.raised} rates are below 100bit and became 100bit: no link is slower", err=True)
+
+
+def _import(text: str, form: str, columns: tuple[str, ...], interval: str, frame: int) -> Imported:
+    """Return the schedule of a text. Raises TraceError for the text and SpecError for options."""
+    from mprun.input.trace_import import import_csv, import_rates, parse_column
+    from mprun.model.units import INTERVAL
+    from mprun.schema.trace import read_mahimahi, read_rates
+
+    try:
+        interval_ns = INTERVAL.parse(interval)
+        named = [parse_column(column) for column in columns]
+    except ValueError as error:
+        raise SpecError(f"option: {error}") from None
+    if form == "csv":
+        return import_csv(text, named)
+    return import_rates(read_rates(text, interval_ns) if form == "rates" else read_mahimahi(text, interval_ns, frame))
+
+
+def _write(output: Path, text: str) -> None:
+    try:
+        with output.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise SpecError(f"{output} would be overwritten: name a new file") from None
+    except OSError as error:
+        raise HostError(f"{output} cannot be written: {(error.strerror or str(error)).lower()}") from error

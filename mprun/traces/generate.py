@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m mprun.traces.generate NAME`: print a trace that comes with mprun. They are synthetic.
 
-Each follows from a model with a seed, and a test compares the files with the models. `make golden` writes the files. Forward is the uplink.
+Each follows from a model with a seed. A test compares the files with the models, and `make golden` writes the files.
+Forward is the uplink.
 
 `lte-drive` is a stochastic model of a cellular link by K. Winstein, A. Sivaraman and H. Balakrishnan. It is in their
 paper "Stochastic Forecasts Achieve High Throughput and Low Delay over Cellular Networks" (NSDI 2013). The rate of

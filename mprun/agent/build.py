@@ -350,9 +350,20 @@ class Builder:
             sent = [body for of, body in place.sent if of == kind]
             for family in sorted({body[0] for body in sent}):
                 wanted = {key(body) for body in sent if body[0] == family}
-                found = {key(body) for body in place.netlink.dump(request, bytes([family]) + bytes(head - 1))}
-                if missing := wanted - found:
+                bodies = list(place.netlink.dump(request, bytes([family]) + bytes(head - 1)))
+                if missing := wanted - {key(body) for body in bodies}:
                     raise BuildError(f"{place.name}: read back lacks {sorted(map(str, missing))[0]}")
+                if kind == rtnetlink.RTM_NEWROUTE:
+                    self._note_congestion(place, bodies)
+
+    def _note_congestion(self, place: _Place, routes: Sequence[bytes]) -> None:
+        """Keep the congestion control that routes have, by interface, as it was read back."""
+        names = {index: name for name, index in place.node.indices.items()} if place.node else {}
+        for body in routes:
+            found = attributes(body[12:])
+            if congestion := rtnetlink.congestion_of(found):
+                (index,) = struct.unpack("=I", found[rtnetlink.RTA_OIF])
+                self.readback.setdefault("congestion", {}).setdefault(place.name, {})[names[index]] = congestion[0]
 
     def show_links(self) -> PlannedNetwork:
         """Return the network with its links. Only the interactive prompt needs the links."""
@@ -387,7 +398,7 @@ def _address_key(body: bytes) -> tuple[object, ...]:
 def _route_key(body: bytes) -> tuple[object, ...]:
     found = attributes(body[12:])
     several = rtnetlink.ways(found[rtnetlink.RTA_MULTIPATH]) if rtnetlink.RTA_MULTIPATH in found else None
-    return ("route", body[1], *map(found.get, _ROUTE_NAMES), several)
+    return ("route", body[1], *map(found.get, _ROUTE_NAMES), several, rtnetlink.congestion_of(found))
 
 
 def _rule_key(body: bytes) -> tuple[object, ...]:

@@ -25,7 +25,8 @@ IFLA_INFO_KIND, IFLA_INFO_DATA, VETH_INFO_PEER = 1, 2, 1
 IFLA_INFO_SLAVE_KIND, IFLA_INFO_SLAVE_DATA, IFLA_BRPORT_STATE, BR_STATE_FORWARDING = 4, 5, 1, 3
 IFA_ADDRESS, IFA_LOCAL = 1, 2
 IFA_F_NODAD = 2
-RTA_DST, RTA_OIF, RTA_GATEWAY, RTA_MULTIPATH, RTA_TABLE = 1, 4, 5, 9, 15
+RTA_DST, RTA_OIF, RTA_GATEWAY, RTA_METRICS, RTA_MULTIPATH, RTA_TABLE = 1, 4, 5, 8, 9, 15
+RTAX_LOCK, RTAX_CC_ALGO = 1, 16
 NDA_DST, NDA_LLADDR = 1, 2
 FRA_SRC, FRA_TABLE = 2, 15
 NLMSGERR_ATTR_MSG = 1
@@ -244,6 +245,7 @@ class Translator:
         return (RTM_DELADDR, 0, body) if words[0] == "delete" else (RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, body)
 
     def _route(self, family: int, words: Sequence[str]) -> tuple[int, int, bytes]:
+        words, congestion = _split_congestion(words)
         several = [at for at, word in enumerate(words) if word == "nexthop"]
         rest = _pairs(words[2 : several[0] if several else None])
         network, _, prefix = ("", "", "0") if words[1] == "default" else words[1].partition("/")
@@ -258,7 +260,7 @@ class Translator:
         else:
             body += self._gateway(family, rest)
             body += attribute(RTA_OIF, struct.pack("=I", self._index(rest["dev"])))
-        body += attribute(RTA_TABLE, struct.pack("=I", table))
+        body += attribute(RTA_TABLE, struct.pack("=I", table)) + congestion
         return (RTM_DELROUTE, 0, body) if words[0] == "delete" else (RTM_NEWROUTE, _new(words[0]), body)
 
     def _gateway(self, family: int, way: dict[str, str]) -> bytes:
@@ -284,6 +286,27 @@ class Translator:
         body += attribute(NDA_DST, socket.inet_pton(family, words[1]))
         body += attribute(NDA_LLADDR, bytes.fromhex(rest["lladdr"].replace(":", "")))
         return RTM_NEWNEIGH, _new(words[0]), body
+
+
+def _split_congestion(words: Sequence[str]) -> tuple[Sequence[str], bytes]:
+    """Return a route's words without `congctl lock NAME` at their end, and RTA_METRICS for it (ip-route(8))."""
+    if words[-3:-1] != ["congctl", "lock"]:
+        return words, b""
+    metrics = attribute(RTAX_LOCK, struct.pack("=I", 1 << RTAX_CC_ALGO))
+    metrics += attribute(RTAX_CC_ALGO, words[-1].encode() + b"\0")
+    return words[:-3], attribute(RTA_METRICS, metrics)
+
+
+def congestion_of(route: Mapping[int, bytes]) -> tuple[str, bool] | None:
+    """Return the congestion control of a route, and True if it is locked; None if the route has none.
+
+    route: its attributes.
+    """
+    metrics = attributes(route.get(RTA_METRICS, b""))
+    if RTAX_CC_ALGO not in metrics:
+        return None
+    (locked,) = struct.unpack("=I", metrics.get(RTAX_LOCK, bytes(4)))
+    return metrics[RTAX_CC_ALGO].rstrip(b"\0").decode(), bool(locked & 1 << RTAX_CC_ALGO)
 
 
 def _new(verb: str) -> int:

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from mprun import plan
 from mprun.compile.multipath import group_ways
 from mprun.model.address import Address, InterfaceAddress
 from mprun.model.network import Interface, Neighbour, Node, Route
+from mprun.model.spec import HostSpec
 from mprun.plan import Command, sysctl
 
 # These are set before interfaces exist, so that new interfaces have them. IPv6 is off if no interface has an IPv6
@@ -55,8 +56,14 @@ def namespace_commands(node: plan.Node, has_ipv6: bool, is_far: bool) -> Iterato
             yield sysctl(node.name, name, value)
 
 
-def address_commands(node: Node) -> Iterator[Command]:
-    """Return the commands that a namespace needs once its links exist."""
+def congestion_of(settings: HostSpec | None, node: Node) -> Mapping[str, str]:
+    """Return the congestion control of each interface of a host that has one of its own."""
+    asked = dict(settings.congestion) if settings else {}
+    return {interface.name: asked[interface.link] for interface in node.interfaces if interface.link in asked}
+
+
+def address_commands(node: Node, congestion: Mapping[str, str]) -> Iterator[Command]:
+    """Return the commands that a namespace needs once its links exist. congestion: by interface."""
     for interface in node.interfaces:
         yield from _add_addresses(interface)
         if not interface.addresses:
@@ -66,10 +73,10 @@ def address_commands(node: Node) -> Iterator[Command]:
     for rule in node.rules:
         yield _ip(node.name, f"{_option(rule.source)}rule add from {rule.source} table {rule.table}")
     for ways in group_ways(node.routes):
-        yield _ip(node.name, _route_words("add", *ways))
+        yield _ip(node.name, _route_words("add", *ways) + _congestion(ways[0], congestion))
 
 
-def interface_commands(node: Node, interface: Interface) -> Iterator[Command]:
+def interface_commands(node: Node, interface: Interface, congestion: Mapping[str, str]) -> Iterator[Command]:
     """Return the commands that restore an interface's addresses, with their neighbours and routes."""
     yield from _add_addresses(interface)
     for neighbour in node.neighbours:
@@ -77,7 +84,7 @@ def interface_commands(node: Node, interface: Interface) -> Iterator[Command]:
             yield _ip(node.name, _neighbour_words("replace", neighbour))
     for route in node.routes:
         if route.interface == interface.name:
-            yield _ip(node.name, _route_words("replace", route))
+            yield _ip(node.name, _route_words("replace", route) + _congestion(route, congestion))
 
 
 def loss_commands(node: Node, interface: Interface) -> Iterator[Command]:
@@ -126,6 +133,15 @@ def _route_words(verb: str, route: Route, *others: Route) -> str:
     if route.table is not None:
         words += f" table {route.table}"
     return words
+
+
+def _congestion(route: Route, congestion: Mapping[str, str]) -> str:
+    """Return the words that give the connections of a host's route their congestion control; empty if it has none.
+
+    `lock`: programs and the kernel's MPTCP would otherwise replace it by the congestion control of the connection.
+    """
+    name = congestion.get(route.interface)
+    return f" congctl lock {name}" if name else ""
 
 
 def _ip(node: str, words: str) -> Command:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, fields
 
 from mprun.capabilities import Capabilities
-from mprun.compile.addressing import interface_commands, loss_commands
+from mprun.compile.addressing import congestion_of, interface_commands, loss_commands
 from mprun.compile.endpoint import endpoint_commands
 from mprun.compile.variation import is_wire_varied
 from mprun.compile.wire import change_commands
@@ -40,7 +40,8 @@ def _change_address(spec: Spec, network: Network, change: AddressChange) -> Chan
     endpoints = [command for address, command in known if address in interface.addresses]
     commands: list[Command] = []
     if change.is_there:
-        commands += [*interface_commands(node, interface), *endpoints]
+        congestion = congestion_of(spec.experiment.hosts.get(node.name), node)
+        commands += [*interface_commands(node, interface, congestion), *endpoints]
     else:
         for command in endpoints:
             number = command.argv[command.argv.index("id") + 1]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 
 from mprun.capabilities import REFERENCE, Capabilities
-from mprun.compile.addressing import address_commands, namespace_commands
+from mprun.compile.addressing import address_commands, congestion_of, namespace_commands
 from mprun.compile.change import plan_changes
 from mprun.compile.endpoint import mptcp_commands, path_managers, subflows_wanted
 from mprun.compile.middlebox import crossings, is_closed, middlebox_commands, relays, source_seen
@@ -107,7 +107,7 @@ def _build(spec: Spec, network: Network, capabilities: Capabilities) -> Iterator
     for node in network.nodes.values():
         yield from hashing_commands(node, spec.experiment.seed)
         if node.name not in network.switches:
-            yield from address_commands(node)
+            yield from address_commands(node, congestion_of(spec.experiment.hosts.get(node.name), node))
         yield from mptcp_commands(network, spec.experiment, node, capabilities)
         if node.name in spec.topology.middleboxes:
             yield from middlebox_commands(node, spec.topology.middleboxes[node.name])

@@ -195,6 +195,7 @@ def missing_sysctls(plan: Plan, schedulers: SchedulerChoice) -> list[str]:
     settings = [command.argv[2] for command in plan.build if command.argv[0] == "sysctl"]
     asked = (flow.congestion for flow in plan.intent.traffic if flow.protocol in sysctl.CONTROLLED)
     settings += [f"{sysctl.CONGESTION}={name}" for name in asked if name]
+    settings += [f"{sysctl.CONGESTION}={command.argv[-1]}" for command in plan.build if "congctl" in command.argv]
     for setting in dict.fromkeys(settings):
         name, value = setting.split("=", 1)
         if name == mptcp.SCHEDULER and Path(sysctl.path_of("net.mptcp.enabled")).exists():

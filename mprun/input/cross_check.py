@@ -217,6 +217,37 @@ def check_endpoints(topology: TopologySpec, experiment: ExperimentSpec, notes: N
                 notes.fault(("hosts", host, "mptcp", "endpoints", n, "link"), message)
 
 
+def check_congestion(topology: TopologySpec, experiment: ExperimentSpec, notes: Notes) -> None:
+    """Record faults of congestion controls by link that would have no effect."""
+    ends = {link.name: link.ends for link in topology.links}
+    for host, settings in experiment.hosts.items():
+        own = [name for name, between in ends.items() if host in between]
+        for link, _ in settings.congestion:
+            if link not in own:
+                notes.fault(
+                    ("hosts", host, "congestion", link),
+                    f"'{host}' has no link '{link}'{name_nearest(link, own, 'links')}",
+                )
+        flows = [(n, flow) for n, flow in enumerate(experiment.traffic) if host in (flow.source, flow.destination)]
+        if not settings.congestion:
+            continue
+        if len(own) == 1:
+            setting = f"sysctl: {{net.ipv4.tcp_congestion_control: {settings.congestion[0][1]}}}"
+            notes.fault(("hosts", host, "congestion"), f"'{host}' has one link only: write '{setting}'")
+        if flows and not any(flow.protocol in ("tcp", "mptcp") for _, flow in flows):
+            said = ", ".join(dict.fromkeys(flow.protocol for _, flow in flows))
+            message = (
+                f"is for TCP and MPTCP, and the flows of '{host}' are {said}, which Linux gives none by path: remove it"
+            )
+            notes.fault(("hosts", host, "congestion"), message)
+        for n, flow in flows:
+            if flow.congestion is not None and flow.protocol in ("tcp", "mptcp"):
+                message = (
+                    f"conflicts with 'congestion' of host '{host}', which holds for its links: remove one of the two"
+                )
+                notes.fault(("traffic", n, "congestion"), message)
+
+
 def check_captures(topology: TopologySpec, experiment: ExperimentSpec, document: Document) -> None:
     """Record faults of captures on links that do not end at their node, or that share a name. Warn of captures that
     will lack packets.

@@ -99,9 +99,10 @@ def read_experiment(
 
 def _host(entry: HostEntry) -> HostSpec:
     sysctl = tuple(entry.sysctl.items())
+    congestion = tuple(entry.congestion.items())
     if entry.mptcp is None:
-        return HostSpec(sysctl=sysctl)
-    return HostSpec(entry.mptcp.settings(), sysctl)
+        return HostSpec(sysctl=sysctl, congestion=congestion)
+    return HostSpec(entry.mptcp.settings(), sysctl, congestion)
 
 
 def _expectation(

@@ -260,7 +260,8 @@ def _host(host: HostSpec) -> dict[str, Any]:
         settings["endpoints"] = [{"link": one.link, "flags": list(one.flags)} for one in mptcp.endpoints]
     if limits:
         settings["limits"] = limits
-    return {"mptcp": settings, "sysctl": dict(host.sysctl)}
+    congestion = {"congestion": dict(host.congestion)} if host.congestion else {}
+    return {"mptcp": settings, "sysctl": dict(host.sysctl), **congestion}
 
 
 def _flow(flow: Flow) -> dict[str, Any]:

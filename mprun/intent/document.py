@@ -13,7 +13,7 @@ from typing import Any
 from mprun.codec import Codec, canonical_json
 from mprun.intent.values import Ends, FlowPath, Intent, PlacedFlow
 from mprun.model.network import Interface
-from mprun.model.spec import Capture, Middlebox, Mptcp
+from mprun.model.spec import Capture, HostSpec, Middlebox, Mptcp
 
 Plain = dict[str, Any]
 
@@ -24,6 +24,7 @@ _OPTIONAL: Mapping[type, tuple[str, ...]] = {
     Ends: ("port", "ports"),
     FlowPath: ("middleboxes", "source_seen"),
     Middlebox: ("alter",),
+    HostSpec: ("congestion",),
 }
 
 
@@ -72,7 +73,7 @@ def _parse_capture(value: Plain) -> Plain:
 
 
 _SPELLED: Mapping[type, Callable[[Any, Plain], Plain]] = {
-    **{Intent: _drop_empty, Ends: _drop_empty, Middlebox: _drop_empty},
+    **{Intent: _drop_empty, Ends: _drop_empty, Middlebox: _drop_empty, HostSpec: _drop_empty},
     **{PlacedFlow: _write_flow, FlowPath: _write_path, Mptcp: _write_mptcp},
     **{Interface: _write_interface, Capture: _write_capture},
 }

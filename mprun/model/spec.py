@@ -375,10 +375,14 @@ class Mptcp:
 
 @dataclass(frozen=True)
 class HostSpec:
-    """Settings of one host. sysctl: (name, value) in the order of the file."""
+    """Settings of one host. sysctl: (name, value) in the order of the file.
+
+    congestion: (link, congestion control) of TCP connections and MPTCP subflows from the host's address on the link.
+    """
 
     mptcp: Mptcp = Mptcp()
     sysctl: tuple[tuple[str, str], ...] = ()
+    congestion: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from mprun.model.spec import (
 from mprun.model.units import INTERVAL, PERCENT_PATTERN, parse_ratio
 from mprun.schema.field import DEFAULT_SEED, SEED, CaptureSize, Name, Snaplen, Version, Whole
 from mprun.schema.file_model import FileModel, refuse
+from mprun.schema.flow import Congestion
 from mprun.schema.impairment import text_schema
 from mprun.schema.plot import PlotEntry
 
@@ -209,6 +210,12 @@ class HostEntry(FileModel):
     sysctl: dict[Sysctl, SysctlValue] = Field(
         {},
         description="Sysctls of the host's network namespace. mprun sets them before the traffic and reads them back.",
+    )
+    congestion: dict[Name, Congestion] = Field(
+        {},
+        description="The congestion control of TCP connections and MPTCP subflows from the host's address on a link. "
+        "The key is the name of the link (`congctl` of ip-route(8)). Default: the congestion control of the host.",
+        examples=[{"path0": "cubic", "path1": "bbr"}],
     )
 
 

@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from mprun.agent.message import attribute
+from mprun.agent.message import attribute, attributes
 from mprun.agent.rtnetlink import (
     IFLA_BRPORT_STATE,
     IFLA_IFNAME,
@@ -17,7 +17,11 @@ from mprun.agent.rtnetlink import (
     IFLA_INFO_SLAVE_KIND,
     IFLA_LINKINFO,
     IFLA_QDISC,
+    RTA_METRICS,
+    RTAX_CC_ALGO,
     Netlink,
+    Translator,
+    congestion_of,
     read_states,
 )
 
@@ -50,3 +54,17 @@ class Dump:
 )
 def test_an_interface_works_when_it_can_send_and_its_bridge_forwards(kernel: Dump, works: bool) -> None:
     assert list(read_states(cast(Netlink, kernel))) == [("s0-0", works)]
+
+
+def test_a_route_has_the_congestion_control_of_its_words() -> None:
+    translator = Translator(lambda _name: 7, lambda _name: 0, lambda _node, _name: 0)
+    plain, routed = (
+        translator.translate(f"route add default via 10.0.0.2 dev client-eth0 table 1{words}".split())[2]
+        for words in ("", " congctl lock vegas")
+    )
+    found = attributes(routed[12:])
+    assert congestion_of(found) == ("vegas", True)
+    assert congestion_of(attributes(plain[12:])) is None
+    assert routed.startswith(plain)
+    metrics = attributes(found[RTA_METRICS])
+    assert congestion_of({RTA_METRICS: attribute(RTAX_CC_ALGO, metrics[RTAX_CC_ALGO])}) == ("vegas", False)

@@ -43,10 +43,17 @@ _GRAMMAR: dict[str, dict[str, list[_Place | None]]] = {
     },
     "cake": {"unlimited": [], "memlimit": [("memlimit", BYTES)], "rtt": [("rtt", MICROSECONDS)]},
     "pie": {"limit": [("limit", COUNT)], "target": [("target", MICROSECONDS)], "ecn": [], "noecn": []},
+    "dualpi2": {
+        "limit": [("limit", COUNT)],
+        "target": [("target", MICROSECONDS)],
+        "step_thresh": [("step_thresh", MICROSECONDS)],
+        "coupling_factor": [("coupling_factor", COUNT)],
+    },
     "codel": {
         "limit": [("limit", COUNT)],
         "target": [("target", MICROSECONDS)],
         "interval": [("interval", MICROSECONDS)],
+        "ce_threshold": [("ce_threshold", MICROSECONDS)],
         "ecn": [],
         "noecn": [],
     },

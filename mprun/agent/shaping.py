@@ -22,6 +22,7 @@ RTM_NEWQDISC, RTM_GETQDISC, RTM_NEWTFILTER = 36, 38, 44
 TCA_KIND, TCA_OPTIONS = 1, 2
 TCA_TBF_PARMS, TCA_TBF_RATE64, TCA_TBF_BURST = 1, 4, 6
 TCA_NETEM_LATENCY64 = 10
+TCA_DUALPI2_LIMIT, TCA_DUALPI2_TARGET, TCA_DUALPI2_STEP_THRESH_US, TCA_DUALPI2_COUPLING = 1, 3, 8, 10
 TCA_U32_SEL, TCA_U32_ACT, TCA_ACT_KIND, TCA_ACT_OPTIONS, TCA_MIRRED_PARMS = 5, 7, 1, 2, 2
 TC_H_ROOT, TC_H_INGRESS, INGRESS_HANDLE = 0xFFFFFFFF, 0xFFFFFFF1, 0xFFFF0000
 TC_LINKLAYER_ETHERNET = 1
@@ -112,7 +113,20 @@ def _netem(values: dict[str, str]) -> bytes | None:
     return body + attribute(TCA_NETEM_LATENCY64, struct.pack("=q", delay_ns))
 
 
-_OPTIONS = {"tbf": _tbf, "pfifo": _pfifo, "netem": _netem}
+def _dualpi2(values: dict[str, str]) -> bytes | None:
+    """Return the options of a dualpi2, which iproute2 knows from 6.17 on (DUALPI2 of pkt_sched.h)."""
+    if "limit" not in values or values.keys() - {"limit", "target", "step_thresh", "coupling_factor"}:
+        return None
+    options = attribute(TCA_DUALPI2_LIMIT, struct.pack("=I", int(values["limit"])))
+    for name, kind in (("target", TCA_DUALPI2_TARGET), ("step_thresh", TCA_DUALPI2_STEP_THRESH_US)):
+        if name in values:
+            options += attribute(kind, struct.pack("=I", round(read_value(TIME, values[name]) * 1e6)))
+    if "coupling_factor" in values:
+        options += attribute(TCA_DUALPI2_COUPLING, struct.pack("=B", int(values["coupling_factor"])))
+    return options
+
+
+_OPTIONS = {"tbf": _tbf, "pfifo": _pfifo, "netem": _netem, "dualpi2": _dualpi2}
 
 
 def read_back(netlink: Netlink, names: Mapping[int, str]) -> list[dict[str, Any]]:
@@ -153,7 +167,19 @@ def _show_pfifo(options: bytes) -> dict[str, Any]:
     return {"limit": struct.unpack_from("=I", options)[0]}
 
 
-_SHOWN = {"tbf": _show_tbf, "pfifo": _show_pfifo, "netem": _show_netem}
+def _show_dualpi2(options: bytes) -> dict[str, Any]:
+    """Return the options of a dualpi2, with times in us. A threshold in packets is not one that mprun sets."""
+    found = attributes(options)
+    names = {
+        "limit": TCA_DUALPI2_LIMIT,
+        "target": TCA_DUALPI2_TARGET,
+        "step_thresh": TCA_DUALPI2_STEP_THRESH_US,
+    }
+    shown = {name: struct.unpack("=I", found[kind])[0] for name, kind in names.items() if kind in found}
+    return shown | {"coupling_factor": found[TCA_DUALPI2_COUPLING][0]}
+
+
+_SHOWN = {"tbf": _show_tbf, "pfifo": _show_pfifo, "netem": _show_netem, "dualpi2": _show_dualpi2}
 
 
 def _redirection(device: int, to: int) -> bytes:

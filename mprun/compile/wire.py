@@ -233,14 +233,15 @@ def _discipline(queue: Queue, rate: int, frame_bytes: int) -> list[str]:
         words = ["cake", "unlimited", "memlimit", limit]
     else:
         words = [queue.discipline, "limit", limit]
-    for name in ("target", "interval", "rtt"):
+    for name in ("target", "interval", "rtt", "ce_threshold", "step_thresh"):
         if name in options:
             words += [name, TIME.render(round(options[name]), "tc")]
-    if "flows" in options:
-        words += ["flows", str(round(options["flows"]))]
+    for name in ("flows", "coupling_factor"):
+        if name in options:
+            words += [name, str(round(options[name]))]
     if queue.discipline == "fq_codel":
         words += ["quantum", str(frame_bytes)]
-    if queue.discipline != "cake":
+    if queue.discipline not in ("cake", "dualpi2"):
         words.append("ecn" if options.get("ecn") else "noecn")
     return words
 

@@ -134,11 +134,18 @@ TRIALS = {
     "fq_codel": ["qdisc add dev lo root fq_codel"],
     "pie": ["qdisc add dev lo root pie"],
     "cake": ["qdisc add dev lo root cake"],
+    "dualpi2": ["qdisc add dev lo root dualpi2"],
     "ingress": [
         "qdisc add dev lo ingress",
         "filter add dev lo parent ffff: protocol all u32 match u32 0 0 action mirred egress redirect dev lo",
     ],
 }
+
+
+def tc_knows(kind: str) -> bool:
+    """Return whether this machine's tc has a queue discipline. The kernel need not have it."""
+    argv = [str(find_program("tc")), "qdisc", "add", "dev", "lo", "root", kind, "help"]
+    return "Unknown qdisc" not in subprocess.run(argv, capture_output=True, text=True).stderr
 
 
 def _kernel_has(kind: str) -> bool:

@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from mprun import inside
+from mprun.agent import shaping
 from mprun.capabilities import Capabilities
+from mprun.engines.capability import tc_knows
 from mprun.engines.computing import Computing
 from mprun.engines.engine import (
     Channel,
@@ -76,6 +78,8 @@ def run_plan(
     types. Raises HostError, RunError (the kernel died or hung) or Interrupted.
     """
     assert kernel is not None, "the kernel of `find_kernel`"
+    if refusal := lacking_discipline(plan, kernel):
+        raise HostError(refusal)
     real_time = real_time or shell is not None
     # The tables of the run need polars afterwards. In simulated time, work on another CPU does not disturb the run.
     threading.Thread(target=import_module, args=("polars",), daemon=True).start()
@@ -173,6 +177,38 @@ def find_kernel(name: str) -> Kernel:
     if os.uname().machine != "x86_64":
         raise HostError(f"the virtual engine needs x86-64, this is {os.uname().machine}")
     return store.find_kernel(name)
+
+
+# The queue disciplines that not every experiment kernel has: the option of the kernel, and the first version with it.
+LATER_DISCIPLINES = {"dualpi2": ("CONFIG_NET_SCH_DUALPI2=y", "6.17")}
+
+
+def lacking_discipline(plan: Plan, kernel: Kernel) -> str | None:
+    """Return the queue discipline of a plan that an experiment kernel lacks, with a remedy; None if it has all."""
+    commands = [*plan.build, *(command for change in plan.changes for command in change.commands)]
+    for name, (option, since) in LATER_DISCIPLINES.items():
+        is_asked = any(command.argv[0] == "tc" and name in command.argv for command in commands)
+        if is_asked and option not in (kernel.directory / "config").read_text().splitlines():
+            return (
+                f"experiment kernel '{kernel.name}' ({kernel.version}) has no queue discipline '{name}', which Linux "
+                f"has from {since} on: `mprun kernel build --source TREE --name later` with a source of {since} or "
+                "later, and run with --kernel later"
+            )
+        if is_asked and needs_tc(plan) and not tc_knows(name):
+            return (
+                f"this machine's tc does not know '{name}', and a change of a link, a jitter or another discipline in "
+                f"the same topology needs it: install iproute2 {since} or later, or remove them"
+            )
+    return None
+
+
+def needs_tc(plan: Plan) -> bool:
+    """Return True if tc itself must set or change a queue discipline, which the agent cannot do alone."""
+    built = (command.argv[1:] for command in plan.build if command.argv[0] == "tc")
+    changed = (command for change in plan.changes for command in change.commands)
+    return any(shaping.translate(words, lambda _name: 1) is None for words in built) or any(
+        command.argv[0] == "tc" for command in changed
+    )
 
 
 def missing(plan: Plan, capabilities: Capabilities) -> str | None:

@@ -235,7 +235,7 @@ def _queue_option(name: str, value: float) -> Any:
         return bool(value)
     if name == "probability":
         return units.render_ratio(value)
-    if name == "flows":
+    if name in ("flows", "coupling_factor"):
         return int(value)
     return (units.SIZE if name in ("min", "max") else units.DELAY).render(int(value))
 

@@ -20,7 +20,17 @@ from mprun.cache import Progress, locked
 from mprun.errors import HostError, RunError, SpecError
 from mprun.kernel.fit import check_hooks, check_options, later_names
 from mprun.kernel.hooks import apply_hooks
-from mprun.kernel.recipe import FRAGMENT, GUEST, SOURCES, asked_options, guest_digest, recipe_digest
+from mprun.kernel.recipe import (
+    FRAGMENT,
+    GUEST,
+    LATER_OPTIONS,
+    SOURCES,
+    Version,
+    asked_options,
+    guest_digest,
+    recipe_digest,
+    version_in,
+)
 from mprun.kernel.store import (
     FACTS,
     FILES,
@@ -157,12 +167,13 @@ def build(source: Path | None, name: str, jobs: int, progress: Progress) -> tupl
         raise HostError(f"make cannot build a kernel below {store()}, with a space or colon in it: set XDG_CACHE_HOME")
     with locked(store(), lambda: progress("waiting for another build of this user", 0)):
         progress("reading the source", 0)
-        digest = kernel_digest(digest_source(source), recipe_digest())
+        version = _find_version(source)
+        digest = kernel_digest(digest_source(source), recipe_digest(version))
         target = store() / digest[:16]
         fresh = find_damage(target, PROGRAMS[:1]) is not None
         if fresh:
             shutil.rmtree(target, ignore_errors=True)
-            _build_into(target, source, digest, jobs, progress)
+            _build_into(target, source, digest, version, jobs, progress)
         facts = json.loads((target / FACTS).read_text())
         if facts.get("guest") != guest_digest() or find_damage(target):
             _build_guest(target)
@@ -175,7 +186,9 @@ def build(source: Path | None, name: str, jobs: int, progress: Progress) -> tupl
     return find_kernel(name), fresh
 
 
-def _build_into(target: Path, source: Path, digest: str, jobs: int, progress: Progress) -> None:
+def _build_into(
+    target: Path, source: Path, digest: str, version: Version | None, jobs: int, progress: Progress
+) -> None:
     started = time.monotonic()
     disk = os.statvfs(store())
     if (free := disk.f_bavail * disk.f_frsize) < _BUILD_BYTES:
@@ -191,8 +204,8 @@ def _build_into(target: Path, source: Path, digest: str, jobs: int, progress: Pr
         log = store() / "build.log"
         with log.open("w") as output:
             progress("configuring", 0)
-            _make(tree, log, output, [f"KCONFIG_ALLCONFIG={_write_options(work)}", "allnoconfig"], None)
-            check_options((tree / ".config").read_text(), asked_options())
+            _make(tree, log, output, [f"KCONFIG_ALLCONFIG={_write_options(work, version)}", "allnoconfig"], None)
+            check_options((tree / ".config").read_text(), asked_options(version))
             text = f"compiling on {jobs} {'CPU' if jobs == 1 else 'CPUs'}"
             _make(tree, log, output, [f"-j{jobs}", "linux"], lambda done: progress(text, done))
         check_hooks(_compile(["nm", "-A", "vmlinux.a"], tree))
@@ -204,7 +217,7 @@ def _build_into(target: Path, source: Path, digest: str, jobs: int, progress: Pr
         shutil.copy(tree / ".config", made / "config")
         facts = {
             "digest": digest,
-            "recipe": recipe_digest(),
+            "recipe": recipe_digest(version),
             "version": _compile(["make", "-s", "ARCH=um", "kernelrelease"], tree).strip(),
             "source": str(source),
             "options": (tree / ".config").read_text().count("=y\n"),
@@ -216,10 +229,27 @@ def _build_into(target: Path, source: Path, digest: str, jobs: int, progress: Pr
         made.rename(target)
 
 
-def _write_options(work: Path) -> Path:
+def _find_version(source: Path) -> Version | None:
+    """Return the version of a source: in its name, else in the Makefile of a tree. None if neither has one."""
+    return version_in(source.name) or (_read_version(source) if source.is_dir() else None)
+
+
+def _read_version(tree: Path) -> Version | None:
+    try:
+        makefile = (tree / "Makefile").read_text(errors="replace")
+    except OSError:
+        return None
+    lines = [re.search(rf"^{name} = (\d+)$", makefile, re.MULTILINE) for name in ("VERSION", "PATCHLEVEL")]
+    found = [int(line[1]) for line in lines if line]
+    return (found[0], found[1]) if len(found) == 2 else None
+
+
+def _write_options(work: Path, version: Version | None) -> Path:
     """Write the configuration that is asked of a tree, with the names that later trees have for its options."""
     options = work / "options"
-    options.write_text("\n".join([FRAGMENT.read_text(), *later_names(asked_options()), ""]))
+    asked = asked_options(version)
+    later = [option for option in asked if option in LATER_OPTIONS]
+    options.write_text("\n".join([FRAGMENT.read_text(), *later, *later_names(asked), ""]))
     return options
 
 
@@ -313,13 +343,8 @@ def _environment() -> dict[str, str]:
 
 def _check_version(tree: Path, source: Path) -> None:
     """Raise HostError if the tree is not Linux, or is older than our files require."""
-    try:
-        makefile = (tree / "Makefile").read_text(errors="replace")
-    except OSError:
-        makefile = ""
-    lines = [re.search(rf"^{name} = (\d+)$", makefile, re.MULTILINE) for name in ("VERSION", "PATCHLEVEL")]
-    found = tuple(int(line[1]) for line in lines if line)
-    if len(found) < 2 or not (tree / "arch" / "um").is_dir():
+    found = _read_version(tree)
+    if found is None or not (tree / "arch" / "um").is_dir():
         raise HostError(f"{source} is no Linux source tree: there is no Makefile with a version, or no arch/um")
     if found < OLDEST:
         version, oldest = (".".join(map(str, numbers)) for numbers in (found, OLDEST))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -23,9 +24,19 @@ GUEST = HERE / "guest"
 FRAGMENT = HERE / "config.fragment"
 
 
-def recipe_digest() -> str:
-    """Return the SHA-256 of the kernel's recipe: configuration, hooks and our files, without its source."""
-    options = "\n".join(asked_options())
+Version = tuple[int, int]
+
+
+# Options that trees have only from a version on. They are no part of the recipe for earlier trees.
+LATER_OPTIONS: Mapping[str, Version] = {"CONFIG_NET_SCH_DUALPI2=y": (6, 17)}
+
+
+def recipe_digest(version: Version | None = None) -> str:
+    """Return the SHA-256 of the kernel's recipe: configuration, hooks and our files, without its source.
+
+    version: of the source; None if it is not known.
+    """
+    options = "\n".join(asked_options(version))
     hooks = json.dumps([[asdict(hook) for hook in HOOKS], PLACES, sorted(COLD), COLD_LINE])
     return _digest({"options": options.encode(), "hooks": hooks.encode()} | contents_of(SOURCES, "*.[ch]"))
 
@@ -46,6 +57,13 @@ def _digest(parts: Mapping[str, bytes]) -> str:
     return total.hexdigest()
 
 
-def asked_options() -> list[str]:
-    """Return the configuration's lines that set an option."""
-    return [line for line in FRAGMENT.read_text().splitlines() if line.startswith("CONFIG_")]
+def asked_options(version: Version | None = None) -> list[str]:
+    """Return the configuration's lines that set an option in a tree of this version."""
+    always = [line for line in FRAGMENT.read_text().splitlines() if line.startswith("CONFIG_")]
+    return always + [option for option, since in LATER_OPTIONS.items() if version is not None and version >= since]
+
+
+def version_in(text: str) -> Version | None:
+    """Return the first version in a name such as `linux-source-6.12.tar.xz` or `7.3.4-mprun`; None if it has none."""
+    found = re.search(r"(\d+)\.(\d+)", text)
+    return (int(found[1]), int(found[2])) if found else None

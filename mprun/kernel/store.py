@@ -20,7 +20,7 @@ from mprun import genuine, invoker
 from mprun.cache import cache, locked
 from mprun.errors import HostError, SpecError
 from mprun.kernel.hooks import COLD, COLD_LINE, HOOKS, PLACES
-from mprun.kernel.recipe import FRAGMENT, GUEST, SOURCES, contents_of, guest_digest, recipe_digest
+from mprun.kernel.recipe import FRAGMENT, GUEST, SOURCES, contents_of, guest_digest, recipe_digest, version_in
 
 DEFAULT_NAME = "default"
 
@@ -133,7 +133,8 @@ def find_kernel(name: str = DEFAULT_NAME) -> Kernel:
 def is_current(kernel: Kernel) -> bool:
     """Return True if the kernel was built by this version of the recipe."""
     facts = json.loads((kernel.directory / FACTS).read_text())
-    return bool(facts["recipe"] == recipe_digest() and facts.get("guest") == guest_digest())
+    version = version_in(Path(facts["source"]).name) or version_in(facts["version"])
+    return bool(facts["recipe"] == recipe_digest(version) and facts.get("guest") == guest_digest())
 
 
 def is_built_from(kernel: Kernel, source_digest: str) -> bool:

@@ -17,7 +17,7 @@ Protocol = Literal["tcp", "mptcp", "udp", "sctp", "quic", "icmp"]
 Family = Literal["ipv4", "ipv6"]
 Addressing = Literal["ipv4", "ipv6", "both"]
 QueueUnit = Literal["packets", "bytes", "time", "bdp"]
-Discipline = Literal["fifo", "red", "codel", "fq_codel", "pie", "cake"]
+Discipline = Literal["fifo", "red", "codel", "fq_codel", "pie", "cake", "dualpi2"]
 Distribution = Literal["uniform", "normal", "pareto", "paretonormal"]
 Forwarding = Literal["learning", "flows", "multipath", "reactive"]
 HashedBy = Literal["connection", "addresses", "datapath"]
@@ -29,7 +29,7 @@ AlteredOption = Literal["mp_capable", "mp_join", "add_addr"]
 
 # The unit of the limit of these queues. The limit of fifo has either unit.
 IN_BYTES: tuple[Discipline, ...] = ("red", "cake")
-IN_PACKETS: tuple[Discipline, ...] = ("codel", "fq_codel", "pie")
+IN_PACKETS: tuple[Discipline, ...] = ("codel", "fq_codel", "pie", "dualpi2")
 
 FAMILIES: tuple[Family, ...] = ("ipv4", "ipv6")
 TITLES: Mapping[Family, str] = {"ipv4": "IPv4", "ipv6": "IPv6"}

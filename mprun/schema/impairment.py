@@ -214,14 +214,35 @@ _SIZES = {
 _FLOWS = Key(_whole(1, 65_536, "fq_codel has 1 to 65536 queues"), {"type": "integer"}, "The number of queues.")
 _MARKING = _share("The drop probability when the average queue is `max`. Default: 2%.")
 _RTT = Key(units.DELAY.parse, _TIME, "The expected round-trip time.")
+_CE_THRESHOLD = Key(
+    units.DELAY.parse,
+    _TIME,
+    "Mark every ECN-capable packet that waited longer, as DCTCP and L4S need it. Default: no such threshold.",
+)
+_STEP = Key(
+    units.DELAY.parse, _TIME, "The waiting time in the L4S queue from which every packet is marked. Default: 1ms."
+)
+_COUPLING = Key(
+    _whole(1, 255, "the kernel has 8 bits for it"),
+    {"type": "integer", "minimum": 1, "maximum": 255, "examples": [2]},
+    "The ratio of the marking probability of the L4S queue to the root of the drop probability of the classic queue. "
+    "Default: 2 (RFC 9332).",
+)
 # The options of each discipline that a file may set.
 _OPTIONS: dict[str, dict[str, Key]] = {
     "fifo": {},
     "red": {**_SIZES, "probability": _MARKING, "ecn": _ECN},
-    "codel": {"target": _TARGET, "interval": _INTERVAL, "ecn": _ECN},
-    "fq_codel": {"target": _TARGET, "interval": _INTERVAL, "flows": _FLOWS, "ecn": _ECN},
+    "codel": {"target": _TARGET, "interval": _INTERVAL, "ce_threshold": _CE_THRESHOLD, "ecn": _ECN},
+    "fq_codel": {
+        "target": _TARGET,
+        "interval": _INTERVAL,
+        "flows": _FLOWS,
+        "ce_threshold": _CE_THRESHOLD,
+        "ecn": _ECN,
+    },
     "pie": {"target": _TARGET, "ecn": _ECN},
     "cake": {"rtt": _RTT},
+    "dualpi2": {"target": _TARGET, "step_thresh": _STEP, "coupling_factor": _COUPLING},
 }
 _ALL_OPTIONS = {name: key for options in _OPTIONS.values() for name, key in options.items()}
 _QUEUE = {

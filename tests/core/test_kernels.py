@@ -140,3 +140,26 @@ def test_stdbuf_is_used_only_where_its_library_can_be_loaded(keep: str | None) -
     assert enlarged[at : at + 3] == ("stdbuf", "-o64K", "tcpdump")
     plain = tcpdump.capture(wanted, Capabilities(buffers_captures=False)).argv
     assert plain == (*enlarged[:at], *enlarged[at + 2 :])
+
+
+def test_a_kernel_without_a_queue_discipline_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel with the option runs the plan. Only a topology that needs tc asks what tc knows."""
+    (tmp_path / "xp.yaml").write_text("version: 1\ntraffic:\n  - {name: x, tool: ping, from: a, to: b, duration: 1s}\n")
+    plans = {}
+    for name, more in (("alone", ""), ("jitter", ", jitter: 1ms")):
+        link = f"{{name: l, between: [a, b], rate: 10mbit, delay: 5ms, queue: {{discipline: dualpi2}}{more}}}"
+        text = f"version: 1\nnodes: {{a: {{kind: host}}, b: {{kind: host}}}}\nlinks: [{link}]\n"
+        (tmp_path / "topo.yaml").write_text(text)
+        spec = load(tmp_path / "topo", tmp_path / "xp").spec
+        plans[name] = compile_plan(spec, allocate(spec))
+    kernel = Kernel("mine", "0" * 64, "7.3.4-mprun", str(tmp_path / "linux"), "tree")
+    (tmp_path / "config").write_text("# CONFIG_NET_SCH_DUALPI2 is not set\n")
+    refused = virtual.lacking_discipline(plans["alone"], kernel)
+    assert refused is not None
+    assert "'mine' (7.3.4-mprun) has no queue discipline 'dualpi2'" in refused
+    (tmp_path / "config").write_text("CONFIG_NET_SCH_DUALPI2=y\n")
+    monkeypatch.setattr(virtual, "tc_knows", lambda _kind: False)
+    assert virtual.lacking_discipline(plans["alone"], kernel) is None
+    told = virtual.lacking_discipline(plans["jitter"], kernel)
+    assert told is not None
+    assert "install iproute2 6.17 or later" in told

@@ -141,3 +141,22 @@ def test_a_wire_of_which_nothing_is_there_is_named() -> None:
 )
 def test_what_else_tc_knows_is_for_tc(text: str) -> None:
     assert translate(text) is None
+
+
+def test_a_dualpi2_is_set_and_shown_without_tc() -> None:
+    words = "parent 10:1 handle 100: dualpi2 limit 200 target 10ms step_thresh 800us coupling_factor 3"
+    found = attributes(options(words))
+    # the numbers of the attributes and their sizes are those of Linux 7.3's pkt_sched.h and sch_dualpi2.c
+    assert found == {
+        1: struct.pack("=I", 200),
+        3: struct.pack("=I", 10_000),
+        8: struct.pack("=I", 800),
+        10: b"\x03",
+    }
+    command = f"qdisc add dev w0b {words}"
+    shown = list(shaping.read_back(Kernel([command]), {8: "w0b"}))  # type: ignore[arg-type]
+    assert shown[0]["options"] == {"limit": 200, "target": 10_000, "step_thresh": 800, "coupling_factor": 3}
+    assert differences_tc([["tc", *command.split()]], shown) == []
+    other = [["tc", *command.replace("800us", "900us").split()]]
+    assert len(differences_tc(other, shown)) == 1
+    assert differences_tc(other, shown)[0].startswith("w0b dualpi2 step_thresh: asked 900us, reads 0.000")

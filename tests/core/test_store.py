@@ -15,7 +15,7 @@ from mprun import cache, invoker
 from mprun.cli.kernel import command
 from mprun.errors import HostError, SpecError
 from mprun.kernel import build, store
-from mprun.kernel.recipe import guest_digest, recipe_digest
+from mprun.kernel.recipe import LATER_OPTIONS, asked_options, guest_digest, recipe_digest, version_in
 
 
 @pytest.fixture(autouse=True)
@@ -196,3 +196,19 @@ def test_under_sudo_the_cache_is_that_of_who_asked(tmp_path: Path, monkeypatch: 
     (tmp_path / "there" / "a" / "b" / "file").touch()
     invoker.give(tmp_path / "there" / "a" / "b")
     assert given == {str(tmp_path / "there" / name): (1234, 1234) for name in ("a", "a/b", "a/b/file")}
+
+
+def test_later_options_are_for_later_trees_only(tmp_path: Path) -> None:
+    """An option of a later version of Linux leaves the recipe of earlier trees as it was."""
+    assert recipe_digest((6, 12)) == recipe_digest() != recipe_digest((6, 17))
+    assert set(asked_options((7, 3))) - set(asked_options((6, 16))) == set(LATER_OPTIONS)
+    assert version_in("linux-source-6.12.tar.xz") == (6, 12)
+    assert version_in("tree") is None
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "Makefile").write_text("VERSION = 7\nPATCHLEVEL = 3\nSUBLEVEL = 4\n")
+    assert build._find_version(tree) == (7, 3)
+    assert build._find_version(tmp_path / "linux-source-6.17.tar.xz") == (6, 17)
+    lines = build._write_options(tmp_path, (7, 3)).read_text().splitlines()
+    assert "CONFIG_NET_SCH_DUALPI2=y" in lines
+    assert "CONFIG_NET_SCH_DUALPI2=y" not in build._write_options(tmp_path, (6, 12)).read_text().splitlines()

@@ -377,6 +377,32 @@ def test_discipline_holds_the_delay_down(
     assert result.metric("load.goodput") >= 0.85 * 10e6 * 1448 / 1514
 
 
+@pytest.mark.parametrize("discipline", ["codel", "fq_codel"])
+def test_a_threshold_marks_before_the_discipline_does(
+    mprun: Callable[..., Result], tmp_path: Path, discipline: str
+) -> None:
+    """A target of 100 ms alone lets the queue grow. A threshold of 2 ms keeps it short, without any loss."""
+    found = []
+    for more in ("", ", ce_threshold: 2ms"):
+        queue = f"{{limit: 200packets, discipline: {discipline}, target: 100ms, ecn: true{more}}}"
+        links = f"  - {{name: l, between: [a, b], rate: 10mbit, rtt: 40ms, queue: {queue}}}\n"
+        write(tmp_path, links, "", LOADED.format(ecn=1))
+        result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
+        assert result.status == 0, result.out + result.err
+        longest_us = max(row["rtt_us"] for row in result.rows("sockets") if row["rtt_us"] is not None)
+        found.append((longest_us, result.metric("load.retransmits")))
+    assert found[1][0] < 0.5 * found[0][0]
+    assert found[1][1] == 0
+
+
+def test_a_discipline_that_the_kernel_lacks_is_refused_by_name(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    links = "  - {name: l, between: [a, b], rate: 10mbit, rtt: 40ms, queue: {discipline: dualpi2}}\n"
+    write(tmp_path, links, "", LOADED.format(ecn=1))
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual")
+    assert result.status == 3
+    assert "has no queue discipline 'dualpi2', which Linux has from 6.17 on: `mprun kernel build" in result.err
+
+
 @pytest.mark.parametrize("discipline", ["codel", "red", "pie"])
 def test_marks_take_the_place_of_losses(mprun: Callable[..., Result], tmp_path: Path, discipline: str) -> None:
     limit = "300kb" if discipline == "red" else "200packets"

@@ -84,7 +84,7 @@ def import_(file: Path, form: str, columns: tuple[str, ...], interval: str, fram
         _write(output, imported.text)
         click.echo(f"wrote {output}: {imported.rows} rows, {TIME.render(imported.lasts_ns)}")
     if imported.raised:
-        click.echo(f"{imported.raised} rates are below 100bit and became 100bit: no link is slower", err=True)
+        click.echo(f"rates below 100bit, the smallest of a link, that became 100bit: {imported.raised}", err=True)
 
 
 def _import(text: str, form: str, columns: tuple[str, ...], interval: str, frame: int) -> Imported:

@@ -9,6 +9,7 @@ import pytest
 
 from mprun.capabilities import Capabilities, SchedulerChoice
 from mprun.compile import allocate, compile_plan
+from mprun.engines import virtual
 from mprun.engines.capability import missing_sysctls
 from mprun.engines.mptcp import (
     NO_SCHEDULER,
@@ -19,6 +20,7 @@ from mprun.engines.mptcp import (
     schedulers_asked,
 )
 from mprun.input import load
+from mprun.kernel.store import Kernel
 from mprun.model.spec import Capture, Spec
 from mprun.plan import Plan
 from mprun.tools import tcpdump
@@ -152,7 +154,7 @@ def test_a_kernel_without_a_queue_discipline_is_refused(tmp_path: Path, monkeypa
         (tmp_path / "topo.yaml").write_text(text)
         spec = load(tmp_path / "topo", tmp_path / "xp").spec
         plans[name] = compile_plan(spec, allocate(spec))
-    kernel = Kernel("mine", "0" * 64, "7.3.4-mprun", str(tmp_path / "linux"), "tree")
+    kernel = Kernel("mine", str(tmp_path / "linux"), "7.3.4-mprun", "0" * 64, "tree", 300, "gcc 12", 1.0)
     (tmp_path / "config").write_text("# CONFIG_NET_SCH_DUALPI2 is not set\n")
     refused = virtual.lacking_discipline(plans["alone"], kernel)
     assert refused is not None

@@ -188,7 +188,7 @@ def lacking_discipline(plan: Plan, kernel: Kernel) -> str | None:
     commands = [*plan.build, *(command for change in plan.changes for command in change.commands)]
     for name, (option, since) in LATER_DISCIPLINES.items():
         is_asked = any(command.argv[0] == "tc" and name in command.argv for command in commands)
-        if is_asked and option not in (kernel.directory / "config").read_text().splitlines():
+        if is_asked and not store.has_option(kernel, option):
             return (
                 f"experiment kernel '{kernel.name}' ({kernel.version}) has no queue discipline '{name}', which Linux "
                 f"has from {since} on: `mprun kernel build --source TREE --name later` with a source of {since} or "

@@ -130,6 +130,11 @@ def find_kernel(name: str = DEFAULT_NAME) -> Kernel:
     return _load(link)
 
 
+def has_option(kernel: Kernel, option: str) -> bool:
+    """Return True if the configuration of a kernel has a line such as `CONFIG_VETH=y`."""
+    return option in (kernel.directory / "config").read_text().splitlines()
+
+
 def is_current(kernel: Kernel) -> bool:
     """Return True if the kernel was built by this version of the recipe."""
     facts = json.loads((kernel.directory / FACTS).read_text())

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commands of a newcomer (lab, test) and of a developer (lint, bench).
 
-.PHONY: help setup ready dev quic lab test check selftests lint bench fidelity physics fairness soak fuzz hostile kills docs fresh vm golden clean
+.PHONY: help setup ready dev quic lab test check selftests lint bench fidelity physics fairness soak fuzz hostile kills docs fresh vm golden pictures clean
 
 # that of another Python than .venv's
 unexport PYTHONHOME
@@ -27,6 +27,7 @@ help:
 	@echo "make docs    the documentation as a site: build/site/index.html"
 	@echo "make fresh   set up from nothing in a tree of packages (SUITE=bookworm), run the first lab; needs root, ten minutes"
 	@echo "make vm      the real engine on distributions' kernels (KERNEL=\"6.1 6.12 6.8\", SHORT=1) in QEMU; needs root"
+	@echo "make pictures  draw the pictures in the labs' READMEs again (LABS=\"01 02\"), each from a run of its step; two minutes"
 	@echo "make golden  rewrite the golden files of the tests, the schemas and the generated pages of the docs"
 
 setup: ready
@@ -126,6 +127,11 @@ vm:
 golden: dev
 	.venv/bin/python -m pytest -q --update-golden tests/core tests/spec
 	.venv/bin/mprun schema --write schemas
+
+LABS ?= 01 02 03 04 05 06
+
+pictures: quic
+	@.venv/bin/python -m docs.generate.pictures $(LABS)
 
 clean:
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

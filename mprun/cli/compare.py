@@ -243,7 +243,8 @@ def _to_json(pair: Pair, status: str) -> dict[str, Any]:
 def _show(
     operands: Operands, compared: Sequence[Compared], expected: Sequence[Expected], show_all: bool, confidence: float
 ) -> None:
-    click.echo(f"A  {operands.names[0]}\nB  {operands.names[1]}")
+    for letter, name in zip("AB", operands.names, strict=True):
+        click.echo(f"{letter}  {options.spell_path(Path(name))}")
     brief = list(say_briefly(compared))
     for line in brief:
         click.echo(click.style(f"  {line}", bold=True))
@@ -279,7 +280,8 @@ def _show(
             f"such comparisons {len(intervals) * (1 - confidence):.1f} come out ▲ or ▼ by chance alone"
         )
     elif any(one.verdict == "unknown" and None not in (one.first, one.second) for one in compared):
-        click.echo("\n  one run on each side: the effect of another seed is not known; `repeat: {runs: 5}` measures it")
+        text = "one run on each side: the effect of another seed is not known; `repeat: {runs: 5}` measures it"
+        click.echo("\n" + options.wrap(text, "  "))
     units = _units(compared)
     for expectation in expected:
         if is_news(expectation):

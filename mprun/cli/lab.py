@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from collections import Counter
@@ -20,6 +21,8 @@ from mprun.cli.output import emit, emit_csv
 
 if TYPE_CHECKING:
     from mprun.analysis.claim import Judgement
+    from mprun.lab.file import Lab, Step
+    from mprun.lab.grade import Grade
     from mprun.lab.run import Done, LabRun
     from mprun.model.engine import EngineChoice
     from mprun.model.permission import Consent
@@ -43,7 +46,8 @@ _profile = click.option(
 def command() -> None:
     """List, show, copy, run and grade the labs of mprun.
 
-    LAB is a lab's number, a lab's name, or a folder that contains a lab.
+    LAB is a lab's number, a lab's name, or a folder that contains a lab. In a copy that `lab start` made, `show`,
+    `run` and `check` need no LAB.
     """
 
 
@@ -65,13 +69,16 @@ def list_(as_json: bool) -> None:
 
 
 @command.command()
-@click.argument("name", metavar="LAB", shell_complete=complete_labs)
+@click.argument("name", metavar="[LAB]", required=False, shell_complete=complete_labs)
 @_profile
-def show(name: str, profile: Profile) -> None:
-    """Show a lab: its aim, commands, expected results and questions."""
-    from mprun.lab.catalog import open_lab
+def show(name: str | None, profile: Profile) -> None:
+    """Show a lab: its aim, commands, expected results and questions.
 
-    lab = open_lab(name)
+    The default is the lab of the current directory.
+    """
+    from mprun.lab.catalog import open_here, open_lab
+
+    lab = open_here() if name is None else open_lab(name)
     click.echo(f"{click.style(lab.title, bold=True)}  ({lab.folder})\n\n{options.wrap(lab.aim, '  ')}\n")
     click.echo("in its folder, or in a copy that `mprun lab start` makes:")
     for step in lab.steps_of(profile):
@@ -90,15 +97,24 @@ def show(name: str, profile: Profile) -> None:
 
 @command.command()
 @click.argument("name", metavar="LAB", shell_complete=complete_labs)
-@click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
-def start(name: str, directory: Path) -> None:
-    """Copy a lab to DIRECTORY, to work on it."""
+@click.argument("directory", metavar="[DIRECTORY]", required=False, type=click.Path(file_okay=False, path_type=Path))
+def start(name: str, directory: Path | None) -> None:
+    """Copy a lab to DIRECTORY, to work on it.
+
+    The default for DIRECTORY is the lab's name, in the current directory.
+    """
     from mprun.lab.catalog import copy_lab, open_lab
 
     lab = open_lab(name)
-    copy_lab(lab, directory)
-    click.echo(f"{directory} has {lab.name}: {lab.title}")
-    click.echo(f"next: cd {directory}, read README.md, and see how far you are with `mprun lab check {lab.number}`")
+    made = copy_lab(lab, directory or Path(lab.name))
+    click.echo(options.wrap(f"created {made.folder}, a copy of lab {lab.name}: {lab.title}", "", "  "))
+    kinds = (("text", made.pages), ("topologies", made.topologies), ("experiments", made.experiments))
+    for kind, files in kinds:
+        click.echo(options.wrap(", ".join(files), f"  {kind:11}  ", " " * 15))
+    click.echo("next:")
+    click.echo(f"  cd {shlex.quote(str(made.folder))}")
+    click.echo("  read README.md and type its commands")
+    click.echo("  mprun lab check      (reports the steps that are left)")
 
 
 @command.command()
@@ -124,17 +140,22 @@ def run(
     consent: Consent,
     as_json: bool,
 ) -> None:
-    """Run all steps of labs, and compare their claims with the measurements."""
+    """Run all steps of labs, and compare their claims with the measurements.
+
+    The default is the lab of the current directory. A lab by its number or name has the files of mprun, also in a
+    copy.
+    """
     from mprun.cli.progress import Bar
-    from mprun.lab.catalog import open_lab
+    from mprun.lab.catalog import open_here, open_lab
     from mprun.lab.run import run_labs
     from mprun.place import choose_place
     from mprun.shipped import find_labs
 
-    if bool(names) == all_:
-        raise click.UsageError("name the labs to run, or write --all")
+    if names and all_:
+        raise click.UsageError("name the labs to run, or write --all, not both")
     given = options.parse_parameters(params)
-    labs = [open_lab(name, given) for name in (map(str, find_labs().values()) if all_ else names)]
+    wanted = [str(folder) for folder in find_labs().values()] if all_ else names
+    labs = [open_lab(name, given) for name in wanted] or [open_here(given)]
     place = choose_place(engine, kernel)
     if not as_json:
         click.echo(f"engine: {place.name} ({place.reason})", err=True)
@@ -164,27 +185,32 @@ def run(
 
 
 @command.command()
-@click.argument("name", metavar="LAB", shell_complete=complete_labs)
+@click.argument("name", metavar="[LAB]", required=False, shell_complete=complete_labs)
 @click.argument("folders", metavar="[DIRECTORY]...", nargs=-1, type=click.Path(path_type=Path))
 @_profile
 @click.option("--json", "as_json", is_flag=True, help="Print the grades as JSON.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print a row for each directory as CSV (RFC 4180).")
-def check(name: str, folders: tuple[Path, ...], profile: Profile, as_json: bool, as_csv: bool) -> None:
+def check(name: str | None, folders: tuple[Path, ...], profile: Profile, as_json: bool, as_csv: bool) -> None:
     """Grade the runs of each DIRECTORY, such as one directory for each student.
 
-    The default is the current directory. A run counts as a step of the lab if it was made from the lab's
-    own files and parameters.
+    The default is the current directory. Without LAB, it is the copy of a lab that contains the current
+    directory. A run counts as a step of the lab if it was made from the lab's own files and parameters. In a
+    copy, these are the files of mprun, not the changed files of the copy.
     """
-    from mprun.lab.catalog import open_lab
+    from mprun.lab.catalog import find_original, open_here, open_lab
     from mprun.lab.grade import digests_of, grade
 
     if as_json and as_csv:
         raise click.UsageError("use --json or --csv, not both")
-    lab = open_lab(name)
+    if name is None:
+        here = open_here()
+        lab, folders = find_original(here), (here.folder,)
+    else:
+        lab = open_lab(name)
     digests = digests_of(lab, profile)
     grades = [grade(lab, profile, digests, folder) for folder in folders or (Path(),)]
     if as_json:
-        keys = ("directory", "lab", "held", "of", "runs", "claims")
+        keys = ("directory", "lab", "held", "of", "runs", "left", "claims")
         rows = [
             (
                 str(one.folder),
@@ -192,6 +218,7 @@ def check(name: str, folders: tuple[Path, ...], profile: Profile, as_json: bool,
                 one.held,
                 len(one.judgements),
                 _paths(one.runs),
+                _left_to_json(lab, one.left),
                 _claims_to_json(one.judgements),
             )
             for one in grades
@@ -211,6 +238,7 @@ def check(name: str, folders: tuple[Path, ...], profile: Profile, as_json: bool,
             click.echo(f"\n{click.style(lab.name, bold=True)} in {one.folder.resolve()}")
             _show_judgements(one.judgements)
             click.echo(f"\n  {one.held} of {len(one.judgements)} claims hold")
+            _show_left(lab, one)
     sys.exit(0 if all(one.held == len(one.judgements) for one in grades) else 1)
 
 
@@ -218,12 +246,33 @@ def _paths(runs: Mapping[str, Any]) -> dict[str, str]:
     return {name: str(run.path) for name, run in runs.items()}
 
 
+def _left_to_json(lab: Lab, left: Sequence[tuple[Step, str]]) -> list[dict[str, str]]:
+    keys = ("step", "reason", "command")
+    return [dict(zip(keys, (step.name, reason, step.command(lab.folder)), strict=True)) for step, reason in left]
+
+
+def _show_left(lab: Lab, grade: Grade) -> None:
+    """Print the steps without a run, with the command of each. Print nothing if every step was run."""
+    from mprun.lab.grade import NOT_RUN
+
+    if not grade.left:
+        return
+    count = len(grade.left)
+    place = "" if grade.folder.resolve() == Path.cwd() else f" in {grade.folder.resolve()}"
+    click.echo(f"\n  {count} step{'s' * (count > 1)} left; type{place}:")
+    for step, reason in grade.left:
+        click.echo(f"    {step.command(lab.folder)}")
+        if reason != NOT_RUN:
+            click.echo(options.wrap(f"{step.name} {reason}", "      "))
+
+
 def _show_lab(result: LabRun) -> None:
     """Print the outcome of each step with the lab's metrics and the name of the run, then the claims."""
     from mprun.model.units import format_measured
 
     lab = result.lab
-    click.echo(f"\n{click.style(f'{lab.name}: {lab.title}', bold=True)}\n")
+    click.echo(f"\n{click.style(f'{lab.name}: {lab.title}', bold=True)}")
+    click.echo("\n".join(f"  {line}" for line in _say_files(lab)) + "\n")
     widths = [max(len(name), 12) for name in lab.show]
     first = max(len(done.step.name) for done in result.done)
     heads = "".join(f"  {name:>{width}}" for name, width in zip(lab.show, widths, strict=True))
@@ -242,6 +291,20 @@ def _show_lab(result: LabRun) -> None:
     _show_judgements(result.judgements)
 
 
+def _say_files(lab: Lab) -> list[str]:
+    """Return lines that say whose files a lab has: the files of mprun or of the user."""
+    from mprun.lab.catalog import is_shipped
+    from mprun.lab.file import FILE
+
+    here = Path.cwd()
+    if not is_shipped(lab):
+        return [f"your files in {lab.folder.resolve()}"]
+    said = [f"mprun's own files in {lab.folder.resolve()}"]
+    if (here / FILE).is_file() and here != lab.folder.resolve():
+        said.append("not the files of this directory; to run those: mprun lab run")
+    return said
+
+
 def _show_complaints(done: Done) -> None:
     if done.summary is None:
         click.echo(options.wrap(done.error, "      "))
@@ -257,7 +320,8 @@ def _show_complaints(done: Done) -> None:
 def _show_judgements(judgements: Sequence[Judgement]) -> None:
     for judgement in judgements:
         mark, colour = _MARKS[judgement.verdict]
-        click.echo(f"  {click.style(mark, fg=colour)} {judgement.claim.says}")
+        said = options.wrap(judgement.claim.says, "    ")[4:]
+        click.echo(f"  {click.style(mark, fg=colour)} {said}")
         for comparison in judgement.outcome.comparisons if judgement.outcome else ():
             click.echo(options.wrap(say_comparison(comparison), "      ", "        "))
         if judgement.reason:

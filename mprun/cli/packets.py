@@ -64,32 +64,40 @@ def command(name: str, parent: Path, pairs: tuple[tuple[str, str], ...], as_json
     _show_delays(found.delays)
     for text in found.warnings:
         click.echo(f"  {click.style('warning', fg='yellow')}: {printable(text)}")
-    tables = ("packets", "connections", "subflows", "one_way_delays")
-    click.echo(options.wrap(f"{found.packets} packets; tables: {', '.join(tables)}", ""))
-    click.echo(options.spell_path(run.path / "tables"))
+    tables = f"{options.spell_path(run.path)}/tables: packets, connections, subflows, one_way_delays"
+    click.echo(options.wrap(f"{found.packets} packets in {tables}", "", "  "))
 
 
 def _show(capture: str, connections: Sequence[Mapping[str, Any]], subflows: Sequence[Mapping[str, Any]]) -> None:
     click.echo(f"{click.style(capture, bold=True)}: {len(connections)} connection{'s' * (len(connections) != 1)}")
     shown = sorted(connections, key=lambda one: -(one["forward_bytes"] + one["reverse_bytes"]))[:MOST_SHOWN]
     for one in sorted(shown, key=lambda one: one["connection"]):
-        click.echo(f"  {one['connection']}  {_say_connection(one)}")
+        _echo_parts(f"  {one['connection']}  ", _say_connection(one))
         members = [subflow for subflow in subflows if subflow["connection"] == one["connection"]]
         if one["protocol"] in ("mptcp", "sctp"):
             for line in _say_subflows(members, one):
-                click.echo(f"       {line}")
+                click.echo(options.wrap(line, "       ", "         "))
     if len(connections) > len(shown):
         click.echo(f"  and {len(connections) - len(shown)} more, in the table")
 
 
-def _say_connection(one: Mapping[str, Any]) -> str:
+def _echo_parts(first: str, parts: Sequence[str]) -> None:
+    """Print parts on one line, or each on a line of its own if they are too long for the terminal."""
+    line = first + "  ".join(parts)
+    if len(line) > options.terminal_width():
+        line = first + f"\n{' ' * len(first)}".join(parts)
+    click.echo(line)
+
+
+def _say_connection(one: Mapping[str, Any]) -> list[str]:
+    """Return the ends and the protocol, and then the payload of each direction."""
     from mprun.model.units import format_measured
 
-    parts = [f"{_say_end(one, 'source')} > {_say_end(one, 'destination')}"]
+    ends = f"{_say_end(one, 'source')} > {_say_end(one, 'destination')}"
     protocol = one["protocol"].upper()
     if one["token"] is not None:
         protocol += f" {one['token']:08x}"
-    parts.append(f"{protocol}, fell back: {one['fallback']}" if one["fallback"] else protocol)
+    parts = [f"{ends}  {protocol}, fell back: {one['fallback']}" if one["fallback"] else f"{ends}  {protocol}"]
     for way, sign in _SIGNS.items():
         if one[f"{way}_bytes"]:
             rate = one[f"{way}_bit_per_s"]
@@ -99,7 +107,7 @@ def _say_connection(one: Mapping[str, Any]) -> str:
             if again:
                 said += f", {one[f'{way}_retransmissions']} retransmitted, {one[f'{way}_reinjections']} reinjected"
             parts.append(said)
-    return "  ".join(parts)
+    return parts
 
 
 def _say_subflows(members: Sequence[Mapping[str, Any]], connection: Mapping[str, Any]) -> list[str]:
@@ -118,7 +126,7 @@ def _say_subflows(members: Sequence[Mapping[str, Any]], connection: Mapping[str,
             words.append("never established")
         again = f"{one[f'{way}_retransmissions']} retransmitted, {one[f'{way}_reinjections']} reinjected"
         at = f"from {one['opened_ns'] / 1e9:.3f} s"
-        lines.append(f"{name:{width}} {_SIGNS[way]} {share:>7}  {at:>14}  {again}  {', '.join(words)}")
+        lines.append(f"{name:{width}} {_SIGNS[way]} {share:>7}  {at:>12}  {again}  {', '.join(words)}")
     return lines
 
 

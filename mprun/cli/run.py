@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from mprun.engines.engine import Shell
     from mprun.model.engine import EngineChoice
     from mprun.model.permission import Consent
+    from mprun.model.spec import Spec
     from mprun.rundir import RunDirectory
 
 # The columns of a terminal from which on a run ends with a figure.
@@ -79,7 +79,7 @@ def command(
     request = runner.Request(loaded.spec, place, loaded.warnings, inputs, shell, consent, loaded.parameters)
     with Bar(quiet=shell is not None) as bar:
         run, summary = runner.run_request(request, parent, bar.show)
-    linked = _link(run, loaded.spec.experiment.links, Path(experiment).parent)
+    linked = _link(run, loaded.spec, Path(experiment).parent)
     if junit or tap:
         from mprun.report.verdict import checks_of_run
 
@@ -92,7 +92,7 @@ def command(
             _plot(run, width)
         show_summary(summary, run, show_all)
         if linked:
-            click.echo(f"here: {', '.join(linked)}")
+            click.echo(options.wrap(", ".join(linked), "here: ", "      "))
         if is_terminal and not is_shown:
             click.echo("to look at it: mprun show, or mprun report --open")
     if is_shown:
@@ -125,11 +125,14 @@ def _open_report(run: RunDirectory) -> None:
     options.launch(page)
 
 
-def _link(run: RunDirectory, links: Sequence[tuple[str, str]], folder: Path) -> list[str]:
+def _link(run: RunDirectory, spec: Spec, folder: Path) -> list[str]:
     """Make the experiment's links to files of this run, if the current folder is the experiment's."""
+    from mprun.schema.experiment import name_link
+
+    links = {name_link(key, spec.topology.name, spec.experiment.name): file for key, file in spec.experiment.links}
     if not links or folder.resolve() != Path.cwd():
         return []
-    made, refused = run.link_into(Path(), dict(links))
+    made, refused = run.link_into(Path(), links)
     for text in refused:
         click.echo(f"warning: {text}", err=True)
     return made

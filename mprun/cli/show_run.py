@@ -54,9 +54,10 @@ def show_summary(summary: Mapping[str, Any], run: RunDirectory, show_all: bool =
         click.echo(f"  of each flow of {', '.join(summary['groups'])}: {options.spell_path(run.path)}/summary.json")
     for kind, colour in (("errors", "red"), ("failures", "red"), ("warnings", "yellow")):
         for text in summary.get(kind, ()):
-            click.echo(f"  {click.style(kind[:-1], fg=colour)}: {text}")
+            said = options.wrap(text, f"  {kind[:-1]}: ", "    ").removeprefix(f"  {kind[:-1]}")
+            click.echo(f"  {click.style(kind[:-1], fg=colour)}{said}")
     for text in (*summary.get("notes", ()), *summary.get("middleboxes", ())):
-        click.echo(f"  {text}")
+        click.echo(options.wrap(text, "  ", "    "))
     word, colour = MARKS[summary["status"]]
     click.echo(f"{click.style(word, fg=colour, bold=True)}  {options.spell_path(run.path)}")
 

@@ -357,9 +357,11 @@ def _state(text: bytes) -> dict[str, Any]:
 def _show(text: bytes, progress: Progress) -> None:
     if not (state := _state(text)):
         return
-    end_ns = state["end_ns"] or 1
-    done = min(1.0, state["done_ns"] / end_ns)
-    note = f"{state['done_ns'] / 1e9:.1f} of {end_ns / 1e9:g} s" if state["done_ns"] else ""
+    # the end is 0 if no flow has a duration
+    end_ns = state["end_ns"]
+    done = min(1.0, state["done_ns"] / end_ns) if end_ns else 0.0
+    of = f" of {end_ns / 1e9:g}" if end_ns else ""
+    note = f"{state['done_ns'] / 1e9:.1f}{of} s" if state["done_ns"] else ""
     progress(state["text"], done, note)
 
 

@@ -24,7 +24,7 @@ with pause_collection():
     from mprun.input.datagram import check_lengths, fill_lengths
     from mprun.input.document import Document
     from mprun.input.event import check_times
-    from mprun.input.experiment import read_experiment
+    from mprun.input.experiment import check_links, read_experiment
     from mprun.input.files import Files
     from mprun.input.matrix import LinkValues, Values
     from mprun.input.parameter import Parameters
@@ -192,6 +192,7 @@ def _read_action(
     if found is None:
         return None
     action, notes = found
+    check_links(action.links, topology_name, action.name, document)
     if network.spec is not None:
         cross_check.check_routes(network.spec, action.traffic, notes)
         named = name_paths(network.spec, [(flow.source, flow.destination) for flow in action.traffic])

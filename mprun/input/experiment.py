@@ -18,7 +18,15 @@ from mprun.model.spec import (
     HostSpec,
 )
 from mprun.model.units import QuantityError
-from mprun.schema.experiment import DEFAULT_PROBE_PINGS, ExpectEntry, ExperimentFile, HostEntry, RepeatEntry
+from mprun.schema.experiment import (
+    DEFAULT_PROBE_PINGS,
+    ExpectEntry,
+    ExperimentFile,
+    HostEntry,
+    RepeatEntry,
+    is_link_name,
+    name_link,
+)
 from mprun.schema.field import DEFAULT_SEED
 from mprun.schema.file_model import check
 from mprun.schema.own_result import own_tables
@@ -95,6 +103,18 @@ def read_experiment(
         show=tuple(dict.fromkeys(file.show)),
     )
     return experiment, traffic.notes
+
+
+def check_links(links: Sequence[tuple[str, str]], topology: str, experiment: str, document: Document) -> None:
+    """Record faults of links whose names, with the names of the two files, are no names or the same."""
+    taken: set[str] = set()
+    for key, _ in links:
+        name = name_link(key, topology, experiment)
+        if name in taken:
+            document.fault(("links", key), f"is a second link '{name}': give it another name")
+        elif not is_link_name(name):
+            document.fault(("links", key), f"'{name}' cannot be a link's name: rename the link or the file")
+        taken.add(name)
 
 
 def _host(entry: HostEntry) -> HostSpec:

@@ -20,13 +20,20 @@ from mprun.lab.run import measured_by
 from mprun.rundir import RunDirectory
 from mprun.schema.lab import Profile
 
+# The reason of a step that nobody tried.
+NOT_RUN = "was not run"
+
 
 @dataclass(frozen=True)
 class Grade:
-    """A student's folder: the run of each step that has one, and the claims."""
+    """A student's folder: the run of each step that has one, the steps without a run, and the claims.
+
+    left: the steps without a run, each with the reason.
+    """
 
     folder: Path
     runs: Mapping[str, RunDirectory]
+    left: tuple[tuple[Step, str], ...]
     judgements: tuple[Judgement, ...]
 
     @property
@@ -47,17 +54,20 @@ def grade(lab: Lab, profile: Profile, digests: Mapping[str, str], folder: Path) 
     """
     if not folder.is_dir():
         raise SpecError(f"{folder}: no such directory")
-    newest: dict[str, RunDirectory] = {}
+    steps = set(digests.values())
+    newest: dict[str | None, RunDirectory] = {}
     titles: dict[str, str] = {}
     for run in _find_runs(folder):
         digest = _digest_of(run)
-        if run.is_complete and digest is not None:
+        if run.is_complete and digest in steps:
             newest[digest] = run
-        titles[run.title] = "is incomplete" if not run.is_complete else "was run with other files or parameters"
+        else:
+            titles[run.title] = "was run with other files or parameters" if run.is_complete else "is incomplete"
     runs = {name: newest[digest] for name, digest in digests.items() if digest in newest}
-    missing = {step.name: _say_missing(step, lab, titles) for step in lab.steps_of(profile) if step.name not in runs}
+    left = tuple((step, _say_missing(step, titles)) for step in lab.steps_of(profile) if step.name not in runs)
+    missing = {step.name: reason for step, reason in left}
     measured = {name: measured_by(run) for name, run in runs.items()}
-    return Grade(folder, runs, tuple(judge(lab.claims_of(profile), measured, missing)))
+    return Grade(folder, runs, left, tuple(judge(lab.claims_of(profile), measured, missing)))
 
 
 def digest_of_step(step: Step) -> str:
@@ -81,6 +91,5 @@ def _digest_of(run: RunDirectory) -> str | None:
         return None
 
 
-def _say_missing(step: Step, lab: Lab, titles: Mapping[str, str]) -> str:
-    reason = titles.get(f"{step.topology.name}-{step.experiment.name}", "was not run")
-    return f"{reason}; {step.command(lab.folder)}"
+def _say_missing(step: Step, titles: Mapping[str, str]) -> str:
+    return titles.get(f"{step.topology.name}-{step.experiment.name}", NOT_RUN)

@@ -221,7 +221,10 @@ class _Painting:
     def _lines(self, axes: Axes, panel: Panel) -> None:
         form = self._chart.form
         for series in panel.series:
+            # a dashed line lies on a solid line of the same values, so that both are visible
+            order = 2 + (series.dash % len(DASHES)) / len(DASHES)
             look: dict[str, Any] = {"color": TONES[series.tone], "linestyle": DASHES[series.dash % len(DASHES)]}
+            look["zorder"] = order
             if form == "cdf":
                 x, y = figure.cumulate(series.y)
                 x, y = figure.thin([x[0], *x], [0.0, *y])
@@ -232,7 +235,14 @@ class _Painting:
                 marker, size = MARKERS[series.dash % len(MARKERS)], self._layout.font_points / 4.5
                 # a few points must be visible, and many must not hide each other
                 larger = 2 if series.dash or len(x) <= MOST_LARGE else 1
-                look = {"color": look["color"], "markersize": size * larger, "mew": 0}
+                # a point at the end of an axis is drawn whole
+                look = {
+                    "color": look["color"],
+                    "markersize": size * larger,
+                    "mew": 0,
+                    "clip_on": False,
+                    "zorder": order,
+                }
                 axes.plot(self._x(x), self._y(y), marker, label=series.label, **look)
             elif form == "step":
                 axes.step(self._x(x), self._y(y), where="post", label=series.label, **look)

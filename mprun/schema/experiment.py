@@ -41,7 +41,8 @@ SMALLEST_RING_BYTES = 3 << 20
 _SYSCTL = re.compile(r"[a-z][a-z0-9_]*([./][A-Za-z0-9_-]+)+")
 # Only sysctls of the network: files are shared between strangers, and other sysctls apply to the whole machine.
 _SYSCTL_PLACES = ("net.ipv4.", "net.ipv6.", "net.mptcp.", "net.sctp.", "net.core.")
-_LINK = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+# `{experiment}` and `{topology}` stand for the names of the files, without their suffix.
+_LINK = re.compile(r"([A-Za-z0-9]|\{(experiment|topology)\})([A-Za-z0-9._-]|\{(experiment|topology)\}){0,199}")
 _RUN_FILE = re.compile(r"[A-Za-z0-9_*.-]+(/[A-Za-z0-9_*.-]+)*")
 _SCHEDULER = re.compile(r"[a-z][a-z0-9_-]{0,14}")
 
@@ -78,9 +79,22 @@ def _parse_filter(value: object) -> str:
     return value
 
 
+def is_link_name(name: str) -> bool:
+    """Return whether an experiment may make a link of this name. No link has the name of an input file."""
+    return _LINK.fullmatch(name) is not None and not name.endswith((".yaml", ".yml"))
+
+
+def name_link(key: str, topology: str, experiment: str) -> str:
+    """Return the name of a link. topology, experiment: the names of the files, without their suffix."""
+    return key.replace("{topology}", topology).replace("{experiment}", experiment)
+
+
 def _parse_link(value: object) -> str:
-    if not isinstance(value, str) or not _LINK.fullmatch(value) or value.endswith((".yaml", ".yml")):
-        raise ValueError(f"{name_value(value)} cannot be a link's name: write that of a file, as in 'iperf.log'")
+    if not isinstance(value, str) or not is_link_name(value):
+        raise ValueError(
+            f"{name_value(value)} cannot be a link's name: write a file's name, as in 'iperf.log' or "
+            "'client-{experiment}.pcap'"
+        )
     return value
 
 
@@ -415,9 +429,10 @@ class ExperimentFile(FileModel):
     links: dict[Link, RunFile] = Field(
         {},
         description="Links to files of the newest run, in the folder of this experiment file. The key is the name "
-        "of the link. The value is a file of the run or a pattern. If several files match a pattern, "
-        "they are concatenated. The links are made if mprun runs in that folder.",
-        examples=[{"iperf.log": "logs/bulk.log", "ping.log": "logs/probe.*.out"}],
+        "of the link. In a name, `{experiment}` and `{topology}` stand for the names of the two files without their "
+        "suffix. The value is a file of the run or a pattern. If several files match a pattern, they are "
+        "concatenated. The links are made if mprun runs in that folder.",
+        examples=[{"iperf.log": "logs/bulk.log", "client-{experiment}.pcap": "pcap/client.pcap"}],
     )
     show: Annotated[list[str], Field(max_length=50)] = Field(
         [],

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from mprun.cli.graph import command as graph
 from mprun.input import load_cells
-from mprun.lab.catalog import copy_lab
+from mprun.lab.catalog import ORIGIN, copy_lab, find_original
 from mprun.lab.file import read_lab
 from mprun.lab.grade import grade
 from tests.hostile import RUN
@@ -23,7 +23,8 @@ from tests.labs import FOLDERS
 SVG = "{http://www.w3.org/2000/svg}"
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)#]+)\)")
 PAGES = [path for folder in FOLDERS for path in sorted(folder.glob("*.md"))]
-DRAWINGS = [path for folder in FOLDERS for path in sorted(folder.rglob("*.svg"))]
+# `pictures` has figures of runs, which tests/system/test_pictures.py compares.
+DRAWINGS = [path for folder in FOLDERS for path in sorted(folder.rglob("*.svg")) if path.parent.name != "pictures"]
 
 
 def texts(svg: str) -> list[str]:
@@ -110,3 +111,48 @@ def test_a_copy_has_both_names_of_a_folder_and_no_link_of_a_run(tmp_path: Path) 
     assert folder.readlink() == Path("reqres")
     assert (folder / "topo.yaml").exists()
     assert not (folder / "msg_client.log").is_symlink()
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_links_of_a_copy_lead_somewhere(folder: Path, tmp_path: Path) -> None:
+    """Also in a copy of a copy. A copy has no answers, and no link to answers."""
+    copies = [tmp_path / "deep" / "mine", tmp_path / "other"]
+    copy_lab(read_lab(folder), copies[0])
+    copy_lab(read_lab(copies[0]), copies[1])
+    for copy in copies:
+        page = copy / "README.md"
+        assert [link for link in _links(page) if not (page.parent / link).exists()] == []
+        assert "ANSWERS.md" not in page.read_text()
+        assert find_original(read_lab(copy)).folder.resolve() == folder
+    # pictures and links to other places stay
+    links = [list(_links(page)) for page in (folder / "README.md", copies[0] / "README.md")]
+    outside = [link for link in links[0] if link.startswith("../") or link == "ANSWERS.md"]
+    assert len(links[1]) == len(links[0]) - outside.count("ANSWERS.md")
+    targets = {(copies[0] / link).resolve() for link in links[1] if link.startswith("../")}
+    assert targets == {(folder / link).resolve() for link in outside if link != "ANSWERS.md"}
+
+
+def test_links_of_a_copy_without_the_documentation_become_text(tmp_path: Path) -> None:
+    """An installed package has labs and no documentation."""
+    copy_lab(read_lab(FOLDERS[0]), tmp_path / "shipped")
+    page = tmp_path / "shipped" / "README.md"
+    page.write_text(
+        "See [the page](../../docs/quic.md#keys), [rfc](https://rfc-editor.org/a) and [topo](topo.yaml#L3)."
+    )
+    copy_lab(read_lab(tmp_path / "shipped"), tmp_path / "copy")
+    text = (tmp_path / "copy" / "README.md").read_text()
+    assert text == "See the page, [rfc](https://rfc-editor.org/a) and [topo](topo.yaml#L3)."
+
+
+@pytest.mark.parametrize("kind", ["unknown", "link", "folder"])
+def test_a_copy_whose_mark_cannot_be_read_is_a_lab_of_its_own(kind: str, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    copy_lab(read_lab(FOLDERS[0]), copy)
+    (copy / ORIGIN).unlink()
+    if kind == "unknown":
+        (copy / ORIGIN).write_text("99_none\n")
+    elif kind == "link":
+        (copy / ORIGIN).symlink_to("/dev/zero")
+    else:
+        (copy / ORIGIN).mkdir()
+    assert find_original(read_lab(copy)).folder == copy

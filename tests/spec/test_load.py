@@ -30,6 +30,7 @@ from mprun.model.spec import (
     Mptcp,
     Queue,
 )
+from mprun.schema.experiment import name_link
 from mprun.topologies import GENERATORS
 from tests.labs import PAIRS
 
@@ -243,6 +244,18 @@ def test_what_changes_after_the_end_is_told(tmp_path: Path) -> None:
         (tmp_path / "xp.yaml").write_text(f"version: 1\ntraffic: [{{{flow}, duration: {duration}}}]\n")
         warnings = load(tmp_path / "topo.yaml", tmp_path / "xp.yaml").warnings
         assert [warning.removeprefix(f"{tmp_path}/") for warning in warnings] == said
+
+
+def test_a_link_may_have_the_names_of_the_files(tmp_path: Path) -> None:
+    """The resolved experiment keeps the names' placeholders, so that runs of two experiments do not differ in them."""
+    names = '{"client-{topology}-{experiment}.pcap": pcap/client.pcap, "{experiment}": logs/a.log, b.log: logs/b.log}'
+    experiment = _load(tmp_path, TOPOLOGY, f"version: 1\nlinks: {names}\n").spec.experiment
+    assert [name_link(key, "topo", "xp") for key, _ in experiment.links] == ["client-topo-xp.pcap", "xp", "b.log"]
+    (tmp_path / "resolved-experiment.yaml").write_text(write_experiment(experiment))
+    assert load(tmp_path / "topo", tmp_path / "resolved-experiment").spec.experiment.links == experiment.links
+    (tmp_path / "xp.yaml").rename(tmp_path / "my own.yaml")
+    with pytest.raises(SpecError, match="'my own' cannot be a link's name: rename the link or the file"):
+        load(tmp_path / "topo", tmp_path / "my own")
 
 
 def test_experiment_wins_over_topology_and_warns(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.system.conftest import Result, call
+from tests.system.conftest import LAB, Result, call
 
 
 def test_names_in_the_folder_stand_for_files_of_the_newest_run(tmp_path: Path) -> None:
@@ -20,7 +20,7 @@ def test_names_in_the_folder_stand_for_files_of_the_newest_run(tmp_path: Path) -
     (folder / "server.log").write_text("mine\n")
     first = call("-t", "topo", "-x", "xp_tcp", "--engine", "virtual", cwd=folder)
     assert first.status == 0, first.err
-    assert first.out.splitlines()[-1] == "here: iperf.log, ping.log, client.pcap, server.pcap"
+    assert first.out.splitlines()[-1] == "here: iperf.log, ping.log, client-xp_tcp.pcap, server-xp_tcp.pcap"
     assert "warning: link server.log: a file with this name exists, and is kept" in first.err
     assert (folder / "server.log").read_text() == "mine\n"
     (folder / "server.log").unlink()
@@ -32,6 +32,10 @@ def test_names_in_the_folder_stand_for_files_of_the_newest_run(tmp_path: Path) -
     assert second.status == 0, second.err
     assert os.readlink(folder / "iperf.log") != old
     assert (folder / "server.log").is_symlink()
+    # the second experiment keeps the captures of the first
+    captures = [(folder / f"client-{name}.pcap").resolve() for name in ("xp_tcp", "xp_mptcp")]
+    assert captures[0] != captures[1]
+    assert [capture.parts[-3].split("-")[3] for capture in captures] == ["xp_tcp", "xp_mptcp"]
     assert_grades(folder, tmp_path)
 
 
@@ -64,7 +68,79 @@ def test_a_changed_experiment_is_no_step_of_the_lab(mprun: Callable[..., Result]
     assert call("-t", "topo", "-x", "xp_tcp", "--engine", "virtual", cwd=folder).status == 0
     graded = call("lab", "check", "01", cwd=folder)
     assert graded.status == 1
-    assert "xp_tcp: was run with other files or parameters; mprun -t topo -x xp_tcp" in graded.out
+    assert "xp_tcp: was run with other files or parameters" in graded.out
+    lines = graded.out.splitlines()
+    left = lines[lines.index("  2 steps left; type:") + 1 :]
+    assert left == [
+        "    mprun -t topo -x xp_tcp",
+        "      xp_tcp was run with other files or parameters",
+        "    mprun -t topo -x xp_mptcp",
+    ]
+
+
+def test_a_copy_knows_its_lab(tmp_path: Path) -> None:
+    """The name of the lab is the default in a copy and in its subfolders."""
+    made = call("lab", "start", "2", cwd=tmp_path)
+    assert made.status == 0, made.err
+    assert made.out.startswith("created 02_scheduler, a copy of lab 02_scheduler: The scheduler decides which")
+    assert "  topologies   reqres/topo, http/topo" in made.out
+    assert "  cd 02_scheduler\n" in made.out
+    copy = tmp_path / "02_scheduler"
+    again = call("lab", "start", "2", cwd=tmp_path)
+    assert again.status == 2
+    assert "02_scheduler exists already: name another directory, as in `mprun lab start 02 mine`" in again.err
+    # a copy is checked against mprun's own files
+    lab = copy / "lab.yaml"
+    lab.write_text(lab.read_text().replace("title: The scheduler", "title: My scheduler"))
+    topology = copy / "reqres" / "topo.yaml"
+    topology.write_text(topology.read_text().replace("100mbit", "90mbit"))
+    assert call("-t", "topo", "-x", "reqres_rtt", "--engine", "virtual", cwd=copy / "reqres").status == 0
+    for folder in (copy, copy / "reqres"):
+        graded = call("lab", "check", "--json", cwd=folder)
+        (grade,) = json.loads(graded.out)
+        assert (grade["lab"], grade["directory"], grade["held"]) == ("02_scheduler", str(copy), 0)
+        assert grade["left"][0] == {
+            "step": "reqres_rtt",
+            "reason": "was run with other files or parameters",
+            "command": "mprun -t reqres/topo -x reqres/reqres_rtt",
+        }
+    assert call("lab", "show", cwd=copy).out.startswith("My scheduler")
+    for command in ("show", "run", "check"):
+        outside = call("lab", command, cwd=tmp_path)
+        assert outside.status == 2
+        assert "no lab here: name a lab, or change into a copy that `mprun lab start` made" in outside.err
+
+
+def test_a_run_of_a_lab_says_whose_files_it_ran(tmp_path: Path) -> None:
+    assert call("lab", "start", "01", "mine", cwd=tmp_path).status == 0
+    copy = tmp_path / "mine"
+    topology = copy / "topo.yaml"
+    topology.write_text(topology.read_text().replace("params: {rate: 20mbit}", "params: {rate: 10mbit}"))
+    shipped = call("lab", "run", "01", "--engine", "virtual", cwd=copy)
+    assert shipped.status == 0
+    assert shipped.out.splitlines()[2:4] == [
+        f"  mprun's own files in {LAB}",
+        "  not the files of this directory; to run those: mprun lab run",
+    ]
+    for words in ((), (".",)):
+        own = call("lab", "run", *words, "--engine", "virtual", cwd=copy)
+        assert own.out.splitlines()[1:3] == ["mine: Two paths, twice the rate", f"  your files in {copy}"]
+    elsewhere = call("lab", "run", "01", "--engine", "virtual", cwd=tmp_path)
+    assert elsewhere.out.splitlines()[2:4] == [f"  mprun's own files in {LAB}", ""]
+
+
+def test_names_of_labs_have_a_suggestion(tmp_path: Path) -> None:
+    for name, hint in (
+        ("multipath", ": did you mean '01_multipath'?"),
+        ("1_multpath", ": did you mean '01_multipath'?"),
+        ("04_bakup", ": did you mean '04_backup'?"),
+        ("7", "; labs: 01_multipath, "),
+    ):
+        for words in (("show", name), ("start", name), ("run", name), ("check", name)):
+            refused = call("lab", *words, cwd=tmp_path)
+            assert refused.status == 2
+            assert f"no lab '{name}'{hint}" in refused.err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_lab_with_commands_of_its_own_needs_leave(tmp_path: Path) -> None:

@@ -215,9 +215,9 @@ def wrap(text: str, first: str, rest: str | None = None) -> str:
     import textwrap
 
     width = min(terminal_width(), _MOST_WIDTH)
-    return textwrap.fill(
-        printable(text), width, initial_indent=first, subsequent_indent=first if rest is None else rest
-    )
+    rest = first if rest is None else rest
+    # names of files and options are not broken at their hyphens
+    return textwrap.fill(printable(text), width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
 
 
 def write_verdicts(title: str, checks: Iterable[Check], junit: Path | None, tap: Path | None) -> None:

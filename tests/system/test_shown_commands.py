@@ -47,10 +47,7 @@ NOT_RUN = {
     "mprun lab run 12 --profile published": "hours",
     "mprun lab run 13 --profile published": "some minutes",
     **{f"mprun lab run {number}": "the whole lab: up to minutes" for number in "06 10 11 12 13".split()},
-    **{
-        f"mprun lab check {number}": "grades the runs of the whole lab"
-        for number in "10 11 12 13".split()
-    },
+    **{f"mprun lab check {number}": "grades the runs of the whole lab" for number in "10 11 12 13".split()},
 }
 # Commands typed instead, for placeholders and for commands that take long.
 INSTEAD = {

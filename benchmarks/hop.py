@@ -18,7 +18,8 @@ import tempfile
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
 
-from bench import MPRUN, line_edges
+from bench import MPRUN
+from build import line_edges
 
 LENGTHS = (2, 8, 16, 32)
 REPEATS = 3
@@ -37,7 +38,7 @@ traffic: [{{name: bulk, tool: iperf3, from: client, to: server, {flow}, duration
 
 def written(count: int, first: str, others: str) -> str:
     """Return a chain of `count` links, with the values of the first link and of the others."""
-    edges = line_edges(count - 1)
+    edges = line_edges(count)
     names = dict.fromkeys(name for edge in edges for name in edge)
     nodes = [f"  {name}: {{kind: {'router' if name.startswith('r') else 'host'}}}" for name in names]
     links = [f"  - {{between: [{a}, {b}]{others if n else first}}}" for n, (a, b) in enumerate(edges)]

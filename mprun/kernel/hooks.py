@@ -78,6 +78,13 @@ HOOKS = (
         "declaration of the above",
     ),
     Hook(
+        "arch/um/kernel/time.c",
+        "\tif (get_current()->mm != NULL)\n",
+        "\tif (time_travel_mode != TT_MODE_INFCPU && get_current()->mm != NULL) /* mprun */\n",
+        "a timer that fires during a system call does not stop the program once more",
+        (("\t    get_current()->mm)\n", "\t    get_current()->mm) /* mprun: as in this tree */\n"),),
+    ),
+    Hook(
         "arch/um/kernel/skas/syscall.c",
         "\t\tPT_REGS_SET_SYSCALL_RETURN(regs, ret);\n",
         "\t\tPT_REGS_SET_SYSCALL_RETURN(regs, ret);\n"
@@ -87,7 +94,7 @@ HOOKS = (
     Hook(
         "arch/um/kernel/skas/syscall.c",
         "\tsyscall = UPT_SYSCALL_NR(r);\n",
-        "\tsyscall = UPT_SYSCALL_NR(r);\n\tmprun_before_syscall(); /* mprun */\n",
+        "\tsyscall = UPT_SYSCALL_NR(r);\n\tmprun_stopped(syscall); /* mprun */\n\tmprun_before_syscall();\n",
         "events between two system calls are not effects of the task",
     ),
     Hook(
@@ -156,7 +163,177 @@ HOOKS = (
     Hook(
         "arch/um/os-Linux/skas/process.c",
         "#include <skas.h>\n",
-        "#include <skas.h>\nvoid mprun_computed(void); /* mprun */\nstatic int mprun_kernel; /* mprun */\n",
+        "#include <skas.h>\nvoid mprun_computed(void); /* mprun */\nvoid mprun_clock_take(void);\n"
+        "void mprun_clock_write(void);\nvoid mprun_stopped(int number);\nint mprun_fp_enter(struct mm_id *process, struct uml_pt_regs *regs);\n"
+        "int mprun_fp_take(struct uml_pt_regs *regs);\nstatic int mprun_kernel; /* mprun */\n",
+        "declaration of the above",
+    ),
+    Hook(
+        "arch/um/os-Linux/skas/process.c",
+        "\t\ttime_travel_print_bc_msg();\n",
+        "\t\ttime_travel_print_bc_msg();\n\t\tmprun_clock_write(); /* mprun */\n",
+        "programs read the clocks from a page",
+    ),
+    Hook(
+        "arch/um/os-Linux/skas/process.c",
+        "\t\tif (WIFSTOPPED(status)) {\n\t\t\tint sig = WSTOPSIG(status);\n",
+        "\t\tif (WSTOPSIG(status) != SIGXCPU) { /* mprun */\n\t\t\tmprun_clock_take();\n"
+        "\t\t\tif (WSTOPSIG(status) != SIGTRAP + 0x80)\n"
+        "\t\t\t\tmprun_stopped(WSTOPSIG(status) == SIGSEGV ? -1 : -2);\n\t\t}\n"
+        "\t\tif (WIFSTOPPED(status)) {\n\t\t\tint sig = WSTOPSIG(status);\n",
+        "the time of a program's clock readings passes",
+        (
+            (
+                "\t\tif (sig) {\n\t\t\tswitch (sig) {\n",
+                "\t\tif (sig != SIGXCPU) { /* mprun */\n\t\t\tmprun_clock_take();\n"
+                "\t\t\tif (sig != SIGTRAP + 0x80 && sig != SIGSYS)\n"
+                "\t\t\t\tmprun_stopped(sig == SIGSEGV ? -1 : -2);\n\t\t}\n"
+                "\t\tif (sig) {\n\t\t\tswitch (sig) {\n",
+            ),
+        ),
+    ),
+    Hook(
+        "arch/x86/um/vdso/vma.c",
+        "\tmmap_write_unlock(mm);\n\n\treturn IS_ERR(vma) ? PTR_ERR(vma) : 0;\n",
+        "\tif (!IS_ERR(vma)) /* mprun */\n\t\tvma = mprun_clock_map(mm, um_vdso_addr - PAGE_SIZE);\n"
+        "\tmmap_write_unlock(mm);\n\n\treturn IS_ERR(vma) ? PTR_ERR(vma) : 0;\n",
+        "the page of the clocks is part of each program",
+    ),
+    Hook(
+        "arch/x86/um/vdso/vma.c",
+        "#include <linux/init.h>\n",
+        "#include <linux/init.h>\n#include <linux/mprun.h> /* mprun */\n",
+        "declaration of the above",
+    ),
+    Hook(
+        "arch/x86/um/vdso/Makefile",
+        "vobjs-y := vdso-note.o um_vdso.o\n",
+        "vobjs-y := vdso-note.o mprun_vdso.o # mprun\n",
+        "programs read the clocks from a page",
+    ),
+    Hook(
+        "arch/um/os-Linux/skas/process.c",
+        "if (put_fp_registers(pid, regs->fp)) {\n",
+        "if (mprun_fp_enter(current_mm_id(), regs)) { /* mprun */\n",
+        "floating-point state moves only when another task runs",
+    ),
+    Hook(
+        "arch/um/os-Linux/skas/process.c",
+        "if (get_fp_registers(pid, regs->fp)) {\n",
+        "if (WIFSTOPPED(status) && WSTOPSIG(status) == SIGSEGV && /* mprun */\n\t\t    mprun_fp_take(regs)) {\n",
+        "floating-point state survives the handler of a fault",
+    ),
+    Hook(
+        "arch/um/os-Linux/skas/process.c",
+        "\terr = get_fp_registers(pid, aux_fp_regs);\n",
+        "\terr = 0; /* mprun: userspace() has the state */\n",
+        "floating-point state is not saved twice",
+        (
+            (
+                "static void get_skas_faultinfo(int pid, struct faultinfo *fi)\n",
+                "/* mprun: userspace() has the floating-point state */\n"
+                "static void get_skas_faultinfo(int pid, struct faultinfo *fi)\n",
+            ),
+        ),
+    ),
+    Hook(
+        "arch/um/os-Linux/skas/process.c",
+        "\terr = put_fp_registers(pid, aux_fp_regs);\n",
+        "\terr = 0; /* mprun */\n",
+        "floating-point state is not saved twice",
+        (
+            (
+                "\tmemcpy(fi, (void *)current_stub_stack(), sizeof(*fi));\n}\n",
+                "\tmemcpy(fi, (void *)current_stub_stack(), sizeof(*fi));\n\t/* mprun */\n}\n",
+            ),
+        ),
+    ),
+    Hook(
+        "arch/um/include/shared/skas/mm_id.h",
+        "struct mm_id {\n",
+        "struct uml_pt_regs; /* mprun */\n"
+        "struct mm_id {\n\t/* mprun: the registers of the task whose floating-point state the process holds */\n"
+        "\tstruct uml_pt_regs *fp;\n",
+        "floating-point state moves only when another task runs",
+    ),
+    Hook(
+        "arch/um/kernel/skas/mmu.c",
+        "\tstack = __get_free_pages(GFP_KERNEL | __GFP_ZERO, ilog2(STUB_DATA_PAGES));\n",
+        "\tnew_id->fp = NULL; /* mprun */\n"
+        "\tstack = __get_free_pages(GFP_KERNEL | __GFP_ZERO, ilog2(STUB_DATA_PAGES));\n",
+        "a new process holds no task's floating-point state",
+    ),
+    Hook(
+        "arch/um/include/asm/mmu_context.h",
+        "#define destroy_context destroy_context\n",
+        "#include <linux/mprun.h> /* mprun */\n#define deactivate_mm(task, mm) mprun_fp_leave(task, mm)\n\n"
+        "#define destroy_context destroy_context\n",
+        "a task that ends leaves no floating-point state behind",
+    ),
+    Hook(
+        "kernel/fork.c",
+        "\tp = dup_task_struct(current, node);\n",
+        "\tif (mprun_fp_fetch(&current_pt_regs()->regs)) /* mprun */\n\t\tgoto fork_out;\n"
+        "\tp = dup_task_struct(current, node);\n",
+        "a child starts with its parent's floating-point state",
+    ),
+    Hook(
+        "kernel/signal.c",
+        "\tbool gstop_done = false;\n\n\tif (arch_ptrace_stop_needed()) {\n",
+        "\tbool gstop_done = false;\n\n\tmprun_fp_take(&current_pt_regs()->regs); /* mprun */\n"
+        "\tif (arch_ptrace_stop_needed()) {\n",
+        "a debugger in the run sees the floating-point state",
+    ),
+    Hook(
+        "arch/x86/um/ptrace_64.c",
+        "\tint err, n, cpu = ((struct thread_info *) child->stack)->cpu;\n\tstruct user_i387_struct fpregs;\n\n"
+        "\terr = save_i387_registers(userspace_pid[cpu],\n\t\t\t\t  (unsigned long *) &fpregs);\n"
+        "\tif (err)\n\t\treturn err;\n\n"
+        "\tn = copy_to_user(buf, &fpregs, sizeof(fpregs));\n\tif (n > 0)\n\t\treturn -EFAULT;\n\n\treturn n;\n}\n\n"
+        "static int set_fpregs(struct user_i387_struct __user *buf, struct task_struct *child)\n{\n"
+        "\tint n, cpu = ((struct thread_info *) child->stack)->cpu;\n\tstruct user_i387_struct fpregs;\n\n"
+        "\tn = copy_from_user(&fpregs, buf, sizeof(fpregs));\n\tif (n > 0)\n\t\treturn -EFAULT;\n\n"
+        "\treturn restore_i387_registers(userspace_pid[cpu],\n\t\t\t\t      (unsigned long *) &fpregs);\n",
+        "\tvoid *fpregs = child->thread.regs.regs.fp; /* mprun */\n\n"
+        "\treturn copy_to_user(buf, fpregs, sizeof(*buf)) ? -EFAULT : 0;\n}\n\n"
+        "static int set_fpregs(struct user_i387_struct __user *buf, struct task_struct *child)\n{\n"
+        "\tvoid *fpregs = child->thread.regs.regs.fp; /* mprun */\n\n"
+        "\treturn copy_from_user(fpregs, buf, sizeof(*buf)) ? -EFAULT : 0;\n",
+        "a debugger in the run sees another task's floating-point state, not its own",
+        (("#include <linux/regset.h>\n", "#include <linux/regset.h> /* mprun: by regsets in this tree */\n"),),
+    ),
+    Hook(
+        "arch/x86/um/signal.c",
+        "\t\tif (copy_to_user(to_fp, regs->regs.fp, sizeof(struct _xstate)))\n",
+        "\t\tif (mprun_fp_fetch(&regs->regs) || /* mprun */\n"
+        "\t\t    copy_to_user(to_fp, regs->regs.fp, sizeof(struct _xstate)))\n",
+        "a signal's frame has the floating-point state",
+        (
+            (
+                "\tif (copy_to_user(to_fp64, regs->regs.fp, host_fp_size))\n",
+                "\tif (mprun_fp_fetch(&regs->regs) || /* mprun */\n"
+                "\t    copy_to_user(to_fp64, regs->regs.fp, host_fp_size))\n",
+            ),
+        ),
+    ),
+    Hook(
+        "arch/x86/um/signal.c",
+        "\t\terr = copy_from_user(regs->regs.fp, (void *)sc.fpstate,\n",
+        "\t\tif (mprun_fp_take(&regs->regs)) /* mprun */\n\t\t\treturn 1;\n"
+        "\t\terr = copy_from_user(regs->regs.fp, (void *)sc.fpstate,\n",
+        "the end of a signal's handler restores the floating-point state",
+        (
+            (
+                "\terr = copy_from_user(regs->regs.fp, from_fp64, host_fp_size);\n",
+                "\tif (mprun_fp_take(&regs->regs)) /* mprun */\n\t\treturn 1;\n"
+                "\terr = copy_from_user(regs->regs.fp, from_fp64, host_fp_size);\n",
+            ),
+        ),
+    ),
+    Hook(
+        "arch/x86/um/signal.c",
+        "#include <linux/ptrace.h>\n",
+        "#include <linux/ptrace.h>\n#include <linux/mprun.h> /* mprun */\n",
         "declaration of the above",
     ),
     Hook(
@@ -538,7 +715,8 @@ HOOKS = (
     Hook(
         "arch/um/kernel/Makefile",
         "obj-y += load_file.o\n",
-        "obj-y += load_file.o\nobj-y += mprun_random.o mprun_time.o mprun_seal.o mprun_limit.o # mprun\n",
+        "obj-y += load_file.o\n"
+        "obj-y += mprun_random.o mprun_time.o mprun_clock.o mprun_fp.o mprun_cost.o mprun_seal.o mprun_limit.o # mprun\n",
         "build our files",
     ),
 )
@@ -552,6 +730,11 @@ PLACES = {
     "mprun.h": "include/linux/mprun.h",
     "mprun_random.c": "arch/um/kernel/mprun_random.c",
     "mprun_time.c": "arch/um/kernel/mprun_time.c",
+    "mprun_clock.h": "include/linux/mprun_clock.h",
+    "mprun_clock.c": "arch/um/kernel/mprun_clock.c",
+    "mprun_vdso.c": "arch/x86/um/vdso/mprun_vdso.c",
+    "mprun_cost.c": "arch/um/kernel/mprun_cost.c",
+    "mprun_fp.c": "arch/um/kernel/mprun_fp.c",
     "mprun_seal.c": "arch/um/kernel/mprun_seal.c",
     "mprun_limit.c": "arch/um/kernel/mprun_limit.c",
     "mprun_jitter.c": "net/sched/mprun_jitter.c",

@@ -4,6 +4,10 @@
  *
  * mprun_random.c  repeatable randomness from the boot argument mprun_seed= (in arch/um/kernel/)
  * mprun_time.c    simulated time: exact timers, programs that poll or compute (in arch/um/kernel/)
+ * mprun_clock.c   clocks that programs read without a system call (in arch/um/kernel/)
+ * mprun_vdso.c    the programs' part of it (in arch/x86/um/vdso/)
+ * mprun_cost.c    stops of programs, counted (in arch/um/kernel/)
+ * mprun_fp.c      the floating-point state of programs (in arch/um/kernel/)
  * mprun_seal.c    protects the host's files (in arch/um/kernel/)
  * mprun_limit.c   limits of the programs of a run (in arch/um/kernel/)
  * mprun_jitter.c  correlated delays (in net/sched/)
@@ -18,12 +22,16 @@ struct Qdisc;
 struct file;
 struct fs_context;
 struct inode;
+struct mm_id;
+struct mm_struct;
 struct psched_ratecfg;
 struct qdisc_watchdog;
 struct rnd_state;
 struct sk_buff;
 struct super_block;
 struct task_struct;
+struct uml_pt_regs;
+struct vm_area_struct;
 
 #define MPRUN_QUESTIONS 32
 
@@ -53,6 +61,9 @@ extern unsigned long long time_travel_time;
 /* The generator's key if a seed was given at boot, else NULL. 32 bytes; the caller advances it. */
 u8 *mprun_random_key(void);
 
+/* A program stopped: for system call `number`, or for a page fault (-1) or another signal (-2). */
+void mprun_stopped(int number);
+
 /* Called before each system call. */
 void mprun_before_syscall(void);
 
@@ -70,6 +81,27 @@ void mprun_passed(struct file *file);
 
 /* The task has used another second of CPU time while simulated time stood still. */
 void mprun_computed(void);
+
+/* The task read a clock so many times without a system call: the time for this passes. */
+void mprun_clock_read(unsigned int times);
+
+/* Map the page of the clocks. Called with the lock of `mm`. Returns the mapping or an error pointer. */
+struct vm_area_struct *mprun_clock_map(struct mm_struct *mm, unsigned long address);
+
+/* mprun_clock_take: called after a program stopped. mprun_clock_write: called before a program runs. */
+void mprun_clock_take(void);
+void mprun_clock_write(void);
+
+/*
+ * Floating-point state (see mprun_fp.c). Each returns 0 or an error of ptrace(2).
+ * mprun_fp_enter: called before a task runs in `process`. mprun_fp_fetch: brings the saved copy of the
+ * current task up to date. mprun_fp_take: the same, and the state will be set before the task runs again.
+ * mprun_fp_leave: `task` will not run in `mm` again.
+ */
+int mprun_fp_enter(struct mm_id *process, struct uml_pt_regs *regs);
+int mprun_fp_fetch(struct uml_pt_regs *regs);
+int mprun_fp_take(struct uml_pt_regs *regs);
+void mprun_fp_leave(struct task_struct *task, struct mm_struct *mm);
 
 /* For hostfs: return 0, or the error with which a mount, or a change below it, is refused. */
 int mprun_may_mount(void);

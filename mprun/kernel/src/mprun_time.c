@@ -37,6 +37,7 @@
 #include <linux/math.h>
 #include <linux/minmax.h>
 #include <linux/mprun.h>
+#include <linux/mprun_clock.h>
 #include <linux/preempt.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
@@ -44,7 +45,7 @@
 #include <linux/sched/stat.h>
 #include <linux/time-internal.h>
 
-#define CLOCK_STEP_NS	256
+#define CLOCK_STEP_NS	MPRUN_READING_NS
 /* the time after which a pause checks whether another task can run */
 #define GRAIN_NS	(4 * CLOCK_STEP_NS)
 #define NEW_QUESTION	4
@@ -173,6 +174,16 @@ void mprun_after_syscall(int nr, unsigned long first, unsigned long second)
 	yield();
 	/* letting others run does not count as sleep */
 	task->slept = current->nvcsw;
+}
+
+void mprun_clock_read(unsigned int times)
+{
+	struct mprun_task *task = &current->mprun;
+
+	begin(task);
+	task->looks += times;
+	task->calls += times;
+	ndelay(times * CLOCK_STEP_NS);
 }
 
 void mprun_computed(void)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commands of a newcomer (lab, test) and of a developer (lint, bench).
 
-.PHONY: help setup ready dev quic lab test check selftests lint bench fidelity physics fairness soak fuzz hostile kills docs fresh vm golden pictures clean
+.PHONY: help setup ready dev quic lab test check selftests lint bench fidelity physics fairness simulator soak fuzz hostile kills docs fresh vm golden pictures clean
 
 # that of another Python than .venv's
 unexport PYTHONHOME
@@ -16,6 +16,7 @@ help:
 	@echo "make quic    the same, and the tool for multipath QUIC (packages-quic.txt; one to three minutes)"
 	@echo "make lint    ruff and mypy"
 	@echo "make bench   measure speed (start, network, traffic, hops, command line) and fidelity; half an hour"
+	@echo "make simulator  CPU time against ns-3 on the same networks: docs/speed.md; five minutes"
 	@echo "make fidelity  links asked against got: docs/fidelity.md"
 	@echo "make physics  drawn networks against closed forms: docs/physics.md; SEED=n draws others; ten minutes"
 	@echo "make fairness  coupled congestion control against TCP (writes docs/fairness.md); half an hour"
@@ -74,6 +75,9 @@ bench: ready
 	@.venv/bin/python -m benchmarks.physics
 	@.venv/bin/python benchmarks/sweep.py
 	@.venv/bin/python benchmarks/sweep.py kill
+
+simulator: ready
+	@.venv/bin/python benchmarks/simulator.py
 
 soak: ready
 	@.venv/bin/python benchmarks/soak.py

@@ -38,7 +38,7 @@ class Capabilities:
 
     - iperf3_speaks_mptcp: iperf3 has the option `--mptcp` (from 3.19 on). Without it, mptcp_library is preloaded.
     - mptcp_library: the path of libmptcpwrap, from the package mptcpize.
-    - bulk_library: the path of a library that wakes bulk receivers every 8 kB instead of at every packet; None: no
+    - bulk_library: the path of a library that wakes bulk receivers every 3 ms at most; None: no
         such library exists in this place.
     - is_simulated: time is simulated. Waiting then takes no real time, and computing takes no simulated time.
     - timer_slack_ns: the largest delay of a wake-up, which a shaper's burst must compensate. 0: frames are sent bit by

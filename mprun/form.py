@@ -104,6 +104,7 @@ ENVIRONMENT = {
     "parameters?": Map(_VALUE),
 }
 WALL = [{"wall_s": number}]
+STOPS = [{"program": str, "call": str, "count": whole}]
 _REPEAT = {
     **{"seed": whole, "least": whole, "most": whole, "vary": _TEXTS},
     "until": (None, {"metric": str, "confidence": number, "within": number}),
@@ -135,7 +136,7 @@ STEP = {
 
 OF_RUN: Mapping[str, Form] = {
     **{"summary.json": SUMMARY, "environment.json": ENVIRONMENT},
-    "wall.json": WALL,
+    **{"wall.json": WALL, "stops.json": STOPS},
 }
 OF_SWEEP: Mapping[str, Form] = {"sweep.json": SWEEP, "summary.json": SWEEP_SUMMARY}
 

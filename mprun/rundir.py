@@ -8,7 +8,8 @@ runs/<time>-<topology>-<experiment>-<digest8>/
     plan.json          the plan, with the digest of the intent
     environment.json   engine, kernel, versions of programs, version of mprun
     steps.jsonl        each step: planned time, actual time, exit status
-    wall.json          real time at which each phase began: the only file that never repeats
+    wall.json          real time at which each phase began: never repeats
+    stops.json         system calls and faults of each program in a virtual run: differ by host
     agent.json         the agent's report: read-back, ends of processes, counters
     record.gz          the kernel's messages on connections, and samples (mprun.agent.record)
     logs/  pcap/       output of each process, and its account for people (.log); captures

@@ -25,7 +25,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
-from mprun.agent import limit, memory, namespace, sysctl
+from mprun.agent import limit, memory, namespace, stop, sysctl
 from mprun.agent.build import BuildError
 from mprun.agent.host import HostWatch
 from mprun.agent.machine import SECOND_NS, Machine, Running
@@ -522,6 +522,7 @@ def perform(run: Run, shell: str | None) -> int:
         run.result["zero_ns"] = run.zero_ns
         with open(f"{run.directory}/agent.json", "w") as file:
             json.dump(run.result, file)
+        stop.write(f"{run.directory}/stops.json")
     return 0 if run.result["complete"] and run.result["error"] is None else 1
 
 

@@ -24,14 +24,20 @@ if TYPE_CHECKING:
 @options.parent
 @options.confidence
 @click.option("--all", "show_all", is_flag=True, help="Show all metrics of a run, with their meanings.")
+@click.option("--cost", is_flag=True, help="Show how often each program of a run stopped for the kernel.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
-def command(name: str, parent: Path, confidence: float | None, show_all: bool, as_json: bool) -> None:
+def command(name: str, parent: Path, confidence: float | None, show_all: bool, cost: bool, as_json: bool) -> None:
     """Show the summary of a run with its time lines, or the summary of a sweep with its cells."""
     from mprun.cli.operand import find_either
 
     found = find_either(parent, name)
     with readable(found.path):
-        _show(found, confidence, show_all, as_json)
+        if cost:
+            from mprun.cli.show_cost import show_cost
+
+            show_cost(found, as_json)
+        else:
+            _show(found, confidence, show_all, as_json)
 
 
 def _show(found: RunDirectory | SweepDirectory, confidence: float | None, show_all: bool, as_json: bool) -> None:

@@ -164,7 +164,7 @@ HOOKS = (
         "arch/um/os-Linux/skas/process.c",
         "#include <skas.h>\n",
         "#include <skas.h>\nvoid mprun_computed(void); /* mprun */\nvoid mprun_clock_take(void);\n"
-        "void mprun_clock_write(void);\nvoid mprun_stopped(int number);\nint mprun_fp_enter(struct mm_id *process, struct uml_pt_regs *regs);\n"
+        "void mprun_clock_write(void);\nvoid mprun_stopped_by(int signal);\nint mprun_fp_enter(struct mm_id *process, struct uml_pt_regs *regs);\n"
         "int mprun_fp_take(struct uml_pt_regs *regs);\nstatic int mprun_kernel; /* mprun */\n",
         "declaration of the above",
     ),
@@ -178,16 +178,14 @@ HOOKS = (
         "arch/um/os-Linux/skas/process.c",
         "\t\tif (WIFSTOPPED(status)) {\n\t\t\tint sig = WSTOPSIG(status);\n",
         "\t\tif (WSTOPSIG(status) != SIGXCPU) { /* mprun */\n\t\t\tmprun_clock_take();\n"
-        "\t\t\tif (WSTOPSIG(status) != SIGTRAP + 0x80)\n"
-        "\t\t\t\tmprun_stopped(WSTOPSIG(status) == SIGSEGV ? -1 : -2);\n\t\t}\n"
+        "\t\t\tmprun_stopped_by(WSTOPSIG(status));\n\t\t}\n"
         "\t\tif (WIFSTOPPED(status)) {\n\t\t\tint sig = WSTOPSIG(status);\n",
         "the time of a program's clock readings passes",
         (
             (
                 "\t\tif (sig) {\n\t\t\tswitch (sig) {\n",
                 "\t\tif (sig != SIGXCPU) { /* mprun */\n\t\t\tmprun_clock_take();\n"
-                "\t\t\tif (sig != SIGTRAP + 0x80 && sig != SIGSYS)\n"
-                "\t\t\t\tmprun_stopped(sig == SIGSEGV ? -1 : -2);\n\t\t}\n"
+                "\t\t\tmprun_stopped_by(sig);\n\t\t}\n"
                 "\t\tif (sig) {\n\t\t\tswitch (sig) {\n",
             ),
         ),

@@ -61,8 +61,9 @@ extern unsigned long long time_travel_time;
 /* The generator's key if a seed was given at boot, else NULL. 32 bytes; the caller advances it. */
 u8 *mprun_random_key(void);
 
-/* A program stopped: for system call `number`, or for a page fault (-1) or another signal (-2). */
+/* A program stopped for a system call, or by a signal of its process; signals for system calls do not count. */
 void mprun_stopped(int number);
+void mprun_stopped_by(int signal);
 
 /* Called before each system call. */
 void mprun_before_syscall(void);

@@ -4,12 +4,13 @@
  *
  * A stop is a system call, a page fault or another signal of a program. Each costs two context switches
  * and several calls of ptrace(2) on the host, and most of the time of a run. Each line of the file is
- * "COUNT NUMBER NAME". NUMBER is that of the system call, -1 for a page fault, or -2 for another signal.
- * NAME is the name of the thread (/proc/PID/comm). Once the table is full, new pairs count under
- * NUMBER -3 without a name.
+ * "COUNT CALL NAME". CALL is the system call, "fault" for a page fault, or "signal" for another signal.
+ * NAME is the name of the thread (/proc/PID/comm). Once the table is full, new pairs count as "other"
+ * without a name.
  *
  * The counts are no part of a run's result: they differ by host.
  */
+#include <linux/array_size.h>
 #include <linux/fs.h>
 #include <linux/init.h>
 #include <linux/jhash.h>
@@ -17,7 +18,12 @@
 #include <linux/proc_fs.h>
 #include <linux/sched.h>
 #include <linux/seq_file.h>
+#include <linux/signal.h>
 #include <linux/string.h>
+
+/* in place of a system call's number */
+#define FAULT	(-1)
+#define SIGNAL	(-2)
 
 #define SLOTS	1024
 #define TRIES	8
@@ -30,6 +36,15 @@ struct slot {
 
 static struct slot slots[SLOTS];
 static u64 others;
+
+#define __SYSCALL(number, symbol) [number] = #symbol,
+#define __SYSCALL_NORETURN __SYSCALL
+static const char *const calls[] = {
+#include <asm/syscalls_64.h>
+};
+#undef __SYSCALL_NORETURN
+#undef __SYSCALL
+#define PREFIX	strlen("sys_")
 
 void mprun_stopped(int number)
 {
@@ -52,15 +67,29 @@ void mprun_stopped(int number)
 	others++;
 }
 
+void mprun_stopped_by(int signal)
+{
+	/* with these signals a process stops for a system call */
+	if (signal != (SIGTRAP | 0x80) && signal != SIGSYS)
+		mprun_stopped(signal == SIGSEGV ? FAULT : SIGNAL);
+}
+
+static const char *call_name(int number)
+{
+	if (number < 0)
+		return number == FAULT ? "fault" : "signal";
+	return number < ARRAY_SIZE(calls) && calls[number] ? calls[number] + PREFIX : "unknown";
+}
+
 static int show(struct seq_file *file, void *unused)
 {
 	int i;
 
 	for (i = 0; i < SLOTS; i++)
 		if (slots[i].count)
-			seq_printf(file, "%llu %d %s\n", slots[i].count, slots[i].number, slots[i].name);
+			seq_printf(file, "%llu %s %s\n", slots[i].count, call_name(slots[i].number), slots[i].name);
 	if (others)
-		seq_printf(file, "%llu -3 \n", others);
+		seq_printf(file, "%llu other \n", others);
 	return 0;
 }
 

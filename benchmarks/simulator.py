@@ -173,7 +173,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="mprun-simulator-") as name:
         folder = Path(name)
         program = build_simulator(folder)
-        rows = [compare(program, options.mprun, NETWORKS[number - 1], options.repeats, folder) for number in options.network]
+        rows = [
+            compare(program, options.mprun, NETWORKS[number - 1], options.repeats, folder) for number in options.network
+        ]
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1) + "\n")
     if apart := [row["network"] for row in rows if abs(float(str(row["deviation"]))) > AGREEMENT]:

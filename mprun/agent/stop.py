@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from typing import Any
 
 COUNTS = "/proc/mprun_stops"
 
@@ -23,7 +24,7 @@ def write(path: str) -> None:
             json.dump(stops, file)
 
 
-def read(lines: Iterable[str]) -> Iterator[dict[str, str | int]]:
+def read(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
     """Return the stops of lines "COUNT CALL PROGRAM". A program can choose its name, so a line may be broken."""
     for line in lines:
         count, _, rest = line.rstrip("\n").partition(" ")

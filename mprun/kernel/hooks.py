@@ -164,7 +164,8 @@ HOOKS = (
         "arch/um/os-Linux/skas/process.c",
         "#include <skas.h>\n",
         "#include <skas.h>\nvoid mprun_computed(void); /* mprun */\nvoid mprun_clock_take(void);\n"
-        "void mprun_clock_write(void);\nvoid mprun_stopped_by(int signal);\nint mprun_fp_enter(struct mm_id *process, struct uml_pt_regs *regs);\n"
+        "void mprun_clock_write(void);\nvoid mprun_stopped_by(int signal);\n"
+        "int mprun_fp_enter(struct mm_id *process, struct uml_pt_regs *regs);\n"
         "int mprun_fp_take(struct uml_pt_regs *regs);\nstatic int mprun_kernel; /* mprun */\n",
         "declaration of the above",
     ),
@@ -714,7 +715,8 @@ HOOKS = (
         "arch/um/kernel/Makefile",
         "obj-y += load_file.o\n",
         "obj-y += load_file.o\n"
-        "obj-y += mprun_random.o mprun_time.o mprun_clock.o mprun_fp.o mprun_cost.o mprun_seal.o mprun_limit.o # mprun\n",
+        "obj-y += mprun_random.o mprun_time.o mprun_clock.o mprun_fp.o "
+        "mprun_cost.o mprun_seal.o mprun_limit.o # mprun\n",
         "build our files",
     ),
 )

@@ -36,8 +36,8 @@ def run(mprun: Callable[..., Result], folder: Path, **entry: Any) -> Result:
 
 def compiled(name: str, folder: Path) -> Mapping[str, Any]:
     """Return the keys of an entry that runs a program of PROGRAMS."""
-    argv = ["gcc", "-O2", "-Wall", "-Werror", "-pthread", "-o", folder / name, PROGRAMS / f"{name}.c"]
-    subprocess.run(argv, check=True)
+    source = str(PROGRAMS / f"{name}.c")
+    subprocess.run(["gcc", "-O2", "-Wall", "-Werror", "-pthread", "-o", str(folder / name), source], check=True)
     return {"command": [f"{{inputs}}/{name}"], "files": [name]}
 
 

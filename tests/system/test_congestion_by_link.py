@@ -48,4 +48,4 @@ def test_an_unknown_congestion_control_is_refused(mprun: Callable[..., Result], 
     (tmp_path / "xp.yaml").write_text(EXPERIMENT)
     result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--allow-exec", "-p", "second=newvegas")
     assert result.status != 0
-    assert "congctl lock newvegas: Invalid argument: Unknown tcp congestion algorithm" in result.out
+    assert "congctl lock newvegas: Invalid argument: Unknown tcp congestion algorithm" in " ".join(result.out.split())

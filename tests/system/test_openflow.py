@@ -204,7 +204,7 @@ def test_a_flow_that_open_vswitch_refuses_ends_the_run(mprun: Mprun, tmp_path: P
     (tmp_path / "xp.yaml").write_text(PINGS)
     result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual")
     assert result.status == 1
-    assert "unknown keyword colour" in result.out
+    assert "unknown keyword colour" in " ".join(result.out.split())
 
 
 @pytest.mark.usefixtures("leaves_nothing")

@@ -28,6 +28,7 @@ NOT_RUN = {
     "mprun kernel build --source ~/linux --name mine": "builds a kernel: minutes",
     "mprun kernel build --source ~/src/linux --name mine": "builds a kernel: minutes",
     "mprun kernel build --source": "builds a kernel: minutes",
+    "mprun kernel build --source linux-source-7.3.tar.xz --name later": "builds a kernel: minutes",
     "mprun kernel rm mine": "the kernel is the reader's own; test_store removes some",
     "mprun kernel test": "ten minutes; test_selftests runs parts",
     "mprun kernel test --kernel mine --only simult_flows,mptcp_join/fastclose": "the kernel is the reader's own",
@@ -37,6 +38,8 @@ NOT_RUN = {
         for rest in ("--only packetdrill", "--suite ~/packetdrill/gtests/net --only packetdrill/tcp")
     },
     "mprun lab check": "grades the copy of a lab; test_lab_commands and test_lab_pages do",
+    "mprun packets latest --delay client router --delay router server": "needs captures of three nodes; test_packets "
+    "measures such delays",
     "mprun lab run --all": "all labs: twenty minutes",
     "mprun sweep -t topo -x xp --cluster tcp://SCHEDULER:8786": "needs a cluster; test_cluster makes one",
     "mprun tools install quic": "compiles for minutes, with packages of its own",
@@ -57,6 +60,7 @@ INSTEAD = {
     "mprun graph --addresses": "mprun graph -t topo --addresses",
     "mprun run --json": "mprun run -t topo -x xp --json",
     "mprun lab show": "mprun lab show 01",
+    "mprun lab start": "mprun lab start 01 started",
     # xp.yaml exists already, from the command before
     "mprun convert topo xp": "mprun convert topo xp --force",
     # for a sweep, because the folder has no run
@@ -84,6 +88,8 @@ MEANS = {
     "COMMAND": "run",
     "A": "latest",
     "B": "latest",
+    "C": "latest",
+    "SWEEP": "latest-sweep",
 }
 SWEPT = """\
 version: 1

@@ -136,7 +136,9 @@ def test_unknown_congestion_control_of_a_host_is_refused(mprun: Callable[..., Re
     (files / "xp.yaml").write_text(UNKNOWN_OF_A_HOST)
     virtual = mprun("-t", "topo", "-x", "xp", "--engine", "virtual")
     assert virtual.status == 1
-    assert "a: sysctl -w net.ipv4.tcp_congestion_control=nosuch: this kernel has: reno, " in " ".join(virtual.out.split())
+    assert "a: sysctl -w net.ipv4.tcp_congestion_control=nosuch: this kernel has: reno, " in " ".join(
+        virtual.out.split()
+    )
 
 
 @pytest.mark.parametrize("experiment", UNKNOWN_OF_FLOWS, ids=["iperf3", "reqres"])

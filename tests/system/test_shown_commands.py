@@ -61,6 +61,8 @@ INSTEAD = {
     "mprun run --json": "mprun run -t topo -x xp --json",
     "mprun lab show": "mprun lab show 01",
     "mprun lab start": "mprun lab start 01 started",
+    "mprun runs rm": "mprun runs rm latest --yes",
+    "mprun trace import FILE": "mprun trace import drive.csv --format csv --column time=t:s --column rate=dl:kbit",
     # xp.yaml exists already, from the command before
     "mprun convert topo xp": "mprun convert topo xp --force",
     # for a sweep, because the folder has no run
@@ -175,6 +177,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert call("lab", "start", "01", folder, cwd=folder.parent).status == 0
     (folder / "swept.yaml").write_text(SWEPT)
     (folder / "xp.yaml").write_text(SHORT)
+    (folder / "drive.csv").write_text("t,dl\n0,1000\n1,2000\n2,500\n")
     for words in ("-t topo -x xp_tcp", "-t topo -x xp_mptcp", "sweep -t topo -x swept", "-t topo -x xp"):
         done = call(*words.split(), cwd=folder)
         assert done.status == 0, done.err

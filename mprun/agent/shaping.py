@@ -69,7 +69,7 @@ def translate(words: Sequence[str], index: Callable[[str], int]) -> Message | No
         found = _OPTIONS[kind](dict(_pairs(rest[3:]))) if kind in _OPTIONS else None
         if found is None:
             return None
-        options = attribute(TCA_OPTIONS, found)
+        options = attribute(TCA_OPTIONS | (NLA_F_NESTED if kind in _STRICT else 0), found)
     body = _TCMSG.pack(0, device, handle, parent, 0) + attribute(TCA_KIND, kind.encode() + b"\0")
     return RTM_NEWQDISC, NLM_F_CREATE | NLM_F_EXCL, body + options
 
@@ -126,6 +126,9 @@ def _dualpi2(values: dict[str, str]) -> bytes | None:
     return options
 
 
+# Newer queue disciplines refuse nested options without this flag (NL_VALIDATE_STRICT of netlink.h).
+NLA_F_NESTED = 1 << 15
+_STRICT = ("dualpi2",)
 _OPTIONS = {"tbf": _tbf, "pfifo": _pfifo, "netem": _netem, "dualpi2": _dualpi2}
 
 

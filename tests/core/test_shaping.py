@@ -146,6 +146,10 @@ def test_what_else_tc_knows_is_for_tc(text: str) -> None:
 def test_a_dualpi2_is_set_and_shown_without_tc() -> None:
     words = "parent 10:1 handle 100: dualpi2 limit 200 target 10ms step_thresh 800us coupling_factor 3"
     found = attributes(options(words))
+    # Linux 7.3 refuses the options without NLA_F_NESTED, which attributes() leaves out
+    translated = translate(f"qdisc add dev w0b {words}")
+    assert translated is not None
+    assert struct.pack("=H", shaping.TCA_OPTIONS | 1 << 15) in translated[2]
     # the numbers of the attributes and their sizes are those of Linux 7.3's pkt_sched.h and sch_dualpi2.c
     assert found == {
         1: struct.pack("=I", 200),

@@ -21,7 +21,7 @@ from mprun.errors import HostError
 from mprun.model.spec import Spec
 from mprun.plan import Plan
 from mprun.tools import probe, tcpdump
-from mprun.tools.tool import Program, tool_of
+from mprun.tools.tool import Program, programs_of
 
 _WRAPPERS = "/usr/lib/*/mptcpize/libmptcpwrap.so.0"
 BASIC = {"ip": Program("iproute2"), "tc": Program("iproute2", "-V")}
@@ -40,7 +40,7 @@ def programs_needed(spec: Spec) -> dict[str, Program]:
     """Return the programs that a run of `spec` starts, with the package and the version option of each."""
     needed = dict(BASIC)
     for flow in spec.experiment.traffic:
-        needed |= tool_of(flow).PROGRAMS
+        needed |= programs_of(flow)
     if spec.experiment.captures:
         needed |= tcpdump.PROGRAMS
     if spec.topology.switches:

@@ -125,6 +125,11 @@ def request(connection: socket.socket, facts: dict[str, str]) -> None:
     connection.close()
 
 
+def be_punctual() -> None:
+    """Wake at the requested nanosecond. By default, timers may be 50 us late (prctl(2))."""
+    ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
+
+
 def bind_everywhere(end: socket.socket, address: str, port: int) -> None:
     """Bind to every address of this address's family. A join to another address is refused without a listener there."""
     end.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -137,8 +142,7 @@ def run_role(arguments: list[str], roles: Mapping[str, Role], lost: str) -> None
     lost: the reason if the connection ends within a message; `{peer}` is the other role. The exit status is 1, with the
     reason on standard error, if the connection fails.
     """
-    # wake at the requested nanosecond; by default timers may be 50 us late (prctl(2))
-    ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
+    be_punctual()
     role, address, port, *pairs = arguments
     facts = dict(pair.split("=", 1) for pair in pairs)
     try:

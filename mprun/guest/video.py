@@ -4,13 +4,18 @@
     python3 -m mprun.guest.video server ADDRESS PORT protocol=P congestion=C
     python3 -m mprun.guest.video player ADDRESS PORT protocol=P congestion=C rates=R,R,... chunk_ns=N length_ns=N
         buffer_ns=N startup_ns=N adaptation=rate|buffer
+    python3 -m mprun.guest.video quic rates=... chunk_ns=... (as above) -- CLIENT ARGUMENT ...
 
-A request has 8 bytes, the wanted size (little endian). The answer has this size. The player asks for the next chunk
-when the previous one has arrived and the buffer has room. It plays what is in the buffer (see `Player`).
+Over TCP and MPTCP, a request has 8 bytes, the wanted size (little endian). The answer has this size. Over QUIC, the
+player starts mprun-quic as its client, and writes a line with the wanted size for each request.
+
+The player asks for the next chunk when the previous one has arrived and the buffer has room. It plays what is in the
+buffer (see `Player`).
 
 The player prints:
 
-- `port N`, its own port, when it is connected
+- over TCP and MPTCP `port N`, its own port, when it is connected
+- over QUIC each line of the client (JSON)
 - a line for each chunk: size, quality (from 0), the times of request and arrival (ns of CLOCK_MONOTONIC), and the
   content of the buffer after that in ns
 - a line for each stall that has ended: `stall`, its beginning, its end
@@ -19,12 +24,14 @@ The player prints:
 
 from __future__ import annotations
 
+import json
 import socket
+import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from mprun.guest.reqres import ConnectionEnded, Receiver, run_role, say, wait
+from mprun.guest.reqres import ConnectionEnded, Receiver, be_punctual, run_role, say, wait
 
 REQUEST_BYTES = 8
 # The share of the last chunks' rate that a video may use, and the number of chunks that count (harmonic mean).
@@ -101,8 +108,11 @@ def choose_by_buffer(rates: Sequence[int], before: int, buffer_ns: int, reservoi
     return before
 
 
-def play(connection: socket.socket, facts: dict[str, str]) -> None:
-    """Fetch the whole video. Return when its last chunk has arrived."""
+def play(fetch: Callable[[int], None], facts: dict[str, str]) -> None:
+    """Fetch the whole video. Return when its last chunk has arrived.
+
+    fetch: requests a number of bytes and returns when they have arrived.
+    """
     rates = [int(rate) for rate in facts["rates"].split(",")]
     chunk_ns, length_ns, room_ns, startup_ns = (
         int(facts[name]) for name in ("chunk_ns", "length_ns", "buffer_ns", "startup_ns")
@@ -110,7 +120,6 @@ def play(connection: socket.socket, facts: dict[str, str]) -> None:
     player = Player(startup_ns, length_ns)
     seen: list[float] = []
     quality = 0
-    say(f"port {connection.getsockname()[1]}")
     for _ in range(length_ns // chunk_ns):
         player.advance(time.monotonic_ns())
         wait(max(0, player.buffer_ns + chunk_ns - room_ns))
@@ -121,9 +130,7 @@ def play(connection: socket.socket, facts: dict[str, str]) -> None:
             quality = choose_by_buffer(rates, quality, player.buffer_ns, startup_ns, room_ns - chunk_ns)
         size = -(-rates[quality] * chunk_ns // 8_000_000_000)
         start_ns = time.monotonic_ns()
-        connection.sendall(size.to_bytes(REQUEST_BYTES, "little"))
-        if not Receiver(connection, size).receive():
-            raise ConnectionEnded
+        fetch(size)
         end_ns = time.monotonic_ns()
         stalled_ns = player.add(chunk_ns, end_ns)
         seen.append(size * 8e9 / (end_ns - start_ns))
@@ -131,7 +138,44 @@ def play(connection: socket.socket, facts: dict[str, str]) -> None:
         if stalled_ns is not None:
             say(f"stall {stalled_ns} {end_ns}")
     say(f"startup {player.began_ns}")
+
+
+def play_over_socket(connection: socket.socket, facts: dict[str, str]) -> None:
+    """Play over a TCP or MPTCP connection."""
+
+    def fetch(size: int) -> None:
+        connection.sendall(size.to_bytes(REQUEST_BYTES, "little"))
+        if not Receiver(connection, size).receive():
+            raise ConnectionEnded
+
+    say(f"port {connection.getsockname()[1]}")
+    play(fetch, facts)
     connection.close()
+
+
+def play_over_quic(command: Sequence[str], facts: dict[str, str]) -> None:
+    """Play over the QUIC connection of a client program. Raises ConnectionEnded if the client ends too early."""
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as client:
+        requests, lines = client.stdin, client.stdout
+        assert requests is not None
+        assert lines is not None
+
+        def follow(awaited: str) -> None:
+            """Print the client's lines up to an event."""
+            for line in lines:
+                say(line.decode().rstrip())
+                if json.loads(line)["event"] == awaited:
+                    return
+            raise ConnectionEnded
+
+        def fetch(size: int) -> None:
+            requests.write(f"{size}\n".encode())
+            follow("request")
+
+        follow("connected")
+        play(fetch, facts)
+        requests.close()
+        follow("end")
 
 
 def serve(listener: socket.socket, _facts: dict[str, str]) -> None:
@@ -146,7 +190,17 @@ def serve(listener: socket.socket, _facts: dict[str, str]) -> None:
 
 def main(arguments: list[str]) -> None:
     """Serve or play, as the arguments say."""
-    run_role(arguments, {"server": serve, "player": play}, "the server closed the connection before the end")
+    if arguments[0] != "quic":
+        roles = {"server": serve, "player": play_over_socket}
+        run_role(arguments, roles, "the server closed the connection before the end")
+        return
+    be_punctual()
+    end = arguments.index("--")
+    try:
+        play_over_quic(arguments[end + 1 :], dict(pair.split("=", 1) for pair in arguments[1:end]))
+    except (BrokenPipeError, ConnectionEnded):
+        # the client has written the reason to standard error
+        sys.exit(1)
 
 
 if __name__ == "__main__":

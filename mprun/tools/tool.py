@@ -226,11 +226,12 @@ class Result:
 class Tool(Protocol):
     """The module of a workload; see the package's docstring.
 
-    A module may have four more functions:
+    A module may have five more functions:
 
     - `commands`: Flow -> lines that a person must allow (--allow-exec). It is for a tool that runs what a file says.
     - `join`: processes of one role and host -> a Process that does the work of all. It is for a tool whose programs can
       serve several flows of a host at once.
+    - `programs`: Flow -> the programs that this flow starts, in addition to PROGRAMS.
     - `own_metrics`: Flow -> the metrics that its entry defines, in addition to METRICS.
     - `pool`: flows and their results -> Result. It is for metrics of groups that are neither sum, minimum nor delays.
     """
@@ -279,6 +280,13 @@ def tool_of(flow: Flow) -> Tool:
     tool = load(flow.tool)
     assert tool is not None, flow.tool
     return tool
+
+
+def programs_of(flow: Flow) -> Mapping[str, Program]:
+    """Return the programs that a flow starts."""
+    tool = tool_of(flow)
+    own = getattr(tool, "programs", None)
+    return tool.PROGRAMS if own is None else {**tool.PROGRAMS, **own(flow)}
 
 
 def metrics_of(flow: Flow) -> Metrics:

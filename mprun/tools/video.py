@@ -1,26 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """`video`: a video in chunks of several qualities, played while it is downloaded, as in MPEG-DASH.
 
-It uses one TCP or MPTCP connection. Chunks are zeros of a constant bit rate. Server and player are `mprun.guest.video`.
+It uses one TCP, MPTCP or QUIC connection. Chunks are zeros of a constant bit rate. Server and player are
+`mprun.guest.video`. Over QUIC, the server is mprun-quic, and the player drives the client of mprun-quic.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
 from mprun import inside
 from mprun.capabilities import Capabilities
 from mprun.model.fault import Path
-from mprun.model.metric import OF_CONNECTIONS, Metric, delays
+from mprun.model.metric import OF_CONNECTIONS, OF_HANDOVER, OF_PATHS, Metric, delays
 from mprun.model.spec import Flow
 from mprun.model.units import NS_PER_S, TIME
 from mprun.plan import Process, Ready
 from mprun.schema.file_model import refuse
-from mprun.schema.flow import Congestion, ConnectionEntry, FlowRate, PositiveTime
+from mprun.schema.flow import Congestion, FlowRate, PositiveTime, ServedEntry
+from mprun.tools import quic_connection
+from mprun.tools.quic_connection import check_paths as check_paths
 from mprun.tools.tool import Endpoints, Outputs, Program, Result, Table, Work
 
 PROGRAMS = {"python3": Program("python3")}
@@ -37,6 +41,8 @@ METRICS = {
     "bytes": Metric("size", "payload of the chunks", over="sum"),
     **delays("delay", "time from the request of a chunk to its last byte"),
     **OF_CONNECTIONS,
+    **{name: replace(metric, protocols=("quic",)) for name, metric in quic_connection.METRICS.items()},
+    **{name: replace(metric, protocols=("mptcp", "quic")) for name, metric in {**OF_HANDOVER, **OF_PATHS}.items()},
 }
 
 # Without site packages and without writing bytecode.
@@ -46,10 +52,11 @@ MOST_CHUNKS, MOST_QUALITIES = 10_000, 30
 GRACE_NS, SLOWNESS = 60 * NS_PER_S, 10
 
 
-class Entry(ConnectionEntry):
+class Entry(ServedEntry):
     """A video that is played while it is downloaded."""
 
     tool: Literal["video"] = Field(description="The tool.")
+    protocol: Literal["tcp", "mptcp", "quic"] = Field("tcp", description="The transport protocol.")
     length_ns: PositiveTime = Field(alias="length", description="The length of the video.", examples=["60s"])
     qualities_bit_per_s: Annotated[list[FlowRate], Field(min_length=1, max_length=MOST_QUALITIES)] = Field(
         alias="qualities", description="The bit rates of the video, in rising order.", examples=[["1mbit", "4mbit"]]
@@ -71,7 +78,14 @@ class Entry(ConnectionEntry):
         description="The choice of the quality. `rate`: the best quality below 90 % of the rate of the last three "
         "chunks. `buffer`: a better quality for a fuller buffer (BBA-0).",
     )
-    congestion: Congestion | None = Field(None, description="The congestion control of both ends. Default: the hosts'.")
+    congestion: Congestion | None = Field(
+        None,
+        description="The congestion control of both ends. For `quic`: cubic, bbr, bbr3 or copa. Default: the hosts', "
+        "and cubic for `quic`.",
+    )
+    multipath: bool = Field(False, description="Use every path between the hosts. It needs `protocol: quic`.")
+    scheduler: quic_connection.Schedulers | None = quic_connection.SCHEDULER
+    qlog: bool = Field(False, description="Keep the events of both ends as qlog. It needs `protocol: quic`.")
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
@@ -84,17 +98,45 @@ class Entry(ConnectionEntry):
         if self.buffer_ns < self.startup_ns + self.chunk_ns:
             least = TIME.render(self.startup_ns + self.chunk_ns)
             faults[("buffer",)] = f"has no room for 'startup' and a chunk: write '{least}' or more"
+        faults |= self._check_transport()
         if faults:
             raise refuse(faults, self)
         return self
+
+    def _check_transport(self) -> dict[Path, str]:
+        """Return the faults of the keys that only QUIC has, or that QUIC reads otherwise."""
+        if self.protocol != "quic":
+            given = {"multipath": self.multipath, "scheduler": self.scheduler is not None, "qlog": self.qlog}
+            return {(key,): "is only for QUIC: write 'protocol: quic'" for key, is_given in given.items() if is_given}
+        faults: dict[Path, str] = {}
+        if self.scheduler is not None and not self.multipath:
+            faults[("scheduler",)] = quic_connection.NO_CHOICE
+        known = get_args(quic_connection.Congestion)
+        if self.congestion is not None and self.congestion not in known:
+            faults[("congestion",)] = f"QUIC has no '{self.congestion}': write one of {', '.join(known)}"
+        return faults
+
+
+def programs(flow: Flow) -> Mapping[str, Program]:
+    """Return the programs that only a video over QUIC needs."""
+    return quic_connection.PROGRAMS if flow.protocol == "quic" else {}
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     """Return a server for one connection, and the player."""
     options: Mapping[str, Any] = flow.options
+    timeout_ns = GRACE_NS + SLOWNESS * options["length_ns"]
+    rates = ",".join(map(str, options["qualities_bit_per_s"]))
+    names = ("chunk_ns", "length_ns", "buffer_ns", "startup_ns", "adaptation")
+    asked = (f"rates={rates}", *(f"{name}={options[name]}" for name in names))
+    environment = {"PYTHONPATH": inside.LIBRARY}
+    if flow.protocol == "quic":
+        made = quic_connection.work(flow, ends, ("--requests", "-"), timeout_ns, options["chunk_ns"])
+        (client,) = made.clients
+        player = (*PLAYER, "quic", *asked, "--", *client.argv)
+        return replace(made, clients=(replace(client, argv=player, env={**client.env, **environment}),))
     place = (ends.destination_address, str(ends.port))
     shared = (f"protocol={flow.protocol}", f"congestion={flow.congestion or ''}")
-    environment = {"PYTHONPATH": inside.LIBRARY}
     server = Process(
         name=f"{flow.name}.server",
         node=flow.destination,
@@ -103,17 +145,15 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
         env=environment,
         ready=Ready("port", str(ends.port)),
     )
-    asked = [f"{name}={options[name]}" for name in ("chunk_ns", "length_ns", "buffer_ns", "startup_ns", "adaptation")]
-    rates = ",".join(map(str, options["qualities_bit_per_s"]))
-    player = Process(
+    client = Process(
         name=flow.name,
         node=flow.source,
-        argv=(*PLAYER, "player", *place, *shared, f"rates={rates}", *asked),
+        argv=(*PLAYER, "player", *place, *shared, *asked),
         role="flow",
         env=environment,
-        timeout_ns=GRACE_NS + SLOWNESS * options["length_ns"],
+        timeout_ns=timeout_ns,
     )
-    return Work(clients=(player,), servers=(server,))
+    return Work(clients=(client,), servers=(server,))
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:
@@ -123,7 +163,11 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     chunks: list[tuple[int, ...]] = []
     stalls: list[tuple[int, int]] = []
     began_ns: int | None = None
+    of_client: list[str] = []
     for line in outputs.log(flow.name).splitlines():
+        if line.startswith("{"):
+            of_client.append(line)
+            continue
         words = line.split()
         try:
             if words[0] == "port":
@@ -159,7 +203,24 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     if stalls:
         begins = [start_ns - outputs.zero_ns for start_ns, _ in stalls]
         tables["stalls"] = {"start_ns": begins, "duration_ns": [end_ns - start_ns for start_ns, end_ns in stalls]}
+    result = Result(values, tuple(ports), tables=tables, delays_ns={"delay": list(table["delay_ns"])})
     asked = options["length_ns"] // options["chunk_ns"]
-    said = outputs.log(flow.name, "err").strip()[-200:] or "it said nothing"
-    error = None if len(chunks) == asked else f"{len(chunks)} of {asked} chunks arrived: {said}"
-    return Result(values, tuple(ports), error, tables, delays_ns={"delay": list(table["delay_ns"])})
+    if len(chunks) != asked:
+        said = outputs.log(flow.name, "err").strip().removeprefix(f"{quic_connection.EXECUTABLE}: ")[-200:]
+        result = replace(result, error=f"{len(chunks)} of {asked} chunks arrived: {said or 'it said nothing'}")
+    return _add_connection(flow, outputs, of_client, result) if flow.protocol == "quic" else result
+
+
+def _add_connection(flow: Flow, outputs: Outputs, lines: Sequence[str], result: Result) -> Result:
+    """Return the result with the facts of the QUIC connection, from the lines of the client."""
+    try:
+        report = quic_connection.read_report(lines, outputs.zero_ns)
+    except quic_connection.ReportError as fault:
+        return replace(result, error=str(fault))
+    values = {**result.values, **quic_connection.count(report)}
+    tables = dict(result.tables)
+    if report.end is not None:
+        tables["paths"] = quic_connection.tell_paths(report.end["paths"])
+    paths = quic_connection.measure_paths(flow, report, outputs.log(f"{flow.name}.server"))
+    movement = quic_connection.find_movement(report)
+    return replace(result, values=values, tables=tables, paths=paths, movement=movement)

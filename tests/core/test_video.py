@@ -3,6 +3,11 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from mprun.guest.video import Player, choose_by_buffer, choose_by_rate
@@ -64,3 +69,64 @@ def test_what_the_player_says_becomes_metrics_and_tables() -> None:
     short = video.parse(asked, Left({"bulk": said.splitlines()[0], "bulk.err": "reset\n"}))
     assert short.error == "0 of 3 chunks arrived: reset"
     assert video.parse(asked, Left({"bulk": "1 9 2 3 4\n"})).error == "a line that it never prints: 1 9 2 3 4"
+
+
+# The client's lines of a video over two paths of 6 and 4 Mbit/s, its addresses, and the server's last line.
+OVER_QUIC = Path(__file__).parents[1] / "outputs" / "mprun-quic-0.1.0-video-player.txt"
+
+
+def test_what_the_client_of_quic_says_becomes_metrics_of_paths() -> None:
+    options = {"qualities_bit_per_s": [1_000_000, 2_500_000], "length_ns": 6_000_000_000, "chunk_ns": 2_000_000_000}
+    asked = Flow("bulk", "video", "client", "server", "quic", 0, None, {**options, "multipath": True})
+    said = OVER_QUIC.read_text()
+    result = video.parse(asked, Left({"bulk": said}, zero_ns=5_000_000_000))
+    assert result.error is None
+    assert result.values.keys() <= video.METRICS.keys()
+    assert (result.values["chunks"], result.values["paths"], result.data_ports) == (3, 2, ())
+    assert sum(use.reverse_bytes for use in result.paths) >= result.values["bytes"]
+    assert [use.source for use in result.paths] == result.tables["paths"]["source"]
+    assert result.movement is not None
+    # the player asks when the client is connected
+    first_ns = 5_000_000_000 + result.tables["chunks"]["start_ns"][0]
+    begin = json.loads(said.splitlines()[0])
+    assert first_ns - begin["monotonic_ns"] == pytest.approx(result.values["handshake"] * 1e9, abs=1e6)
+    broken = "".join(line for line in said.splitlines(keepends=True) if '"end"' not in line and "startup" not in line)
+    late = video.parse(asked, Left({"bulk": broken.rpartition("}\n")[0] + "}\n", "bulk.err": "mprun-quic: reset\n"}))
+    assert late.error == "2 of 3 chunks arrived: reset"
+    assert late.paths == ()
+
+
+CLIENT = """
+import sys
+def say(line):
+    print(line, flush=True)
+say('{"event":"begin","monotonic_ns":1}')
+say('{"event":"connected","at_ns":2}')
+for number, line in enumerate(sys.stdin):
+    if number == int(sys.argv[1]):
+        sys.exit("mprun-quic: it was reset")
+    say('{"event":"standstill","at_ns":1,"to_ns":2}')
+    say('{"event":"request","bytes":%d}' % int(line))
+say('{"event":"end","paths":[]}')
+"""
+
+
+def play(breaks_at: int) -> subprocess.CompletedProcess[str]:
+    """Play three chunks of 1 ms over a client that ends at a request."""
+    facts = ["rates=8000000", "chunk_ns=1000000", "length_ns=3000000", "buffer_ns=2000000", "startup_ns=1000000"]
+    argv = [sys.executable, "-m", "mprun.guest.video", "quic", *facts, "adaptation=rate", "--"]
+    return subprocess.run([*argv, sys.executable, "-c", CLIENT, str(breaks_at)], capture_output=True, text=True)
+
+
+def test_the_player_asks_the_client_for_one_chunk_after_the_other() -> None:
+    done = play(breaks_at=9)
+    assert (done.returncode, done.stderr) == (0, "")
+    events = [json.loads(line)["event"] for line in done.stdout.splitlines() if line.startswith("{")]
+    assert events == ["begin", "connected", *["standstill", "request"] * 3, "end"]
+    assert [line.split()[0] for line in done.stdout.splitlines() if line[0].isdigit()] == ["1000"] * 3
+
+
+def test_a_client_that_ends_early_ends_the_player_with_its_reason() -> None:
+    done = play(breaks_at=1)
+    assert (done.returncode, done.stderr) == (1, "mprun-quic: it was reset\n")
+    assert "startup" not in done.stdout

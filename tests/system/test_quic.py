@@ -247,6 +247,26 @@ def test_two_paths_in_the_real_engine(mprun: Callable[..., Result], tmp_path: Pa
 
 
 @needs_tool
+def test_a_video_that_no_path_carries_alone_plays_over_both(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    """Chunks of 25 Mbit/s over two paths of 20 Mbit/s. The client asks for each when the player has room for it."""
+    video = "tool: video, from: client, to: server, protocol: quic, multipath: true, qlog: true"
+    keys = "length: 4s, chunk: 1s, startup: 2s, buffer: 3s, qualities: [25mbit]"
+    (tmp_path / "xp.yaml").write_text(f"version: 1\ntraffic:\n  - {{name: film, {video}, {keys}}}\n")
+    result = mprun("-t", FAST, "-x", tmp_path / "xp", "--engine", "virtual", "--json")
+    assert result.status == 0, result.out + result.err
+    assert (result.metric("film.chunks"), result.metric("film.stalls"), result.metric("film.paths")) == (4, 0, 2)
+    assert result.metric("film.bytes") == 4 * 25e6 / 8
+    assert result.metric("film.share.path1") == pytest.approx(0.5, abs=0.15)
+    # faster than real time over both paths, once the second path is validated and slow start is over
+    assert 25e6 / (2 * CEILING) <= result.metric("film.delay.min") < 1
+    assert sorted(path.name for path in (result.run / "files" / "film").iterdir()) == [
+        "client.sqlog",
+        "server.sqlog",
+        "tls-keys.log",
+    ]
+
+
+@needs_tool
 def test_what_is_installed_is_listed_and_not_built_again(mprun: Callable[..., Result]) -> None:
     again = mprun("tools", "install", "quic")
     assert again.status == 0, again.err

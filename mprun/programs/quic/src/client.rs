@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::fs::File;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::RawFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,7 @@ use tquic::{Endpoint, PacketSendHandler, TlsConfig, TransportHandler};
 
 use crate::arguments::Arguments;
 use crate::configuration::{self, configure, MOST_PATHS, PROTOCOL};
+use crate::input::Input;
 use crate::network::Network;
 use crate::report::{self, Event};
 
@@ -24,10 +26,17 @@ const STANDSTILL: Duration = Duration::from_millis(10);
 /// The name in TLS's server name indication. The certificate is not verified.
 const SERVER_NAME: &str = "mprun";
 
+/// The requests of the client.
+enum Requests {
+    /// A number of answers of one size.
+    Equal { requests: u64, response_bytes: u64 },
+    /// The size of each answer is a line of standard input. The end of the input ends the last request.
+    Read(Input),
+}
+
 /// The task of the client.
 struct Task {
-    requests: u64,
-    response_bytes: u64,
+    requests: Requests,
     request_bytes: u64,
     think: Duration,
     /// (local, remote) of the paths other than the first.
@@ -39,6 +48,7 @@ struct Task {
 /// The current request.
 struct Request {
     stream: u64,
+    response_bytes: u64,
     sent_at: Instant,
     moved_at: Instant,
     received_bytes: u64,
@@ -53,6 +63,7 @@ struct State {
     connected: bool,
     under_way: Option<Request>,
     done: u64,
+    done_bytes: u64,
     next_at: Option<Instant>,
     ended: Option<Result<(), String>>,
     validated: Vec<(SocketAddr, SocketAddr)>,
@@ -77,8 +88,13 @@ pub fn fetch(words: &[String]) -> Result<(), String> {
     let mut paths = pairs.iter().map(|(local, remote)| (bound(&network, *local), *remote));
     let first = paths.next().ok_or("no path")?;
     let task = Task {
-        requests: arguments.number("requests", 1)?,
-        response_bytes: arguments.number("response", 0)?,
+        requests: match arguments.get("requests") {
+            Some("-") => Requests::Read(Input::new()),
+            _ => Requests::Equal {
+                requests: arguments.number("requests", 1)?,
+                response_bytes: arguments.number("response", 0)?,
+            },
+        },
         request_bytes: arguments.number("request", 0)?,
         think: Duration::from_nanos(arguments.number("think-ns", 0)?),
         further: paths.collect(),
@@ -145,7 +161,10 @@ fn run(
                 let _ = connection.close(true, 0, b"done");
             }
         }
-        network.wait(Some(state.borrow().wait(endpoint.timeout(), until)));
+        let (wait, input) = (state.borrow().wait(endpoint.timeout(), until), state.borrow().input());
+        if network.wait(Some(wait), input) {
+            state.borrow_mut().read_input();
+        }
         network.receive(endpoint);
         endpoint.on_timeout(Instant::now());
     }
@@ -159,6 +178,7 @@ impl State {
             connected: false,
             under_way: None,
             done: 0,
+            done_bytes: 0,
             next_at: None,
             ended: None,
             validated: Vec::new(),
@@ -179,9 +199,38 @@ impl State {
     /// Sends the next request when it is due, and records paths that have become usable.
     fn go_on(&mut self, connection: &mut Connection, now: Instant) {
         self.note_paths(connection, now);
-        if self.next_at.is_some_and(|moment| now >= moment) {
-            self.next_at = None;
-            self.send_request(connection);
+        if !self.connected || self.under_way.is_some() || self.finished {
+            return;
+        }
+        match &mut self.task.requests {
+            Requests::Equal { response_bytes, .. } => {
+                let response_bytes = *response_bytes;
+                if self.next_at.is_some_and(|moment| now >= moment) {
+                    self.next_at = None;
+                    self.send_request(connection, response_bytes);
+                }
+            }
+            Requests::Read(input) => match input.take() {
+                Some(response_bytes) => self.send_request(connection, response_bytes),
+                None => self.finished = input.is_over(),
+            },
+        }
+    }
+
+    /// The file descriptor of the requests, if more requests may be read from it.
+    fn input(&self) -> Option<RawFd> {
+        match &self.task.requests {
+            Requests::Equal { .. } => None,
+            Requests::Read(input) => input.descriptor(),
+        }
+    }
+
+    /// Reads further requests, which are there.
+    fn read_input(&mut self) {
+        if let Requests::Read(input) = &mut self.task.requests {
+            if let Err(cause) = input.read() {
+                self.ended = Some(Err(cause));
+            }
         }
     }
 
@@ -200,7 +249,7 @@ impl State {
         }
     }
 
-    fn send_request(&mut self, connection: &mut Connection) {
+    fn send_request(&mut self, connection: &mut Connection, response_bytes: u64) {
         let stream = match connection.stream_bidi_new(0, false) {
             Ok(stream) => stream,
             Err(error) => {
@@ -210,9 +259,10 @@ impl State {
         };
         let sent_at = Instant::now();
         self.first_sent.get_or_insert(sent_at);
-        let line = Bytes::from(format!("{}\n", self.task.response_bytes));
+        let line = Bytes::from(format!("{response_bytes}\n"));
         let left_to_send = self.task.request_bytes;
-        let request = Request { stream, sent_at, moved_at: sent_at, received_bytes: 0, left_to_send, line: Some(line) };
+        let (moved_at, received_bytes, line) = (sent_at, 0, Some(line));
+        let request = Request { stream, response_bytes, sent_at, moved_at, received_bytes, left_to_send, line };
         self.under_way.insert(request).send(connection);
     }
 
@@ -247,27 +297,38 @@ impl State {
         let (number, bytes) = (self.done, request.received_bytes);
         let (at_ns, delay_ns) = (report::nanos(request.sent_at - self.began), report::nanos(now - request.sent_at));
         report::print(&Event::Request { number, at_ns, delay_ns, bytes });
-        if bytes != self.task.response_bytes {
-            self.ended = Some(Err(format!("request {number}: {bytes} bytes instead of {}", self.task.response_bytes)));
+        if bytes != request.response_bytes {
+            self.ended = Some(Err(format!("request {number}: {bytes} bytes instead of {}", request.response_bytes)));
             return;
         }
         self.done += 1;
+        self.done_bytes += bytes;
         self.last_received = Some(now);
-        if self.done == self.task.requests {
-            self.finished = true;
-        } else {
-            self.next_at = Some(now + self.task.think);
+        if let Requests::Equal { requests, .. } = self.task.requests {
+            if self.done == requests {
+                self.finished = true;
+            } else {
+                self.next_at = Some(now + self.task.think);
+            }
+        }
+    }
+
+    /// The number of answered requests, in words.
+    fn progress(&self) -> String {
+        match self.task.requests {
+            Requests::Equal { requests, .. } => format!("{} of {requests} requests done", self.done),
+            Requests::Read(_) => format!("{} requests done", self.done),
         }
     }
 
     /// The reason why the time was not enough.
     fn late(&self, timeout: Duration) -> String {
-        let (done, all, seconds) = (self.done, self.task.requests, timeout.as_secs_f64());
+        let seconds = timeout.as_secs_f64();
         if !self.connected {
             return format!("no connection after {seconds} s: the server did not answer");
         }
         let part = self.under_way.as_ref().map_or(0, |request| request.received_bytes);
-        format!("{done} of {all} requests done after {seconds} s, {part} bytes of the next: the connection stalled")
+        format!("{} after {seconds} s, {part} bytes of the next: the connection stalled", self.progress())
     }
 
     /// The last lines: a standstill that did not end, the totals, and the payload of each path.
@@ -278,7 +339,7 @@ impl State {
         let since = |moment: Option<Instant>| moment.map_or(0, |moment| report::nanos(moment - self.began));
         report::print(&Event::End {
             requests: self.done,
-            bytes: self.done * self.task.response_bytes,
+            bytes: self.done_bytes,
             first_request_ns: since(self.first_sent),
             end_ns: since(self.last_received),
             multipath: connection.is_multipath(),
@@ -288,7 +349,6 @@ impl State {
 
     /// The reason why the connection ended before everything was fetched.
     fn explain_close(&self, connection: &Connection) -> String {
-        let (done, all) = (self.done, self.task.requests);
         let why = if connection.is_handshake_timeout() {
             "the server did not answer".to_string()
         } else if connection.is_idle_timeout() {
@@ -300,7 +360,7 @@ impl State {
         } else {
             "it was reset".to_string()
         };
-        format!("{done} of {all} requests done when the connection ended: {why}")
+        format!("{} when the connection ended: {why}", self.progress())
     }
 }
 
@@ -361,7 +421,9 @@ impl TransportHandler for Callbacks {
                 report::print(&Event::Refused { local: local.ip(), why: error.to_string() });
             }
         }
-        state.send_request(connection);
+        if let Requests::Equal { response_bytes, .. } = state.task.requests {
+            state.send_request(connection, response_bytes);
+        }
     }
 
     fn on_conn_closed(&mut self, connection: &mut Connection) {

@@ -9,10 +9,14 @@
 //! A request is a bidirectional stream: a line with the number of wanted bytes, then a body that may be empty. The
 //! answer has this number of bytes. The client prints the delay of each request and, at the end, the library's figures
 //! for each path. The server prints its own figures when a connection ends.
+//!
+//! With `--requests -`, the client reads its requests from standard input: a line with the number of wanted bytes each.
+//! It sends a request when the answer to the previous one has arrived. It ends at the end of the input.
 
 mod arguments;
 mod client;
 mod configuration;
+mod input;
 mod network;
 mod report;
 mod server;

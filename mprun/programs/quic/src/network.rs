@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One UDP socket for each local address, and the wait for any of them or for a time.
+//! One UDP socket for each local address, and the wait for any of them, for another input, or for a time.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::time::{Duration, Instant};
 
 use tquic::{Endpoint, PacketInfo, PacketSendHandler};
@@ -38,21 +38,21 @@ impl Network {
         self.sockets.iter().map(|(address, _)| *address).collect()
     }
 
-    /// Sleeps until a datagram arrives or `wait` is over. `None` means for ever.
-    pub fn wait(&self, wait: Option<Duration>) {
-        let entry = |(_, socket): &(SocketAddr, UdpSocket)| libc::pollfd {
-            fd: socket.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        let mut entries: Vec<libc::pollfd> = self.sockets.iter().map(entry).collect();
+    /// Sleeps until a datagram arrives, a further file descriptor can be read, or `wait` is over. `None` means for
+    /// ever. Returns true if the further file descriptor can be read or has ended.
+    pub fn wait(&self, wait: Option<Duration>, further: Option<RawFd>) -> bool {
+        let descriptors = self.sockets.iter().map(|(_, socket)| socket.as_raw_fd()).chain(further);
+        let entry = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        let mut entries: Vec<libc::pollfd> = descriptors.map(entry).collect();
         let time = wait.map(|wait| libc::timespec {
             tv_sec: wait.as_secs() as libc::time_t,
             tv_nsec: wait.subsec_nanos().into(),
         });
         let time = time.as_ref().map_or(std::ptr::null(), |time| time as *const libc::timespec);
         // SAFETY: both point to values that outlive the call.
-        unsafe { libc::ppoll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, time, std::ptr::null()) };
+        let ready =
+            unsafe { libc::ppoll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, time, std::ptr::null()) };
+        ready > 0 && further.is_some() && entries.last().is_some_and(|entry| entry.revents != 0)
     }
 
     /// Passes received datagrams to the library. A datagram that the library refuses is like a lost one.

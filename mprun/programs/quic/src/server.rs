@@ -39,7 +39,7 @@ pub fn serve(words: &[String]) -> Result<(), String> {
     let mut endpoint = Endpoint::new(Box::new(config), true, Box::new(Answers { qlog: arguments.get("qlog").map(str::to_string), ..Answers::default() }), sender);
     eprintln!("listening on {}", network.addresses().iter().map(|a| a.to_string()).collect::<Vec<_>>().join(" "));
     loop {
-        network.wait(endpoint.timeout());
+        network.wait(endpoint.timeout(), None);
         network.receive(&mut endpoint);
         endpoint.on_timeout(Instant::now());
         endpoint.process_connections().map_err(|e| format!("the library gave up: {e}"))?;

@@ -54,7 +54,7 @@ def _show(found: RunDirectory | SweepDirectory, confidence: float | None, show_a
         from mprun.cli.show_sweep import show_sweep
 
         asked = found.record.get("show", ())
-        show_sweep(summary, found.path, confidence=confidence or CONFIDENCE, asked=asked)
+        show_sweep(summary, found, confidence=confidence or CONFIDENCE, asked=asked)
         if summary["status"] == INCOMPLETE and (text := found.tell_how_to_go_on()):
             click.echo(text)
     else:

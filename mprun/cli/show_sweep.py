@@ -3,32 +3,33 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import click
 
-from mprun.analysis.cells import INCOMPLETE
+from mprun.analysis.cells import INCOMPLETE, Kind
 from mprun.analysis.statistics import CONFIDENCE
 from mprun.cli import options
 from mprun.cli.show_run import MARKS
 from mprun.cli.table import show_table
 from mprun.model.scalar import spell_scalar, spell_values
 from mprun.model.units import format_measured
+from mprun.report.messages import join_messages
 from mprun.report.metrics import choose_metrics, format_bound, format_mean, list_metrics
+from mprun.sweepdir.directory import SweepDirectory
 from mprun.sweepdir.summary import tell_progress
 
 # The number of metrics that fit next to each other.
 MOST_SHOWN = 3
+COLOURS: Mapping[Kind, str] = {"errors": "red", "failures": "red", "warnings": "yellow"}
 # The number of different messages of each kind that are shown.
 MOST_TOLD = 5
 
 
 def show_sweep(
     summary: Mapping[str, Any],
-    path: Path,
+    sweep: SweepDirectory,
     wanted: Sequence[str] = (),
     confidence: float = CONFIDENCE,
     asked: Sequence[str] = (),
@@ -49,7 +50,7 @@ def show_sweep(
     click.echo()
     _show_expectations(cells)
     _show_statements(summary["statements"], summary["status"] == INCOMPLETE)
-    _show_told(cells)
+    _show_told(sweep, cells)
     for text in summary["warnings"]:
         click.echo(_say(click.style("warning", fg="yellow"), text))
     word, colour = MARKS[summary["status"]]
@@ -57,7 +58,7 @@ def show_sweep(
     counts = ", ".join(f"{count} {words[status]}" for status, count in summary["runs"].items() if count)
     if summary["status"] == INCOMPLETE:
         counts = f"{tell_progress(summary)}{f' ({counts})' if counts else ''}"
-    click.echo(f"{click.style(word, fg=colour, bold=True)}  {counts}  {options.spell_path(path)}")
+    click.echo(f"{click.style(word, fg=colour, bold=True)}  {counts}  {options.spell_path(sweep.path)}")
 
 
 def _choose(cells: Sequence[Mapping[str, Any]], wanted: Sequence[str], asked: Sequence[str]) -> list[str]:
@@ -83,16 +84,13 @@ def _runs(cell: Mapping[str, Any]) -> str:
     return str(total) if passed == total else f"{passed} of {total}"
 
 
-def _show_told(cells: Sequence[Mapping[str, Any]]) -> None:
-    """Print the messages of runs, each text once, the most frequent first."""
-    for kind, colour in (("errors", "red"), ("failures", "red"), ("warnings", "yellow")):
-        counts: Counter[str] = Counter()
-        for cell in cells:
-            counts.update(cell["told"][kind])
-        for text, count in counts.most_common(MOST_TOLD):
-            click.echo(_say(f"{click.style(kind[:-1], fg=colour)} in {count} run{'' if count == 1 else 's'}", text))
-        if len(counts) > MOST_TOLD:
-            click.echo(f"  {len(counts) - MOST_TOLD} more {kind}, see summary.json")
+def _show_told(sweep: SweepDirectory, cells: Sequence[Mapping[str, Any]]) -> None:
+    """Print the messages of runs, the most frequent first. Messages that differ in numbers only are one."""
+    for kind, joined in join_messages(sweep, cells).items():
+        for text in joined[:MOST_TOLD]:
+            click.echo(_say(click.style(kind[:-1], fg=COLOURS[kind]), text))
+        if len(joined) > MOST_TOLD:
+            click.echo(f"  {len(joined) - MOST_TOLD} more {kind}, see summary.json")
 
 
 def _say(what: str, text: str) -> str:

@@ -132,7 +132,7 @@ def command(
     else:
         from mprun.cli.show_sweep import show_sweep
 
-        show_sweep(summary, sweep.path, shown, asked=sweep.record.get("show", ()))
+        show_sweep(summary, sweep, shown, asked=sweep.record.get("show", ()))
     if strict and any(cell["told"]["warnings"] for cell in summary["cells"]):
         click.echo("failed because of warnings of its runs (--strict)", err=True)
         sys.exit(1)

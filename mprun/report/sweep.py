@@ -16,7 +16,7 @@ from mprun.model.spec import Plot
 from mprun.model.units import format_measured
 from mprun.report.figure import Chart
 from mprun.report.gallery import Gallery, draw_topology
-from mprun.report.joined import join_texts
+from mprun.report.messages import join_messages
 from mprun.report.metrics import choose_metrics, format_bound, format_mean
 from mprun.report.page import Grid, Page, Row, Tile, Verdict, render
 from mprun.report.report import WORDS, Progress
@@ -135,15 +135,11 @@ def _problems(sweep: SweepDirectory, summary: Mapping[str, Any]) -> Iterator[tup
 
 def _join_messages(sweep: SweepDirectory, summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the errors, failures and warnings of runs: messages that differ in numbers only are one."""
-    if not any(cell["told"][kind] for cell in summary["cells"] for kind in WORDS):
-        return
-    runs = [kept.summary for kept in sweep.runs()]
-    for kind, word in WORDS.items():
-        joined = join_texts([run[kind] for run in runs])
-        for count, text in joined[:MOST_MESSAGES]:
-            yield word, f"{count} of {len(runs)} runs: {text}"
+    for kind, joined in join_messages(sweep, summary["cells"]).items():
+        for text in joined[:MOST_MESSAGES]:
+            yield WORDS[kind], text
         if len(joined) > MOST_MESSAGES:
-            yield word, f"{len(joined) - MOST_MESSAGES} more {kind} of runs are in summary.json"
+            yield WORDS[kind], f"{len(joined) - MOST_MESSAGES} more {kind} of runs are in summary.json"
 
 
 def _verdicts(cells: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:

@@ -59,3 +59,16 @@ def test_the_report_of_a_sweep_has_the_messages_of_its_runs(tmp_path: Path, monk
     text = Path(made.stdout.strip()).read_text()
     assert "<b>warning</b> <span>2 of 2 runs: queue of link a--b was full for 12 to 31 % of the time</span>" in text
     assert "<b>failed</b> <span>1 of 2 runs: reno fell back</span>" in text
+
+
+def test_show_has_the_messages_of_a_sweep_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    sweep = make_sweep(tmp_path / "runs")
+    for value, share in (("cubic", 76), ("reno", 78)):
+        path = sweep / "runs" / f"cc={value}" / "1" / "summary.json"
+        summary = json.loads(path.read_text())
+        summary["warnings"] = [f"queue of link a--b was full for {share}.0 % of the time"]
+        path.write_text(json.dumps(summary))
+    shown = CliRunner().invoke(group, ["show", sweep.name], catch_exceptions=False).stdout
+    assert " ".join(shown.split()).count("warning: ") == 1
+    assert "warning: 2 of 2 runs: queue of link a--b was full for 76.0 to 78.0 % of the time" in " ".join(shown.split())

@@ -153,6 +153,11 @@ def _say(detail: ErrorDetails, path: Path, owner: type[FileModel] | None) -> str
     if kind in ("too_short", "too_long"):
         entries = "entry" if context["actual_length"] == 1 else "entries"
         return f"has {context['actual_length']} {entries}: write '{_example(owner, str(path[-1]))}'"
+    if kind == "string_too_short":
+        least = context["min_length"]
+        return "is empty: write a text" if not value else f"has {len(value)} characters: write {least} or more"
+    if kind == "string_too_long":
+        return f"has {len(value)} characters: write {context['max_length']} or fewer"
     if kind == "literal_error":
         known = [word.strip("'") for word in context["expected"].replace(" or ", ", ").split(", ")]
         return f"{name_value(value)} is not known here{name_nearest(value, known, 'write one of')}"

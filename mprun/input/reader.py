@@ -20,7 +20,7 @@ from yaml.reader import ReaderError
 
 from mprun.folder import UnsafeError, open_regular
 from mprun.input.legacy.entry import Role, is_older
-from mprun.model.fault import Fault, InputError
+from mprun.model.fault import Fault, InputError, find_nearest
 from mprun.model.fault import Path as FaultPath
 from mprun.model.permission import NONE, Permissions
 from mprun.model.scalar import PLAIN, QUOTED
@@ -94,7 +94,21 @@ def _find(given: Path | str) -> str:
         inside = sorted(p.name for p in Path(given).iterdir() if p.suffix in SUFFIXES)
         hint = f"name one of its files: {', '.join(inside[:8])}" if inside else "name a YAML file"
         raise _refusal(str(given), f"is a directory: {hint}")
-    raise _refusal(str(given), f"no such file: tried {', '.join(tried)}")
+    raise _refusal(str(given), f"no such file: tried {', '.join(tried)}{_name_nearest_file(Path(given))}")
+
+
+def _name_nearest_file(given: Path) -> str:
+    """The end of a message about a missing file: the nearest name of a YAML file in the same folder; empty if none.
+
+    The name has a suffix only if the given name has one.
+    """
+    try:
+        there = sorted(file.name for file in given.parent.iterdir() if file.suffix in SUFFIXES and file.is_file())
+    except OSError:
+        return ""
+    names = there if given.suffix in SUFFIXES else [name.rpartition(".")[0] for name in there]
+    near = find_nearest(given.name, names)
+    return f": did you mean '{given.with_name(near)}'?" if near else ""
 
 
 class _Reading:

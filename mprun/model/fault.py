@@ -58,13 +58,17 @@ def render_path(path: Path) -> str:
 
 def name_nearest(wrong: object, known: Iterable[str], noun: str) -> str:
     """The end of a message about a wrong name: the nearest known name, or all known names."""
+    names = list(dict.fromkeys(known))
+    near = find_nearest(wrong, names) if isinstance(wrong, str) else None
+    return list_names(names, noun) if near is None else f": did you mean '{near}'?"
+
+
+def find_nearest(wrong: str, known: Sequence[str]) -> str | None:
+    """Return the known name that is most like a wrong one; None if none is like it."""
     import difflib
 
-    names = list(dict.fromkeys(known))
-    near = difflib.get_close_matches(wrong, names, n=1, cutoff=0.6) if isinstance(wrong, str) else []
-    if near:
-        return f": did you mean '{near[0]}'?"
-    return list_names(names, noun)
+    near = difflib.get_close_matches(wrong, known, n=1, cutoff=0.6)
+    return near[0] if near else None
 
 
 def tell_unknown(noun: str, wrong: object, known: Iterable[str]) -> str:

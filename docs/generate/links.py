@@ -27,6 +27,14 @@ def page() -> str:
             "network. Other keys of the link override the profile. `mprun topology profiles` prints the same table, "
             "and `--json` prints it for programs.\n\n",
             table(("profile", "stands for", "direction", *names), rows),
+            "\nSources of the values:\n\n"
+            "- `ethernet`, `wifi-802.11g`, `3g-hspa+`, `4g-lte`: all values come from a comparison of CMT-SCTP and "
+            "MPTCP over emulated wireless links (2011).\n"
+            "- `satellite-geo`: the delay is the way of 2 x 35,786 km at the speed of light (239 ms), and some "
+            "processing.\n"
+            "- `satellite-leo`: the delay is the delay that users of such a constellation measure.\n\n"
+            "Assumptions without a source: the rates, the jitter and the losses of both satellites. All values are "
+            "constant. For a link that changes over time, use a trace.\n",
             "\n## Traces\n\n"
             "`trace: NAME` of an event gives a link the values of one of these traces over time. `mprun trace list` "
             "prints the list. The traces are synthetic: they were computed, not measured.\n\n",

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Named link profiles: rate, delay, jitter and loss as published. Other keys of a link override the profile.
+"""Named link profiles: rate, delay, jitter and loss. Other keys of a link override the profile.
 
 Forward is the uplink, from the user to the network. The first four profiles come from a comparison of CMT-SCTP and
 MPTCP over emulated wireless links (2011): rates, one-way delays, losses. The delay of a GEO satellite is the time of
 2 x 35 786 km at the speed of light and some processing. The delay of a LEO constellation is the delay that its users
-measure.
+measure. The rates, the jitter and the losses of both satellites are assumptions.
 """
 
 from __future__ import annotations

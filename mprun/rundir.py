@@ -328,6 +328,10 @@ class RunDirectory:
                 for address in interface.addresses:
                     yield str(address.ip), node.name
 
+    def left_files(self) -> list[str]:
+        """Return the names of the captures, of the files that programs of flows wrote, and of the files of products."""
+        return [name for pattern in ("pcap/*", "files/**/*", "products/**/*") for name in self.folder.find(pattern)]
+
     def drop_captures(self) -> None:
         """Remove the captures, which take most of the room. A repetition of the run makes them again."""
         self.folder.remove_tree("pcap")

@@ -77,6 +77,15 @@ class Picture:
 
 
 @dataclass(frozen=True)
+class LeftFile:
+    """A file that a run left. link: its address, relative to the page."""
+
+    name: str
+    link: str
+    size: str
+
+
+@dataclass(frozen=True)
 class Page:
     """A report.
 
@@ -85,6 +94,7 @@ class Page:
     - facts: the provenance.
     - repeat: commands.
     - inputs: texts by file name.
+    - files: the files that the run left, and the number of those that are not listed.
     """
 
     title: str
@@ -100,6 +110,8 @@ class Page:
     facts: Sequence[tuple[str, str]]
     repeat: Sequence[tuple[str, str]]
     inputs: Mapping[str, str]
+    files: Sequence[LeftFile] = ()
+    unlisted: int = 0
 
 
 @dataclass(frozen=True)

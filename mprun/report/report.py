@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from mprun.analysis.cells import Kind
 from mprun.input import load
 from mprun.input.traffic import owned_metrics
 from mprun.intent import Intent, PlacedFlow
-from mprun.model.metric import Metrics, find_metric, metrics_of
+from mprun.model.metric import SYMBOLS, Metrics, find_metric, metrics_of
 from mprun.model.spec import LinkChange, Spec, TopologySpec
 from mprun.model.units import format_measured
 from mprun.model.wording import say_change
@@ -23,11 +24,12 @@ from mprun.plan import Plan
 from mprun.report.figure import Chart, Mark
 from mprun.report.gallery import Gallery, draw_topology
 from mprun.report.metrics import format_bound, order_metrics
-from mprun.report.page import Grid, Page, Row, Tile, Verdict, render
+from mprun.report.page import Grid, LeftFile, Page, Row, Tile, Verdict, render
 from mprun.report.run_data import Association, RunData
 from mprun.report.run_figures import draw_run, lacking
 from mprun.rundir import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
 from mprun.sweepdir.directory import title_of
+from mprun.text import printable
 from mprun.version import code_of
 
 Progress = Callable[[str, float], None]
@@ -50,6 +52,8 @@ NOTES: Mapping[str, str] = {
     "retransmits": "sent again",
 }
 MOST_TILES = 8
+# The files of the run that are listed.
+MOST_FILES = 30
 # The messages in a summary, and the word before each of them.
 WORDS: Mapping[Kind, str] = {"errors": "error", "failures": "failed", "warnings": "warning"}
 
@@ -75,6 +79,7 @@ def make_report(run: RunDirectory, progress: Progress) -> Path:
         progress(f"drawing {chart.title}", (number + 1) / (len(charts) + 1))
         gallery.add(chart)
     experiment, topology = spec.experiment, spec.topology
+    left = run.left_files()
     page = Page(
         title=title_of(run),
         description=" · ".join(text for text in (experiment.description, topology.description) if text),
@@ -89,6 +94,8 @@ def make_report(run: RunDirectory, progress: Progress) -> Path:
         facts=list(_facts(run, plan, summary)),
         repeat=_commands(run),
         inputs=run.inputs(),
+        files=[_left_file(run, name) for name in left[:MOST_FILES]],
+        unlisted=max(0, len(left) - MOST_FILES),
     )
     return run.write_report(render(page), gallery.files)
 
@@ -254,6 +261,11 @@ def _facts(run: RunDirectory, plan: Plan, summary: Mapping[str, Any]) -> Iterato
     yield "mprun", code_of(environment)
     yield "tools", "; ".join(_short(text) for text in environment["versions"].values())
     yield "Python", environment["python"]
+
+
+def _left_file(run: RunDirectory, name: str) -> LeftFile:
+    size = format_measured(run.folder.size(name), SYMBOLS["size"])
+    return LeftFile(printable(name), quote(name, errors="surrogateescape"), size)
 
 
 def _short(version: str) -> str:

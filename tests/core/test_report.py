@@ -7,13 +7,16 @@ import csv
 import io
 import math
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 import polars as pl
 import pytest
+from click.testing import CliRunner
 
+from mprun.cli import group
 from mprun.input import load
 from mprun.model.spec import Plot, PlotForm
 from mprun.model.units import format_measured
@@ -28,6 +31,7 @@ from mprun.report.run_data import Association, RunData
 from mprun.report.run_figures import draw_run, lacking
 from mprun.report.spark import to_text
 from mprun.tools.tool import summarize_delays
+from tests.hostile import copy_run
 
 pytestmark = pytest.mark.slow
 
@@ -579,3 +583,37 @@ def test_only_whole_names_are_replaced() -> None:
     labels = [one.label for one in shown.panels[0].series]
     assert labels == ["control", "control cubic", "acc", "cc.x", "xp-cc", "a", "b"]
     assert (shown.panels[0].title, shown.title) == ("control", "over control, by control.")
+
+
+def test_a_report_links_the_files_of_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = copy_run(tmp_path / "runs")
+    for folder in ("files", "products", "pcap"):
+        shutil.rmtree(run / folder, ignore_errors=True)
+    assert "<h2>Files</h2>" not in _report_of(run)
+    names = ("files/get/client.sqlog", "files/get/a b&<i>#.txt", "products/own/deep/down/program", "pcap/client.pcap")
+    for name in names:
+        (run / name).parent.mkdir(parents=True, exist_ok=True)
+        (run / name).write_bytes(b"x" * 1500)
+    text = _report_of(run)
+    links = re.findall(r'<li><a href="([^"]*)">([^<]*)</a> <small>([^<]*)</small></li>', text)
+    assert links == [
+        ("pcap/client.pcap", "pcap/client.pcap", "1.50 kB"),
+        ("files/get/a%20b%26%3Ci%3E%23.txt", "files/get/a b&amp;&lt;i&gt;#.txt", "1.50 kB"),
+        ("files/get/client.sqlog", "files/get/client.sqlog", "1.50 kB"),
+        ("products/own/deep/down/program", "products/own/deep/down/program", "1.50 kB"),
+    ]
+    assert _report_of(run) == text
+    for number in range(28):
+        (run / "files" / "get" / f"z{number:02}").write_bytes(b"")
+    text = _report_of(run)
+    assert text.count('<li><a href="') == 30
+    assert "2 more files are in the run directory." in text
+    (run / "files" / "get" / "z00").unlink()
+    assert "1 more file is in the run directory." in _report_of(run)
+
+
+def _report_of(run: Path) -> str:
+    made = CliRunner().invoke(group, ["report", run.name], catch_exceptions=False)
+    assert made.exit_code == 0, made.output
+    return (run / "report.html").read_text()

@@ -125,7 +125,7 @@ def programs(flow: Flow) -> Mapping[str, Program]:
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     """Return a server for one connection, and the player."""
     options: Mapping[str, Any] = flow.options
-    timeout_ns = GRACE_NS + SLOWNESS * options["length_ns"]
+    timeout_ns = flow.timeout_ns or GRACE_NS + SLOWNESS * options["length_ns"]
     rates = ",".join(map(str, options["qualities_bit_per_s"]))
     names = ("chunk_ns", "length_ns", "buffer_ns", "startup_ns", "adaptation")
     asked = (f"rates={rates}", *(f"{name}={options[name]}" for name in names))

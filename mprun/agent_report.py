@@ -99,7 +99,8 @@ class AgentReport:
     `error`: the reason why the agent gave up; None if it did not.
     `complete`: every step was done.
     `processes`: ended processes by their names. `captures`: by the names of their processes.
-    `counters`: by host, the growth of each counter of the kernel (nstat(8)).
+    `counters`: by host or router, the growth of each counter of the kernel (nstat(8)) from time zero.
+    `counters_before`: in the same way, the values before time zero. Counters that were zero are left out.
     `filtered`: by middlebox, the counts of its rules.
     `sysctls`: the kernel's settings of transports, where the kernel is the machine's own.
     `zero_ns`: time zero on the agent's clock; None if the run did not come so far.
@@ -113,6 +114,7 @@ class AgentReport:
     processes: Mapping[str, Ended] = field(default_factory=dict)
     captures: Mapping[str, Captured] = field(default_factory=dict)
     counters: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    counters_before: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     filtered: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     sysctls: Mapping[str, str] | None = None
     zero_ns: int | None = None
@@ -127,7 +129,7 @@ class AgentReport:
         return None if self.zero_ns is None or self.boot_ns is None else self.boot_ns + self.zero_ns
 
     def counters_of(self, host: str) -> Mapping[str, int]:
-        """The counters of a host; empty for one that no flow uses."""
+        """The counters of a host; empty if the run ended before they were read."""
         return self.counters.get(host, {})
 
     def ended(self, role: str, flow: str) -> dict[str, Ended]:

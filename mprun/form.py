@@ -163,6 +163,8 @@ TABLES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("capture", "way?", "repeat?"),
     ),
     "subflows": (("connection", "subflow", *_CARRIED, *_TUPLE[0]), ("capture", "path?", *_TUPLE[1])),
+    "counters": (("value",), ("host", "name")),
+    "kernel_log": (("time_ns?", "sequence?"), ("level?", "origin?", "text")),
     "connections": (("connection",), ("capture", "protocol")),
     "one_way_delays": (("sent_ns", "delay_ns?"), ("from", "to", "state", "flow?", "path?", "link?")),
 }

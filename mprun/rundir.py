@@ -59,6 +59,8 @@ FIGURES = "figures"
 INCOMPLETE = "incomplete"
 MOST_STEPS_BYTES = 256 << 20
 MOST_OUTPUT_BYTES = 512 << 20
+# The log of a kernel: the first messages, about the machine, depend on the host.
+KERNEL_LOG = "kernel_log"
 # Tables that are made from the captures on demand: of what a repetition must reproduce these are no part.
 FROM_CAPTURES = ("packets", "connections", "subflows", "one_way_delays")
 _NAME = re.compile(r"^(\d{8}-\d{6})-(.*)-([0-9a-f]{8})(\.\d+)?$")
@@ -341,7 +343,7 @@ class RunDirectory:
         files = ("logs/*.out", "files/*/*", "products/**/*", "tables/*.parquet")
         for pattern in ("pcap/*.pcap", "summary.json", "calibration.json", "steps.jsonl", *files):
             for name in self.folder.find(pattern):
-                if not (name.endswith(".parquet") and _stem(name) in FROM_CAPTURES):
+                if not (name.endswith(".parquet") and _stem(name) in (*FROM_CAPTURES, KERNEL_LOG)):
                     yield name
 
 

@@ -11,9 +11,10 @@ import select
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
-from mprun.agent import namespace
+from mprun.agent import kernel_log, namespace
 from mprun.agent.build import Builder
 from mprun.agent.cpu import CpuSampler
 from mprun.agent.host import HostWatch
@@ -21,7 +22,7 @@ from mprun.agent.network import PlannedNetwork
 from mprun.agent.observer import Observer
 from mprun.agent.packet_train import send_train
 from mprun.agent.process import RunningProcess
-from mprun.agent.record import Recorder
+from mprun.agent.record import KERNEL_LOG, Recorder
 from mprun.agent.sampler import Sampler, interface_sampler, queue_sampler
 from mprun.agent.schedule import PROGRESS
 
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from mprun.agent.result import Arrivals
 
 SECOND_NS = 1_000_000_000
-# Exists only if the kernel's SCTP is loaded.
-SCTP_COUNTERS = "/proc/thread-self/net/sctp/snmp"
+# Counters of IPv6, and of SCTP. They exist only if the kernel has these protocols.
+LISTED_COUNTERS = ("snmp6", "sctp/snmp")
 
 
 class Running(Protocol):
@@ -169,18 +170,20 @@ class Machine:
             observer.read_closed()
 
     def finish_record(self) -> None:
-        """Record the kernel's last messages, and end the record."""
+        """Record the kernel's last messages and the experiment kernel's log, and end the record."""
         self.record_closed()
         for observer in self._observers.values():
             observer.read_events()
             observer.close()
         self._observers = {}
+        if log := kernel_log.read():
+            self._recorder.write(KERNEL_LOG, 0, self.now_ns(), [log])
         self._recorder.close()
 
-    def counters(self, host: str) -> dict[str, int]:
-        """Return the MIB counters of a host (nstat(8)), such as `MPTcpExtMPJoinSynRx`, and SCTP's if it is loaded."""
+    def counters(self, node: str) -> dict[str, int]:
+        """Return the MIB counters of a node (nstat(8)), such as `MPTcpExtMPJoinSynRx`, and SCTP's if it is loaded."""
         counters = {}
-        with self._inside(host):
+        with self._inside(node):
             for name in ("netstat", "snmp"):
                 with open(f"/proc/thread-self/net/{name}") as file:
                     lines = file.read().splitlines()
@@ -188,8 +191,8 @@ class Machine:
                     group = names.split(":")[0]
                     for counter, value in zip(names.split()[1:], values.split()[1:], strict=True):
                         counters[group + counter] = int(value)
-            if os.path.exists(SCTP_COUNTERS):
-                with open(SCTP_COUNTERS) as file:
+            for name in LISTED_COUNTERS:
+                with suppress(FileNotFoundError), open(f"/proc/thread-self/net/{name}") as file:
                     counters |= {name: int(value) for name, value in map(str.split, file)}
         return counters
 

@@ -109,6 +109,10 @@ class Run:
         used = {end for flow in self.plan["intent"]["traffic"] for end in (flow["source"], flow["destination"])}
         return [node["name"] for node in self.plan["nodes"] if node["name"] in used]
 
+    def counted_nodes(self) -> list[str]:
+        """Return the hosts and routers, whose kernels count packets, in the plan's order."""
+        return [node["name"] for node in self.plan["nodes"] if node["kind"] in ("host", "router")]
+
     def start(self, planned: dict[str, Any], among: list[Running], asked_ns: int | None = None) -> Running:
         """Start a process and add it to `among`, where `tidy_up` finds it."""
         process = self.machine.start(planned)
@@ -195,7 +199,8 @@ def carry_out(run: Run, shell: str | None) -> None:
     measure_idle_paths(run)
     for host in run.hosts_in_use():
         run.machine.observe(host)
-        run.counters_before[host] = run.machine.counters(host)
+    for node in run.counted_nodes():
+        run.counters_before[node] = run.machine.counters(node)
     run.machine.start_sampling(with_cpu="cpu" in run.plan["samples"])
     run.next_phase()
     if run.is_simulated:
@@ -444,10 +449,13 @@ def settle(run: Run) -> None:
     if run.is_simulated:
         run.result["slab_kb"]["after"] = slab_kb()
     counters = {}
-    for host, before in run.counters_before.items():
-        after = run.machine.counters(host)
-        counters[host] = {k: v - before.get(k, 0) for k, v in after.items() if v != before.get(k, 0)}
+    for node, before in run.counters_before.items():
+        after = run.machine.counters(node)
+        counters[node] = {k: v - before.get(k, 0) for k, v in after.items() if v != before.get(k, 0)}
     run.result["counters"] = counters
+    run.result["counters_before"] = {
+        node: {name: value for name, value in before.items() if value} for node, before in run.counters_before.items()
+    }
     run.result["filtered"] = run.machine.filtered_packets()
     sample_totals(run)
 

@@ -5,6 +5,8 @@ The record is a gzip stream (RFC 1952). Each entry is a header and its content. 
 the source, the length, and the time (CLOCK_MONOTONIC in ns). The content is datagrams of netlink(7), one after the
 other.
 
+The log of an experiment kernel is an entry too, as text.
+
 The agent does not parse the content: this would be expensive in the experiment kernel. A later reader that knows more
 attributes finds all of them.
 """
@@ -20,8 +22,8 @@ from typing import Any
 
 NAME = "record.gz"
 # The kinds of entries. SOURCE says whose the entries of its number are: {"host": name}, {"node", "indices"} ... LOST:
-# more sockets closed than the kernel had room to report.
-SOURCE, SOCKETS, CLOSED, EVENTS, INTERFACES, QUEUES, CPU, PROGRESS, LOST, CONNECTIONS = range(10)
+# more sockets closed than the kernel had room to report. KERNEL_LOG: the records of /dev/kmsg; it has no source.
+SOURCE, SOCKETS, CLOSED, EVENTS, INTERFACES, QUEUES, CPU, PROGRESS, LOST, CONNECTIONS, KERNEL_LOG = range(11)
 
 _HEADER = struct.Struct("=BxHIq")
 _GZIP = 16 + zlib.MAX_WBITS

@@ -79,5 +79,6 @@ class Result(TypedDict):
     host_idle: NotRequired[HostLoad]
     host: NotRequired[HostLoad]
     counters: NotRequired[dict[str, dict[str, int]]]
+    counters_before: NotRequired[dict[str, dict[str, int]]]
     filtered: NotRequired[dict[str, dict[str, int]]]
     zero_ns: NotRequired[int | None]

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Doubts about hosts: a slow machine, an overloaded kernel, its complaints, and logs that are cut off. Pure."""
+"""Doubts about hosts: a slow machine, an overloaded kernel, and logs that are cut off. Pure."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 
 from mprun.agent_report import AgentReport, Ended, HostLoad
@@ -18,7 +17,6 @@ from mprun.model.spec import LinkChange
 LATE_NS = 10_000_000
 MOST_STEAL = 0.02
 MOST_PRESSURE = 0.3
-_COMPLAINT = re.compile(r"\b(WARNING|BUG|Oops|Call Trace|INFO: task|possible .* deadlock)\b")
 
 
 def doubt_host(load: HostLoad | None) -> Iterator[str]:
@@ -52,14 +50,6 @@ def warn_of_lost_sockets(hosts: Mapping[str, Host]) -> Iterator[str]:
     for name, host in hosts.items():
         if host.has_lost_sockets:
             yield f"{name}: more sockets closed at once than the kernel could report: some counts are missing"
-
-
-def find_complaints(console: str) -> Iterator[str]:
-    """Quote what the experiment kernel warned of on its console."""
-    lines = [line for line in console.splitlines() if _COMPLAINT.search(line)]
-    more = f", and {len(lines) - 1} more, see logs/console.log" if len(lines) > 1 else ""
-    if lines:
-        yield f"the kernel complained: {lines[0].strip()}{more}"
 
 
 def warn_of_counters(agent: AgentReport) -> Iterator[str]:

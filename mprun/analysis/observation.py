@@ -26,13 +26,25 @@ from mprun.agent.message import (
     find_attribute,
     split_messages,
 )
-from mprun.agent.record import CONNECTIONS, CPU, EVENTS, INTERFACES, LOST, PROGRESS, QUEUES, SOURCE, read_entries
+from mprun.agent.record import (
+    CONNECTIONS,
+    CPU,
+    EVENTS,
+    INTERFACES,
+    KERNEL_LOG,
+    LOST,
+    PROGRESS,
+    QUEUES,
+    SOURCE,
+    read_entries,
+)
 from mprun.analysis.counter import Counters
 from mprun.analysis.handover import Progress
 from mprun.analysis.limitation import ConnectionState
 from mprun.analysis.processor import Processors
 from mprun.analysis.rows import Kind, Rows
 from mprun.analysis.source import Source
+from mprun.kernel.log import Message, read_records
 from mprun.model.network import Link
 from mprun.tools.tool import SocketSample
 
@@ -142,6 +154,7 @@ class Observation:
     """The content of a record.
 
     `sockets`: each sampled state, and the last state of closed sockets.
+    `kernel_log`: the log of an experiment kernel; empty for another kernel.
     `progress`: by host and addresses of an MPTCP connection, how far its data was. `states`: what it had sent and held.
     """
 
@@ -151,6 +164,7 @@ class Observation:
     states: dict[tuple[str, Tuple4], list[ConnectionState]] = field(default_factory=dict)
     counters: Counters = field(default_factory=Counters)
     processors: Processors = field(default_factory=Processors)
+    kernel_log: list[Message] = field(default_factory=list)
 
     def sample_sockets(self, host: str, port: int) -> Iterator[tuple[int, list[SocketSample]]]:
         """The samples of a host's sockets with this port at either end, by their moments (`Outputs.sockets`)."""
@@ -190,6 +204,8 @@ def observe(chunks: Iterable[bytes], zero_ns: int, links: Sequence[Link]) -> Obs
             found.counters.read_interfaces(content, at_ns, number)
         elif kind == QUEUES:
             found.counters.read_queues(content, at_ns, number)
+        elif kind == KERNEL_LOG:
+            found.kernel_log += read_records(content)
         elif kind == CPU:
             found.processors.read(content, at_ns, sources[number]["tick_per_s"])
         elif kind == PROGRESS:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from mprun.agent_report import AgentReport
 from mprun.analysis.connection import Connection
 from mprun.analysis.observation import ENDS, Host, Observation
 from mprun.analysis.rows import Kind, Rows
@@ -52,12 +53,9 @@ NOBODY = _Membership()
 
 
 def tabulate(
-    counters: Mapping[str, Mapping[str, int]], observation: Observation, found: Iterable[FlowConnections]
+    agent: AgentReport, observation: Observation, found: Iterable[FlowConnections]
 ) -> dict[str, polars.DataFrame]:
-    """Return the tables of a run beside those of its workloads; empty tables are left out.
-
-    counters: by host, as the agent reports them.
-    """
+    """Return the tables of a run beside those of its workloads; empty tables are left out."""
     members = _find_members(found)
     tables = {
         "interfaces": observation.counters.interfaces.frame(),
@@ -66,7 +64,7 @@ def tabulate(
         "processors": observation.processors.processors.frame(),
         "sockets": _sockets(observation, members),
         "events": _events(observation.hosts, members),
-        "counters": _counters(counters),
+        "counters": _counters(agent),
     }
     return {name: table for name, table in tables.items() if len(table)}
 
@@ -117,10 +115,12 @@ def _events(hosts: Mapping[str, Host], members: Mapping[_Socket, _Membership]) -
     return rows.frame().sort("time_ns", maintain_order=True)
 
 
-def _counters(counters: Mapping[str, Mapping[str, int]]) -> polars.DataFrame:
-    """Return the growth of each counter of the kernel's tables during the run (nstat(8))."""
-    rows = Rows({"host": "text", "name": "text", "value": "whole"})
-    for host, values in counters.items():
-        for name in sorted(values):
-            rows.add((host, name, values[name]))
+def _counters(agent: AgentReport) -> polars.DataFrame:
+    """Return the growth of each counter of the kernel (nstat(8)) during the run, and its values before and after."""
+    rows = Rows({"host": "text", "name": "text", **dict.fromkeys(("value", "before", "after"), "whole")})
+    for node, growth in agent.counters.items():
+        before = agent.counters_before.get(node, {})
+        for name in sorted({*growth, *before}):
+            began, grown = before.get(name, 0), growth.get(name, 0)
+            rows.add((node, name, grown, began, began + grown))
     return rows.frame()

@@ -16,13 +16,13 @@ from mprun.analysis.flow import read_flow, sum_up
 from mprun.analysis.group import measure_groups
 from mprun.analysis.host import (
     doubt_host,
-    find_complaints,
     warn_of_counters,
     warn_of_cut_logs,
     warn_of_lost_sockets,
     warn_of_untaken,
 )
 from mprun.analysis.interference import Interference
+from mprun.analysis.kernel import join_log, judge_log, tabulate_log
 from mprun.analysis.lateness import find_allowances
 from mprun.analysis.path import read_probes, warn_of_ways
 from mprun.analysis.processor import measure_cpu
@@ -79,10 +79,11 @@ def measure(evidence: Evidence) -> Measured:
     readings = {flow.name: read_flow(flow, evidence) for flow in intent.traffic}
     results = {name: one.result for name, one in readings.items() if one.result is not None}
     connections = [one.connections for one in readings.values() if one.connections is not None]
-    sampled = tabulate(agent.counters, evidence.observation, connections)
+    sampled = tabulate(agent, evidence.observation, connections)
     before = Findings(errors=(agent.error,) if agent.error else (), warnings=evidence.warnings)
     found = join((before, read_probes(agent.processes, evidence.logs), *(one.findings for one in readings.values())))
     captures, of_captures = read_captures(evidence)
+    kernel_log = join_log(evidence.observation.kernel_log, evidence.logs("console", "log"))
     found = join(
         (
             found,
@@ -91,6 +92,7 @@ def measure(evidence: Evidence) -> Measured:
             *_use_samples(connections, sampled, found.metrics, evidence),
             of_captures,
             _doubt(evidence),
+            judge_log(kernel_log, agent.zero_ns),
             calibration.tell(evidence.calibration.rows if evidence.calibration else ()),
         )
     )
@@ -115,7 +117,12 @@ def measure(evidence: Evidence) -> Measured:
         "warnings": list(found.warnings),
         **{name: value for name, value in optional.items() if value},
     }
-    return Measured(make_printable(summary), {**join_tables(found.tables), **sampled}, found.accounts)
+    tables: Mapping[str, Mapping[str, list[Any]] | polars.DataFrame] = {
+        **join_tables(found.tables),
+        **sampled,
+        **tabulate_log(kernel_log, agent.zero_ns),
+    }
+    return Measured(make_printable(summary), tables, found.accounts)
 
 
 def _group(flows: Sequence[PlacedFlow]) -> dict[str, list[str]]:
@@ -160,7 +167,6 @@ def _doubt(evidence: Evidence) -> Findings:
             *doubt_host(agent.host),
             *warn_of_untaken(intent, observation),
             *warn_of_lost_sockets(observation.hosts),
-            *find_complaints(evidence.logs("console", "log")),
             *warn_of_ways(intent),
             *warn_of_counters(agent),
         ),

@@ -33,7 +33,7 @@ from mprun.model.spec import Spec
 from mprun.place import Place, choose_place, refuse_commands
 from mprun.provenance import find_kernel, list_makers
 from mprun.repetition import repeat
-from mprun.rundir import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
+from mprun.rundir import KERNEL_LOG, RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
 from mprun.schema.experiment import RUNS
 from mprun.sweep.execution import places_for
 from mprun.sweep.executor import run_all
@@ -51,7 +51,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=,%-]{0,200}")
 _PLACE = re.compile(rf"runs/{_NAME.pattern}/[1-9][0-9]{{0,8}}")
 CAPTURES = "pcap/"
 # Files besides the artifacts that a repetition on an equal machine makes again.
-_SAME = ("plan.json", "environment.json", "inputs/files/*")
+_SAME = ("plan.json", "environment.json", "inputs/files/*", f"tables/{KERNEL_LOG}.parquet")
 
 
 @dataclass(frozen=True)

@@ -149,6 +149,19 @@ def complete_values(context: click.Context, _parameter: click.Parameter, incompl
     return _offer(incomplete, {f"{before}{comma}{name}": "" for name in names if name.startswith(last)})
 
 
+def complete_counters(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the names of the kernel's counters in the run that is named first. Default: the newest run."""
+    from mprun import rundir
+    from mprun.errors import MprunError
+
+    with contextlib.suppress(MprunError, OSError):
+        run = rundir.find(Path(context.params.get("parent") or "runs"), _first_argument(context) or "latest")
+        report = run.agent_report()
+        names = {name for part in (report.counters, report.counters_before) for node in part.values() for name in node}
+        return _offer(incomplete, dict.fromkeys(sorted(names), ""))
+    return []
+
+
 def complete_axes(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the axes of the sweep that is named first."""
     from mprun.errors import MprunError

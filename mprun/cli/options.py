@@ -269,6 +269,15 @@ def launch(page: Path) -> None:
         click.echo(f"no browser was found here: open {page.resolve().as_uri()}", err=True)
 
 
+def need_run(found: RunDirectory | SweepDirectory, option: str) -> RunDirectory:
+    """Return a run. Raise SpecError for a sweep, which an option of `mprun show` cannot show."""
+    from mprun.rundir import RunDirectory
+
+    if not isinstance(found, RunDirectory):
+        raise SpecError(f"{found.path} is a sweep, and '{option}' shows a run: name one of its runs")
+    return found
+
+
 def restore_tables(run: RunDirectory) -> None:
     """Make the tables of a run again if they are missing."""
     if not run.has_tables:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mprun.cli import options
-from mprun.cli.completion import complete_runs
+from mprun.cli.completion import complete_counters, complete_runs
 from mprun.cli.output import emit
 from mprun.report.metrics import order_metrics
 from mprun.rundir import RunDirectory, readable
@@ -25,8 +25,27 @@ if TYPE_CHECKING:
 @options.confidence
 @click.option("--all", "show_all", is_flag=True, help="Show all metrics of a run, with their meanings.")
 @click.option("--cost", is_flag=True, help="Show how often each program of a run stopped for the kernel.")
+@click.option("--kernel-log", is_flag=True, help="Show the log of a run's experiment kernel.")
+@click.option(
+    "--counters",
+    is_flag=False,
+    flag_value="*",
+    metavar="[PATTERN]",
+    shell_complete=complete_counters,
+    help="Show the kernel's counters (nstat) of all hosts and routers: those that grew, or those whose names match "
+    "PATTERN.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
-def command(name: str, parent: Path, confidence: float | None, show_all: bool, cost: bool, as_json: bool) -> None:
+def command(
+    name: str,
+    parent: Path,
+    confidence: float | None,
+    show_all: bool,
+    cost: bool,
+    kernel_log: bool,
+    counters: str | None,
+    as_json: bool,
+) -> None:
     """Show the summary of a run with its time lines, or the summary of a sweep with its cells."""
     from mprun.cli.operand import find_either
 
@@ -36,6 +55,14 @@ def command(name: str, parent: Path, confidence: float | None, show_all: bool, c
             from mprun.cli.show_cost import show_cost
 
             show_cost(found, as_json)
+        elif kernel_log:
+            from mprun.cli.show_kernel import show_kernel_log
+
+            show_kernel_log(found, as_json)
+        elif counters is not None:
+            from mprun.cli.show_kernel import show_counters
+
+            show_counters(found, counters, as_json)
         else:
             _show(found, confidence, show_all, as_json)
 

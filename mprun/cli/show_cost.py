@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mprun.cli import options
 from mprun.cli.output import emit
 from mprun.errors import SpecError
 from mprun.rundir import RunDirectory
@@ -20,17 +21,16 @@ MOST_ROWS = 15
 
 def show_cost(found: RunDirectory | SweepDirectory, as_json: bool) -> None:
     """Print the real time of a run and the stops of its programs. Raises SpecError if nothing was counted."""
-    if not isinstance(found, RunDirectory):
-        raise SpecError(f"{found.path} is a sweep, and '--cost' shows a run: name one of its runs")
-    if not found.has("stops.json"):
+    run = options.need_run(found, "--cost")
+    if not run.has("stops.json"):
         raise SpecError(
-            f"{found.path} has no counts of stops: only the virtual engine counts them, and a kernel of this version "
+            f"{run.path} has no counts of stops: only the virtual engine counts them, and a kernel of this version "
             "of mprun"
         )
-    stops, wall_s = found.read("stops.json"), found.read("wall.json")[-1]["wall_s"]
+    stops, wall_s = run.read("stops.json"), run.read("wall.json")[-1]["wall_s"]
     total = sum(stop["count"] for stop in stops)
     if as_json:
-        emit({"directory": str(found.path), "wall_s": wall_s, "stops": total, "by_call": stops})
+        emit({"directory": str(run.path), "wall_s": wall_s, "stops": total, "by_call": stops})
         return
     of_program: Counter[str] = Counter()
     for stop in stops:

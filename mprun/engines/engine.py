@@ -55,6 +55,8 @@ REPORT_BYTES = 1 << 16
 STOP_S = 10.0
 
 PR_SET_PDEATHSIG = 1
+# sys/personality.h
+ADDR_NO_RANDOMIZE = 0x0040000
 # The signals that end a run in order.
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -140,6 +142,15 @@ def die_with(parent: int) -> None:
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def place_as_linked() -> None:
+    """Give the next program of this process the same addresses in each run (personality(2)). Call it before exec.
+
+    An experiment kernel puts its memory behind its heap. At a random place, its size and the addresses that it prints
+    would be others in each run.
+    """
+    _libc.personality(ADDR_NO_RANDOMIZE)
 
 
 @contextmanager

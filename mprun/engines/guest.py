@@ -20,7 +20,15 @@ from typing import BinaryIO
 from mprun import invoker, landlock
 from mprun.cache import cache, find_home
 from mprun.engines import seccomp
-from mprun.engines.engine import ENVIRONMENT, PROGRAM_PATH, die_with, end, interpreter, uninterrupted
+from mprun.engines.engine import (
+    ENVIRONMENT,
+    PROGRAM_PATH,
+    die_with,
+    end,
+    interpreter,
+    place_as_linked,
+    uninterrupted,
+)
 from mprun.errors import HostError
 from mprun.kernel.store import Kernel
 from mprun.scratch import scratch, temporary
@@ -141,8 +149,8 @@ def _command(folder: Path, guest: Guest, kernel: Kernel, console: BinaryIO | Non
     words += [f"init={folder}/init", f"MPRUN_BOOT={folder}/boot", f"uml_dir={folder}/", "umid=uml"]
     words += ["con=null", "con0=fd:0,fd:1" if console is None else "con0=null,fd:1", "quiet", "panic=-1"]
     if console is not None:
-        # the kernel's warnings too, which a run reports
-        words.append("loglevel=5")
+        # the kernel's warnings too: if it dies, they are all that is left of its log; each with its time
+        words += ["loglevel=5", "printk.time=1"]
     words.append(f"mprun_seed={guest.seed}")
     # All hosts share this kernel. By default it gives TCP 6 % of the memory, too little for the buffers of a few hosts.
     # Here TCP saves memory above one half, and gets three quarters at most (in pages; tcp(7)).
@@ -282,9 +290,11 @@ def _rights(folder: Path, memory: Path, guest: Guest, kernel: Kernel) -> dict[Pa
 def _before_exec(parent: int, cpu: int, rules: int | None) -> None:
     """Restrict the child before exec.
 
-    It stays on one CPU, gives up root's rights from sudo, ends with its parent, and may open only what the rules allow.
+    It stays on one CPU, has the same addresses in each run, gives up root's rights from sudo, ends with its parent, and
+    may open only what the rules allow.
     """
     os.sched_setaffinity(0, {cpu})
+    place_as_linked()
     invoker.become()
     # only now: a change of user would undo it
     die_with(parent)

@@ -37,6 +37,7 @@ from mprun.engines.engine import (
 from mprun.engines.guest import MEMORY_MIB, Bounds, Guest, booted, lacking_memory
 from mprun.errors import HostError, RunError
 from mprun.kernel import store
+from mprun.kernel.log import find_reports, read_console
 from mprun.kernel.store import Kernel
 from mprun.model.engine import EngineName
 from mprun.plan import Plan
@@ -89,9 +90,10 @@ def run_plan(
             computing = None if real_time else Computing(process.pid, _most_still_s(plan))
             watch(process, run, progress, bool(shell), talk, computing)
     if not run.has("agent.json"):
+        fault = _find_fault(run)
         # the agent's last output explains more than the kernel's message that it powered down
-        told = "agent" if run.log("agent", "log").strip() else "console"
-        cause = _lacking_inside(run, guest) or lacking_memory(guest.memory_mib)
+        told = "agent" if run.log("agent", "log").strip() and not fault else "console"
+        cause = _lacking_inside(run, guest) or fault or lacking_memory(guest.memory_mib)
         ended = f"the experiment kernel ended before the run did (see {run.path}/logs/{told}.log)"
         raise RunError(f"{ended}{f'; {cause}' if cause else ''}:\n{_tail(run.log(told, 'log'))}")
 
@@ -153,6 +155,12 @@ def _lacking_inside(run: RunDirectory, guest: Guest) -> str | None:
         f"the programs of the run, with their files in /tmp, /run and /dev/shm, needed more than its "
         f"{guest.memory_mib} MiB of memory"
     )
+
+
+def _find_fault(run: RunDirectory) -> str | None:
+    """Return the last fault that an experiment kernel reported on its console; None if there is none."""
+    reports = find_reports(read_console(run.log("console", "log")))
+    return f"it reported {reports[-1].describe()}" if reports else None
 
 
 def _compile_agent(library: Library) -> None:

@@ -22,7 +22,6 @@ from mprun.analysis.diagnosis import (
     has_fallen_back,
 )
 from mprun.analysis.evidence import Evidence
-from mprun.analysis.host import find_complaints
 from mprun.analysis.interference import Interference, on_paths
 from mprun.analysis.observation import NAMES, Event, Host, Observation, SocketState
 from mprun.analysis.summary import measure
@@ -431,13 +430,3 @@ def test_what_paths_can_carry() -> None:
     assert find_capacity(network, flow_over(["c"]), is_forward=True) is None
     change = LinkChange(0, "a", Direction(), Direction())
     assert find_capacity(replace(network, changes=(change,)), flow_over(["a", "c"]), is_forward=True) is None
-
-
-def test_what_the_kernel_complains_of_is_told() -> None:
-    calm = "This architecture does not have kernel memory protection.\nreboot: Power down\n"
-    assert list(find_complaints(calm)) == []
-    said = f"1.00 WARNING: CPU: 0 PID: 9 at net/mptcp/protocol.c:1098\n1.00 Call Trace:\n{calm}"
-    (told,) = find_complaints(said)
-    assert told.startswith(
-        "the kernel complained: 1.00 WARNING: CPU: 0 PID: 9 at net/mptcp/protocol.c:1098, and 1 more"
-    )

@@ -190,8 +190,8 @@ def test_order_of_a_run(tmp_path: Path) -> None:
         "build",
         *("start capture.client", "ready capture.client", "start capture.server", "ready capture.server"),
         *("start bulk.server", "ready bulk.server", "start probe.path0", "start probe.path1"),
-        *("observe client", "counters client", "observe server", "counters server"),
-        *("start sampling", "start bulk", "counters client", "counters server", "filtered packets"),
+        *("observe client", "observe server", "counters client", "counters router", "counters server"),
+        *("start sampling", "start bulk", "counters client", "counters router", "counters server", "filtered packets"),
     ]
 
 
@@ -209,7 +209,7 @@ def test_a_whole_run_lets_its_captures_read_all(tmp_path: Path) -> None:
     assert_captures_were_read(machine)
 
 
-@pytest.mark.parametrize("step", range(2, 18))
+@pytest.mark.parametrize("step", range(2, 20))
 def test_a_run_that_fails_lets_its_captures_read_all(tmp_path: Path, step: int) -> None:
     machine = RecordingMachine(fail_at=step)
     run_on(machine, tmp_path)
@@ -226,7 +226,7 @@ def test_a_run_that_succeeds_stops_its_daemons_in_reverse(tmp_path: Path) -> Non
     assert machine.released
 
 
-@pytest.mark.parametrize("step", range(18))
+@pytest.mark.parametrize("step", range(20))
 def test_failure_at_each_step_stops_what_was_started(tmp_path: Path, step: int) -> None:
     machine = RecordingMachine(fail_at=step)
     status, result = run_on(machine, tmp_path)
@@ -241,7 +241,7 @@ def test_failure_at_each_step_stops_what_was_started(tmp_path: Path, step: int) 
 
 
 def test_there_are_as_many_steps_as_are_tried(tmp_path: Path) -> None:
-    assert len(all_steps(tmp_path)) == 18
+    assert len(all_steps(tmp_path)) == 20
 
 
 def test_a_flow_that_does_not_end_is_stopped_at_its_time_out(tmp_path: Path) -> None:
@@ -343,10 +343,10 @@ def test_a_change_that_fails_ends_the_run(tmp_path: Path) -> None:
     )
     spec = load(tmp_path / "topo", LAB / "xp_mptcp", allowed=Permissions(outside=True)).spec
     plan = json.loads(json.dumps(compile_plan(spec, allocate(spec)).to_json()))
-    machine = RecordingMachine(fail_at=15)
+    machine = RecordingMachine(fail_at=16)
     run = Run(str(tmp_path), plan, machine, True, str(tmp_path), str(tmp_path))  # type: ignore[arg-type]
     assert perform(run, None) == 1
-    assert machine.steps[15] == "change 2"
+    assert machine.steps[16] == "change 2"
     assert machine.released
     assert machine.alive == []
 

@@ -15,6 +15,7 @@ import pytest
 from mprun.agent import record
 from mprun.agent.message import HEADER, attribute
 from mprun.agent.record import Recorder, read_entries
+from mprun.agent_report import AgentReport
 from mprun.analysis.connection import Connection, SendingEnd, Subflow
 from mprun.analysis.limitation import ConnectionState
 from mprun.analysis.observation import NAMES, TCP_INFO, Observation, observe
@@ -24,6 +25,7 @@ from tests.intents import flow
 
 ZERO_NS = 5_000_000_000
 ENDS = ("10.0.0.1", 40, "10.1.0.1", 5201)
+COUNTED = {"TcpOutSegs": 5, "TcpInSegs": 4}
 MIRRORED = ("10.1.0.1", 5201, "10.0.0.1", 40)
 
 
@@ -137,8 +139,8 @@ def connection(token: int | None) -> Connection:
 
 def tables(observation: Observation, **path: str) -> dict[str, list[dict[str, Any]]]:
     carried = flow([intents.path("path0", source="10.0.0.1", destination="10.1.0.1", **path)])
-    counters = {"client": {"TcpOutSegs": 5, "TcpInSegs": 4}}
-    made = tabulate(counters, observation, [FlowConnections(carried, (connection(7),), 0, 10)])
+    agent = AgentReport(None, True, counters={"client": COUNTED}, counters_before={"client": {"IpDefaultTTL": 64}})
+    made = tabulate(agent, observation, [FlowConnections(carried, (connection(7),), 0, 10)])
     return {name: table.to_dicts() for name, table in made.items()}
 
 
@@ -163,7 +165,11 @@ def test_rows_name_their_flow_connection_and_path(tmp_path: Path) -> None:
         ("server", "created", "bulk", "path0"),
         ("server", "closed", "bulk", None),
     ]
-    assert found["counters"][0] == {"host": "client", "name": "TcpInSegs", "value": 4}
+    assert found["counters"] == [
+        {"host": "client", "name": "IpDefaultTTL", "value": 0, "before": 64, "after": 64},
+        {"host": "client", "name": "TcpInSegs", "value": 4, "before": 0, "after": 4},
+        {"host": "client", "name": "TcpOutSegs", "value": 5, "before": 0, "after": 5},
+    ]
 
 
 def test_beyond_a_nat_a_socket_is_known_by_its_other_address(tmp_path: Path) -> None:
@@ -174,7 +180,7 @@ def test_beyond_a_nat_a_socket_is_known_by_its_other_address(tmp_path: Path) -> 
 
 
 def test_a_table_without_rows_is_left_out() -> None:
-    assert tabulate({}, Observation(), []) == {}
+    assert tabulate(AgentReport(None, True), Observation(), []) == {}
 
 
 def test_what_an_mptcp_connection_holds(tmp_path: Path) -> None:

@@ -155,7 +155,7 @@ def complete_counters(context: click.Context, _parameter: click.Parameter, incom
     from mprun.errors import MprunError
 
     with contextlib.suppress(MprunError, OSError):
-        run = rundir.find(Path(context.params.get("parent") or "runs"), _first_argument(context) or "latest")
+        run = rundir.find(Path(context.params.get("parent") or "runs"), str(context.params.get("name") or "latest"))
         report = run.agent_report()
         names = {name for part in (report.counters, report.counters_before) for node in part.values() for name in node}
         return _offer(incomplete, dict.fromkeys(sorted(names), ""))

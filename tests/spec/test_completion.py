@@ -76,6 +76,20 @@ def test_every_command_of_a_run_is_offered_them(
     assert "latest" in _offered(*words, "l")
 
 
+def test_counters_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert _offered("show", "--counters", "Tcp") == []
+    for number, name in enumerate(("TcpInSegs", "TcpOutSegs")):
+        run = tmp_path / "runs" / f"20261121-12000{number}-topo-xp-0123abcd"
+        run.mkdir(parents=True)
+        (run / "plan.json").touch()
+        report = {"error": None, "complete": True, "counters": {"a": {name: 1}}, "counters_before": {"b": {"IpMTU": 1}}}
+        (run / "agent.json").write_text(json.dumps(report))
+    (tmp_path / "runs" / "latest").symlink_to("20261121-120001-topo-xp-0123abcd")
+    assert _offered("show", "--counters", "") == ["IpMTU", "TcpOutSegs"]
+    assert _offered("show", "20261121-120000-topo-xp-0123abcd", "--counters", "T") == ["TcpInSegs"]
+
+
 def test_parameters_of_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "topo.yaml").write_text("version: 1\nparams: {rate: 20mbit, rtt: 40ms}\ntopology: multi-path\n")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a kernel says: the records of /dev/kmsg, the lines of a console, and the reports of faults in them. Pure.
+"""The messages of a kernel: the records of /dev/kmsg, the lines of a console, and the reports of faults in them. Pure.
 
 A record has the form of Documentation/ABI/testing/dev-kmsg: `PRIORITY,SEQUENCE,MICROSECONDS,FLAGS;TEXT`. The console
 has only messages of level `warn` and worse (`mprun.engines.guest`).

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the experiment kernel says and counts is in every run, and a fault that it reports fails the run."""
+"""Each run has the log and the counters of its experiment kernel, and a fault that the kernel reports fails the run."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def _find(given: Path | str) -> str:
         if Path(name).exists() and not Path(name).is_dir():
             return name
     if Path(given).is_dir():
-        inside = sorted(p.name for p in Path(given).iterdir() if p.suffix in SUFFIXES)
+        inside = _list_yaml_files(Path(given))
         hint = f"name one of its files: {', '.join(inside[:8])}" if inside else "name a YAML file"
         raise _refusal(str(given), f"is a directory: {hint}")
     raise _refusal(str(given), f"no such file: tried {', '.join(tried)}{_name_nearest_file(Path(given))}")
@@ -103,12 +103,16 @@ def _name_nearest_file(given: Path) -> str:
     The name has a suffix only if the given name has one.
     """
     try:
-        there = sorted(file.name for file in given.parent.iterdir() if file.suffix in SUFFIXES and file.is_file())
+        there = _list_yaml_files(given.parent)
     except OSError:
         return ""
     names = there if given.suffix in SUFFIXES else [name.rpartition(".")[0] for name in there]
     near = find_nearest(given.name, names)
     return f": did you mean '{given.with_name(near)}'?" if near else ""
+
+
+def _list_yaml_files(folder: Path) -> list[str]:
+    return sorted(file.name for file in folder.iterdir() if file.suffix in SUFFIXES and file.is_file())
 
 
 class _Reading:

@@ -59,7 +59,7 @@ OPENED_ELSEWHERE = {
     "engines/capability.py": "/proc and /sys",
     "engines/virtual.py": "mprun's own code",
     "attachment.py": "the user's own files, of which it lists and opens regular ones and follows no link",
-    "input/reader.py": "the folder that a user named, to list what is in it",
+    "input/reader.py": "the folder of the file that a user named, to list what is in it",
     "lab/catalog.py": "a lab's folder for a copy, links as they are",
     "lab/grade.py": "lists folders of runs",
     "sweepdir/directory.py": "the user's folder for results; a new folder in it",
@@ -87,7 +87,7 @@ ONLY = {
     "bundle/archive.py": {"archive.open"},
     "results.py": {"polars.read_csv"},
     "index/entry.py": {"os.scandir"},
-    "input/reader.py": {"Path(given).iterdir"},
+    "input/reader.py": {"folder.iterdir"},
     "lab/grade.py": {"folder.glob"},
     "engines/virtual.py": {"folder.glob"},
 }

@@ -23,7 +23,7 @@ def judge_across(texts: Sequence[str], cells: Sequence[Cell], rows: Sequence[Row
 
 def _judge(text: str, cells: Sequence[Cell], rows: Sequence[Row]) -> dict[str, Any]:
     try:
-        outcome = evaluate(parse(text), lambda reference: _find(reference, cells, rows))
+        outcome = evaluate(parse(text), lambda reference: find_in_cells(reference, cells, rows))
     except ExpressionError as error:
         return {"holds": text, "held": None, "found": error.reason, "comparisons": []}
     comparisons = [
@@ -39,8 +39,8 @@ def _judge(text: str, cells: Sequence[Cell], rows: Sequence[Row]) -> dict[str, A
     return {"holds": text, "held": outcome.is_true, "found": found, "comparisons": comparisons}
 
 
-def _find(reference: Reference, cells: Sequence[Cell], rows: Sequence[Row]) -> Value:
-    """Raises UnknownName."""
+def find_in_cells(reference: Reference, cells: Sequence[Cell], rows: Sequence[Row]) -> Value:
+    """Return the values of a metric in all runs of the chosen cells. Raises UnknownName."""
     first, *rest = reference.segments
     name = ".".join(segment.name for segment in rest)
     conditions = {condition.key: condition.value for condition in first.conditions}

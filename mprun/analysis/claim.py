@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
+from mprun.analysis.across import find_in_cells
+from mprun.analysis.cells import Cell, Row
 from mprun.analysis.lateness import Allowance
 from mprun.model.fault import name_nearest
 from mprun.model.metric import UNITS
@@ -48,6 +50,15 @@ class Measured:
 
 
 @dataclass(frozen=True)
+class Swept:
+    """The measurements of a sweep. cells: as in `sweep.json`. rows: the runs that have ended."""
+
+    cells: Sequence[Cell]
+    rows: Sequence[Row]
+    allowance: None = None
+
+
+@dataclass(frozen=True)
 class Judgement:
     """A claim, whether it held, and what it came to.
 
@@ -60,7 +71,7 @@ class Judgement:
     reason: str = ""
 
 
-def judge(claims: Iterable[Claim], runs: Mapping[str, Measured], missing: Mapping[str, str]) -> list[Judgement]:
+def judge(claims: Iterable[Claim], runs: Mapping[str, Measured | Swept], missing: Mapping[str, str]) -> list[Judgement]:
     """Each claim held against the runs, by name. missing: why there is no run of a name.
 
     What a run did not measure leaves a claim open; a claim that nobody can decide is not held.
@@ -68,7 +79,7 @@ def judge(claims: Iterable[Claim], runs: Mapping[str, Measured], missing: Mappin
     return [_judge(claim, runs, missing) for claim in claims]
 
 
-def _judge(claim: Claim, runs: Mapping[str, Measured], missing: Mapping[str, str]) -> Judgement:
+def _judge(claim: Claim, runs: Mapping[str, Measured | Swept], missing: Mapping[str, str]) -> Judgement:
     absent = [f"{step}: {missing.get(step, 'was not run')}" for step in claim.steps if step not in runs]
     if absent:
         return Judgement(claim, "open", reason="; ".join(absent))
@@ -82,7 +93,7 @@ def _judge(claim: Claim, runs: Mapping[str, Measured], missing: Mapping[str, str
     return Judgement(claim, "held" if explained else "failed", outcome, "; ".join(explained))
 
 
-def _explain(claim: Claim, outcome: Outcome, runs: Mapping[str, Measured]) -> list[str]:
+def _explain(claim: Claim, outcome: Outcome, runs: Mapping[str, Measured | Swept]) -> list[str]:
     """Say how late timers explain each comparison that is false; nothing if they do not explain all of them.
 
     Late timers only lengthen times. They explain a time above a bound that no run measured, and no ratio or share.
@@ -114,9 +125,14 @@ def _find_pairs(node: Node) -> list[tuple[Node, Node]]:
     return []
 
 
-def find_value(reference: Reference, runs: Mapping[str, Measured]) -> Value:
-    """Return the value of a name: `RUN.METRIC`, or the rows of `RUN.TABLE[conditions].COLUMN`. Raises UnknownName."""
+def find_value(reference: Reference, runs: Mapping[str, Measured | Swept]) -> Value:
+    """Return the value of a name. Raises UnknownName.
+
+    The name is `RUN.METRIC`, `RUN.TABLE[conditions].COLUMN`, or `SWEEP[conditions].METRIC`.
+    """
     run = runs[reference.segments[0].name]
+    if isinstance(run, Swept):
+        return find_in_cells(reference, run.cells, run.rows)
     name = ".".join(segment.name for segment in reference.segments[1:])
     table = split_table(reference)
     if table is not None:

@@ -28,8 +28,15 @@ if TYPE_CHECKING:
     from mprun.model.permission import Consent
     from mprun.schema.lab import Profile
     from mprun.statement.evaluation import Comparison
+    from mprun.sweep.execution import State
 
 _MARKS = {"held": ("✓", "green"), "failed": ("✗", "red"), "open": ("?", "yellow")}
+_VERDICTS = {
+    "agrees": ("✓", "green"),
+    "differs": ("≠", "yellow"),
+    "not comparable": ("-", "yellow"),
+    "not measured here": ("?", "yellow"),
+}
 _STATES = {"ran": ("✓", "green"), "broken": ("✗", "red"), "impossible": ("-", "yellow")}
 
 _profile = click.option(
@@ -121,6 +128,16 @@ def start(name: str, directory: Path | None) -> None:
 @click.argument("names", metavar="LAB...", nargs=-1, shell_complete=complete_labs)
 @click.option("--all", "all_", is_flag=True, help="Run all labs.")
 @_profile
+@click.option(
+    "--figure",
+    "figures",
+    multiple=True,
+    metavar="NAME",
+    help="Run only what this published figure of the lab needs. Needs --profile published. Can be repeated.",
+)
+@click.option(
+    "--new", "anew", is_flag=True, help="Run all steps of --profile published again, also steps with earlier runs."
+)
 @options.parameters
 @options.seed
 @options.engine
@@ -132,6 +149,8 @@ def run(
     names: tuple[str, ...],
     all_: bool,
     profile: Profile,
+    figures: tuple[str, ...],
+    anew: bool,
     params: tuple[str, ...],
     seed: int | None,
     engine: EngineChoice,
@@ -144,15 +163,21 @@ def run(
 
     The default is the lab of the current directory. A lab by its number or name has the files of mprun, also in a
     copy.
+
+    With --profile published, also run the sweeps of the labs, and write a page that compares each published figure
+    with the measurements. Runs that exist already are not repeated, so the same command resumes a lab.
     """
     from mprun.cli.progress import Bar
     from mprun.lab.catalog import open_here, open_lab
-    from mprun.lab.run import run_labs
+    from mprun.lab.run import Scope, run_labs
     from mprun.place import choose_place
     from mprun.shipped import find_labs
 
     if names and all_:
         raise click.UsageError("name the labs to run, or write --all, not both")
+    if figures and profile != "published":
+        raise click.UsageError("figures belong to the publication: add --profile published to --figure")
+    scope = Scope(profile, figures, profile == "published" and not anew)
     given = options.parse_parameters(params)
     wanted = [str(folder) for folder in find_labs().values()] if all_ else names
     labs = [open_lab(name, given) for name in wanted] or [open_here(given)]
@@ -160,7 +185,7 @@ def run(
     if not as_json:
         click.echo(f"engine: {place.name} ({place.reason})", err=True)
     began = time.monotonic()
-    runs = sum(len(lab.steps_of(profile)) for lab in labs)
+    runs = sum(len(scope.steps_of(lab)) for lab in labs)
     over: list[Done] = []
     results: list[LabRun] = []
     with Bar() as bar:
@@ -171,17 +196,39 @@ def run(
                 invoker.give(done.directory)
 
         def look() -> None:
-            bar.show("running", len(over) / runs, f"{len(over)} of {runs} runs")
+            bar.show("running", len(over) / max(runs, 1), f"{len(over)} of {runs} runs")
 
-        for result in run_labs(labs, profile, place, parent, report, look, consent, seed):
+        def tell(state: State) -> None:
+            bar.show("running a sweep", state.done / max(state.total, 1), f"{state.done} of {state.total} runs")
+
+        def say(text: str) -> None:
+            click.echo(text, err=True)
+
+        for result in run_labs(labs, scope, place, parent, report, look, consent, seed, tell, say):
             results.append(result)
+            page = _write_page(parent, result)
             if not as_json:
                 _show_lab(result)
+                _show_figures(result, page)
     if as_json:
         emit([_lab_to_json(result) for result in results])
     else:
         _show_total(results, time.monotonic() - began)
     sys.exit(_status(results))
+
+
+def _write_page(parent: Path, result: LabRun) -> Path | None:
+    """Write the page of the published figures. Return None if the lab or its profile has no figures."""
+    from mprun.lab.page import write_page
+
+    if not result.figures:
+        return None
+    page = write_page(parent, result.lab, result.figures, result.results, result.walls_s)
+    invoker.give(page.parent)
+    for sweep in result.lab.sweeps:
+        if sweep.name in result.results:
+            invoker.give(result.results[sweep.name].path)
+    return page
 
 
 @command.command()
@@ -273,8 +320,15 @@ def _show_lab(result: LabRun) -> None:
     lab = result.lab
     click.echo(f"\n{click.style(f'{lab.name}: {lab.title}', bold=True)}")
     click.echo("\n".join(f"  {line}" for line in _say_files(lab)) + "\n")
+    earlier = sum(done.is_earlier for done in result.done)
+    if earlier:
+        said = f"{earlier} of {len(result.done)} runs existed already; to run all steps again: add --new"
+        click.echo(options.wrap(said, "  ", "  ") + "\n")
+    for name, reason in result.missing.items():
+        if name not in {done.step.name for done in result.done}:
+            click.echo(options.wrap(f"sweep {name}: {reason}", "  ", "    "))
     widths = [max(len(name), 12) for name in lab.show]
-    first = max(len(done.step.name) for done in result.done)
+    first = max((len(done.step.name) for done in result.done), default=0)
     heads = "".join(f"  {name:>{width}}" for name, width in zip(lab.show, widths, strict=True))
     click.echo(f"    {'':{first}}{heads}  run")
     for done in result.done:
@@ -289,6 +343,20 @@ def _show_lab(result: LabRun) -> None:
         _show_complaints(done)
     click.echo()
     _show_judgements(result.judgements)
+
+
+def _show_figures(result: LabRun, page: Path | None) -> None:
+    """Print the verdict on each published result, and the place of the page with the pictures."""
+    if page is None:
+        return
+    click.echo("\n  published figures:")
+    for judged in result.figures:
+        for finding in judged.findings:
+            mark, colour = _VERDICTS[finding.verdict]
+            said = f"{judged.figure.published}: {finding.said or judged.figure.title}"
+            click.echo(f"  {click.style(mark, fg=colour)} {options.wrap(said, '    ')[4:]}")
+            click.echo(options.wrap(f"{finding.verdict}: {finding.reason}", "      "))
+    click.echo(f"\n  figures: {page}")
 
 
 def _say_files(lab: Lab) -> list[str]:
@@ -358,16 +426,29 @@ def _status(results: Sequence[LabRun]) -> int:
     states = {done.state for result in results for done in result.done}
     statuses = {done.summary["status"] for result in results for done in result.done if done.summary}
     verdicts = {judgement.verdict for result in results for judgement in result.judgements}
+    findings = [finding for result in results for judged in result.figures for finding in judged.findings]
     if "broken" in states or statuses - {"passed"} or "failed" in verdicts:
+        return 1
+    if any(finding.verdict == "differs" and not finding.is_explained for finding in findings):
         return 1
     if "impossible" in states:
         return 3
-    return 1 if "open" in verdicts else 0
+    return 1 if "open" in verdicts or not all(finding.is_explained for finding in findings) else 0
 
 
 def _lab_to_json(result: LabRun) -> dict[str, Any]:
     steps = [{**asdict(done), "step": done.step.name, "directory": str(done.directory or "")} for done in result.done]
-    return {"lab": result.lab.name, "steps": steps, "claims": _claims_to_json(result.judgements)}
+    figures = [
+        {"figure": judged.figure.name, "published": judged.figure.published, **asdict(finding)}
+        for judged in result.figures
+        for finding in judged.findings
+    ]
+    return {
+        "lab": result.lab.name,
+        "steps": steps,
+        "claims": _claims_to_json(result.judgements),
+        "figures": figures,
+    }
 
 
 def _claims_to_json(judgements: Sequence[Judgement]) -> list[dict[str, Any]]:

@@ -11,17 +11,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mprun.input import Loaded, load
+from mprun.folder import Folder
+from mprun.input import Loaded, load, load_cells
 from mprun.input.document import Document
 from mprun.input.parameter import Parameters
 from mprun.input.reader import SUFFIXES, is_outside, read
 from mprun.input.traffic import owned_metrics
+from mprun.lab.figure import HERE, PUBLISHED, Figure, check_figure, make_figure
+from mprun.lab.published import read_published
 from mprun.model import metric
 from mprun.model.fault import Fault, InputError, name_nearest
+from mprun.model.fault import Path as Keys
 from mprun.model.metric import Metric, Metrics, Unit
 from mprun.model.scalar import read_scalar, spell_scalar
 from mprun.schema.file_model import check
-from mprun.schema.lab import PROFILES, LabFile, Profile, StepEntry
+from mprun.schema.lab import PROFILES, LabFile, Profile, StepEntry, SweepEntry
 from mprun.statement.claim import Claim, column_unit, split_table
 from mprun.statement.evaluation import check as check_units
 from mprun.statement.expression import ExpressionError, Reference, UnknownName
@@ -45,9 +49,31 @@ class Step:
 
     def command(self, folder: Path) -> str:
         """Return the command that a student types in the lab's folder."""
-        topology, experiment = (file.relative_to(folder) for file in (self.topology, self.experiment))
-        parameters = [f"-p {name}={value}" for name, value in self.parameters.items()]
-        return " ".join([f"mprun -t {topology} -x {experiment}", *parameters])
+        return _command("mprun", self, folder)
+
+
+@dataclass(frozen=True)
+class LabSweep:
+    """A sweep of a lab. topology, experiment: files as for `load_cells`. parameters: as for -p."""
+
+    name: str
+    topology: Path
+    experiment: Path
+    parameters: Mapping[str, str]
+
+    def load(self, seed: int | None = None) -> tuple[Loaded, ...]:
+        """Read and check each cell. seed: instead of the file's. Raises InputError."""
+        return load_cells(self.topology, self.experiment, self.parameters, seed)
+
+    def command(self, folder: Path) -> str:
+        """Return the command that runs the sweep in the lab's folder."""
+        return _command("mprun sweep", self, folder)
+
+
+def _command(program: str, step: Step | LabSweep, folder: Path) -> str:
+    topology, experiment = (file.relative_to(folder) for file in (step.topology, step.experiment))
+    parameters = [f"-p {name}={value}" for name, value in step.parameters.items()]
+    return " ".join([f"{program} -t {topology} -x {experiment}", *parameters])
 
 
 @dataclass(frozen=True)
@@ -60,7 +86,11 @@ class Question:
 
 @dataclass(frozen=True)
 class Lab:
-    """A lab in its folder. defaults: its parameters, which the files of its steps share."""
+    """A lab in its folder.
+
+    - defaults: its parameters, which the files of its steps share.
+    - sweeps, figures: of the profile `published`.
+    """
 
     folder: Path
     title: str
@@ -70,6 +100,8 @@ class Lab:
     claims: tuple[Claim, ...]
     questions: tuple[Question, ...]
     defaults: Mapping[str, str]
+    sweeps: tuple[LabSweep, ...] = ()
+    figures: tuple[Figure, ...] = ()
 
     @property
     def name(self) -> str:
@@ -82,9 +114,17 @@ class Lab:
     def steps_of(self, profile: Profile) -> tuple[Step, ...]:
         return tuple(step for step in self.steps if step.profile in (None, profile))
 
+    def sweeps_of(self, profile: Profile) -> tuple[LabSweep, ...]:
+        return self.sweeps if profile == "published" else ()
+
+    def names_of(self, profile: Profile) -> set[str]:
+        """Return the names of the steps and sweeps of a profile."""
+        steps, sweeps = self.steps_of(profile), self.sweeps_of(profile)
+        return {step.name for step in steps} | {sweep.name for sweep in sweeps}
+
     def claims_of(self, profile: Profile) -> tuple[Claim, ...]:
         """Return the claims that need only steps of this profile."""
-        names = {step.name for step in self.steps_of(profile)}
+        names = self.names_of(profile)
         return tuple(claim for claim in self.claims if names.issuperset(claim.steps))
 
 
@@ -102,7 +142,8 @@ def read_lab(folder: Path, parameters: Mapping[str, str] = {}) -> Lab:
     file = None if values is None else check(LabFile, values, document)
     defaults = {name: spell_scalar(value) for name, value in own.items()}
     lab = None if file is None else _lab(folder, file, defaults, parameters)
-    if lab is not None:
+    if lab is not None and file is not None:
+        lab = _add_figures(lab, file, document)
         _check_places(lab, document)
         _check_names(lab, document)
     if document.faults or lab is None:
@@ -120,7 +161,28 @@ def _lab(folder: Path, file: LabFile, defaults: Mapping[str, str], given: Mappin
         tuple(Claim(entry.says, entry.holds, entry.why.strip(), entry.tolerance.strip()) for entry in file.claims),
         tuple(Question(entry.ask.strip(), entry.hint.strip()) for entry in file.questions),
         defaults,
+        tuple(_sweep(folder, entry, given) for entry in file.sweeps),
     )
+
+
+def _add_figures(lab: Lab, file: LabFile, document: Document) -> Lab:
+    """Return the lab with its figures. Raises SpecError for a fault in the file of published values."""
+    if not file.figures:
+        return lab
+    rows = read_published(Folder(lab.folder))
+    figures = []
+    for n, entry in enumerate(file.figures):
+
+        def fault(path: Keys, message: str, n: int = n) -> None:
+            document.fault(("figures", n, *path), message)
+
+        figures.append(make_figure(entry, rows, fault))
+    return replace(lab, figures=tuple(figures))
+
+
+def _sweep(folder: Path, entry: SweepEntry, given: Mapping[str, str]) -> LabSweep:
+    parameters = {**given, **{name: spell_scalar(value) for name, value in entry.params.items()}}
+    return LabSweep(entry.name, folder / entry.topology, folder / entry.experiment, parameters)
 
 
 def _step(folder: Path, entry: StepEntry, given: Mapping[str, str]) -> Step:
@@ -132,21 +194,26 @@ def _step(folder: Path, entry: StepEntry, given: Mapping[str, str]) -> Step:
 def _check_places(lab: Lab, document: Document) -> None:
     """Add a fault for each step whose files are outside the folder: a lab may come from a stranger."""
     lab_file = str(lab.folder / FILE)
-    for n, step in enumerate(lab.steps):
-        for key, file in (("topology", step.topology), ("experiment", step.experiment)):
+    places = [("steps", n, step.topology, step.experiment) for n, step in enumerate(lab.steps)]
+    places += [("sweeps", n, sweep.topology, sweep.experiment) for n, sweep in enumerate(lab.sweeps)]
+    for where, n, topology, experiment in places:
+        for key, file in (("topology", topology), ("experiment", experiment)):
             if any(is_outside(file.with_name(f"{file.name}{suffix}"), lab_file) for suffix in ("", *SUFFIXES)):
-                document.fault(("steps", n, key), "lies outside the folder of the lab: copy the file there")
+                document.fault((where, n, key), "lies outside the folder of the lab: copy the file there")
 
 
 def _check_names(lab: Lab, document: Document) -> None:
     """Add faults for steps with the same name, and for claims about steps that are missing or in no common profile."""
-    first: dict[str, int] = {}
-    for n, step in enumerate(lab.steps):
-        if step.name in first:
-            line = document.place(("steps", first[step.name]))[1]
-            document.fault(("steps", n), f"a second step '{step.name}', first on line {line}: give it a 'name'")
-        first.setdefault(step.name, n)
-    together = [{step.name for step in lab.steps_of(profile)} for profile in PROFILES]
+    first: dict[str, Keys] = {}
+    places: list[tuple[Keys, str]] = [(("steps", n), step.name) for n, step in enumerate(lab.steps)]
+    places += [(("sweeps", n), sweep.name) for n, sweep in enumerate(lab.sweeps)]
+    for place, name in places:
+        if name in first:
+            line = document.place(first[name])[1]
+            document.fault(place, f"a second step '{name}', first on line {line}: give it a 'name'")
+        first.setdefault(name, place)
+    _check_figure_names(lab, first, document)
+    together = [lab.names_of(profile) for profile in PROFILES]
     for n, claim in enumerate(lab.claims):
         place = ("claims", n, "holds")
         unknown = next((name for name in claim.steps if name not in first), None)
@@ -158,15 +225,37 @@ def _check_names(lab: Lab, document: Document) -> None:
             document.fault(place, "is about steps that no profile runs together: split it")
 
 
+def _check_figure_names(lab: Lab, known: Mapping[str, Keys], document: Document) -> None:
+    """Add faults for figures with the same name, and for figures of steps that the profile `published` does not run."""
+    published = lab.names_of("published")
+    names: dict[str, int] = {}
+    for n, figure in enumerate(lab.figures):
+        if names.setdefault(figure.name, n) != n:
+            document.fault(("figures", n, "name"), f"a second figure '{figure.name}': give it another name")
+        for step in figure.steps:
+            if step not in known:
+                document.fault(("figures", n), f"no step '{step}'{name_nearest(step, known, 'steps')}")
+            elif step not in published:
+                message = f"the profile 'published' does not run step '{step}': remove its 'profile'"
+                document.fault(("figures", n), message)
+    for name in (PUBLISHED, HERE) if lab.figures else ():
+        if name in known:
+            document.fault(known[name], f"'{name}' names the values of figures: give it another name")
+
+
 def check_claims(lab: Lab) -> None:
-    """Check claims against what the steps will measure. Raises InputError."""
+    """Check claims and figures against what the steps and sweeps will measure. Raises InputError."""
     document = Document(read(lab.folder / FILE, "experiment"))
     loaded = {step.name: step.load() for step in lab.steps}
+    swept = {sweep.name: sweep.load()[0] for sweep in lab.sweeps}
     for n, claim in enumerate(lab.claims):
         try:
-            check_units(claim.holds, lambda reference: _unit_of(reference, loaded))
+            check_units(claim.holds, lambda reference: _unit_of(reference, loaded, swept))
         except ExpressionError as error:
             document.fault(("claims", n, "holds"), str(error))
+    for n, figure in enumerate(lab.figures):
+        for path, message in check_figure(figure, lambda reference: _unit_of(reference, loaded, swept)):
+            document.fault(("figures", n, *path), message)
     for n, step in enumerate(lab.steps):
         explicit = replace(step, parameters={**lab.defaults, **step.parameters})
         if explicit.load().spec != loaded[step.name].spec:
@@ -189,15 +278,15 @@ def _find_metric(name: str, owned: Mapping[str, Metrics]) -> Metric | None:
     return None if found is None else found[0]
 
 
-def _unit_of(reference: Reference, loaded: Mapping[str, Loaded]) -> Unit:
-    """Return the unit of a name in a claim. Raises UnknownName."""
-    table = split_table(reference)
+def _unit_of(reference: Reference, loaded: Mapping[str, Loaded], swept: Mapping[str, Loaded]) -> Unit:
+    """Return the unit of a name in a claim. Raises UnknownName. swept: a cell of each sweep."""
+    step, _, name = reference.name.partition(".")
+    table = split_table(reference) if step in loaded else None
     if table is not None:
         return column_unit(table[1])[0]
-    if any(segment.conditions for segment in reference.segments):
+    if any(segment.conditions for segment in reference.segments[step in swept :]):
         raise UnknownName("conditions are for the rows of a table: write 'RUN.TABLE[flow=NAME].COLUMN'")
-    step, _, name = reference.name.partition(".")
-    owned = _owned(loaded[step])
+    owned = _owned(loaded[step] if step in loaded else swept[step])
     found = _find_metric(name, owned)
     if found is None:
         known = [f"{owner}.{metric}" for owner, metrics in owned.items() for metric in metrics]

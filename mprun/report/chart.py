@@ -391,7 +391,7 @@ class _Painting:
             self._set_effects(axes)
             return
         if chart.x.categories:
-            letters = sum(len(name) + 2 for name in chart.x.categories)
+            letters = sum(max(map(len, name.split("\n"))) + 2 for name in chart.x.categories)
             room = 0.8 if chart.form == "heat" else 1
             if letters > room * self._layout.letters / min(len(chart.panels), self._layout.across):
                 axes.tick_params("x", rotation=35)

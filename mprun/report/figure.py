@@ -193,7 +193,8 @@ def _rows(chart: Chart) -> Iterator[list[object]]:
                     yield [*head, series.label, _number(most), _number(share)]
                 continue
             for n, x in enumerate(series.x):
-                position = chart.x.categories[int(x)] if chart.x.categories else _number(x)
+                # a name may have several lines in a picture
+                position = " ".join(chart.x.categories[int(x)].split("\n")) if chart.x.categories else _number(x)
                 if chart.form == "effect":
                     ends = [_number(series.low[n]), _number(series.high[n])] if series.low else ["", ""]
                     metric = chart.y.categories[int(series.y[n])]

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, PlainValidator, WithJsonSchema
+from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
 from mprun.schema.field import Name, Version
 from mprun.schema.file_model import FileModel
-from mprun.statement.expression import Expression, parse
+from mprun.statement.expression import Expression, parse, parse_value
 
 Profile = Literal["quick", "published"]
 
@@ -23,7 +23,14 @@ def _parse_statement(value: object) -> Expression:
     return parse(value)
 
 
+def _parse_value(value: object) -> Expression:
+    if not isinstance(value, str):
+        raise ValueError("must be a value in quotes: write one as in 'xp_mptcp.bulk.goodput'")
+    return parse_value(value)
+
+
 Statement = Annotated[Expression, PlainValidator(_parse_statement), WithJsonSchema({"type": "string"})]
+MeasuredValue = Annotated[Expression, PlainValidator(_parse_value), WithJsonSchema({"type": "string"})]
 
 
 class StepEntry(FileModel):
@@ -54,6 +61,95 @@ class ClaimEntry(FileModel):
     tolerance: str = Field("", description="The reason for the width of the tolerance.")
 
 
+class SweepEntry(FileModel):
+    """A sweep of a lab. It runs only in the profile `published`."""
+
+    name: Name = Field(description="The name of the sweep in claims and figures.", examples=["repeated"])
+    topology: str = Field(description="The topology file, relative to the lab file.", examples=["topo"])
+    experiment: str = Field(
+        description="The experiment file with a `matrix` or `repeat`, relative to the lab file.", examples=["repeated"]
+    )
+    params: dict[str, str | int | float | bool] = Field({}, description="Parameters of the sweep, as with -p.")
+
+
+class ValueEntry(FileModel):
+    """A value of a figure: the published value, the measured value, or both."""
+
+    name: Name = Field(
+        description="The name of the value in `checks`: `published.NAME`, `here.NAME`.", examples=["tcp"]
+    )
+    label: str = Field("", description="The text of the value in the picture. Default: the name.")
+    series: str | None = Field(
+        None, description="The column `series` of the row of `published.csv` with the value.", examples=["TCP"]
+    )
+    x: str | None = Field(
+        None, description="With `series`: the column `x` of the row. Default: any.", examples=["throughput"]
+    )
+    here: MeasuredValue | None = Field(
+        None, description="The measured value, as in a statement.", examples=["xp_tcp.bulk.goodput"]
+    )
+
+    @model_validator(mode="after")
+    def _agree(self) -> ValueEntry:
+        if self.series is None and self.here is None:
+            raise ValueError("has no value: write 'series' (of published.csv), 'here' (measured) or both")
+        if self.series is None and self.x is not None:
+            raise ValueError("has 'x' and no 'series': write both")
+        return self
+
+
+class CheckEntry(FileModel):
+    """A published result and the statement that tests it."""
+
+    says: str = Field(description="The published result, in words.", examples=["two paths beat one"])
+    holds: Statement = Field(
+        description="The statement that is true if the result is also measured here. `published.NAME` and `here.NAME` "
+        "are the values of the figure.",
+        examples=["here.mptcp > here.tcp"],
+    )
+    why: str = Field(description="The reason for the tolerance of the statement.", examples=["seeds differ by 1 %"])
+    differs: str = Field("", description="The reason why the measured result differs. Default: no difference is known.")
+
+
+class FigureEntry(FileModel):
+    """A published figure, table or text, and how it is measured here. It belongs to the profile `published`.
+
+    Write `checks`, `not_comparable` or both, or else `not_measured`.
+    """
+
+    name: Name = Field(description="The name of the figure's picture, and for --figure.", examples=["figure-5"])
+    published: str = Field(
+        description="The figure, as in the column `figure` of `published.csv`.", examples=["Figure 5"]
+    )
+    title: str = Field(description="The title of the figure.", examples=["Throughput of one client"])
+    quantity: str = Field("", description="The quantity of the values, for the axis of the picture.")
+    values: list[ValueEntry] = Field([], description="The values to draw. All have one kind of unit.")
+    picture: str | None = Field(
+        None,
+        description="A figure in the report of a run or sweep, to draw too: `STEP.FIGURE`.",
+        examples=["xp_mptcp.rate"],
+    )
+    checks: list[CheckEntry] = Field([], description="The published results that are tested here.")
+    not_comparable: str = Field("", description="The reason why the published numbers cannot be compared.")
+    not_measured: str = Field("", description="The reason why the result is not measured.")
+    says: str = Field(
+        "",
+        description="With `not_comparable` or `not_measured`: the published result, in words. Default: the published "
+        "values, or else the rows of `published.csv` with words.",
+        examples=["MPTCP sends more packets"],
+    )
+
+    @model_validator(mode="after")
+    def _agree(self) -> FigureEntry:
+        compared = bool(self.checks or self.not_comparable)
+        if compared == bool(self.not_measured):
+            what = "is both compared and not measured" if compared else "has no verdict"
+            raise ValueError(f"{what}: write 'checks', 'not_comparable' or both, or else 'not_measured'")
+        if self.values and not self.quantity:
+            raise ValueError("has values of no quantity: write 'quantity', as in 'quantity: goodput'")
+        return self
+
+
 class QuestionEntry(FileModel):
     """A question to the student. The answers are in ANSWERS.md."""
 
@@ -73,3 +169,7 @@ class LabFile(FileModel):
     show: list[str] = Field([], description="The metrics to show for each step.")
     claims: list[ClaimEntry] = Field([], description="The claims that the runs must confirm.")
     questions: list[QuestionEntry] = Field([], description="The questions to the student.")
+    sweeps: list[SweepEntry] = Field([], description="The sweeps of the profile `published`.")
+    figures: list[FigureEntry] = Field(
+        [], description="The published figures and tables. Their values are in the file `published.csv` of the lab."
+    )

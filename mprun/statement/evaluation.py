@@ -82,6 +82,15 @@ def evaluate(expression: Expression, resolve: Resolve) -> Outcome:
     return Outcome(is_true, tuple(evaluation.comparisons), tuple(evaluation.measured.items()))
 
 
+def compute(expression: Expression, resolve: Resolve) -> Value:
+    """Return the value of the arithmetic of `parse_value`. resolve: as for `evaluate`. Raises ExpressionError."""
+    number = _Evaluation(expression.text, resolve).number(expression.root)
+    if number.unit is None:
+        what = f"is {_say(number.dimension)}, which no unit has: write a rate, a time, a size or a number"
+        raise ExpressionError(expression.text, 0, len(expression.text), what)
+    return Value((number.amount / _scale(number.dimension),), number.unit)
+
+
 def check(expression: Expression, unit_of: Callable[[Reference], Unit]) -> None:
     """Check names and dimensions against the quantities that will be measured.
 
@@ -115,7 +124,7 @@ class _Evaluation:
             truths = [self.truth(operand) for operand in node.operands]
             return not truths[0] if node.word == "not" else all(truths) if node.word == "and" else any(truths)
         if isinstance(node, Compared):
-            numbers = [self._number(operand) for operand in node.operands]
+            numbers = [self.number(operand) for operand in node.operands]
             sides = pairwise(zip(node.operands, numbers, strict=True))
             truths = [self._compare(word, *pair) for word, pair in zip(node.operators, sides, strict=True)]
             return all(truths)
@@ -143,13 +152,14 @@ class _Evaluation:
         wanted = _EXAMPLES.get(one.dimension if other.dimension == (0, 0) else other.dimension)
         raise self._fault(node, f"{message}: give the number a unit, as in '{wanted}'" if bare and wanted else message)
 
-    def _number(self, node: Node) -> _Number:
+    def number(self, node: Node) -> _Number:
+        """Return the value of a node. Raises ExpressionError."""
         if isinstance(node, Literal):
             return _number_of(Value((node.amount,), node.unit))
         if isinstance(node, Name):
             return self._ask(node)
         if isinstance(node, Negation):
-            number = self._number(node.operand)
+            number = self.number(node.operand)
             return _Number(tuple(-amount for amount in number.amounts), number.dimension, number.unit)
         if isinstance(node, Operation):
             return self._operate(node)
@@ -168,7 +178,7 @@ class _Evaluation:
         return _number_of(value)
 
     def _operate(self, node: Operation) -> _Number:
-        left, right = self._number(node.left), self._number(node.right)
+        left, right = self.number(node.left), self.number(node.right)
         a, b = left.amount, right.amount
         if node.operator in "+-":
             self._agree(node.right, left, right, "added to" if node.operator == "+" else "taken from")
@@ -181,7 +191,7 @@ class _Evaluation:
         return _Number((a * b if sign > 0 else a / b,), (bits, seconds), _unit_of((bits, seconds), is_share))
 
     def _call(self, node: Call) -> _Number:
-        numbers = [self._number(argument) for argument in node.arguments]
+        numbers = [self.number(argument) for argument in node.arguments]
         for argument, number in zip(node.arguments[1:], numbers[1:], strict=True):
             self._agree(argument, numbers[0], number, "put beside")
         amounts = [amount for number in numbers for amount in number.amounts]

@@ -108,7 +108,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Expression:
-    """A statement that can be true or false."""
+    """A statement that can be true or false, or the arithmetic of one value."""
 
     text: str
     root: Node
@@ -131,6 +131,16 @@ def parse(text: str) -> Expression:
     if isinstance(root, Arithmetic):
         message = "is a value and nothing that may be true or false: compare it, as in 'a >= b'"
         raise ExpressionError(text, root.start, root.end, message)
+    return Expression(text, root)
+
+
+def parse_value(text: str) -> Expression:
+    """Parse the arithmetic of one value, such as `2gb / xp.bulk.goodput`. Raises ExpressionError."""
+    if len(text) > MOST_CHARACTERS:
+        raise ExpressionError(text[:40], 0, 40, f"has more than {MOST_CHARACTERS} characters: split it")
+    root = _Parser(text).parse()
+    if not isinstance(root, Arithmetic):
+        raise ExpressionError(text, root.start, root.end, "is true or false: write a value, as in 'xp.bulk.goodput'")
     return Expression(text, root)
 
 

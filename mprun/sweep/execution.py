@@ -105,11 +105,20 @@ def find_or_create(
 
 def find_unfinished(parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Any]) -> SweepDirectory | None:
     """Return the newest unfinished sweep under `parent` with the same digest; None if there is none."""
+    return _find(parent, cells, kernels, finished=False)
+
+
+def find_finished(parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Any]) -> SweepDirectory | None:
+    """Return the newest finished sweep under `parent` with the same digest; None if there is none."""
+    return _find(parent, cells, kernels, finished=True)
+
+
+def _find(parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Any], finished: bool) -> SweepDirectory | None:
     digest = _identify(cells, kernels)
     for sweep in reversed(list_sweeps(parent)):
         # a sweep of another format, or a damaged one, cannot be resumed
         with contextlib.suppress(MprunError):
-            if sweep.record["digest"] == digest and not is_finished(sweep):
+            if sweep.record["digest"] == digest and is_finished(sweep) == finished:
                 return sweep
     return None
 

@@ -25,7 +25,7 @@ def read_summary(sweep: SweepDirectory) -> dict[str, Any]:
     if sweep.has_summary:
         value, axes = sweep.read("summary.json"), sweep.record.get("axes", [])
         return {**value, "cells": [in_order(cell, axes) for cell in value["cells"]]}
-    return _sum_up(sweep.record, list(_read_rows(sweep)))
+    return _sum_up(sweep.record, list(read_rows(sweep)))
 
 
 def read_table(sweep: SweepDirectory) -> polars.DataFrame:
@@ -35,12 +35,12 @@ def read_table(sweep: SweepDirectory) -> polars.DataFrame:
     """
     if sweep.has_summary:
         return sweep.table()
-    return make_frame(tabulate(sweep.record["cells"], list(_read_rows(sweep))))
+    return make_frame(tabulate(sweep.record["cells"], list(read_rows(sweep))))
 
 
 def write_summary(sweep: SweepDirectory) -> dict[str, Any]:
     """Write table and summary of all runs of the sweep. Return the summary."""
-    record, rows = sweep.record, list(_read_rows(sweep))
+    record, rows = sweep.record, list(read_rows(sweep))
     summary = _sum_up(record, rows)
     sweep.write_table(tabulate(record["cells"], rows))
     sweep.write("summary.json", summary)
@@ -67,7 +67,8 @@ def tell_progress(summary: Mapping[str, Any]) -> str:
     return spell_progress(counts)
 
 
-def _read_rows(sweep: SweepDirectory) -> Iterator[Row]:
+def read_rows(sweep: SweepDirectory) -> Iterator[Row]:
+    """Yield the runs of a sweep that have ended. Raises MprunError."""
     for kept in sweep.runs():
         yield Row(kept.cell, kept.number, str(kept.run.path.relative_to(sweep.path)), kept.summary)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mprun.errors import SpecError
 from mprun.lab.file import check_claims, read_lab
 from mprun.model.fault import InputError
 from mprun.schema.lab import PROFILES
@@ -95,6 +96,102 @@ def test_what_is_wrong_with_its_claims(tmp_path: Path, lines: str, fault: str) -
     text = HEAD + "steps: [{topology: topo, experiment: xp_tcp}]\n" + lines + "\n"
     (said,) = faults(tmp_path, text, whole=True)
     assert said.split(": ", 2)[2] == fault
+
+
+PUBLISHED = """\
+figure,series,x,x_unit,y,y_unit,kind,source
+Figure 1,TCP,rate,metric,19,Mbit/s,value,"a study, sec 1"
+Figure 1,TCP,time,metric,2,s,value,"a study, sec 1"
+"""
+SWEPT = "steps: [{topology: topo, experiment: xp_tcp}]\nsweeps: [{name: swept, topology: topo, experiment: xp_mptcp}]\n"
+
+
+def figure(keys: str) -> str:
+    return f"{SWEPT}figures: [{{name: one, published: Figure 1, title: a, {keys}}}]\n"
+
+
+CHECK = "checks: [{says: a, holds: here.v > 1mbit, why: b}]"
+VALUE = "quantity: q, values: [{name: v, series: TCP, x: rate, here: xp_tcp.bulk.goodput}]"
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (figure(VALUE), "6: figures[0]: has no verdict: write 'checks', 'not_comparable' or both, or else "
+         "'not_measured'"),
+        (figure(f"{CHECK}, not_measured: b"), "6: figures[0]: is both compared and not measured: *"),
+        (figure("values: [{name: v, here: xp_tcp.bulk.goodput}], not_measured: b"),
+         "6: figures[0]: has values of no quantity: write 'quantity', as in 'quantity: goodput'"),
+        (figure("quantity: q, values: [{name: v}], not_measured: b"),
+         "6: figures[0].values[0]: has no value: write 'series' (of published.csv), 'here' (measured) or both"),
+        (figure("quantity: q, values: [{name: v, x: rate, here: xp_tcp.bulk.goodput}], not_measured: b"),
+         "6: figures[0].values[0]: has 'x' and no 'series': write both"),
+        (figure("quantity: q, values: [{name: v, here: xp_tcp.bulk.goodput > 1mbit}], not_measured: b"),
+         "6: figures[0].values[0].here: *"),
+        (figure(f"{VALUE}, {CHECK}").replace("Figure 1", "Figure 7"),
+         "6: figures[0].published: no 'Figure 7' in published.csv: did you mean 'Figure 1'?"),
+        (figure(f"{VALUE}, {CHECK}").replace("x: rate", "x: rat"),
+         "6: figures[0].values[0].series: no row of Figure 1 in published.csv: write 'series' and 'x' of one"),
+        (figure(f"{VALUE}, {CHECK}").replace("x: rate, ", ""),
+         "6: figures[0].values[0].series: 2 rows of Figure 1 in published.csv: write 'series' and 'x' of one"),
+        (figure(f"{VALUE}, {CHECK}").replace("xp_tcp.bulk", "xp_tpc.bulk"),
+         "6: figures[0]: no step 'xp_tpc': did you mean 'xp_tcp'?"),
+        (figure(f"{VALUE}, {CHECK}").replace("experiment: xp_tcp}", "experiment: xp_tcp, profile: quick}"),
+         "6: figures[0]: the profile 'published' does not run step 'xp_tcp': remove its 'profile'"),
+        (figure(f"{VALUE}, {CHECK}, picture: xp_tcp"),
+         "6: figures[0].picture: names no figure of a run: write STEP.FIGURE"),
+        (figure(f"{VALUE}, {CHECK}") + "claims: [{says: a, holds: swept.bulk.goodput > 1mbit, why: b}]\nshow: [1]\n",
+         "8: show[0]: *"),
+        (figure("not_measured: b").replace("name: swept", "name: xp_tcp"),
+         "5: sweeps[0]: a second step 'xp_tcp', first on line 4: give it a 'name'"),
+        (figure("not_measured: b").replace("name: swept", "name: here"),
+         "5: sweeps[0]: 'here' names the values of figures: give it another name"),
+        (SWEPT + "figures: [{name: one, published: Figure 1, title: a, not_measured: b}, "
+         "{name: one, published: Figure 1, title: a, not_measured: b}]\n",
+         "6: figures[1].name: a second figure 'one': give it another name"),
+        (SWEPT.replace("experiment: xp_mptcp", "experiment: ../xp_mptcp"),
+         "5: sweeps[0].experiment: lies outside the folder of the lab: copy the file there"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_its_figures(tmp_path: Path, text: str, fault: str) -> None:
+    (tmp_path / "published.csv").write_text(PUBLISHED)
+    (said,) = faults(tmp_path, HEAD + text)
+    assert said.startswith(fault[:-1]) if fault.endswith("*") else said == fault
+
+
+@pytest.mark.parametrize(
+    ("keys", "fault"),
+    [
+        (f"{VALUE}, checks: [{{says: a, holds: here.w > 1mbit, why: b}}]",
+         "the figure has no value 'here.w': did you mean 'here.v'?"),
+        (f"{VALUE}, checks: [{{says: a, holds: here.v > published.v + 1ms, why: b}}]",
+         "a rate cannot be added to a time"),
+        (f"{VALUE.replace('x: rate', 'x: time')}, {CHECK}", "have several kinds of unit (rate, time): draw them in "
+         "figures of their own"),
+        (f"{VALUE.replace('bulk.goodput', 'bulk.godput')}, not_measured: b", "did you mean 'bulk.goodput'?"),
+        (f"{VALUE.replace('bulk.goodput', 'bulk.goodput * xp_tcp.bulk.goodput')}, not_measured: b",
+         "which no unit has: write a rate, a time, a size or a number"),
+        ("checks: [{says: a, holds: 'swept[a=b].bulk.subflows >= 1mbit', why: b}]",
+         "cannot be compared with a rate"),
+        ("checks: [{says: a, holds: 'xp_tcp[a=b].bulk.goodput >= 1mbit', why: b}]", "conditions are for the rows"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_values_of_figures(tmp_path: Path, keys: str, fault: str) -> None:
+    (tmp_path / "published.csv").write_text(PUBLISHED)
+    found = faults(tmp_path, HEAD + figure(keys), whole=True)
+    assert [one for one in found if fault in one] != [], found
+
+
+def test_figures_belong_to_the_published_profile(tmp_path: Path) -> None:
+    (tmp_path / "published.csv").write_text(PUBLISHED)
+    lab = read_lab(write(tmp_path, HEAD + figure(f"{VALUE}, {CHECK}, not_comparable: c, picture: swept.goodput")))
+    check_claims(lab)
+    assert lab.figures[0].steps == ("xp_tcp", "swept")
+    assert lab.sweeps_of("quick") == ()
+    assert [sweep.command(tmp_path) for sweep in lab.sweeps_of("published")] == ["mprun sweep -t topo -x xp_mptcp"]
+    (tmp_path / "published.csv").unlink()
+    with pytest.raises(SpecError, match=r"published\.csv is missing: 'figures' needs the published values"):
+        read_lab(tmp_path)
 
 
 def test_profiles_and_commands(tmp_path: Path) -> None:

@@ -181,3 +181,87 @@ def test_a_seed_of_the_command_is_that_of_every_step(tmp_path: Path) -> None:
         assert step["summary"]["seed"] == (7 if seed else 1)
         losses.append(step["summary"]["metrics"]["asked.loss"])
     assert losses[0] != losses[1] == losses[2]
+
+
+FIGURES = """\
+version: 1
+title: Own
+aim: Own
+steps:
+  - {topology: topo, experiment: xp}
+  - {name: other, topology: topo, experiment: xp, params: {count: 11}}
+sweeps: [{name: swept, topology: topo, experiment: swept}]
+figures:
+  - name: rtt
+    published: Figure 1
+    title: Round trips
+    quantity: round trip
+    values: [{name: asked, label: mean, series: ping, here: xp.asked.rtt}]
+    checks: [{says: The mean is 20 ms, holds: abs(here.asked - published.asked) <= 1ms, why: packets take time}]
+  - name: swept
+    published: Figure 1
+    title: Round trips of cells
+    quantity: round trip
+    values: [{name: slow, here: "swept[delay=10ms].asked.rtt"}, {name: fast, here: "swept[delay=5ms].asked.rtt"}]
+    checks: [{says: Half the delay takes longer, holds: here.fast > here.slow, why: an order DIFFERS}]
+"""
+
+
+def test_published_figures_are_measured_and_resumed(tmp_path: Path) -> None:
+    """A figure runs its steps only, earlier runs are not repeated, and a difference without a reason fails."""
+    folder = tmp_path / "lab"
+    folder.mkdir()
+    (folder / "topo.yaml").write_text(
+        "version: 1\nparams: {delay: 10ms}\nnodes: {a: {kind: host}, b: {kind: host}}\n"
+        'links: [{between: [a, b], rate: 10mbit, delay: "{{ delay }}"}]\n'
+    )
+    flow = "{name: asked, tool: ping, from: a, to: b, interval: 10ms, count: '{{ count }}'}"
+    (folder / "xp.yaml").write_text(f"version: 1\nparams: {{count: 10}}\nprobe: {{pings: 0}}\ntraffic: [{flow}]\n")
+    (folder / "swept.yaml").write_text("version: 1\nextends: xp.yaml\nmatrix: {delay: [5ms, 10ms]}\n")
+    (folder / "published.csv").write_text(
+        "figure,series,x,x_unit,y,y_unit,kind,source\nFigure 1,ping,rtt,metric,20,ms,value,a study\n"
+    )
+    (folder / "lab.yaml").write_text(FIGURES.replace(" DIFFERS", ""))
+    command = ("lab", "run", folder, "--engine", "virtual", "--profile", "published", "--json")
+    one = call(*command, "--figure", "rtt", cwd=tmp_path)
+    assert one.status == 0, one.out + one.err
+    (made,) = json.loads(one.out)
+    assert [step["step"] for step in made["steps"]] == ["xp"]
+    assert [(one["figure"], one["verdict"], one["reason"]) for one in made["figures"]] == [
+        ("rtt", "agrees", "packets take time")
+    ]
+    page = tmp_path / "runs" / "figures-lab" / "README.md"
+    assert "| Figure 1: Round trips | The mean is 20 ms | mean: 20." in page.read_text()
+    assert (page.parent / "rtt.svg").exists()
+    whole = call(*command, cwd=tmp_path)
+    assert whole.status == 1
+    (made,) = json.loads(whole.out)
+    assert {step["step"]: step["is_earlier"] for step in made["steps"]} == {"xp": True, "other": False}
+    assert [(one["figure"], one["verdict"], one["is_explained"]) for one in made["figures"]] == [
+        ("rtt", "agrees", True),
+        ("swept", "differs", False),
+    ]
+    # a reason for the difference; nothing is run again
+    (folder / "lab.yaml").write_text(FIGURES.replace(" DIFFERS", ", differs: It is a round trip."))
+    runs = sorted(path.name for path in (tmp_path / "runs").iterdir())
+    known = call(*command[:-1], cwd=tmp_path)
+    assert known.status == 0, known.out + known.err
+    assert "2 of 2 runs existed already; to run all steps again: add --new" in known.out
+    assert "  ≠ Figure 1: Half the delay takes longer\n      differs: It is a round trip.\n" in known.out
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == runs
+    # a run that somebody changed is repeated
+    (run,) = (tmp_path / "runs").glob(f"*-{made['steps'][0]['directory'][-8:]}")
+    summary = run / "summary.json"
+    summary.write_text(summary.read_text().replace('"value": 0.02', '"value": 0.03'))
+    again = call(*command, "--figure", "rtt", cwd=tmp_path)
+    assert again.status == 0, again.out + again.err
+    assert json.loads(again.out)[0]["steps"][0]["is_earlier"] is False
+    anew = call(*command, "--figure", "rtt", "--new", cwd=tmp_path)
+    assert json.loads(anew.out)[0]["steps"][0]["is_earlier"] is False
+    for words, fault in (
+        (("--figure", "rt"), "no figure 'rt': did you mean 'rtt'?"),
+        (("--figure", "rtt", "--profile", "quick"), "add --profile published to --figure"),
+    ):
+        refused = call(*command, *words, cwd=tmp_path)
+        assert refused.status == 2
+        assert fault in refused.err

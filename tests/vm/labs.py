@@ -20,7 +20,7 @@ import yaml
 
 from mprun.lab.catalog import open_lab
 from mprun.lab.file import Lab
-from mprun.lab.run import Done, LabRun, run_labs
+from mprun.lab.run import Done, LabRun, Scope, run_labs
 from mprun.place import choose_place
 from mprun.programs.store import find
 from tests.system.conftest import ROOT, Result, call, leaves_nothing, mprun, turn
@@ -117,7 +117,7 @@ def run_lab(lab: Lab, parent: Path) -> LabRun:
     def report(done: Done) -> None:
         print(f"{done.step.name}: {done.state} {done.error}")
 
-    (result,) = run_labs([lab], "quick", place, parent, report, lambda: None)
+    (result,) = run_labs([lab], Scope("quick"), place, parent, report, lambda: None)
     for one in result.judgements:
         print(f"{one.verdict}: {one.claim.says}: {one.outcome} {one.reason}")
     return result

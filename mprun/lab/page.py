@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page of a study: each published figure with its picture, its verdict and the command that makes it.
+
+The page is a folder with `README.md`, and a picture and a CSV file of each figure. It is written again after each run
+of the lab.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from textwrap import fill
+
+from mprun import invoker
+from mprun.errors import MprunError
+from mprun.folder import Folder
+from mprun.lab.figure import Drawn, Finding, JudgedFigure, spell
+from mprun.lab.file import Lab
+from mprun.model.metric import SYMBOLS
+from mprun.report.chart import WIDE, paint
+from mprun.report.figure import Chart, to_csv
+from mprun.report.published import Pair, draw_pairs
+from mprun.report.report import charts_of
+from mprun.report.sweep import charts_of as charts_of_sweep
+from mprun.rundir import RunDirectory
+from mprun.sweepdir.directory import SweepDirectory
+
+HEAD = ("figure", "published", "here", "verdict", "command")
+COLUMNS = 110
+_SPECIAL = re.compile(r"([\\|`*_<>\[\]])")
+Result = RunDirectory | SweepDirectory
+
+
+def name_folder(lab: Lab) -> str:
+    """Return the name of the folder of a lab's page, below the folder of the runs."""
+    return f"figures-{lab.name}"
+
+
+def write_page(
+    parent: Path, lab: Lab, judged: Sequence[JudgedFigure], results: Mapping[str, Result], walls_s: Mapping[str, float]
+) -> Path:
+    """Write the page of a lab's figures below `parent` and return its path.
+
+    - results: the runs and sweeps by their names in the lab.
+    - walls_s: the real time of each of them, in seconds.
+    """
+    invoker.make_folder(parent)
+    folder = Folder(parent).make(name_folder(lab))
+    pictures = {}
+    for one in judged:
+        charts = draw(one, results)
+        pictures[one.figure.name] = [chart.name for chart in charts]
+        for chart in charts:
+            folder.write_bytes(f"{chart.name}.svg", paint(chart, WIDE, ("svg",))["svg"])
+            folder.write_text(f"{chart.name}.csv", to_csv(chart))
+    text = "\n".join(
+        [
+            f"# {_escape(lab.title)}: published and measured here",
+            "",
+            *table(lab, judged, walls_s),
+            "",
+            *(line for one in judged for line in _section(one, pictures[one.figure.name])),
+        ]
+    )
+    folder.write_text("README.md", text.rstrip() + "\n")
+    return folder.path / "README.md"
+
+
+def draw(judged: JudgedFigure, results: Mapping[str, Result]) -> list[Chart]:
+    """Return the pictures of a figure: its values, and the figure of a run's report."""
+    figure = judged.figure
+    charts = []
+    values = [value for one in judged.values for value in (one.published, one.here) if value]
+    pairs = [_pair(one) for one in judged.values]
+    if values:
+        symbol = SYMBOLS[values[0].unit]
+        chart = draw_pairs(figure.name, _title(judged), figure.quantity, symbol, pairs)
+        charts += [chart] if chart else []
+    if figure.picture and figure.picture[0] in results:
+        step, picture = figure.picture
+        charts += [replace(chart, name=f"{figure.name}-run") for chart in _charts(results[step], picture)]
+    return charts
+
+
+def _pair(drawn: Drawn) -> Pair:
+    return Pair(
+        drawn.label,
+        drawn.published.amount if drawn.published else None,
+        drawn.here.amount if drawn.here else None,
+    )
+
+
+def _charts(result: Result, name: str) -> list[Chart]:
+    """Return the figure of a report with this name. Raises MprunError if it does not exist."""
+    charts = charts_of_sweep(result) if isinstance(result, SweepDirectory) else charts_of(result)
+    found = [chart for chart in charts if chart.name == name]
+    if not found:
+        known = ", ".join(chart.name for chart in charts)
+        raise MprunError(f"{result.path}: its report has no figure '{name}'; figures: {known}")
+    return found
+
+
+def table(lab: Lab, judged: Sequence[JudgedFigure], walls_s: Mapping[str, float]) -> Iterator[str]:
+    """Yield the lines of a table with a row for each published result."""
+    yield f"| {' | '.join(HEAD)} |"
+    yield "| --- | --- | --- | --- | --- |"
+    for one in judged:
+        for n, finding in enumerate(one.findings):
+            name = _title(one) if n == 0 else ""
+            command = _command(lab, one, walls_s) if n == 0 else ""
+            cells = (_escape(name), _escape(finding.said), _escape(finding.measured), finding.verdict, command)
+            yield f"| {' | '.join(cells)} |"
+
+
+def _title(judged: JudgedFigure) -> str:
+    """Return `Figure 5: Throughput of one client`; a result of the text has no number."""
+    figure = judged.figure
+    return figure.title if figure.published == "text" else f"{figure.published}: {figure.title}"
+
+
+def _command(lab: Lab, judged: JudgedFigure, walls_s: Mapping[str, float]) -> str:
+    """Return the command that makes a figure, with the sum of the real times of its runs and sweeps."""
+    steps = judged.figure.steps
+    if not steps:
+        return ""
+    known = [walls_s[name] for name in steps if name in walls_s]
+    time = f" ({sum(known):.0f} s)" if len(known) == len(steps) else ""
+    return f"`mprun lab run {lab.number} --profile published --figure {judged.figure.name}`{time}"
+
+
+def _section(judged: JudgedFigure, pictures: Sequence[str]) -> Iterator[str]:
+    """Yield the lines of a figure's section: its pictures, values and reasons."""
+    figure = judged.figure
+    title = _title(judged)
+    yield f"## {_escape(title)}"
+    yield ""
+    for picture in pictures:
+        yield f"![{_escape(title)}]({picture}.svg)"
+        yield ""
+    rows = [one.row for one in figure.values if one.row]
+    if judged.values:
+        yield "| value | published | here | source |"
+        yield "| --- | --- | --- | --- |"
+        for value, drawn in zip(figure.values, judged.values, strict=True):
+            row = value.row
+            here = spell(drawn.here) if drawn.here else ""
+            cells = (value.label, row.text if row else "", here, row.source if row else "")
+            yield f"| {' | '.join(map(_escape, cells))} |"
+        yield ""
+    if not rows and judged.values:
+        yield "The publication has no numbers for these values."
+        yield ""
+    for finding in judged.findings:
+        yield fill(
+            f"- {_say(finding)}", COLUMNS, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+        )
+    yield ""
+
+
+def _say(finding: Finding) -> str:
+    said = f"“{_escape(finding.said)}” " if finding.said else ""
+    return f"{said}**{finding.verdict}**: {_escape(finding.reason)}"
+
+
+def _escape(text: str) -> str:
+    """Return text for a cell of a table: on one line, without Markdown."""
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))

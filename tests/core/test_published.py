@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Published values, the verdicts on them, and the page that shows both."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from pathlib import Path
+
+import pytest
+
+from docs.generate.studies import BEGIN, END, PAGES, STUDIES, insert
+from mprun.analysis.cells import Cell
+from mprun.analysis.cells import Row as SweepRow
+from mprun.analysis.claim import Measured, Swept
+from mprun.analysis.findings import Metrics
+from mprun.analysis.summary import RunSummary
+from mprun.errors import SpecError
+from mprun.folder import Folder
+from mprun.lab.figure import JudgedFigure, judge_figure
+from mprun.lab.file import Lab, read_lab
+from mprun.lab.page import name_folder, table, write_page
+from mprun.lab.published import COLUMNS, FILE, find_rows, read_published
+from mprun.report.figure import to_csv
+from mprun.report.published import Pair, draw_pairs
+from tests.labs import FOLDERS, ROOT
+
+STUDIED = [folder for folder in FOLDERS if (folder / FILE).exists()]
+WITH_FIGURES = [folder for folder in STUDIED if read_lab(folder).figures]
+HEAD = ",".join(COLUMNS)
+PUBLISHED = f"""{HEAD}
+Figure 1,TCP,rate,metric,19,Mbit/s (about),value,"a study, sec 1"
+Figure 1,MPTCP,rate,metric,50 to 60,%,value,"a study, sec 1"
+Figure 1,,,,MPTCP beats TCP,,statement,"a study, sec 1"
+Figure 2,,,,A drawing,,statement,"a study, sec 2"
+"""
+FILES = "version: 1\ntitle: a | lab\naim: to see\nsteps: [{topology: topo, experiment: xp}]\n"
+FIGURE = """\
+figures:
+  - name: rates
+    published: Figure 1
+    title: Rates
+    quantity: goodput
+    values:
+      - {name: tcp, label: plain TCP, series: TCP, here: xp.tcp.goodput}
+      - {name: mptcp, here: xp.mptcp.goodput}
+    checks:
+      - {says: MPTCP beats TCP, holds: here.mptcp > here.tcp, why: an order}
+      - says: TCP gets 19 Mbit/s
+        holds: abs(here.tcp - published.tcp) <= 5% * published.tcp
+        why: seeds
+        differs: DIFFERS
+  - {name: drawing, published: Figure 2, title: A drawing, not_measured: It is a drawing.}
+"""
+
+
+def lab_of(folder: Path, differs: str = "''", more: str = "") -> Lab:
+    (folder / "lab.yaml").write_text(FILES + FIGURE.replace("DIFFERS", differs) + more)
+    (folder / FILE).write_text(PUBLISHED)
+    return read_lab(folder)
+
+
+def run_of(tcp: float, mptcp: float) -> Measured:
+    metrics: Metrics = {
+        "tcp.goodput": {"value": tcp, "unit": "bit/s"},
+        "mptcp.goodput": {"value": mptcp, "unit": "bit/s"},
+    }
+    return Measured(metrics, lambda _: None)
+
+
+def summary_of(rate: float) -> RunSummary:
+    return {
+        "status": "passed",
+        "complete": True,
+        "engine": "virtual",
+        "seed": 1,
+        "expectations": [],
+        "failures": [],
+        "warnings": [],
+        "errors": [],
+        "metrics": {"bulk.goodput": {"value": rate, "unit": "bit/s"}},
+    }
+
+
+def judged_of(lab: Lab, tcp: float, mptcp: float) -> list[JudgedFigure]:
+    return [judge_figure(figure, {"xp": run_of(tcp, mptcp)}, {}) for figure in lab.figures]
+
+
+@pytest.mark.parametrize("folder", STUDIED, ids=lambda folder: folder.name)
+def test_each_published_value_has_a_source(folder: Path) -> None:
+    rows = read_published(Folder(folder))
+    assert len(rows) > 50
+    assert all(row.source.startswith("study ") and ", " in row.source for row in rows)
+    # nothing was read from a picture
+    assert all(row.y for row in rows if row.kind == "value")
+
+
+@pytest.mark.parametrize("folder", WITH_FIGURES, ids=lambda folder: folder.name)
+def test_each_published_figure_has_a_verdict(folder: Path) -> None:
+    lab = read_lab(folder)
+    published = {row.figure for row in read_published(Folder(folder))}
+    assert published - {"text"} == {figure.published for figure in lab.figures} - {"text"}
+
+
+@pytest.mark.parametrize("folder", WITH_FIGURES, ids=lambda folder: folder.name)
+def test_the_page_of_a_study_has_each_figure(folder: Path) -> None:
+    lab = read_lab(folder)
+    page = (STUDIES / f"{PAGES[lab.number]}.md").read_text()
+    shown = page.split(BEGIN)[1].split(END)[0]
+    commands = [f"--figure {figure.name}`" for figure in lab.figures if figure.steps]
+    assert [command for command in commands if command not in shown] == []
+    pictures = STUDIES / name_folder(lab)
+    drawn = [figure.name for figure in lab.figures if figure.values]
+    assert [name for name in drawn if not (pictures / f"{name}.svg").exists()] == []
+    text = (pictures / "README.md").read_text()
+    assert [name for name in drawn if f"({name}.svg)" not in text] == []
+
+
+def test_a_verdict_follows_from_the_run(tmp_path: Path) -> None:
+    rates, drawing = judged_of(lab_of(tmp_path), 19.5e6, 38e6)
+    assert [finding.verdict for finding in rates.findings] == ["agrees", "agrees"]
+    assert rates.findings[0].measured == "mptcp: 38.00 Mbit/s; plain TCP: 19.50 Mbit/s"
+    assert [(finding.verdict, finding.reason) for finding in drawing.findings] == [
+        ("not measured here", "It is a drawing.")
+    ]
+    first = rates.values[0]
+    assert first.published is not None
+    assert first.here is not None
+    assert (first.published.amount, first.here.amount) == (19e6, 19.5e6)
+
+
+def test_a_difference_needs_a_reason(tmp_path: Path) -> None:
+    unknown = judged_of(lab_of(tmp_path), 30e6, 20e6)[0].findings
+    assert [(finding.verdict, finding.is_explained) for finding in unknown] == [("differs", False)] * 2
+    assert unknown[1].reason == "no reason is known: 11.00 Mbit/s <= 950.00 kbit/s does not hold"
+    known = judged_of(lab_of(tmp_path, "Other links."), 30e6, 40e6)[0].findings[1]
+    assert (known.verdict, known.reason, known.is_explained) == ("differs", "Other links.", True)
+    # a reason of a difference does not make one
+    assert judged_of(lab_of(tmp_path, "Other links."), 19e6, 40e6)[0].findings[1].verdict == "agrees"
+
+
+def test_a_missing_run_is_no_verdict(tmp_path: Path) -> None:
+    figure = lab_of(tmp_path).figures[0]
+    findings = judge_figure(figure, {}, {"xp": "cannot run here"}).findings
+    assert [(one.verdict, one.reason, one.is_explained) for one in findings] == [
+        ("not measured here", "xp: cannot run here", False)
+    ] * 2
+    (other, _) = judge_figure(figure, {"xp": Measured({}, lambda _: None)}, {}).findings
+    assert other.verdict == "not measured here"
+    assert "has no value" in other.reason
+
+
+def test_cells_of_a_sweep_are_values(tmp_path: Path) -> None:
+    lab = lab_of(
+        tmp_path,
+        more="""\
+  - name: swept
+    published: Figure 1
+    title: Rates of cells
+    quantity: goodput
+    values: [{name: two, here: "swept[paths=2].bulk.goodput"}, {name: one, here: "swept[paths=1].bulk.goodput"}]
+    checks: [{says: two paths beat one, holds: here.two > here.one, why: an order}]
+sweeps: [{name: swept, topology: topo, experiment: sweep}]
+""",
+    )
+    cells: list[Cell] = [{"values": {"paths": paths}, "folder": ""} for paths in (1, 2)]
+    rows = [
+        SweepRow(cell, number, "", summary_of(rate)) for cell, number, rate in ((0, 1, 1e6), (0, 2, 3e6), (1, 1, 5e6))
+    ]
+    judged = judge_figure(lab.figures[-1], {"swept": Swept(cells, rows)}, {})
+    assert [value.here.amount for value in judged.values if value.here] == [5e6, 2e6]
+    assert judged.findings[0].verdict == "agrees"
+    assert lab.names_of("quick") == {"xp"}
+    assert lab.names_of("published") == {"xp", "swept"}
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("figure,y\n", ":1: has other columns: write 'figure,series,"),
+        (f"{HEAD}\nFigure 1,TCP\n", ":2: has 2 columns: write 8"),
+        (f"{HEAD}\nFigure 1,TCP,rate,metric,1,s,guess,here\n", ":2: kind 'guess': allowed kinds: value, setting, "),
+        (f"{HEAD}\nFigure 1,TCP,rate,metric,1,s,value,\n", ":2: has no source: name the section"),
+        (None, " is missing: 'figures' needs the published values"),
+    ],
+)
+def test_what_is_wrong_with_published_values(tmp_path: Path, text: str | None, fault: str) -> None:
+    if text is not None:
+        (tmp_path / FILE).write_text(text)
+    with pytest.raises(SpecError) as error:
+        read_published(Folder(tmp_path))
+    assert f"{tmp_path / FILE}{fault}" in str(error.value)
+
+
+def test_values_have_units_and_ranges_have_none(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text(PUBLISHED)
+    rows = read_published(Folder(tmp_path))
+    (rate,) = find_rows(rows, "Figure 1", "TCP", "rate")
+    (share,) = find_rows(rows, "Figure 1", "MPTCP", None)
+    assert rate.value is not None
+    assert (rate.value.amount, rate.value.unit, rate.text) == (19e6, "rate", "19 Mbit/s (about)")
+    assert (share.value, share.text) == (None, "50 to 60 %")
+    assert find_rows(rows, "Figure 1", "TCP", "time") == []
+
+
+def test_a_picture_has_both_values() -> None:
+    chart = draw_pairs(
+        "rates", "Rates", "goodput", "bit/s", [Pair("plain TCP over one path", 1e6, 2e6), Pair("b", None, 3e6)]
+    )
+    assert chart is not None
+    assert [series.label for series in chart.panels[0].series] == ["published", "here"]
+    assert math.isnan(chart.panels[0].series[0].y[1])
+    rows = list(csv.reader(io.StringIO(to_csv(chart))))
+    assert rows[1:] == [
+        ["published", "plain TCP over one path", "1000000"],
+        ["published", "b", ""],
+        ["here", "plain TCP over one path", "2000000"],
+        ["here", "b", "3000000"],
+    ]
+    only = draw_pairs("rates", "Rates", "goodput", "bit/s", [Pair("a", None, 2e6)])
+    assert only is not None
+    assert [series.label for series in only.panels[0].series] == ["here"]
+    assert draw_pairs("rates", "Rates", "goodput", "bit/s", [Pair("a", None, None)]) is None
+
+
+def test_a_page_has_a_row_for_each_result(tmp_path: Path) -> None:
+    lab = lab_of(tmp_path, "Other links.")
+    judged = judged_of(lab, 30e6, 40e6)
+    page = write_page(tmp_path / "runs", lab, judged, {}, {"xp": 2.4})
+    assert page == tmp_path / "runs" / f"figures-{lab.name}" / "README.md"
+    assert sorted(path.name for path in page.parent.iterdir()) == ["README.md", "rates.csv", "rates.svg"]
+    text = page.read_text()
+    command = f"`mprun lab run {lab.number} --profile published --figure rates` (2 s)"
+    assert [line for line in text.splitlines() if line.startswith(("| Figure", "|  |"))] == [
+        f"| Figure 1: Rates | MPTCP beats TCP | mptcp: 40.00 Mbit/s; plain TCP: 30.00 Mbit/s | agrees | {command} |",
+        "|  | TCP gets 19 Mbit/s | plain TCP: 30.00 Mbit/s | differs |  |",
+        "| Figure 2: A drawing | A drawing |  | not measured here |  |",
+    ]
+    assert "# a \\| lab: published and measured here" in text
+    assert "| plain TCP | 19 Mbit/s (about) | 30.00 Mbit/s | a study, sec 1 |" in text
+    assert "**differs**: Other links." in text
+    # the same runs give the same bytes
+    before = [path.read_bytes() for path in sorted(page.parent.iterdir())]
+    write_page(tmp_path / "runs", lab, judged, {}, {"xp": 2.4})
+    assert [path.read_bytes() for path in sorted(page.parent.iterdir())] == before
+
+
+def test_the_table_of_a_study_is_replaced() -> None:
+    page = f"# A\n\n{BEGIN}\nold\n{END}\n\nrest\n"
+    once = insert(page, "| new \\1 |")
+    assert once == f"# A\n\n{BEGIN}\n\n| new \\1 |\n\n{END}\n\nrest\n"
+    assert insert(once, "| new \\1 |") == once
+    with pytest.raises(ValueError, match="no place for the table"):
+        insert("# A\n", "")
+
+
+def test_a_link_in_place_of_the_page_is_refused(tmp_path: Path) -> None:
+    lab = lab_of(tmp_path)
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / f"figures-{lab.name}").symlink_to(ROOT)
+    with pytest.raises(Exception, match="figures-"):
+        write_page(tmp_path / "runs", lab, judged_of(lab, 1.0, 2.0), {}, {})
+    assert not (ROOT / "rates.svg").exists()
+
+
+def test_rows_without_a_command_have_none(tmp_path: Path) -> None:
+    lab = lab_of(tmp_path)
+    lines = list(table(lab, judged_of(lab, 1.0, 2.0)[1:], {}))
+    assert lines[2].endswith("| not measured here |  |")

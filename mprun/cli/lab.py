@@ -341,7 +341,8 @@ def _show_lab(result: LabRun) -> None:
         digest = done.directory.name.rsplit("-", 1)[-1] if done.directory else ""
         click.echo(f"  {click.style(mark, fg=colour)} {done.step.name:{first}}{line}  {digest}".rstrip())
         _show_complaints(done)
-    click.echo()
+    if result.judgements:
+        click.echo()
     _show_judgements(result.judgements)
 
 
@@ -414,11 +415,14 @@ def _show_total(results: Sequence[LabRun], wall_s: float) -> None:
     judgements = [judgement for result in results for judgement in result.judgements]
     counts = Counter[str](judgement.verdict for judgement in judgements)
     runs = sum(len(result.done) for result in results)
-    said = [f"{counts['held']} of {len(judgements)} claims hold"]
+    said = [f"{counts['held']} of {len(judgements)} claims hold"] if judgements else []
     said += [
         f"{counts[verdict]} {word}" for verdict, word in (("failed", "do not"), ("open", "are open")) if counts[verdict]
     ]
-    click.echo(f"\n{click.style(', '.join(said), bold=True)}; {runs} runs in {wall_s:.1f} s")
+    verdicts = [finding.verdict for result in results for judged in result.figures for finding in judged.findings]
+    said += [f"{verdicts.count('agrees')} of {len(verdicts)} published results agree"] if verdicts else []
+    ran = f"{runs} run{'s' * (runs != 1)} in {wall_s:.1f} s"
+    click.echo(f"\n{click.style(', '.join(said), bold=True)}; {ran}")
 
 
 def _status(results: Sequence[LabRun]) -> int:

@@ -13,7 +13,7 @@ from mprun import rundir
 from mprun.errors import MprunError
 from mprun.folder import Folder
 from mprun.model.scalar import Scalar
-from mprun.rundir import INCOMPLETE, RunDirectory
+from mprun.rundir import INCOMPLETE, PAGE_PREFIX, RunDirectory
 from mprun.sweepdir import directory
 from mprun.sweepdir.directory import NUMBER, SweepDirectory
 from mprun.text import plain
@@ -40,7 +40,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Scan:
-    """The content of a folder. strange: the names of folders in it that are no run and no sweep."""
+    """The content of a folder. strange: the names of folders in it that are no run, no sweep and no page of figures."""
 
     found: tuple[Found, ...] = ()
     strange: tuple[str, ...] = ()
@@ -93,7 +93,8 @@ def scan(parent: Path, is_deep: bool = False) -> Scan:
         folder = Folder(parent / entry.name)
         kind = _kind_of(entry.name, folder)
         if kind is None:
-            strange.append(plain(entry.name))
+            if not entry.name.startswith(PAGE_PREFIX):
+                strange.append(plain(entry.name))
             continue
         found.append(_mark(entry.name, kind, entry.stat(follow_symlinks=False), folder))
         if kind == "sweep" and is_deep:

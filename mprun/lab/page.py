@@ -24,7 +24,7 @@ from mprun.report.figure import Chart, to_csv
 from mprun.report.published import Pair, draw_pairs
 from mprun.report.report import charts_of
 from mprun.report.sweep import charts_of as charts_of_sweep
-from mprun.rundir import RunDirectory
+from mprun.rundir import PAGE_PREFIX, RunDirectory
 from mprun.sweepdir.directory import SweepDirectory
 
 HEAD = ("figure", "published", "here", "verdict", "command")
@@ -35,7 +35,7 @@ Result = RunDirectory | SweepDirectory
 
 def name_folder(lab: Lab) -> str:
     """Return the name of the folder of a lab's page, below the folder of the runs."""
-    return f"figures-{lab.name}"
+    return f"{PAGE_PREFIX}{lab.name}"
 
 
 def write_page(

@@ -18,6 +18,7 @@ from mprun.analysis.findings import Metrics
 from mprun.analysis.summary import RunSummary
 from mprun.errors import SpecError
 from mprun.folder import Folder
+from mprun.index.entry import scan
 from mprun.lab.figure import JudgedFigure, judge_figure
 from mprun.lab.file import Lab, read_lab
 from mprun.lab.page import name_folder, table, write_page
@@ -244,6 +245,13 @@ def test_a_page_has_a_row_for_each_result(tmp_path: Path) -> None:
     before = [path.read_bytes() for path in sorted(page.parent.iterdir())]
     write_page(tmp_path / "runs", lab, judged, {}, {"xp": 2.4})
     assert [path.read_bytes() for path in sorted(page.parent.iterdir())] == before
+
+
+def test_a_page_beside_runs_is_no_strange_folder(tmp_path: Path) -> None:
+    lab = lab_of(tmp_path)
+    write_page(tmp_path / "runs", lab, judged_of(lab, 1.0, 2.0), {}, {})
+    (tmp_path / "runs" / "other").mkdir()
+    assert scan(tmp_path / "runs").strange == ("other",)
 
 
 def test_the_table_of_a_study_is_replaced() -> None:

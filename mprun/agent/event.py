@@ -6,8 +6,7 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from mprun.agent.message import HEADER, NLMSG_ERROR, attribute, attributes, split_messages
 from mprun.agent.rtnetlink import Netlink, NetlinkError, check_acknowledgement
@@ -35,8 +34,7 @@ TOKEN, LOC_ID, REM_ID, SADDR4, SADDR6, DADDR4, DADDR6, SPORT, DPORT, BACKUP, ERR
 SERVER_SIDE = 18
 
 
-@dataclass(frozen=True)
-class Family:
+class Family(NamedTuple):
     """A generic netlink family: its number, and the numbers of its multicast groups by name."""
 
     number: int

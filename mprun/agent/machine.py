@@ -20,7 +20,6 @@ from mprun.agent.cpu import CpuSampler
 from mprun.agent.host import HostWatch
 from mprun.agent.network import PlannedNetwork
 from mprun.agent.observer import Observer
-from mprun.agent.packet_train import send_train
 from mprun.agent.process import RunningProcess
 from mprun.agent.record import KERNEL_LOG, Recorder
 from mprun.agent.sampler import Sampler, interface_sampler, queue_sampler
@@ -114,6 +113,9 @@ class Machine:
 
     def send_train(self, train: dict[str, Any]) -> Arrivals:
         """Send frames over a link and measure their arrival."""
+        # only a calibration sends trains, and `statistics` is slow to import
+        from mprun.agent.packet_train import send_train
+
         return send_train(train, self._inside)
 
     def start(self, planned: dict[str, Any]) -> Running:

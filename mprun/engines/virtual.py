@@ -82,11 +82,11 @@ def run_plan(
     if refusal := lacking_discipline(plan, kernel):
         raise HostError(refusal)
     real_time = real_time or shell is not None
-    # The tables of the run need polars afterwards. In simulated time, work on another CPU does not disturb the run.
-    threading.Thread(target=import_module, args=("polars",), daemon=True).start()
     with channel() as talk, run.folder.create("logs/console.log") as output:
         guest = _guest(plan, run, talk, kernel, shell, real_time)
         with booted(kernel, guest, None if shell else output) as process:
+            # The tables of the run need polars afterwards. Work on another CPU does not disturb simulated time.
+            threading.Thread(target=import_module, args=("polars",), daemon=True).start()
             computing = None if real_time else Computing(process.pid, _most_still_s(plan))
             watch(process, run, progress, bool(shell), talk, computing)
     if not run.has("agent.json"):

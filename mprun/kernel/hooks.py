@@ -248,6 +248,13 @@ HOOKS = (
         ),
     ),
     Hook(
+        "arch/um/kernel/trap.c",
+        "\terr = 0;\n\t/*\n\t * The below warning was added in place of\n",
+        "\terr = 0;\n\tmprun_fault_around(vma, address, flags); /* mprun */\n"
+        "\t/*\n\t * The below warning was added in place of\n",
+        "a page fault maps several pages",
+    ),
+    Hook(
         "arch/um/include/shared/skas/mm_id.h",
         "struct mm_id {\n",
         "struct uml_pt_regs; /* mprun */\n"
@@ -716,7 +723,7 @@ HOOKS = (
         "obj-y += load_file.o\n",
         "obj-y += load_file.o\n"
         "obj-y += mprun_random.o mprun_time.o mprun_clock.o mprun_fp.o "
-        "mprun_cost.o mprun_seal.o mprun_limit.o # mprun\n",
+        "mprun_cost.o mprun_fault.o mprun_seal.o mprun_limit.o # mprun\n",
         "build our files",
     ),
 )
@@ -734,6 +741,7 @@ PLACES = {
     "mprun_clock.c": "arch/um/kernel/mprun_clock.c",
     "mprun_vdso.c": "arch/x86/um/vdso/mprun_vdso.c",
     "mprun_cost.c": "arch/um/kernel/mprun_cost.c",
+    "mprun_fault.c": "arch/um/kernel/mprun_fault.c",
     "mprun_fp.c": "arch/um/kernel/mprun_fp.c",
     "mprun_seal.c": "arch/um/kernel/mprun_seal.c",
     "mprun_limit.c": "arch/um/kernel/mprun_limit.c",

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The experiment kernel saves work at the stops of programs. The programs see no difference, and the stops are counted.
 
-`programs/clocks.c` and `programs/registers.c` check the clocks and the floating-point state from inside.
+`programs/clocks.c`, `programs/registers.c` and `programs/pages.c` check the clocks, the floating-point state and the
+memory from inside.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ PROGRAMS = Path(__file__).parents[1] / "programs"
 READINGS = 100_000
 # A reading is a system call at the latest after so many readings (kernel/src/mprun_clock.h).
 AT_MOST = 64
+FRESH_PAGES = 16_000
 
 
 def run(mprun: Callable[..., Result], folder: Path, **entry: Any) -> Result:
@@ -50,6 +52,11 @@ def compiled(name: str, folder: Path) -> Mapping[str, Any]:
             [*(f"CLOCK_{name}" for name in ("REALTIME", "MONOTONIC", "MONOTONIC_RAW", "BOOTTIME")), "order", "sleep"]
             + ["other clocks"],
         ),
+        (
+            "pages",
+            ["fresh memory", "own memory", "fork", "shared memory", "protected memory", "returned memory"]
+            + ["private file", "shared file", "end of a file"],
+        ),
     ],
 )
 def test_a_program_sees_no_difference(
@@ -70,6 +77,15 @@ def test_reading_the_clock_is_seldom_a_stop_and_takes_time(mprun: Callable[..., 
     stops = json.loads((result.run / "stops.json").read_text())
     calls = sum(one["count"] for one in stops if (one["program"], one["call"]) == ("python3", "clock_gettime"))
     assert 0 < calls <= 2 * READINGS / AT_MOST
+
+
+def test_writing_to_fresh_memory_is_seldom_a_stop(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    result = run(mprun, tmp_path, command=["python3", "-c", f"bytearray(b'1') * {FRESH_PAGES * 4096}"])
+    assert result.status == 0, result.err
+    stops = json.loads((result.run / "stops.json").read_text())
+    faults = sum(one["count"] for one in stops if (one["program"], one["call"]) == ("python3", "fault"))
+    # Python's own start has a few hundred
+    assert 0 < faults < FRESH_PAGES / 8
 
 
 def test_the_cost_of_a_run_is_shown(mprun: Callable[..., Result], tmp_path: Path) -> None:

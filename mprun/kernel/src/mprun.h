@@ -7,6 +7,7 @@
  * mprun_clock.c   clocks that programs read without a system call (in arch/um/kernel/)
  * mprun_vdso.c    the programs' part of it (in arch/x86/um/vdso/)
  * mprun_cost.c    stops of programs, counted (in arch/um/kernel/)
+ * mprun_fault.c   page faults that map several pages (in arch/um/kernel/)
  * mprun_fp.c      the floating-point state of programs (in arch/um/kernel/)
  * mprun_seal.c    protects the host's files (in arch/um/kernel/)
  * mprun_limit.c   limits of the programs of a run (in arch/um/kernel/)
@@ -92,6 +93,9 @@ struct vm_area_struct *mprun_clock_map(struct mm_struct *mm, unsigned long addre
 /* mprun_clock_take: called after a program stopped. mprun_clock_write: called before a program runs. */
 void mprun_clock_take(void);
 void mprun_clock_write(void);
+
+/* A page fault of a program was handled, with the lock of its memory map held. flags: FAULT_FLAG_*. */
+void mprun_fault_around(struct vm_area_struct *vma, unsigned long address, unsigned int flags);
 
 /*
  * Floating-point state (see mprun_fp.c). Each returns 0 or an error of ptrace(2).

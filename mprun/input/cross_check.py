@@ -111,6 +111,10 @@ def check_references(
                     several(name, ("traffic", n, key, m))
             else:
                 several(named, ("traffic", n, key))
+        if isinstance(node := flow.get("on"), str) and nodes.get(node) not in ("host", "router"):
+            known = [name for name, kind in nodes.items() if kind in ("host", "router")]
+            message = f"no host or router '{node}' in topology '{topology}'"
+            document.fault(("traffic", n, "on"), message + name_nearest(node, known, "hosts and routers"))
         if isinstance(source, str) and source == destination:
             document.fault(("traffic", n, "to"), f"is also the source of the flow, '{source}': name another host")
     captured: dict[tuple[object, object], int] = {}

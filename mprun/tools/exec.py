@@ -77,6 +77,12 @@ class Entry(ServedEntry):
         description="The command that runs on `from`. The flow lasts as long as the command.",
         examples=[["sleep", "5s"]],
     )
+    on: str | None = Field(
+        None,
+        description="The host or router on which the command runs. Default: `from`. The addresses and paths of the "
+        "flow are still those of `from` and `to`.",
+        examples=["router"],
+    )
     server: Command | None = Field(
         None, description="The server's command. It runs on `to` from before time zero until the end of the run."
     )
@@ -238,7 +244,7 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     compute_ns: Any = flow.options.get("compute_ns", COMPUTE_S * NS_PER_S)
     client = Process(
         name=flow.name,
-        node=flow.source,
+        node=_node(flow),
         argv=(*_watcher(flow), *_started_in(place, _fill(_words(flow, "command"), known))),
         role="flow",
         env=environment,
@@ -308,7 +314,7 @@ def _started_in(folder: str | None, words: Sequence[str]) -> tuple[str, ...]:
 
 def commands(flow: Flow) -> tuple[str, ...]:
     """Return the commands that the file runs, as a person would type them. A person must allow them."""
-    lines = [(flow.source, _words(flow, one)) for one in ("build", "command")]
+    lines = [(flow.source, _words(flow, "build")), (_node(flow), _words(flow, "command"))]
     lines.append((flow.destination, _words(flow, "server")))
     return tuple(f"{host}: {shlex.join(words)}" for host, words in lines if words)
 
@@ -316,6 +322,11 @@ def commands(flow: Flow) -> tuple[str, ...]:
 def _watcher(flow: Flow) -> Sequence[str]:
     """Return the words before a command that ends it when it prints a text; empty if the flow has no `until`."""
     return (*PYTHON, PROGRAM, str(flow.options["until"])) if "until" in flow.options else ()
+
+
+def _node(flow: Flow) -> str:
+    """Return the node on which the command runs."""
+    return str(flow.options.get("on", flow.source))
 
 
 def _words(flow: Flow, which: str) -> Sequence[str]:

@@ -47,7 +47,7 @@ def test_validate_json() -> None:
     result = CliRunner().invoke(validate.command, ["--json", "-t", str(case / "topo"), "-x", str(case / "xp")])
     assert isinstance(result.exception, SpecError)
     faults = json.loads(result.stdout)
-    assert len(faults) == 4
+    assert len(faults) == 5
     assert faults[2] == {
         "file": str(case / "xp.yaml"),
         "line": 7,

@@ -683,6 +683,20 @@ traffic:
     assert kept == {"mine": "mine\n", "theirs": "theirs\n"}
 
 
+def test_a_command_runs_on_a_router(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    """The router has the server's subnet on its own interface, and reaches the server without a hop."""
+    (tmp_path / "topo.yaml").write_text(ONE_PATH)
+    words = "[sh, -c, 'ip -br address; ping -c 1 {destination}']"
+    entry = f"{{name: look, tool: exec, on: router, from: client, to: server, command: {words}}}"
+    (tmp_path / "xp.yaml").write_text(f"version: 1\ntraffic:\n  - {entry}\n")
+    result = succeed(mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json", "--allow-exec"))
+    told = (result.run / "logs" / "look.out").read_text()
+    assert "router-eth1" in told
+    assert "ttl=64" in told
+    assert "router: sh -c" in mprun("-t", "topo", "-x", "xp", "--engine", "virtual").err
+    assert mprun("verify", result.run, "--allow-exec").status == 0
+
+
 def test_a_command_is_over_when_it_has_printed_a_text(mprun: Callable[..., Result], tmp_path: Path) -> None:
     """The text may come in two pieces, on standard error. A command that ends without the text has failed."""
     (tmp_path / "topo.yaml").write_text(ONE_PATH)

@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from mprun.sweepdir.operands import Operands
 
 MARKS = {"higher": "▲", "lower": "▼", "same": "=", "unclear": "~", "unknown": " "}
+# The lines that differ in a file, without --all.
+MOST_LINES = 12
 
 
 @click.command("compare")
@@ -252,8 +255,6 @@ def _show(
         click.echo()
     for name, (one, other) in operands.facts.items():
         click.echo(f"  {plain(name)}: {plain(one)} -> {plain(other)}")
-    for line in operands.lines:
-        click.echo("  " + click.style(plain(line), fg="green" if ": +" in line else "red"))
     for values, which in operands.unmatched:
         click.echo(f"  only in {'AB'[which - 1]}: {label_of(values)}")
     shared = [one for one in compared if None not in (one.first, one.second)]
@@ -291,6 +292,19 @@ def _show(
             if counts == (0, 0):
                 mark = click.style("?", fg="yellow")
             click.echo(f"  {mark} {say_expected(expectation, units)}: {say_held(expectation)}")
+    _show_lines(operands.lines, show_all)
+
+
+def _show_lines(lines: Sequence[str], show_all: bool) -> None:
+    """Print the lines that only one side's files have, below the name of their file; few of them without --all."""
+    for file, group in groupby((line.partition(": ") for line in lines), key=lambda parts: parts[0]):
+        changes = [change for _, _, change in group]
+        click.echo(f"\n  {plain(file)}")
+        for change in changes if show_all or len(changes) <= MOST_LINES else changes[: MOST_LINES - 1]:
+            colour = "green" if change.startswith("+") else "red"
+            click.echo(click.style(options.wrap(change, "    ", "      "), fg=colour))
+        if not show_all and len(changes) > MOST_LINES:
+            click.echo(f"    {len(changes) - MOST_LINES + 1} more lines differ (--all shows them)")
 
 
 def _find_alone(compared: Sequence[Compared]) -> Iterator[str]:

@@ -78,3 +78,16 @@ def test_no_line_is_broken_by_the_terminal(columns: int, words: tuple[str, ...],
     status, lines = call_in_terminal(columns, folder, *words)
     assert status == 0
     assert [line for line in lines if len(line) > columns] == []
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_a_comparison_fits_and_ends_with_the_inputs(columns: int, folder: Path) -> None:
+    for experiment in ("xp_tcp", "xp_mptcp"):
+        assert call_in_terminal(columns, folder, "-t", LAB / "topo", "-x", LAB / experiment)[0] == 0
+    status, lines = call_in_terminal(columns, folder, "compare")
+    assert status == 0
+    assert max(map(len, lines)) <= columns
+    file = lines.index("  experiment.yaml")
+    assert file > lines.index("    bulk.retransmits  10 -> 109  +990.00%  worse")
+    assert "    +hosts:" in lines[file:]
+    assert lines[-1].endswith("more lines differ (--all shows them)")

@@ -20,12 +20,16 @@ _STEM, _TITLE = "one-way-delay", "One-way delay"
 
 
 def draw_one_way_delay(evidence: RunData, flow: str | None, form: Form) -> Chart | None:
-    """Return the figure of the delay of each packet, by direction and path; None without packets.
+    """Return the figure of the delay of each packet from time zero on, by direction and path; None without packets.
 
     Over time, lost packets are marked at 0.
     """
     rows = evidence.read("one_way_delays", "sent_ns", "delay_ns", "state", "flow", *_KEYS, flow=flow)
     if rows is None:
+        return None
+    # the pings of idle paths are before time zero
+    rows = rows.filter(pl.col("sent_ns") >= 0)
+    if rows.is_empty():
         return None
     stem = _STEM if flow is None else f"{_STEM}-{flow}"
     lost = rows.filter(pl.col("state") == _LOST).height

@@ -235,6 +235,8 @@ def test_a_sequence_is_that_of_the_senders_capture() -> None:
 def test_one_way_delays_have_a_plot_for_each_direction() -> None:
     names = ("from", "to", "flow", "path", "link", "state", "sent_ns", "delay_ns")
     rows = [
+        # the ping of an idle path, before time zero
+        ("client", "server", None, "path0", "l0", "received", -(10**9), 9_000_000),
         ("client", "server", "bulk", "path0", "l0", "received", 10**9, 10_000_000),
         ("client", "server", "bulk", "path0", "l0", "duplicate", 10**9, 11_000_000),
         ("client", "server", "bulk", "path0", "l0", "lost", 2 * 10**9, None),
@@ -252,6 +254,8 @@ def test_one_way_delays_have_a_plot_for_each_direction() -> None:
     (chart,) = draw_run(shown, [Plot(series="one_way_delay", form="cdf", flow="bulk")])
     (panel,) = chart.panels
     assert [list(series.y) for series in panel.series] == [[0.01]]
+    idle = evidence(one_way_delays=pl.LazyFrame(rows[:1], names, orient="row"))
+    assert list(draw_run(idle, [Plot(series="one_way_delay")])) == []
     (hint,) = lacking(evidence(), [Plot(series="one_way_delay")])
     assert "mprun packets" in hint
 

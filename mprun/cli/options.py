@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -29,6 +30,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 DEFAULT_PARENT = Path("runs")
 # Longer lines of prose are hard to read.
 _MOST_WIDTH = 100
+_BEFORE_UNIT = re.compile(r"(\d) (?=(?:%|[kMGT]?(?:bit/s|B)|[mun]?s)(?![\w/]))")
 
 
 def topology(command: Command) -> Command:
@@ -216,8 +218,10 @@ def wrap(text: str, first: str, rest: str | None = None) -> str:
 
     width = min(terminal_width(), _MOST_WIDTH)
     rest = first if rest is None else rest
-    # names of files and options are not broken at their hyphens
-    return textwrap.fill(printable(text), width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
+    # a value stays on the line of its unit, and names of files and options are not broken at their hyphens
+    joined = _BEFORE_UNIT.sub("\\1\u00a0", printable(text))
+    filled = textwrap.fill(joined, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
+    return filled.replace("\u00a0", " ")
 
 
 def write_verdicts(title: str, checks: Iterable[Check], junit: Path | None, tap: Path | None) -> None:

@@ -50,9 +50,20 @@ class Check:
 
 
 @dataclass(frozen=True)
+class Together:
+    """A figure of a comparison. runs: the name and the step of each run."""
+
+    figure: str
+    runs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
 class Figure:
     """A published figure or table.
 
+    - picture: a run or sweep, and the name of a figure in its report.
+    - together: a figure with the curves of several runs.
+    - command: measures a figure that is not measured here.
     - verdict, reason: for numbers that are not comparable, or for a figure that is not measured; None and empty if all
       published results have checks.
     - says: what was published, without what the checks test.
@@ -68,6 +79,8 @@ class Figure:
     verdict: Verdict | None
     reason: str
     says: str
+    together: Together | None = None
+    command: str = ""
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -75,6 +88,7 @@ class Figure:
         expressions = [one.here for one in self.values if one.here] + [one.holds for one in self.checks]
         names = [reference.segments[0].name for one in expressions for reference in one.references()]
         shown = [self.picture[0]] if self.picture else []
+        shown += [step for _, step in self.together.runs] if self.together else []
         return tuple(dict.fromkeys(name for name in (*names, *shown) if name not in (PUBLISHED, HERE)))
 
 
@@ -142,6 +156,8 @@ def make_figure(entry: FigureEntry, rows: Sequence[Row], fault: Callable[[Path, 
         "not comparable" if entry.not_comparable else "not measured here" if entry.not_measured else None,
         (entry.not_comparable or entry.not_measured).strip(),
         entry.says or "; ".join(_say_published(values, named)),
+        Together(entry.together.figure, tuple(entry.together.runs.items())) if entry.together else None,
+        entry.command,
     )
 
 

@@ -16,11 +16,13 @@ from textwrap import fill
 from mprun import invoker
 from mprun.errors import MprunError
 from mprun.folder import Folder
-from mprun.lab.figure import Drawn, Finding, JudgedFigure, spell
+from mprun.lab.figure import Drawn, Figure, Finding, JudgedFigure, spell
 from mprun.lab.file import Lab
 from mprun.model.metric import SYMBOLS
 from mprun.report.chart import WIDE, paint
+from mprun.report.comparison import read_subjects
 from mprun.report.figure import Chart, to_csv
+from mprun.report.overlay import overlay
 from mprun.report.published import Pair, draw_pairs
 from mprun.report.report import charts_of
 from mprun.report.sweep import charts_of as charts_of_sweep
@@ -69,7 +71,7 @@ def write_page(
 
 
 def draw(judged: JudgedFigure, results: Mapping[str, Result]) -> list[Chart]:
-    """Return the pictures of a figure: its values, and the figure of a run's report."""
+    """Return the pictures of a figure: its values, the figure of a run's report, and the curves of several runs."""
     figure = judged.figure
     charts = []
     values = [value for one in judged.values for value in (one.published, one.here) if value]
@@ -81,7 +83,23 @@ def draw(judged: JudgedFigure, results: Mapping[str, Result]) -> list[Chart]:
     if figure.picture and figure.picture[0] in results:
         step, picture = figure.picture
         charts += [replace(chart, name=f"{figure.name}-run") for chart in _charts(results[step], picture)]
-    return charts
+    return charts + [replace(chart, name=f"{figure.name}-runs") for chart in _draw_together(figure, results)]
+
+
+def _draw_together(figure: Figure, results: Mapping[str, Result]) -> list[Chart]:
+    """Return the figure with the curves of several runs; none if fewer than two of them were made."""
+    if figure.together is None:
+        return []
+    found = [(name, results[step]) for name, step in figure.together.runs if step in results]
+    runs = [(name, run) for name, run in found if isinstance(run, RunDirectory)]
+    if len(runs) < 2:
+        return []
+    charts = list(overlay(read_subjects([run for _, run in runs], [name for name, _ in runs])))
+    wanted = [chart for chart in charts if chart.name == figure.together.figure]
+    if not wanted:
+        known = ", ".join(chart.name for chart in charts)
+        raise MprunError(f"figure {figure.name}: its runs have no figure '{figure.together.figure}'; figures: {known}")
+    return wanted
 
 
 def _pair(drawn: Drawn) -> Pair:
@@ -122,6 +140,8 @@ def _title(judged: JudgedFigure) -> str:
 
 def _command(lab: Lab, judged: JudgedFigure, walls_s: Mapping[str, float]) -> str:
     """Return the command that makes a figure, with the sum of the real times of its runs and sweeps."""
+    if judged.figure.command:
+        return f"`{judged.figure.command}`"
     steps = judged.figure.steps
     if not steps:
         return ""

@@ -86,7 +86,7 @@ def make_comparison(
     metrics = {name: metric for pair in reversed(pairs) for name, metric in pair.operands.metrics.items()}
     runs = _list_runs(pairs)
     effects = [(name, pair.compared) for name, pair in zip(names[1:], pairs, strict=True)]
-    over_time = overlay(_read_subjects(runs, names)) if runs else ()
+    over_time = overlay(read_subjects(runs, names)) if runs else ()
     charts = [*over_time, *draw_effects(effects, names[0], metrics)]
     notes = [] if runs else ["A sweep has no figures over time. Name two of its runs for these figures."]
     gallery = Gallery()
@@ -126,7 +126,8 @@ def _list_runs(pairs: Sequence[Pair]) -> list[RunDirectory]:
     return [source for source in sources if isinstance(source, RunDirectory)]
 
 
-def _read_subjects(runs: Sequence[RunDirectory], names: Sequence[str]) -> list[Subject]:
+def read_subjects(runs: Sequence[RunDirectory], names: Sequence[str]) -> list[Subject]:
+    """Return the data of runs for figures with the curves of all. names: of the runs. Raises MprunError."""
     found = []
     for run, name in zip(runs, names if runs else (), strict=True):
         spec = load(*run.resolved_inputs).spec

@@ -111,6 +111,17 @@ class CheckEntry(FileModel):
     differs: str = Field("", description="The reason why the measured result differs. Default: no difference is known.")
 
 
+class TogetherEntry(FileModel):
+    """A figure with the curves of several runs, as `mprun compare` draws it."""
+
+    figure: str = Field(description="The name of the figure in the report of the comparison.", examples=["rate-by-run"])
+    runs: dict[str, str] = Field(
+        description="The names of the runs in the picture, each with the step.",
+        examples=[{"TCP": "xp_tcp", "MPTCP": "xp_mptcp"}],
+        min_length=2,
+    )
+
+
 class FigureEntry(FileModel):
     """A published figure, table or text, and how it is measured here. It belongs to the profile `published`.
 
@@ -129,9 +140,15 @@ class FigureEntry(FileModel):
         description="A figure in the report of a run or sweep, to draw too: `STEP.FIGURE`.",
         examples=["xp_mptcp.rate"],
     )
+    together: TogetherEntry | None = Field(None, description="A figure with the curves of several runs, to draw too.")
     checks: list[CheckEntry] = Field([], description="The published results that are tested here.")
     not_comparable: str = Field("", description="The reason why the published numbers cannot be compared.")
     not_measured: str = Field("", description="The reason why the result is not measured.")
+    command: str = Field(
+        "",
+        description="With `not_measured`: the command that measures the result, for a machine that can.",
+        examples=["mprun sweep -t topo -x cpu --engine real"],
+    )
     says: str = Field(
         "",
         description="With `not_comparable` or `not_measured`: the published result, in words. Default: the published "
@@ -145,6 +162,8 @@ class FigureEntry(FileModel):
         if compared == bool(self.not_measured):
             what = "is both compared and not measured" if compared else "has no verdict"
             raise ValueError(f"{what}: write 'checks', 'not_comparable' or both, or else 'not_measured'")
+        if self.command and not self.not_measured:
+            raise ValueError("has 'command' and no 'not_measured': remove 'command'")
         if self.values and not self.quantity:
             raise ValueError("has values of no quantity: write 'quantity', as in 'quantity: goodput'")
         return self

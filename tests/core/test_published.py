@@ -21,7 +21,7 @@ from mprun.folder import Folder
 from mprun.index.entry import scan
 from mprun.lab.figure import JudgedFigure, judge_figure
 from mprun.lab.file import Lab, read_lab
-from mprun.lab.page import name_folder, table, write_page
+from mprun.lab.page import draw, name_folder, table, write_page
 from mprun.lab.published import COLUMNS, FILE, find_rows, read_published
 from mprun.report.figure import to_csv
 from mprun.report.published import Pair, draw_pairs
@@ -56,7 +56,11 @@ figures:
 """
 
 
-def lab_of(folder: Path, differs: str = "''", more: str = "") -> Lab:
+# An empty text in YAML.
+QUOTES = "''"
+
+
+def lab_of(folder: Path, differs: str = QUOTES, more: str = "") -> Lab:
     (folder / "lab.yaml").write_text(FILES + FIGURE.replace("DIFFERS", differs) + more)
     (folder / FILE).write_text(PUBLISHED)
     return read_lab(folder)
@@ -245,6 +249,30 @@ def test_a_page_has_a_row_for_each_result(tmp_path: Path) -> None:
     before = [path.read_bytes() for path in sorted(page.parent.iterdir())]
     write_page(tmp_path / "runs", lab, judged, {}, {"xp": 2.4})
     assert [path.read_bytes() for path in sorted(page.parent.iterdir())] == before
+
+
+def test_a_result_that_is_not_measured_has_its_command(tmp_path: Path) -> None:
+    text = f"{FILES}{FIGURE.replace('DIFFERS', QUOTES)}".replace("It is a drawing.}", "No., command: mprun run x}")
+    (tmp_path / "lab.yaml").write_text(text)
+    (tmp_path / FILE).write_text(PUBLISHED)
+    lab = read_lab(tmp_path)
+    lines = list(table(lab, judged_of(lab, 1.0, 2.0)[1:], {}))
+    assert lines[2].endswith("| not measured here | `mprun run x` |")
+
+
+def test_curves_need_two_runs(tmp_path: Path) -> None:
+    together = "together: {figure: rate-by-run, runs: {one: xp, two: other}}"
+    text = f"{FILES}{FIGURE.replace('DIFFERS', QUOTES)}".replace("quantity:", f"{together}\n    quantity:")
+    (tmp_path / "lab.yaml").write_text(
+        text.replace("experiment: xp}", "experiment: xp}, {name: other, topology: topo, experiment: xp}")
+    )
+    (tmp_path / FILE).write_text(PUBLISHED)
+    lab = read_lab(tmp_path)
+    assert lab.figures[0].steps == ("xp", "other")
+    judged = judged_of(lab, 1.0, 2.0)[0]
+    # without its second run, the figure has no verdict and only the picture of the values
+    assert {finding.verdict for finding in judged.findings} == {"not measured here"}
+    assert [chart.name for chart in draw(judged, {})] == ["rates"]
 
 
 def test_a_page_beside_runs_is_no_strange_folder(tmp_path: Path) -> None:

@@ -198,6 +198,11 @@ figures:
     quantity: round trip
     values: [{name: asked, label: mean, series: ping, here: xp.asked.rtt}]
     checks: [{says: The mean is 20 ms, holds: abs(here.asked - published.asked) <= 1ms, why: packets take time}]
+  - name: both
+    published: Figure 1
+    title: Round trips of two runs
+    together: {figure: delay-by-run, runs: {ten pings: xp, eleven pings: other}}
+    checks: [{says: Both are alike, holds: abs(xp.asked.rtt - other.asked.rtt) <= 1ms, why: packets take time}]
   - name: swept
     published: Figure 1
     title: Round trips of cells
@@ -239,8 +244,12 @@ def test_published_figures_are_measured_and_resumed(tmp_path: Path) -> None:
     assert {step["step"]: step["is_earlier"] for step in made["steps"]} == {"xp": True, "other": False}
     assert [(one["figure"], one["verdict"], one["is_explained"]) for one in made["figures"]] == [
         ("rtt", "agrees", True),
+        ("both", "agrees", True),
         ("swept", "differs", False),
     ]
+    assert "both-runs.svg" in page.read_text()
+    curves = (page.parent / "both-runs.csv").read_text()
+    assert {"ten pings", "eleven pings"} <= {line.split(",")[0] for line in curves.splitlines()}, curves
     # a reason for the difference; nothing is run again
     (folder / "lab.yaml").write_text(FIGURES.replace(" DIFFERS", ", differs: It is a round trip."))
     runs = sorted(path.name for path in (tmp_path / "runs").iterdir())

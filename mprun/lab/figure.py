@@ -15,7 +15,8 @@ from mprun.lab.published import Row, find_rows
 from mprun.model.fault import Path, name_nearest
 from mprun.model.metric import SYMBOLS, Unit
 from mprun.model.units import format_measured
-from mprun.schema.lab import FigureEntry
+from mprun.report.binned import Binning
+from mprun.schema.lab import BinnedEntry, FigureEntry
 from mprun.statement.evaluation import Comparison, Outcome, compute, evaluate
 from mprun.statement.evaluation import check as check_units
 from mprun.statement.expression import Expression, ExpressionError, Reference, UnknownName, Value
@@ -58,11 +59,30 @@ class Together:
 
 
 @dataclass(frozen=True)
+class Binned:
+    """A figure of means in bins. runs: the name and the step of each run."""
+
+    binning: Binning
+    runs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Classes:
+    """A figure of the packets of one flow of each class. run: a step."""
+
+    run: str
+    flow: str
+    classes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Figure:
     """A published figure or table.
 
     - picture: a run or sweep, and the name of a figure in its report.
     - together: a figure with the curves of several runs.
+    - binned: a figure of means in bins, for several runs.
+    - sequence: a figure of the packets of single flows.
     - command: measures a figure that is not measured here.
     - verdict, reason: for numbers that are not comparable, or for a figure that is not measured; None and empty if all
       published results have checks.
@@ -80,6 +100,8 @@ class Figure:
     reason: str
     says: str
     together: Together | None = None
+    binned: Binned | None = None
+    sequence: Classes | None = None
     command: str = ""
 
     @property
@@ -88,8 +110,17 @@ class Figure:
         expressions = [one.here for one in self.values if one.here] + [one.holds for one in self.checks]
         names = [reference.segments[0].name for one in expressions for reference in one.references()]
         shown = [self.picture[0]] if self.picture else []
-        shown += [step for _, step in self.together.runs] if self.together else []
+        shown += [step for _, step in self.drawn_runs]
         return tuple(dict.fromkeys(name for name in (*names, *shown) if name not in (PUBLISHED, HERE)))
+
+    @property
+    def drawn_runs(self) -> tuple[tuple[str, str], ...]:
+        """The name in the picture and the step of each run of `together`, `binned` and `sequence`."""
+        return (
+            *(self.together.runs if self.together else ()),
+            *(self.binned.runs if self.binned else ()),
+            *([(self.sequence.flow, self.sequence.run)] if self.sequence else ()),
+        )
 
 
 @dataclass(frozen=True)
@@ -157,8 +188,14 @@ def make_figure(entry: FigureEntry, rows: Sequence[Row], fault: Callable[[Path, 
         (entry.not_comparable or entry.not_measured).strip(),
         entry.says or "; ".join(_say_published(values, named)),
         Together(entry.together.figure, tuple(entry.together.runs.items())) if entry.together else None,
+        _read_binned(entry.binned) if entry.binned else None,
+        Classes(entry.sequence.run, entry.sequence.flow, tuple(entry.sequence.classes)) if entry.sequence else None,
         entry.command,
     )
+
+
+def _read_binned(entry: BinnedEntry) -> Binned:
+    return Binned(Binning(entry.table, entry.over, entry.of, entry.bins), tuple(entry.runs.items()))
 
 
 def check_figure(figure: Figure, unit_of: Callable[[Reference], Unit]) -> Iterator[tuple[Path, str]]:

@@ -238,10 +238,10 @@ def _check_figure_names(lab: Lab, known: Mapping[str, Keys], document: Document)
             elif step not in published:
                 message = f"the profile 'published' does not run step '{step}': remove its 'profile'"
                 document.fault(("figures", n), message)
-        for name, step in figure.together.runs if figure.together else ():
+        for name, step in figure.drawn_runs:
             if step in {sweep.name for sweep in lab.sweeps}:
-                message = f"'{step}' is a sweep, not a run: write the name of a step"
-                document.fault(("figures", n, "together", "runs", name), message)
+                message = f"'{name}: {step}' names a sweep, not a run: write the name of a step"
+                document.fault(("figures", n), message)
     for name in (PUBLISHED, HERE) if lab.figures else ():
         if name in known:
             document.fault(known[name], f"'{name}' names the values of figures: give it another name")

@@ -19,7 +19,10 @@ from mprun.folder import Folder
 from mprun.lab.figure import Drawn, Figure, Finding, JudgedFigure, spell
 from mprun.lab.file import Lab
 from mprun.model.metric import SYMBOLS
+from mprun.packets.dissection import dissect
+from mprun.report.binned import draw_binned
 from mprun.report.chart import WIDE, paint
+from mprun.report.classes import draw_classes
 from mprun.report.comparison import read_subjects
 from mprun.report.figure import Chart, to_csv
 from mprun.report.overlay import overlay
@@ -83,7 +86,40 @@ def draw(judged: JudgedFigure, results: Mapping[str, Result]) -> list[Chart]:
     if figure.picture and figure.picture[0] in results:
         step, picture = figure.picture
         charts += [replace(chart, name=f"{figure.name}-run") for chart in _charts(results[step], picture)]
-    return charts + [replace(chart, name=f"{figure.name}-runs") for chart in _draw_together(figure, results)]
+    charts += [replace(chart, name=f"{figure.name}-runs") for chart in _draw_together(figure, results)]
+    return charts + [chart for chart in (_draw_binned(judged, results), _draw_classes(judged, results)) if chart]
+
+
+def _draw_classes(judged: JudgedFigure, results: Mapping[str, Result]) -> Chart | None:
+    """Return the figure of the packets of one flow of each class; None if its run was not made."""
+    wanted = judged.figure.sequence
+    run = results.get(wanted.run) if wanted else None
+    if wanted is None or not isinstance(run, RunDirectory):
+        return None
+    if "packets" not in dict(run.tables()):
+        dissect(run, lambda *_: None)
+    return draw_classes(
+        f"{judged.figure.name}-sequence", _title(judged), dict(run.tables()), wanted.flow, wanted.classes
+    )
+
+
+def _draw_binned(judged: JudgedFigure, results: Mapping[str, Result]) -> Chart | None:
+    """Return the figure of means in bins; None if none of its runs was made."""
+    binned = judged.figure.binned
+    if binned is None:
+        return None
+    runs = {}
+    for name, step in binned.runs:
+        run = results.get(step)
+        if not isinstance(run, RunDirectory):
+            continue
+        table = dict(run.tables()).get(binned.binning.table)
+        columns = (binned.binning.over, binned.binning.of)
+        if table is None or not set(columns) <= set(table.collect_schema()):
+            known = ", ".join(columns)
+            raise MprunError(f"{run.path}: has no table '{binned.binning.table}' with the columns {known}")
+        runs[name] = table.select(columns).collect().to_dict(as_series=False)
+    return draw_binned(f"{judged.figure.name}-bins", _title(judged), binned.binning, runs)
 
 
 def _draw_together(figure: Figure, results: Mapping[str, Result]) -> list[Chart]:

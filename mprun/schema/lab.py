@@ -122,6 +122,33 @@ class TogetherEntry(FileModel):
     )
 
 
+class BinnedEntry(FileModel):
+    """Means of a table's column in bins of another column, with intervals of 99 %, for several runs."""
+
+    table: str = Field(description="The table of the runs.", examples=["flows"])
+    over: str = Field(description="The column that is divided into bins of equal width.", examples=["size_bytes"])
+    of: str = Field(description="The column whose mean is drawn.", examples=["completion_ns"])
+    bins: int = Field(5, description="The number of bins.", ge=2, le=50)
+    runs: dict[str, str] = Field(
+        description="The names of the runs in the picture, each with the step.",
+        examples=[{"TCP": "xp_tcp"}],
+        min_length=1,
+    )
+
+
+class ClassesEntry(FileModel):
+    """The packets over time of one short flow of each class, from a capture of its sender."""
+
+    run: str = Field(description="The step whose run has the capture.", examples=["xp_tcp"])
+    flow: Name = Field(description="The flow, as in table `flows`.", examples=["short-h1"])
+    classes: list[str] = Field(
+        description="The values of the column `class` of table `flows`, in order.",
+        examples=[["full_window", "intensive"]],
+        min_length=1,
+        max_length=4,
+    )
+
+
 class FigureEntry(FileModel):
     """A published figure, table or text, and how it is measured here. It belongs to the profile `published`.
 
@@ -141,6 +168,12 @@ class FigureEntry(FileModel):
         examples=["xp_mptcp.rate"],
     )
     together: TogetherEntry | None = Field(None, description="A figure with the curves of several runs, to draw too.")
+    binned: BinnedEntry | None = Field(
+        None, description="A figure of a table's column by another column, to draw too, such as times by size."
+    )
+    sequence: ClassesEntry | None = Field(
+        None, description="The packets of one short flow of each class over time, to draw too."
+    )
     checks: list[CheckEntry] = Field([], description="The published results that are tested here.")
     not_comparable: str = Field("", description="The reason why the published numbers cannot be compared.")
     not_measured: str = Field("", description="The reason why the result is not measured.")

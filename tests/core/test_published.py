@@ -6,8 +6,10 @@ from __future__ import annotations
 import csv
 import io
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
+import polars
 import pytest
 
 from docs.generate.studies import BEGIN, END, PAGES, STUDIES, insert
@@ -23,6 +25,8 @@ from mprun.lab.figure import JudgedFigure, judge_figure
 from mprun.lab.file import Lab, read_lab
 from mprun.lab.page import draw, name_folder, table, write_page
 from mprun.lab.published import COLUMNS, FILE, find_rows, read_published
+from mprun.report.binned import Binning, draw_binned
+from mprun.report.classes import draw_classes
 from mprun.report.figure import to_csv
 from mprun.report.published import Pair, draw_pairs
 from tests.labs import FOLDERS, ROOT
@@ -117,6 +121,10 @@ def test_the_page_of_a_study_has_each_figure(folder: Path) -> None:
     assert [command for command in commands if command not in shown] == []
     pictures = STUDIES / name_folder(lab)
     drawn = [figure.name for figure in lab.figures if figure.values]
+    drawn += [f"{figure.name}-run" for figure in lab.figures if figure.picture]
+    drawn += [f"{figure.name}-runs" for figure in lab.figures if figure.together]
+    drawn += [f"{figure.name}-bins" for figure in lab.figures if figure.binned]
+    drawn += [f"{figure.name}-sequence" for figure in lab.figures if figure.sequence]
     assert [name for name in drawn if not (pictures / f"{name}.svg").exists()] == []
     text = (pictures / "README.md").read_text()
     assert [name for name in drawn if f"({name}.svg)" not in text] == []
@@ -227,6 +235,62 @@ def test_a_picture_has_both_values() -> None:
     assert only is not None
     assert [series.label for series in only.panels[0].series] == ["here"]
     assert draw_pairs("rates", "Rates", "goodput", "bit/s", [Pair("a", None, None)]) is None
+
+
+def test_means_in_bins_have_intervals() -> None:
+    binning = Binning("flows", "size_bytes", "completion_ns", 2)
+    runs: dict[str, dict[str, Sequence[float | None]]] = {
+        "TCP": {"size_bytes": [0, 10, 90, 100, 50], "completion_ns": [1e9, 3e9, 5e9, 7e9, None]},
+        "MPTCP": {"size_bytes": [20, 30, 80], "completion_ns": [2e9, 2e9, 9e9]},
+    }
+    chart = draw_binned("sizes", "Times", binning, runs)
+    assert chart is not None
+    assert (chart.x.unit, chart.y.unit) == ("byte", "s")
+    tcp, mptcp = chart.panels[0].series
+    # the flow without a time does not count
+    assert (tcp.x, tcp.y) == ([25.0, 75.0], [2.0, 6.0])
+    # Student's t of 99 % with one degree of freedom is 63.66; the standard error is 1 s
+    assert [round(value, 2) for value in (tcp.low[0], tcp.high[0])] == [-61.66, 65.66]
+    # a bin with one flow has no interval
+    assert (mptcp.x, mptcp.y, mptcp.low) == ([25.0], [2.0], [2.0])
+    assert draw_binned("sizes", "Times", binning, {"TCP": {"size_bytes": [], "completion_ns": []}}) is None
+
+
+def test_a_flow_of_each_class_has_its_packets() -> None:
+    def flow(kind: str, start_ns: int, port: int) -> dict[str, object]:
+        return {"flow": "short", "class": kind, "start_ns": start_ns, "completion_ns": 30e6, "local_port": port}
+
+    def packet(
+        connection: int, time_ns: int, offset: int, way: str = "forward", repeat: str | None = None
+    ) -> dict[str, object]:
+        place = {"capture": "h", "connection": connection, "way": way, "time_ns": time_ns, "repeat": repeat}
+        return {**place, "payload_bytes": 100, "new_bytes": 100, "subflow_offset_bytes": offset}
+
+    def opened(connection: int, port: int, opened_ns: int) -> dict[str, object]:
+        return {"capture": "h", "connection": connection, "source_port": port, "opened_ns": opened_ns}
+
+    # the last flow has the port of the first one again
+    flows = [flow("full_window", 1_000, 40), flow("intensive", 2_000, 41), flow("intensive", 9_000_000_000, 40)]
+    packets = [
+        packet(0, 1_001_000, 0),
+        packet(0, 2_001_000, 0, "reverse"),
+        packet(1, 1_002_000, 0),
+        packet(1, 4_002_000, 100),
+        packet(1, 8_002_000, 0, repeat="retransmission"),
+        packet(2, 9_000_000_500, 0),
+    ]
+    connections = [opened(0, 40, 1_500), opened(1, 41, 2_500), opened(2, 40, 9_000_000_000)]
+    tables = {"flows": flows, "packets": packets, "connections": connections}
+    frames = {name: polars.LazyFrame(rows, infer_schema_length=None) for name, rows in tables.items()}
+    chart = draw_classes("kinds", "Kinds", frames, "short", ["intensive", "full_window", "extreme_delay"])
+    assert chart is not None
+    assert [panel.title for panel in chart.panels] == ["intensive: 30 ms", "full window: 30 ms"]
+    found = [[(one.label, one.x, one.y) for one in panel.series] for panel in chart.panels]
+    assert found == [
+        [("sent", [0.001, 0.004], [0, 100]), ("sent again", [0.008], [0])],
+        [("sent", [0.001], [0])],
+    ]
+    assert draw_classes("kinds", "Kinds", frames, "other", ["intensive"]) is None
 
 
 def test_a_page_has_a_row_for_each_result(tmp_path: Path) -> None:

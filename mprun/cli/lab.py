@@ -354,9 +354,11 @@ def _show_figures(result: LabRun, page: Path | None) -> None:
     for judged in result.figures:
         for finding in judged.findings:
             mark, colour = _VERDICTS[finding.verdict]
-            said = f"{judged.figure.published}: {finding.said or judged.figure.title}"
+            said = f"{judged.figure.source}: {finding.said or judged.figure.title}"
             click.echo(f"  {click.style(mark, fg=colour)} {options.wrap(said, '    ')[4:]}")
             click.echo(options.wrap(f"{finding.verdict}: {finding.reason}", "      "))
+        if judged.figure.command:
+            click.echo(options.wrap(f"command: {judged.figure.command}", "      "))
     click.echo(f"\n  figures: {page}")
 
 

@@ -105,6 +105,11 @@ class Figure:
     command: str = ""
 
     @property
+    def source(self) -> str:
+        """The name in the publication, such as `Figure 5`; the title for a result of its text."""
+        return self.title if self.published == "text" else self.published
+
+    @property
     def steps(self) -> tuple[str, ...]:
         """The names of the runs and sweeps that the figure needs."""
         expressions = [one.here for one in self.values if one.here] + [one.holds for one in self.checks]

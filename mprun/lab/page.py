@@ -98,6 +98,7 @@ def _draw_classes(judged: JudgedFigure, results: Mapping[str, Result]) -> Chart 
         return None
     if "packets" not in dict(run.tables()):
         dissect(run, lambda *_: None)
+        invoker.give(run.path)
     return draw_classes(
         f"{judged.figure.name}-sequence", _title(judged), dict(run.tables()), wanted.flow, wanted.classes
     )

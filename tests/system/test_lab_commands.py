@@ -203,6 +203,7 @@ figures:
     title: Round trips of two runs
     together: {figure: delay-by-run, runs: {ten pings: xp, eleven pings: other}}
     checks: [{says: Both are alike, holds: abs(xp.asked.rtt - other.asked.rtt) <= 1ms, why: packets take time}]
+  - {name: cpu, published: text, title: CPU time, says: It is high, not_measured: No CPU time., command: mprun sweep}
   - name: swept
     published: Figure 1
     title: Round trips of cells
@@ -225,6 +226,7 @@ def test_published_figures_are_measured_and_resumed(tmp_path: Path) -> None:
     (folder / "swept.yaml").write_text("version: 1\nextends: xp.yaml\nmatrix: {delay: [5ms, 10ms]}\n")
     (folder / "published.csv").write_text(
         "figure,series,x,x_unit,y,y_unit,kind,source\nFigure 1,ping,rtt,metric,20,ms,value,a study\n"
+        "text,CPU,,,It is high,,statement,a study\n"
     )
     (folder / "lab.yaml").write_text(FIGURES.replace(" DIFFERS", ""))
     command = ("lab", "run", folder, "--engine", "virtual", "--profile", "published", "--json")
@@ -245,6 +247,7 @@ def test_published_figures_are_measured_and_resumed(tmp_path: Path) -> None:
     assert [(one["figure"], one["verdict"], one["is_explained"]) for one in made["figures"]] == [
         ("rtt", "agrees", True),
         ("both", "agrees", True),
+        ("cpu", "not measured here", True),
         ("swept", "differs", False),
     ]
     assert "both-runs.svg" in page.read_text()
@@ -257,6 +260,8 @@ def test_published_figures_are_measured_and_resumed(tmp_path: Path) -> None:
     assert known.status == 0, known.out + known.err
     assert "2 of 2 runs existed already; to run all steps again: add --new" in known.out
     assert "  ≠ Figure 1: Half the delay takes longer\n      differs: It is a round trip.\n" in known.out
+    cpu = "  ? CPU time: It is high\n      not measured here: No CPU time.\n      command: mprun sweep\n"
+    assert cpu in known.out
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == runs
     # a run that somebody changed is repeated
     (run,) = (tmp_path / "runs").glob(f"*-{made['steps'][0]['directory'][-8:]}")

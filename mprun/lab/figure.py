@@ -16,7 +16,7 @@ from mprun.model.fault import Path, name_nearest
 from mprun.model.metric import SYMBOLS, Unit
 from mprun.model.units import format_measured
 from mprun.report.binned import Binning
-from mprun.schema.lab import BinnedEntry, FigureEntry
+from mprun.schema.lab import BinnedEntry, FigureEntry, TogetherEntry
 from mprun.statement.evaluation import Comparison, Outcome, compute, evaluate
 from mprun.statement.evaluation import check as check_units
 from mprun.statement.expression import Expression, ExpressionError, Reference, UnknownName, Value
@@ -52,10 +52,15 @@ class Check:
 
 @dataclass(frozen=True)
 class Together:
-    """A figure of a comparison. runs: the name and the step of each run."""
+    """A figure of a comparison.
+
+    - runs: the name and the step of each run.
+    - interval_ns: of the means of curves of steps; None for the intervals of the data.
+    """
 
     figure: str
     runs: tuple[tuple[str, str], ...]
+    interval_ns: int | None
 
 
 @dataclass(frozen=True)
@@ -192,11 +197,15 @@ def make_figure(entry: FigureEntry, rows: Sequence[Row], fault: Callable[[Path, 
         "not comparable" if entry.not_comparable else "not measured here" if entry.not_measured else None,
         (entry.not_comparable or entry.not_measured).strip(),
         entry.says or "; ".join(_say_published(values, named)),
-        Together(entry.together.figure, tuple(entry.together.runs.items())) if entry.together else None,
+        _read_together(entry.together) if entry.together else None,
         _read_binned(entry.binned) if entry.binned else None,
         Classes(entry.sequence.run, entry.sequence.flow, tuple(entry.sequence.classes)) if entry.sequence else None,
         entry.command,
     )
+
+
+def _read_together(entry: TogetherEntry) -> Together:
+    return Together(entry.figure, tuple(entry.runs.items()), entry.interval)
 
 
 def _read_binned(entry: BinnedEntry) -> Binned:

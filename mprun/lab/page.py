@@ -19,13 +19,14 @@ from mprun.folder import Folder
 from mprun.lab.figure import Drawn, Figure, Finding, JudgedFigure, spell
 from mprun.lab.file import Lab
 from mprun.model.metric import SYMBOLS
+from mprun.model.units import NS_PER_S
 from mprun.packets.dissection import dissect
 from mprun.report.binned import draw_binned
 from mprun.report.chart import WIDE, paint
 from mprun.report.classes import draw_classes
 from mprun.report.comparison import read_subjects
 from mprun.report.figure import Chart, to_csv
-from mprun.report.overlay import overlay
+from mprun.report.overlay import average_steps, overlay
 from mprun.report.published import Pair, draw_pairs
 from mprun.report.report import charts_of
 from mprun.report.sweep import charts_of as charts_of_sweep
@@ -136,7 +137,18 @@ def _draw_together(figure: Figure, results: Mapping[str, Result]) -> list[Chart]
     if not wanted:
         known = ", ".join(chart.name for chart in charts)
         raise MprunError(f"figure {figure.name}: its runs have no figure '{figure.together.figure}'; figures: {known}")
-    return wanted
+    interval_ns = figure.together.interval_ns
+    return [_average(chart, interval_ns / NS_PER_S) for chart in wanted] if interval_ns else wanted
+
+
+def _average(chart: Chart, interval_s: float) -> Chart:
+    """Return a figure with the means of its curves over intervals. A figure without steps stays as it is."""
+    if chart.form != "step":
+        return chart
+    panels = [
+        replace(panel, series=tuple(average_steps(one, interval_s) for one in panel.series)) for panel in chart.panels
+    ]
+    return replace(chart, panels=tuple(panels))
 
 
 def _pair(drawn: Drawn) -> Pair:

@@ -11,6 +11,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy
+
 from mprun.model.spec import SeriesName
 from mprun.report.figure import Chart, Form, Mark, Panel, Series
 from mprun.report.run_data import RunData
@@ -147,6 +149,23 @@ def sum_steps(series: Sequence[Series]) -> Series:
     moments = sorted({x for one in series for x in one.x})
     total = [math.fsum(_value_at(one, moment) for one in series) for moment in moments[:-1]]
     return replace(series[0], x=moments, y=[*total, *total[-1:]])
+
+
+def average_steps(series: Series, interval_s: float) -> Series:
+    """Return the means of a curve of steps over equal intervals from time zero, which the curve covers.
+
+    A curve that is shorter than an interval, or is not known everywhere, is returned as it is.
+    """
+    if not len(series.x) or any(map(math.isnan, series.y)):
+        return series
+    moments, values = numpy.asarray(series.x, float), numpy.asarray(series.y, float)
+    sums = numpy.concatenate(([0.0], numpy.cumsum(values[:-1] * numpy.diff(moments))))
+    first, last = math.ceil(moments[0] / interval_s), math.floor(moments[-1] / interval_s)
+    if last <= first:
+        return series
+    edges = numpy.arange(first, last + 1) * interval_s
+    means = numpy.diff(numpy.interp(edges, moments, sums)) / interval_s
+    return replace(series, x=edges.tolist(), y=[*means.tolist(), float(means[-1])])
 
 
 def _value_at(series: Series, moment: float) -> float:

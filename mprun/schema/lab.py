@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
-from mprun.schema.field import Name, Version
+from mprun.schema.field import Name, Time, Version
 from mprun.schema.file_model import FileModel
 from mprun.statement.expression import Expression, parse, parse_value
 
@@ -119,6 +119,11 @@ class TogetherEntry(FileModel):
         description="The names of the runs in the picture, each with the step.",
         examples=[{"TCP": "xp_tcp", "MPTCP": "xp_mptcp"}],
         min_length=2,
+    )
+    interval: Time | None = Field(
+        None,
+        description="The interval of means, for curves of steps. Default: that of each run's data.",
+        examples=["1s"],
     )
 
 

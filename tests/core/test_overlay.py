@@ -26,7 +26,7 @@ from mprun.report.chart import COLUMN, WIDE, paint
 from mprun.report.effect import judge
 from mprun.report.effect_figure import draw_effects
 from mprun.report.figure import Mark, Series, to_csv
-from mprun.report.overlay import Subject, overlay, sum_steps
+from mprun.report.overlay import Subject, average_steps, overlay, sum_steps
 from mprun.report.run_data import RunData
 from mprun.report.side import name_sides
 from mprun.rundir import RunDirectory
@@ -118,6 +118,18 @@ METRICS = {
     "f.bytes": Metric("size", ""),
     "f.loss": Metric("ratio", "", better="lower"),
 }
+
+
+def test_means_of_steps_keep_the_sum() -> None:
+    tenths = Series("SCTP", "f0", [0.0, 0.5, 1.0, 1.5, 3.0, 3.2], [8.0, 0.0, 2.0, 4.0, 6.0, 6.0])
+    means = average_steps(tenths, 1.0)
+    assert (means.x, means.y) == ([0.0, 1.0, 2.0, 3.0], [4.0, 3.0, 4.0, 4.0])
+    # the first whole interval begins after the curve
+    assert average_steps(replace(tenths, x=[0.5, 1.0, 1.5, 2.0, 3.0, 3.2]), 1.0).x == [1.0, 2.0, 3.0]
+    short = Series("TCP", "f1", [0.0, 0.4], [1.0, 1.0])
+    assert average_steps(short, 1.0) is short
+    unknown = Series("TCP", "f1", [0.0, 2.0, 4.0], [1.0, float("nan"), 1.0])
+    assert average_steps(unknown, 1.0) is unknown
 
 
 def test_effects_say_better_and_worse_in_words() -> None:

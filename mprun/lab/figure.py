@@ -24,6 +24,7 @@ from mprun.statement.expression import Expression, ExpressionError, Reference, U
 Verdict = Literal["agrees", "differs", "not comparable", "not measured here"]
 # The first part of the name of a value in a check.
 PUBLISHED, HERE = "published", "here"
+_WORDS = {"<=": "at most", ">=": "at least", "<": "less than", ">": "more than", "==": "equal to"}
 
 
 @dataclass(frozen=True)
@@ -304,7 +305,13 @@ def _say_measured(outcome: Outcome, label_of: Callable[[str], str]) -> str:
     labelled = [(name, value) for name, value in names if name.startswith(f"{HERE}.")]
     if labelled or len(names) == 1:
         return "; ".join(f"{label_of(name)}: {spell(value)}" for name, value in labelled or names)
-    return "; ".join(_spell(one) for one in outcome.comparisons)
+    return "; ".join(map(say_sides, outcome.comparisons))
+
+
+def say_sides(comparison: Comparison) -> str:
+    """Return the sides of a comparison with words between them: `2 Mbit/s, more than 1 Mbit/s`."""
+    left, operator, right = _sides(comparison)
+    return f"{left}, {'' if comparison.is_true else 'not '}{_WORDS.get(operator, operator)} {right}"
 
 
 def _label_of(figure: Figure) -> Callable[[str], str]:
@@ -319,9 +326,13 @@ def _say_published(values: Sequence[FigureValue], rows: Sequence[Row]) -> list[s
 
 
 def _spell(comparison: Comparison) -> str:
+    return " ".join(_sides(comparison))
+
+
+def _sides(comparison: Comparison) -> tuple[str, str, str]:
     symbol = SYMBOLS[comparison.unit] if comparison.unit else "1"
     left, right = (format_measured(value, symbol) for value in (comparison.left_amount, comparison.right_amount))
-    return f"{left} {comparison.operator} {right}"
+    return left, comparison.operator, right
 
 
 def spell(value: Value) -> str:

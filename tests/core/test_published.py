@@ -21,7 +21,7 @@ from mprun.analysis.summary import RunSummary
 from mprun.errors import SpecError
 from mprun.folder import Folder
 from mprun.index.entry import scan
-from mprun.lab.figure import JudgedFigure, judge_figure
+from mprun.lab.figure import JudgedFigure, judge_figure, say_sides
 from mprun.lab.file import Lab, read_lab
 from mprun.lab.page import draw, name_folder, table, write_page
 from mprun.lab.published import COLUMNS, FILE, find_rows, read_published
@@ -29,6 +29,7 @@ from mprun.report.binned import Binning, draw_binned
 from mprun.report.classes import draw_classes
 from mprun.report.figure import to_csv
 from mprun.report.published import Pair, draw_pairs
+from mprun.statement.evaluation import Comparison
 from tests.labs import FOLDERS, ROOT
 
 STUDIED = [folder for folder in FOLDERS if (folder / FILE).exists()]
@@ -368,3 +369,11 @@ def test_rows_without_a_command_have_none(tmp_path: Path) -> None:
     lab = lab_of(tmp_path)
     lines = list(table(lab, judged_of(lab, 1.0, 2.0)[1:], {}))
     assert lines[2].endswith("| not measured here |  |")
+
+
+@pytest.mark.parametrize(
+    ("operator", "is_true", "said"),
+    [("<=", True, "1.00 Mbit/s, at most 2.00 Mbit/s"), (">", False, "1.00 Mbit/s, not more than 2.00 Mbit/s")],
+)
+def test_sides_of_a_comparison_are_said_in_words(operator: str, is_true: bool, said: str) -> None:
+    assert say_sides(Comparison("a", operator, "b", 1e6, 2e6, "rate", is_true)) == said

@@ -266,4 +266,8 @@ if [ -n "$kernel" ]; then
 	build kernel build
 	build tools install cmtsctp
 fi
-[ -z "$quic" ] || build tools install quic
+if [ "$quic" ]; then
+	build tools install quic
+	run_mprun tools install noq ||
+		echo "setup: no flow can have 'stack: noq' before that is done; then run mprun tools install noq. The stack tquic works."
+fi

@@ -15,6 +15,17 @@ PROGRAMS: dict[str, Recipe] = {
         executable="mprun-quic",
         description="multipath QUIC client and server on the library tquic",
         patched="tquic",
+        shared=("exchange",),
+        needs=(("cmake", "cmake"), ("g++", "g++"), ("gcc", "gcc"), ("make", "make"), ("patch", "patch")),
+    ),
+    "noq": Recipe(
+        name="noq",
+        executable="mprun-noq",
+        description="multipath QUIC client and server on the library noq, for flows with `stack: noq`",
+        patched="noq-proto",
+        shared=("exchange",),
+        oldest_cargo=(1, 88),
+        needs=(("gcc", "gcc"), ("patch", "patch")),
     ),
     "cmtsctp": CRecipe(
         name="cmtsctp",

@@ -21,24 +21,27 @@ from mprun.errors import HostError, RunError
 from mprun.programs.recipe import Recipe
 from mprun.scratch import scratch
 
-# The programs that the build needs, with their packages. cargo is checked separately.
-BUILD_TOOLS = {"cmake": "cmake", "g++": "g++", "gcc": "gcc", "make": "make", "patch": "patch"}
-OLDEST_CARGO = (1, 75)
 CARGO_REMEDY = (
     "apt-get install cargo (Debian 13, Ubuntu 24.04), apt-get install cargo-web (Debian 12), or rustup; `make quic` "
     "does it"
 )
+# The first version of cargo that no release has as a package of its own.
+RUSTUP_FROM = (1, 86)
+RUSTUP_REMEDY = (
+    "apt-get install rustup (Debian 13, Ubuntu 24.04) or https://rustup.rs (Debian 12), then rustup default stable"
+)
 
 
-def missing() -> str | None:
+def missing(recipe: Recipe) -> str | None:
     """Return what a build needs and this machine lacks, with the command that installs it; None if nothing."""
     cargo = find_cargo()
+    remedy = CARGO_REMEDY if recipe.oldest_cargo < RUSTUP_FROM else RUSTUP_REMEDY
+    oldest = ".".join(map(str, recipe.oldest_cargo))
     if cargo is None:
-        return f"building it needs cargo: {CARGO_REMEDY}"
-    if _numbers(_version(cargo)) < OLDEST_CARGO:
-        oldest = ".".join(map(str, OLDEST_CARGO))
-        return f"{_version(cargo)} is too old, building it needs {oldest} or later: {CARGO_REMEDY}"
-    lacking = [package for tool, package in BUILD_TOOLS.items() if not shutil.which(tool)]
+        return f"building it needs cargo {oldest} or later: {remedy}"
+    if _numbers(_version(cargo)) < recipe.oldest_cargo:
+        return f"{_version(cargo)} is too old, building it needs {oldest} or later: {remedy}"
+    lacking = [package for tool, package in recipe.needs if not shutil.which(tool)]
     if lacking:
         return f"building it needs {', '.join(lacking)}: apt-get install {' '.join(lacking)}"
     return None
@@ -55,14 +58,15 @@ def build(recipe: Recipe, target: Path, place: Path, jobs: int, progress: Progre
 
     Raises HostError for what is missing on this machine, RunError with the end of the log if the build fails.
     """
-    if lacking := missing():
+    if lacking := missing(recipe):
         raise HostError(f"{recipe.name}: {lacking}")
     cargo = find_cargo()
     assert cargo is not None
     started = time.monotonic()
     with scratch(".build-", place) as work:
-        source = work / "source"
-        shutil.copytree(recipe.folder, source, ignore=shutil.ignore_patterns("target"))
+        source = work / recipe.name
+        for folder in (recipe.folder, *(recipe.folder.with_name(name) for name in recipe.shared)):
+            shutil.copytree(folder, work / folder.name, ignore=shutil.ignore_patterns("target"))
         log = place / f"{recipe.name}.log"
         log.write_text("")
         progress("downloading crates", 0)

@@ -13,7 +13,7 @@ from mprun.genuine import digest_files
 
 HERE = Path(__file__).parent
 # Increase this number if programs are built in another way from the same source.
-_EDITION = 2
+_EDITION = 3
 # The file beside a program that describes it.
 FACTS = "tool.json"
 
@@ -22,13 +22,19 @@ FACTS = "tool.json"
 class Recipe:
     """The recipe of a Rust program.
 
-    patched: the library to which `<library>.patch` is applied before the build; None: no library.
+    - patched: the library to which `<library>.patch` is applied before the build; None: no library.
+    - shared: folders beside the program's, whose crates it is built on.
+    - oldest_cargo: the first version of cargo that compiles it.
+    - needs: (program, Debian package of it) that the build starts in addition to cargo.
     """
 
     name: str
     executable: str
     description: str
     patched: str | None = None
+    shared: tuple[str, ...] = ()
+    oldest_cargo: tuple[int, int] = (1, 75)
+    needs: tuple[tuple[str, str], ...] = ()
 
     @property
     def folder(self) -> Path:
@@ -37,8 +43,9 @@ class Recipe:
 
     def sources(self) -> Iterator[Path]:
         """Yield every source file in a fixed order."""
-        for pattern in ("Cargo.*", "*.patch", "src/**/*.rs"):
-            yield from sorted(self.folder.glob(pattern))
+        for folder in (self.folder, *(HERE / name for name in self.shared)):
+            for pattern in ("Cargo.*", "*.patch", "src/**/*.rs"):
+                yield from sorted(folder.glob(pattern))
 
     @property
     def digest(self) -> str:
@@ -46,7 +53,7 @@ class Recipe:
         total = hashlib.sha256(f"{_EDITION} {self}".encode())
         for path in self.sources():
             content = path.read_bytes()
-            total.update(f"{path.relative_to(self.folder)} {len(content)}\n".encode() + content)
+            total.update(f"{path.relative_to(HERE)} {len(content)}\n".encode() + content)
         return total.hexdigest()
 
     def put(self, made: Path, target: Path, version: str, compiler: str, build_seconds: float) -> None:

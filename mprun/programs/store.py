@@ -110,7 +110,7 @@ def install(name: str, jobs: int, progress: Progress) -> tuple[Installed, bool]:
 
 def missing(recipe: Recipe) -> str | None:
     """Return what a build needs and this machine lacks, with the command that installs it; None if nothing."""
-    return gcc.missing(recipe) if isinstance(recipe, CRecipe) else cargo.missing()
+    return gcc.missing(recipe) if isinstance(recipe, CRecipe) else cargo.missing(recipe)
 
 
 def _build(recipe: Recipe, jobs: int, progress: Progress) -> None:

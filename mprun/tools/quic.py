@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`quic`: requests and answers over QUIC, on one path or several (RFC 9000, multipath as in the library tquic).
+"""`quic`: requests and answers over QUIC, on one path or several (RFC 9000, draft-ietf-quic-multipath).
 
-Client and server are our program mprun-quic, which `mprun tools install quic` builds. The client sends one request
-after the other. A bulk transfer is one request for many bytes. The library counts what each path carried: payload of
-STREAM frames, including retransmissions.
+Client and server are one program of ours: mprun-quic on the library tquic, or mprun-noq on the library noq.
+`mprun tools install` builds each. The client sends one request after the other, or several at a time, each on a stream
+of its own. A bulk transfer is one request for many bytes. The library counts what each path carried: payload of STREAM
+frames, including retransmissions.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from mprun.schema.file_model import refuse
 from mprun.schema.flow import ServedEntry, Size
 from mprun.tools import quic_connection
 from mprun.tools.account import tell_requests
-from mprun.tools.quic_connection import PROGRAMS as PROGRAMS
 from mprun.tools.quic_connection import check_paths as check_paths
-from mprun.tools.tool import Endpoints, Outputs, Portion, Result, Table, Work
+from mprun.tools.quic_connection import programs as programs
+from mprun.tools.tool import Endpoints, Outputs, Portion, Program, Result, Table, Work
 
 PORTS = 1
+PROGRAMS: Mapping[str, Program] = {}
 METRICS = {
     "goodput": Metric(
         "rate",
@@ -47,7 +49,7 @@ DEFAULT_TIMEOUT_NS = 300_000_000_000
 
 
 class Entry(ServedEntry):
-    """Requests and answers over QUIC, one after the other on one connection."""
+    """Requests and answers over QUIC, one after the other or several at a time, on one connection."""
 
     tool: Literal["quic"] = Field(description="The tool.")
     protocol: Literal["quic"] = Field("quic", description="The transport protocol.")
@@ -59,6 +61,10 @@ class Entry(ServedEntry):
         description="The size of a request, in addition to the line that asks for the answer. Default: 0bytes.",
     )
     think_ns: Time = Field(0, alias="think", description="The time from an answer to the next request. Default: 0s.")
+    streams: Annotated[int, Whole(1, 100, "an end allows its peer no more streams at a time")] = Field(
+        1, description="The number of requests that are under way at a time, each on a stream of its own."
+    )
+    stack: quic_connection.StackName = Field("tquic", description=quic_connection.STACK_DESCRIPTION)
     multipath: bool = Field(False, description="Use every path between the hosts.")
     scheduler: quic_connection.Schedulers | None = quic_connection.SCHEDULER
     congestion: quic_connection.Congestion = Field(
@@ -73,6 +79,8 @@ class Entry(ServedEntry):
     def _agree(self) -> Entry:
         if self.scheduler is not None and not self.multipath:
             raise refuse({("scheduler",): quic_connection.NO_CHOICE}, self)
+        if faults := quic_connection.find_stack_faults(self.stack, self.congestion, self.scheduler):
+            raise refuse(faults, self)
         return self
 
 
@@ -80,6 +88,8 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     """Return a preparation for the certificate, the server (bound to each of its addresses), and the client."""
     options: Mapping[str, Any] = flow.options
     asked = {"requests": "requests", "response": "response_bytes", "request": "request_bytes", "think-ns": "think_ns"}
+    if options["streams"] > 1:
+        asked["streams"] = "streams"
     requests = [word for name, option in asked.items() for word in (f"--{name}", str(options[option]))]
     return quic_connection.work(flow, ends, requests, flow.timeout_ns or DEFAULT_TIMEOUT_NS, options["think_ns"])
 

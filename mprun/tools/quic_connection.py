@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A QUIC connection of our program mprun-quic, for the workloads that use one.
+"""A QUIC connection of one of our programs mprun-quic and mprun-noq, for the workloads that use one.
 
 It knows the keys of an entry for the connection (paths, schedulers, qlog), the arguments of client and server, and the
 lines that both print. The requests are left to the workloads.
@@ -24,7 +24,37 @@ from mprun.plan import Process, Ready
 from mprun.tools import certificate
 from mprun.tools.tool import Endpoints, Movement, PathUse, Program, Table, Work, kept
 
-EXECUTABLE = "mprun-quic"
+
+@dataclass(frozen=True)
+class Stack:
+    """A QUIC library and our program on it.
+
+    - tool: the name of the program for `mprun tools install`.
+    - congestion: its congestion controls.
+    - parameter: the transport parameter that both ends send to negotiate multipath.
+    - declares_backups: a path can be declared a backup (PATH_STATUS_BACKUP of draft-ietf-quic-multipath).
+    """
+
+    tool: str
+    congestion: tuple[str, ...]
+    parameter: str
+    declares_backups: bool
+
+    @property
+    def executable(self) -> str:
+        return f"mprun-{self.tool}"
+
+    @property
+    def path(self) -> str:
+        """The program's path inside the engine."""
+        return f"{inside.TOOLS}/{self.tool}/{self.executable}"
+
+
+STACKS = {
+    "tquic": Stack("quic", ("cubic", "bbr", "bbr3", "copa"), "enable_multipath", declares_backups=False),
+    "noq": Stack("noq", ("cubic", "reno", "bbr3"), "initial_max_path_id", declares_backups=True),
+}
+DEFAULT_STACK = "tquic"
 # Metrics of the connection's paths, which the library counts.
 METRICS: Metrics = {
     "handshake": Metric("time", "time from the first packet until the handshake was complete", better="lower"),
@@ -34,12 +64,10 @@ METRICS: Metrics = {
     "share.forward": Metric("ratio", "share of the payload that a path carried to the server", by_path=True),
     "share.reverse": Metric("ratio", "share of the payload that a path carried to the client", by_path=True),
 }
-PROGRAMS = {EXECUTABLE: Program("", "--version", "mprun tools install quic"), **certificate.PROGRAMS}
-FOLDER = f"{inside.TOOLS}/quic"
 KEY_LOG = "tls-keys.log"
 # The events of each end as JSON text sequences (draft-ietf-quic-qlog-main-schema).
 CLIENT_QLOG, SERVER_QLOG = "client.sqlog", "server.sqlog"
-# The library keeps connection identifiers for this many paths.
+# Each library keeps connection identifiers for this many paths.
 MOST_PATHS = 8
 # An end that receives nothing for this time gives up.
 IDLE_NS = 10_000_000_000
@@ -50,16 +78,18 @@ SCHEDULERS = ("lowest-rtt", "roundrobin", "redundant")
 
 def _parse_policy(value: object) -> Policy:
     if isinstance(value, dict):
-        number = value.get("prefer")
-        if set(value) == {"prefer"} and isinstance(number, int) and not isinstance(number, bool) and number >= 0:
-            return {"prefer": number}
+        [(key, number)] = value.items() if len(value) == 1 else [("", None)]
+        if key in ("prefer", "backup") and isinstance(number, int) and not isinstance(number, bool) and number >= 0:
+            return {key: number}
+        if "backup" in value:
+            raise ValueError("declares no path a backup: write its number from 0 on, as in '{backup: 1}'")
         if "prefer" not in value:
             raise ValueError(
                 "is a mapping without 'prefer', 'client' or 'server': write '{prefer: 0}' or '{client: lowest-rtt}'"
             )
         raise ValueError("prefers no path: write its number from 0 on, as in '{prefer: 0}'")
     if not isinstance(value, str) or value not in SCHEDULERS:
-        raise ValueError(tell_unknown("scheduler", value, (*SCHEDULERS, "{prefer: 0}")))
+        raise ValueError(tell_unknown("scheduler", value, (*SCHEDULERS, "{prefer: 0}", "{backup: 1}")))
     return value
 
 
@@ -84,6 +114,18 @@ _POLICY_SCHEMA: dict[str, Any] = {
                 }
             },
             "required": ["prefer"],
+            "additionalProperties": False,
+        },
+        {
+            "type": "object",
+            "properties": {
+                "backup": {
+                    "type": "integer",
+                    "minimum": 0,
+                    "description": "The number of the path that the client declares a backup, from 0 on.",
+                }
+            },
+            "required": ["backup"],
             "additionalProperties": False,
         },
     ]
@@ -114,13 +156,46 @@ Schedulers = Annotated[
 
 SCHEDULER = Field(
     None,
-    description="The scheduler that chooses a packet's path: lowest-rtt, roundrobin, redundant or {prefer: "
-    "NUMBER}. Write one for both ends, or {client: ..., server: ...}. It needs `multipath`. "
-    "Default: lowest-rtt.",
+    description="The scheduler that chooses a packet's path: lowest-rtt, roundrobin, redundant, {prefer: "
+    "NUMBER} or, with `stack: noq`, {backup: NUMBER}. Write one for both ends, or {client: ..., server: ...}. It needs "
+    "`multipath`. Default: lowest-rtt.",
 )
 NO_CHOICE = "has nothing to choose from on one path: write 'multipath: true'"
-# The congestion controls of the library.
-Congestion = Literal["cubic", "bbr", "bbr3", "copa"]
+# The congestion controls of all libraries.
+Congestion = Literal["cubic", "reno", "bbr", "bbr3", "copa"]
+StackName = Literal["tquic", "noq"]
+STACK_DESCRIPTION = (
+    "The QUIC library of both ends: tquic (multipath as in draft 05) or noq (as in draft 21). Default: tquic."
+)
+
+
+def stack_of(flow: Flow) -> Stack:
+    """Return the library of a flow."""
+    return STACKS[str(flow.options.get("stack") or DEFAULT_STACK)]
+
+
+def programs(flow: Flow) -> Mapping[str, Program]:
+    """Return the programs that a flow over QUIC starts."""
+    stack = stack_of(flow)
+    built = Program("", "--version", f"mprun tools install {stack.tool}")
+    return {stack.executable: built, **certificate.PROGRAMS}
+
+
+def find_stack_faults(
+    name: str | None, congestion: str | None, schedulers: Mapping[str, Policy] | None
+) -> dict[tuple[str | int, ...], str]:
+    """Return the faults of keys that the stack of this name does not have."""
+    stack = STACKS[name or DEFAULT_STACK]
+    faults: dict[tuple[str | int, ...], str] = {}
+    if congestion is not None and congestion not in stack.congestion:
+        known = ", ".join(stack.congestion)
+        faults[("congestion",)] = f"the stack {name or DEFAULT_STACK} has no '{congestion}': write one of {known}"
+    declaring = {end for end, policy in (schedulers or {}).items() if _number(policy, "backup") is not None}
+    if declaring and not stack.declares_backups:
+        faults[("scheduler",)] = "declares a backup, which only one stack can: write 'stack: noq'"
+    elif declaring == {"server"}:
+        faults[("scheduler",)] = "has a backup for the server alone, but the client declares it: write it for both ends"
+    return faults
 
 
 def check_paths(flow: Flow, paths: Sequence[NamedPath]) -> Iterator[tuple[str, str]]:
@@ -130,10 +205,11 @@ def check_paths(flow: Flow, paths: Sequence[NamedPath]) -> Iterator[tuple[str, s
     if len(paths) > MOST_PATHS:
         yield "multipath", f"has {len(paths)} paths, and a connection has {MOST_PATHS} at most: join the hosts by fewer"
     for end, policy in _schedulers(flow).items():
-        number = _preferred(policy)
-        if number is not None and number >= len(paths):
-            there = ", ".join(f"{n} ({path.name})" for n, path in enumerate(paths))
-            yield "scheduler", f"the {end} prefers path {number}, which does not exist: write one of {there}"
+        for key, does in (("prefer", "prefers"), ("backup", "declares as backup")):
+            number = _number(policy, key)
+            if number is not None and number >= len(paths):
+                there = ", ".join(f"{n} ({path.name})" for n, path in enumerate(paths))
+                yield "scheduler", f"the {end} {does} path {number}, which does not exist: write one of {there}"
 
 
 def _schedulers(flow: Flow) -> Mapping[str, Policy]:
@@ -144,9 +220,9 @@ def _schedulers(flow: Flow) -> Mapping[str, Policy]:
     return given if isinstance(given, Mapping) else dict.fromkeys(("client", "server"), SCHEDULERS[0])
 
 
-def _preferred(policy: Policy | None) -> int | None:
-    """Return the number of the path that a scheduler prefers; None if it has none."""
-    number = policy.get("prefer") if isinstance(policy, Mapping) else None
+def _number(policy: Policy | None, key: str) -> int | None:
+    """Return the number of the path that a scheduler has for `prefer` or `backup`; None if it has none."""
+    number = policy.get(key) if isinstance(policy, Mapping) else None
     return number if isinstance(number, int) else None
 
 
@@ -157,7 +233,7 @@ def work(flow: Flow, ends: Endpoints, requests: Sequence[str], timeout_ns: int, 
     - pause_ns: the longest time from an answer to the next request.
     """
     pairs = ends.pairs if flow.options["multipath"] else ends.pairs[:1]
-    # BoringSSL, on which the library is built, does not offer Ed25519 by default
+    # BoringSSL, on which tquic is built, does not offer Ed25519 by default
     preparation = certificate.make_certificate(flow, ends.destination_address, certificate.P256)
     client = _client(flow, ends.port, pairs, requests, timeout_ns, pause_ns)
     server = _server(flow, ends.port, pairs, pause_ns)
@@ -167,9 +243,12 @@ def work(flow: Flow, ends: Endpoints, requests: Sequence[str], timeout_ns: int, 
 def _client(
     flow: Flow, port: int, pairs: Sequence[tuple[str, str]], requests: Sequence[str], timeout_ns: int, pause_ns: int
 ) -> Process:
-    argv = [f"{FOLDER}/{EXECUTABLE}", "client"]
+    argv = [stack_of(flow).path, "client"]
     for source, destination in pairs:
         argv += ["--path", f"{source},{_socket(destination, port)}"]
+    number = _number(_schedulers(flow).get("client"), "backup")
+    if number is not None:
+        argv += ["--backup", ",".join(pairs[number])]
     argv += [*requests, "--timeout-ms", str(timeout_ns // NS_PER_MS), "--keylog", kept(flow, KEY_LOG)]
     return Process(
         name=flow.name,
@@ -183,7 +262,7 @@ def _client(
 
 
 def _server(flow: Flow, port: int, pairs: Sequence[tuple[str, str]], pause_ns: int) -> Process:
-    argv = [f"{FOLDER}/{EXECUTABLE}", "server"]
+    argv = [stack_of(flow).path, "server"]
     for address in dict.fromkeys(destination for _, destination in pairs):
         argv += ["--listen", _socket(address, port)]
     argv += ["--certificate", certificate.certificate_of(flow), "--key", certificate.key_of(flow)]
@@ -203,9 +282,11 @@ def _shared(flow: Flow, end: str, pairs: Sequence[tuple[str, str]], pause_ns: in
     argv = ["--congestion", flow.congestion or "cubic", "--idle-timeout-ms"]
     argv.append(str((IDLE_NS + pause_ns) // NS_PER_MS))
     policy = _schedulers(flow).get(end)
-    number = _preferred(policy)
-    if policy is not None:
-        argv += ["--scheduler", str(policy) if number is None else f"prefer={','.join(pairs[number])}"]
+    number = _number(policy, "prefer")
+    if number is not None:
+        argv += ["--scheduler", f"prefer={','.join(pairs[number])}"]
+    elif policy is not None:
+        argv += ["--scheduler", policy if isinstance(policy, str) else "backup"]
     if flow.options.get("qlog"):
         argv += ["--qlog", kept(flow, CLIENT_QLOG if end == "client" else SERVER_QLOG)]
     return argv
@@ -261,7 +342,14 @@ def read_report(lines: Iterable[str], zero_ns: int) -> Report:
 def explain(standard_error: str) -> str:
     """Return the reason why a client ended, from its standard error."""
     said = standard_error.strip().splitlines()
-    return said[-1].removeprefix(f"{EXECUTABLE}: ") if said else "it ended without any output"
+    return strip_name(said[-1]) if said else "it ended without any output"
+
+
+def strip_name(line: str) -> str:
+    """Return a message of a client without the name of its program."""
+    for stack in STACKS.values():
+        line = line.removeprefix(f"{stack.executable}: ")
+    return line
 
 
 def count(report: Report) -> dict[str, float]:
@@ -340,7 +428,7 @@ def _use(
     if not flow.options["multipath"]:
         return use
     if not end["multipath"]:
-        return use.fail("multipath was not negotiated (transport parameter enable_multipath)")
+        return use.fail(f"multipath was not negotiated (transport parameter {stack_of(flow).parameter})")
     if not path["validated"]:
         return use.fail(_explain_invalid(path))
     if use.forward_bytes or use.reverse_bytes:

@@ -2,7 +2,8 @@
 """`video`: a video in chunks of several qualities, played while it is downloaded, as in MPEG-DASH.
 
 It uses one TCP, MPTCP or QUIC connection. Chunks are zeros of a constant bit rate. Server and player are
-`mprun.guest.video`. Over QUIC, the server is mprun-quic, and the player drives the client of mprun-quic.
+`mprun.guest.video`. Over QUIC, the server is mprun-quic or mprun-noq, and the player drives the
+client of the same program.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -80,11 +81,14 @@ class Entry(ServedEntry):
     )
     congestion: Congestion | None = Field(
         None,
-        description="The congestion control of both ends. For `quic`: cubic, bbr, bbr3 or copa. Default: the hosts', "
-        "and cubic for `quic`.",
+        description="The congestion control of both ends. For `quic`: cubic or bbr3, with tquic also bbr or copa, with "
+        "noq also reno. Default: the hosts', and cubic for `quic`.",
     )
     multipath: bool = Field(False, description="Use every path between the hosts. It needs `protocol: quic`.")
     scheduler: quic_connection.Schedulers | None = quic_connection.SCHEDULER
+    stack: quic_connection.StackName | None = Field(
+        None, description=f"{quic_connection.STACK_DESCRIPTION} It needs `protocol: quic`."
+    )
     qlog: bool = Field(False, description="Keep the events of both ends as qlog. It needs `protocol: quic`.")
 
     @model_validator(mode="after")
@@ -106,20 +110,22 @@ class Entry(ServedEntry):
     def _check_transport(self) -> dict[Path, str]:
         """Return the faults of the keys that only QUIC has, or that QUIC reads otherwise."""
         if self.protocol != "quic":
-            given = {"multipath": self.multipath, "scheduler": self.scheduler is not None, "qlog": self.qlog}
+            given = {
+                "multipath": self.multipath,
+                "scheduler": self.scheduler is not None,
+                "stack": self.stack is not None,
+                "qlog": self.qlog,
+            }
             return {(key,): "is only for QUIC: write 'protocol: quic'" for key, is_given in given.items() if is_given}
         faults: dict[Path, str] = {}
         if self.scheduler is not None and not self.multipath:
             faults[("scheduler",)] = quic_connection.NO_CHOICE
-        known = get_args(quic_connection.Congestion)
-        if self.congestion is not None and self.congestion not in known:
-            faults[("congestion",)] = f"QUIC has no '{self.congestion}': write one of {', '.join(known)}"
-        return faults
+        return faults | quic_connection.find_stack_faults(self.stack, self.congestion, self.scheduler)
 
 
 def programs(flow: Flow) -> Mapping[str, Program]:
     """Return the programs that only a video over QUIC needs."""
-    return quic_connection.PROGRAMS if flow.protocol == "quic" else {}
+    return quic_connection.programs(flow) if flow.protocol == "quic" else {}
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
@@ -206,7 +212,7 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     result = Result(values, tuple(ports), tables=tables, delays_ns={"delay": list(table["delay_ns"])})
     asked = options["length_ns"] // options["chunk_ns"]
     if len(chunks) != asked:
-        said = outputs.log(flow.name, "err").strip().removeprefix(f"{quic_connection.EXECUTABLE}: ")[-200:]
+        said = quic_connection.strip_name(outputs.log(flow.name, "err").strip())[-200:]
         result = replace(result, error=f"{len(chunks)} of {asked} chunks arrived: {said or 'it said nothing'}")
     return _add_connection(flow, outputs, of_client, result) if flow.protocol == "quic" else result
 

@@ -63,7 +63,15 @@ def output(name: str) -> str:
 
 
 def flow(**options: object) -> Flow:
-    given = {"requests": 1, "response_bytes": 10_000, "request_bytes": 0, "think_ns": 0, "multipath": True, **options}
+    given: dict[str, object] = {
+        "requests": 1,
+        "response_bytes": 10_000,
+        "request_bytes": 0,
+        "think_ns": 0,
+        "streams": 1,
+        "multipath": True,
+    }
+    given |= options
     return Flow("get", "quic", "client", "server", "tcp", 0, None, given)
 
 
@@ -204,6 +212,25 @@ def test_the_server_has_each_of_its_addresses_once_and_prefers_from_its_side() -
     assert after(work.clients[0].argv, "--scheduler") == ["prefer=10.0.0.1,10.1.0.1"]
 
 
+def test_each_stack_has_its_program_and_what_installs_it() -> None:
+    for stack, name in (("tquic", "quic"), ("noq", "noq")):
+        asked = flow(stack=stack, streams=4)
+        argv = client_argv(asked)
+        assert argv[0] == f"/run/mprun/tools/{name}/mprun-{name}"
+        assert after(argv, "--streams") == ["4"]
+        assert quic.programs(asked)[f"mprun-{name}"].remedy == f"mprun tools install {name}"
+        assert PROGRAMS[name].executable == f"mprun-{name}"
+
+
+def test_the_client_declares_a_backup_and_the_server_follows() -> None:
+    policies = {"client": {"backup": 1}, "server": {"backup": 1}}
+    work = quic.work(flow(stack="noq", scheduler=policies), Endpoints(*PAIRS[0], (5201,), PAIRS), REFERENCE)
+    client, server = work.clients[0].argv, work.servers[0].argv
+    assert after(client, "--backup") == ["10.0.1.1,10.1.0.1"]
+    assert after(client, "--scheduler") == after(server, "--scheduler") == ["backup"]
+    assert "--backup" not in server
+
+
 def test_ipv6_addresses_stand_in_brackets() -> None:
     argv = client_argv(flow(), (("fd00::1", "fd01::1"),))
     assert after(argv, "--path") == ["fd00::1,[fd01::1]:5201"]
@@ -237,9 +264,11 @@ def test_a_silent_path_fails_the_run_by_its_name() -> None:
 
 def test_a_recipe_is_its_sources() -> None:
     recipe = PROGRAMS["quic"]
-    names = [str(path.relative_to(recipe.folder)) for path in recipe.sources()]
-    assert {"Cargo.toml", "Cargo.lock", "tquic.patch", "src/main.rs"} <= set(names)
+    names = [str(path.relative_to(recipe.folder.parent)) for path in recipe.sources()]
+    assert {"quic/Cargo.toml", "quic/Cargo.lock", "quic/tquic.patch", "quic/src/main.rs"} <= set(names)
+    assert {"exchange/Cargo.toml", "exchange/src/requests.rs"} <= set(names)
     assert replace(recipe, patched=None).digest != recipe.digest
+    assert replace(recipe, shared=()).digest != recipe.digest
 
 
 def test_what_is_not_built_is_not_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

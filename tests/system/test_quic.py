@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Multipath QUIC in the virtual engine: rates, schedulers, directions, losses, and repetition."""
+"""Multipath QUIC in the virtual engine, on each stack: rates, schedulers, directions, losses, and repetition."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ import subprocess
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mprun.programs.store import find
+from mprun.tools.quic_connection import STACKS
 from tests.scenes import RATES_ONLY
 from tests.system.conftest import ROOT, Result, digests_of, environment
 
@@ -23,7 +25,17 @@ FAST = ROOT / "labs" / "01_multipath" / "topo.yaml"
 # The goodput of 20 Mbit/s on the wire: 1437 bytes of payload in a frame of 1514.
 CEILING = 20e6 * 1437 / 1514
 
-needs_tool = pytest.mark.skipif(find("quic") is None, reason="mprun-quic is not built: mprun tools install quic")
+
+def needs(stack: str) -> pytest.MarkDecorator:
+    """Return the mark of a test that needs the program of a stack."""
+    program = STACKS[stack]
+    reason = f"{program.executable} is not built: mprun tools install {program.tool}"
+    return pytest.mark.skipif(find(program.tool) is None, reason=reason)
+
+
+needs_tool = needs("tquic")
+needs_noq = needs("noq")
+on_each_stack = pytest.mark.parametrize("stack", [pytest.param(name, marks=needs(name)) for name in STACKS])
 
 
 def experiment(folder: Path, name: str, *lines: str, snaplen: int | None = None, seed: int = 1, **keys: object) -> Path:
@@ -46,19 +58,21 @@ def tshark(pcap: Path, *arguments: str) -> list[list[str]]:
     return [line.split("\t") for line in out.splitlines()]
 
 
-@needs_tool
+@on_each_stack
 @pytest.mark.usefixtures("leaves_nothing")
-def test_a_single_path_is_filled(mprun: Callable[..., Result], tmp_path: Path) -> None:
-    result = mprun("-t", FAST, "-x", experiment(tmp_path, "xp", response="10mb"), "--engine", "virtual", "--json")
+def test_a_single_path_is_filled(mprun: Callable[..., Result], tmp_path: Path, stack: str) -> None:
+    result = mprun(
+        "-t", FAST, "-x", experiment(tmp_path, "xp", response="10mb", stack=stack), "--engine", "virtual", "--json"
+    )
     assert result.status == 0, result.out + result.err
     assert 17.5e6 <= result.metric("get.goodput") <= CEILING
     assert result.metric("get.paths") == 1
     assert result.metric("get.share.path0") == 1
 
 
-@needs_tool
-def test_two_paths_are_filled(mprun: Callable[..., Result], tmp_path: Path) -> None:
-    xp = experiment(tmp_path, "xp", response="20mb", multipath=True)
+@on_each_stack
+def test_two_paths_are_filled(mprun: Callable[..., Result], tmp_path: Path, stack: str) -> None:
+    xp = experiment(tmp_path, "xp", response="20mb", multipath=True, stack=stack)
     result = mprun("-t", FAST, "-x", xp, "--engine", "virtual", "--json")
     assert result.status == 0, result.out + result.err
     assert 34e6 <= result.metric("get.goodput") <= 2 * CEILING
@@ -99,11 +113,18 @@ def test_each_direction_takes_the_path_that_its_sender_prefers(mprun: Callable[.
     assert share == pytest.approx(result.metric("get.share.reverse.path2"), abs=0.01)
 
 
-@needs_tool
-def test_the_client_prefers_a_path_for_what_it_sends(mprun: Callable[..., Result], tmp_path: Path) -> None:
+@on_each_stack
+def test_the_client_prefers_a_path_for_what_it_sends(mprun: Callable[..., Result], tmp_path: Path, stack: str) -> None:
     """The request is large: the client's payload takes the third path, and the server's small answer the first."""
     policies = "{client: {prefer: 2}, server: {prefer: 0}}"
-    xp = experiment(tmp_path, "xp", request="1mb", response="10kb", multipath=True, scheduler=policies)
+    keys: dict[str, Any] = {
+        "request": "1mb",
+        "response": "10kb",
+        "multipath": True,
+        "scheduler": policies,
+        "stack": stack,
+    }
+    xp = experiment(tmp_path, "xp", **keys)
     result = mprun("-t", LABS / "topo_three_paths", "-x", xp, "--engine", "virtual", "--json")
     assert result.status == 0, result.out + result.err
     # the transfer begins on the first path, until the third is validated
@@ -112,30 +133,111 @@ def test_the_client_prefers_a_path_for_what_it_sends(mprun: Callable[..., Result
     assert result.metric("get.share.path2") == result.metric("get.share.forward.path2")
 
 
-@needs_tool
-@pytest.mark.parametrize("congestion", ["bbr", "bbr3", "copa"])
-def test_other_congestion_controls_run(mprun: Callable[..., Result], tmp_path: Path, congestion: str) -> None:
-    xp = experiment(tmp_path, "xp", response="2mb", congestion=congestion)
+@pytest.mark.parametrize(
+    ("stack", "congestion"),
+    [
+        pytest.param(stack, congestion, marks=needs(stack))
+        for stack, program in STACKS.items()
+        for congestion in program.congestion
+        if congestion != "cubic"
+    ],
+)
+def test_other_congestion_controls_run(
+    mprun: Callable[..., Result], tmp_path: Path, stack: str, congestion: str
+) -> None:
+    xp = experiment(tmp_path, "xp", response="2mb", stack=stack, congestion=congestion)
     result = mprun("-t", FAST, "-x", xp, "--engine", "virtual", "--json")
     assert result.status == 0, result.out + result.err
     assert 2e6 < result.metric("get.goodput") < CEILING
 
 
-@needs_tool
-def test_redundant_sends_everything_twice(mprun: Callable[..., Result], tmp_path: Path) -> None:
-    xp = experiment(tmp_path, "xp", response="2mb", multipath=True, scheduler="redundant")
+@needs_noq
+def test_noq_takes_each_direction_over_the_path_that_its_sender_prefers(
+    mprun: Callable[..., Result], tmp_path: Path
+) -> None:
+    """A noq client acknowledges on the path of the server's packets, as the other stack does."""
+    policies = "{client: {prefer: 0}, server: {prefer: 2}}"
+    xp = experiment(tmp_path, "xp", response="5mb", multipath=True, scheduler=policies, stack="noq")
+    result = mprun("-t", LABS / "topo_three_paths", "-x", xp, "--engine", "virtual", "--json")
+    assert result.status == 0, result.out + result.err
+    assert result.metric("get.paths") == 3
+    assert result.metric("get.share.forward.path0") == 1
+    assert result.metric("get.share.reverse.path2") > 0.98
+    assert result.metric("get.share.reverse.path1") < 0.005
+
+
+@needs_noq
+@pytest.mark.parametrize(("scheduler", "least", "most"), [("lowest-rtt", 0, 0), ("roundrobin", 0.42, 0.52)])
+def test_noq_takes_the_scheduler_s_path_for_small_answers(
+    mprun: Callable[..., Result], tmp_path: Path, scheduler: str, least: float, most: float
+) -> None:
+    """Each answer has less than the window, so only the scheduler chooses. The pacer spreads it over some 12 ms."""
+    keys: dict[str, Any] = {
+        "response": "10000bytes",
+        "requests": 20,
+        "think": "250ms",
+        "multipath": True,
+        "scheduler": scheduler,
+    }
+    xp = experiment(tmp_path, "xp", **keys, stack="noq")
+    result = mprun("-t", LABS / "topo_unlike_paths", "-x", xp, "--engine", "virtual", "--json")
+    assert result.status == 0, result.out + result.err
+    assert least <= result.metric("get.share.path1") <= most
+
+
+@needs_noq
+def test_a_backup_carries_nothing_until_the_other_path_is_lost(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    """The client declares path1 a backup (PATH_STATUS_BACKUP). The server, which sends, follows."""
+    keys: dict[str, Any] = {"response": "5mb", "multipath": True, "scheduler": "{backup: 1}", "stack": "noq"}
+    xp = experiment(tmp_path, "xp", **keys)
+    idle = mprun("-t", FAST, "-x", xp, "--engine", "virtual", "--json")
+    assert idle.status == 0, idle.out + idle.err
+    assert idle.metric("get.paths") == 2
+    assert idle.metric("get.share.path1") < 0.01
+    lost = mprun(
+        "-t",
+        _with_event(tmp_path, "{at: 1s, link: path0, set: {loss: 100%}}"),
+        "-x",
+        xp,
+        "--engine",
+        "virtual",
+        "--json",
+    )
+    assert lost.status == 0, lost.out + lost.err
+    assert lost.metric("get.share.path1") > 0.4
+    assert 0 < lost.metric("get.handover.gap") < 1
+
+
+@on_each_stack
+def test_several_requests_are_under_way_at_a_time(mprun: Callable[..., Result], tmp_path: Path, stack: str) -> None:
+    """40 answers of 100 kB over 40 ms: one after the other, each waits a round trip; 8 at a time fill the path."""
+    seconds = {}
+    for streams in (1, 8):
+        keys: dict[str, Any] = {"response": "100kb", "requests": 40, "streams": streams, "stack": stack}
+        xp = experiment(tmp_path, f"xp{streams}", **keys)
+        result = mprun("-t", FAST, "-x", xp, "--engine", "virtual", "--json")
+        assert result.status == 0, result.out + result.err
+        assert result.metric("get.requests") == 40
+        seconds[streams] = result.metric("get.completion")
+    assert seconds[1] > 40 * 0.04 + 40 * 100_000 * 8 / CEILING
+    assert seconds[8] < seconds[1] - 1
+
+
+@on_each_stack
+def test_redundant_sends_everything_twice(mprun: Callable[..., Result], tmp_path: Path, stack: str) -> None:
+    xp = experiment(tmp_path, "xp", response="2mb", multipath=True, scheduler="redundant", stack=stack)
     result = mprun("-t", FAST, "-x", xp, "--engine", "virtual", "--json")
     assert result.status == 0, result.out + result.err
     assert result.metric("get.goodput") < CEILING
     assert result.metric("get.share.path0") == pytest.approx(0.5, abs=0.1)
 
 
-@needs_tool
-def test_runs_repeat_payload_and_keys_included(mprun: Callable[..., Result], tmp_path: Path) -> None:
+@on_each_stack
+def test_runs_repeat_payload_and_keys_included(mprun: Callable[..., Result], tmp_path: Path, stack: str) -> None:
     """Whole packets, including encrypted data, are equal byte by byte, because all random numbers follow the seed."""
     digests = []
     for number, seed in enumerate((1, 1, 2)):
-        xp = experiment(tmp_path, "xp", response="3mb", multipath=True, snaplen=0, seed=seed)
+        xp = experiment(tmp_path, "xp", response="3mb", multipath=True, snaplen=0, seed=seed, stack=stack)
         result = mprun("-t", FAST, "-x", xp, "--engine", "virtual", "--json", "-o", tmp_path / str(number))
         assert result.status == 0, result.out + result.err
         keys = hashlib.sha256((result.run / "files" / "get" / "tls-keys.log").read_bytes()).hexdigest()
@@ -145,9 +247,11 @@ def test_runs_repeat_payload_and_keys_included(mprun: Callable[..., Result], tmp
     assert digests[0]["client.pcap"] != digests[2]["client.pcap"]
 
 
-@needs_tool
-def test_qlog_has_the_packets_of_both_ends_and_repeats(mprun: Callable[..., Result], tmp_path: Path) -> None:
-    xp = experiment(tmp_path, "xp", response="1mb", multipath=True, snaplen=100, qlog=True)
+@on_each_stack
+def test_qlog_has_the_packets_of_both_ends_and_repeats(
+    mprun: Callable[..., Result], tmp_path: Path, stack: str
+) -> None:
+    xp = experiment(tmp_path, "xp", response="1mb", multipath=True, snaplen=100, qlog=True, stack=stack)
     runs = [mprun("-t", FAST, "-x", xp, "--engine", "virtual", "--json", "-o", tmp_path / name) for name in "ab"]
     assert [result.status for result in runs] == [0, 0]
     counts = {}
@@ -155,28 +259,29 @@ def test_qlog_has_the_packets_of_both_ends_and_repeats(mprun: Callable[..., Resu
         first, again = ((result.run / "files" / "get" / f"{end}.sqlog").read_bytes() for result in runs)
         assert first == again
         head, *events = (json.loads(record) for record in first.split(b"\x1e")[1:])
-        assert (head["qlog_format"], head["trace"]["vantage_point"]["type"]) == ("JSON-SEQ", end)
+        assert head.get("qlog_format", head.get("serialization_format")) == "JSON-SEQ"
+        assert head["trace"]["vantage_point"]["type"] == end
         counts[end] = Counter(event["name"] for event in events)
     # no packet of the client is lost; a datagram of the handshake may hold several packets
     sent = len(tshark(runs[0].run / "pcap" / "client.pcap", "-Y", "udp && ip.dst == 10.1.0.1"))
     assert sent <= counts["client"]["quic:packet_sent"] <= sent + 3
     assert counts["server"]["quic:packet_received"] == counts["client"]["quic:packet_sent"]
     assert counts["server"]["quic:packet_sent"] >= counts["client"]["quic:packet_received"] > sent
-    plain = experiment(tmp_path, "plain", response="1mb")
+    plain = experiment(tmp_path, "plain", response="1mb", stack=stack)
     result = mprun("-t", FAST, "-x", plain, "--engine", "virtual", "--json")
     assert [path.name for path in (result.run / "files" / "get").iterdir()] == ["tls-keys.log"]
 
 
-@needs_tool
-def test_the_key_log_opens_the_first_path(mprun: Callable[..., Result], tmp_path: Path) -> None:
-    xp = experiment(tmp_path, "xp", response="100kb", snaplen=0)
+@on_each_stack
+def test_the_key_log_opens_the_first_path(mprun: Callable[..., Result], tmp_path: Path, stack: str) -> None:
+    xp = experiment(tmp_path, "xp", response="100kb", snaplen=0, stack=stack)
     result = mprun("-t", FAST, "-x", xp, "--engine", "virtual", "--json")
     assert result.status == 0, result.out + result.err
     pcap, keys = result.run / "pcap" / "client.pcap", result.run / "files" / "get" / "tls-keys.log"
-    fields = ("-T", "fields", "-e", "quic.stream.length", "-Y", "quic.stream.length && ip.src == 10.1.0.1")
+    fields = ("-T", "fields", "-e", "quic.stream.offset", "-Y", "quic.stream.offset && ip.src == 10.1.0.1")
     assert tshark(pcap, *fields) == []
     opened = tshark(pcap, "-o", f"tls.keylog_file:{keys}", *fields)
-    assert sum(int(length) for row in opened for length in row[0].split(",")) >= 100 * 1024
+    assert max(int(offset) for row in opened for offset in row[0].split(",")) >= 100 * 1024 - 1472
 
 
 def _with_event(folder: Path, event: str) -> Path:
@@ -185,28 +290,32 @@ def _with_event(folder: Path, event: str) -> Path:
     return path
 
 
-@needs_tool
+@on_each_stack
 @pytest.mark.usefixtures("leaves_nothing")
-def test_a_connection_that_stalls_is_an_error_and_no_hang(mprun: Callable[..., Result], tmp_path: Path) -> None:
+def test_a_connection_that_stalls_is_an_error_and_no_hang(
+    mprun: Callable[..., Result], tmp_path: Path, stack: str
+) -> None:
     topo = _with_event(tmp_path, "{at: 1s, link: path0, set: {loss: 100%}}")
-    result = mprun("-t", topo, "-x", experiment(tmp_path, "xp", response="10mb"), "--engine", "virtual", "--json")
+    result = mprun(
+        "-t", topo, "-x", experiment(tmp_path, "xp", response="10mb", stack=stack), "--engine", "virtual", "--json"
+    )
     assert result.status == 1
     [error] = result.summary["errors"]
     assert error.endswith("0 of 1 requests done when the connection ended: nothing arrived any more on any path")
     assert "get.goodput" not in result.summary["metrics"]
 
 
-@needs_tool
+@on_each_stack
 @pytest.mark.parametrize(
     "scheduler", ["lowest-rtt", "roundrobin", "redundant", "{client: {prefer: 0}, server: {prefer: 0}}"]
 )
-def test_a_path_that_is_lost_is_left(mprun: Callable[..., Result], tmp_path: Path, scheduler: str) -> None:
+def test_a_path_that_is_lost_is_left(mprun: Callable[..., Result], tmp_path: Path, stack: str, scheduler: str) -> None:
     """path0 is lost after 0.5 s of 10 MiB.
 
     Data in flight on path0 arrives over path1, and the rest takes path1 alone.
     """
     topo = _with_event(tmp_path, "{at: 500ms, link: path0, set: {loss: 100%}}")
-    xp = experiment(tmp_path, "xp", response="10mb", multipath=True, scheduler=scheduler)
+    xp = experiment(tmp_path, "xp", response="10mb", multipath=True, scheduler=scheduler, stack=stack)
     result = mprun("-t", topo, "-x", xp, "--engine", "virtual", "--json")
     assert result.status == 0, result.out + result.err
     # at most the speed of path1 alone from 0.5 s on, plus the data of both paths before; 1 s for noticing the loss
@@ -222,10 +331,10 @@ def test_a_path_that_is_lost_is_left(mprun: Callable[..., Result], tmp_path: Pat
     assert result.metric("get.srtt.path1") >= 0.04
 
 
-@needs_tool
-def test_a_path_that_never_answers_is_a_failure(mprun: Callable[..., Result], tmp_path: Path) -> None:
+@on_each_stack
+def test_a_path_that_never_answers_is_a_failure(mprun: Callable[..., Result], tmp_path: Path, stack: str) -> None:
     topo = _with_event(tmp_path, "{at: 0ms, link: path1, set: {loss: 100%}}")
-    xp = experiment(tmp_path, "xp", response="1mb", multipath=True)
+    xp = experiment(tmp_path, "xp", response="1mb", multipath=True, stack=stack)
     result = mprun("-t", topo, "-x", xp, "--engine", "virtual", "--json")
     assert result.status == 1
     assert result.metric("get.paths") == 1
@@ -233,23 +342,25 @@ def test_a_path_that_never_answers_is_a_failure(mprun: Callable[..., Result], tm
     assert failure.startswith("get: path path1: no answer came over it to ")
 
 
-@needs_tool
+@on_each_stack
 @pytest.mark.skipif(os.geteuid() != 0, reason="the real engine is tried as root")
 @pytest.mark.alone
-def test_two_paths_in_the_real_engine(mprun: Callable[..., Result], tmp_path: Path) -> None:
+def test_two_paths_in_the_real_engine(mprun: Callable[..., Result], tmp_path: Path, stack: str) -> None:
     topo = tmp_path / "topo.yaml"
     topo.write_text(RATES_ONLY)
-    xp = experiment(tmp_path, "xp", response="5mb", multipath=True)
+    xp = experiment(tmp_path, "xp", response="5mb", multipath=True, stack=stack)
     result = mprun("-t", topo, "-x", xp, "--engine", "real", "--json")
     assert result.status == 0, result.out + result.err
     assert result.metric("get.paths") == 2
     assert result.metric("get.goodput") > CEILING
 
 
-@needs_tool
-def test_a_video_that_no_path_carries_alone_plays_over_both(mprun: Callable[..., Result], tmp_path: Path) -> None:
+@on_each_stack
+def test_a_video_that_no_path_carries_alone_plays_over_both(
+    mprun: Callable[..., Result], tmp_path: Path, stack: str
+) -> None:
     """Chunks of 25 Mbit/s over two paths of 20 Mbit/s. The client asks for each when the player has room for it."""
-    video = "tool: video, from: client, to: server, protocol: quic, multipath: true, qlog: true"
+    video = f"tool: video, from: client, to: server, protocol: quic, multipath: true, qlog: true, stack: {stack}"
     keys = "length: 4s, chunk: 1s, startup: 2s, buffer: 3s, qualities: [25mbit]"
     (tmp_path / "xp.yaml").write_text(f"version: 1\ntraffic:\n  - {{name: film, {video}, {keys}}}\n")
     result = mprun("-t", FAST, "-x", tmp_path / "xp", "--engine", "virtual", "--json")
@@ -295,13 +406,17 @@ def test_a_build_without_its_compilers_names_their_packages(mprun: Callable[...,
     changed = environment(XDG_CACHE_HOME=str(tmp_path / "cache"), HOME=str(tmp_path), PATH=str(programs))
     result = mprun("tools", "install", "quic", env=changed)
     assert result.status == 3
-    assert result.err.startswith("quic: building it needs cargo: apt-get install cargo")
+    assert result.err.startswith("quic: building it needs cargo 1.75 or later: apt-get install cargo")
     cargo = programs / "cargo"
     cargo.write_text("#!/bin/sh\necho 'cargo 1.65.0'\n")
     cargo.chmod(0o755)
     old = mprun("tools", "install", "quic", env=changed)
     assert old.status == 3
     assert "cargo 1.65.0 is too old, building it needs 1.75 or later" in old.err
+    cargo.write_text("#!/bin/sh\necho 'cargo 1.85.0'\n")
+    older = mprun("tools", "install", "noq", env=changed)
+    assert older.status == 3
+    assert older.err.startswith("noq: cargo 1.85.0 is too old, building it needs 1.88 or later: apt-get install rustup")
     cargo.write_text("#!/bin/sh\necho 'cargo 1.95.0'\n")
     bare = mprun("tools", "install", "quic", env=changed)
     assert bare.status == 3

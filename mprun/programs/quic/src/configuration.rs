@@ -6,17 +6,10 @@ use std::io::LineWriter;
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use mprun_exchange::arguments::Arguments;
+use mprun_exchange::MOST_PATHS;
 use tquic::connection::Connection;
 use tquic::{Config, CongestionControlAlgorithm, MultipathAlgorithm};
-
-use crate::arguments::Arguments;
-
-/// The application protocol that is negotiated (ALPN, RFC 7301).
-pub const PROTOCOL: &[u8] = b"mprun/1";
-/// The names of the arguments that are read here.
-pub const KNOWN: [&str; 4] = ["congestion", "scheduler", "idle-timeout-ms", "qlog"];
-/// The library keeps connection identifiers for this number of paths.
-pub const MOST_PATHS: u64 = 8;
 
 /// A configuration with or without multipath, from the arguments.
 pub fn configure(arguments: &Arguments) -> Result<Config, String> {

@@ -13,12 +13,10 @@
 //! With `--requests -`, the client reads its requests from standard input: a line with the number of wanted bytes each.
 //! It sends a request when the answer to the previous one has arrived. It ends at the end of the input.
 
-mod arguments;
 mod client;
 mod configuration;
-mod input;
+mod connection;
 mod network;
-mod report;
 mod server;
 
 use std::process::ExitCode;

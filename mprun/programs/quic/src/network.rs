@@ -1,92 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One UDP socket for each local address, and the wait for any of them, for another input, or for a time.
+//! The library's way to the sockets.
 
-use std::io::ErrorKind;
-use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::{AsRawFd, RawFd};
-use std::time::{Duration, Instant};
+use std::rc::Rc;
 
+use mprun_exchange::network::Network;
 use tquic::{Endpoint, PacketInfo, PacketSendHandler};
 
-/// The largest datagram that may arrive.
-const LARGEST: usize = 65_535;
-/// The number of datagrams that are read from one socket before the library may answer.
-const BATCH: usize = 64;
+/// Sends the library's packets.
+pub struct Sender(pub Rc<Network>);
 
-/// The sockets of one end.
-pub struct Network {
-    sockets: Vec<(SocketAddr, UdpSocket)>,
-}
-
-impl Network {
-    /// Binds each address. A port of 0 lets the kernel choose.
-    pub fn bind(addresses: &[SocketAddr]) -> Result<Self, String> {
-        let mut sockets: Vec<(SocketAddr, UdpSocket)> = Vec::new();
-        for address in addresses {
-            let attempt = || -> std::io::Result<(SocketAddr, UdpSocket)> {
-                let socket = UdpSocket::bind(address)?;
-                socket.set_nonblocking(true)?;
-                Ok((socket.local_addr()?, socket))
-            };
-            sockets.push(attempt().map_err(|e| format!("bind {address}: {e}"))?);
-        }
-        Ok(Self { sockets })
-    }
-
-    /// The bound addresses, in order.
-    pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.sockets.iter().map(|(address, _)| *address).collect()
-    }
-
-    /// Sleeps until a datagram arrives, a further file descriptor can be read, or `wait` is over. `None` means for
-    /// ever. Returns true if the further file descriptor can be read or has ended.
-    pub fn wait(&self, wait: Option<Duration>, further: Option<RawFd>) -> bool {
-        let descriptors = self.sockets.iter().map(|(_, socket)| socket.as_raw_fd()).chain(further);
-        let entry = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-        let mut entries: Vec<libc::pollfd> = descriptors.map(entry).collect();
-        let time = wait.map(|wait| libc::timespec {
-            tv_sec: wait.as_secs() as libc::time_t,
-            tv_nsec: wait.subsec_nanos().into(),
-        });
-        let time = time.as_ref().map_or(std::ptr::null(), |time| time as *const libc::timespec);
-        // SAFETY: both point to values that outlive the call.
-        let ready =
-            unsafe { libc::ppoll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, time, std::ptr::null()) };
-        ready > 0 && further.is_some() && entries.last().is_some_and(|entry| entry.revents != 0)
-    }
-
-    /// Passes received datagrams to the library. A datagram that the library refuses is like a lost one.
-    pub fn receive(&self, endpoint: &mut Endpoint) {
-        let mut buffer = [0u8; LARGEST];
-        let now = Instant::now();
-        for (local, socket) in &self.sockets {
-            for _ in 0..BATCH {
-                let (length, remote) = match socket.recv_from(&mut buffer) {
-                    Ok(arrived) => arrived,
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                    // An earlier datagram was refused (ICMP). The next one may arrive.
-                    Err(_) => continue,
-                };
-                let info = PacketInfo { src: remote, dst: *local, time: now };
-                let _ = endpoint.recv(&mut buffer[..length], &info);
-            }
-        }
-    }
-}
-
-impl PacketSendHandler for Network {
-    /// Sends each packet from the socket of its source address. A packet that the kernel refuses, as on a link that is
-    /// down, is like a lost one: the library sends it again.
+impl PacketSendHandler for Sender {
     fn on_packets_send(&self, packets: &[(Vec<u8>, PacketInfo)]) -> tquic::Result<usize> {
-        for (number, (data, info)) in packets.iter().enumerate() {
-            let Some((_, socket)) = self.sockets.iter().find(|(address, _)| *address == info.src) else {
-                continue;
-            };
-            match socket.send_to(data, info.dst) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(number),
-                _ => continue,
-            }
-        }
-        Ok(packets.len())
+        let sent = packets.iter().take_while(|(data, info)| self.0.send(info.src, info.dst, data));
+        Ok(sent.count())
     }
+}
+
+/// Passes received datagrams to the library. A datagram that the library refuses is like a lost one.
+pub fn receive(network: &Network, endpoint: &mut Endpoint) {
+    network.receive(|local, remote, data, time| {
+        let _ = endpoint.recv(data, &PacketInfo { src: remote, dst: local, time });
+    });
 }

@@ -6,7 +6,6 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use serde::Serialize;
-use tquic::connection::Connection;
 
 /// A line of the output. The field `event` is the name of the variant in lower case.
 #[derive(Serialize)]
@@ -59,22 +58,21 @@ pub enum Event {
 /// A path of a connection with the library's figures for it. Bytes are of UDP payload.
 #[derive(Serialize)]
 pub struct PathFigures {
-    local: IpAddr,
-    remote: IpAddr,
-    validated: bool,
-    state: String,
-    sent_bytes: u64,
-    received_bytes: u64,
-    sent_packets: u64,
-    received_packets: u64,
-    lost_packets: u64,
-    lost_bytes: u64,
-    acked_bytes: u64,
-    sent_stream_bytes: u64,
-    received_stream_bytes: u64,
-    smoothed_rtt_ns: u64,
-    least_rtt_ns: u64,
-    congestion_window_bytes: u64,
+    pub local: IpAddr,
+    pub remote: IpAddr,
+    pub validated: bool,
+    pub state: String,
+    pub sent_bytes: u64,
+    pub received_bytes: u64,
+    pub sent_packets: u64,
+    pub received_packets: u64,
+    pub lost_packets: u64,
+    pub lost_bytes: u64,
+    pub sent_stream_bytes: u64,
+    pub received_stream_bytes: u64,
+    pub smoothed_rtt_ns: u64,
+    pub least_rtt_ns: u64,
+    pub congestion_window_bytes: u64,
 }
 
 /// Prints an event at once, so that it is not lost if the program ends.
@@ -98,37 +96,4 @@ pub fn monotonic_ns() -> i64 {
     // SAFETY: the pointer is to a value that outlives the call; this clock always exists.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
     time.tv_sec * 1_000_000_000 + time.tv_nsec
-}
-
-/// Each path of a connection.
-pub fn paths(connection: &mut Connection) -> Vec<PathFigures> {
-    let mut pairs: Vec<_> = connection.paths_iter().collect();
-    // The library returns the newest first.
-    pairs.reverse();
-    pairs
-        .iter()
-        .filter_map(|pair| {
-            let path = connection.get_path(pair.local, pair.remote).ok()?;
-            let (validated, state) = (path.validated(), format!("{:?}", path.state()).to_lowercase());
-            let figures = connection.get_path_stats(pair.local, pair.remote).ok()?;
-            Some(PathFigures {
-                local: pair.local.ip(),
-                remote: pair.remote.ip(),
-                validated,
-                state,
-                sent_bytes: figures.sent_bytes,
-                received_bytes: figures.recv_bytes,
-                sent_packets: figures.sent_count,
-                received_packets: figures.recv_count,
-                lost_packets: figures.lost_count,
-                lost_bytes: figures.lost_bytes,
-                acked_bytes: figures.acked_bytes,
-                sent_stream_bytes: figures.sent_stream_bytes,
-                received_stream_bytes: figures.recv_stream_bytes,
-                smoothed_rtt_ns: figures.srtt * 1000,
-                least_rtt_ns: figures.min_rtt * 1000,
-                congestion_window_bytes: figures.final_cwnd,
-            })
-        })
-        .collect()
 }

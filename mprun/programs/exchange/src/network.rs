@@ -59,14 +59,11 @@ impl Network {
         let descriptors = self.sockets.iter().map(|(_, socket)| socket.as_raw_fd()).chain(further);
         let entry = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         let mut entries: Vec<libc::pollfd> = descriptors.map(entry).collect();
-        let time = wait.map(|wait| libc::timespec {
-            tv_sec: wait.as_secs() as libc::time_t,
-            tv_nsec: wait.subsec_nanos().into(),
-        });
+        let time = wait
+            .map(|wait| libc::timespec { tv_sec: wait.as_secs() as libc::time_t, tv_nsec: wait.subsec_nanos().into() });
         let time = time.as_ref().map_or(std::ptr::null(), |time| time as *const libc::timespec);
         // SAFETY: both point to values that outlive the call.
-        let ready =
-            unsafe { libc::ppoll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, time, std::ptr::null()) };
+        let ready = unsafe { libc::ppoll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, time, std::ptr::null()) };
         ready > 0 && further.is_some() && entries.last().is_some_and(|entry| entry.revents != 0)
     }
 

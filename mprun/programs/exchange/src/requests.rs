@@ -15,8 +15,7 @@ use crate::report::{self, Event};
 use crate::{part_of, Connection, MOST_PATHS};
 
 /// The names of the client's own arguments.
-pub const KNOWN: [&str; 8] =
-    ["path", "requests", "response", "request", "think-ns", "streams", "keylog", "timeout-ms"];
+pub const KNOWN: [&str; 8] = ["path", "requests", "response", "request", "think-ns", "streams", "keylog", "timeout-ms"];
 /// Shorter standstills are not reported.
 const STANDSTILL: Duration = Duration::from_millis(10);
 

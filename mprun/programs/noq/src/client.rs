@@ -21,9 +21,9 @@ pub fn fetch(words: &[String]) -> Result<(), String> {
     let arguments = Arguments::parse(words, &[&requests::KNOWN[..], &SHARED[..], &["backup"]].concat())?;
     let timeout = Duration::from_millis(arguments.number("timeout-ms", 60_000)?);
     let policy = Policy::parse(&arguments)?;
-    let backups = arguments.all("backup").map(|pair| {
-        configuration::addresses(pair).ok_or_else(|| format!("--backup {pair}: no LOCAL,REMOTE"))
-    });
+    let backups = arguments
+        .all("backup")
+        .map(|pair| configuration::addresses(pair).ok_or_else(|| format!("--backup {pair}: no LOCAL,REMOTE")));
     let backups = backups.collect::<Result<Vec<_>, _>>()?;
     let (network, mut paths) = requests::bind(&arguments)?;
     network.forbid_fragments()?;
@@ -43,12 +43,7 @@ pub fn fetch(words: &[String]) -> Result<(), String> {
 }
 
 /// The main loop. It ends when everything is fetched, the connection is closed or the time is over.
-fn run(
-    stack: &mut Stack,
-    handle: ConnectionHandle,
-    mut requests: Requests,
-    timeout: Duration,
-) -> Result<(), String> {
+fn run(stack: &mut Stack, handle: ConnectionHandle, mut requests: Requests, timeout: Duration) -> Result<(), String> {
     let deadline = Instant::now() + timeout;
     let mut until = deadline;
     loop {

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{LineWriter, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use mprun_exchange::arguments::Arguments;
 use mprun_exchange::{MOST_PATHS, PROTOCOL};
@@ -52,7 +52,9 @@ impl Policy {
             Some("backup") => Ok(Policy::Backup),
             Some(text) => {
                 let (local, remote) = text.strip_prefix("prefer=").and_then(addresses).ok_or_else(|| {
-                    format!("--scheduler {text}: none of lowest-rtt, roundrobin, redundant, backup, prefer=LOCAL,REMOTE")
+                    format!(
+                        "--scheduler {text}: none of lowest-rtt, roundrobin, redundant, backup, prefer=LOCAL,REMOTE"
+                    )
                 })?;
                 Ok(Policy::Prefer(local, remote))
             }
@@ -218,6 +220,3 @@ impl ServerCertVerifier for AnyCertificate {
         self.0.signature_verification_algorithms.supported_schemes()
     }
 }
-
-/// The longest time that a program waits before it sends a datagram again that the kernel did not accept.
-pub const RETRY: Duration = Duration::from_millis(1);

@@ -2,7 +2,9 @@
 //! A connection of the library, its paths, and what happens on it.
 
 use std::net::{IpAddr, SocketAddr};
+use std::time::Instant;
 
+use crate::configuration::Policy;
 use bytes::Bytes;
 use mprun_exchange::report::{nanos, Event as Line, PathFigures};
 use mprun_exchange::requests::Pair;
@@ -11,9 +13,6 @@ use noq_proto::{
     Connection, Dir, Event, FinishError, FourTuple, PathError, PathEvent, PathId, PathStats, PathStatus, ReadError,
     StreamId, VarInt,
 };
-use std::time::Instant;
-
-use crate::configuration::Policy;
 
 /// A path that this end knows.
 struct Known {
@@ -108,7 +107,11 @@ impl Link {
             Policy::Backup => path.is_backup,
             Policy::Single | Policy::All(_) => false,
         };
-        if is_backup { PathStatus::Backup } else { PathStatus::Available }
+        if is_backup {
+            PathStatus::Backup
+        } else {
+            PathStatus::Available
+        }
     }
 
     fn note(&mut self, event: PathEvent) {

@@ -11,8 +11,11 @@ use bytes::BytesMut;
 use mprun_exchange::network::Network;
 use noq_proto::{ConnectionHandle, DatagramEvent, Endpoint, EndpointConfig, FourTuple, ServerConfig, Transmit};
 
-use crate::configuration::{Policy, RETRY};
+use crate::configuration::Policy;
 use crate::link::Link;
+
+/// The time until a datagram that the kernel did not accept is sent again.
+const RETRY: Duration = Duration::from_millis(1);
 
 /// A datagram that the kernel has not accepted yet.
 struct Datagram {

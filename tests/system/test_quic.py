@@ -333,7 +333,7 @@ def test_a_path_that_is_lost_is_left(mprun: Callable[..., Result], tmp_path: Pat
 
 @on_each_stack
 def test_a_path_that_works_again_is_used_again(mprun: Callable[..., Result], tmp_path: Path, stack: str) -> None:
-    """Of 20 MiB, path0 carries 2 MiB before it is lost at 1 s. It works again at 2.5 s."""
+    """Path0 is lost at 1 s, after 2 of 20 MiB. It works again at 2.5 s."""
     events = "{at: 1s, link: path0, set: {loss: 100%}}\n  - {at: 2500ms, link: path0, set: {loss: 0%}}"
     xp = experiment(tmp_path, "xp", response="20mb", multipath=True, stack=stack)
     result = mprun("-t", _with_event(tmp_path, events), "-x", xp, "--engine", "virtual", "--json")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commands of a newcomer (lab, test) and of a developer (lint, bench).
 
-.PHONY: help setup ready dev quic lab test check selftests lint bench fidelity physics fairness simulator soak fuzz hostile kills docs fresh vm golden pictures clean
+.PHONY: help setup ready dev quic lab test check selftests lint bench fidelity physics fairness simulator cycle soak fuzz hostile kills docs fresh vm golden pictures clean
 
 # that of another Python than .venv's
 unexport PYTHONHOME
@@ -20,6 +20,7 @@ help:
 	@echo "make fidelity  links asked against got: docs/fidelity.md"
 	@echo "make physics  drawn networks against closed forms: docs/physics.md; SEED=n draws others; ten minutes"
 	@echo "make fairness  coupled congestion control against TCP (writes docs/fairness.md); half an hour"
+	@echo "make cycle   from an edit of a kernel tree to the result of a run; fifteen minutes"
 	@echo "make soak    6 h of simulated time with each scheduler and congestion control (writes docs/soak.md), and programs"
 	@echo "             of other people (packages-soak.txt; writes docs/programs.md); three quarters of an hour"
 	@echo "make fuzz SECONDS=600  mutated input files and damaged run directories: no traceback, nothing over 5 s or 1 GB"
@@ -78,6 +79,9 @@ bench: ready
 
 simulator: ready
 	@.venv/bin/python benchmarks/simulator.py
+
+cycle: ready
+	@.venv/bin/python benchmarks/kernel_cycle.py --whole
 
 soak: ready
 	@.venv/bin/python benchmarks/soak.py

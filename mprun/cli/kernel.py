@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mprun kernel build|list|info|rm|test`."""
+"""`mprun kernel build|template|list|info|rm|test`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from mprun.cli import options
 from mprun.cli.completion import complete_kernels
 from mprun.cli.output import emit
+
+if TYPE_CHECKING:
+    from mprun.kernel.addition import Kind
 
 
 @click.group("kernel", context_settings={"help_option_names": ["-h", "--help"]})
@@ -30,16 +34,83 @@ def command() -> None:
 @click.option(
     "-j", "--jobs", type=click.IntRange(1), metavar="N", help="Run N compilers at once. Default: the number of CPUs."
 )
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Add the options in FILE, such as CONFIG_NET_SCH_HFSC=y.",
+)
+@click.option(
+    "--with-scheduler",
+    "schedulers",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE.c",
+    help="Add your MPTCP scheduler. `mprun kernel template` writes one.",
+)
+@click.option(
+    "--with-congestion",
+    "congestions",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE.c",
+    help="Add your congestion control. `mprun kernel template` writes one.",
+)
+@click.option("--watch", "is_watched", is_flag=True, help="Build again at each save, and run COMMAND after each build.")
 @click.option("--json", "as_json", is_flag=True, help="Print the kernel as JSON.")
-def build(source: Path | None, name: str, jobs: int | None, as_json: bool) -> None:
-    """Build a kernel, unless the same kernel is built already."""
+@click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
+def build(
+    source: Path | None,
+    name: str,
+    jobs: int | None,
+    config: Path | None,
+    schedulers: tuple[Path, ...],
+    congestions: tuple[Path, ...],
+    is_watched: bool,
+    as_json: bool,
+    argv: tuple[str, ...],
+) -> None:
+    """Build a kernel, unless the same kernel is built already.
+
+    With a tree as --source, the build happens in a copy that is kept for the name. The next build compiles
+    only what has changed. The tree itself is only read.
+
+    With --watch, COMMAND runs after each build, as in --watch -- mprun -t topo -x xp --kernel mine.
+    """
     from mprun.cli import built
     from mprun.cli.progress import Bar
-    from mprun.kernel import build
+    from mprun.kernel import addition, build
 
-    with Bar() as bar:
-        kernel, fresh = build.build(source, name, jobs or len(os.sched_getaffinity(0)), bar.show)
-    built.tell(kernel, fresh, as_json)
+    if argv and not is_watched:
+        raise click.UsageError(f"'{argv[0]}' is unexpected: a command needs --watch, as in --watch -- mprun -t T -x X")
+
+    def make() -> None:
+        added = addition.read_additions(config, schedulers, congestions)
+        with Bar() as bar:
+            kernel, fresh = build.build(source, name, jobs or len(os.sched_getaffinity(0)), bar.show, added)
+        built.tell(kernel, fresh, as_json)
+
+    if is_watched:
+        from mprun.cli.kernel_watch import watch
+
+        files = [path for path in (config, *schedulers, *congestions) if path is not None]
+        watch(source or build.default_source(), files, make, argv)
+    else:
+        make()
+
+
+@command.command()
+@click.argument("kind", type=click.Choice(["scheduler", "congestion"]))
+@click.argument("file", type=click.Path(path_type=Path), metavar="FILE.c")
+def template(kind: Kind, file: Path) -> None:
+    """Write a C file with a scheduler or a congestion control to start from.
+
+    The file compiles as it is, on Linux 6.12 and on 7.x. Its name becomes the name in the kernel.
+    """
+    from mprun.kernel import addition
+
+    addition.write_template(kind, file)
+    click.echo(f"next: mprun kernel build --name mine --with-{kind} {file}")
 
 
 @command.command("list")

@@ -8,18 +8,20 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
 from mprun import genuine
 from mprun.cache import Progress, locked
-from mprun.errors import HostError, RunError, SpecError
+from mprun.errors import HostError, SpecError
+from mprun.kernel.addition import NOTHING, Addition
 from mprun.kernel.fit import check_hooks, check_options, later_names
-from mprun.kernel.hooks import apply_hooks
+from mprun.kernel.hooks import our_files
+from mprun.kernel.make import make, run
 from mprun.kernel.recipe import (
     FRAGMENT,
     GUEST,
@@ -32,17 +34,21 @@ from mprun.kernel.recipe import (
     version_in,
 )
 from mprun.kernel.store import (
+    ADDED,
     FACTS,
     FILES,
     NAME_PATTERN,
     PROGRAMS,
+    STATE,
     Kernel,
     find_damage,
     find_kernel,
     is_current,
+    kept_tree,
     kernel_digest,
     store,
 )
+from mprun.kernel.tree import NOT_NEEDED, scan
 from mprun.scratch import scratch
 
 # The path on Debian. On other releases the linux-source package of 6.12 or later has another name. The second folder
@@ -62,48 +68,12 @@ OLDEST = (6, 12)
 BUILD_TOOLS = {"make": "make", "gcc": "gcc", "flex": "flex", "bison": "bison", "bc": "bc", "xz": "xz-utils"}
 
 
-# Files that no build for this architecture reads. Leaving them out saves a third of the unpacking time. Kconfig files
-# stay, because those of all subsystems are read.
-_NOT_NEEDED = (
-    *(f"*/Documentation/*.{suffix}" for suffix in ("rst", "yaml", "txt", "svg")),
-    *(f"*/{folder}/*.[ch]" for folder in ("samples", "tools/testing", "tools/perf")),
-    *(f"*/drivers/{name}/*.[ch]" for name in "gpu media staging infiniband scsi usb iio clk pinctrl".split()),
-    *(f"*/drivers/net/{name}/*.[ch]" for name in ("ethernet", "wireless", "phy", "dsa")),
-    *(f"*/fs/{name}/*.[ch]" for name in "btrfs xfs ext4 f2fs ocfs2 nfs nfsd smb ceph bcachefs ntfs3".split()),
-    "*/sound/*.[ch]",
-    *(
-        f"*/arch/{name}/*.{suffix}"
-        for name in "alpha arc arm arm64 loongarch m68k mips parisc powerpc riscv s390 sh sparc xtensa".split()
-        for suffix in ("[chS]", "dts*")
-    ),
-)
+# The log of the newest build, in the store.
+LOG = "build.log"
 
 
-# Fixed, so that place, time and user of the build do not enter the kernel. They are in utsname, which is mixed into the
-# kernel's random pool.
-_BUILD_IDENTITY = {
-    "KBUILD_BUILD_TIMESTAMP": "2026-01-01 00:00:00 UTC",
-    "KBUILD_BUILD_USER": "mprun",
-    "KBUILD_BUILD_HOST": "mprun",
-    "KBUILD_BUILD_VERSION": "1",
-}
-
-
-# The variables of the user's environment that a build gets. Others, such as ARCH, CROSS_COMPILE or MAKEFLAGS of a
-# parent make, would give another kernel or none.
-_BUILD_SEES = ("PATH", "HOME")
-
-
-# Files and folders that show that a tree has been built in.
-_BUILT_IN = (".config", "include/config", "include/generated")
-
-
-# The size of a tree without the parts above and with its objects, plus a tenth.
+# The size of a tree without the files that no build needs and with its objects, plus a tenth.
 _BUILD_BYTES = 1_000_000_000
-
-
-# The number of files that the configuration compiles; only the progress bar needs it.
-_EXPECTED_STEPS = 1090
 
 
 def default_source() -> Path:
@@ -123,29 +93,54 @@ def default_source() -> Path:
 
 
 def digest_source(source: Path) -> str:
-    """Return the SHA-256 of a tarball, or of names, sizes and times of the files of a tree."""
+    """Return the SHA-256 of a tarball, or of names, sizes and times of the source files of a tree."""
     total = hashlib.sha256()
     if source.is_file():
         with source.open("rb") as file:
             while block := file.read(1 << 20):
                 total.update(block)
         return total.hexdigest()
-    for folder, folders, files in os.walk(source):
-        folders[:] = sorted(name for name in folders if name != ".git")
-        for name in sorted(files):
-            if name.endswith((".o", ".cmd", ".a", ".d")):
-                continue
-            status = os.lstat(os.path.join(folder, name))
-            total.update(f"{os.path.relpath(folder, source)}/{name} {status.st_size} {status.st_mtime_ns}\n".encode())
+    for name, (size, changed_ns, _) in sorted(scan(source).items()):
+        total.update(f"{name} {size} {changed_ns}\n".encode())
     return total.hexdigest()
 
 
-def build(source: Path | None, name: str, jobs: int, progress: Progress) -> tuple[Kernel, bool]:
+@dataclass(frozen=True)
+class _Order:
+    """An order for a kernel. version: of the source, None if it is not known. jobs: the number of compilers."""
+
+    source: Path
+    version: Version | None
+    added: Addition
+    jobs: int
+    progress: Progress
+
+    def digest(self, source_digest: str) -> str:
+        """Return the digest of the kernel from a source with this digest."""
+        return kernel_digest(source_digest, recipe_digest(self.version), self.added.digest)
+
+    @property
+    def options(self) -> str:
+        """The configuration that is asked of the tree, also with the names that later trees have for its options."""
+        asked = asked_options(self.version)
+        later = [option for option in asked if option in LATER_OPTIONS]
+        return "\n".join([FRAGMENT.read_text(), *later, *later_names(asked), *self.added.options, ""])
+
+    def our_files(self, tree: Path) -> dict[str, bytes]:
+        """Return what the tree gets from us. Raises HostError if it is no Linux or a hook does not fit."""
+        _check_version(tree, self.source)
+        return self.added.add_files(our_files(tree, SOURCES))
+
+
+def build(
+    source: Path | None, name: str, jobs: int, progress: Progress, added: Addition = NOTHING
+) -> tuple[Kernel, bool]:
     """Build the kernel of `source` (tarball or tree) and name it `name`. Return the kernel, and True if it was built.
 
-    If `source` is None and no package's source exists, an existing kernel of this name is returned. Raises SpecError
-    for an invalid name, HostError for what is missing on this machine, RunError with the end of the log if the build
-    fails.
+    A tree is only read. Its files are copied to a tree that is kept for the name, so that a later build copies and
+    compiles only what has changed. If `source` is None and no package's source exists, an existing kernel of this name
+    is returned. Raises SpecError for an invalid name or addition, HostError for what is missing on this machine,
+    RunError with the end of the log if the build fails.
     """
     if not NAME_PATTERN.fullmatch(name):
         raise SpecError(
@@ -167,18 +162,14 @@ def build(source: Path | None, name: str, jobs: int, progress: Progress) -> tupl
         raise HostError(f"make cannot build a kernel below {store()}, with a space or colon in it: set XDG_CACHE_HOME")
     with locked(store(), lambda: progress("waiting for another build of this user", 0)):
         progress("reading the source", 0)
-        version = _find_version(source)
-        digest = kernel_digest(digest_source(source), recipe_digest(version))
-        target = store() / digest[:16]
-        fresh = find_damage(target, PROGRAMS[:1]) is not None
-        if fresh:
-            shutil.rmtree(target, ignore_errors=True)
-            _build_into(target, source, digest, version, jobs, progress)
+        order = _Order(source, _find_version(source), added, jobs, progress)
+        target, fresh = _build_in_kept(name, order) if source.is_dir() else _build_archive(order)
         facts = json.loads((target / FACTS).read_text())
+        wanted = facts | {"guest": guest_digest()} | ({STATE: digest_source(source)} if source.is_dir() else {})
         if facts.get("guest") != guest_digest() or find_damage(target):
             _build_guest(target)
-            facts["guest"] = guest_digest()
-            _write_facts(target, facts)
+        if facts != wanted or find_damage(target):
+            _write_facts(target, wanted)
         temporary = store() / f".{name}.new"
         temporary.unlink(missing_ok=True)
         temporary.symlink_to(target.name)
@@ -186,46 +177,102 @@ def build(source: Path | None, name: str, jobs: int, progress: Progress) -> tupl
     return find_kernel(name), fresh
 
 
-def _build_into(
-    target: Path, source: Path, digest: str, version: Version | None, jobs: int, progress: Progress
-) -> None:
+def _build_archive(order: _Order) -> tuple[Path, bool]:
+    """Build the kernel of a tarball in a tree that is removed afterwards, unless the kernel exists."""
+    digest = order.digest(digest_source(order.source))
+    target = store() / digest[:16]
+    if find_damage(target, PROGRAMS[:1]) is None:
+        return target, False
     started = time.monotonic()
+    _check_room()
+    with scratch(".build-", store()) as work:
+        order.progress("unpacking the source", 0)
+        patterns = (f"*/{folder}/*{ending}" for folder, endings in NOT_NEEDED.items() for ending in endings)
+        tree = unpack(order.source, work, [f"--exclude={pattern}" for pattern in patterns])
+        for place, content in order.our_files(tree).items():
+            (tree / place).write_bytes(content)
+        with _log() as output:
+            _configure(tree, work, output, order)
+            _compile(tree, output, order)
+        _keep(tree, target, digest, order, started)
+    return target, True
+
+
+def _build_in_kept(name: str, order: _Order) -> tuple[Path, bool]:
+    """Build the kernel of the user's tree in the tree that is kept for its name, unless the kernel exists."""
+    started = time.monotonic()
+    kept = kept_tree(name)
+    if not kept.exists:
+        _check_room()
+    ours = order.our_files(order.source)
+    with kept.under_way():
+        digest = order.digest(kept.update(order.source, ours, lambda done: order.progress("copying the source", done)))
+        target = store() / digest[:16]
+        if find_damage(target, PROGRAMS[:1]) is None:
+            return target, False
+        with _log() as output:
+            if not kept.is_configured_with(order.options):
+                _configure(kept.tree, kept.folder, output, order)
+                kept.note_options(order.options)
+            _compile(kept.tree, output, order)
+    _keep(kept.tree, target, digest, order, started)
+    return target, True
+
+
+def _check_room() -> None:
     disk = os.statvfs(store())
     if (free := disk.f_bavail * disk.f_frsize) < _BUILD_BYTES:
         raise HostError(
             f"{store()} has {free / 1e9:.1f} GB free, and building one takes {_BUILD_BYTES / 1e9:.1f} GB: "
             "make room there, or set XDG_CACHE_HOME to a folder on another disk"
         )
+
+
+def _log() -> TextIO:
+    return (store() / LOG).open("w")
+
+
+def _configure(tree: Path, work: Path, output: TextIO, order: _Order) -> None:
+    order.progress("configuring", 0)
+    options = work / "asked"
+    options.write_text(order.options)
+    make(tree, store() / LOG, output, [f"KCONFIG_ALLCONFIG={options}", "allnoconfig"], None)
+    configuration = (tree / ".config").read_text()
+    check_options(configuration, asked_options(order.version))
+    order.added.check_options(configuration)
+
+
+def _compile(tree: Path, output: TextIO, order: _Order) -> None:
+    text = f"compiling on {order.jobs} {'CPU' if order.jobs == 1 else 'CPUs'}"
+    make(tree, store() / LOG, output, [f"-j{order.jobs}", "linux"], lambda done: order.progress(text, done))
+    symbols = run(["nm", "-A", "vmlinux.a"], tree)
+    check_hooks(symbols)
+    order.added.check_files(symbols)
+
+
+def _keep(tree: Path, target: Path, digest: str, order: _Order, started: float) -> None:
+    """Move what was built, and the facts about it, to its place. started: of the monotonic clock, in s."""
+    order.progress("finishing", 1)
     with scratch(".build-", store()) as work:
-        progress(f"{'copying' if source.is_dir() else 'unpacking'} the source", 0)
-        tree = _unpack(source, work)
-        _check_version(tree, source)
-        apply_hooks(tree, SOURCES)
-        log = store() / "build.log"
-        with log.open("w") as output:
-            progress("configuring", 0)
-            _make(tree, log, output, [f"KCONFIG_ALLCONFIG={_write_options(work, version)}", "allnoconfig"], None)
-            check_options((tree / ".config").read_text(), asked_options(version))
-            text = f"compiling on {jobs} {'CPU' if jobs == 1 else 'CPUs'}"
-            _make(tree, log, output, [f"-j{jobs}", "linux"], lambda done: progress(text, done))
-        check_hooks(_compile(["nm", "-A", "vmlinux.a"], tree))
-        progress("finishing", 1)
         made = work / "made"
         made.mkdir()
         shutil.copy(tree / "linux", made / "linux")
-        _compile(["strip", str(made / "linux")])
+        run(["strip", str(made / "linux")])
         shutil.copy(tree / ".config", made / "config")
+        if order.added.digest:
+            (made / ADDED).write_text(order.added.to_text())
         facts = {
             "digest": digest,
-            "recipe": recipe_digest(version),
-            "version": _compile(["make", "-s", "ARCH=um", "kernelrelease"], tree).strip(),
-            "source": str(source),
+            "recipe": recipe_digest(order.version),
+            "version": run(["make", "-s", "ARCH=um", "kernelrelease"], tree).strip(),
+            "source": str(order.source),
             "options": (tree / ".config").read_text().count("=y\n"),
-            "compiler": _compile(["gcc", "--version"]).splitlines()[0],
+            "compiler": run(["gcc", "--version"]).splitlines()[0],
             "build_seconds": round(time.monotonic() - started, 1),
         }
         _write_facts(made, facts)
         made.chmod(0o755)
+        shutil.rmtree(target, ignore_errors=True)
         made.rename(target)
 
 
@@ -244,15 +291,6 @@ def _read_version(tree: Path) -> Version | None:
     return (found[0], found[1]) if len(found) == 2 else None
 
 
-def _write_options(work: Path, version: Version | None) -> Path:
-    """Write the configuration that is asked of a tree, with the names that later trees have for its options."""
-    options = work / "options"
-    asked = asked_options(version)
-    later = [option for option in asked if option in LATER_OPTIONS]
-    options.write_text("\n".join([FRAGMENT.read_text(), *later, *later_names(asked), ""]))
-    return options
-
-
 def _write_facts(folder: Path, facts: Mapping[str, object]) -> None:
     """Write the facts about a kernel, with the current digests of its programs."""
     facts = {**facts, FILES: genuine.digest_files(folder, PROGRAMS)}
@@ -265,26 +303,8 @@ def _build_guest(target: Path) -> None:
     """Compile the first process of the kernel and the library for bulk receivers."""
     for name, flags in (("init", ["-static"]), ("bulk.so", ["-shared", "-fPIC", "-ldl"])):
         partial = target / f".{name}.new"
-        _compile(["gcc", "-O2", "-o", str(partial), str(GUEST / f"{name.split('.')[0]}.c"), *flags])
+        run(["gcc", "-O2", "-o", str(partial), str(GUEST / f"{name.split('.')[0]}.c"), *flags])
         partial.replace(target / name)
-
-
-def _unpack(source: Path, work: Path) -> Path:
-    """Return the source as a tree that may be changed."""
-    if source.is_dir():
-        tree = work / "tree"
-        try:
-            shutil.copytree(source, tree, symlinks=True, ignore=shutil.ignore_patterns(".git", "*.o", "*.cmd", "*.a"))
-        except shutil.Error as error:
-            failures = error.args[0]
-            raise HostError(f"{source}: cannot be copied: {failures[0][2]} ({len(failures)} in all)") from error
-        if any((tree / name).exists() for name in _BUILT_IN):
-            # one clean-up for the architecture that was built there, and one for ours, which generates files of this
-            # machine's
-            for architecture in ("x86", "um"):
-                _compile(["make", "-s", f"ARCH={architecture}", "mrproper"], tree)
-        return tree
-    return unpack(source, work, [f"--exclude={pattern}" for pattern in _NOT_NEEDED])
 
 
 def unpack(source: Path, work: Path, words: Sequence[str]) -> Path:
@@ -304,43 +324,6 @@ def unpack(source: Path, work: Path, words: Sequence[str]) -> Path:
     return trees[0]
 
 
-def _make(tree: Path, log: Path, output: TextIO, words: list[str], progress: Callable[[float], None] | None) -> None:
-    process = subprocess.Popen(
-        ["make", "ARCH=um", *words],
-        cwd=tree,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        env={**_environment(), "TMPDIR": str(tree.parent)},
-        start_new_session=True,
-    )
-    assert process.stdout is not None
-    steps = 0
-    tail: list[str] = []
-    try:
-        for line in process.stdout:
-            output.write(line)
-            tail = [*tail[-14:], line]
-            if line.startswith("  CC "):
-                steps += 1
-                if progress:
-                    progress(min(0.99, steps / _EXPECTED_STEPS))
-    except BaseException:
-        # also the compilers, which would otherwise continue to write into the folder that is being removed
-        os.killpg(process.pid, signal.SIGKILL)
-        raise
-    finally:
-        process.wait()
-    if process.returncode:
-        raise RunError(f"the kernel does not build (whole log: {log}):\n{''.join(tail)}")
-
-
-def _environment() -> dict[str, str]:
-    seen = {name: value for name, value in os.environ.items() if name in _BUILD_SEES}
-    return {**seen, "LC_ALL": "C", **_BUILD_IDENTITY}
-
-
 def _check_version(tree: Path, source: Path) -> None:
     """Raise HostError if the tree is not Linux, or is older than our files require."""
     found = _read_version(tree)
@@ -349,10 +332,3 @@ def _check_version(tree: Path, source: Path) -> None:
     if found < OLDEST:
         version, oldest = (".".join(map(str, numbers)) for numbers in (found, OLDEST))
         raise HostError(f"{source} is Linux {version}; mprun needs {oldest} or later")
-
-
-def _compile(argv: list[str], directory: Path | None = None) -> str:
-    done = subprocess.run(argv, cwd=directory, capture_output=True, text=True, env=_environment())
-    if done.returncode:
-        raise RunError(f"{' '.join(argv)}: status {done.returncode}:\n{done.stderr[-2000:]}")
-    return done.stdout

@@ -760,10 +760,10 @@ COLD = (
 COLD_LINE = "\nsubdir-ccflags-y += -O1 # mprun\n"
 
 
-def apply_hooks(tree: Path, sources: Path) -> None:
-    """Copy our files into `tree` and apply every hook.
+def our_files(tree: Path, sources: Path) -> dict[str, bytes]:
+    """Return the content of every file that a tree gets from us, by its path in the tree.
 
-    Raises HostError, with nothing changed, if a hook does not fit.
+    These are the tree's files with the hooks applied, and our files. Raises HostError if a hook does not fit.
     """
     texts: dict[str, str] = {}
     for hook in HOOKS:
@@ -772,10 +772,17 @@ def apply_hooks(tree: Path, sources: Path) -> None:
     for folder in COLD:
         name = f"{folder}/Makefile"
         texts[name] = _read(tree, name) + COLD_LINE
-    for name, text in texts.items():
-        (tree / name).write_text(text)
-    for name, place in PLACES.items():
-        (tree / place).write_bytes((sources / name).read_bytes())
+    placed = {place: (sources / name).read_bytes() for name, place in PLACES.items()}
+    return {name: text.encode() for name, text in texts.items()} | placed
+
+
+def apply_hooks(tree: Path, sources: Path) -> None:
+    """Copy our files into `tree` and apply every hook.
+
+    Raises HostError, with nothing changed, if a hook does not fit.
+    """
+    for name, content in our_files(tree, sources).items():
+        (tree / name).write_bytes(content)
 
 
 def _read(tree: Path, name: str) -> str:

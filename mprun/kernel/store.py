@@ -21,6 +21,7 @@ from mprun.cache import cache, locked
 from mprun.errors import HostError, SpecError
 from mprun.kernel.hooks import COLD, COLD_LINE, HOOKS, PLACES
 from mprun.kernel.recipe import FRAGMENT, GUEST, SOURCES, contents_of, guest_digest, recipe_digest, version_in
+from mprun.kernel.tree import KeptTree
 
 DEFAULT_NAME = "default"
 
@@ -29,6 +30,9 @@ FACTS = "kernel.json"
 # The keys that describe a kernel, the key of its files' digests, and the files themselves.
 _TOLD = ("version", "digest", "source", "options", "compiler", "build_seconds")
 FILES = "files"
+# The key of the state of a tree when its kernel was built, and the file with the user's additions.
+STATE = "state"
+ADDED = "added.json"
 PROGRAMS = ("linux", "init", "bulk.so")
 
 
@@ -56,6 +60,11 @@ class Kernel:
 def store() -> Path:
     """Return the folder of this user's kernels."""
     return cache("kernels")
+
+
+def kept_tree(name: str) -> KeptTree:
+    """Return the tree in which kernels of this name are built from the user's tree. It need not exist."""
+    return KeptTree(cache("kernel-trees") / name)
 
 
 def list_kernels() -> list[Kernel]:
@@ -98,11 +107,12 @@ def _of_digest(kernels: Sequence[Kernel], digits: str) -> list[Kernel]:
 
 
 def remove(kernel: Kernel) -> None:
-    """Remove the name of a kernel. Remove the kernel too if it has no other name."""
+    """Remove the name of a kernel, and the tree that is kept for it. Remove the kernel if it has no other name."""
     with locked(store(), lambda: None):
         link = store() / kernel.name
         if link.is_symlink():
             link.unlink()
+            shutil.rmtree(kept_tree(kernel.name).folder, ignore_errors=True)
         if not any(path.is_symlink() and path.resolve() == kernel.directory for path in store().iterdir()):
             shutil.rmtree(kernel.directory)
 
@@ -145,11 +155,19 @@ def is_current(kernel: Kernel) -> bool:
 def is_built_from(kernel: Kernel, source_digest: str) -> bool:
     """Return True if the kernel was built from a source that has this digest now."""
     facts = json.loads((kernel.directory / FACTS).read_text())
-    return kernel_digest(source_digest, facts["recipe"]) == kernel.digest
+    if STATE in facts:
+        return bool(facts[STATE] == source_digest)
+    added = kernel.directory / ADDED
+    return kernel_digest(source_digest, facts["recipe"], _digest_of(added) if added.exists() else "") == kernel.digest
 
 
-def kernel_digest(source_digest: str, recipe: str) -> str:
-    return hashlib.sha256((source_digest + recipe).encode()).hexdigest()
+def kernel_digest(source_digest: str, recipe: str, added: str = "") -> str:
+    """Return the digest of a kernel. added: that of the user's additions; empty without any."""
+    return hashlib.sha256((source_digest + recipe + added).encode()).hexdigest()
+
+
+def _digest_of(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def find_damage(folder: Path, programs: Sequence[str] = PROGRAMS) -> str | None:
@@ -183,7 +201,8 @@ def describe_recipe(digest: str) -> dict[str, bytes]:
     if found is None:
         return {}
     folder = f"kernel/{digest[:16]}"
-    files = {f"{folder}/{name}": (found.directory / name).read_bytes() for name in (FACTS, "config")}
+    told = [name for name in (FACTS, "config", ADDED) if (found.directory / name).exists()]
+    files = {f"{folder}/{name}": (found.directory / name).read_bytes() for name in told}
     if is_current(found):
         hooks = json.dumps([[asdict(hook) for hook in HOOKS], PLACES, sorted(COLD), COLD_LINE], indent=1)
         files[f"{folder}/recipe/config.fragment"] = FRAGMENT.read_bytes()

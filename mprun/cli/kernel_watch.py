@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mprun kernel build --watch`: build and run a command at each save."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import click
+
+from mprun.errors import HostError, MprunError
+from mprun.kernel.watch import states, wait_for_change
+
+# The number of changed files that a line names.
+_SHOWN = 3
+
+
+def watch(source: Path, files: Sequence[Path], build: Callable[[], object], argv: Sequence[str]) -> None:
+    """Call `build`, and run a command if the build succeeds. Repeat both whenever a file is saved.
+
+    source: a tree or a tarball. files: other files of the build. An interrupt ends it.
+    """
+    while True:
+        before = states(source, files)
+        started = time.monotonic()
+        try:
+            build()
+        except MprunError as error:
+            click.echo(str(error), err=True)
+        else:
+            _run(argv)
+        click.echo(f"{time.monotonic() - started:.1f} s; waiting for the next save (Ctrl-C ends)", err=True)
+        changed = wait_for_change(before, lambda: states(source, files))
+        more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
+        click.echo(f"changed: {', '.join(changed[:_SHOWN])}{more}", err=True)
+
+
+def _run(argv: Sequence[str]) -> None:
+    if not argv:
+        return
+    try:
+        status = subprocess.run(argv).returncode
+    except OSError as error:
+        raise HostError(f"{argv[0]} cannot be run: {error.strerror}") from error
+    if status:
+        click.echo(f"{argv[0]}: status {status}", err=True)

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A user's additions to a kernel: options, and files with a scheduler or a congestion control of their own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from mprun.errors import HostError, SpecError
+from mprun.kernel.recipe import HERE, asked_options
+
+Kind = Literal["scheduler", "congestion"]
+TEMPLATES = HERE / "template"
+PROFILES = HERE / "profile"
+
+# The function of the kernel that a file of each kind calls.
+_REGISTERS: Mapping[Kind, str] = {
+    "scheduler": "mptcp_register_scheduler",
+    "congestion": "tcp_register_congestion_control",
+}
+
+
+_FOLDER = "net/mptcp"
+
+
+_STEM = re.compile(r"[a-z][a-z0-9_]*")
+
+
+# The longest name of a congestion control (TCP_CA_NAME_MAX) and of a scheduler (MPTCP_SCHED_NAME_MAX), with its end.
+_MOST_CHARACTERS = 15
+
+
+_LINE = re.compile(r"(?:(?P<set>CONFIG_\w+)=(?P<value>.+)|# (?P<unset>CONFIG_\w+) is not set)\s*")
+
+
+# Options that would give programs of a run a way to the host, the host's clock or its randomness.
+_REFUSED: tuple[tuple[str, str], ...] = (
+    (r"MODULES", "programs of a run could load code into the kernel"),
+    (r"MCONSOLE|BLK_DEV_UBD\w*|MMAPPER|UML_PCI\w*|VIRTIO_UML|UML_SOUND", "programs of a run could reach the host"),
+    (r"UML_NET\w*", "programs of a run could reach the host's network"),
+    (r"(?:PORT|FD|PTY|TTY|XTERM)_CHAN|SSL", "the consoles of the kernel would open files of the host"),
+    (r"DEVMEM|PROC_KCORE|KEXEC\w*|HIBERNATION", "programs of a run could read or replace the kernel"),
+    (r"UML_RTC|RTC_DRV\w*", "the host's time would enter the run"),
+    (r"UML_RANDOM|HW_RANDOM\w*", "the host's randomness would enter the run"),
+    (r"SMP", "simulated time has one CPU"),
+)
+
+
+@dataclass(frozen=True)
+class OwnFile:
+    """A C file of the user that becomes a part of net/mptcp. stem: its name without the ending."""
+
+    kind: Kind
+    stem: str
+    text: str
+
+    @property
+    def place(self) -> str:
+        """The path in the kernel tree. No file of the tree has this name."""
+        return f"{_FOLDER}/own_{self.stem}.c"
+
+
+@dataclass(frozen=True)
+class Addition:
+    """Options as lines of a configuration, and files. Without any, the kernel is that of the recipe."""
+
+    options: tuple[str, ...] = ()
+    files: tuple[OwnFile, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the additions; empty without any."""
+        return hashlib.sha256(self.to_text().encode()).hexdigest() if self.options or self.files else ""
+
+    def to_text(self) -> str:
+        """Return the additions as JSON."""
+        files = [{"kind": file.kind, "name": f"{file.stem}.c", "text": file.text} for file in self.files]
+        return json.dumps({"options": self.options, "files": files}, indent=1) + "\n"
+
+    def add_files(self, ours: Mapping[str, bytes]) -> dict[str, bytes]:
+        """Return the files that a tree gets from us, with the user's files and their lines in the Makefile."""
+        if not self.files:
+            return dict(ours)
+        makefile = f"{_FOLDER}/Makefile"
+        lines = "".join(f"mptcp-y += {Path(file.place).stem}.o\n" for file in self.files)
+        own = {file.place: file.text.encode() for file in self.files}
+        return {**ours, **own, makefile: ours[makefile] + f"\n{lines}".encode()}
+
+    def check_options(self, configuration: str) -> None:
+        """Check that the tree took every option. Raises SpecError."""
+        made = set(configuration.splitlines())
+        for line in self.options:
+            name = option_of(line)
+            is_off = line.startswith("#")
+            is_taken = not any(one.startswith(f"{name}=") for one in made) if is_off else line in made
+            if not is_taken:
+                now = next((one for one in made if one.startswith(f"{name}=")), "")
+                raise SpecError(
+                    f"{line.removeprefix('# ')}: "
+                    + (f"the tree's other options require {now}" if now else "the tree does not take this option")
+                    + f"; see {name.removeprefix('CONFIG_')} in its Kconfig files for what it depends on"
+                )
+
+    def check_files(self, symbols: str) -> None:
+        """Check that each file registers what it is for. Raises SpecError. symbols: what `nm -A` prints."""
+        for file in self.files:
+            made = str(Path(file.place).with_suffix(".o"))
+            wanted = _REGISTERS[file.kind]
+            if not re.search(rf"^[^:]*:{re.escape(made)}:\s+U {wanted}$", symbols, re.MULTILINE):
+                raise SpecError(
+                    f"{file.stem}.c: does not call {wanted}(); `mprun kernel template {file.kind}` writes such a file"
+                )
+
+
+NOTHING = Addition()
+
+
+def read_additions(
+    config: Path | None, schedulers: Iterable[Path], congestions: Iterable[Path], profile: str | None = None
+) -> Addition:
+    """Read a user's options and files. Raises SpecError for a fault in them, HostError if one cannot be read."""
+    lines = _read(PROFILES / f"{profile}.config").splitlines() if profile else []
+    options = [line for line in lines if _LINE.fullmatch(line)]
+    if config is not None:
+        options = _override(options, parse_options(config.name, _read(config)))
+    named: list[tuple[Kind, Path]] = [("scheduler", path) for path in schedulers]
+    named += [("congestion", path) for path in congestions]
+    files = tuple(_read_file(kind, path) for kind, path in named)
+    if twice := {file.stem for file in files if [other.stem for other in files].count(file.stem) > 1}:
+        raise SpecError(f"two files have the name {min(twice)}.c: rename one of them")
+    return Addition(tuple(options), files)
+
+
+def option_of(line: str) -> str:
+    """Return the name in a line of a configuration, such as `CONFIG_NET` of `# CONFIG_NET is not set`."""
+    found = _LINE.fullmatch(line)
+    assert found is not None, line
+    return found["set"] or found["unset"]
+
+
+def parse_options(file: str, text: str) -> list[str]:
+    """Return the lines of a configuration. Raises SpecError for lines that have no option or break the engine."""
+    asked = {option_of(line): line for line in asked_options()}
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.strip()
+        match = _LINE.fullmatch(line)
+        where = f"{file}:{number}"
+        if match is None:
+            if line and not line.startswith("#"):
+                raise SpecError(f"{where}: '{line}' is no option: write CONFIG_NAME=y or # CONFIG_NAME is not set")
+            continue
+        name, value = match["set"] or match["unset"], match["value"] or "n"
+        _refuse(where, name, value, asked.get(name, line), line)
+        found.append(line)
+    return found
+
+
+def _refuse(where: str, name: str, value: str, asked: str, line: str) -> None:
+    if value == "m":
+        raise SpecError(f"{where}: {name}=m: this kernel has no modules: write {name}=y")
+    if asked != line:
+        raise SpecError(f"{where}: {line}: the engine needs {asked}: remove this line")
+    reason = next((why for pattern, why in _REFUSED if re.fullmatch(f"CONFIG_(?:{pattern})", name)), None)
+    if reason and value != "n":
+        raise SpecError(f"{where}: {line}: {reason}: remove this line")
+
+
+def _override(options: Iterable[str], by: Iterable[str]) -> list[str]:
+    return list({option_of(line): line for line in (*options, *by)}.values())
+
+
+def _read_file(kind: Kind, path: Path) -> OwnFile:
+    if path.suffix != ".c" or not _STEM.fullmatch(path.stem):
+        raise SpecError(f"{path}: name the file with small letters, digits and _, and the ending .c")
+    return OwnFile(kind, path.stem, _read(path))
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise HostError(f"{path} cannot be read: {reason}") from error
+
+
+def write_template(kind: Kind, path: Path) -> None:
+    """Write a file of the user's own that compiles, named after the file. Raises SpecError or HostError."""
+    if path.suffix != ".c" or not _STEM.fullmatch(path.stem):
+        raise SpecError(f"{path}: name the file with small letters, digits and _, and the ending .c")
+    if len(path.stem) > _MOST_CHARACTERS:
+        raise SpecError(f"{path}: the kernel allows names of {_MOST_CHARACTERS} characters: choose a shorter name")
+    text = (TEMPLATES / f"{kind}.c").read_text().replace("@NAME@", path.stem).replace("@FILE@", path.name)
+    try:
+        with path.open("x") as file:
+            file.write(text)
+    except FileExistsError:
+        raise SpecError(f"{path} would be overwritten: choose another name") from None
+    except OSError as error:
+        raise HostError(f"{path} cannot be written: {error.strerror}") from error

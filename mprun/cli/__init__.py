@@ -44,6 +44,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Run": {
         "sweep": ("sweep", "Run and repeat all cells of an experiment's matrix."),
         "calibrate": ("calibrate", "Measure each link and compare it with the topology."),
+        "bisect": ("bisect", "Find the commit that changed a result."),
         "shell": ("shell", "Build the network and open Mininet's prompt."),
     },
     "Look": {

@@ -20,7 +20,7 @@ from mprun.cache import Progress, locked
 from mprun.errors import HostError, SpecError
 from mprun.kernel.addition import NOTHING, Addition
 from mprun.kernel.fit import check_hooks, check_options, later_names
-from mprun.kernel.hooks import our_files
+from mprun.kernel.hooks import UnfitTree, our_files
 from mprun.kernel.make import make, run
 from mprun.kernel.recipe import (
     FRAGMENT,
@@ -127,7 +127,7 @@ class _Order:
         return "\n".join([FRAGMENT.read_text(), *later, *later_names(asked), *self.added.options, ""])
 
     def our_files(self, tree: Path) -> dict[str, bytes]:
-        """Return what the tree gets from us. Raises HostError if it is no Linux or a hook does not fit."""
+        """Return what the tree gets from us. Raises UnfitTree if it is no Linux or a hook does not fit."""
         _check_version(tree, self.source)
         return self.added.add_files(our_files(tree, SOURCES))
 
@@ -325,10 +325,10 @@ def unpack(source: Path, work: Path, words: Sequence[str]) -> Path:
 
 
 def _check_version(tree: Path, source: Path) -> None:
-    """Raise HostError if the tree is not Linux, or is older than our files require."""
+    """Raise UnfitTree if the tree is not Linux, or is older than our files require."""
     found = _read_version(tree)
     if found is None or not (tree / "arch" / "um").is_dir():
-        raise HostError(f"{source} is no Linux source tree: there is no Makefile with a version, or no arch/um")
+        raise UnfitTree(f"{source} is no Linux source tree: there is no Makefile with a version, or no arch/um")
     if found < OLDEST:
         version, oldest = (".".join(map(str, numbers)) for numbers in (found, OLDEST))
-        raise HostError(f"{source} is Linux {version}; mprun needs {oldest} or later")
+        raise UnfitTree(f"{source} is Linux {version}; mprun needs {oldest} or later")

@@ -11,8 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from mprun.errors import HostError
-from mprun.kernel.hooks import HOOKS, PLACES
+from mprun.kernel.hooks import HOOKS, PLACES, UnfitTree
 
 # Options that later trees have under another name: 7.3 made one option of two.
 LATER_NAMES: Mapping[str, str] = {"CONFIG_PROC_SYSCTL=y": "CONFIG_SYSCTL=y"}
@@ -28,14 +27,14 @@ def later_names(options: Iterable[str]) -> list[str]:
 
 
 def check_options(configuration: str, asked: Sequence[str]) -> None:
-    """Check that every option is on, by its name or its later one. Raises HostError."""
+    """Check that every option is on, by its name or its later one. Raises UnfitTree."""
     made = set(configuration.splitlines())
     if missing := [option for option in asked if not {option, LATER_NAMES.get(option, option)} & made]:
-        raise HostError(f"this kernel tree has no {', '.join(missing)}; mprun needs 6.12 or later")
+        raise UnfitTree(f"this kernel tree has no {', '.join(missing)}; mprun needs 6.12 or later")
 
 
 def check_hooks(symbols: str) -> None:
-    """Check that what was compiled calls our functions from where the hooks put them. Raises HostError.
+    """Check that what was compiled calls our functions from where the hooks put them. Raises UnfitTree.
 
     symbols: what `nm -A` prints of the kernel's archive. A hook in a header is in effect if any object of the tree's
     own calls our function.
@@ -50,7 +49,7 @@ def check_hooks(symbols: str) -> None:
         names = ours & set(_OURS.findall(" ".join((hook.replace, *(replace for _, replace in hook.instead)))))
         for name in sorted(names):
             if (made, name) not in calls if hook.file.endswith(".c") else name not in called:
-                raise HostError(
+                raise UnfitTree(
                     f"{hook.file}: the hook for {hook.purpose!r} has no effect: {name}() is never called from there; "
                     "this tree needs a hook of its own in mprun/kernel/hooks.py"
                 )

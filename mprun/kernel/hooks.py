@@ -13,6 +13,10 @@ from pathlib import Path
 from mprun.errors import HostError
 
 
+class UnfitTree(HostError):
+    """A kernel tree that cannot become an experiment kernel, although this machine could build it."""
+
+
 @dataclass(frozen=True)
 class Hook:
     """Replace `find` by `replace` in `file` (relative to the kernel tree).
@@ -27,11 +31,11 @@ class Hook:
     instead: tuple[tuple[str, str], ...] = ()
 
     def apply(self, text: str) -> str:
-        """Return the text with the hook applied. Raises HostError if the hook does not fit exactly once."""
+        """Return the text with the hook applied. Raises UnfitTree if the hook does not fit exactly once."""
         fitting = [(find, replace) for find, replace in ((self.find, self.replace), *self.instead) if find in text]
         count = sum(text.count(find) for find, _ in fitting)
         if count != 1:
-            raise HostError(
+            raise UnfitTree(
                 f"{self.file}: the hook for {self.purpose!r} fits {count} times instead of once: "
                 f"{self.find.strip()!r}; this tree needs a hook of its own in mprun/kernel/hooks.py"
             )
@@ -763,7 +767,7 @@ COLD_LINE = "\nsubdir-ccflags-y += -O1 # mprun\n"
 def our_files(tree: Path, sources: Path) -> dict[str, bytes]:
     """Return the content of every file that a tree gets from us, by its path in the tree.
 
-    These are the tree's files with the hooks applied, and our files. Raises HostError if a hook does not fit.
+    These are the tree's files with the hooks applied, and our files. Raises UnfitTree if a hook does not fit.
     """
     texts: dict[str, str] = {}
     for hook in HOOKS:
@@ -779,7 +783,7 @@ def our_files(tree: Path, sources: Path) -> dict[str, bytes]:
 def apply_hooks(tree: Path, sources: Path) -> None:
     """Copy our files into `tree` and apply every hook.
 
-    Raises HostError, with nothing changed, if a hook does not fit.
+    Raises UnfitTree, with nothing changed, if a hook does not fit.
     """
     for name, content in our_files(tree, sources).items():
         (tree / name).write_bytes(content)
@@ -789,4 +793,4 @@ def _read(tree: Path, name: str) -> str:
     try:
         return (tree / name).read_text()
     except OSError as error:
-        raise HostError(f"{tree}: no {name} ({error.strerror}): is this a Linux tree?") from error
+        raise UnfitTree(f"{tree}: no {name} ({error.strerror}): is this a Linux tree?") from error

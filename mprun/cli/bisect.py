@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mprun bisect`: find the commit that changed a result."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mprun.cli import options
+from mprun.cli.output import emit
+from mprun.errors import MprunError
+from mprun.model.metric import SYMBOLS
+from mprun.model.units import format_measured
+from mprun.text import plain
+
+if TYPE_CHECKING:
+    from mprun.model.engine import EngineChoice
+    from mprun.model.permission import Consent
+    from mprun.question.bisect import Answer, Bisected
+    from mprun.question.history import History
+    from mprun.question.subject import Subject
+    from mprun.statement.expression import Value
+
+# The exit status of each verdict, as `git bisect run` expects it. From 128 on, it ends the search.
+STATUS = {"good": 0, "bad": 1, "skip": 125}
+ABORT = 128
+
+
+@click.command("bisect")
+@options.topology
+@options.experiment
+@click.option(
+    "--tree",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    required=True,
+    metavar="DIR",
+    help="Search in this git repository: a kernel tree, or with --build your own program. It is only read.",
+)
+@click.option("--good", metavar="REV", help="A revision with the earlier result.")
+@click.option("--bad", metavar="REV", help="A later revision with the changed result.")
+@click.option(
+    "--fail-if",
+    metavar="STATEMENT",
+    help="A revision is bad if this is true: 'bulk.goodput < 36.9mbit'. Default: it is bad if the run fails.",
+)
+@click.option(
+    "--build",
+    "command_line",
+    metavar="COMMAND",
+    help="Search in versions of a program, which COMMAND builds. The parameter `tree` is the folder of the program.",
+)
+@options.parameters
+@options.seed
+@options.engine
+@options.parent
+@options.consent
+@options.allow_outside
+@click.option(
+    "-j", "--jobs", type=click.IntRange(1), metavar="N", help="Run N compilers at once. Default: the number of CPUs."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def command(
+    topology: str,
+    experiment: str,
+    tree: Path,
+    good: str | None,
+    bad: str | None,
+    fail_if: str | None,
+    command_line: str | None,
+    params: tuple[str, ...],
+    seed: int | None,
+    engine: EngineChoice,
+    parent: Path,
+    consent: Consent,
+    allow_outside: bool,
+    jobs: int | None,
+    as_json: bool,
+) -> None:
+    """Find the commit that changed a result, by one build and one run for each tested commit.
+
+    A commit that does not build, or into which mprun's hooks do not fit, is skipped.
+
+    Without --good and --bad, only the tree as it is now is tested. The exit status is then 0 (good), 1 (bad)
+    or 125 (skip), as `git bisect run` expects. Errors have the status 128, which ends the search.
+    """
+    from mprun.cli.progress import Bar
+    from mprun.question import bisect as question
+    from mprun.question.history import checkout_of, read_history
+    from mprun.question.subject import KernelTree, OwnProgram
+    from mprun.question.tester import Experiment, test
+
+    if (good is None) != (bad is None):
+        raise click.UsageError("name both --good and --bad, or neither")
+    statement = question.read_statement(fail_if)
+    subject: Subject = OwnProgram(command_line) if command_line else KernelTree(jobs or len(os.sched_getaffinity(0)))
+    asked = Experiment(
+        topology, experiment, options.parse_parameters(params), seed, engine, parent, consent, allow_outside
+    )
+    if good is None or bad is None:
+        try:
+            with Bar() as bar:
+                answer = test(asked, subject, tree.absolute(), statement, bar.show)
+        except MprunError as error:
+            click.echo(str(error), err=True)
+            sys.exit(ABORT)
+        if as_json:
+            emit(_to_json(answer))
+        else:
+            click.echo(f"{answer.verdict}{_tell(answer)}")
+        sys.exit(STATUS[answer.verdict])
+    history = read_history(tree, good, bad)
+    checkout = checkout_of(history)
+    started = time.monotonic()
+    kernels: dict[str, str] = {}
+
+    def test_commit(commit: str) -> Answer:
+        with Bar() as bar:
+            bar.show("checking out", 0)
+            checkout.take(commit)
+            answer = test(asked, subject, checkout.path, statement, bar.show)
+        kernels[commit] = subject.kernel
+        return answer
+
+    def tell(commit: str, answer: Answer) -> None:
+        click.echo(f"{answer.verdict:4} {plain(history.describe(commit))}{_tell(answer)}", err=True)
+
+    done = question.bisect(history, test_commit, tell)
+    subject.keep_only({kernels[done.before], kernels[done.after]})
+    if as_json:
+        emit(_report(history, done))
+    else:
+        click.echo(f"\n{len(history.commits)} commits, {_count(done)}, {time.monotonic() - started:.0f} s")
+        _tell_end(history, done, fail_if)
+    sys.exit(0 if len(done.found.suspects) == 1 else 1)
+
+
+def _count(done: Bisected) -> str:
+    skipped = f", {done.skipped} skipped" if done.skipped else ""
+    return f"{done.builds} builds between the ends{skipped}"
+
+
+def _tell(answer: Answer) -> str:
+    """Return the figures of an answer, and the reason of a commit that was skipped or has no figures."""
+    parts = [f"{name} {_format(value)}" for name, value in answer.figures.items()]
+    if answer.reason and (answer.verdict == "skip" or not parts):
+        parts.append(answer.reason)
+    return f": {plain(', '.join(parts))}" if parts else ""
+
+
+def _format(value: Value) -> str:
+    if value.unit == "count":
+        # all digits, because the difference may be small
+        return f"{value.amount:,.12g}"
+    return format_measured(value.amount, SYMBOLS[value.unit])
+
+
+def _tell_end(history: History, done: Bisected, fail_if: str | None) -> None:
+    suspects = done.found.suspects
+    if len(suspects) == 1:
+        click.echo(f"first bad commit: {plain(history.describe(suspects[0]))}")
+    else:
+        click.echo(f"the first bad commit is one of these {len(suspects)}, because the others cannot be tested:")
+        for commit in suspects:
+            click.echo(f"  {plain(history.describe(commit))}")
+    if fail_if is not None:
+        click.echo(f"bad if: {plain(fail_if)}")
+    before, after = done.answers[done.before], done.answers[done.after]
+    rows = [("", "before", "after", "change")]
+    for name in before.figures.keys() & after.figures.keys():
+        old, new = before.figures[name], after.figures[name]
+        share = f"{new.amount / old.amount - 1:+.3%}".replace("%", " %") if old.amount else ""
+        rows.append((name, _format(old), _format(new), share))
+    rows = [rows[0], *sorted(rows[1:])]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    if len(rows) > 1:
+        for row in rows:
+            cells = [
+                row[0].ljust(widths[0]),
+                *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)),
+            ]
+            click.echo(f"  {'  '.join(cells)}".rstrip())
+    if before.run and after.run:
+        click.echo(f"compare: mprun compare {before.run.name} {after.run.name}")
+
+
+def _to_json(answer: Answer) -> dict[str, Any]:
+    figures = {name: {"value": value.amount, "unit": SYMBOLS[value.unit]} for name, value in answer.figures.items()}
+    directory = str(answer.run) if answer.run else None
+    return {"verdict": answer.verdict, "figures": figures, "directory": directory, "reason": answer.reason}
+
+
+def _report(history: History, done: Bisected) -> dict[str, Any]:
+    return {
+        "first_bad": list(done.found.suspects),
+        "before": {"commit": done.before, **_to_json(done.answers[done.before])},
+        "after": {"commit": done.after, **_to_json(done.answers[done.after])},
+        "commits": len(history.commits),
+        "builds": done.builds,
+        "skipped": done.skipped,
+        "tested": {commit: _to_json(answer) for commit, answer in done.answers.items()},
+    }

@@ -121,7 +121,9 @@ def compare(tree: Path, runs: Path, is_whole: bool) -> int:
         print(f"built from nothing in {took_s:.1f} s: {'the same' if whole == last else 'ANOTHER'} kernel", flush=True)
     for file, text in originals.items():
         (tree / file).write_text(text)
-    met &= cycle("all edits undone", tree, runs, None)[1] == first
+    _, undone = cycle("all edits undone", tree, runs, None)
+    print(f"with all edits undone: {'the first' if undone == first else 'ANOTHER'} kernel")
+    met &= undone == first
     return 0 if met else 1
 
 

@@ -29,7 +29,7 @@ FORBIDDEN_OPENINGS = frozenset("What Whether Of Those That How Where One As When
 # The help of a command or an option begins with one of these: "Print the plan as JSON." ADVERBS may precede it.
 IMPERATIVES = frozenset(
     (
-        "Add Allow Analyse Ask Boot Build Check Choose Compare Convert Copy Describe Draw Export Fail Give Grade "
+        "Add Allow Analyse Ask Boot Build Check Choose Compare Convert Copy Describe Draw Export Fail Find Give Grade "
         "Include Keep List Make Measure Name Open Override Overwrite Pack Print Read Remove Repeat Run Set Show Start "
         "Treat Use Write"
     ).split()

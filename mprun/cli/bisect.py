@@ -15,7 +15,7 @@ from mprun.cli import options
 from mprun.cli.output import emit
 from mprun.errors import MprunError
 from mprun.model.metric import SYMBOLS
-from mprun.model.units import format_measured
+from mprun.model.units import find_prefix
 from mprun.text import plain
 
 if TYPE_CHECKING:
@@ -39,20 +39,20 @@ ABORT = 128
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     required=True,
     metavar="DIR",
-    help="Search in this git repository: a kernel tree, or with --build your own program. It is only read.",
+    help="Read this git repository: a kernel tree, or with --build your own program. It is not changed.",
 )
-@click.option("--good", metavar="REV", help="A revision with the earlier result.")
-@click.option("--bad", metavar="REV", help="A later revision with the changed result.")
+@click.option("--good", metavar="REV", help="Name a revision with the earlier result.")
+@click.option("--bad", metavar="REV", help="Name a later revision with the changed result.")
 @click.option(
     "--fail-if",
     metavar="STATEMENT",
-    help="A revision is bad if this is true: 'bulk.goodput < 36.9mbit'. Default: it is bad if the run fails.",
+    help="Treat a revision as bad if this is true: 'bulk.goodput < 36.9mbit'. Default: bad if the run fails.",
 )
 @click.option(
     "--build",
     "command_line",
     metavar="COMMAND",
-    help="Search in versions of a program, which COMMAND builds. The parameter `tree` is the folder of the program.",
+    help="Build each version of your program with COMMAND. The parameter `tree` is the program's folder.",
 )
 @options.parameters
 @options.seed
@@ -96,6 +96,8 @@ def command(
 
     if (good is None) != (bad is None):
         raise click.UsageError("name both --good and --bad, or neither")
+    if command_line is None and engine not in ("auto", "virtual"):
+        raise click.UsageError(f"--engine {engine} does not boot the kernels of the tree: use the virtual engine")
     statement = question.read_statement(fail_if)
     subject: Subject = OwnProgram(command_line) if command_line else KernelTree(jobs or len(os.sched_getaffinity(0)))
     asked = Experiment(
@@ -129,7 +131,11 @@ def command(
     def tell(commit: str, answer: Answer) -> None:
         click.echo(f"{answer.verdict:4} {plain(history.describe(commit))}{_tell(answer)}", err=True)
 
-    done = question.bisect(history, test_commit, tell)
+    try:
+        done = question.bisect(history, test_commit, tell)
+    finally:
+        if not subject.KEEPS_CHECKOUT:
+            checkout.remove()
     subject.keep_only({kernels[done.before], kernels[done.after]})
     if as_json:
         emit(_report(history, done))
@@ -153,10 +159,14 @@ def _tell(answer: Answer) -> str:
 
 
 def _format(value: Value) -> str:
-    if value.unit == "count":
-        # all digits, because the difference may be small
-        return f"{value.amount:,.12g}"
-    return format_measured(value.amount, SYMBOLS[value.unit])
+    """Return a value with six digits, because a difference may be small."""
+    amount, symbol = value.amount, SYMBOLS[value.unit]
+    if symbol in ("bit/s", "byte"):
+        factor, name = find_prefix(abs(amount), symbol)
+        return f"{amount / factor:.6g} {name}"
+    if symbol == "s":
+        return f"{amount * 1e3:.6g} ms" if abs(amount) < 1 else f"{amount:.6g} s"
+    return f"{amount:.4%}".replace("%", " %") if symbol == "share" else f"{amount:,.12g}"
 
 
 def _tell_end(history: History, done: Bisected, fail_if: str | None) -> None:

@@ -41,6 +41,11 @@ def command() -> None:
     help="Add the options in FILE, such as CONFIG_NET_SCH_HFSC=y.",
 )
 @click.option(
+    "--profile",
+    type=click.Choice(["debug"]),
+    help="Add the kernel's own checks of locks, memory and the network. Runs take longer.",
+)
+@click.option(
     "--with-scheduler",
     "schedulers",
     multiple=True,
@@ -64,6 +69,7 @@ def build(
     name: str,
     jobs: int | None,
     config: Path | None,
+    profile: str | None,
     schedulers: tuple[Path, ...],
     congestions: tuple[Path, ...],
     is_watched: bool,
@@ -85,7 +91,7 @@ def build(
         raise click.UsageError(f"'{argv[0]}' is unexpected: a command needs --watch, as in --watch -- mprun -t T -x X")
 
     def make() -> None:
-        added = addition.read_additions(config, schedulers, congestions)
+        added = addition.read_additions(config, schedulers, congestions, profile)
         with Bar() as bar:
             kernel, fresh = build.build(source, name, jobs or len(os.sched_getaffinity(0)), bar.show, added)
         built.tell(kernel, fresh, as_json)

@@ -35,6 +35,7 @@ from mprun.kernel.recipe import (
 )
 from mprun.kernel.store import (
     ADDED,
+    DEFAULT_NAME,
     FACTS,
     FILES,
     NAME_PATTERN,
@@ -148,6 +149,8 @@ def build(
         )
     if (store() / name).exists() and not (store() / name).is_symlink():
         raise SpecError(f"'{name}' cannot be the name of a kernel: {store() / name} is another thing")
+    if name == DEFAULT_NAME and added.digest:
+        raise SpecError(f"a kernel with additions needs a name of its own, not '{name}': add --name mine")
     asked, source = source, source or default_source()
     if not source.exists():
         if not asked and not find_damage(store() / name) and is_current(kernel := find_kernel(name)):

@@ -75,6 +75,10 @@ class Checkout:
         _git(self.path, "-c", "core.hooksPath=/dev/null", "checkout", "--quiet", "--force", "--detach", commit)
         _git(self.path, "clean", "-ffdxq")
 
+    def remove(self) -> None:
+        """Remove the clone."""
+        shutil.rmtree(self.path)
+
 
 def checkout_of(history: History) -> Checkout:
     """Return the checkout for a user's repository. It is made if it does not exist."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a commit is a version of: a kernel, or a program of the user's own. Each is built and run in its own way."""
+"""The subjects of a search: versions of a kernel, or of a program of the user's own. Each is built in its own way."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from mprun.cache import Progress
 from mprun.errors import RunError
@@ -24,8 +24,12 @@ _TAIL = 15
 class Subject(Protocol):
     """A version that can be built.
 
-    kernel: the name of the kernel to boot, after `build`. parameters: of the experiment's files.
+    - KEEPS_CHECKOUT: the checkout is large, and is kept for the next search.
+    - kernel: the name of the kernel to boot, after `build`.
+    - parameters: of the experiment's files.
     """
+
+    KEEPS_CHECKOUT: ClassVar[bool]
 
     @property
     def kernel(self) -> str: ...
@@ -44,6 +48,7 @@ class Subject(Protocol):
 class KernelTree:
     """Versions of Linux. made: the kernels that did not exist before, by name."""
 
+    KEEPS_CHECKOUT: ClassVar[bool] = True
     jobs: int
     kernel: str = ""
     parameters: dict[str, str] = field(default_factory=dict)
@@ -66,6 +71,7 @@ class KernelTree:
 class OwnProgram:
     """Versions of a user's program. command: builds it in its folder, by sh(1)."""
 
+    KEEPS_CHECKOUT: ClassVar[bool] = False
     command: str
     kernel: str = DEFAULT_NAME
     parameters: dict[str, str] = field(default_factory=dict)

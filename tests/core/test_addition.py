@@ -161,3 +161,16 @@ def test_files_that_cannot_be_taken(tmp_path: Path) -> None:
         read_additions(None, [tmp_path / "mine.c"], [tmp_path / "other" / "mine.c"])
     with pytest.raises(HostError, match=r"my\.config cannot be read"):
         read_additions(tmp_path / "my.config", [], [])
+
+
+def test_the_debug_profile_adds_checks_that_a_user_can_switch_off(tmp_path: Path) -> None:
+    profile = read_additions(None, [], [], "debug")
+    assert {"CONFIG_PROVE_LOCKING=y", "CONFIG_DEBUG_NET=y", "CONFIG_SLUB_DEBUG_ON=y"} <= set(profile.options)
+    # the profile keeps to the rules for the options of users
+    assert parse_options("debug.config", "\n".join(profile.options)) == list(profile.options)
+    config = tmp_path / "my.config"
+    config.write_text("# CONFIG_PROVE_LOCKING is not set\nCONFIG_NET_SCH_HFSC=y\n")
+    mine = read_additions(config, [], [], "debug").options
+    assert set(mine) - set(profile.options) == {"# CONFIG_PROVE_LOCKING is not set", "CONFIG_NET_SCH_HFSC=y"}
+    assert set(profile.options) - set(mine) == {"CONFIG_PROVE_LOCKING=y"}
+    assert read_additions(None, [], []).digest == ""

@@ -279,3 +279,6 @@ def test_a_tree_alone_has_the_statuses_of_git_bisect_run(tmp_path: Path) -> None
     done = CliRunner().invoke(command, [*words, "--good", "v1"])
     assert done.exit_code == 2
     assert "name both --good and --bad, or neither" in done.output
+    done = CliRunner().invoke(command, [*words, "--engine", "real"])
+    assert done.exit_code == 2
+    assert "--engine real does not boot the kernels of the tree" in done.output

@@ -15,7 +15,7 @@ from mprun import cache, invoker
 from mprun.cli.kernel import command
 from mprun.errors import HostError, SpecError
 from mprun.kernel import build, store
-from mprun.kernel.addition import NOTHING
+from mprun.kernel.addition import NOTHING, Addition
 from mprun.kernel.recipe import LATER_OPTIONS, asked_options, guest_digest, recipe_digest, version_in
 
 
@@ -113,6 +113,11 @@ def test_a_name_does_not_replace_what_is_there(kernels: Path) -> None:
     put(kernels, "a" * 64)
     with pytest.raises(SpecError, match="is another thing"):
         build.build(None, "a" * 16, 1, lambda *_: None)
+
+
+def test_additions_do_not_become_the_default_kernel(tree: Path) -> None:
+    with pytest.raises(SpecError, match=r"needs a name of its own, not 'default': add --name mine"):
+        build.build(tree, "default", 1, lambda *_: None, Addition(("CONFIG_NET_SCH_HFSC=y",)))
 
 
 def test_without_a_source_what_is_built_is_good_enough(

@@ -30,8 +30,20 @@ NOT_RUN = {
     "mprun kernel build --source": "builds a kernel: minutes",
     "mprun kernel build --source linux-source-7.3.tar.xz --name later": "builds a kernel: minutes",
     "mprun kernel build --source ~/linux --name mine --watch -- mprun -t topo -x xp --kernel mine": "waits for edits",
+    "mprun kernel build --source ~/linux --name mine --config my.config": "builds a kernel: minutes",
+    "mprun kernel build --source ~/linux --name debug --profile debug": "builds a kernel: minutes",
     "mprun kernel build --source TREE": "builds a kernel: minutes",
     "mprun kernel build --name mine --with-scheduler most_room.c": "builds a kernel: minutes",
+    **{
+        f"mprun bisect -t topo -x xp --tree {rest}": "takes the reader's own repository; test_bisect makes one"
+        for rest in (
+            "~/linux --good v6.12.1 --bad v6.12.9 --fail-if 'bulk.goodput < 36.9mbit'",
+            "~/program --good v1 --bad v2 --build make --allow-exec --allow-outside",
+        )
+    },
+    "mprun kernel rm bisect": "the kernel is the reader's own; test_store removes some",
+    "mprun kernel template": "needs operands; test_addition writes the files",
+    "mprun kernel template scheduler most_room.c": "test_addition writes the files",
     "mprun kernel rm mine": "the kernel is the reader's own; test_store removes some",
     "mprun kernel test": "ten minutes; test_selftests runs parts",
     "mprun kernel test --kernel mine --only simult_flows,mptcp_join/fastclose": "the kernel is the reader's own",

@@ -24,6 +24,7 @@ from tests.system.test_pages import PAGES as FOLLOWED
 
 NOT_RUN = {
     "mprun -t topo -x xp --kernel mine": "the kernel is the reader's own; test_kernel runs one of another name",
+    "mprun -t topo -x xp --kernel debug": "the kernel is the reader's own",
     "mprun compare latest-sweep --by kernel --within 2%": "needs two kernels; test_sweep compares two",
     "mprun kernel build --source ~/linux --name mine": "builds a kernel: minutes",
     "mprun kernel build --source ~/src/linux --name mine": "builds a kernel: minutes",

@@ -144,6 +144,7 @@ def start(name: str, directory: Path | None) -> None:
 @options.kernel
 @options.parent
 @options.consent
+@click.option("--dry-run", is_flag=True, help="Only print the command and the number of runs of each step and sweep.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def run(
     names: tuple[str, ...],
@@ -157,6 +158,7 @@ def run(
     kernel: str,
     parent: Path,
     consent: Consent,
+    dry_run: bool,
     as_json: bool,
 ) -> None:
     """Run all steps of labs, and compare their claims with the measurements.
@@ -181,6 +183,9 @@ def run(
     given = options.parse_parameters(params)
     wanted = [str(folder) for folder in find_labs().values()] if all_ else names
     labs = [open_lab(name, given) for name in wanted] or [open_here(given)]
+    if dry_run:
+        _show_work(labs, scope, as_json)
+        return
     place = choose_place(engine, kernel)
     if not as_json:
         click.echo(f"engine: {place.name} ({place.reason})", err=True)
@@ -215,6 +220,27 @@ def run(
     else:
         _show_total(results, time.monotonic() - began)
     sys.exit(_status(results))
+
+
+def _show_work(labs: Sequence[Lab], scope: Scope, as_json: bool) -> None:
+    """Print the steps and sweeps of labs, with the command and the number of runs of each."""
+    from mprun.lab.work import work_of
+
+    work = {lab.name: work_of(lab, scope) for lab in labs}
+    if as_json:
+        emit([{"lab": name, "steps": [asdict(one) for one in parts]} for name, parts in work.items()])
+        return
+    for lab, parts in work.items():
+        click.echo(lab)
+        width = max((len(part.name) for part in parts), default=0)
+        for part in parts:
+            first = f"  {part.name:{width}}  {_say_runs(part.runs):>8}  "
+            click.echo(options.wrap(part.command, first, " " * len(first)))
+        click.echo(f"  {_say_runs(sum(part.runs for part in parts))} in all")
+
+
+def _say_runs(count: int) -> str:
+    return f"{count} run{'' if count == 1 else 's'}"
 
 
 def _write_page(parent: Path, result: LabRun) -> Path | None:

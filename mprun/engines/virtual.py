@@ -63,6 +63,8 @@ WRITTEN_BYTES = 16 << 30
 STILL_S, STILL_PER_NODE_S = 600, 1
 # The last message of an experiment kernel without memory.
 OUT_OF_MEMORY = "System is deadlocked on memory"
+# What a kernel says when the file with its memory cannot grow.
+NO_ROOM = "mount likely just ran out of space"
 
 
 def run_plan(
@@ -93,7 +95,9 @@ def run_plan(
         fault = _find_fault(run)
         # the agent's last output explains more than the kernel's message that it powered down
         told = "agent" if run.log("agent", "log").strip() and not fault else "console"
-        cause = _lacking_inside(run, guest) or fault or lacking_memory(guest.memory_mib)
+        is_short = NO_ROOM in run.log("console", "log")
+        lacking = lacking_memory(guest.memory_mib)
+        cause = _lacking_inside(run, guest) or (is_short and lacking) or fault or lacking
         ended = f"the experiment kernel ended before the run did (see {run.path}/logs/{told}.log)"
         raise RunError(f"{ended}{f'; {cause}' if cause else ''}:\n{_tail(run.log(told, 'log'))}")
 

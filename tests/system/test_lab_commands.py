@@ -230,6 +230,12 @@ def test_published_figures_are_measured_and_resumed(tmp_path: Path) -> None:
     )
     (folder / "lab.yaml").write_text(FIGURES.replace(" DIFFERS", ""))
     command = ("lab", "run", folder, "--engine", "virtual", "--profile", "published", "--json")
+    listed = call(*command, "--dry-run", cwd=tmp_path)
+    (work,) = json.loads(listed.out)
+    assert [(one["name"], one["runs"]) for one in work["steps"]] == [("xp", 1), ("other", 1), ("swept", 2)]
+    told = call(*command[:-1], "--figure", "swept", "--dry-run", cwd=tmp_path)
+    assert told.out.splitlines() == ["lab", "  swept    2 runs  mprun sweep -t topo -x swept", "  2 runs in all"]
+    assert not (tmp_path / "runs").exists()
     one = call(*command, "--figure", "rtt", cwd=tmp_path)
     assert one.status == 0, one.out + one.err
     (made,) = json.loads(one.out)

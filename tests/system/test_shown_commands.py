@@ -33,7 +33,6 @@ NOT_RUN = {
     "mprun kernel build --source ~/linux --name mine --watch -- mprun -t topo -x xp --kernel mine": "waits for edits",
     "mprun kernel build --source ~/linux --name mine --config my.config": "builds a kernel: minutes",
     "mprun kernel build --source ~/linux --name debug --profile debug": "builds a kernel: minutes",
-    "mprun kernel build --source TREE": "builds a kernel: minutes",
     "mprun kernel build --name mine --with-scheduler most_room.c": "builds a kernel: minutes",
     **{
         f"mprun bisect -t topo -x xp --tree {rest}": "takes the reader's own repository; test_bisect makes one"
@@ -62,9 +61,8 @@ NOT_RUN = {
     "mprun reproduce FILE": "docs/bundles.md shows it with the file that it made there",
     "mprun lab run FOLDER": "test_pages runs the first lab by its number",
     "mprun lab run 01 --engine real -p rate=5mbit": "needs a kernel with netem; make vm runs it",
-    "mprun lab run 11 --profile published": "some minutes",
-    "mprun lab run 12 --profile published": "hours",
-    "mprun lab run 13 --profile published": "some minutes",
+    "mprun lab run -p stack=noq": "the whole lab: a minute; test_quic runs parts",
+    "mprun sweep -t topo -x cpu --engine real": "an example of a value in lab.yaml, with files of the reader's lab",
     **{f"mprun lab run {number}": "the whole lab: up to minutes" for number in "06 10 11 12 13".split()},
     **{f"mprun lab check {number}": "grades the runs of the whole lab" for number in "10 11 12 13".split()},
 }
@@ -78,6 +76,7 @@ INSTEAD = {
     "mprun lab show": "mprun lab show 01",
     "mprun lab start": "mprun lab start 01 started",
     "mprun runs rm": "mprun runs rm latest --yes",
+    "mprun kernel rm": "mprun kernel rm --help",
     "mprun trace import FILE": "mprun trace import drive.csv --format csv --column time=t:s --column rate=dl:kbit",
     # xp.yaml exists already, from the command before
     "mprun convert topo xp": "mprun convert topo xp --force",
@@ -146,7 +145,13 @@ def _sentences(page: Path) -> list[str]:
     return [line for line in commands_in_sentences(page) if len(line.split()) > 2 and "..." not in line]
 
 
+def _without_long_runs(line: str) -> str:
+    """Return the command that only lists the runs of a publication, which take up to hours."""
+    return f"{line} --dry-run" if "--profile published" in line and "lab run" in line else line
+
+
 def _briefly(line: str, lab: str) -> str:
+    line = _without_long_runs(line)
     if line.startswith("mprun sweep"):
         line += " --dry-run"
     return f"cd {ROOT}/labs/{lab} && {line.replace('mprun -t', 'mprun validate -t')}"

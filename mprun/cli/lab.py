@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mprun.analysis.claim import Judgement
     from mprun.lab.file import Lab, Step
     from mprun.lab.grade import Grade
-    from mprun.lab.run import Done, LabRun
+    from mprun.lab.run import Done, LabRun, Scope
     from mprun.model.engine import EngineChoice
     from mprun.model.permission import Consent
     from mprun.schema.lab import Profile
@@ -144,7 +144,7 @@ def start(name: str, directory: Path | None) -> None:
 @options.kernel
 @options.parent
 @options.consent
-@click.option("--dry-run", is_flag=True, help="Only print the command and the number of runs of each step and sweep.")
+@click.option("--dry-run", is_flag=True, help="List the steps and sweeps with their numbers of runs; run none.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def run(
     names: tuple[str, ...],

@@ -24,7 +24,13 @@ SVG = "{http://www.w3.org/2000/svg}"
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)#]+)\)")
 PAGES = [path for folder in FOLDERS for path in sorted(folder.glob("*.md"))]
 # `pictures` has figures of runs, which tests/system/test_pictures.py compares.
-DRAWINGS = [path for folder in FOLDERS for path in sorted(folder.rglob("*.svg")) if path.parent.name != "pictures"]
+NOT_DRAWN_HERE = {"pictures", "runs"}
+DRAWINGS = [
+    path
+    for folder in FOLDERS
+    for path in sorted(folder.rglob("*.svg"))
+    if not NOT_DRAWN_HERE & set(path.relative_to(folder).parts)
+]
 
 
 def texts(svg: str) -> list[str]:

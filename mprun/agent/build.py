@@ -19,7 +19,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mprun.agent import namespace, offload, openvswitch, rtnetlink, ruleset, shaping, sysctl
+from mprun.agent import namespace, offload, openvswitch, packet_drop, rtnetlink, ruleset, shaping, sysctl
 from mprun.agent.message import attributes
 from mprun.agent.network import NamespaceNode, PlannedNetwork, Talker, run
 from mprun.agent.readback import differences_mptcp, differences_tc
@@ -64,6 +64,7 @@ class _Place:
         self.mptcp: list[Sequence[str]] = []
         self.nft: list[Sequence[str]] = []
         self.talker: Talker | None = None
+        self.filters: rtnetlink.Netlink | None = None
 
 
 class Builder:
@@ -99,6 +100,19 @@ class Builder:
         for place in self._places.values():
             self._run_batches(place)
             self._check_routes(place)
+        self._drop_packets()
+
+    def _drop_packets(self) -> None:
+        for name in dict.fromkeys(drop["node"] for drop in self._plan["drops"]):
+            place = self._places[name]
+            mine = [drop for drop in self._plan["drops"] if drop["node"] == name]
+            self._enter(place)
+            place.filters = rtnetlink.Netlink(packet_drop.NETLINK_NETFILTER)
+            try:
+                packet_drop.drop(place.filters, mine, self._index_in(place))
+            except rtnetlink.NetlinkError as error:
+                raise BuildError(f"{name}: dropping packets: {error}") from error
+        self._enter(self._root)
 
     def configure_switches(self) -> None:
         """Run the plan's commands for Open vSwitch, whose programs run already. Raises BuildError."""
@@ -170,11 +184,23 @@ class Builder:
                     raise BuildError(f"{place.name}: {error}") from error
         return counted
 
+    def dropped_packets(self) -> dict[str, dict[str, int]]:
+        """Return the number of packets that the plan's drops have dropped, by node and interface."""
+        counted: dict[str, dict[str, int]] = {}
+        for name, place in self._places.items():
+            if place.filters is not None:
+                counts = iter(packet_drop.count(place.filters))
+                mine = [drop for drop in self._plan["drops"] if drop["node"] == name]
+                counted[name] = {one["interface"]: sum(next(counts) for _ in one["packets"]) for one in mine}
+        return counted
+
     def release(self, is_switched_off: bool) -> None:
         """End the tc processes. Release all namespaces, unless they end with the kernel."""
         for place in self._places.values():
             if place.talker is not None:
                 place.talker.close()
+            if place.filters is not None:
+                place.filters.close()
         if not is_switched_off:
             self.network.release()
 
@@ -277,7 +303,7 @@ class Builder:
                 raise BuildError(f"{place.name}: this kernel has no sysctl {name}") from None
             choices = sysctl.choices_of(name)
             is_known = choices is None or value in choices
-            why = error.strerror if is_known else f"this kernel has: {', '.join(choices or ())}"
+            why = error.strerror if is_known else f"this kernel has: {', '.join(choices or ())}{_remedy_of(name)}"
             raise BuildError(f"{place.name}: sysctl -w {name}={value}: {why}") from error
         if got.split() != value.split():
             raise BuildError(f"{place.name}: sysctl {name} was set to '{value}' and reads '{got.strip()}'")
@@ -374,6 +400,12 @@ class Builder:
             )
             self.network.add_link(a, b)
         return self.network
+
+
+def _remedy_of(name: str) -> str:
+    """Return how a kernel gets another value of a sysctl; empty if the user cannot add one."""
+    kind = {sysctl.CONGESTION: "congestion", sysctl.SCHEDULER: "scheduler"}.get(name)
+    return f"; to add your own: mprun kernel build --name mine --with-{kind} FILE.c, then --kernel mine" if kind else ""
 
 
 def _allow_files(count: int) -> None:

@@ -9,9 +9,8 @@ files that the entry takes with it. The environment has the same values, and the
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import PurePath
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PrivateAttr, model_validator
@@ -20,19 +19,21 @@ from mprun import inside
 from mprun.capabilities import Capabilities
 from mprun.model.fault import Path
 from mprun.model.metric import OF_CONNECTIONS, Metric
-from mprun.model.spec import Attachment, Flow, place_of_attachment
+from mprun.model.spec import Attachment, Flow
 from mprun.model.units import NS_PER_S
 from mprun.plan import COMPUTE_S, Process, Ready
-from mprun.schema.file_model import FileModel, refuse
+from mprun.schema import own_program
+from mprun.schema.file_model import refuse
 from mprun.schema.flow import PositiveTime, ServedEntry
+from mprun.schema.own_program import Command
 from mprun.schema.own_result import MOST_OWN, MetricEntry, TableEntry
+from mprun.tools.own_program import MOST_LOG_BYTES, fill, known_values, own_environment, prepare, started_in
 from mprun.tools.own_result import NotFound, read_tables, read_values
 from mprun.tools.own_result import own_metrics as own_metrics
 from mprun.tools.tool import PYTHON, Endpoints, Outputs, Program, Result, Work, kept, mptcp_environment
 
 PROGRAMS: dict[str, Program] = {}
 PROGRAM = f"{inside.PROGRAMS}/until.py"
-FILES_PROGRAM = f"{inside.PROGRAMS}/files.py"
 PORTS = 1
 METRICS = {
     "time": Metric("time", "time from the start of the command to its end", better="lower"),
@@ -43,25 +44,7 @@ METRICS = {
 }
 
 DEFAULT_TIMEOUT_NS = 60_000_000_000
-# The limit of a program's log, so that a program that never stops does not fill the disk.
-MOST_LOG_BYTES = 16 << 20
 KEY_LOG = "keys.log"
-# The folder of the run with what builds have made, in a folder for each flow.
-PRODUCTS = "products"
-
-# The CPU time that a build may take, and that copying the files may take.
-BUILD_COMPUTE_S, COPY_COMPUTE_S = 600, 60
-MOST_FILES, MOST_VARIABLES = 50, 100
-
-Command = Annotated[list[str], Field(min_length=1, max_length=1000)]
-Variable = Annotated[str, Field(pattern="^[A-Za-z_][A-Za-z0-9_]{0,99}$")]
-
-
-class ArchiveEntry(FileModel):
-    """A file that a run has kept: its archive, and its name."""
-
-    name: str = Field(min_length=1, max_length=200, description="The name under which programs find it.")
-    archive: str = Field(min_length=1, max_length=1000, description="The archive in the run's inputs.")
 
 
 class Entry(ServedEntry):
@@ -86,20 +69,9 @@ class Entry(ServedEntry):
     server: Command | None = Field(
         None, description="The server's command. It runs on `to` from before time zero until the end of the run."
     )
-    files: Annotated[list[str | ArchiveEntry], Field(max_length=MOST_FILES)] = Field(
-        [],
-        description="Files and folders that the programs need, relative to this file. They are copied into the run. "
-        "The programs start in a folder with copies of them, `{inputs}`.",
-        examples=[["client.py", "data"]],
-    )
-    build: Command | None = Field(
-        None,
-        description="A command that runs before time zero in the folder with the copies, inside the engine.",
-        examples=[["make"]],
-    )
-    environment: Annotated[dict[Variable, str], Field(max_length=MOST_VARIABLES)] = Field(
-        {}, description="Environment variables of the programs.", examples=[{"LOG_LEVEL": "debug"}]
-    )
+    files: own_program.Files = own_program.FILES
+    build: Command | None = own_program.BUILD
+    environment: own_program.Environment = own_program.ENVIRONMENT
     listens: bool = Field(True, description="Wait until the server listens on the port. `false` does not wait.")
     ready: str | None = Field(
         None,
@@ -158,22 +130,7 @@ class Entry(ServedEntry):
                 faults[("metrics", n, "of")] = "names the server, and there is none: write 'server', or remove this"
         if self.compute_ns is not None and self.compute_ns % NS_PER_S:
             faults[("compute",)] = "is no number of whole seconds: write one, as in '120s'"
-        names = [self._name_of(one) for one in self.files]
-        for n, name in enumerate(names):
-            if not name or "/" in name or name in (".", "..") or not name.isprintable():
-                faults[("files", n)] = "is no name of a file or folder: write one, as in 'client.py'"
-            elif names.index(name) < n:
-                faults[("files", n)] = f"'{name}' is there already: rename one of the two"
-        if self.build is not None and not self.files:
-            faults[("build",)] = "needs files to build: write 'files', or remove this"
-        for name, value in self.environment.items():
-            if "\0" in value:
-                faults[("environment", name)] = "contains a character that no variable can have: remove it"
-        for path, word in self.named_words().items():
-            if "\0" in word or (path[-1] == 0 and not word):
-                faults[path] = (
-                    "is no program, or contains a character that no argument can have: write a name, as in 'nc'"
-                )
+        faults |= dict(own_program.find_faults(self.files, self.build, self.environment, self.named_words()))
         for name in ("listens", "ready"):
             if self.server is None and name in self.model_fields_set:
                 faults[(name,)] = "needs a server: write 'server', or remove this"
@@ -191,16 +148,8 @@ class Entry(ServedEntry):
             raise refuse(faults, self)
         return self
 
-    @staticmethod
-    def _name_of(file: str | ArchiveEntry) -> str:
-        """Return the name under which programs find a file."""
-        return PurePath(file).name if isinstance(file, str) else file.name
-
     def attachments(self) -> dict[Path, tuple[str, str | None]]:
-        return {
-            ("files", n): (file, None) if isinstance(file, str) else (file.archive, file.name)
-            for n, file in enumerate(self.files)
-        }
+        return own_program.attachments(self.files)
 
     def with_attachments(self, attachments: Sequence[Attachment]) -> Self:
         entry = self.model_copy()
@@ -208,8 +157,7 @@ class Entry(ServedEntry):
         return entry
 
     def named_words(self) -> dict[Path, str]:
-        commands = (("command", self.command), ("server", self.server or ()), ("build", self.build or ()))
-        return {(name, n): word for name, words in commands for n, word in enumerate(words)}
+        return own_program.named_words(command=self.command, server=self.server, build=self.build)
 
     def options(self) -> dict[str, object]:
         options = super().options()
@@ -217,9 +165,7 @@ class Entry(ServedEntry):
         if not self.environment:
             del options["environment"]
         if self._attached:
-            options["attachments"] = [
-                {"name": one.name, "sha256": one.sha256, "size_bytes": one.size_bytes} for one in self._attached
-            ]
+            options["attachments"] = own_program.describe_attachments(self._attached)
         if self.server is None or self.ready is not None:
             del options["listens"]
         for kind in ("metrics", "tables"):
@@ -232,12 +178,9 @@ class Entry(ServedEntry):
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     """Return the command and its server as processes, with the placeholders filled."""
-    known = _known(flow, ends)
-    told = {f"MPRUN_{name.upper()}": value for name, value in known.items()}
-    told |= {"MPRUN_SOURCE_HOST": flow.source, "MPRUN_DESTINATION_HOST": flow.destination}
-    # TLS libraries write their session secrets to this file, for Wireshark
+    known = known_values(flow, ends)
     own: Any = flow.options.get("environment", {})
-    ours = {**told, "SSLKEYLOGFILE": f"{known['files']}/{KEY_LOG}"}
+    ours = own_environment(flow, known, KEY_LOG)
     environment = {**ours, **own, **mptcp_environment(flow, capabilities)}
     place = known.get("inputs")
     keeps = (kept(flow, KEY_LOG),)
@@ -245,7 +188,7 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     client = Process(
         name=flow.name,
         node=_node(flow),
-        argv=(*_watcher(flow), *_started_in(place, _fill(_words(flow, "command"), known))),
+        argv=(*_watcher(flow), *started_in(place, fill(_words(flow, "command"), known))),
         role="flow",
         env=environment,
         is_endless=flow.duration_ns is not None,
@@ -254,7 +197,7 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
         compute_s=compute_ns // NS_PER_S,
         is_foreign=True,
     )
-    preparations = tuple(_prepare(flow, known, {**ours, **own}))
+    preparations = tuple(prepare(flow, _words(flow, "build"), known, {**ours, **own}))
     if "server" not in flow.options:
         return Work(clients=(client,), preparations=preparations)
     kind: Literal["udp", "port"] = "udp" if flow.protocol == "udp" else "port"
@@ -266,7 +209,7 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     server = Process(
         name=f"{flow.name}.server",
         node=flow.destination,
-        argv=_started_in(place, _fill(_words(flow, "server"), known)),
+        argv=started_in(place, fill(_words(flow, "server"), known)),
         role="server",
         env=environment,
         ready=ready,
@@ -276,40 +219,6 @@ def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
         is_foreign=True,
     )
     return Work(clients=(client,), servers=(server,), preparations=preparations)
-
-
-def _prepare(flow: Flow, known: Mapping[str, str], environment: Mapping[str, str]) -> Iterator[Process]:
-    """Yield the processes that copy the entry's files, build them, and keep what was built."""
-    if "inputs" not in known:
-        return
-    attached: Any = flow.options["attachments"]
-    archives = tuple(f"{inside.RUN}/inputs/{place_of_attachment(one['sha256'])}" for one in attached)
-
-    def ours(name: str, *words: str) -> Process:
-        argv = (*PYTHON, FILES_PROGRAM, *words, *archives)
-        # A stranger may have made the archives, and a build may have changed the folder.
-        return Process(
-            f"{flow.name}.{name}", flow.source, argv, "preparation", compute_s=COPY_COMPUTE_S, is_foreign=True
-        )
-
-    yield ours("files", "unpack", known["inputs"])
-    if words := _fill(_words(flow, "build"), known):
-        yield Process(
-            name=f"{flow.name}.build",
-            node=flow.source,
-            argv=_started_in(known["inputs"], words),
-            role="preparation",
-            env=environment,
-            most_log_bytes=MOST_LOG_BYTES,
-            compute_s=BUILD_COMPUTE_S,
-            is_foreign=True,
-        )
-        yield ours("products", "keep", known["inputs"], f"{inside.RUN}/{PRODUCTS}/{flow.name}")
-
-
-def _started_in(folder: str | None, words: Sequence[str]) -> tuple[str, ...]:
-    """Return the words that run a command in a folder (env(1)); in the run's directory without one."""
-    return tuple(words) if folder is None else ("env", f"--chdir={folder}", *words)
 
 
 def commands(flow: Flow) -> tuple[str, ...]:
@@ -332,22 +241,6 @@ def _node(flow: Flow) -> str:
 def _words(flow: Flow, which: str) -> Sequence[str]:
     words: Any = flow.options.get(which, ())
     return tuple(words)
-
-
-def _known(flow: Flow, ends: Endpoints) -> dict[str, str]:
-    """Return the values of the placeholders, by name."""
-    addresses = {"source": ends.source_address, "destination": ends.destination_address}
-    known = {**addresses, "port": str(ends.port), "files": f"{inside.RUN}/{kept(flow, '')}".rstrip("/")}
-    return {**known, "inputs": f"{inside.INPUTS}/{flow.name}"} if "attachments" in flow.options else known
-
-
-def _fill(words: Sequence[str], known: Mapping[str, str]) -> tuple[str, ...]:
-    filled = []
-    for word in words:
-        for name, value in known.items():
-            word = word.replace(f"{{{name}}}", value)
-        filled.append(word)
-    return tuple(filled)
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:

@@ -2,29 +2,32 @@
 """`quic`: requests and answers over QUIC, on one path or several (RFC 9000, draft-ietf-quic-multipath).
 
 Client and server are one program of ours: mprun-quic on the library tquic, or mprun-noq on the library noq.
-`mprun tools install` builds each. The client sends one request after the other, or several at a time, each on a stream
-of its own. A bulk transfer is one request for many bytes. The library counts what each path carried: payload of STREAM
-frames, including retransmissions.
+`mprun tools install` builds each. Or they are commands of the file (`quic_stack`). The client sends one request after
+the other, or several at a time, each on a stream of its own. A bulk transfer is one request for many bytes. Our
+programs count what each path carried: payload of STREAM frames, including retransmissions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
+from pydantic import Field, PlainValidator, PrivateAttr, WithJsonSchema, WrapValidator, model_validator
 
 from mprun.capabilities import Capabilities
+from mprun.model.fault import Path, tell_unknown
 from mprun.model.metric import Metric, delays
-from mprun.model.spec import Flow
+from mprun.model.spec import Attachment, Flow
 from mprun.model.units import VOLUME
+from mprun.schema import own_program
 from mprun.schema.field import VOLUME_SCHEMA, Time, Whole
 from mprun.schema.file_model import refuse
 from mprun.schema.flow import ServedEntry, Size
-from mprun.tools import quic_connection
+from mprun.tools import certificate, quic_connection, quic_stack
 from mprun.tools.account import tell_requests
 from mprun.tools.quic_connection import check_paths as check_paths
-from mprun.tools.quic_connection import programs as programs
+from mprun.tools.quic_stack import StackEntry
+from mprun.tools.quic_stack import commands as commands
 from mprun.tools.tool import Endpoints, Outputs, Portion, Program, Result, Table, Work
 
 PORTS = 1
@@ -48,6 +51,19 @@ METRICS = {
 DEFAULT_TIMEOUT_NS = 300_000_000_000
 
 
+def _parse_stack(value: object, _: object) -> str | StackEntry:
+    if isinstance(value, dict):
+        return StackEntry.model_validate(value)
+    if not isinstance(value, str) or value not in quic_connection.STACKS:
+        known = (*quic_connection.STACKS, "{client: [...], server: [...]}")
+        raise ValueError(tell_unknown("stack", value, known))
+    return value
+
+
+# The validator replaces pydantic's own of the union, whose faults would name both of its types.
+Stack = Annotated[quic_connection.StackName | StackEntry, WrapValidator(_parse_stack)]
+
+
 class Entry(ServedEntry):
     """Requests and answers over QUIC, one after the other or several at a time, on one connection."""
 
@@ -64,7 +80,11 @@ class Entry(ServedEntry):
     streams: Annotated[int, Whole(1, 100, "an end allows its peer no more streams at a time")] = Field(
         1, description="The number of requests that are under way at a time, each on a stream of its own."
     )
-    stack: quic_connection.StackName = Field("tquic", description=quic_connection.STACK_DESCRIPTION)
+    stack: Stack = Field(
+        "tquic",
+        description="The QUIC library of both ends: tquic (multipath as in draft 05) or noq (as in draft 21). "
+        "Or a stack of your own, as a mapping with the commands `client` and `server`.",
+    )
     multipath: bool = Field(False, description="Use every path between the hosts.")
     scheduler: quic_connection.Schedulers | None = quic_connection.SCHEDULER
     congestion: quic_connection.Congestion = Field(
@@ -75,23 +95,69 @@ class Entry(ServedEntry):
         description="Keep the events of client and server as qlog: packets, recovery and congestion control.",
     )
 
+    _attached: tuple[Attachment, ...] = PrivateAttr(())
+
     @model_validator(mode="after")
     def _agree(self) -> Entry:
         if self.scheduler is not None and not self.multipath:
             raise refuse({("scheduler",): quic_connection.NO_CHOICE}, self)
-        if faults := quic_connection.find_stack_faults(self.stack, self.congestion, self.scheduler):
+        if isinstance(self.stack, StackEntry):
+            faults = self._find_own_faults()
+        else:
+            faults = quic_connection.find_stack_faults(self.stack, self.congestion, self.scheduler)
+        if faults:
             raise refuse(faults, self)
         return self
+
+    def _find_own_faults(self) -> dict[Path, str]:
+        """Return the faults of keys that a stack of the user does not have."""
+        faults: dict[Path, str] = {}
+        for name in ("request", "think"):
+            if getattr(self, f"{name}_bytes" if name == "request" else f"{name}_ns"):
+                faults[(name,)] = "is not known to a stack of your own, which fetches files: remove it"
+        if self.requests > quic_stack.MOST_REQUESTS:
+            most = quic_stack.MOST_REQUESTS
+            faults[("requests",)] = f"is more than a stack of your own is asked for: write {most} or less"
+        return faults
+
+    def attachments(self) -> dict[Path, tuple[str, str | None]]:
+        found = self.stack.attachments() if isinstance(self.stack, StackEntry) else {}
+        return {("stack", *path): named for path, named in found.items()}
+
+    def with_attachments(self, attachments: Sequence[Attachment]) -> Self:
+        entry = self.model_copy()
+        entry._attached = tuple(attachments)
+        return entry
+
+    def named_words(self) -> dict[Path, str]:
+        found = self.stack.named_words() if isinstance(self.stack, StackEntry) else {}
+        return {("stack", *path): word for path, word in found.items()}
+
+    def options(self) -> dict[str, object]:
+        options = super().options()
+        if isinstance(self.stack, StackEntry):
+            options["stack"] = self.stack.plain()
+        if self._attached:
+            options["attachments"] = own_program.describe_attachments(self._attached)
+        return options
+
+
+def programs(flow: Flow) -> Mapping[str, Program]:
+    """Return the programs that a flow starts. Those of a stack of the user are not known."""
+    return certificate.PROGRAMS if quic_stack.own_stack(flow) else quic_connection.programs(flow)
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     """Return a preparation for the certificate, the server (bound to each of its addresses), and the client."""
+    timeout_ns = flow.timeout_ns or DEFAULT_TIMEOUT_NS
+    if quic_stack.own_stack(flow):
+        return quic_stack.work(flow, ends, timeout_ns)
     options: Mapping[str, Any] = flow.options
     asked = {"requests": "requests", "response": "response_bytes", "request": "request_bytes", "think-ns": "think_ns"}
     if options["streams"] > 1:
         asked["streams"] = "streams"
     requests = [word for name, option in asked.items() for word in (f"--{name}", str(options[option]))]
-    return quic_connection.work(flow, ends, requests, flow.timeout_ns or DEFAULT_TIMEOUT_NS, options["think_ns"])
+    return quic_connection.work(flow, ends, requests, timeout_ns, options["think_ns"])
 
 
 def parse(flow: Flow, outputs: Outputs) -> Result:
@@ -99,6 +165,8 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
 
     The counts of data that the server sent come from the server's lines.
     """
+    if quic_stack.own_stack(flow):
+        return quic_stack.parse(flow, outputs)
     try:
         report = quic_connection.read_report(outputs.log(flow.name).splitlines(), outputs.zero_ns)
     except quic_connection.ReportError as fault:

@@ -169,6 +169,15 @@ STACK_DESCRIPTION = (
 )
 
 
+def scheduler_of(flow: Flow, end: str) -> str | None:
+    """Return the scheduler of an end as a word, as in `lowest-rtt` or `prefer=0`; None on a single path."""
+    policy = _schedulers(flow).get(end)
+    if isinstance(policy, Mapping):
+        [(key, number)] = policy.items()
+        return f"{key}={number}"
+    return policy
+
+
 def stack_of(flow: Flow) -> Stack:
     """Return the library of a flow."""
     return STACKS[str(flow.options.get("stack") or DEFAULT_STACK)]

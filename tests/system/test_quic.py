@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from mprun.programs.store import find
@@ -433,3 +434,72 @@ def test_a_build_without_its_compilers_names_their_packages(mprun: Callable[...,
     bare = mprun("tools", "install", "quic", env=changed)
     assert bare.status == 3
     assert "building it needs cmake, g++: apt-get install cmake g++" in bare.err
+
+
+@on_each_stack
+def test_tables_of_qlog_agree_with_the_counts_of_the_library(
+    mprun: Callable[..., Result], tmp_path: Path, stack: str
+) -> None:
+    xp = experiment(tmp_path, "xp", response="3mb", multipath=True, qlog=True, stack=stack)
+    result = mprun("-t", FAST, "-x", xp, "--engine", "virtual", "--json")
+    assert result.status == 0, result.out + result.err
+    run = tmp_path / result.run
+    packets = pl.read_parquet(run / "tables" / "qlog_packets.parquet")
+    received = packets.filter(end="client", event="received")
+    paths = pl.read_parquet(run / "tables" / "paths.parquet")
+    if stack == "tquic":
+        # its qlog does not have paths
+        assert received["path"].null_count() == received.height
+        assert received["payload_bytes"].sum() == paths["received_stream_bytes"].sum()
+    else:
+        by_path = received.group_by("path").agg(pl.col("payload_bytes").sum(), pl.col("size_bytes").sum())
+        assert sorted(by_path["payload_bytes"]) == sorted(paths["received_stream_bytes"])
+        lost = packets.filter(end="server", event="lost").height
+        assert lost == sum(result.metric(f"get.resent.path{n}") for n in (0, 1))
+    # a packet arrives a delay of 20 ms after it was sent, on one clock
+    first = packets.filter(type="handshake", packet=0).sort("time_ns")
+    sent, arrived = (first.filter(event=event, end=end)["time_ns"][0] for event, end in FIRST)
+    assert arrived - sent == pytest.approx(20_500_000, abs=500_000)
+    report = mprun("report", run)
+    assert report.status == 0, report.err
+    wanted = {"rate-get", "sequence-get", *(("cwnd-get", "rtt-get", "in_flight-get") if stack == "noq" else ())}
+    assert wanted <= {path.stem for path in (run / "figures").iterdir()}
+    exported = mprun("export", run, "--qlog", "--to", tmp_path / "viewers")
+    assert exported.status == 0, exported.err
+    for end in ("client", "server"):
+        found = json.loads((tmp_path / "viewers" / f"get-{end}.qlog").read_text())
+        assert len(found["traces"]) == (1 if stack == "tquic" else 3)
+
+
+FIRST = (("sent", "client"), ("received", "server"))
+OWN_STACK = """\
+    stack:
+      client: {client}
+      server: [python3, -c, "import os, socket, signal; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); \
+s.bind((os.environ['MPRUN_DESTINATION'], int(os.environ['MPRUN_PORT']))); signal.pause()"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("client", "said"),
+    [
+        ("['true']", "0 of 2 files arrived whole: '1' has 0 of 1000 bytes"),
+        ("[sh, -c, 'head -c 1000 /dev/zero > $DOWNLOADS/1; echo no route >&2']", "'2' has 0 of 1000 bytes"),
+        ("[nothing-like-this]", "no program 'nothing-like-this'"),
+        ("[sh, -c, 'exit 3']", "ended with status 3"),
+    ],
+)
+def test_a_stack_of_the_user_that_fetches_nothing_fails_the_run(
+    mprun: Callable[..., Result], tmp_path: Path, client: str, said: str
+) -> None:
+    xp = experiment(tmp_path, "xp", response="1000bytes", requests=2)
+    text = xp.read_text().replace("  - {", "  - ", 1)
+    keys = text.split("  - ")[1].split("}")[0].split(", ")
+    entry = "\n    ".join(keys)
+    xp.write_text(f"version: 1\ntraffic:\n  - {entry}\n{OWN_STACK.format(client=client)}")
+    refused = mprun("-t", FAST, "-x", xp)
+    assert refused.status == 2
+    assert "--allow-exec" in refused.err
+    result = mprun("-t", FAST, "-x", xp, "--allow-exec")
+    assert result.status == 1
+    assert said in result.out + result.err

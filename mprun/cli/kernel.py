@@ -180,8 +180,12 @@ def info(name: str, as_json: bool) -> None:
 
 
 @command.command()
-@options.kernel
-@click.option("--only", metavar="NAME,...", help="Run only these tests or groups: mptcp_join, mptcp_join/fastclose.")
+@options.kernels
+@click.option(
+    "--only",
+    metavar="NAME,...",
+    help="Run only these tests, groups or suites: mptcp_join, mptcp_join/fastclose, tc-testing/qdiscs.",
+)
 @click.option("--scheduler", metavar="NAME", help="Use this packet scheduler in every namespace of the tests.")
 @click.option(
     "--packetdrill",
@@ -208,9 +212,17 @@ def info(name: str, as_json: bool) -> None:
     show_default=True,
     help="Write the output of the scripts to this directory, one folder for each script.",
 )
+@click.option(
+    "--known",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Add the known failures in FILE, which do not fail the command.",
+)
+@click.option("--junit", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path), help="Write JUnit's XML.")
+@click.option("--tap", "as_tap", is_flag=True, help="Print the results as TAP.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def test(
-    kernel: str,
+    kernels: tuple[str, ...],
     only: str | None,
     scheduler: str | None,
     seed: int | None,
@@ -218,9 +230,15 @@ def test(
     output: Path,
     program: Path | None,
     suite: Path | None,
+    known: Path | None,
+    junit: Path | None,
+    as_tap: bool,
     as_json: bool,
 ) -> None:
     """Run the kernel's own MPTCP tests and packetdrill scripts inside the kernel, in simulated time.
+
+    With several kernels (--kernel A --kernel B), also print the subtests whose outcomes differ from those of the
+    first kernel. The tests of traffic control (tc-testing) run if --only names them.
 
     The tests come from the source tree that the kernel was built from (tools/testing/selftests/net).
     If the program packetdrill is missing, its scripts are reported as not run.
@@ -228,9 +246,11 @@ def test(
     """
     from mprun.cli import selftests
     from mprun.kernel import store
+    from mprun.selftests.known import read_known
 
-    passed = selftests.run(
-        store.find_kernel(kernel),
+    if as_tap and as_json:
+        raise click.UsageError("use --tap or --json, not both")
+    order = selftests.Order(
         only.split(",") if only else None,
         scheduler,
         1 if seed is None else seed,
@@ -238,6 +258,8 @@ def test(
         output,
         program,
         suite,
-        as_json,
+        read_known(known) if known else (),
+        is_silent=as_json or as_tap,
     )
-    sys.exit(0 if passed else 1)
+    chosen = {kernel.name: kernel for kernel in map(store.find_kernel, kernels)}
+    sys.exit(0 if selftests.run(list(chosen.values()), order, as_json, as_tap, junit) else 1)

@@ -88,6 +88,8 @@ def show(name: str | None, profile: Profile) -> None:
     lab = open_here() if name is None else open_lab(name)
     click.echo(f"{click.style(lab.title, bold=True)}  ({lab.folder})\n\n{options.wrap(lab.aim, '  ')}\n")
     click.echo("in its folder, or in a copy that `mprun lab start` makes:")
+    if lab.kernel is not None:
+        click.echo(f"  {lab.kernel.build}")
     for step in lab.steps_of(profile):
         click.echo(f"  {step.command(lab.folder)}")
     click.echo("\nwhat should be seen:")
@@ -141,7 +143,7 @@ def start(name: str, directory: Path | None) -> None:
 @options.parameters
 @options.seed
 @options.engine
-@options.kernel
+@options.kernel_of_lab
 @options.parent
 @options.consent
 @click.option("--dry-run", is_flag=True, help="List the steps and sweeps with their numbers of runs; run none.")
@@ -155,7 +157,7 @@ def run(
     params: tuple[str, ...],
     seed: int | None,
     engine: EngineChoice,
-    kernel: str,
+    kernel: str | None,
     parent: Path,
     consent: Consent,
     dry_run: bool,
@@ -183,9 +185,12 @@ def run(
     given = options.parse_parameters(params)
     wanted = [str(folder) for folder in find_labs().values()] if all_ else names
     labs = [open_lab(name, given) for name in wanted] or [open_here(given)]
+    if all_ and kernel is None:
+        labs = _leave_out_own_kernels(labs)
     if dry_run:
         _show_work(labs, scope, as_json)
         return
+    kernel = _choose_kernel(labs, kernel)
     place = choose_place(engine, kernel)
     if not as_json:
         click.echo(f"engine: {place.name} ({place.reason})", err=True)
@@ -241,6 +246,40 @@ def _show_work(labs: Sequence[Lab], scope: Scope, as_json: bool) -> None:
 
 def _say_runs(count: int) -> str:
     return f"{count} run{'' if count == 1 else 's'}"
+
+
+def _leave_out_own_kernels(labs: Sequence[Lab]) -> list[Lab]:
+    """Return the labs without those for which the student builds a kernel, and say which are left out."""
+    for lab in labs:
+        if lab.kernel is not None:
+            text = f"left out: {lab.name}, which runs on a kernel that you build: mprun lab run {lab.number}"
+            click.echo(text, err=True)
+    return [lab for lab in labs if lab.kernel is None]
+
+
+def _choose_kernel(labs: Sequence[Lab], asked: str | None) -> str:
+    """Return the name of the kernel to run labs on: the one asked for, or else that of the labs.
+
+    Raises HostError if the kernel of a lab is not built, SpecError for labs of different kernels.
+    """
+    from mprun.errors import HostError, SpecError
+    from mprun.kernel.store import DEFAULT_NAME, list_kernels
+
+    if asked is not None:
+        return asked
+    own = [(lab, lab.kernel) for lab in labs if lab.kernel is not None]
+    if not own:
+        return DEFAULT_NAME
+    names = {lab.kernel.name if lab.kernel else DEFAULT_NAME for lab in labs}
+    if len(names) > 1:
+        raise SpecError(f"these labs run on different kernels ({', '.join(sorted(names))}): run each lab alone")
+    lab, kernel = own[0]
+    if kernel.name not in {built.name for built in list_kernels()}:
+        raise HostError(
+            f"lab {lab.name} runs on a kernel that you build, and no kernel '{kernel.name}' exists: {kernel.build}; "
+            f"README.md of the lab says what to write first"
+        )
+    return kernel.name
 
 
 def _write_page(parent: Path, result: LabRun) -> Path | None:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The work of `mprun kernel test`: run the scripts, and show their results."""
+"""The work of `mprun kernel test`: run the scripts on each kernel, and show their results."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,74 +16,137 @@ from mprun.cli.output import emit
 from mprun.cli.progress import Bar
 from mprun.errors import HostError, SpecError
 from mprun.kernel.store import Kernel
-from mprun.selftests import packetdrill
-from mprun.selftests.known import Known, find_known, read_known
-from mprun.selftests.run import DEFAULT_SCRIPTS, Result, check_scheduler, run_scripts
+from mprun.selftests import packetdrill, tc
+from mprun.selftests.known import Known, read_known
+from mprun.selftests.render import render_junit, render_tap
+from mprun.selftests.run import DEFAULT_SCRIPTS, check_scheduler, run_scripts
 from mprun.selftests.source import Script, list_scripts, prepare
+from mprun.selftests.verdict import Verdict, find_changes, judge
+
+
+@dataclass(frozen=True)
+class Order:
+    """The tests to run.
+
+    - only: names of scripts, groups and suites; None for all tests of MPTCP, and those of packetdrill.
+    - scheduler: of every new namespace; None for the kernel's default.
+    - program: the folder of packetdrill; None for the program in PATH.
+    - suite: the folder of packetdrill scripts that are run instead of the kernel's own tests.
+    - own: the user's list of known failures.
+    - is_silent: print nothing while the scripts run.
+    """
+
+    only: Sequence[str] | None
+    scheduler: str | None
+    seed: int
+    jobs: int
+    output: Path
+    program: Path | None = None
+    suite: Path | None = None
+    own: Sequence[Known] = ()
+    is_silent: bool = False
+
+
+@dataclass(frozen=True)
+class Tested:
+    """A kernel with its results. not_run: the reason of each suite that could not run. wall_s: real time."""
+
+    kernel: Kernel
+    verdicts: tuple[Verdict, ...]
+    not_run: Mapping[str, str]
+    wall_s: float
+
+    @property
+    def passed(self) -> bool:
+        return all(verdict.passed for verdict in self.verdicts)
 
 
 def run(
-    kernel: Kernel,
-    only: Sequence[str] | None,
-    scheduler: str | None,
-    seed: int,
-    jobs: int,
-    output: Path,
-    program: Path | None,
-    suite: Path | None,
-    as_json: bool,
+    kernels: Sequence[Kernel], order: Order, as_json: bool = False, as_tap: bool = False, junit: Path | None = None
 ) -> bool:
-    """Run scripts of a kernel's tests. Return True if all failures are known failures.
+    """Run scripts of the kernels' tests. Return True if all failures on all kernels are known failures."""
+    if junit is not None and not junit.absolute().parent.is_dir():
+        raise HostError(f"{junit} cannot be written: the folder does not exist")
+    tested = [_test(kernel, order, order.output / kernel.name if kernels[1:] else order.output) for kernel in kernels]
+    invoker.give(order.output)
+    passed = all(one.passed for one in tested)
+    found = {one.kernel.name: one.verdicts for one in tested}
+    if junit is not None:
+        try:
+            junit.write_bytes(render_junit(found))
+        except OSError as error:
+            raise HostError(f"{junit} cannot be written: {error.strerror}") from error
+        invoker.give(junit)
+    changes = {one.kernel.name: find_changes(tested[0].verdicts, one.verdicts) for one in tested[1:]}
+    if as_json:
+        reports = [_to_json(one, order) for one in tested]
+        compared = {name: [asdict(change) for change in found] for name, found in changes.items()}
+        emit(reports[0] if len(reports) == 1 else {"passed": passed, "kernels": reports, "changes": compared})
+    elif as_tap:
+        click.echo(render_tap(found), nl=False)
+    else:
+        for name, changed in changes.items():
+            click.echo(f"\nchanges from {kernels[0].name} to {name}: {len(changed) or 'none'}")
+            for change in changed:
+                subject = f"{change.script}: {change.subtest}" if change.subtest else change.script
+                click.echo(f"  {subject}: {change.before} -> {change.after}")
+    return passed
 
-    `program`: the folder of packetdrill; None for the program in PATH.
-    `suite`: the folder of packetdrill scripts that are run instead of the kernel's own tests.
-    """
+
+def _test(kernel: Kernel, order: Order, output: Path) -> Tested:
     started = time.monotonic()
     output.mkdir(parents=True, exist_ok=True)
     known = read_known()
     verdicts = []
     with Bar() as bar:
-        drill = packetdrill.find_program(program)
-        if drill is None and (suite or any(name.split("/")[0] == packetdrill.NAME for name in only or ())):
+        drill = packetdrill.find_program(order.program)
+        asks_for_drill = any(name.split("/")[0] == packetdrill.NAME for name in order.only or ())
+        if drill is None and (order.suite or asks_for_drill):
             raise HostError(f"packetdrill's scripts are not run: {packetdrill.NO_PROGRAM}")
         not_run: dict[str, str] = {}
-        if suite and drill:
-            scripts = packetdrill.list_suite(suite, drill)
+        if order.suite and drill:
+            scripts = packetdrill.list_suite(order.suite, drill)
         else:
             selftests, is_same = prepare(kernel, bar.show)
             if not is_same:
                 click.echo(f"warning: {kernel.source} has changed since the kernel was built from it", err=True)
             scripts, not_run = _list(selftests, drill)
-        scripts = _choose(only, scripts)
-        if scheduler:
-            check_scheduler(kernel, scheduler, output)
+        scripts = _choose(order.only, scripts)
+        if order.scheduler:
+            check_scheduler(kernel, order.scheduler, output)
 
         def show(running: Mapping[str, str], ended: int) -> None:
             bar.show(f"testing: {', '.join(running)}", ended / len(scripts), "; ".join(running.values())[:60])
 
-        for result in run_scripts(kernel, scripts, output, jobs, seed, scheduler, show):
-            verdict = _judge(result, known, scheduler)
+        for result in run_scripts(kernel, scripts, output, order.jobs, order.seed, order.scheduler, show):
+            verdict = judge(result, known, order.own, order.scheduler)
             verdicts.append(verdict)
-            if not as_json:
+            if not order.is_silent:
                 _show(verdict)
-    if only:
-        not_run = {}
-    invoker.give(output)
-    passed = all(verdict["passed"] for verdict in verdicts)
-    wall_s = round(time.monotonic() - started, 1)
-    total = {"kernel": kernel.name, "version": kernel.version, "scheduler": scheduler, "seed": seed}
-    if as_json:
-        emit(total | {"passed": passed, "wall_s": wall_s, "scripts": verdicts, "not_run": not_run})
-    else:
-        for name, reason in not_run.items():
-            click.echo(f"- {name:28} not run: {reason}")
-        _show_total(kernel, verdicts, passed, not_run, wall_s, output)
-    return passed
+    places = {script.label: place for place, script in enumerate(scripts)}
+    ordered = tuple(sorted(verdicts, key=lambda verdict: places[verdict.label]))
+    tested = Tested(kernel, ordered, {} if order.only else not_run, round(time.monotonic() - started, 1))
+    if not order.is_silent:
+        _show_total(tested, output)
+    return tested
+
+
+def _to_json(tested: Tested, order: Order) -> dict[str, Any]:
+    return {
+        "kernel": tested.kernel.name,
+        "version": tested.kernel.version,
+        "scheduler": order.scheduler,
+        "seed": order.seed,
+        "passed": tested.passed,
+        "wall_s": tested.wall_s,
+        "scripts": [verdict.to_json() for verdict in tested.verdicts],
+        "not_run": dict(tested.not_run),
+    }
 
 
 def _list(selftests: Path, drill: Path | None) -> tuple[list[Script], dict[str, str]]:
     """Return the kernel's own tests that can run, and the reason of each suite that cannot."""
-    scripts = list_scripts(selftests)
+    scripts = list_scripts(selftests) + tc.list_own(selftests)
     if drill is None:
         return scripts, {packetdrill.NAME: packetdrill.NO_PROGRAM}
     drills = packetdrill.list_own(selftests, drill)
@@ -105,59 +169,39 @@ def _is_below(script: Script, name: str) -> bool:
     return f"{script.label}/".startswith(f"{name}/")
 
 
-def _judge(result: Result, known: Sequence[Known], scheduler: str | None) -> dict[str, Any]:
-    """Return a result as JSON: names of failed and skipped subtests, and the reasons of known failures."""
-    failed = result.names("failed")
-    reasons = {}
-    for name in failed:
-        if entry := find_known(known, result.script.name, name, scheduler):
-            reasons[name] = entry.reason
-    unexpected = [name for name in failed if name not in reasons]
-    return {
-        "script": result.script.label,
-        "passed": not unexpected and not result.fault,
-        "status": result.status,
-        "fault": result.fault,
-        "subtests": len(result.subtests),
-        "subtests_passed": len(result.names("passed")),
-        "failed": unexpected,
-        "known_to_fail": reasons,
-        "skipped": result.names("skipped"),
-        "simulated_s": result.simulated_s,
-        "wall_s": result.wall_s,
-        "log": str(result.log),
-    }
-
-
-def _show(verdict: Mapping[str, Any]) -> None:
-    counts = [f"{verdict['subtests_passed']} passed"]
-    for key, word in (("failed", "failed"), ("known_to_fail", "known to fail"), ("skipped", "skipped")):
-        counts += [f"{len(verdict[key])} {word}"] if verdict[key] else []
-    simulated = "" if verdict["simulated_s"] is None else f"{verdict['simulated_s']:8.1f} s simulated"
-    mark = click.style("✓", fg="green") if verdict["passed"] else click.style("✗", fg="red")
-    click.echo(f"{mark} {verdict['script']:28} {', '.join(counts):32} {simulated} in {verdict['wall_s']:6.1f} s")
-    for name in verdict["skipped"]:
+def _show(verdict: Verdict) -> None:
+    result = verdict.result
+    counts = [f"{len(result.names('passed'))} passed"]
+    for names, word in (
+        (verdict.unexpected, "failed"),
+        (verdict.reasons, "known to fail"),
+        (result.names("skipped"), "skipped"),
+    ):
+        counts += [f"{len(names)} {word}"] if names else []
+    simulated = "" if result.simulated_s is None else f"{result.simulated_s:8.1f} s simulated"
+    mark = click.style("✓", fg="green") if verdict.passed else click.style("✗", fg="red")
+    click.echo(f"{mark} {verdict.label:28} {', '.join(counts):32} {simulated} in {result.wall_s:6.1f} s")
+    for name in result.names("skipped"):
         click.echo(f"    skipped: {name}")
-    for name, reason in verdict["known_to_fail"].items():
+    for name, reason in verdict.reasons.items():
         click.echo(f"    known to fail: {name}: {reason}")
-    for name in verdict["failed"]:
+    for name in verdict.needless:
+        click.echo(f"    passed, although the list of known failures has it: {name}")
+    for name in verdict.unexpected:
         click.echo(f"    {click.style('failed', fg='red')}: {name}")
-    if verdict["fault"]:
-        click.echo(f"    {click.style('error', fg='red')}: {verdict['fault']}")
-    if not verdict["passed"]:
-        click.echo(f"    its whole output: {verdict['log']}")
+    if result.fault:
+        click.echo(f"    {click.style('error', fg='red')}: {result.fault}")
+    if not verdict.passed:
+        click.echo(f"    its whole output: {result.log}")
 
 
-def _show_total(
-    kernel: Kernel,
-    verdicts: Sequence[Mapping[str, Any]],
-    passed: bool,
-    not_run: Mapping[str, str],
-    wall_s: float,
-    output: Path,
-) -> None:
-    subtests = sum(verdict["subtests"] for verdict in verdicts)
-    good = sum(verdict["subtests_passed"] for verdict in verdicts)
-    word = click.style("passed", fg="green", bold=True) if passed else click.style("FAILED", fg="red", bold=True)
-    missing = f"; not run: {', '.join(not_run)}" if not_run else ""
-    click.echo(f"{word}  {good} of {subtests} subtests of {kernel.version} in {wall_s:.0f} s{missing}; {output}")
+def _show_total(tested: Tested, output: Path) -> None:
+    for name, reason in tested.not_run.items():
+        click.echo(f"- {name:28} not run: {reason}")
+    subtests = sum(len(verdict.result.subtests) for verdict in tested.verdicts)
+    good = sum(len(verdict.result.names("passed")) for verdict in tested.verdicts)
+    is_good = tested.passed
+    word = click.style("passed", fg="green", bold=True) if is_good else click.style("FAILED", fg="red", bold=True)
+    missing = f"; not run: {', '.join(tested.not_run)}" if tested.not_run else ""
+    kernel = f"{tested.kernel.version} ({tested.kernel.name})"
+    click.echo(f"{word}  {good} of {subtests} subtests of {kernel} in {tested.wall_s:.0f} s{missing}; {output}")

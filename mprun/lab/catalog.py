@@ -18,6 +18,8 @@ from mprun.model.fault import tell_unknown
 from mprun.shipped import find_labs
 
 ANSWERS = "ANSWERS.md"
+# The folder with the files of a lab that the student is to write.
+SOLUTION = "solution"
 # The file of a working copy with the name of its lab.
 ORIGIN = ".lab"
 # The folder of a working copy with the schemas that its files name for an editor.
@@ -89,7 +91,7 @@ def copy_lab(lab: Lab, target: Path) -> Copy:
         raise SpecError(f"{target} exists already: name another directory, as in `mprun lab start {lab.number} mine`")
 
     def left_out(folder: str, names: list[str]) -> set[str]:
-        return {name for name in names if name in (ANSWERS, "runs") or _is_of_a_run(Path(folder) / name)}
+        return {name for name in names if name in (ANSWERS, SOLUTION, "runs") or _is_of_a_run(Path(folder) / name)}
 
     shutil.copytree(lab.folder, target, symlinks=True, ignore=left_out)
     (target / SCHEMA_FOLDER).mkdir(exist_ok=True)
@@ -133,7 +135,7 @@ def _with_links(page: Path, original: Path) -> str:
         if "://" in target or (page.parent / target).exists():
             return link[0]
         outside = original.parent / target
-        if not outside.exists() or outside.name == ANSWERS:
+        if not outside.exists() or outside.name == ANSWERS or outside.parent.name == SOLUTION:
             return text
         way = Path(os.path.relpath(outside.resolve(), page.parent.resolve())).as_posix()
         return f"[{text}]({way}{place})"

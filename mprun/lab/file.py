@@ -35,13 +35,19 @@ FILE = "lab.yaml"
 
 @dataclass(frozen=True)
 class Step:
-    """A run of a lab. topology, experiment: files as for `load`. parameters: as for -p."""
+    """A run of a lab.
+
+    - topology, experiment: files as for `load`.
+    - parameters: as for -p.
+    - kernel: the name of the kernel that the student builds; None for the kernel of mprun.
+    """
 
     name: str
     topology: Path
     experiment: Path
     parameters: Mapping[str, str]
     profile: Profile | None
+    kernel: str | None = None
 
     def load(self, seed: int | None = None) -> Loaded:
         """Read and check the step's files. seed: instead of the file's. Raises InputError."""
@@ -49,7 +55,8 @@ class Step:
 
     def command(self, folder: Path) -> str:
         """Return the command that a student types in the lab's folder."""
-        return _command("mprun", self, folder)
+        command = _command("mprun", self, folder)
+        return f"{command} --kernel {self.kernel}" if self.kernel else command
 
 
 @dataclass(frozen=True)
@@ -77,6 +84,14 @@ def _command(program: str, step: Step | LabSweep, folder: Path) -> str:
 
 
 @dataclass(frozen=True)
+class OwnKernel:
+    """A kernel that the student builds. name: as for --kernel. build: the command that builds the kernel."""
+
+    name: str
+    build: str
+
+
+@dataclass(frozen=True)
 class Question:
     """A question for a student, with a hint where to look."""
 
@@ -90,6 +105,7 @@ class Lab:
 
     - defaults: its parameters, which the files of its steps share.
     - sweeps, figures: of the profile `published`.
+    - kernel: the kernel that the student builds for the lab; None for the kernel of mprun.
     """
 
     folder: Path
@@ -102,6 +118,7 @@ class Lab:
     defaults: Mapping[str, str]
     sweeps: tuple[LabSweep, ...] = ()
     figures: tuple[Figure, ...] = ()
+    kernel: OwnKernel | None = None
 
     @property
     def name(self) -> str:
@@ -152,16 +169,18 @@ def read_lab(folder: Path, parameters: Mapping[str, str] = {}) -> Lab:
 
 
 def _lab(folder: Path, file: LabFile, defaults: Mapping[str, str], given: Mapping[str, str]) -> Lab:
+    kernel = None if file.kernel is None else OwnKernel(file.kernel.name, file.kernel.build)
     return Lab(
         folder,
         file.title,
         file.aim.strip(),
-        tuple(_step(folder, entry, given) for entry in file.steps),
+        tuple(_step(folder, entry, given, kernel) for entry in file.steps),
         tuple(file.show),
         tuple(Claim(entry.says, entry.holds, entry.why.strip(), entry.tolerance.strip()) for entry in file.claims),
         tuple(Question(entry.ask.strip(), entry.hint.strip()) for entry in file.questions),
         defaults,
         tuple(_sweep(folder, entry, given) for entry in file.sweeps),
+        kernel=kernel,
     )
 
 
@@ -185,10 +204,11 @@ def _sweep(folder: Path, entry: SweepEntry, given: Mapping[str, str]) -> LabSwee
     return LabSweep(entry.name, folder / entry.topology, folder / entry.experiment, parameters)
 
 
-def _step(folder: Path, entry: StepEntry, given: Mapping[str, str]) -> Step:
+def _step(folder: Path, entry: StepEntry, given: Mapping[str, str], kernel: OwnKernel | None) -> Step:
     parameters = {**given, **{name: spell_scalar(value) for name, value in entry.params.items()}}
     name = entry.name or Path(entry.experiment).stem
-    return Step(name, folder / entry.topology, folder / entry.experiment, parameters, entry.profile)
+    files = (folder / entry.topology, folder / entry.experiment)
+    return Step(name, *files, parameters, entry.profile, kernel.name if kernel else None)
 
 
 def _check_places(lab: Lab, document: Document) -> None:

@@ -214,12 +214,25 @@ class QuestionEntry(FileModel):
     hint: str = Field("", description="A hint to the answer.")
 
 
+class KernelEntry(FileModel):
+    """The kernel of a lab whose runs need a file of the student, such as a scheduler."""
+
+    name: Name = Field(description="The name of the kernel, as with the option --kernel.", examples=["mine"])
+    build: str = Field(
+        description="The command that builds the kernel. It is shown, and never run.",
+        examples=["mprun kernel build --name mine --with-scheduler own.c"],
+    )
+
+
 class LabFile(FileModel):
     """A lab: runs of experiments, their expected results, and questions."""
 
     version: Version = Field(description="The version of this format.", examples=[1])
     title: str = Field(description="The title of the lab, in one line.", examples=["Two paths, twice the rate"])
     aim: str = Field(description="The aim: what a student knows after the lab.", examples=["What a second path gives"])
+    kernel: KernelEntry | None = Field(
+        None, description="The kernel that the student builds for the runs. Default: the kernel of mprun."
+    )
     steps: list[StepEntry] = Field(
         description="The runs of the lab.", examples=[[{"topology": "topo", "experiment": "xp_tcp"}]], min_length=1
     )

@@ -10,7 +10,10 @@ from pathlib import Path
 
 import yaml
 
+from mprun.errors import HostError, SpecError
+
 LIST = Path(__file__).parent / "known.yaml"
+_FORM = "write entries as in '- {script: diag, subtest: NAME, reason: WHY}'"
 
 
 @dataclass(frozen=True)
@@ -23,9 +26,32 @@ class Known:
     scheduler: str | None = None
 
 
+_NEEDED, _ALLOWED = {"script", "subtest", "reason"}, {"script", "subtest", "reason", "scheduler"}
+
+
 def read_known(path: Path = LIST) -> tuple[Known, ...]:
-    """Return the list of known failures."""
-    return tuple(Known(**entry) for entry in yaml.safe_load(path.read_text()) or ())
+    """Return a list of known failures. Raises HostError if the file cannot be read, SpecError for a fault in it."""
+    try:
+        entries = yaml.safe_load(path.read_text()) or []
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise HostError(f"{path} cannot be read: {reason}") from error
+    except yaml.YAMLError as error:
+        raise SpecError(f"{path} is no YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(entries, list):
+        raise SpecError(f"{path}: is no list: {_FORM}")
+    return tuple(_known(path, number, entry) for number, entry in enumerate(entries, 1))
+
+
+def _known(path: Path, number: int, entry: object) -> Known:
+    where = f"{path}: entry {number}"
+    if not isinstance(entry, dict) or not all(isinstance(text, str) and text for text in entry.values()):
+        raise SpecError(f"{where}: {_FORM}")
+    if missing := _NEEDED - entry.keys():
+        raise SpecError(f"{where}: has no '{min(missing)}': {_FORM}")
+    if unknown := entry.keys() - _ALLOWED:
+        raise SpecError(f"{where}: unknown key '{min(map(str, unknown))}'; keys: {', '.join(sorted(_ALLOWED))}")
+    return Known(**entry)
 
 
 def find_known(known: Sequence[Known], script: str, subtest: str, scheduler: str | None) -> Known | None:

@@ -59,6 +59,7 @@ _PARTS = (
     f"{SELFTESTS}/net/lib",
     f"{SCRIPTS}",
     f"{SELFTESTS}/net/packetdrill",
+    f"{SELFTESTS}/tc-testing",
 )
 
 

@@ -129,13 +129,14 @@ def test_links_of_a_copy_lead_somewhere(folder: Path, tmp_path: Path) -> None:
         page = copy / "README.md"
         assert [link for link in _links(page) if not (page.parent / link).exists()] == []
         assert "ANSWERS.md" not in page.read_text()
+        assert not (copy / "solution").exists()
         assert find_original(read_lab(copy)).folder.resolve() == folder
     # pictures and links to other places stay
     links = [list(_links(page)) for page in (folder / "README.md", copies[0] / "README.md")]
-    outside = [link for link in links[0] if link.startswith("../") or link == "ANSWERS.md"]
-    assert len(links[1]) == len(links[0]) - outside.count("ANSWERS.md")
+    left_out = [link for link in links[0] if link == "ANSWERS.md" or link.startswith("solution/")]
+    assert len(links[1]) == len(links[0]) - len(left_out)
     targets = {(copies[0] / link).resolve() for link in links[1] if link.startswith("../")}
-    assert targets == {(folder / link).resolve() for link in outside if link != "ANSWERS.md"}
+    assert targets == {(folder / link).resolve() for link in links[0] if link.startswith("../")}
 
 
 def test_links_of_a_copy_without_the_documentation_become_text(tmp_path: Path) -> None:

@@ -4,15 +4,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from mprun import inside
 from mprun.errors import HostError, SpecError
-from mprun.selftests import packetdrill, tap
+from mprun.selftests import packetdrill, tap, tc
 from mprun.selftests.known import Known, find_known, read_known
-from mprun.selftests.run import DEFAULT_SCRIPTS
-from mprun.selftests.source import list_scripts
+from mprun.selftests.render import render_junit, render_tap
+from mprun.selftests.run import DEFAULT_SCRIPTS, Result
+from mprun.selftests.source import Script, list_scripts
+from mprun.selftests.verdict import Change, Verdict, find_changes, judge
 
 # diag.sh of 6.12 with iproute2 6.1, shortened
 DIAG_6_12 = """\
@@ -116,3 +119,104 @@ def test_a_folder_without_the_program_is_refused(tmp_path: Path) -> None:
         packetdrill.find_program(tmp_path)
     (tmp_path / "packetdrill" / "packetdrill").touch(mode=0o755)
     assert packetdrill.find_program(tmp_path / "packetdrill") == tmp_path / "packetdrill"
+
+
+def result_of(script: Script, log: Path, *subtests: tuple[str, tap.Outcome], fault: str = "") -> Result:
+    return Result(script, 0, tuple(tap.Subtest(*one) for one in subtests), fault, 1.5, 0.5, log)
+
+
+DIAG = Script("diag", "", "/", ("./diag.sh",))
+JOIN = Script("mptcp_join", "link_failure", "/", ("./mptcp_join.sh",))
+
+
+def test_the_users_list_is_added_to_ours_and_needless_entries_are_named(tmp_path: Path) -> None:
+    shipped = (Known("diag", "second", "of mprun"),)
+    own = (Known("diag", "third*", "of the user"), Known("diag", "first", "fixed"), Known("diag", "nosuch", "gone"))
+    result = result_of(DIAG, tmp_path, ("first", "passed"), ("second", "failed"), ("third one", "failed"))
+    verdict = judge(result, shipped, own, None)
+    assert verdict.reasons == {"second": "of mprun", "third one": "of the user"}
+    assert verdict.needless == ("first",)
+    assert verdict.passed
+    assert judge(result, shipped, (), None).unexpected == ["third one"]
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("a: b\n", ": is no list: write entries as in '- {script: diag, subtest: NAME, reason: WHY}'"),
+        ("- {script: diag, subtest: x}\n", ": entry 1: has no 'reason': write entries as in "),
+        ("- {script: diag, subtest: x, reason: y}\n- 3\n", ": entry 2: write entries as in "),
+        ("- {script: diag, subtest: x, reason: y, kernel: z}\n", ": entry 1: unknown key 'kernel'; keys: reason, "),
+        ("- {script: diag, subtest: 3, reason: y}\n", ": entry 1: write entries as in "),
+        ("- {\n", " is no YAML: "),
+    ],
+)
+def test_a_fault_in_the_users_list_is_an_error(tmp_path: Path, text: str, fault: str) -> None:
+    (tmp_path / "known.yaml").write_text(text)
+    with pytest.raises(SpecError) as error:
+        read_known(tmp_path / "known.yaml")
+    assert str(error.value).startswith(f"{tmp_path}/known.yaml{fault}")
+
+
+def test_changes_are_those_between_two_kernels(tmp_path: Path) -> None:
+    before = [
+        Verdict(result_of(JOIN, tmp_path, ("a", "passed"), ("a", "passed"), ("gone", "skipped"))),
+        Verdict(result_of(DIAG, tmp_path, ("same", "failed"))),
+    ]
+    after = [
+        Verdict(result_of(DIAG, tmp_path, ("same", "failed"), ("new", "passed"), fault="printed nothing")),
+        Verdict(result_of(JOIN, tmp_path, ("a", "passed"), ("a", "failed"))),
+    ]
+    assert find_changes(before, before) == []
+    assert find_changes(before, after) == [
+        Change("diag", "", "ended", "printed nothing"),
+        Change("diag", "new", "absent", "passed"),
+        Change("mptcp_join/link_failure", "a (2)", "passed", "failed"),
+        Change("mptcp_join/link_failure", "gone", "skipped", "absent"),
+    ]
+
+
+def mixed(folder: Path) -> dict[str, list[Verdict]]:
+    subtests: list[tuple[str, tap.Outcome]] = [
+        ("good # 1", "passed"), ("later", "skipped"), ("bad\x1b[2J", "failed"), ("old", "failed"),
+    ]  # fmt: skip
+    first = judge(result_of(DIAG, folder, *subtests), (), (Known("diag", "old", "since  6.1"),), None)
+    return {"mine": [first, Verdict(result_of(JOIN, folder, fault="ended <early>"))]}
+
+
+def test_results_as_tap(tmp_path: Path) -> None:
+    assert render_tap(mixed(tmp_path)).splitlines() == [
+        "TAP version 13",
+        "1..5",
+        "ok 1 - mine: diag: good \\# 1",
+        "ok 2 - mine: diag: later # SKIP",
+        "not ok 3 - mine: diag: bad?[2J",
+        "not ok 4 - mine: diag: old # TODO known to fail: since 6.1",
+        "not ok 5 - mine: mptcp_join/link_failure: ended <early>",
+    ]
+
+
+def test_results_as_junit(tmp_path: Path) -> None:
+    root = ElementTree.fromstring(render_junit(mixed(tmp_path)))
+    assert root.attrib == {
+        "name": "mprun kernel test", "tests": "5", "failures": "1", "errors": "1", "skipped": "2", "time": "1.0",
+    }  # fmt: skip
+    cases = {case.get("name"): [child.tag for child in case] for case in root.iter("testcase")}
+    assert cases == {
+        "good # 1": [], "later": ["skipped"], "bad?[2J": ["failure"], "old": ["skipped"], "the whole script": ["error"],
+    }  # fmt: skip
+    assert {case.get("classname") for case in root.iter("testcase")} == {"mine.diag", "mine.mptcp_join.link_failure"}
+    (known,) = root.findall("testsuite/testcase[@name='old']/skipped")
+    assert known.get("message") == "known to fail: since 6.1"
+
+
+def test_files_of_tests_of_traffic_control_are_scripts(tmp_path: Path) -> None:
+    for name in ("qdiscs/netem.json", "filters/u32.json", "qdiscs/README"):
+        path = tmp_path / "tc-testing" / "tc-tests" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    found = tc.list_own(tmp_path)
+    assert [script.label for script in found] == ["tc-testing/filters/u32", "tc-testing/qdiscs/netem"]
+    assert found[1].command[-2:] == ("-f", "tc-tests/qdiscs/netem.json")
+    report = tap.parse("1..2\nok 1 cb28 - Create NETEM\nok 2 a089 - Limit # skipped - no feature\n")
+    assert [subtest.outcome for subtest in report.subtests] == ["passed", "skipped"]

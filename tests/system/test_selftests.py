@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -194,7 +195,8 @@ def test_packetdrill_is_reported_as_not_run_beside_other_tests(
     drill = put_stand_in(tmp_path / "program") if program else None
     kernel = replace(find_kernel(), source=str(tree))
     for as_json in (True, False):
-        assert selftests.run(kernel, None, None, 1, 1, tmp_path / "out", drill, None, as_json)
+        order = selftests.Order(None, None, 1, 1, tmp_path / "out", drill, is_silent=as_json)
+        assert selftests.run([kernel], order, as_json)
     said = capsys.readouterr().out
     total = json.loads(said.splitlines()[0])
     ran = [script["script"] for script in total["scripts"]]
@@ -202,3 +204,31 @@ def test_packetdrill_is_reported_as_not_run_beside_other_tests(
     assert list(total["not_run"]) == ([] if program else ["packetdrill"])
     assert ("- packetdrill                  not run: no program 'packetdrill' in PATH: build it as" in said) != program
     assert ("; not run: packetdrill; " in said) != program
+
+
+def test_tests_of_traffic_control_pass_on_each_named_kernel(mprun: Callable[..., Called], tmp_path: Path) -> None:
+    """The digest is a second name of the same kernel, so that nothing differs between the kernels."""
+    kernels = ("--kernel", "default", "--kernel", find_kernel().digest[:16])
+    only = ("--only", "tc-testing/qdiscs/netem,tc-testing/qdiscs/tbf", "-o", tmp_path / "out")
+    done = mprun("kernel", "test", *kernels, *only, "--json", "--junit", tmp_path / "junit.xml")
+    assert done.status == 0, done.err
+    total = json.loads(done.out)
+    assert list(total["changes"].values()) == [[]]
+    counts = [[script["subtests_passed"] for script in kernel["scripts"]] for kernel in total["kernels"]]
+    assert counts == [[16, 9], [16, 9]]
+    assert ElementTree.parse(tmp_path / "junit.xml").getroot().get("tests") == "50"
+    refused = mprun("kernel", "test", *only, "--junit", tmp_path / "none" / "junit.xml")
+    assert refused.status == 3
+    assert "junit.xml cannot be written: the folder does not exist" in " ".join(refused.err.split())
+
+
+def test_tap_has_a_known_failure_of_the_users_list(mprun: Callable[..., Called], tmp_path: Path) -> None:
+    """The kernel does not have the queueing discipline hfsc."""
+    (tmp_path / "known.yaml").write_text("- {script: tc-testing, subtest: '3254 *', reason: not built in}\n")
+    only = ("--only", "tc-testing/qdiscs/hfsc", "-o", tmp_path / "out", "--tap")
+    failed = mprun("kernel", "test", *only)
+    assert failed.status == 1
+    assert "not ok 1 - default: tc-testing/qdiscs/hfsc: 3254 - Create HFSC with default setting\n" in failed.out
+    known = mprun("kernel", "test", *only, "--known", tmp_path / "known.yaml")
+    assert known.status == 0, known.out
+    assert "Create HFSC with default setting # TODO known to fail: not built in\n" in known.out

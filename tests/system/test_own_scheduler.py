@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lab 07: the commands of its page, with the solution in place of the student's file, on a kernel with the solution.
+
+The first build takes two and a half minutes of two idle CPUs. The kernel stays in `build/kernels`. It is built again
+only if the solution, the recipe or the source of Linux has changed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mprun.cache import cache
+from tests.system.conftest import ROOT, call, environment
+from tests.system.test_lab_pages import check_page, script_of
+
+LAB = ROOT / "labs" / "07_own_scheduler"
+# Its programs for workloads are those of the user.
+CACHE = ROOT / "build" / "kernels"
+TEMPLATE = "mprun kernel template scheduler own.c\n"
+
+
+def test_the_solution_passes_and_the_commands_of_the_page_work(tmp_path: Path) -> None:
+    (CACHE / "mprun").mkdir(parents=True, exist_ok=True)
+    if not (CACHE / "mprun" / "tools").exists():
+        (CACHE / "mprun" / "tools").symlink_to(cache("tools"))
+    script = script_of(LAB)
+    assert TEMPLATE in script
+    written = script.replace(TEMPLATE, f"{TEMPLATE}cp {LAB}/solution/own.c own.c\n")
+    check_page(LAB, tmp_path, written, XDG_CACHE_HOME=str(CACHE))
+
+
+def test_a_lab_without_its_kernel_names_the_command_that_builds_it(tmp_path: Path) -> None:
+    empty = environment(XDG_CACHE_HOME=str(tmp_path))
+    refused = call("lab", "run", "07", cwd=tmp_path, env=empty)
+    assert refused.status == 3
+    assert "no kernel 'mine' exists: mprun kernel build --name mine --with-scheduler own.c" in " ".join(
+        refused.err.split()
+    )
+    mixed = call("lab", "run", "01", "07", cwd=tmp_path, env=empty)
+    assert mixed.status == 2
+    assert "these labs run on different kernels (default, mine): run each lab alone" in " ".join(mixed.err.split())
+
+
+def test_a_kernel_without_the_scheduler_names_the_command_that_adds_it(tmp_path: Path) -> None:
+    files = ("-t", LAB / "topo_unlike", "-x", LAB / "requests")
+    refused = call(*files, "--engine", "virtual", cwd=tmp_path)
+    assert refused.status == 1
+    said = " ".join(refused.out.split())
+    assert "client: sysctl -w net.mptcp.scheduler=own: this kernel has: default, " in said
+    assert "; to add your own: mprun kernel build --name mine --with-scheduler FILE.c, then --kernel mine" in said

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mprun baseline write|check`: guard the values of experiments."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mprun import invoker
+from mprun.cli import options
+from mprun.cli.completion import complete_metrics
+from mprun.cli.output import emit
+from mprun.text import plain
+
+if TYPE_CHECKING:
+    from mprun.model.permission import Consent
+    from mprun.question.baseline import Difference
+
+
+@click.group("baseline")
+def command() -> None:
+    """Check that values of experiments have not changed, with a small text file beside each experiment."""
+
+
+@command.command("write")
+@options.topology
+@options.experiment
+@click.option(
+    "--metric",
+    "asked",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=complete_metrics,
+    help="Write this metric. Can be repeated. Default: the metrics in `expect` and `show`, or all if there are none.",
+)
+@click.option(
+    "--to",
+    "target",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write to FILE. Default: TOPOLOGY-EXPERIMENT.baseline beside the experiment.",
+)
+@options.parameters
+@options.seed
+@options.kernel
+@options.parent
+@options.consent
+def write(
+    topology: str,
+    experiment: str,
+    asked: tuple[str, ...],
+    target: Path | None,
+    params: tuple[str, ...],
+    seed: int | None,
+    kernel: str,
+    parent: Path,
+    consent: Consent,
+) -> None:
+    """Run an experiment once, and write its values to a file."""
+    from mprun.question.baseline import SUFFIX, spell
+
+    given = options.parse_parameters(params)
+    beside, stem = Path(experiment).parent, f"{Path(topology).stem}-{Path(experiment).stem}"
+    path = target or beside / f"{stem}{SUFFIX}"
+    files = tuple(os.path.relpath(name, path.parent) for name in (topology, experiment))
+    lines = _measure(path, (files[0], files[1]), given, seed, kernel, parent, consent, asked)
+    path.write_text(spell(lines))
+    invoker.give(path)
+    click.echo(f"{path}: {sum(name.startswith('value ') for name in lines)} values")
+
+
+@command.command("check")
+@click.argument("files", nargs=-1, type=click.Path(exists=True, path_type=Path), metavar="[FILE]...")
+@options.kernel
+@options.parent
+@options.consent
+@click.option(
+    "--markdown",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Add a table of base, now and change to FILE.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the differences as JSON.")
+def check(
+    files: tuple[Path, ...], kernel: str, parent: Path, consent: Consent, markdown: Path | None, as_json: bool
+) -> None:
+    """Run the experiment of each baseline again, and show every difference.
+
+    FILE is a baseline or a folder. Default: all baselines below this folder. The exit status is 1 if a value differs.
+    """
+    from mprun.errors import SpecError
+    from mprun.question import baseline
+
+    paths = _find(files or (Path(),))
+    if not paths:
+        raise SpecError("no baseline here: write one with `mprun baseline write -t TOPOLOGY -x EXPERIMENT`")
+    checked: dict[str, list[Difference]] = {}
+    for path in paths:
+        base = baseline.parse(path.read_text(), str(path))
+        named = (base["topology"], base["experiment"])
+        given = {
+            name.removeprefix(baseline.PARAMETER): value
+            for name, value in base.items()
+            if name.startswith(baseline.PARAMETER)
+        }
+        metrics = [name.removeprefix(baseline.VALUE) for name in base if name.startswith(baseline.VALUE)]
+        try:
+            now = _measure(path, named, given, int(base["seed"]), kernel, parent, consent, metrics, is_check=True)
+        except ValueError:
+            raise SpecError(f"{path}: seed '{base['seed']}' is no number: write the baseline again") from None
+        checked[str(path)] = baseline.compare(base, now)
+        if not as_json:
+            _show(str(path), checked[str(path)])
+    if markdown is not None:
+        with markdown.open("a") as file:
+            file.write(baseline.to_markdown(checked))
+    if as_json:
+        emit({path: {"because": baseline.explain(found), "differences": found} for path, found in checked.items()})
+    sys.exit(int(any(one.kind == "value" for found in checked.values() for one in found)))
+
+
+def _find(files: Sequence[Path]) -> list[Path]:
+    """Return baselines, and those below folders, sorted."""
+    from mprun.question.baseline import SUFFIX
+
+    found: list[Path] = []
+    for path in files:
+        found += sorted(path.rglob(f"*{SUFFIX}")) if path.is_dir() else [path]
+    return list(dict.fromkeys(found))
+
+
+def _measure(
+    path: Path,
+    files: tuple[str, str],
+    given: Mapping[str, str],
+    seed: int | None,
+    kernel: str,
+    parent: Path,
+    consent: Consent,
+    asked: Sequence[str],
+    is_check: bool = False,
+) -> dict[str, str]:
+    """Run once, and return the lines of the baseline. files: as seen from the folder of the baseline."""
+    from mprun import runner
+    from mprun.cli.progress import Bar
+    from mprun.input import load
+    from mprun.model.permission import Permissions
+    from mprun.place import choose_place_of
+    from mprun.question.baseline import choose_metrics, record
+
+    allowed = Permissions(consent.commands, False)
+    loaded = load(path.parent / files[0], path.parent / files[1], given, seed, allowed=allowed)
+    # only simulated time repeats exactly
+    place = choose_place_of(loaded.values, "virtual", kernel)
+    inputs = runner.read_inputs(loaded.sources)
+    request = runner.Request(loaded.spec, place, loaded.warnings, inputs, consent=consent, parameters=loaded.parameters)
+    with Bar() as bar:
+        run, summary = runner.run_request(request, parent, bar.show)
+    metrics = choose_metrics(summary, loaded.spec.experiment.show, asked)
+    if is_check:
+        # a value that is gone is a difference
+        metrics = [name for name in metrics if name in summary["metrics"]]
+    return record(*files, given, run.digest, summary, run.read("environment.json"), metrics)
+
+
+def _show(name: str, differences: Sequence[Difference]) -> None:
+    """Print whether a baseline holds, and its differences as a table."""
+    from mprun.cli.table import show_table
+    from mprun.question.baseline import explain, tell
+
+    because = explain(differences)
+    values = [one for one in differences if one.kind == "value"]
+    if not values:
+        with_other = f", with {' and '.join(because)}" if because else ""
+        click.echo(f"same     {name}{plain(with_other)}")
+        return
+    click.echo(
+        f"{'changed' if not because else 'differs'}  {name}{plain(': ' + ', '.join(because)) if because else ''}"
+    )
+    rows = [("", "base", "now", "change"), *((f"  {row[0]}", *row[1:]) for row in tell(differences))]
+    show_table([row[:1] for row in rows], list(zip(*(row[1:] for row in rows), strict=True)), 1)

@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mprun faults`: lose each packet of a run once, and show which losses matter."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mprun import invoker
+from mprun.cli import options
+from mprun.cli.completion import complete_metrics
+from mprun.cli.output import emit
+from mprun.text import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mprun.model.permission import Consent
+    from mprun.question.faults import Base, Measured
+    from mprun.question.outcome import Group, Outcome
+    from mprun.question.packet import Packet
+    from mprun.sweep.worker import Keep
+    from mprun.sweepdir.directory import SweepDirectory
+
+DEFAULT_FIRST = 200
+# The packets of a group that are listed.
+MOST_LISTED = 3
+
+
+@click.command("faults")
+@options.topology
+@options.experiment
+@click.option(
+    "--first",
+    type=click.IntRange(1, 100_000),
+    metavar="N",
+    help=f"Lose only the first N packets. Default: {DEFAULT_FIRST}; with --budget all packets.",
+)
+@click.option(
+    "--budget",
+    type=click.IntRange(1, 100_000),
+    metavar="N",
+    help="Lose at most N packets: a sample of each direction, path and kind.",
+)
+@click.option(
+    "--metric",
+    metavar="NAME",
+    shell_complete=complete_metrics,
+    help="Measure this metric. Default: the end of the last flow, or the first goodput if all flows last a fixed time.",
+)
+@options.parameters
+@options.seed
+@options.kernel
+@options.parent
+@options.consent
+@options.allow_outside
+@click.option("--dry-run", is_flag=True, help="List the packets and estimate time and disk. Lose nothing.")
+@click.option("--cluster", "address", metavar="ADDRESS", help="Run on the workers of this Dask scheduler.")
+@click.option(
+    "-j", "--jobs", type=click.IntRange(1, 1024), metavar="N", help="Run N runs at once. Default: one for each CPU."
+)
+@click.option(
+    "--keep",
+    type=click.Choice(["pcaps", "none", "failed"]),
+    default="failed",
+    show_default=True,
+    help="Keep the captures of all runs, of no run, or of the runs that did not pass.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the outcome of each packet as JSON.")
+def command(
+    topology: str,
+    experiment: str,
+    first: int | None,
+    budget: int | None,
+    metric: str | None,
+    params: tuple[str, ...],
+    seed: int | None,
+    kernel: str,
+    parent: Path,
+    consent: Consent,
+    allow_outside: bool,
+    dry_run: bool,
+    address: str | None,
+    jobs: int | None,
+    keep: Keep,
+    as_json: bool,
+) -> None:
+    """Run once for each packet, with only this packet lost. Show which losses make a run fail or stand out.
+
+    The expectations of the experiment decide what fails. The runs are a sweep, whose table `faults` has a row for each
+    packet. The same command resumes a study that was interrupted.
+    """
+    from mprun import runner
+    from mprun.cli.progress import Bar
+    from mprun.cli.sweep import start_executor
+    from mprun.cli.sweep_progress import SweepBar
+    from mprun.input import load
+    from mprun.model.permission import Permissions
+    from mprun.place import choose_place_of
+    from mprun.question import faults
+    from mprun.question.packet import sample
+    from mprun.sweep import execution
+
+    allowed = Permissions(consent.commands, allow_outside)
+    loaded = load(topology, experiment, options.parse_parameters(params), seed, allowed=allowed)
+    for warning in loaded.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    place = choose_place_of(loaded.values, "virtual", kernel)
+    options.note_unconfined()
+    began = time.monotonic()
+    with Bar() as bar:
+        base = faults.run_base(loaded, place, parent, consent, bar.show)
+        effect = faults.find_filter_effect(base, loaded, place, parent, consent, bar.show)
+    if effect is not None:
+        click.echo(
+            options.wrap(
+                "note: the rules that count packets use random numbers of the kernel, so "
+                f"{effect} is not the same without them; all runs of the study have the same rules",
+                "",
+                "  ",
+            ),
+            err=True,
+        )
+    measured = faults.choose_metric(loaded, base.summary, metric)
+    packets = base.packets[: first or (len(base.packets) if budget else DEFAULT_FIRST)]
+    chosen = sample(packets, budget) if budget and budget < len(packets) else list(packets)
+    places = execution.places_for({place.name}, jobs, len(os.sched_getaffinity(0)))
+    if not as_json:
+        click.echo(_say_estimate(base, chosen, places, keep), err=True)
+    if dry_run:
+        _list_packets(chosen, as_json)
+        return
+    cells, kernels = execution.place_cells(faults.make_cells(loaded, chosen, place, kernel), "virtual", consent)
+    with closing(start_executor(cells, places, address)) as executor:
+        inputs = runner.read_inputs(loaded.sources)
+        sweep, _ = execution.find_or_create(parent, cells, kernels, inputs, False)
+        invoker.give_at_exit(sweep.path)
+        with sweep.held():
+            sweep.note_command(sys.argv[1:])
+            work = execution.Execution(sweep, cells, keep, 0, consent)
+            with SweepBar() as runs:
+                work.run(executor, runs.show, runs.say)
+            without, outcomes = faults.read_outcomes(sweep, chosen, measured)
+            unit = faults.unit_of(base.summary, measured)
+            _conclude(sweep, without, outcomes, measured, unit, as_json, time.monotonic() - began)
+    sys.exit(0 if all(one.status == "passed" for one in outcomes) else 1)
+
+
+def _say_estimate(base: Base, chosen: Sequence[Packet], places: int, keep: Keep) -> str:
+    from mprun.cli.progress import say_time
+    from mprun.model.units import format_measured
+
+    captures = sum(base.run.folder.size(path) for path in base.run.captures().values())
+    size = base.run_bytes * (len(chosen) + 1)
+    more = "; a run that does not pass" if keep == "failed" else "; a run" if keep == "pcaps" else ""
+    more = f"{more} keeps captures of {format_measured(captures, 'byte')} too" if more else ""
+    return (
+        f"{len(chosen)} of {len(base.packets)} packets, {places} runs at a time: about "
+        f"{say_time(base.wall_s * (len(chosen) + 1) / places)} and {format_measured(size, 'byte')}{more}"
+    )
+
+
+def _list_packets(chosen: Sequence[Packet], as_json: bool) -> None:
+    if as_json:
+        emit([_packet(one) for one in chosen])
+        return
+    from mprun.cli.table import show_table
+
+    rows = [("packet", "way", "path", "kind", "time")]
+    rows += [(str(one.number), one.way, one.path, one.kind, f"{one.at_ns / 1e9:.6f} s") for one in chosen]
+    show_table([row[:4] for row in rows], [[row[4] for row in rows]], 4)
+
+
+def _conclude(
+    sweep: SweepDirectory,
+    without: Outcome,
+    outcomes: Sequence[Outcome],
+    metric: str | None,
+    unit: str,
+    as_json: bool,
+    took_s: float,
+) -> None:
+    """Write the table and the figure, and print the summary."""
+    from mprun.question import faults
+    from mprun.question.outcome import find_outliers, group
+    from mprun.report.chart import WIDE, paint
+    from mprun.report.fault_figure import LostPacket, draw_faults
+
+    measured: Measured = "completed_ns" if metric is None else "value"
+    outliers = find_outliers(outcomes, without, measured)
+    groups = group(outliers, without)
+    sweep.write_table(faults.tabulate(outcomes, outliers, metric), faults.TABLE)
+    points = [
+        LostPacket(one.packet.number, f"{one.packet.path} {one.packet.way}", one.status, _value(one, metric))
+        for one in outcomes
+    ]
+    chart = draw_faults("faults", metric or "end of the last flow", unit, points, _value(without, metric))
+    if chart is not None:
+        sweep.folder.write_bytes("faults.svg", paint(chart, WIDE, ("svg",))["svg"])
+    if as_json:
+        found = [{"cause": one.cause, "packets": [each.packet.number for each in one.outcomes]} for one in groups]
+        rows = [{**_packet(one.packet), **_outcome(one, metric)} for one in outcomes]
+        base = _outcome(without, metric)
+        emit({"directory": str(sweep.path), "unit": unit, "without": base, "packets": rows, "groups": found})
+        return
+    passed = sum(one.status == "passed" for one in outcomes)
+    ended = f"{passed} runs passed, {len(outcomes) - passed} did not"
+    click.echo(f"{len(outcomes)} packets, each lost once: {ended}, {took_s:.0f} s")
+    name = metric or "end of the last flow"
+    click.echo(f"without losses: {without.status}, {name} {_say(_value(without, metric), unit)}")
+    _show_kinds(outcomes, measured, metric, unit)
+    _show_groups(sweep, groups, metric, unit)
+    click.echo(f"table and figure: {options.spell_path(sweep.path)}/tables/faults.parquet, faults.svg")
+
+
+def _show_kinds(outcomes: Sequence[Outcome], measured: Measured, metric: str | None, unit: str) -> None:
+    from mprun.cli.table import show_table
+    from mprun.question.outcome import by_kind
+
+    factor = 1e-9 if metric is None else 1.0
+    kinds, numbers = [("kind of packet",)], [["packets", "not passed", "least", "median", "most"]]
+    for row in by_kind(outcomes, measured):
+        values = (None if one is None else one * factor for one in (row.least, row.median, row.most))
+        kinds.append((row.kind,))
+        numbers.append([str(row.packets), str(row.failed), *(_say(one, unit) for one in values)])
+    click.echo()
+    show_table(kinds, list(zip(*numbers, strict=True)), 1)
+
+
+def _show_groups(sweep: SweepDirectory, groups: Sequence[Group], metric: str | None, unit: str) -> None:
+    for one in groups:
+        click.echo()
+        number = len(one.outcomes)
+        click.echo(options.wrap(f"{number} packet{'s' * (number > 1)}: {plain(one.cause)}", "", "  "))
+        for each in one.outcomes[:MOST_LISTED]:
+            packet = each.packet
+            said = f"{packet.number}: {packet.kind}, {packet.path} {packet.way}, at {packet.at_ns / 1e9:.3f} s"
+            click.echo(f"  {said}: {_say(_value(each, metric), unit)}")
+        if number > MOST_LISTED:
+            click.echo(f"  and {', '.join(str(each.packet.number) for each in one.outcomes[MOST_LISTED:])}")
+        click.echo(f"  again: mprun runs rerun {options.spell_path(sweep.path)}/{one.outcomes[0].run}")
+    if groups:
+        click.echo()
+
+
+def _value(one: Outcome, metric: str | None) -> float | None:
+    if metric is None:
+        return None if one.completed_ns is None else one.completed_ns / 1e9
+    return one.value
+
+
+def _say(value: float | None, unit: str) -> str:
+    from mprun.model.units import format_measured
+
+    return "-" if value is None else format_measured(value, unit)
+
+
+def _packet(one: Packet) -> dict[str, Any]:
+    return {
+        **{"packet": one.number, "time_ns": one.at_ns, "node": one.arrival.node, "link": one.arrival.link},
+        **{"arrival": one.index, "way": one.way, "path": one.path, "kind": one.kind},
+    }
+
+
+def _outcome(one: Outcome, metric: str | None) -> dict[str, Any]:
+    value = {} if metric is None else {metric: one.value}
+    return {"status": one.status, "completed_ns": one.completed_ns, **value, "causes": list(one.causes), "run": one.run}

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mprun minimise`: find the smallest files with the failure of a run."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mprun import invoker
+from mprun.cli import options
+from mprun.cli.completion import complete_runs
+from mprun.cli.output import emit
+from mprun.text import plain
+
+if TYPE_CHECKING:
+    from mprun.model.permission import Consent
+    from mprun.question.minimise import Failure
+
+DEFAULT_BUDGET = 500
+
+
+@click.command("minimise")
+@click.argument("name", metavar="RUN", shell_complete=complete_runs)
+@click.option(
+    "--to",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("minimal"),
+    show_default=True,
+    metavar="DIRECTORY",
+    help="Write topo.yaml and xp.yaml to DIRECTORY.",
+)
+@click.option(
+    "--fail-if",
+    metavar="STATEMENT",
+    help="Keep this true: 'bulk.goodput < 20mbit'. Default: the run's first unmet expectation, failure or error.",
+)
+@click.option(
+    "--budget",
+    type=click.IntRange(1, 100_000),
+    default=DEFAULT_BUDGET,
+    show_default=True,
+    metavar="N",
+    help="Make at most N runs.",
+)
+@options.kernel_of_original
+@options.parent
+@options.consent
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def command(
+    name: str,
+    folder: Path,
+    fail_if: str | None,
+    budget: int,
+    kernel: str | None,
+    parent: Path,
+    consent: Consent,
+    as_json: bool,
+) -> None:
+    """Find the smallest topology and experiment that fail in the same way as a run.
+
+    Hosts, links, flows, events and settings are removed, durations are cut, and numbers are rounded. One run decides
+    each step. The same statement must fail, and by half to twice as much.
+    """
+    from mprun.cli.operand import find_run
+    from mprun.cli.progress import Bar
+    from mprun.errors import SpecError
+    from mprun.place import choose_place
+    from mprun.provenance import find_kernel
+    from mprun.question.bisect import read_statement
+    from mprun.question.minimise import minimise, write_files
+
+    run = find_run(parent, name)
+    for path in (folder / "topo.yaml", folder / "xp.yaml"):
+        if path.exists():
+            raise SpecError(f"{path} exists: remove it, or name another directory with --to")
+    statement = read_statement(fail_if)
+    environment = run.read("environment.json")
+    if environment["engine"] != "virtual":
+        raise SpecError(f"{run.name}: a run of the {environment['engine']} engine does not repeat exactly")
+    place = choose_place("virtual", kernel or find_kernel(environment))
+
+    def tell(failure: Failure | None) -> None:
+        click.echo(f"keeps: {plain(failure.text if failure else fail_if)}", err=True)
+
+    with Bar() as bar:
+        done = minimise(run, place, statement, consent, budget, bar.show, tell)
+    invoker.make_folder(folder)
+    head = f"# Smallest case of: {plain(run.title)}\n"
+    paths = write_files(done.tree, folder, head)
+    invoker.give(folder)
+    if as_json:
+        emit(
+            {
+                **{"files": [str(path) for path in paths], "lines_before": done.lines[0], "lines": done.lines[1]},
+                **{"runs": done.runs, "tested": done.tested, "complete": done.is_whole},
+            }
+        )
+    else:
+        click.echo(f"{done.lines[0]} lines became {done.lines[1]}, {done.runs} runs for {done.tested} candidates")
+        for path in paths:
+            click.echo(f"\n{path}")
+            click.echo("".join(f"  {plain(line)}\n" for line in path.read_text().splitlines()), nl=False)
+        click.echo(f"\nagain: mprun -t {paths[0].with_suffix('')} -x {paths[1].with_suffix('')}")
+    if not done.is_whole:
+        click.echo(f"stopped after {budget} runs: the files may become smaller with a larger --budget", err=True)
+    sys.exit(0 if done.is_whole else 1)

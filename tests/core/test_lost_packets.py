@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mprun faults` without runs: which packets can be lost, their kinds, samples, and what stands out."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mprun.agent import packet_drop
+from mprun.compile import allocate, compile_plan
+from mprun.input import load
+from mprun.intent import Intent
+from mprun.model.spec import NEVER, Capture, Drop
+from mprun.plan import PacketDrop, render
+from mprun.question.outcome import Outcome, by_kind, find_outliers, group
+from mprun.question.packet import Arrival, Packet, find_headings, list_packets, sample, tell_kind, watch
+
+TOPOLOGY = """\
+version: 1
+nodes: {client: {kind: host}, near: {kind: router}, far: {kind: router}, hub: {kind: switch}, server: {kind: host}}
+links:
+  - {name: path0, between: [client, near], rate: 20mbit, delay: 10ms}
+  - {name: path1, between: [client, near], rate: 20mbit, delay: 10ms}
+  - {name: core, between: [near, far]}
+  - {name: access, between: [far, hub]}
+  - {name: last, between: [hub, server]}
+"""
+EXPERIMENT = """\
+version: 1
+hosts: {client: {mptcp: {path_manager: fullmesh}}, server: {mptcp: {path_manager: fullmesh}}}
+traffic: [{name: bulk, tool: iperf3, from: client, to: server, protocol: mptcp, duration: 1s}]
+capture: [{node: near, snaplen: 40}, {host: client}, {node: far, link: core}]
+drop: [{node: near, link: path1, packet: 7}, {node: near, link: path1, packet: 3}]
+"""
+ROW: Mapping[str, Any] = {
+    **{"capture": "near", "link": "path0", "direction": "in", "protocol": "tcp", "time_ns": 5, "repeat": None},
+    **{"source": "10.0.0.1", "source_port": 1000, "destination": "10.2.0.1", "destination_port": 5201},
+    **{"flags": "ACK", "options": "DSS", "payload_bytes": 0},
+}
+
+
+@pytest.fixture
+def intent(tmp_path: Path) -> Intent:
+    (tmp_path / "topo.yaml").write_text(TOPOLOGY)
+    (tmp_path / "xp.yaml").write_text(EXPERIMENT)
+    spec = load(tmp_path / "topo", tmp_path / "xp").spec
+    return compile_plan(spec, allocate(spec)).intent
+
+
+def test_drops_of_an_interface_are_together_and_in_order(tmp_path: Path) -> None:
+    (tmp_path / "topo.yaml").write_text(TOPOLOGY)
+    (tmp_path / "xp.yaml").write_text(EXPERIMENT)
+    spec = load(tmp_path / "topo", tmp_path / "xp").spec
+    plan = compile_plan(spec, allocate(spec))
+    assert plan.drops == (PacketDrop("near", "near-eth1", (3, 7)),)
+    assert "[dropped packets]\nnear: packet 3, 7 of those that arrive on near-eth1, without ICMP\n" in render(plan)
+    # a drop changes the meaning of the files
+    other = load(tmp_path / "topo", tmp_path / "xp").spec
+    assert other.experiment.drops == (Drop("near", "path1", 7), Drop("near", "path1", 3))
+
+
+def test_packets_are_counted_at_the_first_node_that_is_no_switch(intent: Intent) -> None:
+    headings = find_headings(intent)
+    ways = {(one.path, one.way): one.arrival for one in headings.values()}
+    assert ways == {
+        ("path0", "forward"): Arrival("near", "path0"),
+        ("path1", "forward"): Arrival("near", "path1"),
+        ("path0", "reverse"): Arrival("far", "access"),
+        ("path1", "reverse"): Arrival("far", "access"),
+    }
+
+
+def test_every_run_counts_at_every_arrival(tmp_path: Path) -> None:
+    (tmp_path / "topo.yaml").write_text(TOPOLOGY)
+    (tmp_path / "xp.yaml").write_text(EXPERIMENT.split("drop:")[0])
+    experiment = load(tmp_path / "topo", tmp_path / "xp").spec.experiment
+    arrivals = [Arrival("near", "path0"), Arrival("far", "access"), Arrival("near", "path0")]
+    lost = packet(1, index=9, arrival=arrivals[1])
+    assert watch(experiment, arrivals).drops == (Drop("near", "path0", NEVER), Drop("far", "access", NEVER))
+    watched = watch(experiment, arrivals, [lost])
+    assert watched.drops == (Drop("near", "path0", NEVER), Drop("far", "access", 9))
+    # a capture of the user that lacks bytes is replaced, and captures elsewhere are kept
+    assert watched.captures == (
+        Capture("client"),
+        Capture("far", link="core"),
+        Capture("near", 128),
+        Capture("far", 128),
+    )
+
+
+def test_only_packets_of_flows_are_listed_and_all_but_icmp_are_counted() -> None:
+    def row(at: int, **values: object) -> dict[str, object]:
+        return {**ROW, "time_ns": at, **values}
+
+    headings = {
+        ("10.0.0.1", "10.2.0.1"): _heading("near", "path0"),
+        ("10.2.0.1", "10.0.0.1"): _heading("far", "access"),
+    }
+    rows = [
+        row(1, protocol="icmp"),
+        row(2, source=None, destination=None),
+        row(3, flags="SYN", options="MP_CAPABLE"),
+        # to another host
+        row(4, destination="10.9.0.1"),
+        row(5, direction="out"),
+        row(6, payload_bytes=100),
+        row(7, payload_bytes=100),
+        row(2, capture="far", link="access", source="10.2.0.1", destination="10.0.0.1"),
+    ]
+    found = list_packets(rows, headings)
+    assert [(one.number, one.arrival.node, one.index, one.kind) for one in found] == [
+        (1, "far", 1, "ACK"),
+        (2, "near", 1, "MP_CAPABLE SYN"),
+        (3, "near", 3, "first data"),
+        (4, "near", 4, "data"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ({"flags": "SYN", "options": None}, "SYN"),
+        ({"flags": "SYN,ACK", "options": "MP_CAPABLE"}, "MP_CAPABLE SYN,ACK"),
+        ({"options": "MP_CAPABLE"}, "MP_CAPABLE ACK"),
+        ({"options": "MP_CAPABLE", "payload_bytes": 37}, "data"),
+        ({"options": "MP_JOIN"}, "MP_JOIN ACK"),
+        ({"options": "DSS,ADD_ADDR"}, "ADD_ADDR"),
+        ({"options": "DSS,DATA_FIN"}, "DATA_FIN"),
+        ({"flags": "FIN,ACK"}, "FIN"),
+        ({"flags": "RST", "options": "MP_FASTCLOSE"}, "RST"),
+        ({"payload_bytes": 9, "repeat": "retransmission"}, "retransmission"),
+        ({"payload_bytes": 9, "repeat": "reinjection"}, "reinjection"),
+        ({"protocol": "sctp", "flags": "INIT", "options": None}, "INIT"),
+        ({"protocol": "sctp", "flags": "COOKIE ECHO,DATA", "options": None, "payload_bytes": 9}, "COOKIE ECHO"),
+        ({"protocol": "sctp", "flags": "SACK", "options": None}, "SACK"),
+        ({"protocol": "sctp", "flags": "SACK,DATA", "options": None, "payload_bytes": 9}, "data"),
+        ({"protocol": "udp", "flags": None, "options": None, "payload_bytes": 9}, "datagram"),
+    ],
+)
+def test_kinds(values: dict[str, object], kind: str) -> None:
+    assert tell_kind({**ROW, **values}, is_first=False) == kind
+
+
+def test_the_first_payload_of_a_direction_is_a_kind() -> None:
+    assert tell_kind({**ROW, "payload_bytes": 9}, is_first=True) == "first data"
+    assert tell_kind({**ROW, "protocol": "udp", "payload_bytes": 9}, is_first=True) == "first datagram"
+
+
+def test_a_sample_has_every_kind_and_spreads_within_it() -> None:
+    kinds = ["SYN"] + ["data"] * 60 + ["ACK"] * 38 + ["FIN"]
+    packets = [packet(number, kind=kind) for number, kind in enumerate(kinds, 1)]
+    chosen = sample(packets, 10)
+    assert [one.kind for one in chosen].count("SYN") == [one.kind for one in chosen].count("FIN") == 1
+    assert [one.kind for one in chosen].count("data") == [one.kind for one in chosen].count("ACK") == 4
+    assert [one.number for one in chosen if one.kind == "data"] == [2, 17, 32, 47]
+    assert [one.number for one in chosen] == sorted(one.number for one in chosen)
+    # fewer runs than kinds
+    assert [one.kind for one in sample(packets, 3)] == ["SYN", "data", "ACK"]
+    assert sample(packets, 1000) == packets
+
+
+def test_what_stands_out_is_grouped_by_cause() -> None:
+    base = outcome(0, value=10.0)
+    usual = [outcome(number, value=10.0 + number % 3 / 100) for number in range(1, 40)]
+    lost_join = [outcome(n, status="failed", causes=(f"bulk: 1 of 2 subflows after {n} s",)) for n in (50, 51)]
+    slow = [outcome(60, value=20.0, kind="MP_CAPABLE SYN"), outcome(61, value=30.0, kind="first data")]
+    outliers = find_outliers([*usual, *lost_join, *slow], base, "value")
+    assert outliers == [*lost_join, *slow]
+    groups = group(outliers, base)
+    assert [(one.cause, len(one.outcomes)) for one in groups] == [
+        ("bulk: 1 of 2 subflows after 50 s", 2),
+        ("no failure, but far from the other runs: MP_CAPABLE SYN", 1),
+        ("no failure, but far from the other runs: first data", 1),
+    ]
+    rows = {one.kind: one for one in by_kind([*usual, *slow], "value")}
+    assert (rows["data"].packets, rows["data"].failed, rows["data"].median) == (39, 0, 10.01)
+
+
+def test_a_failure_that_the_run_without_losses_has_too_is_not_a_cause() -> None:
+    base = outcome(0, status="failed", causes=("always",))
+    assert find_outliers([outcome(n, status="failed", causes=("always",)) for n in range(9)], base, "value") == []
+    rescued = outcome(9, status="passed")
+    assert find_outliers([outcome(1, status="failed", causes=("always",)), rescued], base, "value") == [rescued]
+
+
+def test_rules_count_on_from_the_packets_that_earlier_rules_dropped() -> None:
+    """The rule for packet 7 does not see packet 3, so it counts one packet less."""
+    rules = list(packet_drop._rules(5, (3, 7)))
+    firsts = []
+    for rule in rules:
+        at = rule.index(struct.pack("=HHI", packet_drop.XT_STATISTIC_MODE_NTH, 0, packet_drop.LARGEST))
+        *_, count, _pointer = struct.unpack_from("=HHIIIQ", rule, at)
+        firsts.append(packet_drop.LARGEST - count)
+    # so many packets pass before the first match
+    assert firsts == [2, 5]
+    assert all(struct.pack("=I", 5) in rule and bytes([socket.IPPROTO_ICMPV6]) in rule for rule in rules)
+
+
+def packet(number: int, kind: str = "data", index: int = 1, arrival: Arrival | None = None) -> Packet:
+    return Packet(number, arrival or Arrival("near", "path0"), index, number, "forward", "path0", kind, 0)
+
+
+def outcome(
+    number: int, status: str = "passed", value: float = 10.0, causes: tuple[str, ...] = (), kind: str = "data"
+) -> Outcome:
+    return Outcome(packet(number, kind), status, 1, value, causes, f"runs/{number}/1")
+
+
+def _heading(node: str, link: str) -> Any:
+    from mprun.question.packet import Heading
+
+    return Heading(Arrival(node, link), "path0", "forward")

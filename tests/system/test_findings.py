@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page of findings: each command in its tables gives the figure in its row."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import polars
+import pytest
+
+from mprun.model.units import format_measured
+from tests.system.conftest import ROOT, call
+
+PAGE = (ROOT / "docs" / "findings.md").read_text()
+FILES = dict(re.findall(r"```yaml\n# (\w+\.yaml)\n(.*?)```", PAGE, re.DOTALL))
+ROWS = re.findall(r"^\| `mprun (.*?)` \| (.*?) \|$", PAGE, re.MULTILINE)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def test_the_page_has_files_and_figures() -> None:
+    assert set(FILES) == {"topo.yaml", "mptcp.yaml", "tcp.yaml"}
+    assert len(ROWS) == 10
+
+
+@pytest.mark.parametrize(("words", "figure"), ROWS)
+def test_the_figure_is_measured_again(words: str, figure: str, files: Path) -> None:
+    done = call(*shlex.split(words), "--json", cwd=files)
+    assert done.status == 0, done.err
+    assert done.summary["warnings"] == []
+    assert format_measured(done.metric("bulk.goodput"), "bit/s") == figure
+
+
+def test_the_window_after_an_early_loss_is_as_described(files: Path) -> None:
+    done = call("-t", "topo", "-x", "mptcp", "-p", "packet=7", "--json", cwd=files)
+    rows = polars.read_parquet(files / done.summary["directory"] / "tables" / "sockets.parquet").filter(
+        (polars.col("host") == "client") & (polars.col("path") == "path1") & (polars.col("time_ns") <= 3_000_001_024)
+    )
+    # of the two connections, the one with the data
+    port = rows.sort("bytes_sent")["local_port"][-1]
+    windows = rows.filter(polars.col("local_port") == port)["snd_cwnd_packets"].to_list()
+    assert windows[:2] == [10, 7]
+    assert windows[-1] == 40
+    assert set(rows.filter(polars.col("local_port") == port)["ssthresh_packets"].drop_nulls()) == {7}
+
+
+@pytest.mark.parametrize("lost", ["-p packet=3", "-p link=server0 -p packet=12"])
+def test_the_second_path_is_ready_a_second_later(lost: str, files: Path) -> None:
+    usual, late = (call("-t", "topo", "-x", "mptcp", *more.split(), "--json", cwd=files) for more in ("", lost))
+    assert 1.0 < late.metric("bulk.joined.path1") - usual.metric("bulk.joined.path1") < 1.1

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Single packets that are lost: `drop` of an experiment, and `mprun faults`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars
+import pytest
+
+from mprun.packets.pcapng import frames
+from tests.system.conftest import Result, call
+
+TOPOLOGY = """\
+version: 1
+topology: multi-path
+paths: [{rate: 20mbit, delay: 20ms, queue: 80packets}, {rate: 20mbit, delay: 20ms, queue: 80packets}]
+"""
+# With the loss of a packet of the join, the connection has one subflow.
+EXPERIMENT = """\
+version: 1
+hosts: {client: {mptcp: {path_manager: fullmesh}}, server: {mptcp: {path_manager: fullmesh}}}
+traffic: [{name: get, tool: http, from: client, to: server, protocol: mptcp, sizes: [300kb]}]
+probe: {pings: 0}
+capture: [{host: client, snaplen: 128}, {node: router, snaplen: 128}, {host: server, snaplen: 128}]
+expect: [{metric: get.subflows, equals: 2}]
+"""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    (tmp_path / "topo.yaml").write_text(TOPOLOGY)
+    (tmp_path / "xp.yaml").write_text(EXPERIMENT)
+    return tmp_path
+
+
+def run(files: Path, drop: str = "") -> tuple[Path, dict[str, object]]:
+    (files / "lossy.yaml").write_text(EXPERIMENT + (f"drop: {drop}\n" if drop else ""))
+    done = call("-t", "topo", "-x", "lossy", "--json", cwd=files)
+    summary = json.loads(done.out)
+    return files / summary["directory"], summary
+
+
+def packets(run: Path, capture: str) -> list[bytes]:
+    return [data for _, data in frames((run / "pcap" / f"{capture}.pcap").read_bytes())]
+
+
+def test_only_the_named_packet_is_lost(files: Path) -> None:
+    """The second packet over path0 is the end of the handshake. The router sees it and the server does not."""
+    whole, _ = run(files, "[{node: router, link: path0, packet: 2147483648}]")
+    lossy, summary = run(files, "[{node: router, link: path0, packet: 2}]")
+    assert summary["warnings"] == []
+    before, after = packets(whole, "router"), packets(lossy, "router")
+    first = next(n for n, (one, other) in enumerate(zip(before, after, strict=False)) if one != other)
+    # SYN in and out, SYN/ACK in and out, ACK in; it does not go out
+    assert first == 5
+    assert packets(whole, "server")[2] not in packets(lossy, "server")
+    agent = json.loads((lossy / "agent.json").read_text())
+    assert agent["dropped"] == {"router": {"router-eth0": 1}}
+
+
+def test_rules_that_drop_nothing_change_no_byte(files: Path) -> None:
+    plain, _ = run(files)
+    rules = "{node: router, link: path0, packet: 2147483648}, {node: client, link: path1, packet: 2147483648}"
+    counted, summary = run(files, f"[{rules}]")
+    assert summary["warnings"] == []
+    assert (plain / "record.gz").read_bytes() == (counted / "record.gz").read_bytes()
+    for capture in ("client", "router", "server"):
+        assert packets(plain, capture) == packets(counted, capture)
+
+
+def test_a_packet_that_never_arrives_is_a_warning(files: Path) -> None:
+    _, summary = run(files, "[{node: router, link: path1, packet: 1}, {node: router, link: path1, packet: 90000}]")
+    assert summary["warnings"] == [
+        "drop: 1 of 2 packets were dropped at 'router' from link 'path1': packet 90000 never arrived"
+    ]
+
+
+@pytest.mark.alone
+def test_single_packets_are_lost_in_simulated_time_only(files: Path) -> None:
+    (files / "lossy.yaml").write_text(EXPERIMENT + "drop: [{node: router, link: path0, packet: 2}]\n")
+    done = call("-t", "topo", "-x", "lossy", "--engine", "real", cwd=files)
+    assert done.status == 3
+    assert done.err.strip().endswith("in which packets have the same numbers in each run: use --engine virtual")
+
+
+def study(files: Path, *more: str) -> Result:
+    return call("faults", "-t", "topo", "-x", "xp", "--budget", "20", *more, cwd=files)
+
+
+def test_the_packets_of_the_join_are_found(files: Path) -> None:
+    done = study(files, "--json")
+    assert done.status == 1, done.err
+    report = json.loads(done.out)
+    assert len(report["packets"]) == 20
+    bad = {one["kind"]: one for one in report["packets"] if one["status"] != "passed"}
+    assert {"MP_JOIN SYN", "MP_JOIN SYN,ACK"} <= bad.keys() <= {"MP_JOIN SYN", "MP_JOIN SYN,ACK", "MP_JOIN ACK"}
+    assert any("1 of 2 subflows" in cause for cause in bad["MP_JOIN SYN"]["causes"])
+    assert bad["MP_JOIN SYN"]["path"] == "path1"
+    # the loss of the SYN costs its time-out of a second
+    ended = {one["kind"]: one["completed_ns"] for one in report["packets"]}
+    assert 1e9 < ended["MP_CAPABLE SYN"] - report["without"]["completed_ns"] < 1.1e9
+    sweep = files / report["directory"]
+    rows = polars.read_parquet(sweep / "tables" / "faults.parquet").to_dicts()
+    assert [row["status"] for row in rows] == [one["status"] for one in report["packets"]]
+    assert (sweep / "faults.svg").read_text().startswith("<?xml")
+    # captures of runs that did not pass are kept
+    kept = {path.parts[-4] for path in sweep.glob("runs/*/1/pcap/router.pcap")}
+    assert kept == {one["run"].split("/")[1] for one in bad.values()}
+    again = call("runs", "rerun", sweep / bad["MP_JOIN SYN"]["run"], cwd=files)
+    assert again.status == 1
+    assert "1 of 2 subflows" in again.out
+
+
+def test_a_study_repeats_and_says_what_to_do(files: Path) -> None:
+    first, second = study(files), study(files)
+    assert first.status == second.status == 1
+    tables = sorted(files.glob("runs/2*-sweep/tables/faults.parquet"))
+    assert len(tables) == 2
+    assert polars.read_parquet(tables[0]).equals(polars.read_parquet(tables[1]))
+    assert "note:" not in first.err
+    said = first.out.splitlines()
+    assert said[0].startswith("20 packets, each lost once: ")
+    assert said[1].startswith("without losses: passed, end of the last flow ")
+    assert any(line.startswith("  again: mprun runs rerun runs/") for line in said)
+    assert first.out.split("\n", 1)[1].replace(str(tables[0].parts[-3]), "") == second.out.split("\n", 1)[1].replace(
+        str(tables[1].parts[-3]), ""
+    )
+
+
+def test_packets_can_be_listed_before_they_are_lost(files: Path) -> None:
+    done = call("faults", "-t", "topo", "-x", "xp", "--first", "3", "--dry-run", "--json", cwd=files)
+    assert done.status == 0, done.err
+    assert [one["kind"] for one in json.loads(done.out)] == ["MP_CAPABLE SYN", "MP_CAPABLE SYN,ACK", "MP_CAPABLE ACK"]
+    assert not list(files.glob("runs/*-sweep"))
